@@ -1,0 +1,39 @@
+# The two commands of the README, and two more. Everything is installed into .venv; nothing else is touched.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test bench clean
+
+help:
+	@echo "make demo    explain a model of the bundled Bikeshare data"
+	@echo "make test    ruff, mypy, import-linter and the tests"
+	@echo "make bench   speed and accuracy against named peers"
+	@echo "make clean   remove .venv, caches and builds"
+
+demo: .venv/installed-demo
+	@$(BIN)/python -m losslens.demo
+
+test: .venv/installed-test
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -q
+
+bench: .venv/installed-test
+	@$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@echo "creating .venv"
+	@$(PYTHON) -m venv .venv
+
+# One stamp an extra, so that pip runs again only when pyproject.toml has changed.
+# Order-only (|): the interpreter's date says nothing about what is installed.
+.venv/installed-%: pyproject.toml | $(BIN)/python
+	@echo "installing losslens[$*] into .venv (a minute or two the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@touch $@

@@ -1,0 +1,31 @@
+"""Which features a fitted model's performance rests on: how much, where in their range, and for whom."""
+
+from importlib.metadata import version
+
+from losslens import losses
+from losslens.curves import Effects, FeatureEffect
+from losslens.donors import All, Derangements, Grid, Latin, Permutations, Systematic
+from losslens.explain import feature_effect, feature_importance
+from losslens.importances import FeatureImportance, Importances
+from losslens.planning import Plan, plan
+from losslens.storage import load
+
+__version__ = version("losslens")
+__all__ = [
+    "All",
+    "Derangements",
+    "Effects",
+    "FeatureEffect",
+    "FeatureImportance",
+    "Grid",
+    "Importances",
+    "Latin",
+    "Permutations",
+    "Plan",
+    "Systematic",
+    "feature_effect",
+    "feature_importance",
+    "load",
+    "losses",
+    "plan",
+]

@@ -1,0 +1,357 @@
+"""The matrix of cells and its means: everything the library reports is one of these.
+
+A cell is a row i that met a donor k. It holds a prediction and, once a loss is chosen, the change of loss
+``D(i, k) = L(f(x_i with k's values), y_i) - L(f(x_i), y_i)``. Rows average to local importances, cells that
+share a value to the PI curve, all of them to the PFI. Two layouts say who met whom: `Common` and `PerRow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.losses import Loss
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+CHUNK = 1 << 18  # cells handled at a time: temporaries stay in the processor's cache
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The rows as the model saw them, shared by all features of a result."""
+
+    weight: Floats  # (n,), sums to one
+    prediction: NDArray[Any]  # (n,) or (n, K), of the unchanged rows
+    y: NDArray[Any] | None = None  # (n,): numbers, or class positions where there are classes
+    loss: Floats | None = None  # (n,), of the unchanged rows
+    classes: NDArray[Any] | None = None
+    block: Indices | None = None  # rows that belong together lend nothing to each other
+
+    @property
+    def n(self) -> int:
+        """How many rows."""
+        return len(self.weight)
+
+    @property
+    def error(self) -> float:
+        """GE_P, the mean loss of the unchanged rows."""
+        return float(self.weight @ self.loss) if self.loss is not None else float("nan")
+
+    def at(self, rows: Indices) -> Sample:
+        """These rows alone, as a sample of their own."""
+        if not self.weight[rows].sum() > 0:
+            raise ValueError("all of the chosen rows have weight zero")
+        return replace(
+            self,
+            weight=self.weight[rows] / self.weight[rows].sum(),
+            prediction=self.prediction[rows],
+            y=None if self.y is None else self.y[rows],
+            loss=None if self.loss is None else self.loss[rows],
+            block=None if self.block is None else self.block[rows],
+        )
+
+    def with_loss(self, loss: Loss) -> Sample:
+        """The same rows judged by a loss."""
+        return replace(self, loss=loss(self.target(loss), self.shown(loss, self.prediction)))
+
+    def target(self, loss: Loss) -> NDArray[Any]:
+        """y as the loss reads it: a user's own function gets labels, a named loss class positions."""
+        if self.y is None:
+            raise ValueError("these rows have no y")
+        if loss.custom and self.classes is not None:
+            return self.classes[self.y]
+        return self.y
+
+    def shown(self, loss: Loss, prediction: NDArray[Any]) -> NDArray[Any]:
+        """Predictions as the loss reads them: a user's own function gets labels as labels."""
+        if loss.custom and loss.reads == "labels" and self.classes is not None:
+            return np.where(prediction < 0, None, self.classes[prediction]) if prediction.min() < 0 else (
+                self.classes[prediction]
+            )
+        return prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Common:
+    """Every row meets every value of one grid."""
+
+    own: Indices  # (n,): where on the grid each row's own value is; -1 where it is not on it
+    donors: Indices  # (d,): the rows that lend; none for values of the user's own
+    size: int
+    leaves_out_own: bool = False
+
+    @property
+    def width(self) -> int:
+        """Cells in a row."""
+        return self.size
+
+    @property
+    def has_mass(self) -> bool:
+        """Whether donors say how much each grid value counts; without them there are curves and no number."""
+        return len(self.donors) > 0
+
+    def places(self, rows: Indices) -> Indices:
+        """Grid positions of the cells of these rows, (b, g)."""
+        return np.broadcast_to(np.arange(self.size), (len(rows), self.size))
+
+    def block(self, sample: Sample) -> Indices | None:
+        """What lends nothing to itself: blocks of rows, single rows, or nothing."""
+        if sample.block is not None:
+            return sample.block
+        return np.arange(sample.n) if self.leaves_out_own else None
+
+    def weights(self, sample: Sample, rows: Indices) -> Floats:
+        """How much the cells of these rows count: the donors' weights at each value, (1, g) or (b, g)."""
+        lent, place = sample.weight[self.donors], self.own[self.donors]
+        total = np.bincount(place, lent, self.size)
+        block = self.block(sample)
+        if block is None:
+            return total[None, :]
+        from scipy import sparse
+
+        shape = (int(block.max()) + 1, self.size)
+        within = sparse.csr_array((lent, (block[self.donors], place)), shape=shape)
+        left = total - within[block[rows]].toarray()
+        left[left < 1e-12 * total.max()] = 0.0  # what rounding leaves of a value that the own block alone holds
+        return left
+
+    def columns(self, sample: Sample, pi: Floats) -> tuple[Floats, Floats]:
+        """Mean change that each row causes as a donor, and its share among the donors, both (n,)."""
+        share = np.zeros(sample.n)
+        share[self.donors] = sample.weight[self.donors]
+        return np.where(self.own >= 0, pi[self.own], 0.0), share / share.sum()
+
+    def subset(self, rows: Indices) -> tuple[Common, Indices]:
+        """Rows and donors in `rows` alone, and the grid positions that remain."""
+        inside = np.full(len(self.own), -1, np.intp)
+        inside[rows] = np.arange(len(rows))
+        donors = inside[self.donors][inside[self.donors] >= 0]
+        own = self.own[rows]
+        kept = np.unique(own[donors])
+        place = np.full(self.size + 1, -1, np.intp)  # the last entry serves own == -1
+        place[kept] = np.arange(len(kept))
+        return Common(place[own], donors, len(kept), self.leaves_out_own), kept
+
+
+@dataclass(frozen=True, eq=False)
+class PerRow:
+    """Each row meets donors of its own."""
+
+    donors: NDArray[np.int32]  # (n, m); -1 where a cell is left out
+    place: Indices  # (n,): grid position of each row's value; or (m,): of each column, where columns are rank bins
+    size: int
+    binned: bool = False
+
+    has_mass = True
+
+    @property
+    def width(self) -> int:
+        """Cells in a row."""
+        return self.donors.shape[1]
+
+    def places(self, rows: Indices) -> Indices:
+        """Grid positions of the cells of these rows, (b, m)."""
+        if self.binned:
+            return np.broadcast_to(self.place, (len(rows), self.width))
+        return self.place[self.donors[rows]]
+
+    def weights(self, sample: Sample, rows: Indices) -> Floats:
+        """How much the cells of these rows count: the donor's weight; nothing inside a block, (b, m)."""
+        donors = self.donors[rows]
+        counted = donors >= 0
+        if sample.block is not None:
+            counted &= sample.block[donors] != sample.block[rows][:, None]
+        return np.where(counted, sample.weight[donors], 0.0)
+
+    def subset(self, rows: Indices) -> tuple[PerRow, Indices]:
+        """Rows and donors in `rows` alone (other cells are left out), and the grid positions that remain."""
+        inside = np.full(len(self.donors) + 1, -1, np.int32)  # the last entry serves donors == -1
+        inside[rows] = np.arange(len(rows), dtype=np.int32)
+        donors = inside[self.donors[rows]]
+        if self.binned:
+            return PerRow(donors, self.place, self.size, True), np.arange(self.size)
+        own = self.place[rows]
+        kept = np.unique(own[donors[donors >= 0]])
+        place = np.full(self.size, 0, np.intp)
+        place[kept] = np.arange(len(kept))
+        return PerRow(donors, place[own], len(kept)), kept
+
+
+Meeting = Common | PerRow
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Cells that a result keeps: of every row, or of the stated ones."""
+
+    rows: Indices  # (r,), positions in the sample
+    predictions: NDArray[Any]  # (r, c) or (r, c, K)
+    changes: Floats | None = None  # (r, c)
+
+
+@dataclass(frozen=True, eq=False)
+class Means:
+    """Means of the cells of some rows: the numbers of a result."""
+
+    local: Floats | None  # (r,): mean change of each row; NaN where it met nobody
+    mass: Floats  # (r,): how much each row counts
+    pi: Floats | None  # (g,): mean change of the cells that share a value; None where it is not known
+    weights: Floats | None  # (g,): share of the cells at each value; None where nothing says
+    pd: NDArray[Any] | None  # (g,) or (g, K): mean prediction at each value
+    caused: Floats | None = None  # (n,): mean change that each row causes as a donor (PerRow)
+    lent: Floats | None = None  # (n,): how much each row counts as a donor (PerRow)
+    square: float = float("nan")  # mean squared change
+    clipped: float = 0.0  # share of cells whose loss is at the clipping bound
+
+    @property
+    def pfi(self) -> float:
+        """The mean over all cells."""
+        if self.local is None:
+            raise ValueError("there is no loss to average")
+        met = self.mass > 0
+        return float(self.mass[met] @ self.local[met] / self.mass[met].sum())
+
+
+def chunks(rows: Indices, width: int) -> Iterator[slice]:
+    """Slices of `rows` that hold about CHUNK cells each."""
+    step = max(1, CHUNK // max(width, 1))
+    for start in range(0, len(rows), step):
+        yield slice(start, min(start + step, len(rows)))
+
+
+def lose(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray[Any]) -> Floats:
+    """Changes of loss of the cells of these rows: ``L(prediction, y_i) - l_i``, (b, c)."""
+    if sample.loss is None:
+        raise ValueError("the sample has not been judged by a loss yet")
+    b, c = predictions.shape[:2]
+    flat = predictions.reshape(b * c, *predictions.shape[2:])
+    losses = loss(np.repeat(sample.target(loss)[rows], c), sample.shown(loss, flat)).reshape(b, c)
+    losses -= sample.loss[rows][:, None]
+    return losses
+
+
+class Averages:
+    """Running means over cells that arrive a few rows at a time, so that the matrix need never be held."""
+
+    def __init__(self, meeting: Meeting, sample: Sample, ceiling: float | None = None) -> None:
+        self.meeting, self.sample, self.ceiling = meeting, sample, ceiling
+        n, g = sample.n, meeting.size
+        self.row_sum, self.row_mass = np.zeros(n), np.zeros(n)
+        self.curve_sum, self.curve_mass, self.value_mass = np.zeros(g), np.zeros(g), np.zeros(g)
+        self.pd_sum: NDArray[Any] | None = None
+        self.pd_mass = np.zeros(g)
+        self.donor_sum, self.donor_mass = np.zeros(n), np.zeros(n)
+        self.square = self.clipped = 0.0
+        self.judged = False
+
+    def add(self, rows: Indices, predictions: NDArray[Any], changes: Floats | None) -> None:
+        """Add all cells of these rows; each row is added once."""
+        for part in chunks(rows, self.meeting.width):
+            some = None if changes is None else changes[part]
+            if isinstance(self.meeting, Common):
+                self._add_common(self.meeting, rows[part], predictions[part], some)
+            else:
+                self._add_per_row(self.meeting, rows[part], predictions[part], some)
+
+    def _add_common(
+        self, meeting: Common, rows: Indices, predictions: NDArray[Any], changes: Floats | None
+    ) -> None:
+        weight, lent = self.sample.weight[rows], meeting.weights(self.sample, rows)
+        alike = meeting.block(self.sample) is None  # every row meets the same mass at each value
+        self.row_mass[rows] = lent.sum(axis=1)
+        self.value_mass += weight.sum() * lent[0] if alike else weight @ lent
+        self._add_pd(np.tensordot(weight, predictions, 1), weight.sum())
+        if changes is None:
+            return
+        self.judged = True
+        if alike:
+            self.row_sum[rows] = changes @ lent[0]
+            self.curve_sum += weight @ changes
+            self.curve_mass += weight.sum()
+        else:
+            weighted = changes * lent
+            self.row_sum[rows] = weighted.sum(axis=1)
+            self.curve_sum += weight @ weighted
+            self.curve_mass += weight @ lent
+        self._count_clipped(rows, changes, weight[:, None] * lent)
+
+    def _add_per_row(
+        self, meeting: PerRow, rows: Indices, predictions: NDArray[Any], changes: Floats | None
+    ) -> None:
+        lent = meeting.weights(self.sample, rows)
+        weight = (self.sample.weight[rows][:, None] * lent).ravel()
+        places, donors = meeting.places(rows).ravel(), meeting.donors[rows].ravel()
+        g, n = meeting.size, self.sample.n
+        self.row_mass[rows] = lent.sum(axis=1)
+        mass = np.bincount(places, weight, g)
+        self.value_mass += mass
+        flat = predictions.reshape(len(places), -1)
+        sums = np.stack([np.bincount(places, weight * column, g) for column in flat.T], axis=-1)
+        self._add_pd(sums.reshape(g, *predictions.shape[2:]), mass)
+        if changes is None:
+            return
+        self.judged = True
+        weighted = weight * changes.ravel()
+        self.row_sum[rows] = (lent * changes).sum(axis=1)
+        self.curve_sum += np.bincount(places, weighted, g)
+        self.curve_mass += mass
+        # A cell that is left out has donor -1 and weight 0: it adds nothing to whoever is last.
+        self.donor_sum += np.bincount(donors % n, weighted, n)
+        self.donor_mass += np.bincount(donors % n, weight, n)
+        self.square += float(weighted @ changes.ravel())
+        self._count_clipped(rows, changes, weight.reshape(changes.shape))
+
+    def _count_clipped(self, rows: Indices, changes: Floats, weight: Floats) -> None:
+        if self.ceiling is not None and self.sample.loss is not None:
+            bound = changes + self.sample.loss[rows][:, None] >= self.ceiling * (1 - 1e-9)
+            self.clipped += float(np.sum(bound * weight))
+
+    def _add_pd(self, sums: NDArray[Any], mass: Any) -> None:
+        self.pd_sum = sums.astype(float) if self.pd_sum is None else self.pd_sum + sums
+        self.pd_mass = self.pd_mass + mass
+
+    def finish(self, rows: Indices) -> Means:
+        """The means over the cells of these rows (those that were added)."""
+        has_mass, per_row = self.meeting.has_mass, isinstance(self.meeting, PerRow)
+        total = self.value_mass.sum()
+        with np.errstate(invalid="ignore"):  # 0 / 0: nothing was met, hence NaN
+            pd_mass = self.pd_mass.reshape(-1, *[1] * (np.ndim(self.pd_sum) - 1))
+            return Means(
+                local=self.row_sum[rows] / self.row_mass[rows] if self.judged and has_mass else None,
+                mass=self.sample.weight[rows] * self.row_mass[rows],
+                pi=self.curve_sum / self.curve_mass if self.judged else None,
+                weights=self.value_mass / total if has_mass else None,
+                pd=None if self.pd_sum is None else self.pd_sum / pd_mass,
+                caused=self.donor_sum / self.donor_mass if per_row and self.judged else None,
+                lent=self.donor_mass / total if per_row and self.judged else None,
+                square=self.square / total if per_row else float("nan"),
+                clipped=self.clipped / total if has_mass else 0.0,
+            )
+
+
+def means(
+    cells: Cells, meeting: Meeting, sample: Sample, ceiling: float | None = None
+) -> Means:
+    """The means of cells that are all at hand."""
+    averages = Averages(meeting, sample, ceiling)
+    averages.add(cells.rows, cells.predictions, cells.changes)
+    return averages.finish(cells.rows)
+
+
+def curves(values: NDArray[Any], meeting: Meeting, sample: Sample, rows: Indices) -> NDArray[Any]:
+    """One curve a row on the grid, (r, g); NaN at values that a row never met, the mean where it met one twice."""
+    if isinstance(meeting, Common):
+        return values
+    r, g = len(rows), meeting.size
+    met = meeting.weights(sample, rows) > 0
+    flat = (np.arange(r)[:, None] * g + meeting.places(rows))[met]
+    count = np.bincount(flat, minlength=r * g)
+    with np.errstate(invalid="ignore"):
+        return (np.bincount(flat, values[met], r * g) / count).reshape(r, g)
+
+

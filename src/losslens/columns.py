@@ -1,0 +1,205 @@
+"""One column of a table: its distinct values, its order, and gathering without changing its type."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """The distinct values of one or several columns.
+
+    ``values[codes[i]]`` is the value of row i and ``first[v]`` a row that holds value v; a missing value is the
+    last one. ``ordered``: the order of the codes means something (numbers and dates yes, words no).
+    """
+
+    values: NDArray[Any]
+    codes: Indices
+    first: Indices
+    ordered: bool
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column that can be gathered: ``gather(index)`` keeps the type, ``array`` is what NumPy makes of it."""
+
+    gather: Callable[[Indices], Any]
+    array: NDArray[Any]
+    categories: tuple[Any, ...] | None  # of a categorical column, in its own order
+    ordered: bool
+    extend: Callable[[Sequence[Any]], Column]  # the column with values of the user's own behind it
+
+    @cached_property
+    def distinct(self) -> Distinct:
+        """Distinct values in their order, with the missing value last."""
+        if self.array.dtype.kind in "biufmM":
+            return _distinct_sortable(self.array)
+        return _distinct_objects(self.array.tolist(), self.categories, self.ordered)
+
+
+def _distinct_sortable(array: NDArray[Any]) -> Distinct:
+    # equal_nan (the default) makes all missing values one, and they sort last: NaN and NaT alike.
+    values, first, codes = np.unique(array, return_index=True, return_inverse=True)
+    return Distinct(values, codes.reshape(-1), first, ordered=True)
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, NaT and pandas' NA, without importing pandas."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def _distinct_objects(items: list[Any], categories: tuple[Any, ...] | None, ordered: bool) -> Distinct:
+    # The type is part of the key: 1, 1.0 and True are equal in Python but not to every model.
+    keys = [None if is_missing(item) else (type(item), item) for item in items]
+    try:
+        first: dict[Any, int] = {}
+        for row, key in enumerate(keys):
+            first.setdefault(key, row)
+    except TypeError as error:
+        raise TypeError("a column of lists or other unhashable values can't be explained") from error
+    present = sorted((key for key in first if key is not None), key=_sort_key(first, categories))
+    keyed = [*present, *([None] if None in first else [])]
+    place = {key: code for code, key in enumerate(keyed)}
+    values = np.empty(len(keyed), dtype=object)
+    values[:] = [None if key is None else key[1] for key in keyed]
+    codes = np.fromiter((place[key] for key in keys), np.intp, len(keys))
+    return Distinct(values, codes, np.array([first[key] for key in keyed], np.intp), ordered)
+
+
+def _sort_key(keys: dict[Any, int], categories: tuple[Any, ...] | None) -> Callable[[Any], Any]:
+    if categories is not None:
+        place = {value: position for position, value in enumerate(categories)}
+        return lambda key: place.get(key[1], len(place))
+    if all(isinstance(key[1], (int, float, np.number, bool)) for key in keys if key is not None):
+        return lambda key: (key[1], key[0].__name__)
+    if len({key[0] for key in keys if key is not None}) == 1 and _sortable(next(iter(keys))):
+        return lambda key: key[1]
+    return lambda key: (key[0].__name__, str(key[1]))
+
+
+def _sortable(key: Any) -> bool:
+    return key is not None and isinstance(key[1], (str, bytes, dt.date, dt.time, dt.timedelta))
+
+
+def joint(parts: Sequence[Distinct]) -> Distinct:
+    """The distinct rows of several columns together: the values of a group of features."""
+    if len(parts) == 1:
+        return parts[0]
+    stacked = np.stack([part.codes for part in parts], axis=1)
+    rows, first, codes = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
+    columns = [part.values[rows[:, c]] for c, part in enumerate(parts)]
+    numeric = all(column.dtype.kind in "biuf" for column in columns)
+    values = np.stack([column.astype(float if numeric else object) for column in columns], axis=1)
+    return Distinct(values, codes.reshape(-1), first, ordered=False)
+
+
+def array_column(array: NDArray[Any]) -> Column:
+    """A column of a NumPy array."""
+
+    def extend(values: Sequence[Any]) -> Column:
+        return array_column(np.concatenate([array, _cast(values, array.dtype)]))
+
+    ordered = array.dtype.kind in "biufmM"
+    return Column(lambda index: array[index], array, None, ordered, extend)
+
+
+def _cast(values: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    wanted = np.asarray(values)
+    try:
+        cast = wanted.astype(dtype)
+        same = dtype.kind == "f" or bool(np.all(cast == wanted))
+    except (TypeError, ValueError):
+        same = False
+    if not same:
+        raise ValueError(f"Grid(values=...): {list(values)!r} don't fit a column of type {dtype}")
+    return cast
+
+
+def frame_column(series: Any) -> Column:
+    """A column of a data frame (a narwhals series)."""
+    categories, ordered = _categories(series)
+
+    def extend(values: Sequence[Any]) -> Column:
+        return frame_column(nw.concat([series.to_frame(), _like(series, values).to_frame()])[series.name])
+
+    return Column(_gatherer(series), _comparable(series), categories, ordered, extend)
+
+
+def _categories(series: Any) -> tuple[tuple[Any, ...] | None, bool]:
+    dtype = series.dtype
+    if isinstance(dtype, nw.Enum):
+        return tuple(dtype.categories), True
+    if dtype == nw.Categorical:
+        if series.implementation.is_pandas():
+            return tuple(series.to_native().cat.categories), False
+        return tuple(sorted(str(value) for value in series.drop_nulls().unique().to_list())), False
+    return None, dtype.is_numeric() or dtype.is_temporal() or dtype == nw.Boolean
+
+
+def _comparable(series: Any) -> NDArray[Any]:
+    """The column as an array in which equal means equal to the model."""
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean or series.dtype.is_temporal():
+        array = np.asarray(series.to_numpy())
+        if array.dtype.kind in "biufmM":
+            return array
+    array = np.empty(len(series), dtype=object)
+    array[:] = series.to_list()
+    return array
+
+
+def _gatherer(series: Any) -> Callable[[Indices], Any]:
+    """Gathering through NumPy where that keeps the type, because it is several times faster."""
+    native, backend = series.to_native(), series.implementation
+    plain = series.dtype.is_numeric() or series.dtype == nw.Boolean
+    if backend.is_pandas():
+        values = native.array
+        if isinstance(native.dtype, np.dtype) and plain:
+            values = native.to_numpy()
+        return lambda index: values.take(index)
+    if backend.is_polars():
+        if plain and not series.dtype.is_decimal() and native.null_count() == 0:
+            values, make = native.to_numpy(), type(native)
+            return lambda index: make(values[index])
+        return lambda index: native.gather(index)
+    whole = native.combine_chunks() if hasattr(native, "combine_chunks") else native
+    return lambda index: whole.take(_arrow_indices(index))
+
+
+def _arrow_indices(index: Indices) -> Any:
+    import pyarrow as pa  # the column is pyarrow's: it is loaded already
+
+    return pa.array(index)
+
+
+def _like(series: Any, values: Sequence[Any]) -> Any:
+    """Values of the user's own as a series of the same type, or an error that names them."""
+    wanted = list(values)
+    try:
+        new = nw.new_series(series.name, wanted, dtype=series.dtype, backend=series.implementation)
+        if series.implementation.is_pandas():
+            # pandas keeps its own category list and nullable types only when asked by the native type.
+            new = nw.from_native(new.to_native().astype(series.to_native().dtype), series_only=True)
+        lost = [w for w, got in zip(wanted, new.to_list(), strict=True) if is_missing(got) and not is_missing(w)]
+        moved = series.dtype.is_integer() and [w for w, got in zip(wanted, new.to_list(), strict=True) if got != w]
+    except Exception as error:
+        raise ValueError(f"Grid(values=...): {wanted!r} don't fit column {series.name!r} ({series.dtype})") from error
+    if lost or moved:
+        raise ValueError(
+            f"Grid(values=...): {(lost or moved)!r} don't fit column {series.name!r} ({series.dtype})"
+        )
+    return new

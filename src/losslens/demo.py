@@ -1,0 +1,75 @@
+"""Explain a model of the Bikeshare data and print what its performance rests on: python -m losslens.demo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import losslens as ll
+from losslens.datasets import load_bikeshare
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.table import Table
+
+    from losslens.importances import FeatureImportance, Importances
+
+
+def main() -> None:
+    """Fit, explain, print."""
+    try:
+        from rich.console import Console
+        from sklearn.ensemble import HistGradientBoostingRegressor
+        from sklearn.model_selection import train_test_split
+    except ImportError as error:
+        raise SystemExit('the demo needs scikit-learn and pandas: pip install "losslens[demo]"') from error
+
+    X, y = load_bikeshare()
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=1000, random_state=0)
+    model = HistGradientBoostingRegressor(categorical_features="from_dtype", random_state=0)
+    model.fit(X_train, y_train)
+    imp = ll.feature_importance(model, X_test, y_test)
+
+    console = Console()
+    console.print(
+        f"\nBikeshare, bikes hired per hour: {len(X_train):,} hours to train, {len(X_test):,} to test."
+        f"\nTest error (mean squared) {imp.error:,.0f}. Importance: how much it grows when an hour borrows"
+        f" the feature from another hour.\n"
+    )
+    console.print(importance_table(imp))
+    console.print(
+        f"{imp.n_predictions:,} predictions, engine {imp.engine}, "
+        f"{'exact: every pair of rows' if imp.exact else f'sampled: {imp.design}'}.\n"
+    )
+    console.print(hour_table(imp["hr"].by(X_test["workingday"])))
+
+
+def importance_table(imp: Importances) -> Table:
+    """One line a feature, the most important first."""
+    from rich.table import Table
+
+    table = Table("feature")
+    for heading in ("importance", "standard error", "ratio"):
+        table.add_column(heading, justify="right")
+    for name, one in sorted(imp.items(), key=lambda item: -item[1].pfi):
+        table.add_row(name, f"{one.pfi:,.1f}", f"{one.std_error:,.1f}", f"{one.ratio:.2f}")
+    return table
+
+
+def hour_table(by_workingday: Mapping[Any, FeatureImportance]) -> Table:
+    """The importance of the hour, apart for working days and days off, and where its PI curve peaks."""
+    from rich.table import Table
+
+    table = Table("hr, given", title="The same feature, for whom?", title_justify="left")
+    for heading in ("importance", "standard error", "costliest hour to borrow"):
+        table.add_column(heading, justify="right")
+    for label, words in ((1, "working day"), (0, "day off")):
+        one = by_workingday[label]
+        table.add_row(
+            words, f"{one.pfi:,.1f}", f"{one.std_error:,.1f}", f"{int(one.grid[one.pi.argmax()])}:00"
+        )
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The interface between what is asked and who answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.columns import Column
+from losslens.progress import Tick
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """One feature's cells: each row of the table with the feature's columns at other values.
+
+    Value v of the feature puts ``sources[c][index[c][v]]`` into column ``columns[c]``. Row i holds value
+    ``own[i]`` itself (-1: none of these) and meets all `size` values, or, where `met` is given, ``met[i]`` alone.
+    """
+
+    name: str
+    columns: tuple[int, ...]
+    sources: tuple[Column, ...]
+    index: tuple[Indices, ...]
+    own: Indices  # (n,)
+    size: int
+    met: NDArray[np.int32] | None = None  # (n, m) values, -1 for a cell that is left out
+    repeats: bool = True  # a row may meet a value twice
+
+    @property
+    def width(self) -> int:
+        """Cells in a row."""
+        return self.size if self.met is None else self.met.shape[1]
+
+    def most(self, rows: int) -> int:
+        """The most predictions that `rows` rows can need: a row's own value is known."""
+        values = self.size - (1 if self.met is None and self.own.min() >= 0 else 0)
+        return rows * min(values, self.width)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Predictions for some rows: unchanged, (b,) or (b, K), and in each feature's cells, (b, width) or (b, width, K)."""
+
+    base: NDArray[Any]
+    cells: list[NDArray[Any]]
+    n_predictions: list[int]  # rows that the model was asked for, one count a feature
+
+
+class Engine(Protocol):
+    """Fills cells. An engine that can't answer exactly what the model would say must not be chosen."""
+
+    name: str
+
+    def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
+        """Predictions of these rows, unchanged and in all cells of each ask."""
+
+    def rows_a_call(self, n: int) -> int:
+        """Rows of a full batch, for a table of n rows."""
+
+    def timed_batch(self) -> tuple[int, float]:
+        """Rows and seconds of one batch, to estimate the cost of a run."""

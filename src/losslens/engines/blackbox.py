@@ -1,0 +1,308 @@
+"""The black box: any model, one row of the table for each cell.
+
+Each distinct (row, value) pair is predicted once, a row's own value never. Cells are laid out so that batches
+repeat the same rows with one column changed, across features, and batches of one size follow each other; the first
+cells of all are the unchanged rows, so that a feature the model ignores changes nothing, to the last bit.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.engines.base import Answer, Ask, Indices
+from losslens.progress import Tick
+from losslens.tables import Batch, Edit, Table
+
+RUN = 8  # batches that a worker takes at a time: they share one buffer
+UNCHANGED = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Cells of one feature to predict: `rows` (positions in the block) at `values`, to be stored in `columns`."""
+
+    ask: int
+    rows: Indices
+    columns: Indices
+    values: Indices
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def cut(self, start: int, stop: int) -> Piece:
+        """Some of the cells."""
+        return Piece(self.ask, self.rows[start:stop], self.columns[start:stop], self.values[start:stop])
+
+
+@dataclass(frozen=True)
+class BlackBox:
+    """Asks the model itself."""
+
+    table: Table
+    respond: Callable[[Any], NDArray[Any]]
+    batch_rows: int
+    n_jobs: int | None = None
+    name: str = field(default="blackbox", init=False)
+
+    def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
+        """Predictions of these rows, unchanged and in all cells of each ask, block of rows by block."""
+        parts = max(1, -(-len(rows) // self.batch_rows))
+        store = _Store(len(rows), asks)
+        for block in np.array_split(np.arange(len(rows)), parts):
+            plans = [_plan(ask, rows[block]) for ask in asks]
+            size = self._batch_size(len(block), plans)
+            batches = pack(_pieces(len(block), plans, size), size)
+            for batch, predictions in self._predict(rows[block], asks, batches, tick):
+                store.put(block, batch, predictions)
+            store.complete(block, plans)
+        return store.answer()
+
+    def rows_a_call(self, n: int) -> int:
+        """Rows of a full batch: a whole number of times the block."""
+        block = -(-n // max(1, -(-n // self.batch_rows)))
+        return self.batch_rows // block * block
+
+    def timed_batch(self) -> tuple[int, float]:
+        """Rows and seconds of one batch of unchanged rows."""
+        rows = np.arange(min(self.table.n, self.batch_rows))
+        table = Batch(self.table).fill(rows, [])
+        started = time.perf_counter()
+        self.respond(table)
+        return len(rows), time.perf_counter() - started
+
+    def _batch_size(self, b: int, plans: Sequence[_Table | _Matrix]) -> int:
+        """A whole number of times the block, and as many of these as make all batches about as large."""
+        cells = b + sum(plan.count for plan in plans)
+        calls = -(-cells // max(b, self.batch_rows // b * b))
+        return -(-(-(-cells // calls)) // b) * b
+
+    def _predict(
+        self, rows: Indices, asks: Sequence[Ask], batches: Iterable[list[Piece]], tick: Tick
+    ) -> Iterator[tuple[list[Piece], NDArray[Any]]]:
+        """Predictions batch by batch, in order, whoever makes them: the answer can't depend on n_jobs."""
+        from joblib import Parallel, delayed
+        from joblib.parallel import get_active_backend
+
+        backend, workers = get_active_backend(prefer="threads")
+        workers = Parallel(n_jobs=self.n_jobs, prefer="threads").n_jobs
+        if backend.effective_n_jobs(workers) == 1:
+            yield from self._serve(rows, asks, batches, tick)
+            return
+        shared = backend.supports_sharedmem
+        stop = threading.Event() if shared else None
+        runs = group(batches, RUN if shared else 8 * RUN)
+        ask = delayed(_work)
+        found = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")(
+            ask(self, rows, asks, run, tick if shared else None, stop) for run in runs
+        )
+        try:
+            for run in found:
+                for batch, predictions in run:
+                    if not shared:
+                        tick(len(predictions))
+                    yield batch, predictions
+        finally:
+            if stop is not None:
+                stop.set()
+
+    def _serve(
+        self, rows: Indices, asks: Sequence[Ask], batches: Iterable[list[Piece]], tick: Tick | None
+    ) -> Iterator[tuple[list[Piece], NDArray[Any]]]:
+        buffer = Batch(self.table)
+        for batch in batches:
+            wanted = np.concatenate([piece.rows for piece in batch])
+            predictions = self.respond(buffer.fill(rows[wanted], edits(batch, asks)))
+            if tick is not None:
+                tick(len(predictions))
+            yield batch, predictions
+
+
+def _work(
+    engine: BlackBox,
+    rows: Indices,
+    asks: Sequence[Ask],
+    batches: list[list[Piece]],
+    tick: Tick | None,
+    stop: threading.Event | None,
+) -> list[tuple[list[Piece], NDArray[Any]]]:
+    """One worker's run of batches; it ends early once nobody waits for the answer (Ctrl-C)."""
+    done = []
+    for found in engine._serve(rows, asks, batches, tick):
+        done.append(found)
+        if stop is not None and stop.is_set():
+            break
+    return done
+
+
+def edits(batch: Sequence[Piece], asks: Sequence[Ask]) -> list[Edit]:
+    """Which values go where in a batch."""
+    found, start = [], 0
+    for piece in batch:
+        if piece.ask != UNCHANGED:
+            ask = asks[piece.ask]
+            for column, source, index in zip(ask.columns, ask.sources, ask.index, strict=True):
+                found.append(Edit(start, start + len(piece), column, source, index[piece.values]))
+        start += len(piece)
+    return found
+
+
+def pack(pieces: Iterable[Piece], size: int) -> Iterator[list[Piece]]:
+    """Fill batches of exactly `size` rows, across features; the last one may be shorter."""
+    batch: list[Piece] = []
+    room = size
+    for piece in pieces:
+        start = 0
+        while start < len(piece):
+            stop = min(len(piece), start + room)
+            batch.append(piece.cut(start, stop))
+            room -= stop - start
+            start = stop
+            if room == 0:
+                yield batch
+                batch, room = [], size
+    if batch:
+        yield batch
+
+
+def group(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """Lists of `size` items."""
+    some: list[Any] = []
+    for item in items:
+        some.append(item)
+        if len(some) == size:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _pieces(b: int, plans: Sequence[_Table | _Matrix], size: int) -> Iterator[Piece]:
+    nobody = np.zeros(b, np.intp)
+    yield Piece(UNCHANGED, np.arange(b), nobody, nobody)
+    for number, plan in enumerate(plans):
+        yield from plan.pieces(number, size)
+
+
+def _plan(ask: Ask, rows: Indices) -> _Table | _Matrix:
+    if ask.met is None:
+        return _Table(ask.own[rows], ask.size)
+    return _Matrix(ask.own[rows], ask.met[rows], ask.repeats)
+
+
+class _Table:
+    """Every row meets every value: in slot s row i takes value own[i] + 1 + s, round and round, until its own."""
+
+    def __init__(self, own: Indices, size: int) -> None:
+        self.own, self.size = own, size
+        self.count = len(own) * size - int(np.sum(own >= 0))
+
+    def pieces(self, number: int, size: int) -> Iterator[Piece]:
+        b = len(self.own)
+        slots = max(1, size // b)
+        for start in range(0, self.size, slots):
+            stop = min(start + slots, self.size)
+            values = (self.own + 1) + np.arange(start, stop)[:, None]
+            values -= self.size * (values >= self.size)
+            rows = np.broadcast_to(np.arange(b), values.shape)
+            if stop == self.size:  # the last slot brings everybody's own value
+                other = values != self.own
+                values, rows = values[other], rows[other]
+            values = values.ravel()
+            yield Piece(number, rows.ravel(), values, values)
+
+    def complete(self, cells: NDArray[Any], base: NDArray[Any]) -> None:
+        """A row at its own value is the row itself."""
+        on = np.flatnonzero(self.own >= 0)
+        cells[on, self.own[on]] = base[on]
+
+
+class _Matrix:
+    """Each row meets values of its own; one that it meets again, or that is its own, is not asked for twice."""
+
+    def __init__(self, own: Indices, met: NDArray[np.int32], repeats: bool) -> None:
+        self.met = met
+        self.same = (met == own[:, None]) | (met < 0)
+        self.leader = first_with_value(met) if repeats else None
+        self.wanted = ~self.same
+        if self.leader is not None:
+            self.wanted &= self.leader == np.arange(met.shape[1])
+        self.count = int(self.wanted.sum())
+
+    def pieces(self, number: int, size: int) -> Iterator[Piece]:
+        slots = max(1, size // len(self.met))
+        for start in range(0, self.met.shape[1], slots):
+            part = slice(start, start + slots)
+            columns, rows = np.nonzero(self.wanted[:, part].T)
+            columns += start
+            yield Piece(number, rows, columns, self.met[rows, columns].astype(np.intp))
+
+    def complete(self, cells: NDArray[Any], base: NDArray[Any]) -> None:
+        """Cells that were not asked for are the same as others, or as the row itself."""
+        if self.leader is not None:
+            leader = self.leader if cells.ndim == 2 else self.leader[..., None]
+            cells[:] = np.take_along_axis(cells, leader, axis=1)
+        where = np.nonzero(self.same)
+        cells[where] = base[where[0]]
+
+
+def first_with_value(met: NDArray[np.int32]) -> Indices:
+    """For each cell of a row the first column that holds the same value.
+
+    >>> first_with_value(np.array([[3, 1, 3]], np.int32)).tolist()
+    [[0, 1, 0]]
+    """
+    order = np.argsort(met, axis=1, kind="stable")
+    ranked = np.take_along_axis(met, order, axis=1)
+    starts = np.ones(met.shape, bool)
+    starts[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
+    place = np.maximum.accumulate(np.where(starts, np.arange(met.shape[1]), 0), axis=1)
+    leader = np.empty(met.shape, np.intp)
+    np.put_along_axis(leader, order, np.take_along_axis(order, place, axis=1), axis=1)
+    return leader
+
+
+class _Store:
+    """Predictions as they come in; arrays are made once the first batch shows their type and number of columns."""
+
+    def __init__(self, n: int, asks: Sequence[Ask]) -> None:
+        self.n, self.asks = n, asks
+        self.counts = [0] * len(asks)
+        self.base: NDArray[Any] | None = None
+        self.cells: list[NDArray[Any]] = []
+
+    def put(self, block: Indices, batch: Sequence[Piece], predictions: NDArray[Any]) -> None:
+        if self.base is None:
+            more = predictions.shape[1:]
+            self.base = np.empty((self.n, *more), predictions.dtype)
+            self.cells = [np.empty((self.n, ask.width, *more), predictions.dtype) for ask in self.asks]
+        if predictions.shape[1:] != self.base.shape[1:]:
+            raise ValueError(
+                f"the model returned predictions of shape {predictions.shape} after some with "
+                f"{self.base.shape[1:] or 'one'} column(s): its answers must not change shape between calls"
+            )
+        start = 0
+        for piece in batch:
+            some = predictions[start : start + len(piece)]
+            if piece.ask == UNCHANGED:
+                self.base[block[piece.rows]] = some
+            else:
+                self.cells[piece.ask][block[piece.rows], piece.columns] = some
+                self.counts[piece.ask] += len(piece)
+            start += len(piece)
+
+    def complete(self, block: Indices, plans: Sequence[_Table | _Matrix]) -> None:
+        assert self.base is not None  # the first piece of every block is the unchanged rows
+        part = slice(block[0], block[-1] + 1)
+        for plan, cells in zip(plans, self.cells, strict=True):
+            plan.complete(cells[part], self.base[part])
+
+    def answer(self) -> Answer:
+        assert self.base is not None
+        return Answer(self.base, self.cells, self.counts)

@@ -1,0 +1,35 @@
+"""The one place that picks an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from losslens.engines.base import Engine
+from losslens.engines.blackbox import BlackBox
+from losslens.tables import Table
+
+BATCH = 10_000
+FOREST_BATCH = 30_000  # a forest's predict sends every tree to a pool: that has to pay off
+MANY_TREES = ("Forest", "ExtraTrees", "Bagging", "Voting", "Stacking")
+
+
+def choose(native: Any, respond: Callable[[Any], Any], table: Table, memory: int, n_jobs: int | None) -> Engine:
+    """The engine for a model: the black box serves every one."""
+    return BlackBox(table, respond, batch_rows(native, table, memory), n_jobs)
+
+
+def batch_rows(native: Any, table: Table, memory: int) -> int:
+    """Rows a call: a count rule, so that the same data give the same batches on every machine."""
+    last = native.steps[-1][1] if hasattr(native, "steps") else native
+    last = getattr(last, "best_estimator_", last)
+    wanted = FOREST_BATCH if any(word in type(last).__name__ for word in MANY_TREES) else BATCH
+    # A batch, what the model makes of it, and its predictions: an eighth of the memory, four times over.
+    fits = memory // (32 * (table.row_bytes + 64))
+    fewest = min(64, table.n)
+    if fits < fewest:
+        raise ValueError(
+            f"memory={memory} bytes is too small: a batch of {fewest} rows of this table takes "
+            f"{32 * fewest * (table.row_bytes + 64)} bytes with what the model makes of it"
+        )
+    return int(min(wanted, fits))

@@ -1,0 +1,246 @@
+"""The verbs: check the input, then draw donors, ask the model, lose, average."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from losslens import passes, uncertainty
+from losslens.cells import Sample
+from losslens.curves import Effects, FeatureEffect
+from losslens.donors import All, Design, Latin, Systematic
+from losslens.importances import FeatureImportance, Importances
+from losslens.losses import Loss, Response
+from losslens.models import Model, as_model
+from losslens.passes import Filled
+from losslens.progress import bar
+from losslens.questions import Question, Subject, effect_design, first_design, pose
+from losslens.scoring import is_scorer, score_importance
+from losslens.tasks import Task, default_loss, prepare
+
+NOISE_SHARE = 0.1  # of the sampling variance: more donors would not make the number more certain
+
+
+def feature_importance(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    loss: str | Loss | Callable[..., Any] | None = None,
+    features: Any = None,
+    donors: str | Design = "auto",
+    sample_weight: Any = None,
+    groups: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    memory: str | int = "1 GiB",
+    progress: bool | None = None,
+) -> Importances:
+    """Permutation feature importance, with everything it is a mean of.
+
+    ``PFI = mean over rows i and donors k of L(f(x_i with k's values), y_i) - L(f(x_i), y_i)``
+
+    Parameters
+    ----------
+    model
+        A fitted estimator, or any function from a table to predictions.
+    X, y
+        A table (NumPy, pandas, polars, pyarrow) and the true values, unseen by the model if possible.
+    loss
+        A name such as ``"squared_error"``, a function ``(y, prediction) -> one loss a row``, or a scikit-learn scorer
+        (then only the global number and the PI curve exist). Default: squared error for regressors, log loss for
+        classifiers.
+    features
+        Columns; ``{"name": [columns]}`` for columns replaced together; a tuple for a pair on a product grid.
+    donors
+        ``"auto"``: all pairs where that takes at most a million predictions a feature, otherwise as many systematic
+        shifts as the data can tell apart; ``"all"``; or a design.
+    sample_weight
+        Weights of the rows, as observations and as donors.
+    groups
+        Labels of rows that belong together (patients, sites): donors come from other groups and standard errors are
+        clustered.
+    random_state
+        A seed or a NumPy generator.
+    n_jobs
+        Threads; for processes call inside ``joblib.parallel_config("loky")``.
+    memory
+        Bound on the working set and on what the result keeps.
+    progress
+        None: a bar if somebody is looking.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> imp = ll.feature_importance(lambda X: 2 * X[:, 0], X, 2 * X[:, 0], loss="squared_error")
+    >>> imp["x1"].pfi
+    0.0
+    """
+    asked = {"features": features, "donors": donors, "sample_weight": sample_weight, "groups": groups}
+    asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress}
+    known = as_model(model)
+    if y is None:
+        raise ValueError("feature_importance needs y, the true values; for curves of predictions use feature_effect")
+    if is_scorer(loss):
+        return score_importance(known, X, y, loss, asked)
+    chosen = default_loss(known, loss)
+    task = prepare(known, X, y, loss=chosen, response=chosen.reads, **asked)
+    found, asked_for = _ask_until_certain(task, chosen)
+    return Importances({feature.name: feature for feature in found}, asked_for)
+
+
+def feature_effect(
+    model: Any,
+    X: Any,
+    *,
+    features: Any = None,
+    target: Any = None,
+    donors: str | Design = "auto",
+    sample_weight: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    memory: str | int = "1 GiB",
+    progress: bool | None = None,
+) -> Effects:
+    """Partial dependence and ICE curves: how predictions move with a feature.
+
+    ``PD(v) = mean over rows i of f(x_i with the feature at v)``
+
+    Parameters
+    ----------
+    model, X, features, donors, sample_weight, random_state, n_jobs, memory, progress
+        As in `feature_importance`; ``"auto"`` takes a grid of quantiles where all values are too many.
+    target
+        The class whose probability is shown; for two classes the second by default.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.array([[0.0, 1.0], [1.0, 3.0]])
+    >>> ll.feature_effect(lambda X: X[:, 0] * X[:, 1], X)["x0"].pd
+    array([0., 2.])
+    """
+    known = as_model(model)
+    response = effect_response(known)
+    task = prepare(
+        known, X, None, loss=None, response=response, features=features, donors=donors, sample_weight=sample_weight,
+        groups=None, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress,
+    )  # fmt: skip
+    k, label = _class_of(task.sample, target, response == "probabilities")
+    questions = [_pose(task, s, task.design or effect_design(s, task.n)) for s in task.subjects]
+    sample, filled, predicted = _run(task, questions)
+    pick = {} if k is None else {"k": k}
+    found = [_effect(task, q, sample, f, label, **pick) for q, f in zip(questions, filled, strict=True)]
+    return Effects({feature.name: feature for feature in found}, predicted)
+
+
+def effect_response(model: Model) -> Response:
+    """What an effect is about: probabilities where there are classes, else values."""
+    return "probabilities" if model.kind == "classifier" else "values"
+
+
+def _ask_until_certain(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int]:
+    """All features; those that "auto" samples get more donors until their own noise no longer counts."""
+    designs = {s.feature.name: task.design or first_design(s, task.n) for s in task.subjects}
+    found: dict[str, FeatureImportance] = {}
+    pending: Sequence[Subject] = task.subjects
+    asked_for = 0
+    while pending:
+        questions = [_pose(task, s, designs[s.feature.name]) for s in pending]
+        sample, filled, predicted = _run(task, questions)
+        asked_for += predicted
+        for question, part in zip(questions, filled, strict=True):
+            new = _importance(task, question, sample, part, loss)
+            before = found[new.name].n_predictions if new.name in found else 0
+            found[new.name] = replace(new, n_predictions=new.n_predictions + before)
+        pending = [] if task.design is not None else [s for s in pending if _wants_more(found[s.feature.name])]
+        designs |= {s.feature.name: _next_design(found[s.feature.name], s, task.n) for s in pending}
+    return [found[s.feature.name] for s in task.subjects], asked_for
+
+
+def _noise_over_sampling(importance: FeatureImportance) -> float:
+    """Monte-Carlo variance over sampling variance."""
+    noise = uncertainty.monte_carlo_variance(
+        importance.means, importance.meeting, importance.sample, importance.at
+    )
+    sampling = importance.std_error**2 - (0 if isinstance(importance.design, Systematic) else noise)
+    return noise / sampling if sampling > 0 else float(noise > 0) * np.inf
+
+
+def _wants_more(importance: FeatureImportance) -> bool:
+    return isinstance(importance.design, (Latin, Systematic)) and _noise_over_sampling(importance) > NOISE_SHARE
+
+
+def _next_design(importance: FeatureImportance, subject: Subject, n: int) -> Design:
+    """Twice the donors, or four or eight times where the noise (it falls as 1/m) says that twice can't do."""
+    design = importance.design
+    assert isinstance(design, (Latin, Systematic))  # the designs that "auto" samples with
+    ratio = _noise_over_sampling(importance)
+    doublings = int(np.clip(np.ceil(np.log2(ratio / NOISE_SHARE)), 1, 16)) if np.isfinite(ratio) else 1
+    m = design.m * 2**doublings
+    return All() if m >= len(subject.distinct) - 1 else replace(design, m=m)
+
+
+def _pose(task: Task, subject: Subject, design: Design) -> Question:
+    return pose(subject, design, task.n, task.entropy)
+
+
+def _run(task: Task, questions: Sequence[Question]) -> tuple[Sample, list[Filled], int]:
+    most = task.n + sum(question.ask.most(task.n) for question in questions)
+    with bar(most, "explaining", task.progress) as tick:
+        return passes.run(task.engine, questions, task.sample, task.loss, task.budget, task.entropy, tick)
+
+
+def _shared(task: Task, question: Question, sample: Sample, filled: Filled) -> dict[str, Any]:
+    feature = question.subject.feature
+    return {
+        "name": feature.name,
+        "columns": tuple(task.table.names[j] for j in feature.columns),
+        "values": question.values,
+        "ordered": question.ordered,
+        "design": question.design,
+        "engine": task.engine.name,
+        "exact": question.design.is_exact(task.n),
+        "n_predictions": filled.n_predictions,
+        "meeting": question.meeting,
+        "sample": sample,
+        "at": np.arange(task.n),
+        "means": filled.means,
+        "cells": filled.cells,
+        "backend": task.table.backend,
+    }
+
+
+def _importance(
+    task: Task, question: Question, sample: Sample, filled: Filled, loss: Loss
+) -> FeatureImportance:
+    return FeatureImportance(**_shared(task, question, sample, filled), loss=loss)
+
+
+def _effect(
+    task: Task, question: Question, sample: Sample, filled: Filled, label: str | None, k: int | None = None
+) -> FeatureEffect:
+    if k is not None:
+        sample = replace(sample, prediction=sample.prediction[..., k])
+        cells = replace(filled.cells, predictions=filled.cells.predictions[..., k])
+        pd = None if filled.means.pd is None else filled.means.pd[..., k]
+        filled = replace(filled, cells=cells, means=replace(filled.means, pd=pd))
+    return FeatureEffect(**_shared(task, question, sample, filled), target=label)
+
+
+def _class_of(sample: Sample, target: Any, has_classes: bool) -> tuple[int | None, str | None]:
+    """Which column of the probabilities the effect is about."""
+    if not has_classes:
+        if target is not None:
+            raise ValueError(f"target={target!r} names a class, but the model gives numbers, not probabilities")
+        return None, None
+    classes = [] if sample.classes is None else sample.classes.tolist()
+    if target is None and len(classes) == 2:
+        return 1, str(classes[1])
+    if target not in classes:
+        raise ValueError(f"target must be one of the classes {classes!r}; got {target!r}")
+    return classes.index(target), str(target)

@@ -1,0 +1,334 @@
+"""Results on losses: importances of features, of observations, and where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens import uncertainty
+from losslens.cells import Cells, Means, Meeting, Sample, chunks, curves, lose, means
+from losslens.curves import FeatureEffect, ResultMapping, curve_columns
+from losslens.losses import Loss
+from losslens.losses import resolve as resolve_loss
+from losslens.results import FeatureResult, Floats, positions, split, take_columns, take_rows
+from losslens.tables import make_frame
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class FeatureImportance(FeatureResult):
+    """How much the loss grows when one feature's values come from other rows: in all, where, and for whom."""
+
+    loss: Loss
+
+    @property
+    def pfi(self) -> float:
+        """Permutation feature importance: the mean change of loss over all cells."""
+        self._need_donors("importance")
+        return self.means.pfi
+
+    @property
+    def local(self) -> Floats:
+        """Importance for each row: the mean change of loss over the donors it met, (n,)."""
+        self._need_donors("local importance")
+        return np.asarray(self.means.local)
+
+    @property
+    def error(self) -> float:
+        """GE_P of the rows that this result speaks of: their mean loss, nothing replaced."""
+        weight = self.means.mass if self.means.weights is not None else self.sample.weight[self.at]
+        return float(weight @ self._base / weight.sum())
+
+    @property
+    def ratio(self) -> float:
+        """Error with the feature's values replaced over the error with nothing replaced."""
+        if self.error == 0:
+            raise ValueError("the ratio divides by the model's error, which is exactly 0 here; use pfi, the difference")
+        return 1 + self.pfi / self.error
+
+    @property
+    def pi(self) -> Floats:
+        """Partial importance: the mean change of loss with every row at that value, (g,) or (g1, g2)."""
+        return self._shaped(np.asarray(self._known(self.means.pi, "the PI curve")))
+
+    @property
+    def ici(self) -> Floats:
+        """Individual conditional importance, one curve a kept row, (n, g); NaN at values that it never met."""
+        return self._shaped(curves(self._changes, self.meeting, self.sample, self.cells.rows))
+
+    @property
+    def clipped(self) -> float:
+        """Share of the cells whose log loss is at the clipping bound: a probability of 0 for the true class."""
+        return self.means.clipped
+
+    @property
+    def std_error(self) -> float:
+        """Standard error of `pfi` for this model on new data (jackknife over rows, as observations and donors)."""
+        self._need_donors("standard error")
+        if not self.complete and len(self.at) < self.sample.n:
+            raise ValueError("a streamed result has standard errors for all rows, not for some; raise memory=")
+        return uncertainty.std_error(self.means, self.meeting, self.sample, self.at)
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Confidence interval of the importance of this model on new data, centred at the U-statistic."""
+        units = self.sample.n if self.sample.block is None else len(np.unique(self.sample.block))
+        return uncertainty.interval(self._unbiased, self.std_error, units, level)
+
+    @property
+    def effect(self) -> FeatureEffect:
+        """PD and ICE from the same predictions; for two classes the probability of the second."""
+        if self.cells.predictions.ndim == 2 and self.loss.reads != "labels":
+            return self._effect(lambda p: p, None)
+        classes = self._classes
+        if len(classes) != 2:
+            raise ValueError(f"there is one effect a class: effect_of(label), label one of {list(classes)!r}")
+        return self.effect_of(classes[1])
+
+    def effect_of(self, label: Any) -> FeatureEffect:
+        """PD and ICE of one class: its probability or score, or how often it is predicted."""
+        found = np.flatnonzero(self._classes == label)
+        if len(found) != 1:
+            raise ValueError(f"{label!r} is no class of the model; the classes are {list(self._classes)!r}")
+        k = int(found[0])
+        if self.loss.reads == "labels":
+            return self._effect(lambda p: (p == k).astype(float), str(label))
+        if self.cells.predictions.ndim == 2:
+            return self._effect(lambda p: p if k == 1 else -p, str(label))
+        return self._effect(lambda p: p[..., k], str(label))
+
+    def subset(self, rows: Any) -> Self:
+        """These rows with donors among themselves: what recomputing on the subset gives, without the model."""
+        chosen = positions(rows, len(self.at))
+        self._need_all_cells("subset")
+        meeting, kept = self.meeting.subset(self.at[chosen])
+        if len(kept) == 0:
+            raise ValueError(f"no donor of {self.name!r} is among the chosen rows")
+        sample = self.sample.at(self.at[chosen])
+        cells = take_rows(self.cells, chosen)
+        cells = take_columns(cells, kept if meeting.width == len(kept) else np.arange(meeting.width))
+        exact = self.exact and meeting.width == len(kept)
+        new = replace(self, meeting=meeting, sample=sample, at=np.arange(len(chosen)), cells=cells, exact=exact)
+        if len(self.values) == 1:
+            new = replace(new, values=(self.values[0][kept],))
+        return replace(new, means=new._means(cells, meeting, sample))
+
+    def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
+        """The same predictions judged by another loss that reads the same response."""
+        return self._judged(resolve_loss(loss, self.loss.reads))
+
+    def _judged(self, loss: Loss, sample: Sample | None = None) -> Self:
+        self._need_all_cells("with_loss")
+        if loss.reads != self.loss.reads:
+            raise ValueError(f"{loss.name} reads {loss.reads}, but the result holds {self.loss.reads}: explain again")
+        sample = sample or self.sample.with_loss(loss)
+        changes = np.empty(self.cells.predictions.shape[:2])
+        for part in chunks(self.cells.rows, self.meeting.width):
+            changes[part] = lose(loss, sample, self.cells.rows[part], self.cells.predictions[part])
+        new = replace(self, loss=loss, sample=sample, cells=replace(self.cells, changes=changes))
+        return replace(new, means=new._means(new.cells, self.meeting, sample))
+
+    def to_frame(self) -> Any:
+        """The curves as a data frame: value, weight, importance."""
+        return make_frame(curve_columns(self, {"importance": self.pi}), self.backend)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw ICI curves and the PI curve."""
+        from losslens.plots import plot_importance
+
+        return plot_importance(self, ax=ax)
+
+    def __repr__(self) -> str:
+        number = f"{self.pfi:.4g}" if self.means.weights is not None else "curves only"
+        return f"<FeatureImportance {self.name!r}: {number} ({self.loss.title}), {len(self.at)} rows, {self.design}>"
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _base(self) -> Floats:
+        assert self.sample.loss is not None  # a FeatureImportance is made from a judged sample
+        return self.sample.loss[self.at]
+
+    @property
+    def _changes(self) -> Floats:
+        assert self.cells.changes is not None  # likewise
+        return self.cells.changes
+
+    @property
+    def _classes(self) -> NDArray[Any]:
+        if self.sample.classes is None:
+            raise ValueError("the model has no classes")
+        return self.sample.classes
+
+    @property
+    def _unbiased(self) -> float:
+        """The U-statistic: pairs of a row with itself are left out."""
+        leaves_out = self.sample.block is not None or self.design.leaves_out_own
+        return self.pfi if leaves_out else self.pfi / (1 - float(self.sample.weight @ self.sample.weight))
+
+    def _need_donors(self, what: str) -> None:
+        if self.means.weights is None:
+            raise ValueError(f"{self.name!r} has no {what}, only curves: {self._no_donors}")
+
+    def _means(self, cells: Cells, meeting: Meeting, sample: Sample) -> Means:
+        return means(cells, meeting, sample, self.loss.ceiling(cells.predictions.dtype))
+
+    def _effect(self, pick: Callable[[NDArray[Any]], NDArray[Any]], target: str | None) -> FeatureEffect:
+        """The effect of one target; a linear pick commutes with the mean, others need all cells."""
+        cells = Cells(self.cells.rows, pick(self.cells.predictions))
+        sample = replace(self.sample, prediction=pick(self.sample.prediction))
+        if self.loss.reads == "labels":
+            self._need_all_cells("the effect on labels")
+            averages = means(cells, self.meeting, sample)
+        else:
+            averages = replace(self.means, pd=None if self.means.pd is None else pick(self.means.pd))
+        shared = {key: getattr(self, key) for key in FeatureResult.__dataclass_fields__}
+        return FeatureEffect(**(shared | {"cells": cells, "sample": sample, "means": averages}), target=target)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Importances(ResultMapping[FeatureImportance]):
+    """Importances of several features: a mapping from name to `FeatureImportance`."""
+
+    features: dict[str, FeatureImportance]
+    n_predictions: int  # rows that the model was asked for, unchanged ones included
+
+    @property
+    def design(self) -> str:
+        """The donor designs that were used."""
+        return ", ".join(dict.fromkeys(repr(f.design) for f in self.features.values()))
+
+    @property
+    def engine(self) -> str:
+        """Who filled the cells."""
+        return ", ".join(dict.fromkeys(f.engine for f in self.features.values()))
+
+    @property
+    def exact(self) -> bool:
+        """Whether every number is the one over all pairs."""
+        return all(f.exact for f in self.features.values())
+
+    @property
+    def error(self) -> float:
+        """GE_P, the model's mean loss with nothing replaced."""
+        return self._first.error
+
+    @property
+    def loss(self) -> Loss:
+        """The loss whose change is reported."""
+        return self._first.loss
+
+    @property
+    def local(self) -> Floats:
+        """Importance of each feature for each row, (n, p)."""
+        return np.stack([f.local for f in self.features.values()], axis=1)
+
+    @property
+    def observations(self) -> Floats:
+        """How much each row's loss rests on the features together: the sum of its local importances, (n,)."""
+        return self.local.sum(axis=1)
+
+    def given(self, rows: Any) -> Self:
+        """These rows, donors from everywhere."""
+        return self._each(lambda feature: feature.given(rows))
+
+    def by(self, groups: Any) -> dict[Any, Self]:
+        """``{label: given(groups == label)}`` for each label."""
+        return {label: self.given(mask) for label, mask in split(groups, len(self._first.at)).items()}
+
+    def subset(self, rows: Any) -> Self:
+        """These rows with donors among themselves."""
+        return self._each(lambda feature: feature.subset(rows))
+
+    def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
+        """The same predictions judged by another loss that reads the same response."""
+        new = resolve_loss(loss, self.loss.reads)
+        samples: dict[int, Sample] = {}  # one new sample for all features that share one
+
+        def judge(feature: FeatureImportance) -> FeatureImportance:
+            judged = feature._judged(new, samples.get(id(feature.sample)))
+            samples[id(feature.sample)] = judged.sample
+            return judged
+
+        return self._each(judge)
+
+    def _each(self, change: Callable[[FeatureImportance], FeatureImportance]) -> Self:
+        return replace(self, features={name: change(feature) for name, feature in self.features.items()})
+
+    @property
+    def headline(self) -> str:
+        """What the numbers are."""
+        return f"increase in {self.loss.title}; {self.error:.4g} with nothing replaced"
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know of how the numbers came about."""
+        first = self._first
+        kind = "exact over all pairs" if self.exact else f"sampled with {self.design}"
+        found = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        if not first.complete:
+            found.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
+        worst = max(self.features.values(), key=lambda f: f.clipped)
+        if worst.clipped > 0:
+            found.append(
+                f"up to {worst.clipped:.1%} of the cells ({worst.name}) give the true class probability 0: "
+                "their log loss is the clipping bound, not a measurement"
+            )
+        return found
+
+    def to_frame(self) -> Any:
+        """One row a feature, the most important first."""
+        order = sorted(self.features.values(), key=lambda f: -_or_nan(lambda: f.pfi, -np.inf))
+        ends = [_or_nan(f.interval, (np.nan, np.nan)) for f in order]
+        data = {
+            "feature": [f.name for f in order],
+            "importance": [_or_nan(lambda f=f: f.pfi) for f in order],
+            "std_error": [_or_nan(lambda f=f: f.std_error) for f in order],
+            "low": [low for low, _ in ends],
+            "high": [high for _, high in ends],
+            "ratio": [_or_nan(lambda f=f: f.ratio) for f in order],
+            "exact": [f.exact for f in order],
+            "design": [repr(f.design) for f in order],
+            "n_predictions": [f.n_predictions for f in order],
+        }
+        return make_frame(data, self._first.backend)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the ranking."""
+        from losslens.plots import plot_ranking
+
+        return plot_ranking(self, ax=ax)
+
+    def save(self, path: str | Path) -> None:
+        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
+        from losslens.storage import save
+
+        save(self, path)
+
+    def __repr__(self) -> str:
+        ranked = sorted(self.features.values(), key=lambda f: -_or_nan(lambda: f.pfi, -np.inf))
+        width = max(len(f.name) for f in ranked)
+        lines = [f"Importances: {self.headline}"]
+        for f in ranked:
+            number, error = _or_nan(lambda f=f: f.pfi), _or_nan(lambda f=f: f.std_error)
+            pm = f" ± {error:.2g}" if np.isfinite(error) else ""
+            lines.append(f"  {f.name:<{width}}  " + (f"{number:.4g}{pm}" if np.isfinite(number) else "curves only"))
+        return "\n".join([*lines, *(f"  ({note})" for note in self.notes)])
+
+    @property
+    def _first(self) -> FeatureImportance:
+        return next(iter(self.features.values()))
+
+
+def _or_nan(ask: Callable[[], Any], otherwise: Any = float("nan")) -> Any:
+    """A number where there is one: tables have a place for each."""
+    try:
+        return ask()
+    except ValueError:
+        return otherwise

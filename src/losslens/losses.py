@@ -1,0 +1,416 @@
+"""Losses of single rows: `Loss`, the named ones, and a user's own function. Never a mean.
+
+The named losses are scikit-learn's metrics of the same name before the average. Each says which response
+of the model it reads. Every row is computed by itself with the same operations, so equal predictions give
+bitwise equal losses, whatever the batch: replacing a feature the model ignores changes a loss by exactly 0.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+Response = Literal["values", "probabilities", "labels", "scores"]
+Array: TypeAlias = NDArray[Any]
+FloatArray: TypeAlias = NDArray[np.float64]
+
+
+class Domain(NamedTuple):
+    """The numbers a loss is defined for: from low to high, both included."""
+
+    words: str
+    kinds: str  # dtype.kind
+    low: float
+    high: float
+    advice: str
+
+
+_MAX, _SLACK = float(np.finfo(np.float64).max), 1e-4
+_ANY = "use a loss for any number such as 'squared_error', or a model whose predictions are positive"
+_PROBA = "return the model's predict_proba, or apply softmax to its scores"
+FINITE = Domain("a finite number", "biuf", -_MAX, _MAX, "drop or repair such rows")
+NON_NEGATIVE = Domain("a number >= 0", "biuf", 0, _MAX, _ANY)
+POSITIVE = Domain("a number > 0", "biuf", math.ulp(0.0), _MAX, _ANY)
+POSITION = Domain("a class position 0..K-1", "iu", 0, _MAX, "drop rows of classes the model does not know")
+PROBABILITY = Domain("in [0, 1]", "iuf", -_SLACK, 1 + _SLACK, _PROBA)
+
+# Response -> the dimensions of the prediction; what y and the prediction hold unless a loss asks for more.
+_RESPONSES: dict[Response, tuple[tuple[int, ...], tuple[Domain, Domain]]] = {
+    "values": ((1,), (FINITE, FINITE)),
+    "probabilities": ((2,), (POSITION, PROBABILITY)),
+    "labels": ((1,), (POSITION, FINITE)),
+    "scores": ((1, 2), (POSITION, FINITE)),
+}
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The loss of each row, L(y, prediction): smaller is better.
+
+    `y` holds numbers for losses that read values, class positions 0..K-1 for the other named losses, and
+    what the user wrote for custom ones. `prediction` is (N,) for values and labels, (N, K) for
+    probabilities, (N,) or (N, K) for scores. `parameters` reach `function` as keywords. A custom loss
+    read back from a file has no function.
+
+    >>> squared_error([1.0, 2.0], [1.5, 4.0])
+    array([0.25, 4.  ])
+    """
+
+    name: str
+    reads: Response
+    title: str
+    function: Callable[..., Any] | None
+    parameters: tuple[tuple[str, float], ...] = ()
+    custom: bool = False
+    domains: tuple[Domain, Domain] | None = None  # of y and prediction; None: as the response has them
+
+    def __call__(self, y: ArrayLike, prediction: ArrayLike) -> FloatArray:
+        """The losses, a new array of shape (N,)."""
+        if self.function is None:
+            reason = "was a function of yours, which a file cannot hold; pass it again, or a named loss"
+            raise ValueError(f"the loss {self.name!r} {reason}")
+        if self.custom:
+            return _one_per_row(self, self.function(y, prediction), np.shape(y)[0])
+        y, prediction = np.asarray(y), np.asarray(prediction)
+        # Without this (N,) against (N, 1) would broadcast to all N x N pairs.
+        if prediction.shape[:1] != y.shape or prediction.ndim not in _RESPONSES[self.reads][0]:
+            raise ValueError(
+                f"{self.name} cannot pair y of shape {y.shape} with {prediction.shape} predictions"
+            )
+        losses: FloatArray = self.function(y, prediction, **dict(self.parameters))
+        return losses
+
+    def check_target(self, y: Array) -> None:
+        """Raise ValueError unless this loss is defined for every y."""
+        if not self.custom:
+            self._check("y", y, (self.domains or _RESPONSES[self.reads][1])[0])
+
+    def check_prediction(self, prediction: Array) -> None:
+        """Raise ValueError unless this loss is defined for every prediction."""
+        if self.custom and self.reads != "probabilities":
+            return
+        dimensions, domains = _RESPONSES[self.reads]
+        if prediction.ndim not in dimensions or prediction.shape[1:] == (1,):
+            shape = f"{prediction.shape}; it must be {'(N, K), K >= 2' if 2 in dimensions else '(N,)'}"
+            raise ValueError(f"{self.name} reads {self.reads}, but the model returned shape {shape}")
+        self._check("prediction", prediction, (self.domains or domains)[1])
+        if self.reads == "probabilities":
+            # A matrix product: ten times as fast as a sum over a short axis.
+            sums = prediction @ np.ones(prediction.shape[1], dtype=prediction.dtype)
+            slack = max(_SLACK, 10 * _eps(prediction.dtype))
+            self._check("sum of probabilities", sums, Domain("1", "iuf", 1 - slack, 1 + slack, _PROBA))
+
+    def _check(self, what: str, values: Array, domain: Domain) -> None:
+        if values.dtype.kind not in domain.kinds:
+            came, advice = f"the dtype is {values.dtype}", "convert it, or use a loss for such data"
+        elif (cell := _outside(values, domain)) is not None:
+            value = values.flat[cell]
+            came = f"that of row {cell * len(values) // values.size} is {value}"
+            advice = domain.advice if np.isfinite(value) else FINITE.advice
+        else:
+            return
+        raise ValueError(f"{self.name} needs every {what} to be {domain.words}, but {came}; {advice}")
+
+    def ceiling(self, dtype: DTypeLike) -> float | None:
+        """The loss of a true class whose probability was clipped, -log(eps of dtype); else None.
+
+        >>> round(log_loss.ceiling("float32"), 3)
+        15.942
+        """
+        if self != log_loss:
+            return None
+        return float(_log_loss(np.zeros(1, dtype=np.intp), np.array([[0, 1]], dtype=dtype))[0])
+
+    def metadata(self) -> dict[str, Any]:
+        """Everything but the function, as JSON can hold it; `from_metadata` reads it back."""
+        stored = {key: getattr(self, key) for key in ("name", "reads", "title", "custom")}
+        return stored | {"parameters": dict(self.parameters)}
+
+
+def _outside(values: Array, domain: Domain) -> int | None:
+    """Where a value beyond the domain stands; NaN is one: it spreads to the minimum and compares false."""
+    if not values.size or (float(values.min()) >= domain.low and float(values.max()) <= domain.high):
+        return None
+    lowest = int(values.argmin())
+    return int(values.argmax()) if float(values.flat[lowest]) >= domain.low else lowest
+
+
+# The formulas. Each works in place on the one or two arrays it makes, in float64.
+
+
+def _own(y: Array, matrix: Array) -> FloatArray:
+    """Each row's entry for its true class."""
+    return matrix[np.arange(len(y)), y].astype(np.float64, copy=False)
+
+
+def _eps(dtype: DTypeLike) -> float:
+    """Of the prediction's own dtype, as scikit-learn does: half and single precision clip earlier."""
+    dtype = np.dtype(dtype)
+    short = dtype.kind == "f" and dtype.itemsize <= 8
+    return float(np.finfo(dtype if short else np.float64).eps)
+
+
+def _squared_error(y: Array, prediction: Array) -> FloatArray:
+    losses = np.subtract(y, prediction, dtype=np.float64)
+    losses *= losses
+    return losses
+
+
+def _absolute_error(y: Array, prediction: Array) -> FloatArray:
+    losses = np.subtract(y, prediction, dtype=np.float64)
+    return np.abs(losses, out=losses)
+
+
+def _huber(y: Array, prediction: Array, *, delta: float) -> FloatArray:
+    losses = _absolute_error(y, prediction)
+    inner = np.minimum(losses, delta)  # both branches are q (|r| - q/2) with q = min(|r|, delta)
+    losses -= 0.5 * inner
+    losses *= inner
+    return losses
+
+
+def _pinball(y: Array, prediction: Array, *, alpha: float) -> FloatArray:
+    losses = np.subtract(y, prediction, dtype=np.float64)
+    too_high = losses * (alpha - 1)
+    losses *= alpha
+    return np.maximum(losses, too_high, out=losses)
+
+
+def _poisson(y: Array, prediction: Array) -> FloatArray:
+    losses = np.divide(y, prediction, dtype=np.float64)
+    np.log(losses, out=losses, where=losses > 0)  # 0 log 0 = 0
+    losses *= y
+    losses -= y
+    losses += prediction
+    losses *= 2
+    return losses
+
+
+def _gamma(y: Array, prediction: Array) -> FloatArray:
+    ratio = np.divide(y, prediction, dtype=np.float64)
+    losses = np.log(ratio)
+    np.subtract(ratio, losses, out=losses)
+    losses -= 1
+    losses *= 2
+    return losses
+
+
+def _tweedie(y: Array, prediction: Array, *, power: float) -> FloatArray:
+    for special, formula in ((0, _squared_error), (1, _poisson), (2, _gamma)):
+        if power == special:
+            return formula(y, prediction)
+    p, y, f = power, y.astype(np.float64, copy=False), prediction.astype(np.float64, copy=False)
+    losses = f / (2 - p)
+    losses -= y / (1 - p)
+    losses *= f ** (1 - p)
+    losses += np.maximum(y, 0) ** (2 - p) / ((1 - p) * (2 - p))  # for p < 0, y < 0 has no such term
+    losses *= 2
+    return losses
+
+
+def _log_loss(y: Array, prediction: Array) -> FloatArray:
+    losses, eps = _own(y, prediction), _eps(prediction.dtype)
+    np.clip(losses, eps, 1 - eps, out=losses)
+    np.log(losses, out=losses)
+    return np.negative(losses, out=losses)
+
+
+def _brier(y: Array, prediction: Array) -> FloatArray:
+    if prediction.shape[1] == 2:
+        return _squared_error(y, prediction[:, 1])
+    # C order, whatever came: a row's sum must not depend, in its last bit, on the layout of the batch.
+    gaps = np.array(prediction, dtype=np.float64, order="C")
+    gaps[np.arange(len(y)), y] -= 1
+    losses: FloatArray = np.einsum("ik,ik->i", gaps, gaps)
+    return losses
+
+
+def _zero_one(y: Array, prediction: Array) -> FloatArray:
+    return np.not_equal(y, prediction).astype(np.float64)
+
+
+def _hinge(y: Array, prediction: Array) -> FloatArray:
+    if prediction.ndim == 1:
+        losses = np.where(y == 1, -1.0, 1.0)
+        losses *= prediction
+    else:
+        others = np.array(prediction, dtype=np.float64)
+        others[np.arange(len(y)), y] = -np.inf
+        losses = others.max(axis=1)
+        losses -= _own(y, prediction)
+    losses += 1
+    return np.maximum(losses, 0, out=losses)
+
+
+# The names.
+
+squared_error = Loss("squared_error", "values", "squared error", _squared_error)
+"""(y - f)^2."""
+absolute_error = Loss("absolute_error", "values", "absolute error", _absolute_error)
+"""|y - f|."""
+poisson_deviance = Loss(
+    "poisson_deviance", "values", "Poisson deviance", _poisson, domains=(NON_NEGATIVE, POSITIVE)
+)
+"""2 (y log(y/f) - y + f)."""
+gamma_deviance = Loss("gamma_deviance", "values", "gamma deviance", _gamma, domains=(POSITIVE, POSITIVE))
+"""2 (y/f - 1 - log(y/f))."""
+log_loss = Loss("log_loss", "probabilities", "log loss", _log_loss)
+"""-log of the probability of the true class, clipped to [eps, 1 - eps] with the eps of its dtype."""
+brier = Loss("brier", "probabilities", "Brier score", _brier)
+"""(p1 - y)^2 for two classes; the sum over classes of (p_k - [y = k])^2 for more."""
+zero_one = Loss("zero_one", "labels", "zero-one loss", _zero_one)
+"""1 where the label is wrong, else 0."""
+hinge = Loss("hinge", "scores", "hinge loss", _hinge)
+"""max(0, 1 - margin): the margin is s or -s for two classes, s_y - max of the other scores for more."""
+
+
+def huber(delta: float = 1.0) -> Loss:
+    """Half the squared error up to delta, linear beyond: r^2/2 or delta (|r| - delta/2).
+
+    >>> huber(1.0)([0.0, 0.0], [0.5, 3.0])
+    array([0.125, 2.5  ])
+    """
+    if not 0 < delta < math.inf:
+        raise ValueError(f"huber needs a positive delta, got {delta}; it is in the units of y")
+    return Loss("huber", "values", f"Huber loss ({delta:g})", _huber, (("delta", float(delta)),))
+
+
+def pinball(alpha: float = 0.5) -> Loss:
+    """The loss of a quantile: alpha (y - f) where y >= f, (1 - alpha) (f - y) elsewhere.
+
+    >>> pinball(0.75)([0.0, 0.0], [-2.0, 2.0])
+    array([1.5, 0.5])
+    """
+    if not 0 < alpha < 1:
+        raise ValueError(f"pinball needs 0 < alpha < 1, got {alpha}; 0.9 is the 90% quantile")
+    return Loss("pinball", "values", f"pinball loss ({alpha:g})", _pinball, (("alpha", float(alpha)),))
+
+
+def tweedie_deviance(power: float = 1.5) -> Loss:
+    """The deviance with variance ~ mean^p: 0 squared error, 1 Poisson, 2 gamma, 3 inverse Gaussian, else
+    2 (max(y, 0)^(2-p) / ((1-p)(2-p)) - y f^(1-p) / (1-p) + f^(2-p) / (2-p)).
+
+    >>> tweedie_deviance(2)([1.0], [1.0])
+    array([0.])
+    """
+    if not math.isfinite(power) or 0 < power < 1:
+        raise ValueError(f"no Tweedie distribution has power {power}; use a power <= 0 or >= 1, such as 1.5")
+    target = FINITE if power <= 0 else NON_NEGATIVE if power < 2 else POSITIVE
+    domains = target, (FINITE if power == 0 else POSITIVE)
+    parameters, title = (("power", float(power)),), f"Tweedie deviance ({power:g})"
+    return Loss("tweedie_deviance", "values", title, _tweedie, parameters, domains=domains)
+
+
+_FAMILIES = {"huber": huber, "pinball": pinball, "tweedie_deviance": tweedie_deviance}
+_NAMED = {loss.name: loss for loss in list(globals().values()) if isinstance(loss, Loss)}
+_NAMED |= {name: family() for name, family in _FAMILIES.items()}
+_NAMED |= {short: _NAMED[f"{short}_deviance"] for short in ("poisson", "gamma", "tweedie")}
+
+
+def resolve(loss: str | Loss | Callable[..., Any], reads: Response = "values") -> Loss:
+    """What users write as a loss -> a Loss; `reads` is for a function of their own.
+
+    >>> resolve("poisson").title
+    'Poisson deviance'
+    """
+    if isinstance(loss, Loss):
+        return loss
+    if not isinstance(loss, str) and loss in _FAMILIES.values():
+        loss = loss.__name__  # ll.losses.pinball, not called: the default parameter
+    if not isinstance(loss, str):
+        return pointwise(loss, reads=reads)
+    if loss in _NAMED:
+        return _NAMED[loss]
+    raise ValueError(_hint(loss) or _unknown(loss))
+
+
+def from_metadata(metadata: Mapping[str, Any]) -> Loss:
+    """The loss that `Loss.metadata` described; a custom one comes back without its function.
+
+    >>> from_metadata(pinball(0.9).metadata()) == pinball(0.9)
+    True
+    """
+    name, parameters = metadata["name"], metadata["parameters"]
+    if metadata["custom"]:
+        return Loss(name, metadata["reads"], metadata["title"], None, custom=True)
+    return _FAMILIES[name](**parameters) if name in _FAMILIES else resolve(name)
+
+
+def _unknown(name: str) -> str:
+    nearest = difflib.get_close_matches(name, _NAMED, n=1)
+    guess = f"; did you mean {nearest[0]!r}?" if nearest else "."
+    names = ", ".join(sorted({loss.name for loss in _NAMED.values()}))
+    return f"unknown loss {name!r}{guess} The losses are {names}, and any function (y, prediction) -> (N,)"
+
+
+# scikit-learn's names for scorers and metrics, less their prefixes and suffixes.
+_SYNONYMS = {
+    "mse": "squared_error", "rmse": "squared_error", "mae": "absolute_error", "accuracy": "zero_one",
+    "log": "log_loss", "logloss": "log_loss", "cross_entropy": "log_loss", "quantile": "pinball",
+    "auc": "roc_auc", "max_error": "neg_max_error", "median_absolute_error": "neg_median_absolute_error",
+}  # fmt: skip
+_AVERAGES = (
+    "roc_auc", "average_precision", "balanced_accuracy", "explained_variance", "f1", "jaccard",
+    "matthews_corrcoef", "neg_max_error", "neg_median_absolute_error", "precision", "r2", "recall",
+)  # fmt: skip
+
+
+def _hint(name: str) -> str | None:
+    """What to write instead of scikit-learn's name of a mean."""
+    bare = name.removeprefix("neg_").removeprefix("root_").removeprefix("mean_")
+    bare = bare.removesuffix("_loss").removesuffix("_score")
+    meant = _SYNONYMS.get(bare, bare)
+    if meant.startswith(_AVERAGES):
+        return (
+            f"{name!r} is an average over rows, no single row has one; pass "
+            f"loss=sklearn.metrics.get_scorer({meant!r}) for global importance and the PI curve"
+        )
+    if meant in _NAMED:
+        return f"{name!r} names a mean or a score, not the loss of one row; pass loss={meant!r}"
+    return None
+
+
+# A user's own function.
+
+
+def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None = None) -> Loss:
+    """A user's function (y, prediction) -> (N,) as a Loss; its result is checked at each call.
+
+    >>> far = pointwise(lambda y, f: abs(y - f) > 1, reads="values", name="far off")
+    >>> far(np.array([0.0, 0.0]), np.array([0.5, 3.0]))
+    array([0., 1.])
+    """
+    if not callable(function):
+        raise TypeError(f"a loss is a name or a function (y, prediction) -> (N,), got {function!r}")
+    if reads not in get_args(Response):
+        raise ValueError(f"a loss reads one of {', '.join(get_args(Response))}, got {reads!r}")
+    inner = getattr(function, "func", function)  # functools.partial
+    name = name or getattr(inner, "__name__", type(inner).__name__).replace("<lambda>", "custom loss")
+    return Loss(name, reads, name.replace("_", " "), function, custom=True)
+
+
+def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:
+    """A fresh array, for a function may hand back its own argument, which callers would then overwrite."""
+    values = np.asarray(returned)
+    if values.dtype.kind not in "biuf":
+        problem = f"no numbers but {type(returned).__name__} of dtype {values.dtype}"
+    elif values.ndim == 0:
+        problem = "one number (an average?)"
+    elif values.shape != (n,):
+        problem = f"an array of shape {values.shape}"
+    elif (row := _outside(values, FINITE)) is not None:
+        problem = f"{values[row]} for row {row}"
+    else:
+        return np.array(values, dtype=np.float64)
+    hint = ""
+    if str(getattr(loss.function, "__module__", "")).startswith("sklearn."):
+        hint = _hint(getattr(loss.function, "__name__", "")) or "pass a loss by name, or a scorer"
+        hint = f". It is a metric of scikit-learn: {hint}"
+    wanted = f"a loss must return one value for each row, here {n} finite numbers"
+    raise ValueError(f"the loss {loss.name!r} returned {problem}; {wanted}{hint}")

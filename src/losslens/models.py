@@ -1,0 +1,299 @@
+"""Models: estimator | function | booster | module -> predict(table).
+
+The rest of the library sees a `Model`: which responses it can give, and for each a function from the user's
+table to a checked NumPy array. What an object is, its class names tell: no estimator library is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypeAlias, get_args
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.losses import Response
+
+Kind = Literal["regressor", "classifier", "unknown"]
+Array: TypeAlias = NDArray[Any]
+Predict: TypeAlias = Callable[[Any], Any]
+Responses: TypeAlias = Mapping[Response, Predict]
+
+# The loss to name in a message to somebody whose model gives this response.
+_LOSSES = {"values": "squared_error", "probabilities": "log_loss", "labels": "zero_one", "scores": "hinge"}
+_ONE_OUTPUT = "explain one output at a time: pass a function that returns one column"
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model as the responses it can give, each a raw function of a table.
+
+    `classes` are in the order of the probability columns; functions and torch modules are of unknown kind.
+    """
+
+    name: str
+    kind: Kind
+    classes: Array | None
+    responses: Responses
+    native: Any
+
+    def responder(self, response: Response) -> Callable[[Any], Array]:
+        """A function from a table to its own, checked array: (n,), or (n, K) for probabilities and scores.
+
+        >>> as_model(lambda X: X[:, 0]).responder("values")(np.eye(2))
+        array([1., 0.])
+        """
+        if response in self.responses:
+            n_classes = None if self.classes is None else len(self.classes)
+            return partial(_respond, self.responses[response], response, n_classes)
+        advice = "use loss=" + " or ".join(repr(_LOSSES[given]) for given in self.responses)
+        if response == "probabilities" and self.kind == "classifier":
+            advice += ", or wrap it in CalibratedClassifierCV"
+        raise ValueError(f"{self.name} gives {' and '.join(self.responses)}, not {response}; {advice}")
+
+
+def as_model(model: Any) -> Model:
+    """Take the user's model as it is, or say what is wrong with it."""
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, type):
+        raise TypeError(f"{model.__name__} is a class, not a model; pass a fitted instance of it")
+    ancestors = _ancestors(model)
+    for ancestor, adapt in _ADAPTERS.items():
+        if ancestor in ancestors:
+            return adapt(model)
+    if hasattr(model, "predict"):  # before callable: a Keras model has both, and calling it wants tensors
+        return _from_estimator(model)
+    if "torch.Module" in ancestors:
+        ask = partial(_ask_torch, model)
+        return _model(model, "unknown", {"values": ask, "probabilities": ask, "scores": ask})
+    if callable(model):
+        return _model(model, "unknown", dict.fromkeys(get_args(Response), model))
+    raise TypeError(f"a model is a function of a table or has a method predict, got {type(model).__name__}")
+
+
+def _ancestors(model: Any) -> set[str]:
+    """The classes of an object by library and name: 'xgboost.Booster', wherever in xgboost that lives."""
+    return {f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(model).__mro__}
+
+
+def _model(native: Any, kind: Kind, responses: Responses, classes: Array | None = None) -> Model:
+    inner = native.func if isinstance(native, partial) else native
+    return Model(getattr(inner, "__name__", type(inner).__name__), kind, classes, responses, native)
+
+
+# What predict wants to hear for scores, in the libraries that have no decision_function.
+_SCORE_OPTIONS: dict[str, dict[str, Any]] = {
+    "catboost.CatBoostClassifier": {"prediction_type": "RawFormulaVal"},
+    "lightgbm.LGBMClassifier": {"raw_score": True},
+    "xgboost.XGBClassifier": {"output_margin": True},
+}
+
+
+def _from_estimator(model: Any) -> Model:
+    classes, declared, ancestors = _classes(model), _declared(model), _ancestors(model)
+    has_probabilities = hasattr(model, "predict_proba")
+    predicts: tuple[Response, ...] = get_args(Response)  # if it says no more: what the loss takes it for
+    kind: Kind = "unknown" if declared or callable(model) else "regressor"
+    if classes is not None or declared == "classifier" or (has_probabilities and not declared):
+        kind, predicts = "classifier", ("labels",)
+    elif declared in ("regressor", "ranker"):
+        kind, predicts = "regressor", ("values",)
+    elif declared:  # a clusterer, an outlier detector
+        predicts = ("values", "labels")
+    responses: dict[Response, Predict] = dict.fromkeys(predicts, model.predict)
+    if has_probabilities:
+        responses["probabilities"] = model.predict_proba
+    if hasattr(model, "decision_function"):
+        responses["scores"] = model.decision_function
+    for ancestor in ancestors & _SCORE_OPTIONS.keys():
+        responses["scores"] = partial(model.predict, **_SCORE_OPTIONS[ancestor])
+    if ancestors & {"catboost.CatBoost", "lightgbm.LGBMModel", "xgboost.XGBModel"}:
+        responses = {response: partial(_ask, predict) for response, predict in responses.items()}
+    return _model(model, kind, responses, classes)
+
+
+def _classes(model: Any) -> Array | None:
+    classes = getattr(model, "classes_", None)
+    if isinstance(classes, list) and classes and isinstance(classes[0], np.ndarray):
+        raise ValueError(f"{type(model).__name__} is a multi-output model; {_ONE_OUTPUT}")
+    # CatBoost's regressors have an empty array of them.
+    return None if classes is None or len(classes) == 0 else np.asarray(classes)
+
+
+def _declared(model: Any) -> str | None:
+    """What an estimator says it is: 'classifier', 'regressor', 'clusterer', ..., or None."""
+    declared = None
+    with suppress(AttributeError):  # not scikit-learn's, or written before its tags (1.6)
+        declared = model.__sklearn_tags__().estimator_type
+    return declared or getattr(model, "_estimator_type", None)
+
+
+def _ask(predict: Predict, table: Any, **options: Any) -> Any:
+    return predict(_readable(table), **options)
+
+
+def _readable(table: Any) -> Any:
+    """The table, or for frames that boosting libraries misread a pandas one with the same categories.
+
+    XGBoost 3.2 fails on categories from pyarrow, LightGBM 4.7 on any but pandas' (it can abort the process),
+    CatBoost 1.2 on polars categories and on every pyarrow table.
+    """
+    library = type(table).__module__.partition(".")[0]
+    if library not in ("polars", "pyarrow"):
+        return table
+    categorical = {nw.Categorical, nw.Enum} & {type(dtype) for dtype in nw.from_native(table).schema.values()}
+    return table.to_pandas() if categorical or library == "pyarrow" else table
+
+
+# Boosters: the libraries' own models, which know their objective and nothing of scikit-learn.
+
+
+def _from_xgboost(booster: Any) -> Model:
+    learner = json.loads(_fitted(booster.save_config))["learner"]
+    objective, ask = learner["objective"]["name"], partial(_ask_xgboost, booster)
+    if not objective.startswith(("binary:", "multi:")):
+        return _model(booster, "regressor", {"values": ask})
+    predicts: dict[str, Response] = {"hinge": "labels", "softmax": "labels", "logitraw": "scores"}
+    response = predicts.get(objective.partition(":")[2], "probabilities")
+    classes = np.arange(max(2, int(learner["learner_model_param"]["num_class"])))
+    return _model(booster, "classifier", {response: ask, "scores": partial(ask, output_margin=True)}, classes)
+
+
+def _ask_xgboost(booster: Any, table: Any, **options: Any) -> Any:
+    import xgboost
+
+    return booster.predict(xgboost.DMatrix(_readable(table), enable_categorical=True), **options)
+
+
+def _from_lightgbm(booster: Any) -> Model:
+    # The text rather than booster.params, which holds whatever alias the user wrote ('softmax').
+    header = re.search(r"^objective=(\w+)", booster.model_to_string(num_iteration=1), re.MULTILINE)
+    ask, raw = partial(_ask, booster.predict), partial(_ask, booster.predict, raw_score=True)
+    if header is None:  # an objective of the user's own: LightGBM knows no link, so its output is raw
+        return _model(booster, "unknown", {"values": raw, "scores": raw})
+    if header[1] not in ("binary", "multiclass", "multiclassova"):
+        return _model(booster, "regressor", {"values": ask})
+    classes = np.arange(max(2, booster.num_model_per_iteration()))
+    return _model(booster, "classifier", {"probabilities": ask, "scores": raw}, classes)
+
+
+def _from_catboost(model: Any) -> Model:
+    """The base class, whose predict gives raw scores for any loss: each response is asked for by name."""
+    if hasattr(model, "_estimator_type"):  # CatBoostClassifier, CatBoostRegressor, CatBoostRanker
+        return _from_estimator(model)
+    loss, classes = _fitted(model.get_all_params)["loss_function"], _classes(model)
+    types = ("RawFormulaVal", "Exponent", "Class", "Probability")
+    raw, exponent, labels, probabilities = (partial(_ask, model.predict, prediction_type=x) for x in types)
+    if classes is None:
+        # Poisson and Tweedie fit a logarithm; CatBoostRegressor does the same.
+        values = exponent if loss.startswith(("Poisson", "Tweedie")) else raw
+        return _model(model, "regressor", {"values": values})
+    responses: Responses = {"labels": labels, "probabilities": probabilities, "scores": raw}
+    return _model(model, "classifier", responses, classes)
+
+
+_ADAPTERS: dict[str, Callable[[Any], Model]] = {
+    "xgboost.Booster": _from_xgboost,
+    "lightgbm.Booster": _from_lightgbm,
+    "catboost.CatBoost": _from_catboost,
+}
+
+# One thread at a time: another could otherwise predict just after a module went back to training mode.
+_EVALUATING = threading.Lock()
+
+
+def _ask_torch(module: Any, table: Any) -> Any:
+    """A torch module's output in evaluation mode, on its own device and in its own precision."""
+    import torch
+
+    like = next((weights for weights in module.parameters() if weights.is_floating_point()), torch.empty(0))
+    array = np.asarray(table)
+    if array.dtype.kind not in "biuf":
+        try:
+            array = array.astype(np.float64)  # booleans next to numbers come as objects
+        except (TypeError, ValueError) as error:
+            raise ValueError("a torch module needs numbers in every column; encode the others") from error
+    # A copy, always: a module may work in place.
+    rows = torch.tensor(np.ascontiguousarray(array), dtype=like.dtype, device=like.device)
+    with _EVALUATING, torch.no_grad():
+        modes = [(part, part.training) for part in module.modules()]
+        with suppress(NotImplementedError):  # an exported module, whose mode is built in
+            module.eval()
+        try:
+            return module(rows)
+        finally:
+            for part, training in modes:  # one by one, outermost first: a frozen layer stays frozen
+                if part.training != training:
+                    part.train(training)
+
+
+# What a model returns -> an array of our own, checked: a wrong shape would broadcast, a NaN reach every mean.
+
+
+def _respond(predict: Predict, response: Response, n_classes: int | None, table: Any) -> Array:
+    array = _shaped(_as_array(_fitted(predict, table)), response, table.shape[0])
+    array = np.array(array) if response == "labels" else _numbers(array)
+    columns = array.shape[1] if array.ndim == 2 else 2  # one column tells two classes apart
+    if response in ("probabilities", "scores") and n_classes not in (None, columns):
+        raise ValueError(f"the model returned {columns} columns of {response} for {n_classes} classes")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        rows = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))
+        raise ValueError(f"the model returned NaN or infinity for {len(rows)} rows, first for row {rows[0]}")
+    alone = response == "probabilities" and array.ndim == 1  # of the second class
+    return np.column_stack([1 - array, array]) if alone else array
+
+
+def _fitted(call: Callable[..., Any], *arguments: Any) -> Any:
+    """The call; an exception that says 'not fitted' in a library's own way becomes a ValueError."""
+    try:
+        return call(*arguments)
+    except Exception as error:
+        names = {cls.__name__ for cls in type(error).__mro__}
+        # XGBoost and CatBoost have one exception for everything, so the text has to tell.
+        texts = {"CatBoostError": "no trained model", "XGBoostError": "num_feature != 0"}
+        if "NotFittedError" in names or any(texts[name] in str(error) for name in names & texts.keys()):
+            raise ValueError(f"the model is not fitted ({type(error).__name__}); call fit first") from error
+        raise
+
+
+def _as_array(returned: Any) -> Array:
+    if hasattr(returned, "detach"):  # a torch tensor: perhaps on a GPU, with a gradient, or in bfloat16
+        returned = returned.detach().cpu()
+        returned = returned.float() if "bfloat16" in str(returned.dtype) else returned
+    try:
+        return np.asarray(returned)
+    except (TypeError, ValueError) as error:  # lists of different lengths
+        raise ValueError(f"the model's {type(returned).__name__} is no array; {_ONE_OUTPUT}") from error
+
+
+def _shaped(array: Array, response: Response, n: int) -> Array:
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim == 0:
+        raise ValueError(f"the model returned a single {type(array.item()).__name__} for {n} rows")
+    if array.ndim > (2 if response in ("probabilities", "scores") else 1):
+        came = f"the model returned an array of shape {array.shape} as {response} of {n} rows"
+        raise ValueError(f"{came}; if it is a multi-output model, {_ONE_OUTPUT}")
+    if len(array) != n:
+        raise ValueError(f"the model returned {len(array)} predictions for {n} rows")
+    return array
+
+
+def _numbers(array: Array) -> Array:
+    """A contiguous copy, float32 or float64: the array may be the table's memory, or a buffer used again."""
+    if array.dtype.kind in "biuf":
+        return np.array(array, dtype=np.float32 if array.dtype == np.float32 else np.float64, order="C")
+    # NumPy would turn the string '1' into a number.
+    if array.dtype.kind == "O" and not any(isinstance(value, (str, bytes)) for value in array.flat):
+        with suppress(TypeError, ValueError):
+            return array.astype(np.float64)
+    came = f"the model returned dtype {array.dtype}, such as {array.flat[0]!r}"
+    raise ValueError(f"{came}, where numbers are needed; for labels use loss='zero_one'")

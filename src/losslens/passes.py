@@ -1,0 +1,175 @@
+"""One pass over the rows: ask the model, lose, average; keep what fits into memory.
+
+A pass is *complete* where half of the memory holds all cells, and *streamed* otherwise: then the rows come a few at
+a time, their cells are averaged and dropped, and only those of a random sample of rows are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.cells import Averages, Cells, Means, Sample, chunks, lose
+from losslens.engines import Engine
+from losslens.losses import Loss
+from losslens.progress import Tick
+from losslens.questions import Question
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+FEW_ROWS = 16  # rows that a streamed pass wants to handle at a time; features are taken in turns to allow it
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What the memory allows."""
+
+    memory: int
+    cell_bytes: int  # a cell's prediction and its change of loss
+
+    def fits(self, questions: Sequence[Question], n: int) -> bool:
+        """Whether all cells fit into half of the memory."""
+        return n * self.row_bytes(questions) <= self.memory // 2
+
+    def row_bytes(self, questions: Sequence[Question]) -> int:
+        """The cells of one row."""
+        return self.cell_bytes * sum(question.meeting.width for question in questions)
+
+    def kept_rows(self, questions: Sequence[Question], n: int) -> int:
+        """Rows whose cells are kept."""
+        return int(min(n, self.memory // 2 // self.row_bytes(questions)))
+
+    def rows_at_a_time(self, questions: Sequence[Question]) -> int:
+        """Rows that a streamed pass handles at a time: a sixteenth of the memory, as the loss makes copies."""
+        return max(1, self.memory // 16 // self.row_bytes(questions))
+
+    def turns(self, questions: Sequence[Question]) -> Iterator[list[Question]]:
+        """Features that are streamed together."""
+        turn: list[Question] = []
+        for question in questions:
+            if turn and self.rows_at_a_time([*turn, question]) < FEW_ROWS:
+                yield turn
+                turn = []
+            turn.append(question)
+        yield turn
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """One feature's share of a pass."""
+
+    means: Means
+    cells: Cells
+    n_predictions: int
+
+
+def run(
+    engine: Engine,
+    questions: Sequence[Question],
+    sample: Sample,
+    loss: Loss | None,
+    budget: Budget,
+    entropy: int,
+    tick: Tick,
+) -> tuple[Sample, list[Filled], int]:
+    """The sample as the model saw it, each feature's means and cells, and how many rows were predicted."""
+    n = sample.n
+    if budget.fits(questions, n):
+        every = np.arange(n)
+        return _pass(engine, questions, sample, loss, every, [every], tick)
+    order = np.random.default_rng([entropy, n]).permutation(n)
+    kept = np.sort(order[: budget.kept_rows(questions, n)])
+    filled: list[Filled] = []
+    asked = 0
+    for turn in budget.turns(questions):
+        step = budget.rows_at_a_time(turn)
+        rest = np.setdiff1d(np.arange(n), kept)
+        parts = [part[k : k + step] for part in (kept, rest) for k in range(0, len(part), step)]
+        sample, more, predicted = _pass(engine, turn, sample, loss, kept, parts, tick)
+        filled += more
+        asked += predicted
+    return sample, filled, asked
+
+
+def _pass(
+    engine: Engine,
+    questions: Sequence[Question],
+    sample: Sample,
+    loss: Loss | None,
+    kept: Indices,
+    parts: Sequence[Indices],
+    tick: Tick,
+) -> tuple[Sample, list[Filled], int]:
+    """Every part of the rows once; the parts that hold the kept rows come first."""
+    asks = [question.ask for question in questions]
+    collectors: list[_Collector] = []
+    counts = np.zeros(len(asks), np.intp)
+    start = 0
+    for rows in parts:
+        answer = engine.fill(rows, asks, tick)
+        if not collectors:
+            sample = _blank(sample, answer.base, loss)
+            ceiling = loss.ceiling(answer.base.dtype) if loss is not None else None
+            collectors = [_Collector(Averages(q.meeting, sample, ceiling), kept) for q in questions]
+        _record(sample, rows, answer.base, loss)
+        counts += answer.n_predictions
+        for collector, predictions in zip(collectors, answer.cells, strict=True):
+            changes = None if loss is None else _changes(loss, sample, rows, predictions)
+            collector.add(rows, predictions, changes, start)
+        start += len(rows)
+    every = np.arange(sample.n)
+    filled = [c.finish(every, int(count)) for c, count in zip(collectors, counts, strict=True)]
+    return sample, filled, int(counts.sum()) + sample.n
+
+
+def _blank(sample: Sample, base: NDArray[Any], loss: Loss | None) -> Sample:
+    """The sample with room for predictions and losses, filled as rows come in."""
+    prediction = np.empty((sample.n, *base.shape[1:]), base.dtype)
+    return replace(sample, prediction=prediction, loss=None if loss is None else np.empty(sample.n))
+
+
+def _record(sample: Sample, rows: Indices, base: NDArray[Any], loss: Loss | None) -> None:
+    sample.prediction[rows] = base
+    if loss is not None and sample.loss is not None:
+        loss.check_prediction(base)
+        sample.loss[rows] = loss(sample.target(loss)[rows], sample.shown(loss, base))
+
+
+def _changes(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray[Any]) -> Floats:
+    changes = np.empty(predictions.shape[:2])
+    for part in chunks(rows, predictions.shape[1]):
+        if loss.domains is not None:  # a deviance of a prediction it is not defined for is no number
+            loss.check_prediction(predictions[part].ravel())
+        changes[part] = lose(loss, sample, rows[part], predictions[part])
+    return changes
+
+
+class _Collector:
+    """Averages all cells of a feature and keeps those of the kept rows."""
+
+    def __init__(self, averages: Averages, kept: Indices) -> None:
+        self.averages, self.kept = averages, kept
+        self.cells: Cells | None = None
+
+    def add(self, rows: Indices, predictions: NDArray[Any], changes: Floats | None, start: int) -> None:
+        self.averages.add(rows, predictions, changes)
+        if len(rows) == len(self.kept) and start == 0:
+            self.cells = Cells(rows, predictions, changes)
+            return
+        if self.cells is None:
+            shape = (len(self.kept), *predictions.shape[1:])
+            room = None if changes is None else np.empty(shape[:2])
+            self.cells = Cells(self.kept, np.empty(shape, predictions.dtype), room)
+        if start < len(self.kept):
+            part = slice(start, start + len(rows))
+            self.cells.predictions[part] = predictions
+            if changes is not None and self.cells.changes is not None:
+                self.cells.changes[part] = changes
+
+    def finish(self, rows: Indices, n_predictions: int) -> Filled:
+        assert self.cells is not None  # there is at least one part
+        return Filled(self.averages.finish(rows), self.cells, n_predictions)

@@ -1,0 +1,118 @@
+"""What a verb would do, before it does it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+from losslens import explain
+from losslens.models import as_model
+from losslens.questions import Question, effect_design, first_design, pose
+from losslens.results import size_in_words
+from losslens.tables import make_frame
+from losslens.tasks import Task, default_loss, prepare
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cost of a call: one entry a feature, and the whole."""
+
+    features: tuple[str, ...]
+    engines: tuple[str, ...]
+    designs: tuple[str, ...]
+    predictions: tuple[int, ...]  # rows to predict for each feature
+    n_predictions: int  # all of them, unchanged rows included
+    calls: int
+    memory: int  # bytes that the result keeps and the run needs
+    complete: bool  # all cells are kept; otherwise the result is streamed
+    seconds: float
+    grows: tuple[str, ...]  # features whose number of donors is doubled until it suffices
+    backend: str
+
+    def to_frame(self) -> Any:
+        """One row a feature."""
+        columns = {"feature": self.features, "engine": self.engines, "design": self.designs}
+        return make_frame(
+            {name: list(values) for name, values in columns.items()} | {"n_predictions": list(self.predictions)},
+            self.backend,
+        )
+
+    def __repr__(self) -> str:
+        kept = "all cells kept" if self.complete else "streamed: single curves kept for some rows"
+        lines = [
+            f"Plan: {self.n_predictions:,} predictions in {self.calls:,} calls, about {_duration(self.seconds)}",
+            f"  memory: {size_in_words(self.memory)} ({kept})",
+        ]
+        width = max(map(len, self.features))
+        for name, engine, design, count in zip(
+            self.features, self.engines, self.designs, self.predictions, strict=True
+        ):
+            more = " at least, doubled until certain" if name in self.grows else ""
+            lines.append(f"  {name:<{width}}  {engine}  {design}  {count:,} predictions{more}")
+        return "\n".join(lines)
+
+
+def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options: Any) -> Plan:
+    """What a verb would ask of the model: rows, calls, memory and seconds, from one timed batch.
+
+    Parameters
+    ----------
+    verb
+        `losslens.feature_importance` or `losslens.feature_effect`.
+    model, X, y, options
+        The arguments of that verb.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.arange(20.0).reshape(10, 2)
+    >>> ll.plan(ll.feature_effect, lambda X: X[:, 0], X).n_predictions
+    190
+    """
+    if verb not in (explain.feature_importance, explain.feature_effect):
+        raise ValueError(f"plan takes a verb first: feature_importance or feature_effect; got {verb!r}")
+    known = as_model(model)
+    takes = inspect.signature(verb).parameters
+    if unknown := options.keys() - takes.keys():
+        raise TypeError(f"{verb.__name__} has no argument {sorted(unknown)[0]!r}")
+    options.pop("target", None)
+    wanted = {name: takes[name].default for name in takes if name not in ("model", "X", "y", "target", "loss")}
+    wanted = {"groups": None} | wanted | options
+    is_effect = verb is explain.feature_effect
+    loss = None if is_effect else default_loss(known, wanted.pop("loss", None))
+    response = loss.reads if loss is not None else explain.effect_response(known)
+    task = prepare(known, X, y, loss=loss, response=response, **wanted)
+    rule = effect_design if is_effect else first_design
+    questions = [pose(s, task.design or rule(s, task.n), task.n, task.entropy) for s in task.subjects]
+    return _cost(task, questions)
+
+
+def _cost(task: Task, questions: list[Question]) -> Plan:
+    counts = [question.ask.most(task.n) for question in questions]
+    total = task.n + sum(counts)
+    rows, seconds = task.engine.timed_batch()
+    complete = task.budget.fits(questions, task.n)
+    kept = task.n if complete else task.budget.kept_rows(questions, task.n)
+    working = task.budget.memory // 8 if not complete else rows * (task.table.row_bytes + 64)
+    return Plan(
+        features=tuple(q.subject.feature.name for q in questions),
+        engines=(task.engine.name,) * len(questions),
+        designs=tuple(repr(q.design) for q in questions),
+        predictions=tuple(counts),
+        n_predictions=total,
+        calls=-(-total // task.engine.rows_a_call(task.n)),
+        memory=kept * task.budget.row_bytes(questions) + working,
+        complete=complete,
+        seconds=seconds * total / rows,
+        grows=tuple(q.subject.feature.name for q in questions if task.design is None and not q.design.common),
+        backend=task.table.backend,
+    )
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,64 @@
+"""A progress bar on a terminal or in a notebook, and silence in a pipe."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+PATIENCE = 0.7  # seconds before a bar appears: short runs should not flicker
+
+
+class Tick(Protocol):
+    """Called with the number of rows that were just predicted."""
+
+    def __call__(self, rows: int, /) -> None: ...
+
+
+def _silent(rows: int, /) -> None:
+    """No bar."""
+
+
+@contextmanager
+def bar(total: int, title: str, progress: bool | None) -> Iterator[Tick]:
+    """Show how many of `total` predictions are made; ``progress=None`` asks whether anybody is looking."""
+    if progress is None:
+        progress = sys.stderr.isatty() or _in_notebook()
+    if not progress:
+        yield _silent
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    shown = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} predictions"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True, force_jupyter=None if not _in_notebook() else True),
+        transient=True,
+    )
+    task = shown.add_task(title, total=total)
+    started, running = time.monotonic(), False
+
+    def tick(rows: int, /) -> None:
+        nonlocal running
+        if not running and time.monotonic() - started > PATIENCE:
+            shown.start()
+            running = True
+        shown.advance(task, rows)
+
+    try:
+        yield tick
+    finally:
+        if running:
+            shown.stop()
+
+
+def _in_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    kernel = shell.get_ipython() if shell is not None else None
+    return kernel is not None and kernel.__class__.__name__ == "ZMQInteractiveShell"

@@ -1,0 +1,225 @@
+"""From a feature and a design to a question: which values there are, who meets whom, what to ask the model."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.cells import Common, Meeting, PerRow
+from losslens.columns import Column, Distinct, joint
+from losslens.donors import All, Design, Grid, Latin, Permutations, Systematic
+from losslens.engines import Ask
+from losslens.features import Feature
+from losslens.tables import Table
+
+Indices = NDArray[np.intp]
+EXACT_PREDICTIONS = 1_000_000  # a feature that needs no more is explained over all pairs
+FIRST_DRAW = 8  # donors a row in the first round of a sample
+PAIR_AXIS = 20  # grid values on each axis of a pair
+EFFECT_GRID = (20, 100)  # fewest and most grid values of an effect that is too dear in full
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A feature and its distinct values."""
+
+    feature: Feature
+    columns: tuple[Column, ...]
+    parts: tuple[Distinct, ...]  # of each column
+
+    @cached_property
+    def distinct(self) -> Distinct:
+        """The distinct values of the columns together."""
+        return joint(self.parts)
+
+    def generator(self, entropy: int) -> np.random.Generator:
+        """Random numbers of this feature's own.
+
+        They hang on which rows share a value, and on nothing else: not on the other features, their order, or the
+        kind of table.
+        """
+        rank = np.argsort(np.argsort(self.distinct.first))
+        digest = hashlib.blake2b(rank[self.distinct.codes].astype("<i8").tobytes(), digest_size=16).digest()
+        return np.random.default_rng([entropy, *np.frombuffer(digest, "<u4").tolist()])
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What to ask the model about one feature, and how to read the cells."""
+
+    subject: Subject
+    design: Design
+    ask: Ask
+    meeting: Meeting
+    values: tuple[NDArray[Any], ...]  # the grid
+    ordered: bool
+
+
+class Subjects:
+    """The features of a table; columns are looked at once."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._columns: dict[int, Column] = {}
+
+    def column(self, position: int) -> Column:
+        """A column of the table."""
+        if position not in self._columns:
+            self._columns[position] = self.table.column(position)
+        return self._columns[position]
+
+    def subject(self, feature: Feature) -> Subject:
+        """A feature with its values."""
+        columns = tuple(self.column(j) for j in feature.columns)
+        return Subject(feature, columns, tuple(column.distinct for column in columns))
+
+
+def exact_cost(subject: Subject, n: int) -> int:
+    """Predictions that all pairs of one feature need: its own value is known for each row."""
+    return n * (len(subject.distinct) - 1)
+
+
+def first_design(subject: Subject, n: int) -> Design:
+    """The rule behind ``donors="auto"``: a rule of counts, so that all machines agree."""
+    if subject.feature.kind == "pair":
+        return Grid(min(PAIR_AXIS, n), at="quantiles")
+    if exact_cost(subject, n) <= EXACT_PREDICTIONS:
+        return All()
+    return Latin(FIRST_DRAW) if subject.feature.kind == "group" else Systematic(FIRST_DRAW)
+
+
+def effect_design(subject: Subject, n: int) -> Design:
+    """The same for curves alone: a common grid where all values are too dear."""
+    design = first_design(subject, n)
+    if isinstance(design, (Latin, Systematic)):
+        return Grid(int(np.clip(EXACT_PREDICTIONS // n, *EFFECT_GRID)), at="quantiles")
+    return design
+
+
+def pose(subject: Subject, design: Design, n: int, entropy: int) -> Question:
+    """The question of one feature under one design."""
+    design.check(n)
+    rng = subject.generator(entropy)
+    if subject.feature.kind == "pair":
+        return _pair(subject, design, n, rng)
+    if isinstance(design, Grid) and design.values is not None:
+        return _own_values(subject, design)
+    if isinstance(design, Systematic) and subject.feature.kind == "group":
+        raise ValueError(f"a group such as {subject.feature.name!r} has no order for {design!r}; use Latin(m)")
+    if design.common:
+        return _common(subject, design, n, rng)
+    return _per_row(subject, design, n, rng)
+
+
+def _ask(subject: Subject, own: Indices, first: Indices, **more: Any) -> Ask:
+    feature = subject.feature
+    index = (first,) * len(feature.columns)
+    return Ask(feature.name, feature.columns, subject.columns, index, own, len(first), **more)
+
+
+def _common(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
+    distinct = subject.distinct
+    donors = _grid_donors(distinct, design, n, rng) if isinstance(design, Grid) else np.arange(n)
+    kept = np.unique(distinct.codes[donors])
+    place = np.full(len(distinct), -1, np.intp)
+    place[kept] = np.arange(len(kept))
+    own = place[distinct.codes]
+    meeting = Common(own, donors, len(kept), design.leaves_out_own)
+    ask = _ask(subject, own, distinct.first[kept])
+    return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
+
+
+def _per_row(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
+    if design.ranked:
+        return _rank_bins(subject, design, n, rng)
+    distinct = subject.distinct
+    donors = design.draw(n, rng).astype(np.int32)
+    repeats = isinstance(design, Permutations) or len(distinct) < n
+    met = distinct.codes.astype(np.int32)[donors]
+    ask = _ask(subject, distinct.codes, distinct.first, met=met, repeats=repeats)
+    meeting = PerRow(donors, distinct.codes, len(distinct))
+    return Question(subject, design, ask, meeting, (distinct.values,), distinct.ordered)
+
+
+def _rank_bins(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
+    """Each row meets one donor in each rank bin; a curve has one value a bin, the middle one."""
+    distinct = subject.distinct
+    order = _sorted_rows(distinct, n, rng)
+    drawn = design.draw(n, rng)
+    donors = order[drawn][np.argsort(order)].astype(np.int32)
+    middle = distinct.codes[order[np.sort(drawn, axis=0)[(n - 1) // 2]]]
+    kept, place = np.unique(middle, return_inverse=True)
+    met = distinct.codes.astype(np.int32)[donors]
+    ask = _ask(subject, distinct.codes, distinct.first, met=met, repeats=len(distinct) < n)
+    meeting = PerRow(donors, place.reshape(-1), len(kept), binned=True)
+    return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
+
+
+def _grid_donors(distinct: Distinct, design: Design, n: int, rng: np.random.Generator) -> Indices:
+    """The rows that lend to everybody."""
+    drawn = design.draw(n, rng)[0]
+    return _sorted_rows(distinct, n, rng)[drawn] if design.ranked else drawn
+
+
+def _sorted_rows(distinct: Distinct, n: int, rng: np.random.Generator) -> Indices:
+    """Rows in the order of their value, ties at random; words have no order: the frequent ones come first."""
+    key = distinct.codes
+    if not distinct.ordered:
+        count = np.bincount(key, minlength=len(distinct))
+        key = np.argsort(np.lexsort((distinct.first, -count)))[key]
+    shuffled = rng.permutation(n)
+    return np.asarray(shuffled[np.argsort(key[shuffled], kind="stable")])
+
+
+def _own_values(subject: Subject, design: Grid) -> Question:
+    """Values of the user's own, put behind the column so that they can be gathered like any other."""
+    if len(subject.columns) > 1:
+        raise ValueError(f"Grid(values=...) is for one column; {subject.feature.name!r} is a group")
+    values = list(design.values or ())
+    column = subject.columns[0].extend(values)
+    n = len(subject.parts[0].codes)
+    codes = column.distinct.codes  # of the table's rows, then of the values
+    grid_codes = codes[n:]
+    if len(np.unique(grid_codes)) < len(values):
+        raise ValueError(f"Grid(values=...) names a value twice: {values!r}")
+    order = np.argsort(grid_codes) if column.distinct.ordered else np.arange(len(values))
+    place = np.full(len(column.distinct), -1, np.intp)
+    place[grid_codes[order]] = np.arange(len(values))
+    own, feature = place[codes[:n]], subject.feature
+    ask = Ask(feature.name, feature.columns, (column,), (n + order,), own, len(values))
+    meeting = Common(own, np.empty(0, np.intp), len(values))
+    return Question(subject, design, ask, meeting, (column.distinct.values[grid_codes[order]],), column.distinct.ordered)
+
+
+def _pair(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
+    """A product grid: every value of the one column with every value of the other."""
+    if not design.common or (isinstance(design, Grid) and design.values is not None):
+        raise ValueError(
+            f"the pair {subject.feature.name!r} needs a grid: donors='auto', 'all' or Grid(m); got {design!r}"
+        )
+    axes = []
+    for part in subject.parts:
+        kept = np.arange(len(part))
+        if isinstance(design, Grid) and design.m is not None and len(part) > design.m:
+            kept = np.unique(part.codes[_grid_donors(part, design, n, rng)])
+        axes.append((part, kept))
+    (a, in_a), (b, in_b) = axes
+    size = len(in_a) * len(in_b)
+    places = [_places(part, kept) for part, kept in axes]
+    own = np.where((places[0] < 0) | (places[1] < 0), -1, places[0] * len(in_b) + places[1])
+    index = (np.repeat(a.first[in_a], len(in_b)), np.tile(b.first[in_b], len(in_a)))
+    feature = subject.feature
+    ask = Ask(feature.name, feature.columns, subject.columns, index, own, size)
+    meeting = Common(own, np.empty(0, np.intp), size)
+    return Question(subject, design, ask, meeting, (a.values[in_a], b.values[in_b]), a.ordered and b.ordered)
+
+
+def _places(part: Distinct, kept: Indices) -> Indices:
+    place = np.full(len(part), -1, np.intp)
+    place[kept] = np.arange(len(kept))
+    return place[part.codes]

@@ -1,0 +1,190 @@
+"""What all results of one feature share: its grid, who met whom, and choosing rows.
+
+Results are frozen and hold arrays alone: no model, no table. They can be saved, regrouped and plotted anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.cells import Cells, Means, Meeting, Sample, means
+from losslens.donors import Design
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+FEWEST_KEPT = 30  # kept rows under which the mean of a streamed group's curves says too little
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class FeatureResult:
+    """One feature's cells and their means."""
+
+    name: str
+    columns: tuple[str, ...]
+    values: tuple[NDArray[Any], ...]  # the grid: one array, or two for a pair
+    ordered: bool
+    design: Design
+    engine: str
+    exact: bool
+    n_predictions: int
+    meeting: Meeting
+    sample: Sample
+    at: Indices  # positions in the sample of the rows that this result speaks of
+    means: Means
+    cells: Cells
+    backend: str
+
+    @property
+    def grid(self) -> Any:
+        """The distinct donor values, in order; for a group (g, columns); for a pair two arrays."""
+        return self.values[0] if len(self.values) == 1 else self.values
+
+    @property
+    def weights(self) -> Floats:
+        """The share of the donors at each grid value."""
+        if self.means.weights is None:
+            raise ValueError(f"the grid of {self.name!r} has no weights: {self._no_donors}")
+        return self.means.weights
+
+    @property
+    def rows(self) -> Indices:
+        """The rows whose single curves are kept: all of them unless the result was streamed."""
+        return np.searchsorted(self.at, self.cells.rows) if self.complete else self.cells.rows
+
+    @property
+    def complete(self) -> bool:
+        """Whether the cells of every row are here."""
+        return len(self.cells.rows) == len(self.at)
+
+    @property
+    def _no_donors(self) -> str:
+        if len(self.values) == 2:
+            return "a product grid holds pairs of values that no row may have"
+        return "values of your own say nothing on how often they occur; use Grid(m) or another design"
+
+    def _shaped(self, curve: NDArray[Any]) -> NDArray[Any]:
+        """A curve of a pair is a table over its two grids; the grid axis is the last."""
+        if len(self.values) == 1:
+            return curve
+        return curve.reshape(*curve.shape[:-1], *map(len, self.values))
+
+    def given(self, rows: Any) -> Self:
+        """These rows, donors from everywhere; a boolean mask or row positions.
+
+        Groups average back to the whole with their shares as weights.
+        """
+        chosen = positions(rows, len(self.at))
+        at = self.at[chosen]
+        if self.complete:
+            cells = take_rows(self.cells, chosen)
+            return replace(self, at=at, cells=cells, means=self._means(cells, self.meeting, self.sample))
+        kept = np.flatnonzero(np.isin(self.cells.rows, at))
+        return replace(self, at=at, cells=take_rows(self.cells, kept), means=self._streamed(chosen, kept), exact=False)
+
+    def by(self, groups: Any) -> dict[Any, Self]:
+        """``{label: given(groups == label)}`` for each label."""
+        return {label: self.given(mask) for label, mask in split(groups, len(self.at)).items()}
+
+    def _means(self, cells: Cells, meeting: Meeting, sample: Sample) -> Means:
+        return means(cells, meeting, sample)
+
+    def _streamed(self, chosen: Indices, kept: Indices) -> Means:
+        """Means of some rows of a streamed result: numbers exact, curves from the kept rows, shifted to fit them."""
+        whole = self.means
+        local = None if whole.local is None else whole.local[chosen]
+        numbers = replace(
+            whole, local=local, mass=whole.mass[chosen], pi=None, pd=None, caused=None, lent=None, square=np.nan
+        )
+        if len(kept) < FEWEST_KEPT:
+            return numbers
+        some = self._means(take_rows(self.cells, kept), self.meeting, self.sample)
+        pi = some.pi
+        if pi is not None and local is not None and some.local is not None:
+            pi = pi + (numbers.pfi - some.pfi)
+        return replace(numbers, pi=pi, pd=some.pd)
+
+    def _known(self, curve: Any, what: str) -> Any:
+        if curve is None:
+            raise ValueError(
+                f"{what} of these rows is not known: the result was streamed and keeps {len(self.cells.rows)} of "
+                f"them, fewer than {FEWEST_KEPT}; raise memory= (all cells take {self._full_size})"
+            )
+        return curve
+
+    @property
+    def _full_size(self) -> str:
+        per_cell = 8 + self.cells.predictions[:1, :1].nbytes
+        return size_in_words(2 * self.sample.n * self.meeting.width * per_cell)
+
+    def _need_all_cells(self, what: str) -> None:
+        if not self.complete:
+            raise ValueError(
+                f"{what} needs every cell, but the result was streamed and keeps {len(self.cells.rows)} of "
+                f"{len(self.at)} rows; {self.name!r} alone needs memory='{self._full_size}'"
+            )
+
+
+def take_rows(cells: Cells, chosen: Indices) -> Cells:
+    """The cells of some of the kept rows."""
+    changes = None if cells.changes is None else cells.changes[chosen]
+    return Cells(cells.rows[chosen], cells.predictions[chosen], changes)
+
+
+def take_columns(cells: Cells, kept: Indices) -> Cells:
+    """The cells at some grid values, the rows counted anew."""
+    changes = None if cells.changes is None else cells.changes[:, kept]
+    return Cells(np.arange(len(cells.rows)), cells.predictions[:, kept], changes)
+
+
+def positions(rows: Any, n: int) -> Indices:
+    """Row positions from a boolean mask or from positions, checked."""
+    array = np.asarray(rows)
+    if array.dtype == object and all(isinstance(item, (bool, np.bool_)) for item in array.ravel()):
+        array = array.astype(bool)
+    if array.ndim != 1 or array.dtype.kind not in "biu":
+        raise TypeError(f"rows is a boolean mask or a list of row positions; got {type(rows).__name__}")
+    if array.dtype == bool:
+        if len(array) != n:
+            raise ValueError(f"the mask has {len(array)} entries for {n} rows")
+        array = np.flatnonzero(array)
+    elif len(array) and (array.min() < -n or array.max() >= n):
+        raise ValueError(f"row positions run from 0 to {n - 1}; got {array.min()} to {array.max()}")
+    array = array.astype(np.intp) % n
+    if len(array) == 0:
+        raise ValueError("no row is chosen")
+    if len(np.unique(array)) < len(array):
+        raise ValueError("a row position occurs twice")
+    return np.sort(array)
+
+
+def split(groups: Any, n: int) -> dict[Any, NDArray[np.bool_]]:
+    """A mask for each label, in the labels' order."""
+    labels = np.asarray(groups)
+    if labels.ndim != 1 or len(labels) != n:
+        raise ValueError(f"groups needs one label for each of {n} rows; got shape {labels.shape}")
+    missing = labels != labels if labels.dtype.kind == "f" else np.array([label is None for label in labels])
+    if missing.any():
+        raise ValueError(f"groups has {int(missing.sum())} missing labels; name them or leave these rows out")
+    try:
+        distinct: Sequence[Any] = np.unique(labels).tolist()
+    except TypeError:  # labels of several types have no common order
+        distinct = list(dict.fromkeys(labels.tolist()))
+    return {label: labels == label for label in distinct}
+
+
+def size_in_words(size: float) -> str:
+    """Bytes as people write them.
+
+    >>> size_in_words(3 * 2**30)
+    '3.0 GiB'
+    """
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"

@@ -1,0 +1,120 @@
+"""Results on averaged metrics (AUC, R2): a global number and a PI curve; nothing that one row could have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.curves import curve_columns
+from losslens.donors import Design
+from losslens.importances import Importances
+from losslens.tables import make_frame
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = NDArray[np.float64]
+
+
+def _absent(what: str) -> property:
+    def refuse(self: FeatureScore) -> NoReturn:
+        raise ValueError(
+            f"{what} doesn't exist for the scorer {self.title}: it gives one number for all rows together. Use a "
+            "loss, such as loss='log_loss' or 'squared_error'"
+        )
+
+    return property(refuse, doc=f"Raises: {what} needs a loss of each row.")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class FeatureScore:
+    """How much a score falls when one feature's values come from other rows."""
+
+    name: str
+    columns: tuple[str, ...]
+    values: tuple[NDArray[Any], ...]
+    ordered: bool
+    design: Design
+    engine: str
+    exact: bool
+    n_predictions: int
+    title: str  # of the scorer
+    score: float  # with nothing replaced
+    column_scores: Floats | None  # (m,): of each column of the design; None for a grid
+    curve: Floats | None  # (g,): the score with every row at that value; None where that was not asked
+    shares: Floats | None
+    backend: str
+    clipped: float = 0.0
+    complete: bool = True
+
+    @property
+    def pfi(self) -> float:
+        """The score less its mean over the columns of the design: positive means useful."""
+        if self.column_scores is None:
+            raise ValueError(f"{self.design!r} gives a curve and no number for a scorer; use 'all' or Latin(m)")
+        return self.score - float(self.column_scores.mean())
+
+    @property
+    def grid(self) -> Any:
+        """The values of the curve."""
+        return self.values[0] if len(self.values) == 1 else self.values
+
+    @property
+    def weights(self) -> Floats:
+        """The share of the donors at each grid value."""
+        if self.shares is None:
+            raise ValueError(f"the grid of {self.name!r} has no weights")
+        return self.shares
+
+    @property
+    def pi(self) -> Floats:
+        """The score less the score with every row at that value, (g,); it doesn't average to `pfi`."""
+        if self.curve is None:
+            raise ValueError(f"{self.design!r} has no PI curve for a scorer; use donors='all' or Grid(m)")
+        shape = tuple(map(len, self.values)) if len(self.values) == 2 else (-1,)
+        return np.asarray(self.score - self.curve).reshape(shape)
+
+    local = _absent("a local importance")
+    ici = _absent("an ICI curve")
+    ratio = _absent("the ratio of errors")
+    std_error = _absent("the standard error")
+    interval = _absent("an interval")
+    effect = _absent("the effect")
+    given = _absent("the importance given some rows")
+    by = _absent("the importance by group")
+    subset = _absent("the importance on a subset")
+    with_loss = _absent("another loss")
+
+    def to_frame(self) -> Any:
+        """The PI curve as a data frame: value, importance."""
+        return make_frame(curve_columns(self, {"importance": self.pi}), self.backend)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the PI curve."""
+        from losslens.plots import plot_importance
+
+        return plot_importance(self, ax=ax)
+
+    def __repr__(self) -> str:
+        return f"<FeatureScore {self.name!r}: decrease in {self.title}, {self.design}>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores(Importances):
+    """Importances by a scorer: a mapping from name to `FeatureScore`."""
+
+    features: dict[str, FeatureScore]  # type: ignore[assignment]
+
+    @property
+    def score(self) -> float:
+        """The score with nothing replaced."""
+        return next(iter(self.features.values())).score
+
+    @property
+    def headline(self) -> str:
+        """What the numbers are."""
+        title = next(iter(self.features.values())).title
+        return f"decrease in {title}; {self.score:.4g} with nothing replaced"

@@ -1,0 +1,150 @@
+"""Results in one open file: a zip of NumPy arrays and a JSON description. Nothing in it can run."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from losslens import cells, curves, donors, importances
+from losslens.losses import Loss, from_metadata
+
+FORMAT = "losslens result"
+VERSION = 1
+KINDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        importances.Importances,
+        importances.FeatureImportance,
+        curves.Effects,
+        curves.FeatureEffect,
+        cells.Sample,
+        cells.Common,
+        cells.PerRow,
+        cells.Cells,
+        cells.Means,
+        donors.All,
+        donors.Grid,
+        donors.Permutations,
+        donors.Latin,
+        donors.Systematic,
+        donors.Derangements,
+    )
+}
+
+
+def save(result: Any, path: str | Path) -> None:
+    """Write a result, whole or not at all."""
+    packer = _Packer()
+    description = {"format": FORMAT, "version": VERSION, "result": packer.pack(result)}
+    target = Path(path)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("result.json", json.dumps(description, indent=1))
+            for key, array in packer.arrays.items():
+                with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | Path) -> Any:
+    """Read a result that `save` wrote; neither the model nor the data is needed.
+
+    >>> load("no such file")
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'no such file'
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            description = json.loads(archive.read("result.json"))
+            if description.get("format") != FORMAT:
+                raise KeyError("format")
+            if description["version"] > VERSION:
+                raise ValueError(f"{path} was written by a newer losslens (file version {description['version']})")
+            arrays = {
+                name.removesuffix(".npy"): np.lib.format.read_array(
+                    io.BytesIO(archive.read(name)), allow_pickle=False
+                )
+                for name in archive.namelist()
+                if name.endswith(".npy")
+            }
+            return _unpack(description["result"], arrays, {})
+    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, EOFError, UnicodeDecodeError, TypeError) as error:
+        raise ValueError(f"{path} is no losslens result, or not a whole one; save it again") from error
+
+
+class _Packer:
+    """Turns a result into JSON, with arrays set aside under numbered names; what is shared is stored once."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self.seen: dict[int, tuple[int, Any]] = {}  # id -> number; the object is kept so that its id stays its own
+
+    def pack(self, thing: Any) -> Any:
+        if isinstance(thing, np.ndarray):
+            return self._array(thing)
+        if isinstance(thing, Loss):
+            return {"loss": thing.metadata()}
+        if is_dataclass(thing) and not isinstance(thing, type):
+            return self._object(thing)
+        if isinstance(thing, dict):
+            return {"dict": [[key, self.pack(value)] for key, value in thing.items()]}
+        if isinstance(thing, (tuple, list)):
+            return {"tuple": [self.pack(item) for item in thing]}
+        return _scalar(thing)
+
+    def _array(self, array: np.ndarray[Any, Any]) -> Any:
+        if array.dtype == object:
+            return {"objects": [_scalar(item) for item in array.ravel()], "shape": list(array.shape)}
+        known = self.seen.setdefault(id(array), (len(self.seen), array))
+        key = f"a{known[0]}"
+        self.arrays[key] = array
+        return {"array": key}
+
+    def _object(self, thing: Any) -> Any:
+        if id(thing) in self.seen:
+            return {"same": self.seen[id(thing)][0]}
+        number = self.seen.setdefault(id(thing), (len(self.seen), thing))[0]
+        content = {field.name: self.pack(getattr(thing, field.name)) for field in fields(thing)}
+        return {"object": type(thing).__name__, "number": number, "fields": content}
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if value is None or isinstance(value, (bool, int, float, str)) else {"text": str(value)}
+
+
+def _unpack(thing: Any, arrays: dict[str, Any], known: dict[int, Any]) -> Any:
+    if not isinstance(thing, dict):
+        return thing
+    if "array" in thing:
+        return arrays[thing["array"]]
+    if "objects" in thing:
+        array = np.empty(len(thing["objects"]), dtype=object)
+        array[:] = [_unpack(item, arrays, known) for item in thing["objects"]]
+        return array.reshape(thing["shape"])
+    if "text" in thing:
+        return thing["text"]
+    if "loss" in thing:
+        return from_metadata(thing["loss"])
+    if "dict" in thing:
+        return {key: _unpack(value, arrays, known) for key, value in thing["dict"]}
+    if "tuple" in thing:
+        return tuple(_unpack(item, arrays, known) for item in thing["tuple"])
+    if "same" in thing:
+        return known[thing["same"]]
+    content = {key: _unpack(value, arrays, known) for key, value in thing["fields"].items()}
+    known[thing["number"]] = KINDS[thing["object"]](**content)
+    return known[thing["number"]]

@@ -1,0 +1,198 @@
+"""Tables: any data frame or array as columns, distinct values, and batches with some values replaced.
+
+This is the only module that knows frame libraries, and it knows them through narwhals. What reaches the model
+is always the user's own kind of table, with its own column types.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.columns import Column, array_column, frame_column
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Rows start..stop of a batch take ``source[index]`` in one column."""
+
+    start: int
+    stop: int
+    column: int
+    source: Column
+    index: Indices
+
+
+@dataclass(frozen=True)
+class Table:
+    """A two-dimensional table of the user's, with one accessor for each thing the engines need."""
+
+    native: Any
+    labels: tuple[Hashable, ...]
+    names: tuple[str, ...]
+    n: int
+    backend: str  # "numpy", "pandas", "polars", "pyarrow"
+
+    def column(self, position: int) -> Column:
+        """One column: its values can be gathered, compared and shown."""
+        if self.backend == "numpy":
+            return array_column(self.native[:, position])
+        return frame_column(_narwhals(self.native)[self.labels[position]])
+
+    @property
+    def row_bytes(self) -> int:
+        """About how many bytes a row of a batch takes."""
+        if self.backend == "numpy":
+            return int(self.native.itemsize * len(self.names))
+        return max(8 * len(self.names), int(_narwhals(self.native).estimated_size()) // max(self.n, 1))
+
+
+def as_table(X: Any) -> Table:
+    """Take the user's table as it is, or say what is wrong with it."""
+    if isinstance(X, Table):
+        return X
+    if _is_sparse(X):
+        raise TypeError("X is sparse; losslens needs every value: pass X.toarray() or a data frame")
+    if isinstance(X, (list, tuple)):
+        X = np.asarray(X)
+    if not hasattr(X, "__narwhals_dataframe__") and _is_array(X):
+        table = _array_table(np.asarray(X))
+    else:
+        table = _frame_table(X)
+    if table.n < 2:
+        what = "no rows" if table.n == 0 else "one row"
+        raise ValueError(f"X has {what}; replacing values needs at least two rows")
+    if not table.names:
+        raise ValueError("X has no columns")
+    return table
+
+
+def _array_table(array: NDArray[Any]) -> Table:
+    if array.ndim != 2:
+        raise ValueError(f"X must have two dimensions, rows and columns; got an array of shape {array.shape}")
+    if array.dtype.names is not None:
+        raise TypeError("X is a structured array; pass a data frame instead")
+    labels = tuple(f"x{j}" for j in range(array.shape[1]))
+    return Table(array, labels, labels, array.shape[0], "numpy")
+
+
+def _frame_table(X: Any) -> Table:
+    labels = tuple(getattr(X, "column_names", None) or getattr(X, "columns", ())) if _is_eager(X) else ()
+    doubled = [str(name) for name, count in Counter(map(str, labels)).items() if count > 1]
+    if doubled:
+        raise ValueError(f"X has more than one column named {doubled[0]!r}; give each column its own name")
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except TypeError as error:
+        hint = "; call .collect() or .compute() first" if _is_lazy(X) else ""
+        raise TypeError(
+            f"X must be a NumPy array or a pandas, polars or pyarrow table; got {type(X).__name__}{hint}"
+        ) from error
+    backend = frame.implementation.value
+    return Table(X, labels, tuple(map(str, labels)), len(frame), str(backend))
+
+
+def _is_array(X: Any) -> bool:
+    return isinstance(X, np.ndarray) or (hasattr(X, "__array__") and not hasattr(X, "columns") and not _is_eager(X))
+
+
+def _is_eager(X: Any) -> bool:
+    return hasattr(X, "__dataframe__") or hasattr(X, "__narwhals_dataframe__") or hasattr(X, "__arrow_c_stream__")
+
+
+def _is_lazy(X: Any) -> bool:
+    return hasattr(X, "collect") or hasattr(X, "compute")
+
+
+def _is_sparse(X: Any) -> bool:
+    # Asked by name: importing scipy.sparse here would slow `import losslens` for everybody.
+    return type(X).__module__.startswith("scipy.sparse")
+
+
+def _narwhals(native: Any) -> Any:
+    return nw.from_native(native, eager_only=True)
+
+
+class Batch:
+    """A reusable batch of rows: `fill` lays out rows with some values replaced, ready for the model."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.rows: Indices | None = None
+        self.base: Any = None
+
+    def fill(self, rows: Indices, edits: Sequence[Edit]) -> Any:
+        """Rows of the table with the edits made; the model may change what it gets without harm to us."""
+        if self.table.backend == "numpy":
+            return self._fill_array(rows, edits)
+        if self.rows is None or not np.array_equal(rows, self.rows):
+            self.rows, self.base = rows, self._gather(rows)
+        return self._replace(rows, edits)
+
+    def _fill_array(self, rows: Indices, edits: Sequence[Edit]) -> NDArray[Any]:
+        source = self.table.native
+        if self.base is None or len(self.base) < len(rows):
+            self.base = np.empty((len(rows), source.shape[1]), source.dtype)
+        batch = self.base[: len(rows)]
+        # Laid out anew each time: it is cheap, and a model that wrote into the last batch spoils nothing.
+        np.take(source, rows, axis=0, out=batch, mode="clip")
+        for edit in edits:
+            batch[edit.start : edit.stop, edit.column] = edit.source.array[edit.index]
+        return batch
+
+    def _gather(self, rows: Indices) -> Any:
+        if self.table.backend == "pandas":
+            return self.table.native.take(rows).reset_index(drop=True)
+        return _narwhals(self.table.native)[rows].to_native()
+
+    def _replace(self, rows: Indices, edits: Sequence[Edit]) -> Any:
+        new: dict[int, Any] = {}
+        for column in dict.fromkeys(edit.column for edit in edits):
+            mine = [edit for edit in edits if edit.column == column]
+            source, index = mine[0].source, np.array(rows)
+            if any(edit.source is not source for edit in mine):
+                raise AssertionError("one batch, one source a column: the packer keeps them apart")
+            for edit in mine:
+                index[edit.start : edit.stop] = edit.index
+            new[column] = source.gather(index)
+        return _with_columns(self.base, self.table, new)
+
+
+def _with_columns(base: Any, table: Table, new: Mapping[int, Any]) -> Any:
+    if table.backend == "pandas":
+        # Setting columns on a shallow copy: narwhals' way costs ten times as much. Before copy-on-write
+        # (pandas 3) a model could write through the copy, hence the deep one.
+        frame = base.copy(deep=not _copies_on_write())
+        for position, values in new.items():
+            frame[table.labels[position]] = values
+        return frame
+    if table.backend == "polars":
+        return base.with_columns(**{table.names[position]: values for position, values in new.items()})
+    frame = base
+    for position, values in new.items():
+        frame = frame.set_column(position, frame.schema.field(position), values)
+    return frame
+
+
+def _copies_on_write() -> bool:
+    return int(sys.modules["pandas"].__version__.split(".")[0]) >= 3
+
+
+def make_frame(data: Mapping[str, Any], backend: str) -> Any:
+    """A data frame from columns: in the library the user came with, or else whichever is installed."""
+    wanted = {"numpy": ["pandas", "polars", "pyarrow"]}.get(backend, [backend, "pandas", "polars", "pyarrow"])
+    for library in wanted:
+        try:
+            return nw.from_dict(dict(data), backend=library).to_native()
+        except ModuleNotFoundError:
+            continue
+    raise ImportError("to_frame() needs pandas, polars or pyarrow; install one of them")

@@ -1,0 +1,141 @@
+"""A task: everything a verb was given, checked and in one place, before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens import inputs
+from losslens.cells import Sample
+from losslens.donors import Design
+from losslens.donors import resolve as resolve_design
+from losslens.engines import Engine, choose
+from losslens.features import resolve as resolve_features
+from losslens.losses import Loss, Response
+from losslens.losses import resolve as resolve_loss
+from losslens.models import Model, as_model
+from losslens.passes import Budget
+from losslens.questions import Subject, Subjects
+from losslens.tables import Batch, Table, as_table
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A checked call of a verb."""
+
+    table: Table
+    subjects: tuple[Subject, ...]
+    design: Design | None  # None: "auto"
+    engine: Engine
+    sample: Sample  # predictions and losses are not known yet
+    loss: Loss | None
+    budget: Budget
+    entropy: int
+    progress: bool | None
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return self.table.n
+
+
+def prepare(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    loss: Loss | None,
+    response: Response,
+    features: Any,
+    donors: Any,
+    sample_weight: Any,
+    groups: Any,
+    random_state: Any,
+    n_jobs: int | None,
+    memory: str | int,
+    progress: bool | None,
+) -> Task:
+    """Check every argument, or say which one is wrong and what to do."""
+    table, model = as_table(X), as_model(model)
+    space = inputs.memory_bytes(memory)
+    respond = model.responder(response)
+    target, classes = _target(model, respond, table, y, loss, response)
+    if response == "labels":
+        respond = partial(_label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
+    named = resolve_features(features, table.labels, by_position=table.backend == "numpy")
+    known = Subjects(table)
+    design = resolve_design(donors)
+    if design is not None:
+        design.check(table.n)
+    outputs = len(classes) if response == "probabilities" or (response == "scores" and len(classes) > 2) else 1
+    sample = Sample(
+        weight=inputs.row_weights(sample_weight, table.n),
+        prediction=np.empty(0),
+        y=target,
+        classes=classes if len(classes) else None,
+        block=inputs.blocks(groups, table.n),
+    )
+    return Task(
+        table=table,
+        subjects=tuple(known.subject(feature) for feature in named),
+        design=design,
+        engine=choose(model.native, respond, table, space, n_jobs),
+        sample=sample,
+        loss=loss,
+        budget=Budget(space, 8 * outputs + 8),
+        entropy=inputs.entropy(random_state),
+        progress=progress,
+    )
+
+
+def default_loss(model: Model, loss: Any) -> Loss:
+    """The loss asked for, or what the kind of model suggests; a bare function suggests nothing."""
+    if loss is None:
+        if model.kind == "regressor":
+            return resolve_loss("squared_error")
+        if model.kind == "classifier":
+            return resolve_loss("log_loss" if "probabilities" in model.responses else "zero_one")
+        raise ValueError(f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'")
+    reads: Response = "probabilities" if model.kind == "classifier" else "values"
+    return resolve_loss(loss, reads if reads in model.responses else next(iter(model.responses)))
+
+
+def _target(
+    model: Model, respond: Callable[[Any], Any], table: Table, y: Any, loss: Loss | None, response: Response
+) -> tuple[NDArray[Any] | None, NDArray[Any]]:
+    """y as losses read it, and the classes (none for a regression)."""
+    nothing = np.empty(0)
+    if y is None:
+        return None, nothing if model.classes is None else model.classes
+    y = inputs.vector(y, table.n, "y")
+    if loss is not None and response == "values":
+        return inputs.numbers(y, loss), nothing
+    observed = inputs.observed_classes(y)
+    classes = model.classes
+    if classes is None:
+        classes = observed if response == "labels" else _classes_of_function(respond, table, observed)
+    return inputs.class_positions(y, classes, model), classes
+
+
+def _classes_of_function(respond: Callable[[Any], Any], table: Table, observed: NDArray[Any]) -> NDArray[Any]:
+    """A bare function has no classes: those of y, or 0..K-1 where it returns more columns than y has labels."""
+    columns = np.shape(respond(Batch(table).fill(np.zeros(1, np.intp), [])))[1:]
+    k = columns[0] if columns else 2
+    if k == len(observed):
+        return observed
+    if observed.dtype.kind in "biu" and 0 <= observed.min() and observed.max() < k:
+        return np.arange(k)
+    raise ValueError(
+        f"the model returns {k} columns, but y has the {len(observed)} labels {observed.tolist()!r}: which column is "
+        "whose? Pass y as column numbers 0, 1, ..., or an estimator with classes_"
+    )
+
+
+def _label_positions(respond: Callable[[Any], Any], place: dict[Any, int], table: Any) -> NDArray[np.intp]:
+    """Predicted labels as class positions; -1 for one that is no class of y, which is simply wrong."""
+    return np.array([place.get(label, -1) for label in respond(table).tolist()], np.intp)
