@@ -146,6 +146,7 @@ class PerRow:
     place: Indices  # (n,): grid position of each row's value; or (m,): of each column, where columns are rank bins
     size: int
     binned: bool = False
+    leaves_out_own: bool = False
 
     has_mass = True
 
@@ -174,12 +175,12 @@ class PerRow:
         inside[rows] = np.arange(len(rows), dtype=np.int32)
         donors = inside[self.donors[rows]]
         if self.binned:
-            return PerRow(donors, self.place, self.size, True), np.arange(self.size)
+            return replace(self, donors=donors), np.arange(self.size)
         own = self.place[rows]
         kept = np.unique(own[donors[donors >= 0]])
         place = np.full(self.size, 0, np.intp)
         place[kept] = np.arange(len(kept))
-        return PerRow(donors, place[own], len(kept)), kept
+        return replace(self, donors=donors, place=place[own], size=len(kept)), kept
 
 
 Meeting = Common | PerRow

@@ -76,7 +76,7 @@ class All:
         return True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Grid:
     """The same m donors for every row: curves on a common grid, but a noisy number.
 
@@ -107,6 +107,9 @@ class Grid:
         if self.at not in ("random", "quantiles"):
             raise ValueError(f"Grid(at=...) is 'random' or 'quantiles'; got {self.at!r}")
 
+    def __repr__(self) -> str:
+        return f"Grid({self.m}, at={self.at!r})" if self.m is not None else f"Grid(values={list(self.values or ())!r})"
+
     @property
     def ranked(self) -> bool:
         """Quantiles are ranks along the feature."""
@@ -132,7 +135,7 @@ class Grid:
         return self.m == n
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Columns:
     """A design of m columns, each of which gives every row one donor."""
 
@@ -144,6 +147,9 @@ class _Columns:
     def __post_init__(self) -> None:
         _positive_whole(self.m, type(self).__name__)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.m})"
+
     def check(self, n: int) -> None:
         """No more columns than rows: there are no further distinct shifts."""
         _no_more_than(self.m, n, self, n)
@@ -153,7 +159,7 @@ class _Columns:
         return self.m == n
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Permutations(_Columns):
     """m independent random permutations: the paper's approximation, and scikit-learn's ``n_repeats``."""
 
@@ -169,7 +175,7 @@ class Permutations(_Columns):
         return False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Latin(_Columns):
     """m distinct cyclic shifts after two random relabellings: no pair is met twice.
 
@@ -183,7 +189,7 @@ class Latin(_Columns):
         return donor[(place[:, None] + shifts) % n]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Systematic(_Columns):
     """m evenly spaced shifts along the feature's own order, with a random start: the most precise sample.
 
@@ -203,7 +209,7 @@ class Systematic(_Columns):
         return np.sort((np.arange(n)[:, None] + self.shifts(n, rng)) % n, axis=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Derangements:
     """Shifts that never give a row its own value back: the U-statistic, exact with all n - 1 of them (m=None)."""
 
@@ -214,6 +220,9 @@ class Derangements:
     def __post_init__(self) -> None:
         if self.m is not None:
             _positive_whole(self.m, "Derangements")
+
+    def __repr__(self) -> str:
+        return f"Derangements({'' if self.m is None else self.m})"
 
     @property
     def common(self) -> bool:

@@ -169,7 +169,7 @@ class FeatureImportance(FeatureResult):
     @property
     def _unbiased(self) -> float:
         """The U-statistic: pairs of a row with itself are left out."""
-        leaves_out = self.sample.block is not None or self.design.leaves_out_own
+        leaves_out = self.sample.block is not None or self.meeting.leaves_out_own
         return self.pfi if leaves_out else self.pfi / (1 - float(self.sample.weight @ self.sample.weight))
 
     def _need_donors(self, what: str) -> None:
@@ -211,8 +211,8 @@ class Importances(ResultMapping[FeatureImportance]):
 
     @property
     def exact(self) -> bool:
-        """Whether every number is the one over all pairs."""
-        return all(f.exact for f in self.features.values())
+        """Whether every number is the one over all pairs (curves on a product grid have none)."""
+        return all(f.exact for f in self.features.values() if len(f.values) == 1)
 
     @property
     def error(self) -> float:

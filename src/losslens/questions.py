@@ -142,7 +142,7 @@ def _per_row(subject: Subject, design: Design, n: int, rng: np.random.Generator)
     repeats = isinstance(design, Permutations) or len(distinct) < n
     met = distinct.codes.astype(np.int32)[donors]
     ask = _ask(subject, distinct.codes, distinct.first, met=met, repeats=repeats)
-    meeting = PerRow(donors, distinct.codes, len(distinct))
+    meeting = PerRow(donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own)
     return Question(subject, design, ask, meeting, (distinct.values,), distinct.ordered)
 
 

@@ -61,7 +61,7 @@ def _sum_of_squares(influences: Floats, sample: Sample) -> float:
 
 def _small_sample(meeting: Meeting, sample: Sample, units: int) -> float:
     """The jackknife's factor; V-statistics are first scaled up to the U-statistic that they estimate."""
-    leaves_out = sample.block is not None or (isinstance(meeting, Common) and meeting.leaves_out_own)
+    leaves_out = sample.block is not None or meeting.leaves_out_own
     up = 1.0 if leaves_out else units / (units - 1)
     return up**2 * units * (units - 1) / (units - 2) ** 2
 
