@@ -1,6 +1,6 @@
 """Which features a fitted model's performance rests on: how much, where in their range, and for whom."""
 
-from importlib.metadata import version
+from typing import Any
 
 from losslens import losses
 from losslens.curves import Effects, FeatureEffect
@@ -10,7 +10,6 @@ from losslens.importances import FeatureImportance, Importances
 from losslens.planning import Plan, plan
 from losslens.storage import load
 
-__version__ = version("losslens")
 __all__ = [
     "All",
     "Derangements",
@@ -29,3 +28,11 @@ __all__ = [
     "losses",
     "plan",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":  # looked up when asked for: importlib.metadata would be a fifth of the import
+        from importlib.metadata import version
+
+        return version("losslens")
+    raise AttributeError(f"module 'losslens' has no attribute {name!r}")

@@ -64,15 +64,14 @@ class Sample:
         if self.y is None:
             raise ValueError("these rows have no y")
         if loss.custom and self.classes is not None:
-            return self.classes[self.y]
+            return np.asarray(self.classes[self.y])
         return self.y
 
     def shown(self, loss: Loss, prediction: NDArray[Any]) -> NDArray[Any]:
         """Predictions as the loss reads them: a user's own function gets labels as labels."""
         if loss.custom and loss.reads == "labels" and self.classes is not None:
-            return np.where(prediction < 0, None, self.classes[prediction]) if prediction.min() < 0 else (
-                self.classes[prediction]
-            )
+            labels = np.asarray(self.classes[prediction])
+            return labels if prediction.min() >= 0 else np.where(prediction < 0, None, labels.astype(object))
         return prediction
 
 
@@ -111,7 +110,7 @@ class Common:
         total = np.bincount(place, lent, self.size)
         block = self.block(sample)
         if block is None:
-            return total[None, :]
+            return np.asarray(total[None, :], float)
         from scipy import sparse
 
         shape = (int(block.max()) + 1, self.size)
@@ -147,13 +146,14 @@ class PerRow:
     size: int
     binned: bool = False
     leaves_out_own: bool = False
+    repeats: bool = False  # a pair may be met twice
 
     has_mass = True
 
     @property
     def width(self) -> int:
         """Cells in a row."""
-        return self.donors.shape[1]
+        return int(self.donors.shape[1])
 
     def places(self, rows: Indices) -> Indices:
         """Grid positions of the cells of these rows, (b, m)."""
@@ -215,6 +215,8 @@ class Means:
         if self.local is None:
             raise ValueError("there is no loss to average")
         met = self.mass > 0
+        if not met.any():
+            raise ValueError("no cell is left to average: these rows lend nothing to each other, or weigh nothing")
         return float(self.mass[met] @ self.local[met] / self.mass[met].sum())
 
 
@@ -259,9 +261,7 @@ class Averages:
             else:
                 self._add_per_row(self.meeting, rows[part], predictions[part], some)
 
-    def _add_common(
-        self, meeting: Common, rows: Indices, predictions: NDArray[Any], changes: Floats | None
-    ) -> None:
+    def _add_common(self, meeting: Common, rows: Indices, predictions: NDArray[Any], changes: Floats | None) -> None:
         weight, lent = self.sample.weight[rows], meeting.weights(self.sample, rows)
         alike = meeting.block(self.sample) is None  # every row meets the same mass at each value
         self.row_mass[rows] = lent.sum(axis=1)
@@ -281,9 +281,7 @@ class Averages:
             self.curve_mass += weight @ lent
         self._count_clipped(rows, changes, weight[:, None] * lent)
 
-    def _add_per_row(
-        self, meeting: PerRow, rows: Indices, predictions: NDArray[Any], changes: Floats | None
-    ) -> None:
+    def _add_per_row(self, meeting: PerRow, rows: Indices, predictions: NDArray[Any], changes: Floats | None) -> None:
         lent = meeting.weights(self.sample, rows)
         weight = (self.sample.weight[rows][:, None] * lent).ravel()
         places, donors = meeting.places(rows).ravel(), meeting.donors[rows].ravel()
@@ -321,7 +319,7 @@ class Averages:
         has_mass, per_row = self.meeting.has_mass, isinstance(self.meeting, PerRow)
         total = self.value_mass.sum()
         with np.errstate(invalid="ignore"):  # 0 / 0: nothing was met, hence NaN
-            pd_mass = self.pd_mass.reshape(-1, *[1] * (np.ndim(self.pd_sum) - 1))
+            pd_mass = self.pd_mass if self.pd_sum is None else self.pd_mass.reshape(-1, *[1] * (self.pd_sum.ndim - 1))
             return Means(
                 local=self.row_sum[rows] / self.row_mass[rows] if self.judged and has_mass else None,
                 mass=self.sample.weight[rows] * self.row_mass[rows],
@@ -335,9 +333,7 @@ class Averages:
             )
 
 
-def means(
-    cells: Cells, meeting: Meeting, sample: Sample, ceiling: float | None = None
-) -> Means:
+def means(cells: Cells, meeting: Meeting, sample: Sample, ceiling: float | None = None) -> Means:
     """The means of cells that are all at hand."""
     averages = Averages(meeting, sample, ceiling)
     averages.add(cells.rows, cells.predictions, cells.changes)
@@ -354,5 +350,3 @@ def curves(values: NDArray[Any], meeting: Meeting, sample: Sample, rows: Indices
     count = np.bincount(flat, minlength=r * g)
     with np.errstate(invalid="ignore"):
         return (np.bincount(flat, values[met], r * g) / count).reshape(r, g)
-
-

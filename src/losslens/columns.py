@@ -170,12 +170,12 @@ def _gatherer(series: Any) -> Callable[[Indices], Any]:
         values = native.array
         if isinstance(native.dtype, np.dtype) and plain:
             values = native.to_numpy()
-        return lambda index: values.take(index)
+        return values.take  # type: ignore[no-any-return]
     if backend.is_polars():
         if plain and not series.dtype.is_decimal() and native.null_count() == 0:
             values, make = native.to_numpy(), type(native)
             return lambda index: make(values[index])
-        return lambda index: native.gather(index)
+        return native.gather  # type: ignore[no-any-return]
     whole = native.combine_chunks() if hasattr(native, "combine_chunks") else native
     return lambda index: whole.take(_arrow_indices(index))
 
@@ -199,7 +199,5 @@ def _like(series: Any, values: Sequence[Any]) -> Any:
     except Exception as error:
         raise ValueError(f"Grid(values=...): {wanted!r} don't fit column {series.name!r} ({series.dtype})") from error
     if lost or moved:
-        raise ValueError(
-            f"Grid(values=...): {(lost or moved)!r} don't fit column {series.name!r} ({series.dtype})"
-        )
+        raise ValueError(f"Grid(values=...): {(lost or moved)!r} don't fit column {series.name!r} ({series.dtype})")
     return new

@@ -43,7 +43,7 @@ class FeatureEffect(FeatureResult):
         if len(self.values) == 2:
             raise ValueError("centred curves need one feature; this is a pair")
         k = 0 if at is None else _nearest(self.grid, at)
-        return self.ice - self.ice[:, [k]]
+        return np.asarray(self.ice - self.ice[:, [k]])
 
     def to_frame(self) -> Any:
         """The PD curve as a data frame: value, weight, effect."""

@@ -65,9 +65,7 @@ def hour_table(by_workingday: Mapping[Any, FeatureImportance]) -> Table:
         table.add_column(heading, justify="right")
     for label, words in ((1, "working day"), (0, "day off")):
         one = by_workingday[label]
-        table.add_row(
-            words, f"{one.pfi:,.1f}", f"{one.std_error:,.1f}", f"{int(one.grid[one.pi.argmax()])}:00"
-        )
+        table.add_row(words, f"{one.pfi:,.1f}", f"{one.std_error:,.1f}", f"{int(one.grid[one.pi.argmax()])}:00")
     return table
 
 

@@ -102,13 +102,13 @@ class Grid:
             raise ValueError("Grid takes either m, a number of donors, or values=[...], and not both")
         if self.m is not None:
             _positive_whole(self.m, "Grid")
-        elif np.ndim(self.values) != 1 or len(self.values or ()) == 0:
+        elif np.ndim(np.asarray(self.values, dtype=object)) != 1 or np.size(np.asarray(self.values, dtype=object)) == 0:
             raise ValueError(f"Grid(values=...) needs a non-empty flat list of values; got {self.values!r}")
         if self.at not in ("random", "quantiles"):
             raise ValueError(f"Grid(at=...) is 'random' or 'quantiles'; got {self.at!r}")
 
     def __repr__(self) -> str:
-        return f"Grid({self.m}, at={self.at!r})" if self.m is not None else f"Grid(values={list(self.values or ())!r})"
+        return f"Grid({self.m}, at={self.at!r})" if self.m is not None else f"Grid(values={list(() if self.values is None else self.values)!r})"
 
     @property
     def ranked(self) -> bool:
@@ -186,7 +186,7 @@ class Latin(_Columns):
     def draw(self, n: int, rng: np.random.Generator) -> Indices:
         """Row i meets ``donor[(place[i] + shift) % n]`` for m distinct shifts."""
         place, donor, shifts = rng.permutation(n), rng.permutation(n), rng.permutation(n)[: self.m]
-        return donor[(place[:, None] + shifts) % n]
+        return np.asarray(donor[(place[:, None] + shifts) % n])
 
 
 @dataclass(frozen=True, repr=False)
@@ -202,7 +202,7 @@ class Systematic(_Columns):
     def shifts(self, n: int, rng: np.random.Generator) -> Indices:
         """The m shifts: each of the n possible ones is among them with probability m/n."""
         start = rng.random() * n
-        return np.floor(start + np.arange(self.m) * (n / self.m)).astype(np.intp) % n
+        return np.asarray(np.floor(start + np.arange(self.m) * (n / self.m)).astype(np.intp) % n)
 
     def draw(self, n: int, rng: np.random.Generator) -> Indices:
         """Ranks of the donors of the row at each rank, ascending: one column a rank bin."""
@@ -239,7 +239,7 @@ class Derangements:
         circle = rng.permutation(n)
         place = np.argsort(circle)
         shifts = 1 + rng.permutation(n - 1)[: self.m]
-        return circle[(place[:, None] + shifts) % n]
+        return np.asarray(circle[(place[:, None] + shifts) % n])
 
     def is_exact(self, n: int) -> bool:
         """With every non-zero shift."""

@@ -164,9 +164,7 @@ def _ask_until_certain(task: Task, loss: Loss) -> tuple[list[FeatureImportance],
 
 def _noise_over_sampling(importance: FeatureImportance) -> float:
     """Monte-Carlo variance over sampling variance."""
-    noise = uncertainty.monte_carlo_variance(
-        importance.means, importance.meeting, importance.sample, importance.at
-    )
+    noise = uncertainty.monte_carlo_variance(importance.means, importance.meeting, importance.sample, importance.at)
     sampling = importance.std_error**2 - (0 if isinstance(importance.design, Systematic) else noise)
     return noise / sampling if sampling > 0 else float(noise > 0) * np.inf
 
@@ -215,9 +213,7 @@ def _shared(task: Task, question: Question, sample: Sample, filled: Filled) -> d
     }
 
 
-def _importance(
-    task: Task, question: Question, sample: Sample, filled: Filled, loss: Loss
-) -> FeatureImportance:
+def _importance(task: Task, question: Question, sample: Sample, filled: Filled, loss: Loss) -> FeatureImportance:
     return FeatureImportance(**_shared(task, question, sample, filled), loss=loss)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -68,7 +69,7 @@ class FeatureImportance(FeatureResult):
         """Share of the cells whose log loss is at the clipping bound: a probability of 0 for the true class."""
         return self.means.clipped
 
-    @property
+    @cached_property
     def std_error(self) -> float:
         """Standard error of `pfi` for this model on new data (jackknife over rows, as observations and donors)."""
         self._need_donors("standard error")
@@ -78,8 +79,7 @@ class FeatureImportance(FeatureResult):
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of the importance of this model on new data, centred at the U-statistic."""
-        units = self.sample.n if self.sample.block is None else len(np.unique(self.sample.block))
-        return uncertainty.interval(self._unbiased, self.std_error, units, level)
+        return uncertainty.interval(self._unbiased, self.std_error, uncertainty.count_units(self.sample), level)
 
     @property
     def effect(self) -> FeatureEffect:
@@ -127,10 +127,15 @@ class FeatureImportance(FeatureResult):
         self._need_all_cells("with_loss")
         if loss.reads != self.loss.reads:
             raise ValueError(f"{loss.name} reads {loss.reads}, but the result holds {self.loss.reads}: explain again")
-        sample = sample or self.sample.with_loss(loss)
+        if sample is None:
+            _check_domain(loss, self.sample)
+            sample = self.sample.with_loss(loss)
         changes = np.empty(self.cells.predictions.shape[:2])
         for part in chunks(self.cells.rows, self.meeting.width):
-            changes[part] = lose(loss, sample, self.cells.rows[part], self.cells.predictions[part])
+            some = self.cells.predictions[part]
+            if loss.domains is not None:  # a deviance is not defined for every prediction
+                loss.check_prediction(some.ravel())
+            changes[part] = lose(loss, sample, self.cells.rows[part], some)
         new = replace(self, loss=loss, sample=sample, cells=replace(self.cells, changes=changes))
         return replace(new, means=new._means(new.cells, self.meeting, sample))
 
@@ -232,7 +237,7 @@ class Importances(ResultMapping[FeatureImportance]):
     @property
     def observations(self) -> Floats:
         """How much each row's loss rests on the features together: the sum of its local importances, (n,)."""
-        return self.local.sum(axis=1)
+        return np.asarray(self.local.sum(axis=1))
 
     def given(self, rows: Any) -> Self:
         """These rows, donors from everywhere."""
@@ -284,15 +289,15 @@ class Importances(ResultMapping[FeatureImportance]):
 
     def to_frame(self) -> Any:
         """One row a feature, the most important first."""
-        order = sorted(self.features.values(), key=lambda f: -_or_nan(lambda: f.pfi, -np.inf))
-        ends = [_or_nan(f.interval, (np.nan, np.nan)) for f in order]
+        order = self._ranked
+        ends = [_or_nan(f, lambda f: f.interval(), (np.nan, np.nan)) for f in order]
         data = {
             "feature": [f.name for f in order],
-            "importance": [_or_nan(lambda f=f: f.pfi) for f in order],
-            "std_error": [_or_nan(lambda f=f: f.std_error) for f in order],
+            "importance": [_or_nan(f, lambda f: f.pfi) for f in order],
+            "std_error": [_or_nan(f, lambda f: f.std_error) for f in order],
             "low": [low for low, _ in ends],
             "high": [high for _, high in ends],
-            "ratio": [_or_nan(lambda f=f: f.ratio) for f in order],
+            "ratio": [_or_nan(f, lambda f: f.ratio) for f in order],
             "exact": [f.exact for f in order],
             "design": [repr(f.design) for f in order],
             "n_predictions": [f.n_predictions for f in order],
@@ -312,23 +317,33 @@ class Importances(ResultMapping[FeatureImportance]):
         save(self, path)
 
     def __repr__(self) -> str:
-        ranked = sorted(self.features.values(), key=lambda f: -_or_nan(lambda: f.pfi, -np.inf))
+        ranked = self._ranked
         width = max(len(f.name) for f in ranked)
         lines = [f"Importances: {self.headline}"]
         for f in ranked:
-            number, error = _or_nan(lambda f=f: f.pfi), _or_nan(lambda f=f: f.std_error)
+            number, error = _or_nan(f, lambda f: f.pfi), _or_nan(f, lambda f: f.std_error)
             pm = f" ± {error:.2g}" if np.isfinite(error) else ""
             lines.append(f"  {f.name:<{width}}  " + (f"{number:.4g}{pm}" if np.isfinite(number) else "curves only"))
         return "\n".join([*lines, *(f"  ({note})" for note in self.notes)])
+
+    @property
+    def _ranked(self) -> list[FeatureImportance]:
+        """The most important first; what has no number comes last."""
+        return sorted(self.features.values(), key=lambda f: -float(_or_nan(f, lambda f: f.pfi, -np.inf)))
 
     @property
     def _first(self) -> FeatureImportance:
         return next(iter(self.features.values()))
 
 
-def _or_nan(ask: Callable[[], Any], otherwise: Any = float("nan")) -> Any:
+def _check_domain(loss: Loss, sample: Sample) -> None:
+    loss.check_target(sample.target(loss))
+    loss.check_prediction(sample.prediction)
+
+
+def _or_nan(feature: FeatureImportance, ask: Callable[[FeatureImportance], Any], otherwise: Any = np.nan) -> Any:
     """A number where there is one: tables have a place for each."""
     try:
-        return ask()
+        return ask(feature)
     except ValueError:
         return otherwise

@@ -80,9 +80,7 @@ class Loss:
         y, prediction = np.asarray(y), np.asarray(prediction)
         # Without this (N,) against (N, 1) would broadcast to all N x N pairs.
         if prediction.shape[:1] != y.shape or prediction.ndim not in _RESPONSES[self.reads][0]:
-            raise ValueError(
-                f"{self.name} cannot pair y of shape {y.shape} with {prediction.shape} predictions"
-            )
+            raise ValueError(f"{self.name} cannot pair y of shape {y.shape} with {prediction.shape} predictions")
         losses: FloatArray = self.function(y, prediction, **dict(self.parameters))
         return losses
 
@@ -254,9 +252,7 @@ squared_error = Loss("squared_error", "values", "squared error", _squared_error)
 """(y - f)^2."""
 absolute_error = Loss("absolute_error", "values", "absolute error", _absolute_error)
 """|y - f|."""
-poisson_deviance = Loss(
-    "poisson_deviance", "values", "Poisson deviance", _poisson, domains=(NON_NEGATIVE, POSITIVE)
-)
+poisson_deviance = Loss("poisson_deviance", "values", "Poisson deviance", _poisson, domains=(NON_NEGATIVE, POSITIVE))
 """2 (y log(y/f) - y + f)."""
 gamma_deviance = Loss("gamma_deviance", "values", "gamma deviance", _gamma, domains=(POSITIVE, POSITIVE))
 """2 (y/f - 1 - log(y/f))."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
-
 
 from losslens import explain
 from losslens.models import as_model
@@ -77,7 +77,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     known = as_model(model)
     takes = inspect.signature(verb).parameters
     if unknown := options.keys() - takes.keys():
-        raise TypeError(f"{verb.__name__} has no argument {sorted(unknown)[0]!r}")
+        raise TypeError(f"{verb.__name__} has no argument {min(unknown)!r}")
     options.pop("target", None)
     wanted = {name: takes[name].default for name in takes if name not in ("model", "X", "y", "target", "loss")}
     wanted = {"groups": None} | wanted | options
@@ -103,7 +103,7 @@ def _cost(task: Task, questions: list[Question]) -> Plan:
         designs=tuple(repr(q.design) for q in questions),
         predictions=tuple(counts),
         n_predictions=total,
-        calls=-(-total // task.engine.rows_a_call(task.n)),
+        calls=ceil(total / task.engine.rows_a_call(task.n)),
         memory=kept * task.budget.row_bytes(questions) + working,
         complete=complete,
         seconds=seconds * total / rows,

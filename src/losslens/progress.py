@@ -14,7 +14,8 @@ PATIENCE = 0.7  # seconds before a bar appears: short runs should not flicker
 class Tick(Protocol):
     """Called with the number of rows that were just predicted."""
 
-    def __call__(self, rows: int, /) -> None: ...
+    def __call__(self, rows: int, /) -> None:
+        """Note that `rows` more are done."""
 
 
 def _silent(rows: int, /) -> None:

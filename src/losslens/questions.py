@@ -128,7 +128,7 @@ def _common(subject: Subject, design: Design, n: int, rng: np.random.Generator) 
     kept = np.unique(distinct.codes[donors])
     place = np.full(len(distinct), -1, np.intp)
     place[kept] = np.arange(len(kept))
-    own = place[distinct.codes]
+    own = np.asarray(place[distinct.codes])
     meeting = Common(own, donors, len(kept), design.leaves_out_own)
     ask = _ask(subject, own, distinct.first[kept])
     return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
@@ -139,10 +139,12 @@ def _per_row(subject: Subject, design: Design, n: int, rng: np.random.Generator)
         return _rank_bins(subject, design, n, rng)
     distinct = subject.distinct
     donors = design.draw(n, rng).astype(np.int32)
-    repeats = isinstance(design, Permutations) or len(distinct) < n
+    repeats = isinstance(design, Permutations)
     met = distinct.codes.astype(np.int32)[donors]
-    ask = _ask(subject, distinct.codes, distinct.first, met=met, repeats=repeats)
-    meeting = PerRow(donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own)
+    ask = _ask(subject, distinct.codes, distinct.first, met=met, repeats=repeats or len(distinct) < n)
+    meeting = PerRow(
+        donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own, repeats=repeats
+    )
     return Question(subject, design, ask, meeting, (distinct.values,), distinct.ordered)
 
 
@@ -180,7 +182,7 @@ def _own_values(subject: Subject, design: Grid) -> Question:
     """Values of the user's own, put behind the column so that they can be gathered like any other."""
     if len(subject.columns) > 1:
         raise ValueError(f"Grid(values=...) is for one column; {subject.feature.name!r} is a group")
-    values = list(design.values or ())
+    values = np.asarray(design.values, dtype=object).tolist()
     column = subject.columns[0].extend(values)
     n = len(subject.parts[0].codes)
     codes = column.distinct.codes  # of the table's rows, then of the values
@@ -193,7 +195,9 @@ def _own_values(subject: Subject, design: Grid) -> Question:
     own, feature = place[codes[:n]], subject.feature
     ask = Ask(feature.name, feature.columns, (column,), (n + order,), own, len(values))
     meeting = Common(own, np.empty(0, np.intp), len(values))
-    return Question(subject, design, ask, meeting, (column.distinct.values[grid_codes[order]],), column.distinct.ordered)
+    return Question(
+        subject, design, ask, meeting, (column.distinct.values[grid_codes[order]],), column.distinct.ordered
+    )
 
 
 def _pair(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
@@ -222,4 +226,4 @@ def _pair(subject: Subject, design: Design, n: int, rng: np.random.Generator) ->
 def _places(part: Distinct, kept: Indices) -> Indices:
     place = np.full(len(part), -1, np.intp)
     place[kept] = np.arange(len(kept))
-    return place[part.codes]
+    return np.asarray(place[part.codes])

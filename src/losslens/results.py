@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells import Cells, Means, Meeting, Sample, means
+from losslens.columns import is_missing
 from losslens.donors import Design
 
 Floats = NDArray[np.float64]
@@ -167,9 +168,9 @@ def split(groups: Any, n: int) -> dict[Any, NDArray[np.bool_]]:
     labels = np.asarray(groups)
     if labels.ndim != 1 or len(labels) != n:
         raise ValueError(f"groups needs one label for each of {n} rows; got shape {labels.shape}")
-    missing = labels != labels if labels.dtype.kind == "f" else np.array([label is None for label in labels])
-    if missing.any():
-        raise ValueError(f"groups has {int(missing.sum())} missing labels; name them or leave these rows out")
+    missing = sum(map(is_missing, labels.tolist()))
+    if missing:
+        raise ValueError(f"groups has {missing} missing labels; name them or leave these rows out")
     try:
         distinct: Sequence[Any] = np.unique(labels).tolist()
     except TypeError:  # labels of several types have no common order

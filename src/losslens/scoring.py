@@ -7,13 +7,14 @@ the cells, so that a scorer costs no more predictions than a loss.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens import inputs, passes
-from losslens.cells import Common, Sample
+from losslens.cells import Common
 from losslens.donors import Design, Grid, Latin, Systematic
 from losslens.losses import Response
 from losslens.models import Model
@@ -21,7 +22,7 @@ from losslens.progress import bar
 from losslens.questions import Question, Subject, first_design, pose
 from losslens.results import Floats, size_in_words
 from losslens.scores import FeatureScore, Scores
-from losslens.tables import as_table
+from losslens.tables import Batch, Table, as_table
 from losslens.tasks import Task, prepare
 
 METHODS = ("predict", "predict_proba", "decision_function")
@@ -41,7 +42,7 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, asked: dict[str,
         raise ValueError("groups= needs a loss: a scorer can't leave single cells out")
     table = as_table(X)
     truth = inputs.vector(y, table.n, "y")
-    method = _method_used(model, table.native, truth, scorer)
+    method = _method_used(model, table, truth, scorer)
     response = _response(model, method)
     task = prepare(model, table, None, loss=None, response=response, **asked)
     questions = [pose(s, task.design or _auto(s, task.n), task.n, task.entropy) for s in task.subjects]
@@ -67,9 +68,7 @@ def _auto(subject: Subject, n: int) -> Design:
     return Latin(min(SHIFTS, n)) if isinstance(design, (Systematic, Latin)) else design
 
 
-def _judge(
-    task: Task, question: Question, part: passes.Filled, score: Score, base: float, title: str
-) -> FeatureScore:
+def _judge(task: Task, question: Question, part: passes.Filled, score: Score, base: float, title: str) -> FeatureScore:
     cells, meeting, feature = part.cells.predictions, question.meeting, question.subject.feature
     common = isinstance(meeting, Common)
     number = meeting.has_mass and not isinstance(question.design, Grid)
@@ -109,13 +108,15 @@ class _StandIn:
         self._native, self._answer = native, answer
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._native, name)
-        if name in METHODS:
-            return lambda X: self._answer(name, X)
-        return found
+        found = getattr(self._native, name)  # first, because a method that the model lacks must be missing here too
+        if name not in METHODS:
+            return found
+        answer = partial(self._answer, name)
+        answer.__name__ = name  # type: ignore[attr-defined]  # scikit-learn asks a method for its name
+        return answer
 
 
-def _method_used(model: Model, X: Any, y: NDArray[Any], scorer: Any) -> str:
+def _method_used(model: Model, table: Table, y: NDArray[Any], scorer: Any) -> str:
     asked: list[str] = []
 
     def note(method: str, X: Any) -> Any:
@@ -124,7 +125,7 @@ def _method_used(model: Model, X: Any, y: NDArray[Any], scorer: Any) -> str:
 
     if not hasattr(model.native, "predict"):
         raise TypeError(f"a scorer needs an estimator with predict; {model.name} is a bare function: pass a loss")
-    value = scorer(_StandIn(model.native, note), X, y)
+    value = scorer(_StandIn(model.native, note), Batch(table).fill(np.arange(table.n), []), y)
     if not np.isscalar(value) or not np.isfinite(value):
         raise ValueError(f"the scorer {_title(scorer)} returned {value!r}, not one finite number")
     if len(set(asked)) != 1:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens import cells, curves, donors, importances
+from losslens import cells, curves, donors, importances, scores
 from losslens.losses import Loss, from_metadata
 
 FORMAT = "losslens result"
@@ -23,6 +23,8 @@ KINDS: dict[str, type] = {
     for kind in (
         importances.Importances,
         importances.FeatureImportance,
+        scores.Scores,
+        scores.FeatureScore,
         curves.Effects,
         curves.FeatureEffect,
         cells.Sample,
@@ -52,7 +54,7 @@ def save(result: Any, path: str | Path) -> None:
             for key, array in packer.arrays.items():
                 with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
-        os.replace(name, target)
+        Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
@@ -73,9 +75,7 @@ def load(path: str | Path) -> Any:
             if description["version"] > VERSION:
                 raise ValueError(f"{path} was written by a newer losslens (file version {description['version']})")
             arrays = {
-                name.removesuffix(".npy"): np.lib.format.read_array(
-                    io.BytesIO(archive.read(name)), allow_pickle=False
-                )
+                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
                 for name in archive.namelist()
                 if name.endswith(".npy")
             }

@@ -86,7 +86,9 @@ def _array_table(array: NDArray[Any]) -> Table:
 
 
 def _frame_table(X: Any) -> Table:
-    labels = tuple(getattr(X, "column_names", None) or getattr(X, "columns", ())) if _is_eager(X) else ()
+    labels: tuple[Hashable, ...] = ()
+    if _is_eager(X):  # pyarrow's `columns` are the columns themselves
+        labels = tuple(X.column_names if hasattr(X, "column_names") else X.columns)
     doubled = [str(name) for name, count in Counter(map(str, labels)).items() if count > 1]
     if doubled:
         raise ValueError(f"X has more than one column named {doubled[0]!r}; give each column its own name")
@@ -142,7 +144,7 @@ class Batch:
         source = self.table.native
         if self.base is None or len(self.base) < len(rows):
             self.base = np.empty((len(rows), source.shape[1]), source.dtype)
-        batch = self.base[: len(rows)]
+        batch: NDArray[Any] = self.base[: len(rows)]
         # Laid out anew each time: it is cheap, and a model that wrote into the last batch spoils nothing.
         np.take(source, rows, axis=0, out=batch, mode="clip")
         for edit in edits:
@@ -190,9 +192,9 @@ def _copies_on_write() -> bool:
 def make_frame(data: Mapping[str, Any], backend: str) -> Any:
     """A data frame from columns: in the library the user came with, or else whichever is installed."""
     wanted = {"numpy": ["pandas", "polars", "pyarrow"]}.get(backend, [backend, "pandas", "polars", "pyarrow"])
-    for library in wanted:
+    for library in wanted:  # names that narwhals knows
         try:
-            return nw.from_dict(dict(data), backend=library).to_native()
+            return nw.from_dict(dict(data), backend=nw.Implementation.from_string(library)).to_native()
         except ModuleNotFoundError:
             continue
     raise ImportError("to_frame() needs pandas, polars or pyarrow; install one of them")

@@ -128,7 +128,7 @@ def _classes_of_function(respond: Callable[[Any], Any], table: Table, observed: 
     k = columns[0] if columns else 2
     if k == len(observed):
         return observed
-    if observed.dtype.kind in "biu" and 0 <= observed.min() and observed.max() < k:
+    if observed.dtype.kind in "biu" and observed.min() >= 0 and observed.max() < k:
         return np.arange(k)
     raise ValueError(
         f"the model returns {k} columns, but y has the {len(observed)} labels {observed.tolist()!r}: which column is "

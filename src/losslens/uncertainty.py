@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,48 +16,132 @@ Indices = NDArray[np.intp]
 def std_error(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> float:
     """Standard error of the PFI of this model over new data: the jackknife's.
 
-    Each row counts twice, as an observation and as a donor: its influence is
-    ``w_i (row_i - PFI) + u_i (column_i - PFI)``, with w and u its shares among rows and donors. Rows that belong
-    together add up first. Sampled donors add their own noise to row and column means: half of it is taken off.
+    Each row counts twice, as an observation and as a donor: its influence is ``w_i a_i + u_i c_i``, with a and c
+    its effects in both roles (cell ~ PFI + a_i + c_k) and w and u its shares among rows and donors. Rows that
+    belong together add up first. Sampled donors add their own noise to both effects: what is too much goes.
     """
-    units = sample.n if sample.block is None else len(np.unique(sample.block))
+    units = count_units(sample)
     if units < 3:
         what = "rows" if sample.block is None else "groups"
-        raise ValueError(f"a standard error needs at least 3 {what}; there are {units}")
-    variance = _small_sample(meeting, sample, units) * _sum_of_squares(influence(means, meeting, sample, rows), sample)
-    if isinstance(meeting, PerRow) and not meeting.binned and meeting.width < sample.n - 1:
-        # Rank bins (Systematic) even out the donors that each row meets: there the noise is already small.
-        variance -= monte_carlo_variance(means, meeting, sample, rows)
+        raise ValueError(f"a standard error needs at least 3 {what} that count; there are {units}")
+    if isinstance(meeting, Common):
+        variance = _squares(_influence(means, meeting, sample, rows), sample)
+        return float(np.sqrt(_small_sample(meeting, sample, units) * variance))
+    fit, m = fit_effects(means, meeting, sample, rows), meeting.width
+    variance = _small_sample(meeting, sample, units) * _squares(_influence_of(fit, means, sample, rows), sample)
+    if not meeting.binned and (meeting.repeats or m < sample.n - 1):
+        # A fitted effect has variance D2/(m-1), not D2/m: the donors' share of a row's information is lost. Both
+        # roles together bring 2 D2/(n(m-1)), of which D2/(nm) belongs to the estimate: the rest goes. Rank bins
+        # (Systematic) even out the donors that each row meets: there the noise counts about once as it is.
+        variance -= fit.noise * (m + 1) / (m - 1)
     return float(np.sqrt(max(variance, 0.0)))
 
 
-def influence(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> Floats:
+def count_units(sample: Sample) -> int:
+    """Rows, or groups of rows, that have a weight."""
+    counted = sample.weight > 0
+    return int(counted.sum()) if sample.block is None else len(np.unique(sample.block[counted]))
+
+
+def monte_carlo_variance(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> float:
+    """Variance of the PFI over fresh draws of the donors: ``D2/(nm)``, for distinct shifts ``(1 - (m-1)/(n-1))`` of it.
+
+    D2 is the residual mean square of the fit cell ~ row + donor. For rank bins (Systematic) this is an upper bound.
+    """
+    return 0.0 if isinstance(meeting, Common) else fit_effects(means, meeting, sample, rows).noise
+
+
+def _influence(means: Means, meeting: Common, sample: Sample, rows: Indices) -> Floats:
     """How much each row moves the PFI, as an observation and as a donor, (n,)."""
     if means.local is None or means.pi is None:
         raise ValueError("no standard error: the mean of each donor's cells is not known for these rows")
-    if isinstance(meeting, Common):
-        caused, lent = meeting.columns(sample, means.pi)
-    else:
-        _enough_donors(meeting)
-        assert means.caused is not None and means.lent is not None  # Averages fills both for PerRow
-        caused, lent = means.caused, means.lent
+    caused, lent = meeting.columns(sample, means.pi)
     moved = np.where(lent > 0, lent * (caused - means.pfi), 0.0)
+    d = int(np.sum(lent > 0))
+    if d < count_units(sample) and sample.block is None:  # a grid of few donors: their own small sample
+        if d < 2:
+            raise ValueError("no standard error from one donor: nothing says how donors differ")
+        moved *= np.sqrt(d / (d - 1))
     met = means.mass > 0
     moved[rows[met]] += means.mass[met] / means.mass[met].sum() * (means.local[met] - means.pfi)
     return moved
 
 
-def _enough_donors(meeting: PerRow) -> None:
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The least-squares fit cell ~ PFI + row + donor, on the cells met."""
+
+    row: Floats  # (r,)
+    donor: Floats  # (n,)
+    noise: float  # variance of the PFI that is due to the draw of the donors
+
+
+def _influence_of(fit: Fit, means: Means, sample: Sample, rows: Indices) -> Floats:
+    assert means.lent is not None  # Averages fills it for PerRow
+    moved = means.lent * fit.donor
+    moved[rows] += means.mass / means.mass.sum() * fit.row
+    return moved
+
+
+def fit_effects(means: Means, meeting: PerRow, sample: Sample, rows: Indices) -> Fit:
+    """Effects of rows and donors, and what they leave unexplained, from row sums, donor sums and the mean square.
+
+    Rows and donors are not orthogonal in an incomplete design: a row's mean also holds the effects of the donors it
+    happened to meet. The normal equations are reduced to the donors (rows are eliminated) and solved by conjugate
+    gradients. Evenly spaced shifts split rows and donors into circles that never meet; effects of different circles
+    can't be compared, but there the row means are already balanced, and donors are corrected for them.
+    """
+    from scipy import sparse
+    from scipy.sparse import csgraph, linalg
+
     if meeting.width < 3:
         raise ValueError(
             f"no standard error from {meeting.width} donor(s) a row: their own noise can't be told apart from "
             "the rows'; use 3 donors or more"
         )
+    if means.local is None or means.caused is None:
+        raise ValueError("no standard error: the mean of each donor's cells is not known for these rows")
+    lent = meeting.weights(sample, rows) * sample.weight[rows][:, None]
+    lent /= lent.sum()
+    counted, r, n = lent > 0, len(rows), sample.n
+    where, donors = np.repeat(np.arange(r), counted.sum(axis=1)), meeting.donors[rows][counted]
+    met = sparse.csr_array((lent[counted], (where, donors)), shape=(r, n))
+    by_row, by_donor = lent.sum(axis=1), np.bincount(donors, lent[counted], n)
+    per_row, per_donor = _inverse(by_row), _inverse(by_donor)
+    row_total = by_row * np.where(by_row > 0, means.local - means.pfi, 0.0)
+    donor_total = by_donor * np.where(by_donor > 0, means.caused - means.pfi, 0.0)
+
+    def reduced(effect: Floats) -> Floats:
+        return np.asarray(by_donor * effect - met.T @ (per_row * (met @ effect)))
+
+    operator = linalg.LinearOperator((n, n), matvec=reduced, dtype=np.float64)
+    donor, _ = linalg.cg(operator, donor_total - met.T @ (per_row * row_total), rtol=1e-10, maxiter=500)
+    row = per_row * (row_total - met @ donor)
+    explained = row @ row_total + donor @ donor_total
+    cells, active = int(counted.sum()), int(np.sum(by_row > 0) + np.sum(by_donor > 0))
+    graph = sparse.csr_array((lent[counted], (where, r + donors)), shape=(r + n, r + n))
+    circles = int(csgraph.connected_components(graph, directed=False)[0]) - (r + n - active)
+    freedom = cells - active + circles
+    residual = max(means.square - means.pfi**2 - explained, 0.0) * cells / freedom if freedom > 0 else np.nan
+    left = 1.0 if meeting.repeats else 1 - (meeting.width - 1) / (n - 1)  # all n distinct shifts leave no noise
+    noise = residual * float(np.sum(lent**2)) * left
+    if meeting.binned or circles > 1:
+        row = per_row * row_total
+        donor = per_donor * (donor_total - met.T @ row)
+    return Fit(_centred(row, by_row), _centred(donor, by_donor), noise)
 
 
-def _sum_of_squares(influences: Floats, sample: Sample) -> float:
+def _inverse(mass: Floats) -> Floats:
+    return np.divide(1.0, mass, out=np.zeros(len(mass)), where=mass > 0)
+
+
+def _centred(effect: Floats, mass: Floats) -> Floats:
+    return np.where(mass > 0, effect - (effect @ mass) / mass.sum(), 0.0)
+
+
+def _squares(influences: Floats, sample: Sample) -> float:
     if sample.block is not None:
-        influences = np.bincount(np.unique(sample.block, return_inverse=True)[1], influences)
+        influences = np.asarray(np.bincount(np.unique(sample.block, return_inverse=True)[1], influences), float)
     return float(influences @ influences)
 
 
@@ -64,56 +150,6 @@ def _small_sample(meeting: Meeting, sample: Sample, units: int) -> float:
     leaves_out = sample.block is not None or meeting.leaves_out_own
     up = 1.0 if leaves_out else units / (units - 1)
     return up**2 * units * (units - 1) / (units - 2) ** 2
-
-
-def monte_carlo_variance(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> float:
-    """Variance of the PFI over fresh draws of the donors, for distinct shifts: ``D2/(nm) (1 - (m-1)/(n-1))``.
-
-    D2 is the residual mean square of the least-squares fit cell ~ row + donor on the cells met. For rank bins
-    (Systematic) this is an upper bound.
-    """
-    if isinstance(meeting, Common):
-        return 0.0
-    _enough_donors(meeting)
-    lent = meeting.weights(sample, rows) * sample.weight[rows][:, None]
-    lent /= lent.sum()
-    m, n = meeting.width, sample.n
-    return residual_mean_square(means, meeting.donors[rows], lent) * float(np.sum(lent**2)) * (1 - (m - 1) / (n - 1))
-
-
-def residual_mean_square(means: Means, donors: NDArray[np.int32], lent: Floats) -> float:
-    """D2: what rows and donors leave unexplained, from row sums, donor sums and the mean square alone.
-
-    The normal equations are reduced to the donors (rows are eliminated) and solved by conjugate gradients. Evenly
-    spaced shifts split rows and donors into several circles that never meet, which costs fewer degrees of freedom.
-    """
-    from scipy import sparse
-    from scipy.sparse import csgraph, linalg
-
-    assert means.local is not None and means.caused is not None and means.lent is not None
-    rows, n = len(lent), len(means.caused)
-    counted = lent > 0
-    where = np.repeat(np.arange(rows), counted.sum(axis=1))
-    met = sparse.csr_array((lent[counted], (where, donors[counted])), shape=(rows, n))
-    by_row, by_donor = met.sum(axis=1), met.sum(axis=0)
-    row_total = np.where(by_row > 0, np.nan_to_num(means.local) - means.pfi, 0.0) * by_row
-    donor_total = np.where(by_donor > 0, np.nan_to_num(means.caused) - means.pfi, 0.0) * by_donor
-    per_row = np.divide(1.0, by_row, out=np.zeros(rows), where=by_row > 0)
-
-    def reduced(donor_effect: Floats) -> Floats:
-        return np.asarray(by_donor * donor_effect - met.T @ (per_row * (met @ donor_effect)))
-
-    target = donor_total - met.T @ (per_row * row_total)
-    operator = linalg.LinearOperator((n, n), matvec=reduced, dtype=np.float64)
-    donor_effect, _ = linalg.cg(operator, target, rtol=1e-10, maxiter=200)
-    row_effect = per_row * (row_total - met @ donor_effect)
-    explained = row_effect @ row_total + donor_effect @ donor_total
-    cells, active = int(counted.sum()), int(np.sum(by_row > 0) + np.sum(by_donor > 0))
-    graph = sparse.block_array([[None, met], [met.T, None]])
-    circles = csgraph.connected_components(graph, directed=False)[0] - (rows + n - active)
-    freedom = cells - active + circles
-    unexplained = max(means.square - means.pfi**2 - explained, 0.0)
-    return float(unexplained * cells / freedom) if freedom > 0 else float("nan")
 
 
 def interval(estimate: float, error: float, units: int, level: float) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ class Ask:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Predictions for some rows: unchanged, (b,) or (b, K), and in each feature's cells, (b, width) or (b, width, K)."""
+    """Predictions of b rows: unchanged, (b,) or (b, K), and in each feature's cells, (b, width) or (b, width, K)."""
 
     base: NDArray[Any]
     cells: list[NDArray[Any]]
@@ -55,7 +55,7 @@ class Answer:
 class Engine(Protocol):
     """Fills cells. An engine that can't answer exactly what the model would say must not be chosen."""
 
-    name: str
+    name: ClassVar[str]
 
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and in all cells of each ask."""

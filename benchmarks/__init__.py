@@ -1,0 +1,1 @@
+"""Speed, memory and accuracy against named peers, as ratios measured in one run."""

@@ -1,0 +1,72 @@
+"""How much time goes beside the model: wall time over time inside predict, and predict against one good batch.
+
+Bars: overhead at most 1.10 for forest, boosting, MLP and SVR; linear at most 3 on NumPy and 2 on frames; time inside
+predict at most 1.05 times that of the same rows in one good batch.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from statistics import median
+from typing import Any
+
+import pandas as pd
+import polars as pl
+from sklearn.inspection import permutation_importance
+
+import losslens as ll
+from benchmarks.models import Timed, data, good_batch, models
+
+BAR = {"linear": {"numpy": 3.0, "pandas": 2.0, "polars": 2.0}}
+DONORS: dict[str, Any] = {"forest": ll.Latin(10), "SVR": ll.Latin(30), "MLP": ll.Latin(100)}
+BATCH = {"forest": 30_000}
+
+
+def one(model: Any, X: Any, y: Any, donors: Any, batch: int) -> tuple[float, float]:
+    """Overhead, and predict's time against good batches made before and after."""
+    before = good_batch(model, X, batch)
+    timed = Timed(model)
+    started = time.perf_counter()
+    ll.feature_importance(timed, X, y, donors=donors, random_state=0, memory="2 GiB", loss="squared_error")
+    wall = time.perf_counter() - started
+    after = good_batch(model, X, batch)
+    return wall / timed.seconds, timed.seconds / timed.rows / min(before, after)
+
+
+def sklearn_against_good(model: Any, X: Any, y: Any, batch: int, repeats: int = 2) -> float:
+    """scikit-learn's wall time over that of the same rows in good batches."""
+    good = good_batch(model, X, batch)
+    started = time.perf_counter()
+    permutation_importance(model, X, y, scoring="neg_mean_squared_error", n_repeats=repeats, random_state=0)
+    wall = time.perf_counter() - started
+    rows = len(y) * (X.shape[1] * repeats + 1)
+    return wall / (rows * min(good, good_batch(model, X, batch)))
+
+
+def main(rounds: int = 5) -> None:
+    """Print the table."""
+    warnings.simplefilter("ignore")
+    X_train, y_train, X, y = data()
+    columns = [f"c{j}" for j in range(X.shape[1])]
+    tables = {"numpy": X, "pandas": pd.DataFrame(X, columns=columns), "polars": pl.DataFrame(X, schema=columns)}
+    train = {
+        "numpy": X_train,
+        "pandas": pd.DataFrame(X_train, columns=columns),
+        "polars": pl.DataFrame(X_train, schema=columns),
+    }
+    print("n = 1,000, p = 13; medians of", rounds, "rounds; ours: wall / inside predict, inside predict / one good batch")
+    print(f"{'model':10}{'table':8}{'overhead':>9}{'bar':>6}{'predict':>9}{'bar':>6}{'scikit-learn / good batch':>28}")
+    for name, model in models().items():
+        for kind, table in tables.items():
+            model.fit(train[kind], y_train)
+            batch, donors = BATCH.get(name, 10_000), DONORS.get(name, "all")
+            found = [one(model, table, y, donors, batch) for _ in range(rounds)]
+            overhead, predict = (median(column) for column in zip(*found, strict=True))
+            peer = f"{sklearn_against_good(model, table, y, batch):.1f}" if kind == "numpy" else ""
+            bar = BAR.get(name, {}).get(kind, 1.10)
+            print(f"{name:10}{kind:8}{overhead:9.3f}{bar:6.2f}{predict:9.3f}{1.05:6.2f}{peer:>28}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""The ranking of features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from losslens.importances import FeatureImportance, Importances
+from losslens.plots.canvas import INK, MOST_ROWS, QUIET, SKY, caption, name_rows, new_axes, plain_frame, rows_that_fit
+from losslens.plots.wording import count, labels, number
+from losslens.scores import Scores
+
+
+class Bar(NamedTuple):
+    """One feature: its number and, where there is one, its interval."""
+
+    name: str
+    value: float
+    interval: tuple[float, float] | None
+
+
+def plot_ranking(importances: Importances, *, ax: Axes | None = None, ratio: bool = False) -> Axes:
+    """Draw the importances, the largest on top.
+
+    Parameters
+    ----------
+    importances
+        What `losslens.feature_importance` gives. Features without a number (a pair, values of your own) are left out.
+    ax
+        Where to draw; a new figure by default, as high as the features need.
+    ratio
+        Error with the feature's values replaced over the error with nothing replaced, instead of the difference.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
+    >>> [label.get_text() for label in plot_ranking(imp).get_yticklabels()]
+    ['x1', 'x0']
+    """
+    bars = _ranked(importances, ratio)
+    if ax is None:
+        ax = new_axes(min(len(bars), MOST_ROWS))
+        shown = bars[:MOST_ROWS]
+    else:
+        shown = bars[: rows_that_fit(ax)]
+    start = 1.0 if ratio else 0.0
+    _draw(ax, shown, start)
+    name_rows(ax, labels([bar.name for bar in shown]))
+    ax.set_xlabel(_title(importances, ratio), parse_math=False)
+    caption(ax, _notes(importances, bars, len(shown)))
+    plain_frame(ax)
+    return ax
+
+
+def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
+    bars = []
+    for feature in importances.values():
+        try:
+            value = feature.pfi
+        except ValueError:  # curves only
+            continue
+        if np.isfinite(value):
+            # The ratio has no interval: its denominator is uncertain too.
+            bars.append(Bar(feature.name, feature.ratio if ratio else value, None if ratio else _interval(feature)))
+    if not bars:
+        raise ValueError("none of the features has a number to rank by, only curves; use a design such as 'all'")
+    return sorted(bars, key=lambda bar: -bar.value)
+
+
+def _interval(feature: FeatureImportance) -> tuple[float, float] | None:
+    try:
+        ends = feature.interval()
+    except ValueError:  # too few rows, or a scorer
+        return None
+    return ends if np.isfinite(ends).all() else None
+
+
+def _draw(ax: Axes, bars: Sequence[Bar], start: float) -> None:
+    rows = np.arange(len(bars))
+    values = np.array([bar.value for bar in bars])
+    ax.barh(rows, values - start, left=start, height=0.62, color=SKY)
+    known = [(row, *bar.interval) for row, bar in enumerate(bars) if bar.interval is not None]
+    if known:
+        at, low, high = np.array(known).T
+        ax.hlines(at, low, high, color=INK, linewidth=1.1)
+    ax.axvline(start, color=INK, linewidth=0.8)
+    for row, bar in enumerate(bars):
+        end = max(start, bar.value, *(bar.interval or ()))
+        ax.annotate(
+            number(bar.value), (end, row), (4, 0), textcoords="offset points", va="center", fontsize="small", color=QUIET
+        )
+    ax.margins(x=0.14)  # the numbers stand at the ends
+
+
+def _title(importances: Importances, ratio: bool) -> str:
+    if ratio:
+        return f"{importances.loss.title}: feature replaced / nothing replaced"
+    return importances.headline.split(";")[0]
+
+
+def _notes(importances: Importances, bars: Sequence[Bar], shown: int) -> list[str]:
+    """The error to compare with, what the thin lines are, and who is left out."""
+    score = isinstance(importances, Scores)
+    base = importances.score if isinstance(importances, Scores) else importances.error
+    notes = [f"{'score' if score else 'error'} with nothing replaced: {number(base)}"]
+    if any(bar.interval for bar in bars[:shown]):
+        notes.append("lines: 95% intervals")
+    if shown < len(bars):
+        notes.append(f"{count(len(bars) - shown, 'less important feature')} not shown")
+    if len(bars) < len(importances):
+        notes.append(f"{count(len(importances) - len(bars), 'feature')} without a number left out")
+    return notes

@@ -1,0 +1,166 @@
+"""From grid values to places on an axis: numbers, dates, spans of time, ordered words, and a missing value."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib import dates, ticker
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from numpy.typing import NDArray
+
+from losslens.columns import is_missing
+from losslens.plots.canvas import LETTER, LINE, PALE, font_size, size_in_points
+from losslens.plots.wording import shorten, value_label
+
+Floats = NDArray[np.float64]
+Kind = Literal["number", "whole", "date", "span", "word"]
+SPANS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
+GAP = 0.09  # between the largest value and the missing one, as a share of the range
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Where each grid value is drawn."""
+
+    at: Floats  # (g,)
+    kind: Kind
+    words: tuple[str, ...] = ()  # labels of kind "word"
+    unit: str = ""  # of kind "span"
+    missing: bool = False  # whether the last value stands for a missing one
+
+    @property
+    def present(self) -> slice:
+        """The grid without the missing value."""
+        return slice(0, len(self.at) - self.missing)
+
+
+def scale(values: NDArray[Any]) -> Scale:
+    """The places of an ordered grid."""
+    missing = len(values) > 0 and value_label(values[-1]) == "missing"
+    at, kind, words, unit = _places(values[:-1] if missing else values)
+    if missing:
+        finite = at[np.isfinite(at)]
+        span = float(np.ptp(finite)) if len(finite) else 0.0
+        gap = 1.0 if kind == "word" else GAP * (span or 1.0)
+        at = np.append(at, (finite.max() if len(finite) else 0.0) + gap)
+    return Scale(at, kind, words, unit, missing)
+
+
+def _places(values: NDArray[Any]) -> tuple[Floats, Kind, tuple[str, ...], str]:
+    if values.dtype.kind == "O":
+        values = _plain(values)
+    if values.dtype.kind == "M":
+        return np.asarray(dates.date2num(values), float), "date", (), ""
+    if values.dtype.kind == "m":
+        seconds = values / np.timedelta64(1, "s")
+        unit, size = next((s for s in SPANS if np.abs(seconds).max(initial=0) >= 2 * s[1]), SPANS[-1])
+        return seconds / size, "span", (), unit
+    if values.dtype.kind in "iuf":
+        numbers = values.astype(float)
+        return numbers, "whole" if np.array_equal(numbers, np.round(numbers)) else "number", (), ""
+    return np.arange(len(values), dtype=float), "word", tuple(map(value_label, values.tolist())), ""
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    """Objects as the numbers or dates that they are, or as they came."""
+    kinds: tuple[tuple[Any, Any], ...] = (((int, float, Decimal), float), ((dt.date,), "datetime64[us]"))
+    for types, dtype in kinds:
+        if len(values) and all(isinstance(v, types) and not isinstance(v, bool) for v in values):
+            return values.astype(dtype)
+    return values
+
+
+def is_flag(values: NDArray[Any]) -> bool:
+    """Whether the values are true and false: they have an order, but nothing lies between."""
+    return values.dtype.kind == "b" or all(isinstance(v, (bool, np.bool_)) for v in values if not is_missing(v))
+
+
+def dress(ax: Axes, places: Scale, title: str) -> None:
+    """Ticks and label of the x axis."""
+    ax.set_xlabel(f"{title} ({places.unit})" if places.unit else title, parse_math=False)
+    if places.kind == "word":
+        words = [*places.words, *(["missing"] if places.missing else [])]
+        word_ticks(ax.xaxis, places.at, words, size_in_points(ax)[0])
+        ax.set_xlim(places.at.min() - 0.5, places.at.max() + 0.5)
+    else:
+        _number_ticks(ax, places)
+    if places.missing and len(places.at) > 1:
+        ax.axvline((places.at[-1] + places.at[-2]) / 2, color=PALE, linewidth=0.6, linestyle=":")
+
+
+def _number_ticks(ax: Axes, places: Scale) -> None:
+    locator: ticker.Locator = ticker.MaxNLocator("auto", integer=places.kind == "whole", steps=[1, 2, 2.5, 5, 10])
+    formatter: ticker.Formatter = ticker.ScalarFormatter()
+    if places.kind == "date":
+        locator = dates.AutoDateLocator()
+        formatter = dates.ConciseDateFormatter(locator)
+    if places.missing:
+        high = float(places.at[-2]) if len(places.at) > 1 else -np.inf
+        locator, formatter = MissingLocator(locator, high, float(places.at[-1])), MissingFormatter(formatter)
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(formatter)
+    ax.margins(x=0.03)
+
+
+def word_ticks(axis: Axis, at: Floats, words: Sequence[str], room: float) -> None:
+    """Labels along an axis with so many points of room: turned, and thinned out, where they would overlap."""
+    short = [shorten(word, 24) for word in words]
+    size = font_size("xtick.labelsize")
+    across = axis.axis_name == "x"
+    turned = across and (max(map(len, short)) + 2) * LETTER * size * len(short) > room
+    step = max(1, int(np.ceil(len(short) * LINE * size / room))) if turned or not across else 1
+    axis.set_ticks(at[::step], short[::step], parse_math=False)
+    if turned:
+        axis.set_tick_params(rotation=35)
+        for text in axis.get_ticklabels():
+            text.set(ha="right", rotation_mode="anchor")
+
+
+class MissingLocator(ticker.Locator):
+    """The ticks of another locator up to the largest value, and one for the missing value."""
+
+    def __init__(self, inner: ticker.Locator, high: float, missing: float) -> None:
+        self.inner, self.high, self.missing = inner, high, missing
+
+    def set_axis(self, axis: Any) -> None:
+        """Both look at the same axis."""
+        super().set_axis(axis)
+        self.inner.set_axis(axis)
+
+    def __call__(self) -> Any:
+        inner = [tick for tick in self.inner() if tick <= self.high]
+        return np.array([*inner, self.missing])
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        """The ticks between two values."""
+        inner = [tick for tick in self.inner.tick_values(vmin, vmax) if tick <= self.high]
+        return np.array([*inner, self.missing])
+
+
+class MissingFormatter(ticker.Formatter):
+    """The labels of another formatter, and "missing" a line lower, where no number is in its way."""
+
+    def __init__(self, inner: ticker.Formatter) -> None:
+        self.inner = inner
+
+    def set_axis(self, axis: Any) -> None:
+        """Both look at the same axis."""
+        super().set_axis(axis)
+        self.inner.set_axis(axis)
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return self.inner(x, pos)
+
+    def format_ticks(self, values: Any) -> list[str]:
+        """All labels; the missing value is the last."""
+        return [*self.inner.format_ticks(values[:-1]), "\nmissing"]
+
+    def get_offset(self) -> str:
+        """What the other formatter takes out of its labels."""
+        return self.inner.get_offset()
