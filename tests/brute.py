@@ -88,7 +88,7 @@ def meetings(feature):
 
 
 def averages(cells, count, weight=None, block=None):
-    """The importance, local importances (n,) and the mass of each cell (n, n); a row's own weight is not its local's."""
+    """The importance, local importances (n,), and the mass of each cell (n, n)."""
     weight = np.ones(len(cells)) if weight is None else np.asarray(weight, float)
     lent = count * weight
     if block is not None:

@@ -30,18 +30,18 @@ def new_axes(rows: int | None = None) -> Axes:
 
 def size_in_points(ax: Axes) -> tuple[float, float]:
     """Width and height of the axes."""
-    extent = ax.get_window_extent()
-    return extent.width * 72 / ax.get_figure(root=True).dpi, extent.height * 72 / ax.get_figure(root=True).dpi
+    extent, dpi = ax.get_window_extent(), ax.figure.dpi
+    return extent.width * 72 / dpi, extent.height * 72 / dpi
 
 
-def font_size(kind: str) -> float:
-    """A font size of the user's style, in points: "ytick.labelsize", "small"."""
-    return FontProperties(size=mpl.rcParams.get(kind, kind)).get_size_in_points()
+def font_size(size: str | float) -> float:
+    """A font size such as "small" in points, by the user's style."""
+    return FontProperties(size=size).get_size_in_points()
 
 
 def rows_that_fit(ax: Axes) -> int:
     """How many lines of tick labels the axes hold without overlap."""
-    return max(1, int(size_in_points(ax)[1] / (LINE * font_size("ytick.labelsize"))))
+    return max(1, int(size_in_points(ax)[1] / (LINE * font_size(mpl.rcParams["ytick.labelsize"]))))
 
 
 def name_rows(ax: Axes, names: Sequence[str]) -> None:

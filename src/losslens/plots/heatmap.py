@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -18,7 +20,7 @@ def draw_heatmap(shown: Shown, ax: Axes) -> None:
     mesh = ax.pcolormesh(
         np.arange(len(first)), np.arange(len(second)), shown.curve.T, shading="nearest", rasterized=True, **colours
     )
-    bar = ax.get_figure().colorbar(mesh, ax=ax)
+    bar = ax.figure.colorbar(mesh, ax=ax)
     bar.set_label(shown.axis, parse_math=False)
     bar.outline.set_visible(False)
     room = size_in_points(ax)
@@ -28,10 +30,11 @@ def draw_heatmap(shown: Shown, ax: Axes) -> None:
     ax.set_ylabel(shorten(shown.columns[1], 40), parse_math=False)
     ax.spines[:].set_visible(False)
     if shown.singles is not None:
-        caption(ax, [f"{shown.curve_name} over {count(len(shown.singles.result.at), 'row')}; a cell for each grid value"])
+        rows = count(len(shown.singles.result.at), "row")
+        caption(ax, [f"{shown.curve_name} over {rows}", "a cell for each pair of grid values"])
 
 
-def _colours(shown: Shown) -> dict[str, object]:
+def _colours(shown: Shown) -> dict[str, Any]:
     """From dark to light; two colours around zero where the curve lies on both of its sides."""
     low, high = float(shown.curve.min()), float(shown.curve.max())
     if shown.from_zero and low < -0.02 * high:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -91,9 +91,8 @@ def _draw(ax: Axes, bars: Sequence[Bar], start: float) -> None:
     ax.axvline(start, color=INK, linewidth=0.8)
     for row, bar in enumerate(bars):
         end = max(start, bar.value, *(bar.interval or ()))
-        ax.annotate(
-            number(bar.value), (end, row), (4, 0), textcoords="offset points", va="center", fontsize="small", color=QUIET
-        )
+        style: dict[str, Any] = {"va": "center", "fontsize": "small", "color": QUIET}
+        ax.annotate(number(bar.value), (end, row), (4, 0), textcoords="offset points", **style)
     ax.margins(x=0.14)  # the numbers stand at the ends
 
 

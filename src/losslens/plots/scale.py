@@ -9,9 +9,10 @@ from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
-from matplotlib import dates, ticker
+from matplotlib import dates as untyped_dates
+from matplotlib import rcParams, ticker
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
+from matplotlib.axis import Axis, XAxis
 from numpy.typing import NDArray
 
 from losslens.columns import is_missing
@@ -19,6 +20,7 @@ from losslens.plots.canvas import LETTER, LINE, PALE, font_size, size_in_points
 from losslens.plots.wording import shorten, value_label
 
 Floats = NDArray[np.float64]
+dates: Any = untyped_dates  # matplotlib has types for nearly all of its modules, not for this one
 Kind = Literal["number", "whole", "date", "span", "word"]
 SPANS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
 GAP = 0.09  # between the largest value and the missing one, as a share of the range
@@ -56,7 +58,7 @@ def _places(values: NDArray[Any]) -> tuple[Floats, Kind, tuple[str, ...], str]:
     if values.dtype.kind == "O":
         values = _plain(values)
     if values.dtype.kind == "M":
-        return np.asarray(dates.date2num(values), float), "date", (), ""
+        return np.asarray(dates.date2num(values), np.float64), "date", (), ""
     if values.dtype.kind == "m":
         seconds = values / np.timedelta64(1, "s")
         unit, size = next((s for s in SPANS if np.abs(seconds).max(initial=0) >= 2 * s[1]), SPANS[-1])
@@ -111,8 +113,8 @@ def _number_ticks(ax: Axes, places: Scale) -> None:
 def word_ticks(axis: Axis, at: Floats, words: Sequence[str], room: float) -> None:
     """Labels along an axis with so many points of room: turned, and thinned out, where they would overlap."""
     short = [shorten(word, 24) for word in words]
-    size = font_size("xtick.labelsize")
-    across = axis.axis_name == "x"
+    size = font_size(rcParams["xtick.labelsize"])
+    across = isinstance(axis, XAxis)
     turned = across and (max(map(len, short)) + 2) * LETTER * size * len(short) > room
     step = max(1, int(np.ceil(len(short) * LINE * size / room))) if turned or not across else 1
     axis.set_ticks(at[::step], short[::step], parse_math=False)
@@ -134,6 +136,7 @@ class MissingLocator(ticker.Locator):
         self.inner.set_axis(axis)
 
     def __call__(self) -> Any:
+        """The ticks."""
         inner = [tick for tick in self.inner() if tick <= self.high]
         return np.array([*inner, self.missing])
 
@@ -155,6 +158,7 @@ class MissingFormatter(ticker.Formatter):
         self.inner.set_axis(axis)
 
     def __call__(self, x: float, pos: int | None = None) -> str:
+        """One label."""
         return self.inner(x, pos)
 
     def format_ticks(self, values: Any) -> list[str]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from losslens.plots.canvas import BLUE, INK, SKY, caption, legend, make_room, plain_frame
 from losslens.plots.lines import EXTREMES
-from losslens.plots.shown import Shown
+from losslens.plots.shown import Shown, Singles
 from losslens.plots.wording import count, number, shorten
 
 Floats = NDArray[np.float64]
@@ -18,7 +18,7 @@ MOST_BINS = 40
 def draw_strip_of_rows(shown: Shown, ax: Axes) -> None:
     """Importances: the local ones, a row each. Effects and scores: the curve's own values."""
     if shown.level is not None and shown.singles is not None:
-        _local_importances(ax, shown)
+        _local_importances(ax, shown.singles, shown.level)
         what = "shown are the local importances"
     else:
         _curve_values(ax, shown)
@@ -31,14 +31,12 @@ def draw_strip_of_rows(shown: Shown, ax: Axes) -> None:
     caption(ax, [f"{shown.title} is {count(len(shown.columns), 'column')} ({members}) without a common axis: {what}"])
 
 
-def _local_importances(ax: Axes, shown: Shown) -> None:
-    singles = shown.singles
-    assert singles is not None and shown.level is not None  # the caller has looked
+def _local_importances(ax: Axes, singles: Singles, level: float) -> None:
     local = np.asarray(singles.result.means.local)
     _histogram(ax, local[np.isfinite(local)], None)
     ax.set_ylabel("rows")
     ax.axvline(0, color=INK, linewidth=0.6)
-    ax.axvline(shown.level, color=INK, linewidth=1.2, linestyle=(0, (6, 3)), label=f"PFI, {number(shown.level)}")
+    ax.axvline(level, color=INK, linewidth=1.2, linestyle=(0, (6, 3)), label=f"PFI, {number(level)}")
     for position, (place, colour, _, marker) in zip(singles.extremes(), EXTREMES, strict=False):
         ax.plot(
             singles.integral[position], 0, marker, color=colour, label=singles.label(position, place), clip_on=False,

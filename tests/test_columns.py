@@ -1,0 +1,306 @@
+"""One column: equal values are found whatever their type, and gathering keeps that type."""
+
+import datetime as dt
+from decimal import Decimal
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from losslens.columns import array_column, frame_column, is_missing, joint
+
+DAY = dt.date(2024, 2, 29)
+NOON = dt.datetime(2024, 2, 29, 12)
+
+
+def column(native):
+    return frame_column(nw.from_native(native, series_only=True))
+
+
+def objects(*items):
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
+def check(distinct, items):
+    """values[codes] are the items, and first points to where each of them is."""
+    for found, item in zip(distinct.values[distinct.codes], items, strict=True):
+        assert (is_missing(found) and is_missing(item)) or found == item
+    np.testing.assert_array_equal(distinct.codes[distinct.first], np.arange(len(distinct)))
+
+
+# Distinct values.
+
+
+@given(st.lists(st.floats(allow_nan=True, width=32), min_size=1))
+def test_numbers_are_told_apart_and_sorted_with_the_missing_last(items):
+    distinct = array_column(np.array(items)).distinct
+    check(distinct, items)
+    present = distinct.values[~np.isnan(distinct.values)]
+    assert (np.diff(present) > 0).all() or len(present) < 2 or np.isinf(present).any()
+    assert np.isnan(distinct.values[: len(present)]).sum() == 0
+    assert len(distinct) - len(present) == any(map(np.isnan, items))
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-3, 3), st.text("ab", max_size=2), st.booleans()), min_size=1))
+def test_objects_of_any_kind_are_told_apart(items):
+    distinct = array_column(objects(*items)).distinct
+    check(distinct, items)
+    assert len(distinct) == len({(type(item), item) for item in items})
+    assert None not in distinct.values[:-1].tolist()
+
+
+def test_equal_objects_of_different_types_are_different_values():
+    assert len(array_column(objects(1, 1.0, True, np.int64(1), "1")).distinct) == 5
+
+
+def test_every_kind_of_missing_is_one_value_and_the_last():
+    distinct = array_column(objects("b", None, float("nan"), pd.NA, pd.NaT, "a")).distinct
+    assert distinct.values.tolist() == ["a", "b", None]
+    assert distinct.codes.tolist() == [1, 2, 2, 2, 2, 0]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT])
+def test_missing_is_known_by_any_name(missing):
+    assert is_missing(missing)
+
+
+@pytest.mark.parametrize("value", [0, "", False, "nan", np.inf])
+def test_nothing_else_is_missing(value):
+    assert not is_missing(value)
+
+
+def test_lists_in_a_column_are_refused():
+    with pytest.raises(TypeError, match="unhashable"):
+        _ = array_column(objects([1], [2])).distinct
+
+
+ORDERED = {
+    "float": [2.0, 10.0, 9.0],
+    "int": [2, 10, 9],
+    "bool": [True, False],
+    "date": [DAY, DAY - dt.timedelta(300)],
+    "datetime": [NOON, NOON - dt.timedelta(300)],
+    "duration": [dt.timedelta(2), dt.timedelta(10), dt.timedelta(9)],
+    "time": [dt.time(12), dt.time(2)],
+    "decimal": [Decimal("2.0"), Decimal("10.0"), Decimal("9.0")],
+}
+LIBRARIES = {"pandas": pd.Series, "polars": pl.Series, "pyarrow": lambda items: pa.chunked_array([pa.array(items)])}
+
+
+@pytest.mark.parametrize(
+    ("kind", "library"),
+    # To pandas decimals are objects, which have no order.
+    [(kind, library) for kind in ORDERED for library in LIBRARIES if (kind, library) != ("decimal", "pandas")],
+)
+@pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])
+def test_values_that_have_an_order_are_in_it(kind, library, missing):
+    items = ORDERED[kind]
+    items = [None, *items, *items[:1]] if missing else [*items, *items[:1]]
+    distinct = column(LIBRARIES[library](items)).distinct
+    present = sorted(set(ORDERED[kind]))
+    assert len(distinct) == len(present) + missing
+    assert distinct.codes.tolist() == [len(present) if item is None else present.index(item) for item in items]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("kind", ["float", "int", "bool", "datetime"])
+def test_numbers_and_dates_say_that_they_are_ordered(kind, library):
+    assert column(LIBRARIES[library](ORDERED[kind])).distinct.ordered
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_words_are_told_apart_and_have_no_order(library):
+    distinct = column(LIBRARIES[library](["b", "a", None, "b"])).distinct
+    assert distinct.values.tolist() == ["a", "b", None]
+    assert distinct.codes.tolist() == [1, 0, 2, 1]
+    assert not distinct.ordered
+
+
+@pytest.mark.parametrize(
+    ("series", "ordered"),
+    [
+        (pd.Series(pd.Categorical(["s", "l", None, "s"], categories=["s", "m", "l"])), False),
+        (pd.Series(pd.Categorical(["s", "l", None, "s"], categories=["s", "m", "l"], ordered=True)), True),
+        (pl.Series(["s", "l", None, "s"], dtype=pl.Enum(["s", "m", "l"])), True),
+    ],
+    ids=["unordered", "ordered", "enum"],
+)
+def test_categories_come_in_their_own_order_and_unused_ones_not_at_all(series, ordered):
+    distinct = column(series).distinct
+    assert distinct.values.tolist() == ["s", "l", None]
+    assert distinct.codes.tolist() == [0, 1, 2, 0]
+    assert distinct.ordered == ordered
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_categories_need_not_be_words(ordered):
+    series = pd.Series(pd.Categorical([3, 1, 3], categories=[3, 2, 1], ordered=ordered))
+    assert column(series).distinct.values.tolist() == [3, 1]
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        pl.Series(["b", "a", "b"], dtype=pl.Categorical),
+        pa.chunked_array([pa.array(["b", "a", "b"])]).dictionary_encode(),
+    ],
+    ids=["polars", "pyarrow"],
+)
+def test_categories_without_an_order_of_their_own_are_sorted(series):
+    distinct = column(series).distinct
+    assert distinct.values.tolist() == ["a", "b"]
+    assert not distinct.ordered
+
+
+@pytest.mark.parametrize(
+    "series",
+    [
+        pd.Series([2**53, 2**53 + 1, None], dtype="Int64"),
+        pl.Series([2**53, 2**53 + 1, None]),
+        pa.chunked_array([pa.array([2**53, 2**53 + 1, None])]),
+    ],
+    ids=["pandas", "polars", "pyarrow"],
+)
+def test_long_numbers_beside_missing_ones_stay_different(series):
+    """As floats, which NumPy makes of whole numbers with a missing one among them, they would be the same."""
+    assert column(series).distinct.codes.tolist() == [0, 1, 2]
+
+
+def test_a_moment_is_the_same_in_every_time_zone():
+    series = pd.Series(pd.to_datetime(["2024-01-01 12:00+00:00", "2024-01-01 11:00+00:00"])).dt.tz_convert("Asia/Tokyo")
+    assert column(series).distinct.codes.tolist() == [1, 0]
+
+
+# Several columns together.
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from("ab")), min_size=1))
+def test_the_values_of_a_group_are_its_distinct_rows(rows):
+    numbers, words = (objects(*items) for items in zip(*rows, strict=True))
+    distinct = joint([array_column(numbers).distinct, array_column(words).distinct])
+    assert list(map(tuple, distinct.values[distinct.codes])) == rows
+    assert len(distinct) == len(set(rows))
+    assert [rows[first] for first in distinct.first] == list(map(tuple, distinct.values))
+
+
+def test_a_group_of_numbers_has_numbers_for_values():
+    parts = [array_column(np.array([1, 2, 1])).distinct, array_column(np.array([0.5, 0.5, 0.5])).distinct]
+    assert joint(parts).values.dtype == float
+    assert joint(parts[:1]) is parts[0]
+
+
+# Gathering, and values of the user's own.
+
+SERIES = {
+    "pandas float32": pd.Series([0.5, 1.5], dtype="float32"),
+    "pandas int8": pd.Series([1, 2], dtype="int8"),
+    "pandas bool": pd.Series([True, False]),
+    "pandas text": pd.Series(["a", "b"]),
+    "pandas objects": pd.Series(["a", "b"], dtype=object),
+    "pandas category": pd.Series(pd.Categorical(["a", "b"], categories=["b", "x", "a"])),
+    "pandas ordered": pd.Series(pd.Categorical(["a", "b"], categories=["b", "x", "a"], ordered=True)),
+    "pandas Int64": pd.Series([1, None], dtype="Int64"),
+    "pandas boolean": pd.Series([True, None], dtype="boolean"),
+    "pandas datetime": pd.Series(pd.to_datetime([NOON, None])),
+    "pandas datetime in seconds": pd.Series(pd.to_datetime([NOON, None])).astype("datetime64[s]"),
+    "pandas datetime with zone": pd.Series(pd.to_datetime([NOON, None])).dt.tz_localize("Europe/Vienna"),
+    "pandas duration": pd.Series([dt.timedelta(1), None], dtype="timedelta64[us]"),
+    "pandas arrow": pd.Series([1, None], dtype="int16[pyarrow]"),
+    "polars Float32": pl.Series("a", [0.5, 1.5], dtype=pl.Float32),
+    "polars Int8": pl.Series("a", [1, None], dtype=pl.Int8),
+    "polars UInt16": pl.Series("a", [1, 2], dtype=pl.UInt16),
+    "polars Boolean": pl.Series("a", [True, False]),
+    "polars Decimal": pl.Series("a", [Decimal("1.5"), Decimal("2.5")]),
+    "polars String": pl.Series("a", ["a", None]),
+    "polars Enum": pl.Series("a", ["a", "b"], dtype=pl.Enum(["b", "x", "a"])),
+    "polars Categorical": pl.Series("a", ["a", None], dtype=pl.Categorical),
+    "polars Date": pl.Series("a", [DAY, None]),
+    "polars Datetime": pl.Series("a", [NOON, None], dtype=pl.Datetime("ms", "Europe/Vienna")),
+    "pyarrow int8": pa.chunked_array([pa.array([1], pa.int8()), pa.array([None], pa.int8())]),
+    "pyarrow text": pa.chunked_array([pa.array(["a", None])]),
+    "pyarrow dictionary": pa.chunked_array([pa.array(["a"]).dictionary_encode(), pa.array(["b"]).dictionary_encode()]),
+    "pyarrow date": pa.chunked_array([pa.array([DAY, None])]),
+}
+
+
+for name, series in SERIES.items():
+    if name.startswith("pandas"):
+        series.name = "a"  # columns of a table have names
+
+
+def listed(values):
+    as_list = next(getattr(values, name) for name in ("to_pylist", "tolist", "to_list") if hasattr(values, name))
+    return [None if is_missing(value) else value for value in as_list()]
+
+
+def type_of(values):
+    return values.dtype if hasattr(values, "dtype") else values.type
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_gathering_keeps_values_and_type(name):
+    series = SERIES[name]
+    gathered = column(series).gather(np.array([1, 0, 0, 1]))
+    first, second = listed(series)
+    assert listed(gathered) == [second, first, first, second]
+    if name != "pandas objects":  # what pandas makes of them is for the table to see to
+        assert type_of(gathered) == type_of(series)
+
+
+@pytest.mark.parametrize("name", SERIES)
+def test_values_of_the_users_own_are_put_behind_in_the_same_type(name):
+    series = SERIES[name]
+    mine = listed(series)[:1]
+    longer = column(series).extend(mine)
+    gathered = longer.gather(np.array([2, 1]))
+    assert listed(gathered) == [mine[0], listed(series)[1]]
+    assert longer.distinct.codes.tolist()[0] == longer.distinct.codes.tolist()[2]
+    if name != "pandas objects":
+        assert type_of(gathered) == type_of(series)
+
+
+@pytest.mark.parametrize(
+    ("name", "misfit"),
+    [
+        ("pandas int8", 0.5),
+        ("pandas int8", 1000),
+        ("pandas float32", "much"),
+        ("pandas category", "new"),
+        ("pandas ordered", "new"),
+        ("pandas Int64", 0.5),
+        ("pandas datetime", "soon"),
+        ("polars Int8", 0.5),
+        ("polars Int8", 1000),
+        ("polars Float32", "much"),
+        ("polars Enum", "new"),
+        ("polars Date", "soon"),
+        ("pyarrow int8", 0.5),
+        ("pyarrow int8", 1000),
+        ("pyarrow date", "soon"),
+    ],
+)
+def test_values_that_do_not_fit_the_column_are_refused_by_name(name, misfit):
+    with pytest.raises(ValueError, match=r"Grid\(values=...\): .*don't fit"):
+        column(SERIES[name]).extend([misfit])
+
+
+@pytest.mark.parametrize(
+    ("array", "misfit"),
+    [(np.array([1, 2]), 0.5), (np.array([1, 2], "int8"), 1000), (np.array([0.5]), "much"), (np.array([True]), 2)],
+)
+def test_values_that_do_not_fit_an_array_are_refused_by_name(array, misfit):
+    with pytest.raises(ValueError, match=r"Grid\(values=...\): .*don't fit a column of type"):
+        array_column(array).extend([misfit])
+
+
+def test_values_behind_an_array_keep_its_type():
+    longer = array_column(np.array([0.5, np.nan], "float32")).extend([2, None])
+    assert longer.array.dtype == np.float32
+    np.testing.assert_array_equal(longer.gather(np.array([2, 3])), [2, np.nan])

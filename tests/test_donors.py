@@ -1,0 +1,331 @@
+"""Every design draws what it promises: who lends to whom, how often, and never more than there are."""
+
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from losslens.donors import All, Derangements, Design, Grid, Latin, Permutations, Systematic, resolve
+
+SEED = st.integers(0, 2**32 - 1)
+DESIGNS = [All(), Grid(2), Grid(2, at="quantiles"), Permutations(2), Latin(2), Systematic(2), Derangements(2)]
+
+
+@st.composite
+def rows_and_donors(draw, fewer=0, times=1):
+    """n rows and 1 <= m <= (n - fewer) / times donors."""
+    n = draw(st.integers(times * (1 + fewer), 40))
+    return n, draw(st.integers(1, (n - fewer) // times))
+
+
+def drawn(design, n, seed=0):
+    return design.draw(n, np.random.default_rng(seed))
+
+
+def is_permutation(column):
+    return np.array_equal(np.sort(column), np.arange(len(column)))
+
+
+def rows_are_distinct(donors):
+    return all(len(set(row)) == len(row) for row in donors.tolist())
+
+
+class Scripted:
+    """A generator whose permutations are given in advance, so that a draw can be enumerated."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    def permutation(self, n):
+        answer = np.array(self.answers.pop(0))
+        assert len(answer) == n
+        return answer
+
+
+# Who lends to whom.
+
+
+@given(rows_and_donors(), SEED)
+def test_a_draw_has_a_line_for_each_row_and_a_column_for_each_donor(sizes, seed):
+    n, m = sizes
+    for design in (Grid(m), Grid(m, at="quantiles"), Permutations(m), Latin(m), Systematic(m)):
+        donors = drawn(design, n, seed)
+        assert donors.shape == (n, m)
+        assert donors.dtype.kind == "i"
+        assert 0 <= donors.min()
+        assert donors.max() < n
+
+
+@given(st.integers(2, 40))
+def test_all_lends_every_row_to_every_row_in_order(n):
+    np.testing.assert_array_equal(drawn(All(), n), np.tile(np.arange(n), (n, 1)))
+
+
+def test_all_holds_nothing_of_the_size_of_the_table():
+    assert drawn(All(), 100_000).strides[0] == 0
+
+
+@given(rows_and_donors(), SEED)
+def test_a_grid_lends_the_same_distinct_donors_to_everybody(sizes, seed):
+    n, m = sizes
+    for at in ("random", "quantiles"):
+        donors = drawn(Grid(m, at=at), n, seed)
+        assert (donors == donors[0]).all()
+        assert (np.diff(donors[0]) > 0).all()
+
+
+@given(rows_and_donors())
+def test_a_grid_of_quantiles_takes_the_middle_of_each_rank_bin(sizes):
+    n, m = sizes
+    ranks = drawn(Grid(m, at="quantiles"), n)[0]
+    edges = np.arange(m + 1) * n / m
+    assert (edges[:-1] <= ranks + 0.5).all()
+    assert (ranks < edges[1:]).all()
+    np.testing.assert_allclose(ranks + 0.5, (edges[:-1] + edges[1:]) / 2, atol=0.5 + 1e-9)
+
+
+@given(st.integers(2, 20), st.integers(1, 50), SEED)
+def test_each_column_of_permutations_is_one_even_beyond_the_number_of_rows(n, m, seed):
+    Permutations(m).check(n)
+    assert all(map(is_permutation, drawn(Permutations(m), n, seed).T))
+
+
+@given(rows_and_donors(), SEED)
+def test_latin_meets_every_donor_once_a_column_and_no_pair_twice(sizes, seed):
+    n, m = sizes
+    donors = drawn(Latin(m), n, seed)
+    assert all(map(is_permutation, donors.T))
+    assert rows_are_distinct(donors)
+
+
+@given(st.integers(2, 40), SEED)
+def test_all_shifts_together_meet_every_pair_once(n, seed):
+    for design in (Latin(n), Systematic(n)):
+        assert all(map(is_permutation, drawn(design, n, seed)))
+
+
+@given(rows_and_donors(fewer=1), SEED)
+def test_derangements_never_give_a_row_back_to_itself(sizes, seed):
+    n, m = sizes
+    donors = drawn(Derangements(m), n, seed)
+    assert donors.shape == (n, m)
+    assert not (donors == np.arange(n)[:, None]).any()
+    assert all(map(is_permutation, donors.T))
+    assert rows_are_distinct(donors)
+
+
+@given(st.integers(2, 40), SEED)
+def test_all_derangements_meet_every_other_row_once(n, seed):
+    donors = drawn(Derangements(), n, seed)
+    for i, row in enumerate(donors):
+        np.testing.assert_array_equal(np.sort(row), np.delete(np.arange(n), i))
+
+
+@given(rows_and_donors(times=2), SEED)
+def test_a_longer_draw_extends_a_shorter_one(sizes, seed):
+    n, m = sizes
+    np.testing.assert_array_equal(drawn(Latin(2 * m), n, seed)[:, :m], drawn(Latin(m), n, seed))
+    if 2 * m < n:
+        np.testing.assert_array_equal(drawn(Derangements(2 * m), n, seed)[:, :m], drawn(Derangements(m), n, seed))
+
+
+@given(rows_and_donors(times=2), SEED)
+def test_twice_as_many_systematic_donors_contain_the_first_ones(sizes, seed):
+    n, m = sizes
+    few, many = drawn(Systematic(m), n, seed), drawn(Systematic(2 * m), n, seed)
+    assert all(set(a) <= set(b) for a, b in zip(few.tolist(), many.tolist(), strict=True))
+
+
+@given(rows_and_donors(), SEED)
+def test_systematic_gives_each_row_one_donor_a_rank_bin_and_each_donor_the_same_work(sizes, seed):
+    """Bin b is [b n/m, (b+1) n/m); where an edge splits a rank, the rank belongs to both of its neighbours."""
+    n, m = sizes
+    ranks = drawn(Systematic(m), n, seed)
+    edges = np.arange(m + 1) * n / m
+    assert (np.floor(edges[:-1] + 1e-9) <= ranks).all()
+    assert (ranks < edges[1:] - 1e-9).all()
+    assert rows_are_distinct(ranks)
+    np.testing.assert_array_equal(np.bincount(ranks.ravel(), minlength=n), m)
+
+
+# How likely it is, by enumeration of all that the generator can answer.
+
+
+@given(rows_and_donors())
+def test_each_of_the_n_shifts_is_systematic_with_probability_m_over_n(sizes):
+    """The shifts are floor(s + j n/m), j < m, s uniform on [0, n): as functions of s they jump at multiples of 1/m
+    only, so that the middles of the n m intervals of length 1/m stand for all starts. Each j hits a given shift for
+    1/n of the starts and no two j hit it together (they lie n/m >= 1 apart): m/n of the n m starts, that is m^2.
+    """
+    n, m = sizes
+
+    class Start:
+        def __init__(self, k):
+            self.k = k
+
+        def random(self):
+            return (self.k + 0.5) / (n * m)
+
+    times = np.zeros(n, int)
+    for k in range(n * m):
+        shifts = Systematic(m).shifts(n, Start(k))
+        assert len(set(shifts.tolist())) == m
+        times[shifts] += 1
+    np.testing.assert_array_equal(times, m * m)
+
+
+CELLS = np.random.default_rng(0).normal(size=(4, 4))
+ORDERS = list(permutations(range(4)))
+
+
+def means_of(design, *answers):
+    """The mean over cells of every draw that is possible."""
+    rows = np.arange(4)[:, None]
+    return np.array([CELLS[rows, design.draw(4, Scripted(*each))].mean() for each in product(*answers)])
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4])
+def test_latin_is_unbiased_for_v_with_the_variance_of_the_specification(m):
+    """One random permutation has variance V1 = sum(d^2) / (n^2 (n-1)), d the cells centred by rows and columns.
+    m distinct shifts of one relabelled square: (V1/m) (1 - (m-1)/(n-1)), nothing at m = n.
+    """
+    means = means_of(Latin(m), ORDERS, ORDERS, ORDERS)
+    d = CELLS - CELLS.mean(axis=0) - CELLS.mean(axis=1, keepdims=True) + CELLS.mean()
+    one = (d**2).sum() / (4**2 * 3)
+    assert means.mean() == pytest.approx(CELLS.mean())
+    assert means.var() == pytest.approx(one / m * (1 - (m - 1) / 3), abs=1e-12)
+
+
+def test_permutations_are_unbiased_for_v_and_their_variance_falls_as_one_over_m():
+    one, two = means_of(Permutations(1), ORDERS), means_of(Permutations(2), ORDERS, ORDERS)
+    assert one.mean() == pytest.approx(CELLS.mean())
+    assert two.mean() == pytest.approx(CELLS.mean())
+    assert two.var() == pytest.approx(one.var() / 2)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_derangements_are_unbiased_for_u(m):
+    means = means_of(Derangements(m), ORDERS, list(permutations(range(3))))
+    assert means.mean() == pytest.approx(CELLS[~np.eye(4, dtype=bool)].mean())
+
+
+# What a design says of itself.
+
+
+@pytest.mark.parametrize("design", [*DESIGNS, Derangements()], ids=repr)
+def test_a_design_hangs_on_its_generator_alone(design):
+    before = np.random.get_state()[1].copy()  # noqa: NPY002: the global state must stay as it was
+    np.testing.assert_array_equal(drawn(design, 9, 5), drawn(design, 9, 5))
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+@pytest.mark.parametrize("design", [Grid(3), Permutations(3), Latin(3), Systematic(3), Derangements(3)], ids=repr)
+def test_another_seed_draws_other_donors(design):
+    assert len({drawn(design, 30, seed).tobytes() for seed in range(8)}) > 1
+
+
+@pytest.mark.parametrize(
+    ("design", "exact"),
+    [
+        (All(), True),
+        (Grid(5), True),
+        (Grid(4), False),
+        (Grid(values=[1, 2, 3, 4, 5]), False),
+        (Permutations(5), False),
+        (Latin(5), True),
+        (Latin(4), False),
+        (Systematic(5), True),
+        (Systematic(4), False),
+        (Derangements(), True),
+        (Derangements(4), True),
+        (Derangements(3), False),
+    ],
+    ids=repr,
+)
+def test_exact_means_that_every_pair_is_met(design, exact):
+    assert design.is_exact(5) is exact
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=repr)
+def test_a_design_is_common_if_everybody_meets_the_same_donors(design):
+    donors = drawn(design, 9)
+    assert design.common == bool((donors == donors[0]).all())
+
+
+@pytest.mark.parametrize("design", [*DESIGNS, Derangements()], ids=repr)
+def test_derangements_alone_leave_out_the_own_value(design):
+    assert design.leaves_out_own == isinstance(design, Derangements)
+    assert isinstance(design, Design)
+
+
+@pytest.mark.parametrize("design", [*DESIGNS, Derangements(), Grid(values=["a", "b"])], ids=repr)
+def test_a_design_shows_itself_as_it_is_written(design):
+    assert eval(repr(design)) == design
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize("design", [Grid(4), Grid(4, at="quantiles"), Latin(4), Systematic(4), Derangements(3)])
+def test_more_donors_than_rows_are_refused(design):
+    design.check(4)
+    with pytest.raises(ValueError, match=r"donors, but 3 rows have only [23]; lower m"):
+        design.check(3)
+
+
+@pytest.mark.parametrize("kind", [Grid, Permutations, Latin, Systematic, Derangements])
+@pytest.mark.parametrize("m", [0, -1, 2.0, True, "3"])
+def test_a_number_of_donors_is_whole_and_positive(kind, m):
+    with pytest.raises(ValueError, match=f"{kind.__name__} needs a whole number of donors, at least 1; got"):
+        kind(m)
+
+
+@pytest.mark.parametrize("kind", [Grid, Permutations, Latin, Systematic, Derangements])
+def test_a_number_of_donors_may_come_from_numpy(kind):
+    assert drawn(kind(np.int64(2)), 5).shape == (5, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "either m"),
+        ({"m": 2, "values": [1]}, "not both"),
+        ({"values": []}, "non-empty"),
+        ({"values": "abc"}, "flat list"),
+        ({"values": [[1, 2], [3, 4]]}, "flat list"),
+        ({"m": 2, "at": "median"}, "'random' or 'quantiles'"),
+    ],
+)
+def test_a_grid_says_what_is_wrong_with_it(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        Grid(**arguments)
+
+
+@pytest.mark.parametrize("values", [(0.5, 1.5), np.array([0.5, 1.5]), range(2)], ids=["tuple", "array", "range"])
+def test_values_of_ones_own_may_be_any_sequence(values):
+    assert list(Grid(values=values).values) == list(values)
+
+
+def test_values_of_ones_own_have_no_donors_to_draw():
+    Grid(values=[1, 2, 3]).check(2)  # more values than rows are no harm
+    with pytest.raises(ValueError, match="no donors"):
+        drawn(Grid(values=[1, 2, 3]), 5)
+
+
+def test_words_and_designs_are_understood():
+    assert resolve("auto") is None
+    assert resolve("all") == All()
+    assert resolve(Latin(3)) == Latin(3)
+
+
+@pytest.mark.parametrize("donors", [Latin, 20, None])
+def test_what_is_no_design_is_refused(donors):
+    with pytest.raises(TypeError, match=r"donors is 'auto', 'all' or a design: All\(\)"):
+        resolve(donors)
+
+
+def test_an_unknown_word_is_refused():
+    with pytest.raises(ValueError, match="got 'some'"):
+        resolve("some")

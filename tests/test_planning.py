@@ -1,0 +1,198 @@
+"""A plan says what the verb will do, and does next to nothing itself."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import get_scorer
+
+import losslens as ll
+from losslens import questions
+from losslens.engines import BlackBox, choice
+from losslens.inputs import memory_bytes
+
+RNG = np.random.default_rng(0)
+N = 40
+X = np.column_stack([RNG.normal(size=N), RNG.integers(0, 4, N), RNG.integers(0, 2, N)])
+Y = X[:, 0] + X[:, 1]
+VERBS = [ll.feature_importance, ll.feature_effect]
+
+
+class Counting:
+    """A model that notes how many rows each call had."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def __call__(self, X):
+        self.sizes.append(len(X))
+        return X[:, 0] + X[:, 1]
+
+
+def plan_and_run(verb=ll.feature_importance, X=X, Y=Y, **options):
+    """The plan, the calls it made, the calls of the run, and the result."""
+    first, second = Counting(), Counting()
+    arguments = (X,)
+    if verb is ll.feature_importance:
+        arguments, options = (X, Y), {"loss": "squared_error"} | options
+    planned = ll.plan(verb, first, *arguments, **options)
+    return planned, first.sizes, second.sizes, verb(second, *arguments, **options)
+
+
+# The plan and the run.
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"features": ["x2", "x0"]},
+        {"features": {"g": ["x1", "x2"]}},
+        {"features": [("x1", "x2"), "x1"]},
+        {"donors": ll.Derangements()},
+        {"features": "x0", "donors": ll.Grid(values=[0.5])},
+    ],
+    ids=str,
+)
+def test_the_plan_of_all_values_is_what_the_run_does(verb, options, monkeypatch):
+    monkeypatch.setattr(choice, "BATCH", 3 * N)
+    planned, _, ran, result = plan_and_run(verb, **options)
+    assert planned.n_predictions == sum(ran) == result.n_predictions
+    assert planned.calls == len(ran)
+    assert planned.features == tuple(result)
+    assert planned.predictions == tuple(result[name].n_predictions for name in result)
+
+
+@pytest.mark.parametrize("donors", [ll.Latin(5), ll.Permutations(5), ll.Systematic(5), ll.Grid(5)], ids=repr)
+def test_the_plan_of_a_sample_is_the_most_that_the_run_can_need(donors):
+    planned, _, ran, result = plan_and_run(donors=donors)
+    assert sum(ran) <= planned.n_predictions == N + sum(planned.predictions)
+    for name, most in zip(result, planned.predictions, strict=True):
+        assert result[name].n_predictions <= most <= N * min(5, len(np.unique(X[:, int(name[1])])))
+
+
+def test_a_streamed_run_predicts_what_the_plan_says():
+    X = np.random.default_rng(1).normal(size=(100, 4))
+    planned, _, ran, result = plan_and_run(X=X, Y=X[:, 0], memory="300 kB")
+    assert not planned.complete
+    assert not result["x0"].complete
+    assert planned.n_predictions == sum(ran) == result.n_predictions
+
+
+@pytest.mark.parametrize("memory", ["300 kB", "1 GiB"])
+def test_a_plan_keeps_within_the_memory(memory):
+    X = np.random.default_rng(1).normal(size=(100, 4))
+    planned, _, _, result = plan_and_run(X=X, Y=X[:, 0], memory=memory)
+    kept = sum(f.cells.predictions.nbytes + f.cells.changes.nbytes for f in result.values())
+    assert kept <= planned.memory <= memory_bytes(memory)
+
+
+def test_a_scorer_is_planned_like_a_loss():
+    model = LinearRegression().fit(X, Y)
+    scorer = get_scorer("r2")
+    planned = ll.plan(ll.feature_importance, model, X, Y, loss=scorer)
+    assert planned.n_predictions == ll.feature_importance(model, X, Y, loss=scorer).n_predictions
+
+
+def test_a_plan_predicts_one_batch_at_most(monkeypatch):
+    _, asked, _, _ = plan_and_run()
+    assert 0 < sum(asked) <= N
+    monkeypatch.setattr(choice, "BATCH", 16)
+    _, asked, _, _ = plan_and_run()
+    assert 0 < sum(asked) <= 16
+
+
+def test_a_plan_of_probabilities_needs_no_more():
+    sizes = []
+
+    def probability(X):
+        sizes.append(len(X))
+        return np.full(len(X), 0.5)
+
+    ll.plan(ll.feature_importance, probability, X, Y > 0, loss="log_loss")
+    assert sum(sizes) <= N + 1
+
+
+def test_features_that_auto_samples_may_grow(monkeypatch):
+    monkeypatch.setattr(questions, "EXACT_PREDICTIONS", 5 * N)
+    planned, _, _, _ = plan_and_run()
+    assert planned.grows == ("x0",)
+    assert planned.designs == ("Systematic(8)", "All()", "All()")
+    assert "x0  blackbox  Systematic(8)" in repr(planned)
+    assert "at least, doubled until certain" in repr(planned)
+
+
+def test_a_design_that_was_asked_for_does_not_grow():
+    planned, _, _, _ = plan_and_run(donors=ll.Latin(3))
+    assert planned.grows == ()
+    assert planned.designs == ("Latin(3)",) * 3
+
+
+# What it shows.
+
+
+def test_a_plan_reads_as_a_few_lines():
+    text = repr(ll.plan(ll.feature_effect, Counting(), X))
+    assert text.startswith(f"Plan: {N * (N + 3 + 1):,} predictions in 1 calls, about ")
+    assert "all cells kept" in text
+    assert f"x0  blackbox  All()  {N * (N - 1):,} predictions" in text
+
+
+@pytest.mark.parametrize("kind", [np.ndarray, pd.DataFrame, pl.DataFrame])
+def test_a_plan_is_a_frame_with_a_line_for_each_feature(kind):
+    table = X if kind is np.ndarray else kind(dict(zip("abc", X.T, strict=True)))
+    frame = ll.plan(ll.feature_effect, lambda X: np.zeros(len(X)), table).to_frame()
+    assert list(frame.columns) == ["feature", "engine", "design", "n_predictions"]
+    assert list(frame["n_predictions"]) == [N * (N - 1), N * 3, N]
+    assert isinstance(frame, pd.DataFrame if kind is np.ndarray else kind)
+
+
+def test_the_seconds_are_those_of_one_batch_times_the_work(monkeypatch):
+    monkeypatch.setattr(BlackBox, "timed_batch", lambda self: (N, 3.0))
+    planned = ll.plan(ll.feature_effect, Counting(), X, features="x1")
+    assert planned.seconds == pytest.approx(3.0 * planned.n_predictions / N)
+
+
+# What it refuses: what the verb refuses.
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "error"),
+    [
+        (ll.feature_importance, {"y": None}, ValueError),
+        (ll.feature_importance, {"y": Y[:-1]}, ValueError),
+        (ll.feature_importance, {"loss": None}, ValueError),
+        (ll.feature_importance, {"loss": "no such loss"}, ValueError),
+        (ll.feature_importance, {"features": "x9"}, ValueError),
+        (ll.feature_importance, {"donors": ll.Latin(N + 1)}, ValueError),
+        (ll.feature_importance, {"sample_weight": -np.ones(N)}, ValueError),
+        (ll.feature_importance, {"groups": np.zeros(N)}, ValueError),
+        (ll.feature_importance, {"memory": "1 kB"}, ValueError),
+        (ll.feature_importance, {"memory": "much"}, ValueError),
+        (ll.feature_importance, {"random_state": -1}, ValueError),
+        (ll.feature_importance, {"colour": "red"}, TypeError),
+        (ll.feature_effect, {"target": "yes"}, ValueError),
+        (ll.feature_effect, {"loss": "squared_error"}, TypeError),
+    ],
+    ids=lambda value: "" if isinstance(value, type) else getattr(value, "__name__", None) or str(list(value)[0]),
+)
+def test_a_plan_refuses_what_the_verb_refuses(verb, options, error):
+    arguments = {"y": Y, "loss": "squared_error"} if verb is ll.feature_importance else {}
+    arguments |= options
+    with pytest.raises(error):
+        verb(Counting(), X, **arguments)
+    with pytest.raises(error):
+        ll.plan(verb, Counting(), X, **arguments)
+
+
+@pytest.mark.parametrize("verb", [ll.load, "feature_importance", Counting()])
+def test_a_plan_takes_a_verb_first(verb):
+    with pytest.raises(ValueError, match="plan takes a verb first: feature_importance or feature_effect"):
+        ll.plan(verb, X, Y)
+
+
+def test_a_target_is_an_argument_like_any_other():
+    model = LogisticRegression().fit(X, Y > 0)
+    assert ll.plan(ll.feature_effect, model, X, target=True).features == ("x0", "x1", "x2")

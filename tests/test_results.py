@@ -1,0 +1,156 @@
+"""Choosing rows of a result: masks, positions, labels, and what is refused."""
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import losslens as ll
+from losslens.results import positions, size_in_words, split
+
+RNG = np.random.default_rng(0)
+X = np.column_stack([RNG.normal(size=20), RNG.integers(0, 2, size=20)])
+Y = X[:, 0] + X[:, 1] + RNG.normal(size=20)
+DESIGNS = [ll.All(), ll.Derangements(), ll.Grid(5), ll.Latin(6), ll.Systematic(6), ll.Permutations(6)]
+
+
+def explain(donors="all", **options):
+    return ll.feature_importance(
+        lambda X: X[:, 0] * (1 + X[:, 1]), X, Y, loss="squared_error", donors=donors, random_state=0, **options
+    )
+
+
+def same(a, b):
+    assert a.pfi == pytest.approx(b.pfi)
+    np.testing.assert_allclose(a.local, b.local)
+    np.testing.assert_allclose(a.pi, b.pi)
+    np.testing.assert_allclose(a.ici, b.ici)
+    np.testing.assert_allclose(a.weights, b.weights)
+    assert a.error == pytest.approx(b.error)
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=str)
+def test_masks_positions_series_and_negative_positions_choose_alike(design):
+    feature = explain(design)["x0"]
+    mask = X[:, 1] == 1
+    expected = feature.given(mask)
+    for rows in (np.flatnonzero(mask), list(np.flatnonzero(mask)), pd.Series(mask, index=range(50, 70)), mask.tolist()):
+        same(feature.given(rows), expected)
+    same(feature.given(np.flatnonzero(mask) - 20), expected)
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=str)
+def test_all_rows_are_the_whole(design):
+    feature = explain(design)["x0"]
+    same(feature.given(np.arange(20)), feature)
+    same(feature.subset(np.ones(20, bool)), feature)
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=str)
+def test_choosing_twice_is_choosing_once(design):
+    feature = explain(design)["x0"]
+    rows, again = np.arange(0, 20, 2), np.array([1, 4, 5, 7])
+    same(feature.given(rows).given(again), feature.given(rows[again]))
+    same(feature.subset(rows).subset(again), feature.subset(rows[again]))
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=str)
+def test_by_is_given_for_each_label(design):
+    feature, labels = explain(design)["x0"], np.where(X[:, 0] > 0, "b", "a")
+    parts = feature.by(labels)
+    assert list(parts) == ["a", "b"]
+    for label, part in parts.items():
+        same(part, feature.given(labels == label))
+
+
+def test_all_features_choose_together():
+    found, rows = explain(), np.arange(7)
+    for name in found:
+        same(found.given(rows)[name], found[name].given(rows))
+        same(found.subset(rows)[name], found[name].subset(rows))
+    labels = X[:, 1].astype(int)
+    assert list(found.by(labels)) == [0, 1]
+    same(found.by(labels)[1]["x0"], found["x0"].given(labels == 1))
+
+
+def test_given_and_subset_differ():
+    feature, low = explain()["x0"], X[:, 0] < 0
+    assert feature.given(low).pfi != pytest.approx(feature.subset(low).pfi)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "words"),
+    [
+        (np.ones(19, bool), ValueError, "the mask has 19 entries for 20 rows"),
+        ([0, 20], ValueError, "row positions run from 0 to 19; got 0 to 20"),
+        ([-21], ValueError, "row positions run from 0 to 19"),
+        ([], ValueError, "no row is chosen"),
+        (np.zeros(20, bool), ValueError, "no row is chosen"),
+        ([3, 3], ValueError, "occurs twice"),
+        ([1, -19], ValueError, "occurs twice"),
+        (np.ones(20), TypeError, "a boolean mask or a list of row positions"),
+        ("x0", TypeError, "a boolean mask or a list of row positions"),
+        (np.ones((20, 1), bool), TypeError, "a boolean mask or a list of row positions"),
+    ],
+)
+@pytest.mark.parametrize("method", ["given", "subset"])
+def test_rows_that_choose_nothing_sensible_are_refused(method, rows, error, words):
+    with pytest.raises(error, match=words):
+        getattr(explain()["x0"], method)(rows)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (np.arange(19), "one label for each of 20 rows"),
+        (np.ones((20, 2)), "one label for each of 20 rows"),
+        (np.r_[np.nan, np.ones(19)], "1 missing"),
+        (np.array([None, np.nan, *"a" * 18], dtype=object), "2 missing"),
+        (pd.Series([pd.NA, *range(19)], dtype="Int64"), "1 missing"),
+    ],
+)
+def test_labels_that_leave_rows_out_are_refused(labels, words):
+    with pytest.raises(ValueError, match=words):
+        explain().by(labels)
+
+
+def test_labels_come_in_their_order_whatever_their_type():
+    assert list(split(["b", "a", "b"], 3)) == ["a", "b"]
+    assert list(split(pd.Categorical(["u", "v", "u"]), 3)) == ["u", "v"]
+    assert list(split([True, False, True], 3)) == [False, True]
+    assert list(split(np.array([1, "a", 1], dtype=object), 3)) == [1, "a"]
+    np.testing.assert_array_equal(split(np.array([1, "a", 1], dtype=object), 3)["a"], [False, True, False])
+
+
+def test_positions_come_back_sorted():
+    np.testing.assert_array_equal(positions([3, 1, -1], 5), [1, 3, 4])
+    np.testing.assert_array_equal(positions(np.array([True, False, True], dtype=object), 3), [0, 2])
+
+
+def test_results_can_not_be_changed_by_accident():
+    feature = explain()["x0"]
+    with pytest.raises(FrozenInstanceError):
+        feature.name = "other"
+    with pytest.raises(AttributeError):
+        feature.pfi = 0.0
+
+
+def test_rows_with_nobody_to_lend_say_so():
+    with pytest.raises(ValueError, match="no cell is left"):
+        explain(ll.Derangements())["x0"].subset([0]).pfi  # noqa: B018
+    grouped = explain(groups=np.arange(20) // 5)["x0"]
+    with pytest.raises(ValueError, match="no cell is left"):
+        grouped.subset(np.arange(5)).pfi  # noqa: B018
+    weight = np.r_[np.zeros(3), np.ones(17)]
+    with pytest.raises(ValueError, match="weigh"):
+        explain(sample_weight=weight)["x0"].given(np.arange(3)).pfi  # noqa: B018
+    with pytest.raises(ValueError, match="weight zero"):
+        explain(sample_weight=weight)["x0"].subset(np.arange(3))
+
+
+@pytest.mark.parametrize(
+    ("size", "words"), [(512, "512 bytes"), (2048, "2.0 KiB"), (5 * 2**20, "5.0 MiB"), (2**50, "1024.0 TiB")]
+)
+def test_sizes_read_as_people_write_them(size, words):
+    assert size_in_words(size) == words

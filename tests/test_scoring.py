@@ -1,0 +1,271 @@
+"""Scorers: the score less its mean over the columns of the design, by brute force with scikit-learn's own scorer."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import average_precision_score, get_scorer, make_scorer
+from sklearn.svm import LinearSVC
+
+import losslens as ll
+
+RNG = np.random.default_rng(0)
+N = 40
+X = np.column_stack([RNG.normal(size=(N, 2)), RNG.integers(0, 3, size=N)])
+Y = X[:, 0] + X[:, 1] * X[:, 2] + RNG.normal(size=N)
+LABELS = np.where(Y > 0, "yes", "no")
+THREE = X[:, 2].astype(int)
+LINEAR = LinearRegression().fit(X, Y)
+LOGISTIC = LogisticRegression().fit(X, LABELS)
+COLUMN = {"x0": 0, "x1": 1, "x2": 2}
+CASES = {
+    "r2": (LINEAR, Y),
+    "neg_mean_squared_error": (LINEAR, Y),
+    "neg_median_absolute_error": (LINEAR, Y),
+    "roc_auc": (LOGISTIC, LABELS == "yes"),
+    "accuracy": (LOGISTIC, LABELS),
+    "neg_log_loss": (LOGISTIC, LABELS),
+    "balanced_accuracy": (LogisticRegression().fit(X, THREE), THREE),
+    "roc_auc_ovr": (LogisticRegression().fit(X, THREE), THREE),
+}
+CASES["roc_auc"] = (LogisticRegression().fit(X, LABELS == "yes"), LABELS == "yes")
+CASES["average_precision"] = CASES["roc_auc"]
+CASES["f1"] = CASES["roc_auc"]
+
+
+def explain(scorer, donors="all", features=None, **options):
+    model, y = CASES[scorer]
+    options = {"loss": get_scorer(scorer), "donors": donors, "features": features, "random_state": 3} | options
+    return ll.feature_importance(model, X, y, **options)
+
+
+def scored(scorer, columns, donors=None, value=None, **more):
+    """The score with each row's columns from its donor, or all at one value."""
+    model, y = CASES[scorer]
+    replaced = X.copy()
+    if value is None:
+        replaced[:, columns] = X[donors][:, columns]
+    else:
+        replaced[:, columns] = value
+    return get_scorer(scorer)(model, replaced, y, **more)
+
+
+@pytest.mark.parametrize("scorer", CASES)
+def test_all_pairs_are_the_n_shifts(scorer):
+    found = explain(scorer)
+    base = scored(scorer, [], np.arange(N))
+    assert found.score == pytest.approx(base)
+    for name, j in COLUMN.items():
+        shifts = [scored(scorer, [j], (np.arange(N) + shift) % N) for shift in range(N)]
+        assert found[name].pfi == pytest.approx(base - np.mean(shifts))
+
+
+@pytest.mark.parametrize("scorer", CASES)
+@pytest.mark.parametrize("design", [ll.Latin(5), ll.Permutations(4), ll.Systematic(6), ll.Derangements(3)], ids=str)
+def test_the_number_is_the_score_less_its_mean_over_the_columns(scorer, design):
+    """The columns are drawn as for a loss with the same seed, where they can be seen."""
+    found = explain(scorer, design)
+    seen = ll.feature_importance(lambda X: X[:, 0], X, Y, loss="squared_error", donors=design, random_state=3)
+    base = scored(scorer, [], np.arange(N))
+    for name, j in COLUMN.items():
+        columns = seen[name].meeting.donors.T
+        scores = [scored(scorer, [j], donors) for donors in columns]
+        assert found[name].pfi == pytest.approx(base - np.mean(scores))
+
+
+@pytest.mark.parametrize("scorer", CASES)
+def test_the_curve_is_the_score_less_that_with_every_row_at_the_value(scorer):
+    found = explain(scorer)
+    base = scored(scorer, [], np.arange(N))
+    for name, j in COLUMN.items():
+        grid = np.unique(X[:, j])
+        np.testing.assert_array_equal(found[name].grid, grid)
+        expected = [base - scored(scorer, [j], value=v) for v in grid]
+        np.testing.assert_allclose(found[name].pi, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("scorer", ["roc_auc", "r2", "accuracy"])
+def test_useful_features_are_positive(scorer):
+    assert explain(scorer)["x1"].pfi > 0
+
+
+@pytest.mark.parametrize("scorer", ["roc_auc", "r2", "neg_mean_squared_error", "accuracy", "average_precision"])
+def test_weights_reach_the_scorer(scorer):
+    weight = np.random.default_rng(1).integers(1, 9, size=N)
+    found = explain(scorer, sample_weight=weight, features="x0")["x0"]
+    base = scored(scorer, [], np.arange(N), sample_weight=weight)
+    shifts = [scored(scorer, [0], (np.arange(N) + shift) % N, sample_weight=weight) for shift in range(N)]
+    assert found.score == pytest.approx(base)
+    assert found.pfi == pytest.approx(base - np.mean(shifts))
+    at = [base - scored(scorer, [0], value=v, sample_weight=weight) for v in found.grid]
+    np.testing.assert_allclose(found.pi, at, atol=1e-12)
+
+
+def test_a_score_that_is_minus_a_mean_loss_agrees_with_the_loss():
+    """neg_mean_squared_error averages over rows, so its importance is that of the squared error."""
+    loss = ll.feature_importance(LINEAR, X, Y, loss="squared_error", donors="all")
+    for name, feature in explain("neg_mean_squared_error").items():
+        assert feature.pfi == pytest.approx(loss[name].pfi)
+        np.testing.assert_allclose(feature.pi, loss[name].pi, atol=1e-12)
+
+
+def test_groups_of_columns_are_scored_too():
+    found = explain("r2", features={"both": ["x0", "x2"]})["both"]
+    shifts = [scored("r2", [0, 2], (np.arange(N) + shift) % N) for shift in range(N)]
+    assert found.pfi == pytest.approx(scored("r2", [], np.arange(N)) - np.mean(shifts))
+
+
+def test_derangements_leave_the_zero_shift_out():
+    found = explain("roc_auc", ll.Derangements(), features="x0")["x0"]
+    shifts = [scored("roc_auc", [0], (np.arange(N) + shift) % N) for shift in range(1, N)]
+    assert found.pfi == pytest.approx(scored("roc_auc", [], np.arange(N)) - np.mean(shifts))
+
+
+def test_an_unused_feature_scores_exactly_zero():
+    class First(ClassifierMixin, BaseEstimator):
+        classes_ = np.array([0, 1])
+
+        def fit(self, X, y):
+            return self
+
+        def predict_proba(self, X):
+            p = 1 / (1 + np.exp(-X[:, 0]))
+            return np.column_stack([1 - p, p])
+
+        def predict(self, X):
+            return (X[:, 0] > 0).astype(int)
+
+    y = (X[:, 0] > 0.1).astype(int)
+    for name in ("roc_auc", "accuracy", "neg_log_loss"):
+        found = ll.feature_importance(First(), X, y, loss=get_scorer(name), donors="all")
+        assert found["x1"].pfi == 0
+        assert np.all(found["x1"].pi == 0)
+        assert found["x0"].pfi > 0
+
+
+def test_scorers_that_read_scores():
+    svc = LinearSVC().fit(X, LABELS)
+    found = ll.feature_importance(svc, X, LABELS, loss=get_scorer("roc_auc"), donors="all", features="x1")["x1"]
+    shifts = []
+    for shift in range(N):
+        replaced = X.copy()
+        replaced[:, 1] = np.roll(X[:, 1], -shift)
+        shifts.append(get_scorer("roc_auc")(svc, replaced, LABELS))
+    assert found.pfi == pytest.approx(shifts[0] - np.mean(shifts))
+
+
+def test_scorers_of_ones_own_and_frames():
+    scorer = make_scorer(average_precision_score, response_method="predict_proba", pos_label="yes")
+    frame = pd.DataFrame(X, columns=list("abc"))
+    forest = RandomForestClassifier(5, random_state=0).fit(frame, LABELS)
+    found = ll.feature_importance(forest, frame, LABELS, loss=scorer, donors="all", features="b")["b"]
+    shifts = [scorer(forest, frame.assign(b=np.roll(frame["b"], -s)), LABELS) for s in range(N)]
+    assert found.pfi == pytest.approx(shifts[0] - np.mean(shifts))
+
+
+# What one number for all rows can't have.
+
+
+@pytest.mark.parametrize(
+    "what", ["local", "ici", "ratio", "std_error", "interval", "effect", "given", "by", "subset", "with_loss"]
+)
+def test_what_needs_a_loss_of_each_row_says_so(what):
+    feature = explain("r2", features="x0")["x0"]
+    with pytest.raises(ValueError, match="doesn't exist for the scorer r2_score: it gives one number for all rows"):
+        getattr(feature, what)
+
+
+def test_the_whole_refuses_what_its_features_refuse():
+    found = explain("r2")
+    for ask in (
+        lambda: found.local,
+        lambda: found.observations,
+        lambda: found.given([0]),
+        lambda: found.by(np.zeros(N)),
+        lambda: found.subset([0, 1]),
+        lambda: found.with_loss("squared_error"),
+        lambda: found.error,
+        lambda: found.loss,
+    ):
+        with pytest.raises(ValueError, match="scorer"):
+            ask()
+
+
+def test_a_grid_gives_a_curve_and_no_number():
+    feature = explain("r2", ll.Grid(5), features="x0")["x0"]
+    assert feature.pi.shape == (5,)
+    with pytest.raises(ValueError, match="a curve and no number for a scorer"):
+        feature.pfi  # noqa: B018
+
+
+def test_shifts_give_a_number_and_no_curve():
+    feature = explain("r2", ll.Latin(5), features="x0")["x0"]
+    assert np.isfinite(feature.pfi)
+    with pytest.raises(ValueError, match="no PI curve for a scorer; use donors='all' or Grid"):
+        feature.pi  # noqa: B018
+
+
+def test_scores_have_a_text_and_a_frame():
+    found = explain("r2")
+    assert repr(found).startswith("Importances: decrease in r2_score")
+    frame = found.to_frame()
+    assert list(frame["importance"]) == sorted((f.pfi for f in found.values()), reverse=True)
+    assert frame["std_error"].isna().all()
+    assert list(found["x2"].to_frame()["value"]) == [0, 1, 2]
+    assert "decrease in r2_score" in repr(found["x0"])
+    assert found.exact
+
+
+def test_predictions_are_counted():
+    """n to see what the scorer asks for, n unchanged, n (d - 1) for each feature."""
+    calls = []
+
+    class Counted(LinearRegression):
+        def predict(self, X):
+            calls.append(len(X))
+            return super().predict(X)
+
+    found = ll.feature_importance(Counted().fit(X, Y), X, Y, loss=get_scorer("r2"), donors="all")
+    assert found.n_predictions == sum(calls) == 2 * N + 2 * N * (N - 1) + N * 2
+
+
+# Refusals.
+
+
+def test_a_bare_function_has_no_methods_for_a_scorer():
+    with pytest.raises(TypeError, match="a scorer needs an estimator with predict"):
+        ll.feature_importance(lambda X: X[:, 0], X, Y, loss=get_scorer("r2"))
+
+
+def test_groups_of_rows_need_a_loss():
+    with pytest.raises(ValueError, match="groups= needs a loss"):
+        explain("r2", groups=np.arange(N) // 2)
+
+
+def test_all_cells_must_fit_and_the_memory_named_suffices():
+    with pytest.raises(ValueError, match="a scorer needs all cells at once") as error:
+        explain("r2", memory="200 kB", features={"a": ["x0", "x1"], "b": ["x1", "x2"], "c": [0, 1], "d": [0, 1, 2]})
+    size = str(error.value).split("memory='")[1].split("'")[0]
+    found = explain("r2", memory=size, features={"a": ["x0", "x1"], "b": ["x1", "x2"], "c": [0, 1], "d": [0, 1, 2]})
+    assert len(found) == 4
+
+
+def test_a_scorer_that_gives_no_number_is_refused():
+    scorer = make_scorer(lambda y, p: float("nan"))
+    with pytest.raises(ValueError, match="not one finite number"):
+        ll.feature_importance(LINEAR, X, Y, loss=scorer)
+
+
+def test_a_model_that_writes_into_its_table_changes_nothing_of_the_users():
+    class Writes(LinearRegression):
+        def predict(self, X):
+            found = super().predict(X)
+            X[:] = 0
+            return found
+
+    mine, before = X.copy(), X.copy()
+    found = ll.feature_importance(Writes().fit(X, Y), mine, Y, loss=get_scorer("r2"), donors="all")
+    np.testing.assert_array_equal(mine, before)
+    assert found["x0"].pfi == pytest.approx(explain("r2")["x0"].pfi)
