@@ -26,7 +26,9 @@ def models() -> dict[str, Any]:
     return {
         "forest": RandomForestRegressor(100, random_state=0),
         "boosting": HistGradientBoostingRegressor(random_state=0),
-        "MLP": make_pipeline(StandardScaler(), MLPRegressor((100,), max_iter=200, early_stopping=True, random_state=0)),
+        "MLP": make_pipeline(
+            StandardScaler(), MLPRegressor(hidden_layer_sizes=(100,), max_iter=200, early_stopping=True, random_state=0)
+        ),
         "SVR": make_pipeline(StandardScaler(), SVR(C=10)),
         "linear": LinearRegression(),
     }

@@ -55,7 +55,9 @@ def main(rounds: int = 5) -> None:
         "pandas": pd.DataFrame(X_train, columns=columns),
         "polars": pl.DataFrame(X_train, schema=columns),
     }
-    print("n = 1,000, p = 13; medians of", rounds, "rounds; ours: wall / inside predict, inside predict / one good batch")
+    print(
+        "n = 1,000, p = 13; medians of", rounds, "rounds; ours: wall / inside predict, inside predict / one good batch"
+    )
     print(f"{'model':10}{'table':8}{'overhead':>9}{'bar':>6}{'predict':>9}{'bar':>6}{'scikit-learn / good batch':>28}")
     for name, model in models().items():
         for kind, table in tables.items():

@@ -73,6 +73,11 @@ def cells(predict, X, y, columns, loss):
     return pair_losses(predict, X, y, columns, loss) - loss(y, predict(X))[:, None]
 
 
+def donors(feature):
+    """Who lends to whom in a design of single meetings, (n, m)."""
+    return np.asarray(feature.meeting.donors[np.arange(feature.sample.n)])
+
+
 def meetings(feature):
     """How often row i met donor k, (n, n); of pairs that `groups=` forbids too."""
     n, meeting = feature.sample.n, feature.meeting
@@ -82,7 +87,7 @@ def meetings(feature):
         if meeting.leaves_out_own:
             np.fill_diagonal(count, 0)
         return count
-    for column in meeting.donors.T:
+    for column in donors(feature).T:
         count[np.arange(n)[column >= 0], column[column >= 0]] += 1
     return count
 

@@ -54,7 +54,7 @@ def test_a_draw_has_a_line_for_each_row_and_a_column_for_each_donor(sizes, seed)
         donors = drawn(design, n, seed)
         assert donors.shape == (n, m)
         assert donors.dtype.kind == "i"
-        assert 0 <= donors.min()
+        assert donors.min() >= 0
         assert donors.max() < n
 
 
@@ -216,7 +216,7 @@ def test_derangements_are_unbiased_for_u(m):
 
 @pytest.mark.parametrize("design", [*DESIGNS, Derangements()], ids=repr)
 def test_a_design_hangs_on_its_generator_alone(design):
-    before = np.random.get_state()[1].copy()  # noqa: NPY002: the global state must stay as it was
+    before = np.random.get_state()[1].copy()  # noqa: NPY002 - it must stay as it was
     np.testing.assert_array_equal(drawn(design, 9, 5), drawn(design, 9, 5))
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 

@@ -144,7 +144,7 @@ def test_batches_are_of_one_size_but_for_the_last(design, batch_rows):
 def test_no_batch_is_larger_than_allowed_and_none_is_empty(batch_rows, m):
     model = Recording()
     ask(model, ll.Latin(m), batch_rows=batch_rows)
-    assert 0 < min(model.sizes)
+    assert min(model.sizes) > 0
     assert max(model.sizes) <= batch_rows
 
 

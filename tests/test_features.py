@@ -108,7 +108,7 @@ def test_a_position_outside_is_refused(position):
 
 
 def test_an_unknown_name_comes_with_the_nearest_and_the_rest():
-    with pytest.raises(ValueError, match="unknown feature 'LSAT'; did you mean 'LSTAT'. The columns are RM, LSTAT"):
+    with pytest.raises(ValueError, match=r"unknown feature 'LSAT'; did you mean 'LSTAT'\? The columns are RM, LSTAT"):
         columns("LSAT", labels=("RM", "LSTAT"))
 
 

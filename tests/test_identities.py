@@ -189,7 +189,7 @@ def test_a_rank_bin_of_systematic_shifts_is_a_column_of_donors(case, data):
     m = data.draw(st.integers(1, case.n))
     for name, feature in case.explain(ll.Systematic(m), names_for(ll.Systematic(m))).items():
         cells, mass = case.cells(name), case.averages(feature).mass
-        rows, donors = np.arange(case.n), feature.meeting.donors
+        rows, donors = np.arange(case.n), brute.donors(feature)
         ranks = codes_on(np.unique(case.X[:, COLUMNS[name]]), case.X, COLUMNS[name])
         assert np.all(np.diff(ranks[donors], axis=1) >= 0)  # the bins follow the feature's order
         for v, pi in enumerate(feature.pi):

@@ -94,7 +94,7 @@ def test_missing_objects_are_refused_too(gap):
     ids=["text", "mixed", "nanoseconds", "seconds"],
 )
 def test_what_is_no_number_is_refused(y):
-    with pytest.raises(TypeError, match="squared_error needs numbers in y; got .* For classes use 'log_loss'"):
+    with pytest.raises(TypeError, match=r"squared_error needs numbers in y; got .* For classes use 'log_loss'"):
         inputs.numbers(y, SQUARED)
 
 
@@ -252,7 +252,7 @@ def test_a_generator_gives_a_new_number_each_time_and_the_same_again(make):
 
 
 def test_no_seed_is_another_number_each_time():
-    before = np.random.get_state()[1].copy()  # noqa: NPY002: the global state must stay as it was
+    before = np.random.get_state()[1].copy()  # noqa: NPY002 - it must stay as it was
     assert len({inputs.entropy(None) for _ in range(5)}) == 5
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 

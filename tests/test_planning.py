@@ -176,7 +176,7 @@ def test_the_seconds_are_those_of_one_batch_times_the_work(monkeypatch):
         (ll.feature_effect, {"target": "yes"}, ValueError),
         (ll.feature_effect, {"loss": "squared_error"}, TypeError),
     ],
-    ids=lambda value: "" if isinstance(value, type) else getattr(value, "__name__", None) or str(list(value)[0]),
+    ids=lambda value: str(*value) if isinstance(value, dict) else value.__name__,
 )
 def test_a_plan_refuses_what_the_verb_refuses(verb, options, error):
     arguments = {"y": Y, "loss": "squared_error"} if verb is ll.feature_importance else {}

@@ -88,9 +88,13 @@ def test_a_short_run_does_not_flicker(monkeypatch):
 
 
 def test_the_bar_goes_away_and_the_cursor_comes_back_after_an_error():
-    with terminal() as screen, pytest.raises(KeyboardInterrupt), bar(100, "explaining", None) as tick:
-        tick(10)
-        raise KeyboardInterrupt
+    def interrupted():
+        with bar(100, "explaining", None) as tick:
+            tick(10)
+            raise KeyboardInterrupt
+
+    with terminal() as screen, pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert screen.getvalue().rindex(SHOWN) > screen.getvalue().rindex(HIDDEN)
 
 

@@ -1,4 +1,4 @@
-"""A feature and a design become a question: the right values, the right meetings, nothing that hangs on other things."""
+"""A feature and a design become a question: the right values, the right meetings, and chance of its own."""
 
 import numpy as np
 import pandas as pd
@@ -91,7 +91,9 @@ def test_a_common_grid_is_sorted_and_every_donor_has_its_place(design):
 def test_the_grid_of_a_design_by_row_is_that_of_the_feature(design):
     question = ask("x1", design)
     np.testing.assert_array_equal(question.values[0], np.unique(X[:, 1]))
-    np.testing.assert_array_equal(question.values[0][question.meeting.places(np.arange(N))], values_met(question)[..., 0])
+    np.testing.assert_array_equal(
+        question.values[0][question.meeting.places(np.arange(N))], values_met(question)[..., 0]
+    )
 
 
 def test_systematic_donors_rise_along_the_feature_one_in_each_rank_bin():
@@ -205,8 +207,8 @@ def test_more_donors_than_rows_are_refused(design):
 # What chance hangs on.
 
 
-def draws(features, table, seed=0, design=Latin(4)):  # noqa: B008: a design is a value
-    return ask(features, design, table, seed).meeting.donors.tolist()
+def draws(features, table, seed=0, design=None):
+    return ask(features, design or Latin(4), table, seed).meeting.donors.tolist()
 
 
 def test_a_draw_hangs_on_the_seed():
@@ -219,7 +221,12 @@ def test_two_features_draw_on_their_own():
 
 
 def test_a_draw_does_not_hang_on_the_other_columns_or_on_names():
-    assert draws("x1", X) == draws("x0", X[:, [1]]) == draws("b", FRAME) == draws("new", FRAME.rename(columns={"b": "new"}))
+    assert (
+        draws("x1", X)
+        == draws("x0", X[:, [1]])
+        == draws("b", FRAME)
+        == draws("new", FRAME.rename(columns={"b": "new"}))
+    )
 
 
 @pytest.mark.parametrize("design", [Latin(4), Permutations(4), Derangements(4), Grid(4), Systematic(4)], ids=repr)

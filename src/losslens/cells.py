@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.donors import Lending
 from losslens.losses import Loss
 
 Floats = NDArray[np.float64]
@@ -71,7 +72,10 @@ class Sample:
         """Predictions as the loss reads them: a user's own function gets labels as labels."""
         if loss.custom and loss.reads == "labels" and self.classes is not None:
             labels = np.asarray(self.classes[prediction])
-            return labels if prediction.min() >= 0 else np.where(prediction < 0, None, labels.astype(object))
+            if prediction.min() < 0:  # a label that is no class of y
+                labels = labels.astype(object)
+                labels[prediction < 0] = None
+            return labels
         return prediction
 
 
@@ -119,11 +123,15 @@ class Common:
         left[left < 1e-12 * total.max()] = 0.0  # what rounding leaves of a value that the own block alone holds
         return left
 
-    def columns(self, sample: Sample, pi: Floats) -> tuple[Floats, Floats]:
-        """Mean change that each row causes as a donor, and its share among the donors, both (n,)."""
-        share = np.zeros(sample.n)
-        share[self.donors] = sample.weight[self.donors]
-        return np.where(self.own >= 0, pi[self.own], 0.0), share / share.sum()
+    def held_by_block(self, sample: Sample) -> Any:
+        """Which values each block holds: a sparse matrix (blocks, g) of running numbers, and how many there are."""
+        from scipy import sparse
+
+        block = self.block(sample)
+        assert block is not None
+        flat = np.unique(block[self.donors] * self.size + self.own[self.donors])
+        shape = (int(block.max()) + 1, self.size)
+        return sparse.csr_array((np.arange(1, len(flat) + 1), (flat // self.size, flat % self.size)), shape=shape)
 
     def subset(self, rows: Indices) -> tuple[Common, Indices]:
         """Rows and donors in `rows` alone, and the grid positions that remain."""
@@ -132,16 +140,21 @@ class Common:
         donors = inside[self.donors][inside[self.donors] >= 0]
         own = self.own[rows]
         kept = np.unique(own[donors])
+        return replace(self, own=own, donors=donors).keep(kept), kept
+
+    def keep(self, kept: Indices) -> Common:
+        """These grid values alone."""
         place = np.full(self.size + 1, -1, np.intp)  # the last entry serves own == -1
         place[kept] = np.arange(len(kept))
-        return Common(place[own], donors, len(kept), self.leaves_out_own), kept
+        own = np.asarray(place[self.own])
+        return replace(self, own=own, donors=self.donors[own[self.donors] >= 0], size=len(kept))
 
 
 @dataclass(frozen=True, eq=False)
 class PerRow:
     """Each row meets donors of its own."""
 
-    donors: NDArray[np.int32]  # (n, m); -1 where a cell is left out
+    donors: Lending  # (n, m); -1 where a cell is left out
     place: Indices  # (n,): grid position of each row's value; or (m,): of each column, where columns are rank bins
     size: int
     binned: bool = False
@@ -171,16 +184,17 @@ class PerRow:
 
     def subset(self, rows: Indices) -> tuple[PerRow, Indices]:
         """Rows and donors in `rows` alone (other cells are left out), and the grid positions that remain."""
-        inside = np.full(len(self.donors) + 1, -1, np.int32)  # the last entry serves donors == -1
-        inside[rows] = np.arange(len(rows), dtype=np.int32)
+        inside = np.full(self.donors.shape[0] + 1, -1, np.intp)  # the last entry serves donors == -1
+        inside[rows] = np.arange(len(rows))
         donors = inside[self.donors[rows]]
-        if self.binned:
-            return replace(self, donors=donors), np.arange(self.size)
-        own = self.place[rows]
-        kept = np.unique(own[donors[donors >= 0]])
-        place = np.full(self.size, 0, np.intp)
+        place = self.place if self.binned else self.place[rows]
+        return replace(self, donors=donors, place=place), np.arange(self.size)
+
+    def keep(self, kept: Indices) -> PerRow:
+        """These grid values alone; at the others no cell counts."""
+        place = np.zeros(self.size, np.intp)
         place[kept] = np.arange(len(kept))
-        return replace(self, donors=donors, place=place[own], size=len(kept)), kept
+        return replace(self, place=np.asarray(place[self.place]), size=len(kept))
 
 
 Meeting = Common | PerRow
@@ -204,8 +218,8 @@ class Means:
     pi: Floats | None  # (g,): mean change of the cells that share a value; None where it is not known
     weights: Floats | None  # (g,): share of the cells at each value; None where nothing says
     pd: NDArray[Any] | None  # (g,) or (g, K): mean prediction at each value
-    caused: Floats | None = None  # (n,): mean change that each row causes as a donor (PerRow)
-    lent: Floats | None = None  # (n,): how much each row counts as a donor (PerRow)
+    caused: Floats | None = None  # (n,): mean change that each row causes as a donor
+    lent: Floats | None = None  # (n,): how much each row counts as a donor
     square: float = float("nan")  # mean squared change
     clipped: float = 0.0  # share of cells whose loss is at the clipping bound
 
@@ -248,7 +262,9 @@ class Averages:
         self.curve_sum, self.curve_mass, self.value_mass = np.zeros(g), np.zeros(g), np.zeros(g)
         self.pd_sum: NDArray[Any] | None = None
         self.pd_mass = np.zeros(g)
-        self.donor_sum, self.donor_mass = np.zeros(n), np.zeros(n)
+        self.columns = (
+            _CommonColumns(meeting, sample) if isinstance(meeting, Common) else _PerRowColumns(meeting, sample)
+        )
         self.square = self.clipped = 0.0
         self.judged = False
 
@@ -279,13 +295,13 @@ class Averages:
             self.row_sum[rows] = weighted.sum(axis=1)
             self.curve_sum += weight @ weighted
             self.curve_mass += weight @ lent
+        self.columns.add(rows, changes, weight)
         self._count_clipped(rows, changes, weight[:, None] * lent)
 
     def _add_per_row(self, meeting: PerRow, rows: Indices, predictions: NDArray[Any], changes: Floats | None) -> None:
         lent = meeting.weights(self.sample, rows)
         weight = (self.sample.weight[rows][:, None] * lent).ravel()
-        places, donors = meeting.places(rows).ravel(), meeting.donors[rows].ravel()
-        g, n = meeting.size, self.sample.n
+        places, g = meeting.places(rows).ravel(), meeting.size
         self.row_mass[rows] = lent.sum(axis=1)
         mass = np.bincount(places, weight, g)
         self.value_mass += mass
@@ -299,9 +315,7 @@ class Averages:
         self.row_sum[rows] = (lent * changes).sum(axis=1)
         self.curve_sum += np.bincount(places, weighted, g)
         self.curve_mass += mass
-        # A cell that is left out has donor -1 and weight 0: it adds nothing to whoever is last.
-        self.donor_sum += np.bincount(donors % n, weighted, n)
-        self.donor_mass += np.bincount(donors % n, weight, n)
+        self.columns.add(rows, changes, weight)
         self.square += float(weighted @ changes.ravel())
         self._count_clipped(rows, changes, weight.reshape(changes.shape))
 
@@ -316,21 +330,79 @@ class Averages:
 
     def finish(self, rows: Indices) -> Means:
         """The means over the cells of these rows (those that were added)."""
-        has_mass, per_row = self.meeting.has_mass, isinstance(self.meeting, PerRow)
+        has_mass = self.meeting.has_mass
         total = self.value_mass.sum()
+        counts = self.judged and has_mass
         with np.errstate(invalid="ignore"):  # 0 / 0: nothing was met, hence NaN
             pd_mass = self.pd_mass if self.pd_sum is None else self.pd_mass.reshape(-1, *[1] * (self.pd_sum.ndim - 1))
+            caused, lent = self.columns.finish() if counts else (None, None)
             return Means(
-                local=self.row_sum[rows] / self.row_mass[rows] if self.judged and has_mass else None,
+                local=self.row_sum[rows] / self.row_mass[rows] if counts else None,
                 mass=self.sample.weight[rows] * self.row_mass[rows],
                 pi=self.curve_sum / self.curve_mass if self.judged else None,
                 weights=self.value_mass / total if has_mass else None,
                 pd=None if self.pd_sum is None else self.pd_sum / pd_mass,
-                caused=self.donor_sum / self.donor_mass if per_row and self.judged else None,
-                lent=self.donor_mass / total if per_row and self.judged else None,
-                square=self.square / total if per_row else float("nan"),
+                caused=caused,
+                lent=lent,
+                square=self.square / total if counts else float("nan"),
                 clipped=self.clipped / total if has_mass else 0.0,
             )
+
+
+class _PerRowColumns:
+    """Means over the cells of each donor, where each row has donors of its own."""
+
+    def __init__(self, meeting: PerRow, sample: Sample) -> None:
+        self.meeting = meeting
+        self.sum, self.mass = np.zeros(sample.n), np.zeros(sample.n)
+
+    def add(self, rows: Indices, changes: Floats, weight: Floats) -> None:
+        # A cell that is left out has donor -1 and weight 0: it adds nothing to whoever is last.
+        n = len(self.sum)
+        donors = np.asarray(self.meeting.donors[rows]).ravel() % n
+        self.sum += np.bincount(donors, weight * changes.ravel(), n)
+        self.mass += np.bincount(donors, weight, n)
+
+    def finish(self) -> tuple[Floats, Floats]:
+        return self.sum / self.mass, self.mass / self.mass.sum()
+
+
+class _CommonColumns:
+    """Means over the cells of each donor, where donors with one value share a column of cells.
+
+    A donor's own block has to be left out of its column, so what each block adds at the values it holds is kept apart.
+    """
+
+    def __init__(self, meeting: Common, sample: Sample) -> None:
+        self.meeting, self.sample = meeting, sample
+        self.sum, self.mass = np.zeros(meeting.size), 0.0
+        self.block = meeting.block(sample)
+        if self.block is not None:
+            self.held = meeting.held_by_block(sample)
+            self.within = np.zeros(self.held.nnz + 1)
+            self.block_mass = np.zeros(self.held.shape[0])
+
+    def add(self, rows: Indices, changes: Floats, weight: Floats) -> None:
+        self.sum += weight @ changes
+        self.mass += float(weight.sum())
+        if self.block is not None:
+            self.block_mass += np.bincount(self.block[rows], weight, len(self.block_mass))
+            mine = self.held[self.block[rows]].tocoo()
+            row, column = mine.coords
+            self.within += np.bincount(mine.data, weight[row] * changes[row, column], len(self.within))
+
+    def finish(self) -> tuple[Floats, Floats]:
+        donors, n = self.meeting.donors, self.sample.n
+        place = self.meeting.own[donors]
+        total, mass = self.sum[place], np.full(len(donors), self.mass)
+        if self.block is not None:
+            total = total - self.within[np.asarray(self.held[self.block[donors], place]).ravel()]
+            mass = mass - self.block_mass[self.block[donors]]
+        caused, lent = np.zeros(n), np.zeros(n)
+        mass = np.where(mass > 1e-12 * self.mass, mass, 0.0)
+        caused[donors] = np.divide(total, mass, out=np.zeros(len(donors)), where=mass > 0)
+        lent[donors] = self.sample.weight[donors] * mass
+        return caused, lent / lent.sum()
 
 
 def means(cells: Cells, meeting: Meeting, sample: Sample, ceiling: float | None = None) -> Means:

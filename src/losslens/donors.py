@@ -20,6 +20,35 @@ from numpy.typing import NDArray
 Indices = NDArray[np.intp]
 
 
+@dataclass(frozen=True, eq=False)
+class Shifts:
+    """Donors by cyclic shifts: row i meets ``donor[(place[i] + shift) % n]`` for each shift.
+
+    Rows are worked out when asked for, ``shifts[rows]``: an (n, m) matrix of a million rows need not be held.
+    """
+
+    place: Indices  # (n,): where each row stands on the circle
+    donor: Indices  # (n,): the row at each place of the circle of donors
+    shifts: Indices  # (m,)
+    ascending: bool = False  # donors of a row in the order of their place, not of the shifts
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and donors a row."""
+        return len(self.place), len(self.shifts)
+
+    def __getitem__(self, rows: Any) -> Indices:
+        n = len(self.place)
+        places = self.place[rows][..., None] + self.shifts
+        places -= n * (places >= n)
+        if self.ascending:
+            places.sort(axis=-1)
+        return np.asarray(self.donor[places])
+
+
+Lending = Indices | Shifts
+
+
 @runtime_checkable
 class Design(Protocol):
     """What every design offers."""
@@ -39,11 +68,26 @@ class Design(Protocol):
     def check(self, n: int) -> None:
         """Refuse, with the reason, a table of n rows that the design does not fit."""
 
+    def lend(self, n: int, rng: np.random.Generator) -> Lending:
+        """Draw who lends to whom: ``[rows]`` gives the donors of these rows."""
+
     def draw(self, n: int, rng: np.random.Generator) -> Indices:
         """Draw the donors of n rows, an integer matrix (n, m)."""
 
     def is_exact(self, n: int) -> bool:
         """Whether the mean over the cells is the V- or U-statistic over all pairs."""
+
+
+class _Drawn:
+    """The whole matrix from what a design lends."""
+
+    def lend(self, n: int, rng: np.random.Generator) -> Lending:
+        """Draw who lends to whom: ``[rows]`` gives the donors of these rows."""
+        raise NotImplementedError
+
+    def draw(self, n: int, rng: np.random.Generator) -> Indices:
+        """Draw the donors of n rows, an integer matrix (n, m)."""
+        return np.asarray(self.lend(n, rng)[:])
 
 
 def _positive_whole(m: object, name: str) -> None:
@@ -57,7 +101,7 @@ def _no_more_than(m: int, most: int, design: object, n: int) -> None:
 
 
 @dataclass(frozen=True)
-class All:
+class All(_Drawn):
     """Every row meets every row: the exact V-statistic, n x n cells."""
 
     common = True
@@ -67,7 +111,7 @@ class All:
     def check(self, n: int) -> None:
         """Any table will do."""
 
-    def draw(self, n: int, rng: np.random.Generator) -> Indices:
+    def lend(self, n: int, rng: np.random.Generator) -> Lending:
         """Every row in order, for each row (a view: nothing of size n x n is held)."""
         return np.broadcast_to(np.arange(n), (n, n))
 
@@ -77,7 +121,7 @@ class All:
 
 
 @dataclass(frozen=True, repr=False)
-class Grid:
+class Grid(_Drawn):
     """The same m donors for every row: curves on a common grid, but a noisy number.
 
     Parameters
@@ -108,7 +152,11 @@ class Grid:
             raise ValueError(f"Grid(at=...) is 'random' or 'quantiles'; got {self.at!r}")
 
     def __repr__(self) -> str:
-        return f"Grid({self.m}, at={self.at!r})" if self.m is not None else f"Grid(values={list(() if self.values is None else self.values)!r})"
+        return (
+            f"Grid({self.m}, at={self.at!r})"
+            if self.m is not None
+            else f"Grid(values={list(() if self.values is None else self.values)!r})"
+        )
 
     @property
     def ranked(self) -> bool:
@@ -120,7 +168,7 @@ class Grid:
         if self.m is not None:
             _no_more_than(self.m, n, self, n)
 
-    def draw(self, n: int, rng: np.random.Generator) -> Indices:
+    def lend(self, n: int, rng: np.random.Generator) -> Lending:
         """One draw of m rows (or ranks), the same for each row."""
         if self.m is None:
             raise ValueError("Grid(values=...) has no donors to draw")
@@ -136,7 +184,7 @@ class Grid:
 
 
 @dataclass(frozen=True, repr=False)
-class _Columns:
+class _Columns(_Drawn):
     """A design of m columns, each of which gives every row one donor."""
 
     m: int
@@ -166,7 +214,7 @@ class Permutations(_Columns):
     def check(self, n: int) -> None:
         """Any number of permutations will do."""
 
-    def draw(self, n: int, rng: np.random.Generator) -> Indices:
+    def lend(self, n: int, rng: np.random.Generator) -> Lending:
         """One permutation of the rows a column."""
         return np.stack([rng.permutation(n) for _ in range(self.m)], axis=1)
 
@@ -183,10 +231,9 @@ class Latin(_Columns):
     seed extends a shorter one.
     """
 
-    def draw(self, n: int, rng: np.random.Generator) -> Indices:
-        """Row i meets ``donor[(place[i] + shift) % n]`` for m distinct shifts."""
-        place, donor, shifts = rng.permutation(n), rng.permutation(n), rng.permutation(n)[: self.m]
-        return np.asarray(donor[(place[:, None] + shifts) % n])
+    def lend(self, n: int, rng: np.random.Generator) -> Shifts:
+        """Rows and donors relabelled at random, then m distinct shifts."""
+        return Shifts(rng.permutation(n), rng.permutation(n), rng.permutation(n)[: self.m])
 
 
 @dataclass(frozen=True, repr=False)
@@ -204,13 +251,13 @@ class Systematic(_Columns):
         start = rng.random() * n
         return np.asarray(np.floor(start + np.arange(self.m) * (n / self.m)).astype(np.intp) % n)
 
-    def draw(self, n: int, rng: np.random.Generator) -> Indices:
+    def lend(self, n: int, rng: np.random.Generator) -> Shifts:
         """Ranks of the donors of the row at each rank, ascending: one column a rank bin."""
-        return np.sort((np.arange(n)[:, None] + self.shifts(n, rng)) % n, axis=1)
+        return Shifts(np.arange(n), np.arange(n), self.shifts(n, rng), ascending=True)
 
 
 @dataclass(frozen=True, repr=False)
-class Derangements:
+class Derangements(_Drawn):
     """Shifts that never give a row its own value back: the U-statistic, exact with all n - 1 of them (m=None)."""
 
     m: int | None = None
@@ -234,12 +281,10 @@ class Derangements:
         if self.m is not None:
             _no_more_than(self.m, n - 1, self, n)
 
-    def draw(self, n: int, rng: np.random.Generator) -> Indices:
+    def lend(self, n: int, rng: np.random.Generator) -> Shifts:
         """Row i meets the row ``shift`` places on in one random circle of all rows; no shift is zero."""
         circle = rng.permutation(n)
-        place = np.argsort(circle)
-        shifts = 1 + rng.permutation(n - 1)[: self.m]
-        return np.asarray(circle[(place[:, None] + shifts) % n])
+        return Shifts(np.argsort(circle), circle, 1 + rng.permutation(n - 1)[: self.m])
 
     def is_exact(self, n: int) -> bool:
         """With every non-zero shift."""

@@ -214,7 +214,7 @@ def _shared(task: Task, question: Question, sample: Sample, filled: Filled) -> d
 
 
 def _importance(task: Task, question: Question, sample: Sample, filled: Filled, loss: Loss) -> FeatureImportance:
-    return FeatureImportance(**_shared(task, question, sample, filled), loss=loss)
+    return FeatureImportance(**_shared(task, question, sample, filled), loss=loss).trimmed()
 
 
 def _effect(
@@ -225,7 +225,7 @@ def _effect(
         cells = replace(filled.cells, predictions=filled.cells.predictions[..., k])
         pd = None if filled.means.pd is None else filled.means.pd[..., k]
         filled = replace(filled, cells=cells, means=replace(filled.means, pd=pd))
-    return FeatureEffect(**_shared(task, question, sample, filled), target=label)
+    return FeatureEffect(**_shared(task, question, sample, filled), target=label).trimmed()
 
 
 def _class_of(sample: Sample, target: Any, has_classes: bool) -> tuple[int | None, str | None]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens import uncertainty
-from losslens.cells import Cells, Means, Meeting, Sample, chunks, curves, lose, means
+from losslens.cells import Cells, Common, Means, Meeting, Sample, chunks, curves, lose, means
 from losslens.curves import FeatureEffect, ResultMapping, curve_columns
 from losslens.losses import Loss
 from losslens.losses import resolve as resolve_loss
@@ -44,7 +44,9 @@ class FeatureImportance(FeatureResult):
     @property
     def error(self) -> float:
         """GE_P of the rows that this result speaks of: their mean loss, nothing replaced."""
-        weight = self.means.mass if self.means.weights is not None else self.sample.weight[self.at]
+        weight = self.sample.weight[self.at]
+        if not weight.sum() > 0:
+            raise ValueError("these rows have weight zero: they have no mean loss")
         return float(weight @ self._base / weight.sum())
 
     @property
@@ -107,17 +109,20 @@ class FeatureImportance(FeatureResult):
         """These rows with donors among themselves: what recomputing on the subset gives, without the model."""
         chosen = positions(rows, len(self.at))
         self._need_all_cells("subset")
+        if not self.meeting.has_mass:  # no donors: a curve over these rows is all there is
+            return self.given(chosen)
         meeting, kept = self.meeting.subset(self.at[chosen])
         if len(kept) == 0:
             raise ValueError(f"no donor of {self.name!r} is among the chosen rows")
         sample = self.sample.at(self.at[chosen])
-        cells = take_rows(self.cells, chosen)
-        cells = take_columns(cells, kept if meeting.width == len(kept) else np.arange(meeting.width))
-        exact = self.exact and meeting.width == len(kept)
-        new = replace(self, meeting=meeting, sample=sample, at=np.arange(len(chosen)), cells=cells, exact=exact)
-        if len(self.values) == 1:
-            new = replace(new, values=(self.values[0][kept],))
-        return replace(new, means=new._means(cells, meeting, sample))
+        cells = replace(take_rows(self.cells, chosen), rows=np.arange(len(chosen)))
+        if isinstance(meeting, Common):
+            cells = take_columns(cells, kept)
+        new = replace(
+            self, meeting=meeting, sample=sample, at=np.arange(len(chosen)), cells=cells,
+            values=(self.values[0][kept],), exact=self.exact and isinstance(meeting, Common),
+        )  # fmt: skip
+        return replace(new, means=new._means(cells, meeting, sample)).trimmed()
 
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
         """The same predictions judged by another loss that reads the same response."""
@@ -174,8 +179,10 @@ class FeatureImportance(FeatureResult):
     @property
     def _unbiased(self) -> float:
         """The U-statistic: pairs of a row with itself are left out."""
-        leaves_out = self.sample.block is not None or self.meeting.leaves_out_own
-        return self.pfi if leaves_out else self.pfi / (1 - float(self.sample.weight @ self.sample.weight))
+        if self.sample.block is not None or self.meeting.leaves_out_own:
+            return self.pfi
+        mass = self.means.mass
+        return self.pfi / (1 - float(mass @ self.sample.weight[self.at] / mass.sum()))
 
     def _need_donors(self, what: str) -> None:
         if self.means.weights is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from losslens.cells import Common, Meeting, PerRow
 from losslens.columns import Column, Distinct, joint
-from losslens.donors import All, Design, Grid, Latin, Permutations, Systematic
-from losslens.engines import Ask
+from losslens.donors import All, Design, Grid, Latin, Permutations, Shifts, Systematic
+from losslens.engines import Ask, Met
 from losslens.features import Feature
 from losslens.tables import Table
 
@@ -138,13 +138,15 @@ def _per_row(subject: Subject, design: Design, n: int, rng: np.random.Generator)
     if design.ranked:
         return _rank_bins(subject, design, n, rng)
     distinct = subject.distinct
-    donors = design.draw(n, rng).astype(np.int32)
+    donors = design.lend(n, rng)
     repeats = isinstance(design, Permutations)
-    met = distinct.codes.astype(np.int32)[donors]
-    ask = _ask(subject, distinct.codes, distinct.first, met=met, repeats=repeats or len(distinct) < n)
-    meeting = PerRow(
-        donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own, repeats=repeats
+    ask = _ask(
+        subject,
+        distinct.codes,
+        distinct.first,
+        met=Met(donors, distinct.codes.astype(np.int32), repeats or len(distinct) < n),
     )
+    meeting = PerRow(donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own, repeats=repeats)
     return Question(subject, design, ask, meeting, (distinct.values,), distinct.ordered)
 
 
@@ -152,19 +154,22 @@ def _rank_bins(subject: Subject, design: Design, n: int, rng: np.random.Generato
     """Each row meets one donor in each rank bin; a curve has one value a bin, the middle one."""
     distinct = subject.distinct
     order = _sorted_rows(distinct, n, rng)
-    drawn = design.draw(n, rng)
-    donors = order[drawn][np.argsort(order)].astype(np.int32)
-    middle = distinct.codes[order[np.sort(drawn, axis=0)[(n - 1) // 2]]]
+    ranks = design.lend(n, rng)
+    assert isinstance(ranks, Shifts)  # the designs that speak of ranks are shifts or a grid
+    donors = replace(ranks, place=np.argsort(order), donor=order)
+    m = donors.shape[1]
+    middle = distinct.codes[order[np.floor((np.arange(m) + 0.5) * n / m).astype(np.intp)]]
     kept, place = np.unique(middle, return_inverse=True)
-    met = distinct.codes.astype(np.int32)[donors]
-    ask = _ask(subject, distinct.codes, distinct.first, met=met, repeats=len(distinct) < n)
+    ask = _ask(
+        subject, distinct.codes, distinct.first, met=Met(donors, distinct.codes.astype(np.int32), len(distinct) < n)
+    )
     meeting = PerRow(donors, place.reshape(-1), len(kept), binned=True)
     return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
 
 
 def _grid_donors(distinct: Distinct, design: Design, n: int, rng: np.random.Generator) -> Indices:
     """The rows that lend to everybody."""
-    drawn = design.draw(n, rng)[0]
+    drawn = np.asarray(design.lend(n, rng)[0])
     return _sorted_rows(distinct, n, rng)[drawn] if design.ranked else drawn
 
 

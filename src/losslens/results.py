@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells import Cells, Means, Meeting, Sample, means
+from losslens.cells import Cells, Common, Means, Meeting, Sample, means
 from losslens.columns import is_missing
 from losslens.donors import Design
 
@@ -54,8 +55,8 @@ class FeatureResult:
 
     @property
     def rows(self) -> Indices:
-        """The rows whose single curves are kept: all of them unless the result was streamed."""
-        return np.searchsorted(self.at, self.cells.rows) if self.complete else self.cells.rows
+        """The rows whose single curves are kept, as positions in `local`: all unless the result was streamed."""
+        return np.searchsorted(self.at, self.cells.rows)
 
     @property
     def complete(self) -> bool:
@@ -83,9 +84,28 @@ class FeatureResult:
         at = self.at[chosen]
         if self.complete:
             cells = take_rows(self.cells, chosen)
-            return replace(self, at=at, cells=cells, means=self._means(cells, self.meeting, self.sample))
+            return replace(self, at=at, cells=cells, means=self._means(cells, self.meeting, self.sample)).trimmed()
         kept = np.flatnonzero(np.isin(self.cells.rows, at))
-        return replace(self, at=at, cells=take_rows(self.cells, kept), means=self._streamed(chosen, kept), exact=False)
+        cells, numbers = take_rows(self.cells, kept), self._streamed(chosen, kept)
+        return replace(self, at=at, cells=cells, means=numbers, exact=False).trimmed()
+
+    def trimmed(self) -> Self:
+        """Without grid values that none of these rows met: a curve has nothing to say there."""
+        weights = self.means.weights
+        if weights is None or (isinstance(self.meeting, Common) and self.meeting.block(self.sample) is None):
+            return self
+        kept = np.flatnonzero(weights > 0)
+        if len(kept) in (0, len(weights)):
+            return self
+        cells = take_columns(self.cells, kept) if isinstance(self.meeting, Common) else self.cells
+        pi, pd = (None if curve is None else curve[kept] for curve in (self.means.pi, self.means.pd))
+        return replace(
+            self,
+            meeting=self.meeting.keep(kept),
+            values=(self.values[0][kept],),
+            cells=cells,
+            means=replace(self.means, pi=pi, pd=pd, weights=weights[kept]),
+        )
 
     def by(self, groups: Any) -> dict[Any, Self]:
         """``{label: given(groups == label)}`` for each label."""
@@ -107,7 +127,7 @@ class FeatureResult:
         pi = some.pi
         if pi is not None and local is not None and some.local is not None:
             pi = pi + (numbers.pfi - some.pfi)
-        return replace(numbers, pi=pi, pd=some.pd)
+        return replace(numbers, pi=pi, pd=some.pd, weights=some.weights)
 
     def _known(self, curve: Any, what: str) -> Any:
         if curve is None:
@@ -119,7 +139,8 @@ class FeatureResult:
 
     @property
     def _full_size(self) -> str:
-        per_cell = 8 + self.cells.predictions[:1, :1].nbytes
+        outputs = self.sample.prediction.shape[1:]
+        per_cell = 8 + 8 * int(np.prod(outputs))
         return size_in_words(2 * self.sample.n * self.meeting.width * per_cell)
 
     def _need_all_cells(self, what: str) -> None:
@@ -137,9 +158,9 @@ def take_rows(cells: Cells, chosen: Indices) -> Cells:
 
 
 def take_columns(cells: Cells, kept: Indices) -> Cells:
-    """The cells at some grid values, the rows counted anew."""
+    """The cells at some grid values."""
     changes = None if cells.changes is None else cells.changes[:, kept]
-    return Cells(np.arange(len(cells.rows)), cells.predictions[:, kept], changes)
+    return Cells(cells.rows, cells.predictions[:, kept], changes)
 
 
 def positions(rows: Any, n: int) -> Indices:
@@ -179,7 +200,7 @@ def split(groups: Any, n: int) -> dict[Any, NDArray[np.bool_]]:
 
 
 def size_in_words(size: float) -> str:
-    """Bytes as people write them.
+    """Bytes as people write them, rounded up: what is named is enough.
 
     >>> size_in_words(3 * 2**30)
     '3.0 GiB'
@@ -188,4 +209,4 @@ def size_in_words(size: float) -> str:
         if size < 1024 or unit == "TiB":
             break
         size /= 1024
-    return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+    return f"{ceil(size)} {unit}" if unit == "bytes" else f"{ceil(size * 10) / 10:.1f} {unit}"

@@ -33,6 +33,7 @@ KINDS: dict[str, type] = {
         cells.Cells,
         cells.Means,
         donors.All,
+        donors.Shifts,
         donors.Grid,
         donors.Permutations,
         donors.Latin,

@@ -53,11 +53,10 @@ def monte_carlo_variance(means: Means, meeting: Meeting, sample: Sample, rows: I
 
 def _influence(means: Means, meeting: Common, sample: Sample, rows: Indices) -> Floats:
     """How much each row moves the PFI, as an observation and as a donor, (n,)."""
-    if means.local is None or means.pi is None:
+    if means.local is None or means.caused is None or means.lent is None:
         raise ValueError("no standard error: the mean of each donor's cells is not known for these rows")
-    caused, lent = meeting.columns(sample, means.pi)
-    moved = np.where(lent > 0, lent * (caused - means.pfi), 0.0)
-    d = int(np.sum(lent > 0))
+    moved = np.where(means.lent > 0, means.lent * (means.caused - means.pfi), 0.0)
+    d = int(np.sum(means.lent > 0))
     if d < count_units(sample) and sample.block is None:  # a grid of few donors: their own small sample
         if d < 2:
             raise ValueError("no standard error from one donor: nothing says how donors differ")
@@ -79,7 +78,7 @@ class Fit:
 def _influence_of(fit: Fit, means: Means, sample: Sample, rows: Indices) -> Floats:
     assert means.lent is not None  # Averages fills it for PerRow
     moved = means.lent * fit.donor
-    moved[rows] += means.mass / means.mass.sum() * fit.row
+    moved[rows] += means.mass / means.mass.sum() * fit.row  # a row that met nobody has effect 0
     return moved
 
 
@@ -106,7 +105,7 @@ def fit_effects(means: Means, meeting: PerRow, sample: Sample, rows: Indices) ->
     counted, r, n = lent > 0, len(rows), sample.n
     where, donors = np.repeat(np.arange(r), counted.sum(axis=1)), meeting.donors[rows][counted]
     met = sparse.csr_array((lent[counted], (where, donors)), shape=(r, n))
-    by_row, by_donor = lent.sum(axis=1), np.bincount(donors, lent[counted], n)
+    by_row, by_donor = lent.sum(axis=1), np.asarray(np.bincount(donors, lent[counted], n), float)
     per_row, per_donor = _inverse(by_row), _inverse(by_donor)
     row_total = by_row * np.where(by_row > 0, means.local - means.pfi, 0.0)
     donor_total = by_donor * np.where(by_donor > 0, means.caused - means.pfi, 0.0)
@@ -125,9 +124,13 @@ def fit_effects(means: Means, meeting: PerRow, sample: Sample, rows: Indices) ->
     residual = max(means.square - means.pfi**2 - explained, 0.0) * cells / freedom if freedom > 0 else np.nan
     left = 1.0 if meeting.repeats else 1 - (meeting.width - 1) / (n - 1)  # all n distinct shifts leave no noise
     noise = residual * float(np.sum(lent**2)) * left
-    if meeting.binned or circles > 1:
+    if not meeting.repeats and meeting.width >= n - 1:  # nothing is missing: the means are the effects
+        row, donor = per_row * row_total, per_donor * donor_total
+    elif meeting.binned or circles > 1:
         row = per_row * row_total
         donor = per_donor * (donor_total - met.T @ row)
+    elif meeting.leaves_out_own:  # on the scale of the means, which lack the own donor's effect
+        row, donor = row * (n - 2) / (n - 1), donor * (n - 2) / (n - 1)
     return Fit(_centred(row, by_row), _centred(donor, by_donor), noise)
 
 

@@ -10,9 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.columns import Column
+from losslens.donors import Lending
 from losslens.progress import Tick
 
 Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Met:
+    """The values that each row meets: those of its donors, worked out when asked for."""
+
+    donors: Lending  # (n, m)
+    codes: NDArray[np.int32]  # (n,): the value that each row holds
+    repeats: bool  # a row may meet a value twice
+
+    def __getitem__(self, rows: Indices) -> NDArray[np.int32]:
+        return np.asarray(self.codes[self.donors[rows]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +42,12 @@ class Ask:
     index: tuple[Indices, ...]
     own: Indices  # (n,)
     size: int
-    met: NDArray[np.int32] | None = None  # (n, m) values, -1 for a cell that is left out
-    repeats: bool = True  # a row may meet a value twice
+    met: Met | None = None
 
     @property
     def width(self) -> int:
         """Cells in a row."""
-        return self.size if self.met is None else self.met.shape[1]
+        return self.size if self.met is None else self.met.donors.shape[1]
 
     def most(self, rows: int) -> int:
         """The most predictions that `rows` rows can need: a row's own value is known."""

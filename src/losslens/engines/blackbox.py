@@ -197,7 +197,7 @@ def _pieces(b: int, plans: Sequence[_Table | _Matrix], size: int) -> Iterator[Pi
 def _plan(ask: Ask, rows: Indices) -> _Table | _Matrix:
     if ask.met is None:
         return _Table(ask.own[rows], ask.size)
-    return _Matrix(ask.own[rows], ask.met[rows], ask.repeats)
+    return _Matrix(ask.own[rows], ask.met[rows], ask.met.repeats)
 
 
 class _Table:
@@ -233,7 +233,7 @@ class _Matrix:
 
     def __init__(self, own: Indices, met: NDArray[np.int32], repeats: bool) -> None:
         self.met = met
-        self.same = (met == own[:, None]) | (met < 0)
+        self.same = met == own[:, None]
         self.leader = first_with_value(met) if repeats else None
         self.wanted = ~self.same
         if self.leader is not None:
