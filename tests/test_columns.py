@@ -22,6 +22,10 @@ def column(native):
     return frame_column(nw.from_native(native, series_only=True))
 
 
+def type_of(values):
+    return values.dtype if hasattr(values, "dtype") else values.type
+
+
 def objects(*items):
     array = np.empty(len(items), dtype=object)
     array[:] = items
@@ -173,6 +177,28 @@ def test_long_numbers_beside_missing_ones_stay_different(series):
     assert column(series).distinct.codes.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    "series",
+    [
+        pd.Series([np.nan, np.nan]),
+        pd.Series([None, None], dtype=object),
+        pd.Series([None, None], dtype="Int64"),
+        pd.Series(pd.Categorical([None, None], categories=["a"])),
+        pd.Series([pd.NaT, pd.NaT]),
+        pl.Series([None, None], dtype=pl.Int64),
+        pl.Series([None, None], dtype=pl.String),
+        pl.Series([None, None]),
+        pa.chunked_array([pa.array([None, None], pa.int64())]),
+        pa.chunked_array([pa.array([None, None])]),
+    ],
+    ids=lambda series: f"{type(series).__module__.partition('.')[0]} {type_of(series)}",
+)
+def test_a_column_with_nothing_in_it_has_one_value(series):
+    distinct = column(series).distinct
+    assert (len(distinct), distinct.codes.tolist()) == (1, [0, 0])
+    assert is_missing(distinct.values[0]) or np.isnat(distinct.values[0])
+
+
 def test_a_moment_is_the_same_in_every_time_zone():
     series = pd.Series(pd.to_datetime(["2024-01-01 12:00+00:00", "2024-01-01 11:00+00:00"])).dt.tz_convert("Asia/Tokyo")
     assert column(series).distinct.codes.tolist() == [1, 0]
@@ -240,10 +266,6 @@ def listed(values):
     return [None if is_missing(value) else value for value in as_list()]
 
 
-def type_of(values):
-    return values.dtype if hasattr(values, "dtype") else values.type
-
-
 @pytest.mark.parametrize("name", SERIES)
 def test_gathering_keeps_values_and_type(name):
     series = SERIES[name]
@@ -298,6 +320,13 @@ def test_values_that_do_not_fit_the_column_are_refused_by_name(name, misfit):
 def test_values_that_do_not_fit_an_array_are_refused_by_name(array, misfit):
     with pytest.raises(ValueError, match=r"Grid\(values=...\): .*don't fit a column of type"):
         array_column(array).extend([misfit])
+
+
+def test_the_same_values_make_the_same_column():
+    """One batch takes a column from one source."""
+    one = array_column(np.array([0.5, 1.5]))
+    assert one.extended([2.5]) is one.extended([2.5])
+    assert one.extended([2.5]) is not one.extended([3.5])
 
 
 def test_values_behind_an_array_keep_its_type():

@@ -150,6 +150,22 @@ def test_systematic_gives_each_row_one_donor_a_rank_bin_and_each_donor_the_same_
     np.testing.assert_array_equal(np.bincount(ranks.ravel(), minlength=n), m)
 
 
+@pytest.mark.parametrize("design", [*DESIGNS, Derangements()], ids=repr)
+def test_some_rows_have_the_donors_that_they_have_among_all(design):
+    rows = np.array([7, 0, 3])
+    lent = design.lend(9, np.random.default_rng(5))
+    assert lent.shape == drawn(design, 9, 5).shape
+    np.testing.assert_array_equal(lent[rows], drawn(design, 9, 5)[rows])
+
+
+def test_shifts_of_many_rows_are_not_held():
+    n, m = 100_000, 10_000  # eight gigabytes as a matrix
+    for design in (Latin(m), Systematic(m), Derangements(m)):
+        lent = design.lend(n, np.random.default_rng(0))
+        assert lent.shape == (n, m)
+        assert rows_are_distinct(lent[np.array([0, n - 1])])
+
+
 # How likely it is, by enumeration of all that the generator can answer.
 
 

@@ -3,6 +3,7 @@
 import _thread
 import threading
 from collections import Counter
+from itertools import islice
 
 import joblib
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
 
 import losslens as ll
-from losslens.engines import BlackBox, choice
+from losslens.engines import BlackBox, blackbox, choice
 from losslens.engines.blackbox import first_with_value
 from losslens.features import resolve
 from losslens.models import as_model
@@ -188,7 +189,8 @@ def test_one_column_under_two_names_has_two_answers():
     effects = ll.feature_effect(
         lambda X: X["b"].to_numpy(), frame, features={"p": ["b"], "q": ["b"]}, donors=ll.Grid(values=[1.0, 2.0])
     )
-    assert effects["p"].pd.tolist() == effects["q"].pd.tolist() == [1, 2]
+    np.testing.assert_array_equal(effects["p"].ice, np.tile([1.0, 2.0], (N, 1)))
+    np.testing.assert_array_equal(effects["q"].ice, effects["p"].ice)
 
 
 # Who asks: threads and processes.
@@ -285,19 +287,19 @@ def test_no_workers_at_all_are_refused():
 
 
 class Interrupting:
-    """Ctrl-C in the fifth call; calls after it take their time, so that nobody can be fast enough to slip through."""
+    """Ctrl-C in one call; those after it take their time, so that nobody can be fast enough to slip through."""
 
-    def __init__(self, interrupt):
-        self.interrupt, self.calls, self.lock = interrupt, 0, threading.Lock()
-        self.over = threading.Event()
+    def __init__(self, interrupt, at=5):
+        self.interrupt, self.at, self.calls = interrupt, at, 0
+        self.lock, self.over = threading.Lock(), threading.Event()
 
     def __call__(self, X):
         with self.lock:
             self.calls += 1
             call = self.calls
-        if call == 5:
+        if call == self.at:
             self.interrupt()
-        if call >= 5:
+        if call >= self.at:
             self.over.wait(0.2)
         return X[:, 1].copy()
 
@@ -324,6 +326,24 @@ def test_ctrl_c_leaves_the_threads_only_what_they_were_about_to_ask(interrupt, n
     for thread in set(threading.enumerate()) - before:
         thread.join(3)
     assert model.calls <= 5 + 2 * n_jobs  # in flight, or laid out already
+
+
+def test_ctrl_c_while_batches_are_laid_out_stops_the_threads_too(monkeypatch):
+    asked = threading.Event()
+    pack, model = blackbox.pack, Interrupting(asked.set, at=1)
+
+    def interrupted(pieces, size):
+        yield from islice(pack(pieces, size), 2 * blackbox.RUN)
+        asked.wait(5)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(blackbox, "pack", interrupted)
+    before = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt):
+        ask(model, ll.All(), ("x0", "x1", "x2", "x3"), batch_rows=N, n_jobs=2)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(3)
+    assert model.calls <= 4
 
 
 # A model whose bits hang on the batch.

@@ -44,6 +44,13 @@ def test_a_whole_number_that_is_a_label_is_that_column():
     assert columns([7, np.int64(5)], labels=(5, 7)) == [("7", (1,), "single"), ("5", (0,), "single")]
 
 
+def test_a_label_may_come_from_numpy():
+    assert columns([np.float64(1.5), np.str_("a")], labels=("a", 1.5)) == [
+        ("1.5", (1,), "single"),
+        ("a", (0,), "single"),
+    ]
+
+
 def test_true_is_no_column_one():
     with pytest.raises(ValueError, match="unknown feature True"):
         columns(True, labels=(0, 1), by_position=True)

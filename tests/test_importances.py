@@ -215,13 +215,20 @@ def test_another_loss_of_probabilities():
     assert mine.error == pytest.approx(1 - THREE.predict_proba(X)[np.arange(N), X[:, 1].astype(int)].mean())
 
 
-def test_another_loss_of_some_rows():
-    first = explain().given(np.arange(9)).with_loss("absolute_error")
-    again = explain(loss="absolute_error").given(np.arange(9))
-    assert first["x0"].pfi == pytest.approx(again["x0"].pfi)
-    assert first["x0"].ratio == pytest.approx(again["x0"].ratio)
-    part = explain().subset(np.arange(9)).with_loss("absolute_error")
-    assert part["x0"].pfi == pytest.approx(explain(loss="absolute_error").subset(np.arange(9))["x0"].pfi)
+@pytest.mark.parametrize("more", [{}, {"groups": np.arange(N) // 3}], ids=["rows", "groups"])
+@pytest.mark.parametrize("donors", ["all", ll.Latin(4), ll.Systematic(4), ll.Derangements(), ll.Grid(9)], ids=str)
+def test_another_loss_of_some_rows(donors, more):
+    rows = np.arange(9)
+    for choose in ("given", "subset"):
+        first = getattr(explain(donors=donors, **more), choose)(rows).with_loss("absolute_error")
+        again = getattr(explain(donors=donors, loss="absolute_error", **more), choose)(rows)
+        for name in ("x0", "x1"):
+            assert first[name].pfi == pytest.approx(again[name].pfi)
+            assert first[name].ratio == pytest.approx(again[name].ratio)
+            np.testing.assert_allclose(first[name].local, again[name].local)
+            np.testing.assert_array_equal(first[name].grid, again[name].grid)
+            np.testing.assert_allclose(first[name].pi, again[name].pi)
+            np.testing.assert_allclose(first[name].ici, again[name].ici)
 
 
 def test_labels_are_never_guessed_from_probabilities():

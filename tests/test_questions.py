@@ -39,10 +39,15 @@ def ask(features, design, table=X, seed=0):
     return pose(subject(features, table), design, len(table), seed)
 
 
+def donors_of(question):
+    """Who lends to whom, (n, m); on a common grid who lends to everybody."""
+    return np.asarray(question.meeting.donors[:])
+
+
 def values_met(question, table=X):
     """The values that each row meets, (n, cells, columns), read from what the engine is told."""
     told = question.ask
-    met = np.tile(np.arange(told.size), (len(table), 1)) if told.met is None else told.met
+    met = np.tile(np.arange(told.size), (len(table), 1)) if told.met is None else told.met[np.arange(len(table))]
     return np.stack([s.array[i[met]] for s, i in zip(told.sources, told.index, strict=True)], axis=-1)
 
 
@@ -63,11 +68,11 @@ def test_a_row_meets_the_values_of_its_donors(features, design):
     met = values_met(question)
     if question.ask.met is None:
         np.testing.assert_array_equal(met[0], met[-1])
-        lent = np.unique(X[question.meeting.donors][:, columns], axis=0)
+        lent = np.unique(X[donors_of(question)][:, columns], axis=0)
         np.testing.assert_array_equal(np.unique(met[0], axis=0), lent)
         assert len(lent) == question.ask.size
     else:
-        np.testing.assert_array_equal(met, X[question.meeting.donors][:, :, columns])
+        np.testing.assert_array_equal(met, X[donors_of(question)][:, :, columns])
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=repr)
@@ -83,7 +88,7 @@ def test_a_common_grid_is_sorted_and_every_donor_has_its_place(design):
     question = ask("x0", design)
     (grid,) = question.values
     assert (np.diff(grid) > 0).all()
-    donors = question.meeting.donors
+    donors = donors_of(question)
     np.testing.assert_array_equal(grid[question.meeting.own[donors]], X[donors, 0])
 
 
@@ -99,7 +104,7 @@ def test_the_grid_of_a_design_by_row_is_that_of_the_feature(design):
 def test_systematic_donors_rise_along_the_feature_one_in_each_rank_bin():
     question = ask("x0", Systematic(4))
     rank = np.argsort(np.argsort(X[:, 0]))
-    np.testing.assert_array_equal(rank[question.meeting.donors] // (N // 4), np.tile(np.arange(4), (N, 1)))
+    np.testing.assert_array_equal(rank[donors_of(question)] // (N // 4), np.tile(np.arange(4), (N, 1)))
 
 
 def test_the_grid_of_systematic_donors_is_the_median_of_each_rank_bin():
@@ -118,18 +123,18 @@ def test_rank_bins_that_share_their_median_share_a_grid_value():
 def test_words_are_ranked_by_how_often_they_occur():
     question = ask("w", Systematic(N), FRAME)
     counts = FRAME["w"].value_counts()
-    met = FRAME["w"].to_numpy()[question.meeting.donors[0]]
+    met = FRAME["w"].to_numpy()[donors_of(question)[0]]
     assert list(dict.fromkeys(met)) == counts.index.tolist()
 
 
 def test_missing_values_are_the_last_rank():
     column = np.array([[3.0], [np.nan], [1.0], [2.0]])
-    met = ask("x0", Systematic(4), column).meeting.donors
+    met = donors_of(ask("x0", Systematic(4), column))
     assert met.tolist() == [[2, 3, 0, 1]] * 4
 
 
 def test_ties_are_ranked_at_random():
-    first = {ask("x0", Systematic(1), np.ones((9, 1)), seed).meeting.donors.tobytes() for seed in range(9)}
+    first = {donors_of(ask("x0", Systematic(1), np.ones((9, 1)), seed)).tobytes() for seed in range(9)}
     assert len(first) > 1
 
 
@@ -208,7 +213,7 @@ def test_more_donors_than_rows_are_refused(design):
 
 
 def draws(features, table, seed=0, design=None):
-    return ask(features, design or Latin(4), table, seed).meeting.donors.tolist()
+    return donors_of(ask(features, design or Latin(4), table, seed)).tolist()
 
 
 def test_a_draw_hangs_on_the_seed():
@@ -217,6 +222,9 @@ def test_a_draw_hangs_on_the_seed():
 
 
 def test_two_features_draw_on_their_own():
+    """Even where neither has ties: one draw for all would make their errors one and the same."""
+    two = np.random.default_rng(1).normal(size=(N, 2))
+    assert draws("x0", two) != draws("x1", two)
     assert draws("x0", X) != draws("x1", X)
 
 
@@ -245,9 +253,16 @@ def test_a_draw_does_not_hang_on_the_kind_of_table(design):
 
 
 @given(st.lists(st.integers(0, 3), min_size=4, max_size=12), st.integers(0, 2**63))
-def test_a_draw_hangs_on_which_rows_share_a_value_alone(items, seed):
+def test_a_draw_hangs_on_the_order_of_the_values_alone(items, seed):
     column = np.array(items)[:, None]
-    assert draws("x0", column, seed) == draws("x0", -2.5 * column, seed)
+    assert draws("x0", column, seed) == draws("x0", np.exp(column), seed)
+
+
+@given(st.lists(st.integers(0, 3), min_size=4, max_size=12), st.integers(0, 2**63))
+def test_a_draw_of_words_hangs_on_which_rows_share_one_alone(items, seed):
+    column = np.array(items)
+    words, others = (np.array(list(letters), dtype=object)[column][:, None] for letters in ("abcd", "zxyw"))
+    assert draws("x0", words, seed) == draws("x0", others, seed)
 
 
 # "auto".

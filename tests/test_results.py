@@ -12,7 +12,7 @@ from losslens.results import positions, size_in_words, split
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=20), RNG.integers(0, 2, size=20)])
 Y = X[:, 0] + X[:, 1] + RNG.normal(size=20)
-DESIGNS = [ll.All(), ll.Derangements(), ll.Grid(5), ll.Latin(6), ll.Systematic(6), ll.Permutations(6)]
+DESIGNS = [ll.All(), ll.Derangements(), ll.Grid(14), ll.Latin(6), ll.Systematic(6), ll.Permutations(6)]
 
 
 def explain(donors="all", **options):

@@ -13,7 +13,7 @@ import brute
 import losslens as ll
 
 RNG = np.random.default_rng(0)
-N = 18
+N = 14
 X = np.column_stack([RNG.normal(size=(N, 2)), RNG.integers(0, 3, size=N)])
 Y = X[:, 0] + X[:, 1] * X[:, 2] + RNG.normal(size=N)
 LABELS = np.where(Y > 0, "yes", "no")
@@ -246,11 +246,11 @@ def test_groups_of_rows_need_a_loss():
 
 
 def test_all_cells_must_fit_and_the_memory_named_suffices():
-    names = {f"group {j}": ["x0", "x1"] for j in range(8)}
+    names = {f"group {j}": ["x0", "x1"] for j in range(12)}
     with pytest.raises(ValueError, match="a scorer needs all cells at once") as error:
-        explain("r2", memory=51_000, features=names)
+        explain("r2", memory=40_000, features=names)
     size = str(error.value).split("memory='")[1].split("'")[0]
-    assert len(explain("r2", memory=size, features=names)) == 8
+    assert len(explain("r2", memory=size, features=names)) == 12
 
 
 def test_a_scorer_that_gives_no_number_is_refused():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,7 +39,14 @@ class Column:
     array: NDArray[Any]
     categories: tuple[Any, ...] | None  # of a categorical column, in its own order
     ordered: bool
-    extend: Callable[[Sequence[Any]], Column]  # the column with values of the user's own behind it
+    extend: Callable[[Sequence[Any]], Column]
+
+    def extended(self, values: Sequence[Any]) -> Column:
+        """The column with values of the user's own behind it; the same one for the same values."""
+        known: dict[str, Column] = self.__dict__.setdefault("_extended", {})
+        if repr(values) not in known:
+            known[repr(values)] = self.extend(values)
+        return known[repr(values)]
 
     @cached_property
     def distinct(self) -> Distinct:
@@ -72,7 +78,7 @@ def _distinct_objects(items: list[Any], categories: tuple[Any, ...] | None, orde
             first.setdefault(key, row)
     except TypeError as error:
         raise TypeError("a column of lists or other unhashable values can't be explained") from error
-    present = sorted((key for key in first if key is not None), key=_sort_key(first, categories))
+    present = _sorted([key for key in first if key is not None], categories)
     keyed = [*present, *([None] if None in first else [])]
     place = {key: code for code, key in enumerate(keyed)}
     values = np.empty(len(keyed), dtype=object)
@@ -81,19 +87,15 @@ def _distinct_objects(items: list[Any], categories: tuple[Any, ...] | None, orde
     return Distinct(values, codes, np.array([first[key] for key in keyed], np.intp), ordered)
 
 
-def _sort_key(keys: dict[Any, int], categories: tuple[Any, ...] | None) -> Callable[[Any], Any]:
+def _sorted(keys: list[tuple[type, Any]], categories: tuple[Any, ...] | None) -> list[tuple[type, Any]]:
+    """Values in the order of their categories, their own order, or, where they have none, by type and text."""
     if categories is not None:
         place = {value: position for position, value in enumerate(categories)}
-        return lambda key: place.get(key[1], len(place))
-    if all(isinstance(key[1], (int, float, np.number, bool)) for key in keys if key is not None):
-        return lambda key: (key[1], key[0].__name__)
-    if len({key[0] for key in keys if key is not None}) == 1 and _sortable(next(iter(keys))):
-        return lambda key: key[1]
-    return lambda key: (key[0].__name__, str(key[1]))
-
-
-def _sortable(key: Any) -> bool:
-    return key is not None and isinstance(key[1], (str, bytes, dt.date, dt.time, dt.timedelta))
+        return sorted(keys, key=lambda key: place.get(key[1], len(place)))
+    try:
+        return sorted(keys, key=lambda key: (key[1], key[0].__name__))
+    except TypeError:
+        return sorted(keys, key=lambda key: (key[0].__name__, str(key[1])))
 
 
 def joint(parts: Sequence[Distinct]) -> Distinct:
@@ -155,7 +157,9 @@ def _comparable(series: Any) -> NDArray[Any]:
     """The column as an array in which equal means equal to the model."""
     if series.dtype.is_numeric() or series.dtype == nw.Boolean or series.dtype.is_temporal():
         array = np.asarray(series.to_numpy())
-        if array.dtype.kind in "biufmM":
+        # Whole numbers with gaps become floats, in which large ones run together.
+        merged = array.dtype.kind == "f" and series.dtype.is_integer() and np.nanmax(np.abs(array), initial=0) >= 2**53
+        if array.dtype.kind in "biufmM" and not merged:
             return array
     array = np.empty(len(series), dtype=object)
     array[:] = series.to_list()
@@ -191,11 +195,15 @@ def _like(series: Any, values: Sequence[Any]) -> Any:
     wanted = list(values)
     try:
         new = nw.new_series(series.name, wanted, dtype=series.dtype, backend=series.implementation)
+        # The native type holds more than narwhals': pandas' category list and nullable types, arrow's index types.
         if series.implementation.is_pandas():
-            # pandas keeps its own category list and nullable types only when asked by the native type.
             new = nw.from_native(new.to_native().astype(series.to_native().dtype), series_only=True)
+        elif series.implementation.is_pyarrow():
+            new = nw.from_native(new.to_native().cast(series.to_native().type), series_only=True).alias(series.name)
         lost = [w for w, got in zip(wanted, new.to_list(), strict=True) if is_missing(got) and not is_missing(w)]
-        moved = series.dtype.is_integer() and [w for w, got in zip(wanted, new.to_list(), strict=True) if got != w]
+        moved = not series.dtype.is_float() and [
+            w for w, got in zip(wanted, new.to_list(), strict=True) if not is_missing(w) and got != w
+        ]
     except Exception as error:
         raise ValueError(f"Grid(values=...): {wanted!r} don't fit column {series.name!r} ({series.dtype})") from error
     if lost or moved:

@@ -37,6 +37,9 @@ class Shifts:
         """Rows and donors a row."""
         return len(self.place), len(self.shifts)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Indices:
+        return self[:] if dtype is None else self[:].astype(dtype)
+
     def __getitem__(self, rows: Any) -> Indices:
         n = len(self.place)
         places = self.place[rows][..., None] + self.shifts

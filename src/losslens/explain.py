@@ -13,13 +13,13 @@ from losslens.cells import Sample
 from losslens.curves import Effects, FeatureEffect
 from losslens.donors import All, Design, Latin, Systematic
 from losslens.importances import FeatureImportance, Importances
-from losslens.losses import Loss, Response
-from losslens.models import Model, as_model
+from losslens.losses import Loss
+from losslens.models import as_model
 from losslens.passes import Filled
 from losslens.progress import bar
 from losslens.questions import Question, Subject, effect_design, first_design, pose
 from losslens.scoring import is_scorer, score_importance
-from losslens.tasks import Task, default_loss, prepare
+from losslens.tasks import Task, class_of, default_loss, effect_response, prepare
 
 NOISE_SHARE = 0.1  # of the sampling variance: more donors would not make the number more certain
 
@@ -83,8 +83,6 @@ def feature_importance(
     asked = {"features": features, "donors": donors, "sample_weight": sample_weight, "groups": groups}
     asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress}
     known = as_model(model)
-    if y is None:
-        raise ValueError("feature_importance needs y, the true values; for curves of predictions use feature_effect")
     if is_scorer(loss):
         return score_importance(known, X, y, loss, asked)
     chosen = default_loss(known, loss)
@@ -130,17 +128,12 @@ def feature_effect(
         known, X, None, loss=None, response=response, features=features, donors=donors, sample_weight=sample_weight,
         groups=None, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
-    k, label = _class_of(task.sample, target, response == "probabilities")
+    k, label = class_of(task.sample, target, response == "probabilities")
     questions = [_pose(task, s, task.design or effect_design(s, task.n)) for s in task.subjects]
     sample, filled, predicted = _run(task, questions)
     pick = {} if k is None else {"k": k}
     found = [_effect(task, q, sample, f, label, **pick) for q, f in zip(questions, filled, strict=True)]
     return Effects({feature.name: feature for feature in found}, predicted)
-
-
-def effect_response(model: Model) -> Response:
-    """What an effect is about: probabilities where there are classes, else values."""
-    return "probabilities" if model.kind == "classifier" else "values"
 
 
 def _ask_until_certain(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int]:
@@ -226,17 +219,3 @@ def _effect(
         pd = None if filled.means.pd is None else filled.means.pd[..., k]
         filled = replace(filled, cells=cells, means=replace(filled.means, pd=pd))
     return FeatureEffect(**_shared(task, question, sample, filled), target=label).trimmed()
-
-
-def _class_of(sample: Sample, target: Any, has_classes: bool) -> tuple[int | None, str | None]:
-    """Which column of the probabilities the effect is about."""
-    if not has_classes:
-        if target is not None:
-            raise ValueError(f"target={target!r} names a class, but the model gives numbers, not probabilities")
-        return None, None
-    classes = [] if sample.classes is None else sample.classes.tolist()
-    if target is None and len(classes) == 2:
-        return 1, str(classes[1])
-    if target not in classes:
-        raise ValueError(f"target must be one of the classes {classes!r}; got {target!r}")
-    return classes.index(target), str(target)

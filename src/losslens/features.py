@@ -90,6 +90,7 @@ def _group(name: Any, columns: Any, labels: Sequence[Hashable], by_position: boo
 
 
 def _position(label: Any, labels: Sequence[Hashable]) -> int | None:
+    label = label.item() if isinstance(label, np.generic) else label
     try:
         # The type counts: True is no column 1.
         return next((j for j, own in enumerate(labels) if type(own) is type(label) and own == label), None)
@@ -113,8 +114,9 @@ def _find(label: Any, labels: Sequence[Hashable], by_position: bool) -> int:
 
 def unknown_feature(label: Any, names: Sequence[str]) -> str:
     """The message for a name that is none, with the nearest one that is."""
-    near = difflib.get_close_matches(str(label), names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    folded = {name.casefold(): name for name in names}  # a wrong case is the commonest slip
+    near = difflib.get_close_matches(str(label).casefold(), folded, n=1)
+    hint = f"; did you mean {folded[near[0]]!r}?" if near else "."
     shown = ", ".join(names[:20]) + (f", ... ({len(names)} in all)" if len(names) > 20 else "")
     return f"unknown feature {label!r}{hint} The columns are {shown}"
 

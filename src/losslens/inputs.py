@@ -34,6 +34,8 @@ def numbers(y: NDArray[Any], loss: Loss) -> NDArray[Any]:
     """y as numbers, every one of them there."""
     if y.dtype.kind not in "biuf":
         try:
+            if y.dtype.kind in "mM":
+                raise TypeError("dates and durations have no loss")
             y = np.array([np.nan if is_missing(value) else value for value in y.tolist()]).astype(float)
         except (TypeError, ValueError):
             if loss.custom:
@@ -110,8 +112,8 @@ def memory_bytes(memory: str | int) -> int:
     if isinstance(memory, (int, np.integer)) and not isinstance(memory, bool):
         size = float(memory)
     else:
-        found = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", str(memory))
-        if not found or found[2].lower() not in UNITS or found[1].count(".") > 1:
+        found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([A-Za-z]*)\s*", str(memory))
+        if not found or found[2].lower() not in UNITS:
             raise ValueError(f"memory is a size such as '1 GiB', '500 MB' or a number of bytes; got {memory!r}")
         size = float(found[1]) * UNITS[found[2].lower()]
     if size <= 0:

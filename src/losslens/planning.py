@@ -9,11 +9,13 @@ from math import ceil
 from typing import Any
 
 from losslens import explain
+from losslens.donors import Design, Grid
 from losslens.models import as_model
-from losslens.questions import Question, effect_design, first_design, pose
+from losslens.questions import Question, Subject, effect_design, first_design, pose
 from losslens.results import size_in_words
+from losslens.scoring import is_scorer, score_design
 from losslens.tables import make_frame
-from losslens.tasks import Task, default_loss, prepare
+from losslens.tasks import Task, class_of, default_loss, effect_response, prepare
 
 
 @dataclass(frozen=True)
@@ -74,27 +76,31 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     """
     if verb not in (explain.feature_importance, explain.feature_effect):
         raise ValueError(f"plan takes a verb first: feature_importance or feature_effect; got {verb!r}")
-    known = as_model(model)
     takes = inspect.signature(verb).parameters
     if unknown := options.keys() - takes.keys():
         raise TypeError(f"{verb.__name__} has no argument {min(unknown)!r}")
-    options.pop("target", None)
-    wanted = {name: takes[name].default for name in takes if name not in ("model", "X", "y", "target", "loss")}
-    wanted = {"groups": None} | wanted | options
-    is_effect = verb is explain.feature_effect
-    loss = None if is_effect else default_loss(known, wanted.pop("loss", None))
-    response = loss.reads if loss is not None else explain.effect_response(known)
-    task = prepare(known, X, y, loss=loss, response=response, **wanted)
-    rule = effect_design if is_effect else first_design
+    wanted = {name: takes[name].default for name in takes if name not in ("model", "X", "y")} | options
+    known = as_model(model)
+    if verb is explain.feature_effect:
+        response, target = effect_response(known), wanted.pop("target")
+        task = prepare(known, X, None, loss=None, response=response, groups=None, **wanted)
+        class_of(task.sample, target, response == "probabilities")
+        return _cost(task, effect_design, 0)
+    loss = wanted.pop("loss")
+    if is_scorer(loss):
+        task = prepare(known, X, None, loss=None, response=next(iter(known.responses)), **wanted)
+        return _cost(task, score_design, task.n)  # the scorer is called once to see what it asks for
+    chosen = default_loss(known, loss)
+    return _cost(prepare(known, X, y, loss=chosen, response=chosen.reads, **wanted), first_design, 0)
+
+
+def _cost(task: Task, rule: Callable[[Subject, int], Design], more: int) -> Plan:
     questions = [pose(s, task.design or rule(s, task.n), task.n, task.entropy) for s in task.subjects]
-    return _cost(task, questions)
-
-
-def _cost(task: Task, questions: list[Question]) -> Plan:
-    counts = [question.ask.most(task.n) for question in questions]
-    total = task.n + sum(counts)
-    rows, seconds = task.engine.timed_batch()
+    counts = [_most(question, task.n) for question in questions]
     complete = task.budget.fits(questions, task.n)
+    turns = 1 if complete else sum(1 for _ in task.budget.turns(questions))
+    total = turns * task.n + sum(counts) + more
+    rows, seconds = task.engine.timed_batch()
     kept = task.n if complete else task.budget.kept_rows(questions, task.n)
     working = task.budget.memory // 8 if not complete else rows * (task.table.row_bytes + 64)
     return Plan(
@@ -107,9 +113,21 @@ def _cost(task: Task, questions: list[Question]) -> Plan:
         memory=kept * task.budget.row_bytes(questions) + working,
         complete=complete,
         seconds=seconds * total / rows,
-        grows=tuple(q.subject.feature.name for q in questions if task.design is None and not q.design.common),
+        grows=tuple(q.subject.feature.name for q in questions if _grows(task, q)),
         backend=task.table.backend,
     )
+
+
+def _most(question: Question, n: int) -> int:
+    """The most predictions that a feature can need; a random grid may hold fewer values in another draw."""
+    design = question.design
+    if isinstance(design, Grid) and design.m is not None and question.subject.feature.kind != "pair":
+        return n * min(design.m, len(question.subject.distinct))
+    return question.ask.most(n)
+
+
+def _grows(task: Task, question: Question) -> bool:
+    return task.design is None and task.loss is not None and not question.design.common
 
 
 def _duration(seconds: float) -> str:

@@ -39,8 +39,8 @@ def bar(total: int, title: str, progress: bool | None) -> Iterator[Tick]:
         TaskProgressColumn(),
         TextColumn("{task.completed:,.0f} of {task.total:,.0f} predictions"),
         TimeRemainingColumn(),
-        console=Console(stderr=True, force_jupyter=None if not _in_notebook() else True),
-        transient=True,
+        console=Console(stderr=True, force_jupyter=_in_notebook() or None),
+        transient=sys.stderr.isatty(),  # in a pipe the last line is all there is to see
     )
     task = shown.add_task(title, total=total)
     started, running = time.monotonic(), False

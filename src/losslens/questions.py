@@ -40,11 +40,13 @@ class Subject:
     def generator(self, entropy: int) -> np.random.Generator:
         """Random numbers of this feature's own.
 
-        They hang on which rows share a value, and on nothing else: not on the other features, their order, or the
-        kind of table.
+        They hang on the order of its values (words: on which rows share one), and on nothing else: not on the other
+        features, their order, or the kind of table.
         """
-        rank = np.argsort(np.argsort(self.distinct.first))
-        digest = hashlib.blake2b(rank[self.distinct.codes].astype("<i8").tobytes(), digest_size=16).digest()
+        codes = self.distinct.codes
+        if not self.distinct.ordered:
+            codes = np.argsort(np.argsort(self.distinct.first))[codes]
+        digest = hashlib.blake2b(codes.astype("<i8").tobytes(), digest_size=16).digest()
         return np.random.default_rng([entropy, *np.frombuffer(digest, "<u4").tolist()])
 
 
@@ -188,7 +190,7 @@ def _own_values(subject: Subject, design: Grid) -> Question:
     if len(subject.columns) > 1:
         raise ValueError(f"Grid(values=...) is for one column; {subject.feature.name!r} is a group")
     values = np.asarray(design.values, dtype=object).tolist()
-    column = subject.columns[0].extend(values)
+    column = subject.columns[0].extended(values)
     n = len(subject.parts[0].codes)
     codes = column.distinct.codes  # of the table's rows, then of the values
     grid_codes = codes[n:]

@@ -166,6 +166,8 @@ def take_columns(cells: Cells, kept: Indices) -> Cells:
 def positions(rows: Any, n: int) -> Indices:
     """Row positions from a boolean mask or from positions, checked."""
     array = np.asarray(rows)
+    if array.shape == (0,):
+        raise ValueError("no row is chosen")
     if array.dtype == object and all(isinstance(item, (bool, np.bool_)) for item in array.ravel()):
         array = array.astype(bool)
     if array.ndim != 1 or array.dtype.kind not in "biu":

@@ -55,7 +55,7 @@ class FeatureScore:
         """The score less its mean over the columns of the design: positive means useful."""
         if self.column_scores is None:
             raise ValueError(f"{self.design!r} gives a curve and no number for a scorer; use 'all' or Latin(m)")
-        return self.score - float(self.column_scores.mean())
+        return float(np.mean(self.score - self.column_scores))  # exactly 0 where nothing changes
 
     @property
     def grid(self) -> Any:
@@ -77,6 +77,8 @@ class FeatureScore:
         shape = tuple(map(len, self.values)) if len(self.values) == 2 else (-1,)
         return np.asarray(self.score - self.curve).reshape(shape)
 
+    loss = _absent("a loss of each row")
+    error = _absent("the mean loss")
     local = _absent("a local importance")
     ici = _absent("an ICI curve")
     ratio = _absent("the ratio of errors")
@@ -107,6 +109,10 @@ class Scores(Importances):
     """Importances by a scorer: a mapping from name to `FeatureScore`."""
 
     features: dict[str, FeatureScore]  # type: ignore[assignment]
+
+    def by(self, groups: Any) -> dict[Any, Any]:
+        """Raises: importance by group needs a loss of each row."""
+        return {name: feature.by for name, feature in self.features.items()}
 
     @property
     def score(self) -> float:

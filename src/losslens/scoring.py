@@ -40,12 +40,14 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, asked: dict[str,
     """Importance by a scorer: the score less its mean over the columns of the design."""
     if asked["groups"] is not None:
         raise ValueError("groups= needs a loss: a scorer can't leave single cells out")
+    if y is None:
+        raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
     table = as_table(X)
     truth = inputs.vector(y, table.n, "y")
     method = _method_used(model, table, truth, scorer)
     response = _response(model, method)
     task = prepare(model, table, None, loss=None, response=response, **asked)
-    questions = [pose(s, task.design or _auto(s, task.n), task.n, task.entropy) for s in task.subjects]
+    questions = [pose(s, task.design or score_design(s, task.n), task.n, task.entropy) for s in task.subjects]
     if not task.budget.fits(questions, task.n):
         needs = size_in_words(2 * task.n * task.budget.row_bytes(questions))
         raise ValueError(f"a scorer needs all cells at once; pass memory='{needs}' or a design with fewer donors")
@@ -63,7 +65,8 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, asked: dict[str,
     return Scores(features, predicted + task.n)  # and once to see what the scorer asks for
 
 
-def _auto(subject: Subject, n: int) -> Design:
+def score_design(subject: Subject, n: int) -> Design:
+    """The rule behind ``donors="auto"`` for scorers: shifts where all values are too dear."""
     design = first_design(subject, n)
     return Latin(min(SHIFTS, n)) if isinstance(design, (Systematic, Latin)) else design
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 import os
 import tempfile
 import zipfile
+import zlib
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,7 @@ def save(result: Any, path: str | Path) -> None:
     target = Path(path)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
+        os.fchmod(handle, _usual_mode(target))
         with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("result.json", json.dumps(description, indent=1))
             for key, array in packer.arrays.items():
@@ -59,6 +62,15 @@ def save(result: Any, path: str | Path) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _usual_mode(target: Path) -> int:
+    """The mode that a plain `open` would give the file: mkstemp's is private."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def load(path: str | Path) -> Any:
@@ -71,18 +83,28 @@ def load(path: str | Path) -> Any:
     try:
         with zipfile.ZipFile(path) as archive:
             description = json.loads(archive.read("result.json"))
-            if description.get("format") != FORMAT:
+            if not isinstance(description, dict) or description.get("format") != FORMAT:
                 raise KeyError("format")
-            if description["version"] > VERSION:
-                raise ValueError(f"{path} was written by a newer losslens (file version {description['version']})")
-            arrays = {
-                name.removesuffix(".npy"): np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
-                for name in archive.namelist()
-                if name.endswith(".npy")
-            }
-            return _unpack(description["result"], arrays, {})
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, EOFError, UnicodeDecodeError, TypeError) as error:
+            newer = description["version"] > VERSION
+            arrays = {} if newer else {name: _array(archive, name) for name in archive.namelist()}
+            result = None if newer else _unpack(description["result"], arrays, {})
+    except (zipfile.BadZipFile, *_UNREADABLE) as error:
         raise ValueError(f"{path} is no losslens result, or not a whole one; save it again") from error
+    if newer:
+        raise ValueError(f"{path} was written by a newer losslens (file version {description['version']}); update")
+    if not isinstance(result, (importances.Importances, curves.Effects)):
+        raise ValueError(f"{path} is no losslens result, or not a whole one; save it again")
+    return result
+
+
+# What damaged or foreign content raises on the way, in zipfile, json, NumPy and our own classes.
+_UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, EOFError, NotImplementedError, RuntimeError, zlib.error)
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> Any:
+    if not name.endswith(".npy"):
+        return None
+    return np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
 
 
 class _Packer:
@@ -124,20 +146,30 @@ class _Packer:
 def _scalar(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
-    return value if value is None or isinstance(value, (bool, int, float, str)) else {"text": str(value)}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, dt.datetime):
+        return {"datetime": value.isoformat()}
+    if isinstance(value, dt.date):
+        return {"date": value.isoformat()}
+    return {"text": str(value)}
 
 
 def _unpack(thing: Any, arrays: dict[str, Any], known: dict[int, Any]) -> Any:
     if not isinstance(thing, dict):
         return thing
     if "array" in thing:
-        return arrays[thing["array"]]
+        return arrays[thing["array"] + ".npy"]
     if "objects" in thing:
         array = np.empty(len(thing["objects"]), dtype=object)
         array[:] = [_unpack(item, arrays, known) for item in thing["objects"]]
         return array.reshape(thing["shape"])
     if "text" in thing:
         return thing["text"]
+    if "datetime" in thing:
+        return dt.datetime.fromisoformat(thing["datetime"])
+    if "date" in thing:
+        return dt.date.fromisoformat(thing["date"])
     if "loss" in thing:
         return from_metadata(thing["loss"])
     if "dict" in thing:

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
@@ -46,7 +46,9 @@ class Table:
         """One column: its values can be gathered, compared and shown."""
         if self.backend == "numpy":
             return array_column(self.native[:, position])
-        return frame_column(_narwhals(self.native)[self.labels[position]])
+        if self.backend == "pandas":  # by position: labels may be numbers or tuples
+            return frame_column(nw.from_native(self.native.iloc[:, position], series_only=True))
+        return frame_column(_narwhals(self.native)[self.names[position]])
 
     @property
     def row_bytes(self) -> int:
@@ -62,9 +64,12 @@ def as_table(X: Any) -> Table:
         return X
     if _is_sparse(X):
         raise TypeError("X is sparse; losslens needs every value: pass X.toarray() or a data frame")
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError("X is a masked array; pass X.filled(numpy.nan), or a data frame with missing values")
+    X = nw.to_native(X, pass_through=True)
     if isinstance(X, (list, tuple)):
         X = np.asarray(X)
-    if not hasattr(X, "__narwhals_dataframe__") and _is_array(X):
+    if _is_array(X):
         table = _array_table(np.asarray(X))
     else:
         table = _frame_table(X)
@@ -87,8 +92,8 @@ def _array_table(array: NDArray[Any]) -> Table:
 
 def _frame_table(X: Any) -> Table:
     labels: tuple[Hashable, ...] = ()
-    if _is_eager(X):  # pyarrow's `columns` are the columns themselves
-        labels = tuple(X.column_names if hasattr(X, "column_names") else X.columns)
+    if _is_eager(X):  # pyarrow's `columns` are the columns themselves; asked of the type, as columns are attributes
+        labels = tuple(X.column_names if hasattr(type(X), "column_names") else getattr(X, "columns", ()))
     doubled = [str(name) for name, count in Counter(map(str, labels)).items() if count > 1]
     if doubled:
         raise ValueError(f"X has more than one column named {doubled[0]!r}; give each column its own name")
@@ -108,7 +113,7 @@ def _is_array(X: Any) -> bool:
 
 
 def _is_eager(X: Any) -> bool:
-    return hasattr(X, "__dataframe__") or hasattr(X, "__narwhals_dataframe__") or hasattr(X, "__arrow_c_stream__")
+    return hasattr(X, "__dataframe__") or hasattr(X, "__arrow_c_stream__")
 
 
 def _is_lazy(X: Any) -> bool:
@@ -178,7 +183,7 @@ def _with_columns(base: Any, table: Table, new: Mapping[int, Any]) -> Any:
             frame[table.labels[position]] = values
         return frame
     if table.backend == "polars":
-        return base.with_columns(**{table.names[position]: values for position, values in new.items()})
+        return base.with_columns([values.alias(table.names[position]) for position, values in new.items()])
     frame = base
     for position, values in new.items():
         frame = frame.set_column(position, frame.schema.field(position), values)
@@ -191,10 +196,10 @@ def _copies_on_write() -> bool:
 
 def make_frame(data: Mapping[str, Any], backend: str) -> Any:
     """A data frame from columns: in the library the user came with, or else whichever is installed."""
-    wanted = {"numpy": ["pandas", "polars", "pyarrow"]}.get(backend, [backend, "pandas", "polars", "pyarrow"])
-    for library in wanted:  # names that narwhals knows
+    known: tuple[Literal["pandas", "polars", "pyarrow"], ...] = ("pandas", "polars", "pyarrow")
+    for library in sorted(known, key=lambda name: name != backend):
         try:
-            return nw.from_dict(dict(data), backend=nw.Implementation.from_string(library)).to_native()
+            return nw.from_dict(dict(data), backend=library).to_native()
         except ModuleNotFoundError:
             continue
     raise ImportError("to_frame() needs pandas, polars or pyarrow; install one of them")

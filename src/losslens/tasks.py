@@ -105,12 +105,33 @@ def default_loss(model: Model, loss: Any) -> Loss:
     return resolve_loss(loss, reads if reads in model.responses else next(iter(model.responses)))
 
 
+def effect_response(model: Model) -> Response:
+    """What an effect is about: probabilities where there are classes, else values."""
+    return "probabilities" if model.kind == "classifier" else "values"
+
+
+def class_of(sample: Sample, target: Any, has_classes: bool) -> tuple[int | None, str | None]:
+    """Which column of the probabilities the effect is about."""
+    if not has_classes:
+        if target is not None:
+            raise ValueError(f"target={target!r} names a class, but the model gives numbers, not probabilities")
+        return None, None
+    classes = [] if sample.classes is None else sample.classes.tolist()
+    if target is None and len(classes) == 2:
+        return 1, str(classes[1])
+    if target not in classes:
+        raise ValueError(f"target must be one of the classes {classes!r}; got {target!r}")
+    return classes.index(target), str(target)
+
+
 def _target(
     model: Model, respond: Callable[[Any], Any], table: Table, y: Any, loss: Loss | None, response: Response
 ) -> tuple[NDArray[Any] | None, NDArray[Any]]:
     """y as losses read it, and the classes (none for a regression)."""
     nothing = np.empty(0)
     if y is None:
+        if loss is not None:
+            raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
         return None, nothing if model.classes is None else model.classes
     y = inputs.vector(y, table.n, "y")
     if loss is not None and response == "values":

@@ -99,7 +99,7 @@ class BlackBox:
         if backend.effective_n_jobs(workers) == 1:
             yield from self._serve(rows, asks, batches, tick)
             return
-        shared = backend.supports_sharedmem
+        shared = getattr(backend, "supports_sharedmem", False)  # threads; processes don't say
         stop = threading.Event() if shared else None
         runs = group(batches, RUN if shared else 8 * RUN)
         ask = delayed(_work)

@@ -6,17 +6,25 @@ import textwrap
 from collections.abc import Sequence
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib import ticker
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis, XAxis
 from matplotlib.font_manager import FontProperties
+from matplotlib.patches import Rectangle
+
+from losslens.plots.wording import number
 
 # Okabe and Ito's colours: told apart with every kind of colour vision. Shapes and dashes tell them apart in print.
 BLUE, SKY, GREEN, VERMILLION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
 INK, QUIET, PALE = "0.1", "0.4", "0.62"
 
+SINGLE = "single row"  # marks what stands for single rows
 MOST_ROWS = 40  # lines of text that a figure of our own grows to
 LINE = 1.45  # height of a line of text that needs a place of its own, in font sizes
-LETTER = 0.56  # width of an average letter, in font sizes
+HANDLE = 6  # what a legend draws before a name, in letters
+LETTER = 0.53  # width of an average letter, in font sizes
 
 
 def new_axes(rows: int | None = None) -> Axes:
@@ -32,6 +40,20 @@ def size_in_points(ax: Axes) -> tuple[float, float]:
     """Width and height of the axes."""
     extent, dpi = ax.get_window_extent(), ax.figure.dpi
     return extent.width * 72 / dpi, extent.height * 72 / dpi
+
+
+def letters_beside(ax: Axes) -> int:
+    """How long the names beside the axes may be: they leave most of the room to the picture."""
+    letters = 0.6 * size_in_points(ax)[0] / font_size(mpl.rcParams["ytick.labelsize"]) / LETTER
+    return int(np.clip(letters, 10, 36))
+
+
+def width_beside(ax: Axes, names: Sequence[str], own: bool) -> float:
+    """Width of the axes in points once these names stand beside them: in a figure of our own they take its room."""
+    if not own:
+        return size_in_points(ax)[0]
+    taken = max(map(len, names)) * LETTER * font_size(mpl.rcParams["ytick.labelsize"])
+    return max(100.0, ax.figure.bbox.width * 72 / ax.figure.dpi - taken - 30)
 
 
 def font_size(size: str | float) -> float:
@@ -51,18 +73,25 @@ def name_rows(ax: Axes, names: Sequence[str]) -> None:
     ax.set_ylim(len(names) - 0.4, -0.6)
 
 
-def room_for_legend(ax: Axes, rows: int) -> None:
-    """Room over the first of so many rows for the legend, which is drawn here."""
-    share = legend(ax)
-    ax.set_ylim(rows - 0.4, -0.6 - rows * share / (1 - share))
+def value_ticks(axis: Axis, width: float | None = None) -> None:
+    """Thousands set apart where the numbers are large; across, no more ticks than the width in points takes."""
+    low, high = axis.get_view_interval()
+    largest = max(abs(low), abs(high))
+    apart = 1e4 <= largest < 1e9 and high - low > 10
+    if apart:
+        axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: number(round(value))))
+    if isinstance(axis, XAxis):
+        letters = len(number(largest)) if apart else 4
+        room = (width or size_in_points(axis.axes)[0]) / font_size(mpl.rcParams["xtick.labelsize"]) / LETTER
+        axis.set_major_locator(ticker.MaxNLocator(int(np.clip(room / (letters + 3), 2, 9)), steps=[1, 2, 2.5, 5, 10]))
 
 
 def caption(ax: Axes, sentences: Sequence[str]) -> None:
-    """Small print under the axis label; it ends where the axes end."""
+    """Small print under the axis label; it ends where the axes end, and may begin under the tick labels."""
     if not sentences:
         return
-    letters = int(size_in_points(ax)[0] / (LETTER * font_size("small")))
-    text = "\n".join(textwrap.wrap("; ".join(sentences), max(letters, 30)))
+    letters = int(1.15 * size_in_points(ax)[0] / (LETTER * font_size("small")))
+    text = "\n".join(textwrap.wrap("; ".join(sentences), max(letters, 20)))
     ax.annotate(
         text,
         xy=(1, 0),
@@ -84,25 +113,45 @@ def plain_frame(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def legend(ax: Axes) -> float:
-    """Name everything at the top, in as many columns as fit; returns the share of the height that it takes."""
-    names = ax.get_legend_handles_labels()[1]
+def legend(ax: Axes, width: float | None = None) -> float:
+    """Name everything at the top, in one or two columns; returns the share of the height that it takes."""
+    handles, names = ax.get_legend_handles_labels()
     if not names:
         return 0.0
-    width, height = size_in_points(ax)
-    size = font_size("small")
-    widest = (max(map(len, names)) * LETTER + 5) * size
-    columns = max(1, min(2, int(width / widest)))
-    shown = ax.legend(loc="upper left", ncols=columns, fontsize="small", frameon=False, borderaxespad=0.2)
+    points = (width or size_in_points(ax)[0], size_in_points(ax)[1])
+    share, columns, size, lines = _fit_legend(names, *points, font_size("small"))
+    if share > 0.3:
+        share, columns, size, lines = _fit_legend(names, *points, font_size("x-small"))
+    shown = ax.legend(
+        handles, lines, loc="upper left", ncols=columns, fontsize=size, frameon=False, borderaxespad=0.2,
+        handlelength=1.8, columnspacing=1.2,
+    )  # fmt: skip
     for text in shown.get_texts():
         text.set_parse_math(False)
-    lines = -(-len(names) // columns)
-    return min(0.45, (lines * 1.55 + 0.8) * size / height)
+    for handle in shown.legend_handles:
+        if handle is not None:
+            handle.set_alpha(1)  # one pale line alone can't be seen
+    return min(0.6, share)
 
 
-def make_room(ax: Axes, below: float, above: float) -> None:
+def _fit_legend(names: Sequence[str], width: float, height: float, size: float) -> tuple[float, int, float, list[str]]:
+    """Share of the height, columns, font size and wrapped names of a legend in axes of this size in points."""
+    letters = width / size / LETTER  # in one line
+    half = -(-len(names) // 2)  # the first column holds as many
+    widths = [max(map(len, part), default=0) + HANDLE for part in (names[:half], names[half:])]
+    columns = 2 if sum(widths) <= letters else 1
+    wrapped = [textwrap.fill(name, max(12, int(letters - HANDLE))) for name in names]
+    lines = half if columns == 2 else sum(name.count("\n") + 1 for name in wrapped)
+    return (lines * 1.55 + 0.8) * size / height, columns, size, wrapped
+
+
+def make_room(ax: Axes, below: float, above: float, limits: tuple[float, float] = (-np.inf, np.inf)) -> None:
     """Limits of the y axis that leave these shares of its height free of data: for the strip and the legend."""
-    low, high = ax.dataLim.intervaly
+    low, high = np.clip(ax.dataLim.intervaly, *limits)
     span = high - low or abs(high) or 1.0
     whole = span / max(1 - below - above - 0.04, 0.1)
     ax.set_ylim(low - (below + 0.02) * whole, high + (above + 0.02) * whole)
+    clear = Rectangle((0, below), 1, 1 - below - above, transform=ax.transAxes)
+    for line in [*ax.lines, *ax.collections]:
+        if line.get_gid() == SINGLE:  # rows that leave the axis don't run into the text
+            line.set_clip_path(clear)

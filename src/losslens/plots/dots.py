@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from losslens.plots import canvas
 from losslens.plots.canvas import BLUE, INK, MOST_ROWS, PALE
+from losslens.plots.extent import beyond, extent
 from losslens.plots.lines import EXTREMES
 from losslens.plots.scale import is_flag
 from losslens.plots.shown import Shown, Singles
-from losslens.plots.wording import count, labels, number, value_label
+from losslens.plots.wording import count, is_absent, labels, number, percent, value_label
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -21,24 +23,27 @@ LEGEND = 6  # lines that the legend takes in a figure of our own
 
 def draw_dots(shown: Shown, ax: Axes | None) -> Axes:
     """The whole picture; values run down the y axis, where long names have room."""
-    if ax is None:
-        ax = canvas.new_axes(min(len(shown.curve), MOST_ROWS) + LEGEND)
-        most = MOST_ROWS
-    else:
-        most = max(1, canvas.rows_that_fit(ax) - LEGEND)
-    order = _order(shown, most)
-    if shown.singles is not None and len(shown.singles.rows):
-        _ranges(ax, shown.singles, order)
-        _extremes(ax, shown.singles, order)
+    own = ax is None
+    ax = canvas.new_axes(min(len(shown.curve), MOST_ROWS) + LEGEND) if ax is None else ax
+    order = _order(shown, MOST_ROWS if own else max(1, canvas.rows_that_fit(ax) - LEGEND))
+    names, notes = _names(shown, order, canvas.letters_beside(ax)), _notes(shown, len(order))
     _means(ax, shown, order)
-    _levels(ax, shown)
-    canvas.name_rows(ax, _names(shown, order))
+    lines = _levels(ax, shown)
+    if shown.singles is not None and len(shown.singles.rows):
+        ends = _ranges(ax, shown.singles, order)
+        points = _extremes(ax, shown.singles, order)
+        notes += _cut(ax, shown, ends, points)
+    canvas.name_rows(ax, names)
+    width = canvas.width_beside(ax, names, own)
+    canvas.value_ticks(ax.xaxis, width)
     ax.set_xlabel(shown.axis, parse_math=False)
     ax.set_ylabel(shown.title, parse_math=False)
-    ax.margins(x=0.05)
     canvas.plain_frame(ax)
-    canvas.room_for_legend(ax, len(order))
-    canvas.caption(ax, _notes(shown, len(order)))
+    above = canvas.legend(ax, width)
+    ax.set_ylim(len(order) - 0.4, -0.6 - len(order) * above / (1 - above))
+    for line in lines:
+        line.set_ydata((0, 1 - above))  # not through the legend
+    canvas.caption(ax, notes)
     return ax
 
 
@@ -51,17 +56,20 @@ def _order(shown: Shown, most: int) -> Indices:
         chosen = np.sort(np.argsort(-weight, kind="stable")[:most])
     if not is_flag(values):
         chosen = chosen[np.argsort(-curve[chosen], kind="stable")]
-    last = np.array([value_label(values[k]) == "missing" for k in chosen], bool)
+    last = np.array([is_absent(values[k]) for k in chosen], bool)
     return np.concatenate([chosen[~last], chosen[last]])
 
 
-def _ranges(ax: Axes, singles: Singles, order: Indices) -> None:
-    cells = singles.by_value(order)
+def _ranges(ax: Axes, singles: Singles, order: Indices) -> Floats:
+    """A thin and a thick line for each value; returns the ends of all of them."""
+    cells, found = singles.by_value(order), []
     for low, high, width in RANGES:
         ends = [(row, *_quantiles(*some, (low, high))) for row, some in enumerate(cells) if len(some[0])]
         rows, start, end = np.array(ends).reshape(-1, 3).T
         name = f"{singles.name}, {high - low:.0%} of {count(len(singles.rows), 'row')}"
         ax.hlines(rows, start, end, color=PALE, linewidth=width, label=name, zorder=1)
+        found += [start, end]
+    return np.concatenate(found)
 
 
 def _quantiles(values: Floats, weight: Floats, shares: tuple[float, float]) -> Floats:
@@ -72,12 +80,27 @@ def _quantiles(values: Floats, weight: Floats, shares: tuple[float, float]) -> F
     return np.asarray(values[order][np.minimum(place, len(values) - 1)])
 
 
-def _extremes(ax: Axes, singles: Singles, order: Indices) -> None:
+def _extremes(ax: Axes, singles: Singles, order: Indices) -> Floats:
+    """A mark at each value for the two extreme rows; returns where."""
+    found = [np.empty(0)]
     for position, (place, colour, _, marker) in zip(singles.extremes(), EXTREMES, strict=False):
         curve = singles.curves(np.array([position]))[0][order]
         met = np.flatnonzero(np.isfinite(curve))
         label = singles.label(position, place)
         ax.plot(curve[met], met, marker, color=colour, markersize=5, label=label, zorder=3)
+        found.append(curve[met])
+    return np.concatenate(found)
+
+
+def _cut(ax: Axes, shown: Shown, ends: Floats, points: Floats) -> list[str]:
+    """An axis that holds all ranges, but not rows that lie far out; says so."""
+    low, high = extent(shown, ends)
+    limits = (min(low, ends.min()), max(high, ends.max()))
+    low, high = np.clip(ax.dataLim.intervalx, *limits)
+    pad = 0.04 * (high - low or 1.0)
+    ax.set_xlim(low - pad, high + pad)
+    out = beyond(limits, points)
+    return [f"{count(out, 'triangle')} beyond the axis"] if out else []
 
 
 def _means(ax: Axes, shown: Shown, order: Indices) -> None:
@@ -88,23 +111,21 @@ def _means(ax: Axes, shown: Shown, order: Indices) -> None:
     ax.scatter(curve[met], np.flatnonzero(met), s=size[met], color=BLUE, label=name, zorder=4)
 
 
-def _levels(ax: Axes, shown: Shown) -> None:
-    if shown.from_zero:
-        ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
+def _levels(ax: Axes, shown: Shown) -> list[Line2D]:
+    lines = []
     if shown.level is not None:
         name = f"PFI, {number(shown.level)}"
-        ax.axvline(shown.level, color=INK, linewidth=1.2, linestyle=(0, (6, 3)), label=name, zorder=2)
+        lines.append(ax.axvline(shown.level, color=INK, linewidth=1.2, linestyle=(0, (6, 3)), label=name, zorder=2))
+    if shown.from_zero:
+        lines.append(ax.axvline(0, color=INK, linewidth=0.6, zorder=0))
+    return lines
 
 
-def _names(shown: Shown, order: Indices) -> list[str]:
-    names = labels([value_label(shown.values[0][k]) for k in order])
+def _names(shown: Shown, order: Indices, letters: int) -> list[str]:
+    names = labels([value_label(shown.values[0][k]) for k in order], letters)
     if shown.weights is None:
         return names
-    return [f"{name} ({_percent(shown.weights[k])})" for name, k in zip(names, order, strict=True)]
-
-
-def _percent(share: float) -> str:
-    return "<1%" if 0 < share < 0.01 else f"{share:.0%}"
+    return [f"{name} ({percent(shown.weights[k])})" for name, k in zip(names, order, strict=True)]
 
 
 def _notes(shown: Shown, drawn: int) -> list[str]:

@@ -8,11 +8,11 @@ from losslens.curves import FeatureEffect
 from losslens.importances import FeatureImportance
 from losslens.plots.canvas import new_axes
 from losslens.plots.dots import draw_dots
+from losslens.plots.group import draw_group
 from losslens.plots.heatmap import draw_heatmap
 from losslens.plots.lines import draw_lines
 from losslens.plots.scale import is_flag
 from losslens.plots.shown import Shown, show
-from losslens.plots.strip import draw_strip_of_rows
 from losslens.scores import FeatureScore
 
 
@@ -72,5 +72,5 @@ def _draw(shown: Shown, ax: Axes | None) -> Axes:
     elif one_column:
         draw_lines(shown, ax)
     else:
-        draw_strip_of_rows(shown, ax)
+        draw_group(shown, ax)
     return ax

@@ -25,7 +25,8 @@ def draw_heatmap(shown: Shown, ax: Axes) -> None:
     bar.outline.set_visible(False)
     room = size_in_points(ax)
     for axis, values, points in ((ax.xaxis, first, room[0]), (ax.yaxis, second, room[1])):
-        word_ticks(axis, np.arange(len(values), dtype=float), [value_label(v) for v in values], points)
+        names = [value_label(value) for value in values]
+        word_ticks(axis, np.arange(len(values), dtype=float), names, points, turn=values.dtype.kind == "O")
     ax.set_xlabel(shorten(shown.columns[0], 60), parse_math=False)
     ax.set_ylabel(shorten(shown.columns[1], 40), parse_math=False)
     ax.spines[:].set_visible(False)

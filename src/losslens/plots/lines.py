@@ -9,48 +9,64 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
-from losslens.plots.canvas import BLUE, GREEN, INK, PALE, QUIET, VERMILLION, caption, legend, make_room, plain_frame
+from losslens.plots import canvas
+from losslens.plots.canvas import BLUE, GREEN, INK, PALE, QUIET, SINGLE, VERMILLION
+from losslens.plots.extent import beyond, extent
 from losslens.plots.scale import Scale, dress, scale
 from losslens.plots.shown import MOST_VALUES, Shown, Singles
-from losslens.plots.wording import number
+from losslens.plots.wording import count, number
 
 Floats = NDArray[np.float64]
 MARKED = 40  # grid values up to which each is marked, and has a bar of its own in the strip
+BINS = 40  # of the strip where there are more
 STRIP = 0.07  # height of the strip at the bottom, as a share of the axes
 
+# Rasterised: hundreds of curves would make a slow page of a PDF.
+PALE_STYLE: dict[str, Any] = {"rasterized": True, "zorder": 1, "gid": SINGLE}
 # Largest and smallest: colour, dashes and shape differ, so that they can be told apart in print.
 EXTREMES = (("largest", VERMILLION, "-", "^"), ("smallest", GREEN, (0, (2, 1)), "v"))
 
 
 def draw_lines(shown: Shown, ax: Axes) -> None:
     """The whole picture."""
-    places = scale(shown.values[0])
-    draw_singles(ax, shown, places)
-    draw_level(ax, shown)
-    draw_mean(ax, shown, places)
-    strip = draw_strip(ax, shown, places)
+    places = scale(shown.values[0], shown.weights)
+    _draw_mean(ax, shown, places)
+    _draw_levels(ax, shown)
+    strip = _draw_strip(ax, shown, places)
+    drawn = _draw_singles(ax, shown, places)
     dress(ax, places, shown.title)
     ax.set_ylabel(shown.axis, parse_math=False)
-    plain_frame(ax)
-    make_room(ax, below=strip, above=legend(ax))
+    canvas.plain_frame(ax)
+    limits = extent(shown, drawn)
+    canvas.make_room(ax, strip, canvas.legend(ax), limits)
+    canvas.value_ticks(ax.yaxis)
+    canvas.caption(ax, _notes(shown, drawn, limits))
+
+
+def _notes(shown: Shown, drawn: Floats, limits: tuple[float, float]) -> list[str]:
+    out, kind = beyond(limits, drawn), "point" if shown.scattered else "curve"
+    notes = [f"the axis is cut: {out:,} of {count(len(drawn), kind)} run beyond it"] if out else []
     if shown.scattered:
-        caption(ax, [f"points, not curves: each value was met by few rows ({shown.design})"])
+        notes.append(f"points, not curves: each value was met by other rows ({shown.design})")
+    return notes
 
 
-def draw_singles(ax: Axes, shown: Shown, places: Scale) -> None:
-    """Pale curves, thinned, and the two extremes."""
+def _draw_singles(ax: Axes, shown: Shown, places: Scale) -> Floats:
+    """Pale curves, thinned, and the two extremes; returns what was drawn, a curve a row, or one by one."""
     singles = shown.singles
     if singles is None or len(singles.rows) == 0:
-        return
+        return np.empty(0)
     chosen = singles.thinned()
     title = singles.title(len(chosen))
     if shown.scattered:
-        where, values, _ = singles.points(chosen)
-        _pale_points(ax, places.at[where], values, title)
+        where, drawn, _ = singles.points(chosen)
+        _pale_points(ax, places.at[where], drawn, title)
     else:
-        _pale_curves(ax, places, singles.curves(chosen), title)
-    for position, style in zip(singles.extremes(), EXTREMES, strict=False):
-        _extreme(ax, shown, singles, places, position, style)
+        drawn = singles.curves(chosen)
+        _pale_curves(ax, places, drawn, title)
+    for position, look in zip(singles.extremes(), EXTREMES, strict=False):
+        _extreme(ax, shown, singles, places, position, look)
+    return drawn
 
 
 def _pale_curves(ax: Axes, places: Scale, curves: Floats, title: str) -> None:
@@ -60,9 +76,7 @@ def _pale_curves(ax: Axes, places: Scale, curves: Floats, title: str) -> None:
         at, curves_present = at[some], curves_present[:, some]
     if len(at) > 1:
         lines = [np.column_stack((at, curve)) for curve in curves_present]
-        ax.add_collection(
-            LineCollection(lines, colors=PALE, linewidths=0.5, alpha=0.45, rasterized=True, label=title, zorder=1)
-        )
+        ax.add_collection(LineCollection(lines, colors=PALE, linewidths=0.5, alpha=0.45, label=title, **PALE_STYLE))
     elif len(at) == 1:  # a constant feature has no line
         _pale_points(ax, np.repeat(at, len(curves)), curves_present.ravel(), title)
     if places.missing:
@@ -70,32 +84,32 @@ def _pale_curves(ax: Axes, places: Scale, curves: Floats, title: str) -> None:
 
 
 def _pale_points(ax: Axes, at: Floats, values: Floats, title: str | None) -> None:
-    ax.plot(at, values, ".", color=PALE, markersize=3, alpha=0.4, rasterized=True, label=title, zorder=1, mew=0)
+    ax.plot(at, values, ".", color=PALE, markersize=4, markeredgewidth=0, alpha=0.5, label=title, **PALE_STYLE)
 
 
 def _extreme(
-    ax: Axes, shown: Shown, singles: Singles, places: Scale, position: int, style: tuple[str, str, Any, str]
+    ax: Axes, shown: Shown, singles: Singles, places: Scale, position: int, look: tuple[str, str, Any, str]
 ) -> None:
-    place, colour, dashes, marker = style
+    place, colour, dashes, marker = look
     curve = singles.curves(np.array([position]))[0]
     met, label = np.isfinite(curve), singles.label(position, place)
     if shown.scattered:
-        ax.plot(places.at[met], curve[met], marker, color=colour, markersize=4.5, label=label, zorder=3)
+        ax.plot(places.at[met], curve[met], marker, color=colour, markersize=4.5, label=label, zorder=3, gid=SINGLE)
         return
-    _trace(ax, places, curve, color=colour, linestyle=dashes, linewidth=1.3, marker=marker, label=label, zorder=3)
+    style = {"color": colour, "linestyle": dashes, "linewidth": 1.3, "zorder": 3, "gid": SINGLE}
+    _trace(ax, places, curve, marker=marker, label=label, **style)
 
 
-def draw_level(ax: Axes, shown: Shown) -> None:
-    """The zero line, and the mean of the curve."""
+def _draw_levels(ax: Axes, shown: Shown) -> None:
+    """The mean of the curve, and zero."""
+    if shown.level is not None:
+        name = f"PFI, {number(shown.level)}"
+        ax.axhline(shown.level, color=INK, linewidth=1.2, linestyle=(0, (6, 3)), label=name, zorder=4)
     if shown.from_zero:
         ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
-    if shown.level is not None:
-        ax.axhline(
-            shown.level, color=INK, linewidth=1.2, linestyle=(0, (6, 3)), label=f"PFI, {number(shown.level)}", zorder=4
-        )
 
 
-def draw_mean(ax: Axes, shown: Shown, places: Scale) -> None:
+def _draw_mean(ax: Axes, shown: Shown, places: Scale) -> None:
     """The strong curve; points by their weight where each is an estimate by itself."""
     if not shown.scattered:
         _trace(ax, places, shown.curve, color=BLUE, linewidth=2.4, marker="o", label=shown.curve_name, zorder=5)
@@ -123,25 +137,28 @@ def _trace(ax: Axes, places: Scale, curve: Floats, *, marker: str, **style: Any)
         ax.plot(places.at[-1:], curve[-1:], marker="D" if marker == "o" else marker, markersize=6, **style)
 
 
-def draw_strip(ax: Axes, shown: Shown, places: Scale) -> float:
+def _draw_strip(ax: Axes, shown: Shown, places: Scale) -> float:
     """The feature's distribution along the bottom; returns the share of the height that it takes."""
-    if shown.weights is None:
+    at = places.at[places.present]
+    seen = np.isfinite(at)
+    if shown.weights is None or not seen.any():
         return 0.0
-    at, share = places.at[places.present], shown.weights[places.present]
-    if len(at) > MARKED:
-        at, share = _binned(at, share)
-    if places.missing:
-        at, share = np.append(at, places.at[-1]), np.append(share, shown.weights[-1])
-    height = np.where(share > 0, np.maximum(share / share.max(), 0.06), 0.0) * STRIP
-    ax.vlines(
-        at, 0, height, color=QUIET, alpha=0.7, linewidth=2.4 if len(at) <= MARKED + 1 else 3.2,
-        transform=ax.get_xaxis_transform(), label=f"distribution of {shown.title}" if len(shown.title) < 25 else
-        "distribution of the feature", zorder=2, capstyle="butt",
-    )  # fmt: skip
+    at, share = at[seen], shown.weights[places.present][seen]
+    style: dict[str, Any] = {
+        "transform": ax.get_xaxis_transform(),  # the height is a share of the axes
+        "color": QUIET,
+        "alpha": 0.6,
+        "zorder": 0,
+        "label": f"distribution of {shown.title}" if len(shown.title) <= 12 else "distribution",
+    }
+    if len(at) <= MARKED:
+        ax.vlines(at, 0, _heights(share), linewidth=3, **style)
+    else:
+        share, edges = np.histogram(at, bins=BINS, weights=share)
+        ax.stairs(_heights(share), edges, fill=True, linewidth=0, **style)
     return STRIP
 
 
-def _binned(at: Floats, share: Floats) -> tuple[Floats, Floats]:
-    finite = np.isfinite(at)
-    share, edges = np.histogram(at[finite], bins=2 * MARKED, weights=share[finite])
-    return (edges[1:] + edges[:-1]) / 2, share
+def _heights(share: Floats) -> Floats:
+    """As shares of the axes; what is there at all can be seen."""
+    return np.where(share > 0, np.maximum(share / share.max(), 0.06), 0.0) * STRIP

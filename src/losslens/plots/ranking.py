@@ -9,9 +9,12 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.importances import FeatureImportance, Importances
-from losslens.plots.canvas import INK, MOST_ROWS, QUIET, SKY, caption, name_rows, new_axes, plain_frame, rows_that_fit
-from losslens.plots.wording import count, labels, number
+from losslens.plots import canvas
+from losslens.plots.canvas import INK, LETTER, MOST_ROWS, QUIET, SKY
+from losslens.plots.wording import alike, count, labels, number
 from losslens.scores import Scores
+
+THICKEST = 22.0  # of a bar, in points
 
 
 class Bar(NamedTuple):
@@ -44,16 +47,20 @@ def plot_ranking(importances: Importances, *, ax: Axes | None = None, ratio: boo
     """
     bars = _ranked(importances, ratio)
     if ax is None:
-        ax = new_axes(min(len(bars), MOST_ROWS))
-        shown = bars[:MOST_ROWS]
+        ax = canvas.new_axes(min(len(bars), MOST_ROWS))
+        shown, own = bars[:MOST_ROWS], True
     else:
-        shown = bars[: rows_that_fit(ax)]
+        shown, own = bars[: canvas.rows_that_fit(ax)], False
+    names = labels([bar.name for bar in shown], canvas.letters_beside(ax))
     start = 1.0 if ratio else 0.0
     _draw(ax, shown, start)
-    name_rows(ax, labels([bar.name for bar in shown]))
+    canvas.name_rows(ax, names)
+    width = canvas.width_beside(ax, names, own)
+    _numbers(ax, shown, start, width)
+    canvas.value_ticks(ax.xaxis, width)
     ax.set_xlabel(_title(importances, ratio), parse_math=False)
-    caption(ax, _notes(importances, bars, len(shown)))
-    plain_frame(ax)
+    canvas.caption(ax, _notes(importances, bars, len(shown)))
+    canvas.plain_frame(ax)
     return ax
 
 
@@ -83,17 +90,26 @@ def _interval(feature: FeatureImportance) -> tuple[float, float] | None:
 def _draw(ax: Axes, bars: Sequence[Bar], start: float) -> None:
     rows = np.arange(len(bars))
     values = np.array([bar.value for bar in bars])
-    ax.barh(rows, values - start, left=start, height=0.62, color=SKY)
+    thick = min(0.62, THICKEST * len(bars) / canvas.size_in_points(ax)[1])
+    ax.barh(rows, values - start, left=start, height=thick, color=SKY)
     known = [(row, *bar.interval) for row, bar in enumerate(bars) if bar.interval is not None]
     if known:
         at, low, high = np.array(known).T
         ax.hlines(at, low, high, color=INK, linewidth=1.1)
     ax.axvline(start, color=INK, linewidth=0.8)
-    for row, bar in enumerate(bars):
-        end = max(start, bar.value, *(bar.interval or ()))
+
+
+def _numbers(ax: Axes, bars: Sequence[Bar], start: float, width: float) -> None:
+    """Each number at the end of its bar, and an axis that has room for them; `width` is that of the axes in points."""
+    texts = alike([bar.value for bar in bars])
+    ends = [max(start, bar.value, *(bar.interval or ())) for bar in bars]
+    low = min(start, *(min(bar.value, *(bar.interval or (bar.value,))) for bar in bars))
+    for row, (text, end) in enumerate(zip(texts, ends, strict=True)):
         style: dict[str, Any] = {"va": "center", "fontsize": "small", "color": QUIET}
-        ax.annotate(number(bar.value), (end, row), (4, 0), textcoords="offset points", **style)
-    ax.margins(x=0.14)  # the numbers stand at the ends
+        ax.annotate(text, (end, row), (4, 0), textcoords="offset points", **style)
+    taken = min(0.6, (max(map(len, texts)) * LETTER * canvas.font_size("small") + 8) / width)
+    span = (max(ends) - low or 1.0) / (1 - taken)
+    ax.set_xlim(low - (0.03 * span if low < start else 0.0), low + span)
 
 
 def _title(importances: Importances, ratio: bool) -> str:

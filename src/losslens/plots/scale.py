@@ -15,9 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
 from numpy.typing import NDArray
 
-from losslens.columns import is_missing
 from losslens.plots.canvas import LETTER, LINE, PALE, font_size, size_in_points
-from losslens.plots.wording import shorten, value_label
+from losslens.plots.wording import is_absent, percent, shorten, value_label
 
 Floats = NDArray[np.float64]
 dates: Any = untyped_dates  # matplotlib has types for nearly all of its modules, not for this one
@@ -35,6 +34,7 @@ class Scale:
     words: tuple[str, ...] = ()  # labels of kind "word"
     unit: str = ""  # of kind "span"
     missing: bool = False  # whether the last value stands for a missing one
+    missing_name: str = "missing"
 
     @property
     def present(self) -> slice:
@@ -42,16 +42,17 @@ class Scale:
         return slice(0, len(self.at) - self.missing)
 
 
-def scale(values: NDArray[Any]) -> Scale:
-    """The places of an ordered grid."""
-    missing = len(values) > 0 and value_label(values[-1]) == "missing"
+def scale(values: NDArray[Any], weights: Floats | None = None) -> Scale:
+    """The places of an ordered grid; the weights say how often the missing value occurs."""
+    missing = is_absent(values[-1])
     at, kind, words, unit = _places(values[:-1] if missing else values)
     if missing:
         finite = at[np.isfinite(at)]
         span = float(np.ptp(finite)) if len(finite) else 0.0
         gap = 1.0 if kind == "word" else GAP * (span or 1.0)
         at = np.append(at, (finite.max() if len(finite) else 0.0) + gap)
-    return Scale(at, kind, words, unit, missing)
+    name = "missing" if weights is None else f"missing ({percent(weights[-1])})"
+    return Scale(at, kind, words, unit, missing, name)
 
 
 def _places(values: NDArray[Any]) -> tuple[Floats, Kind, tuple[str, ...], str]:
@@ -80,14 +81,14 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
 
 def is_flag(values: NDArray[Any]) -> bool:
     """Whether the values are true and false: they have an order, but nothing lies between."""
-    return values.dtype.kind == "b" or all(isinstance(v, (bool, np.bool_)) for v in values if not is_missing(v))
+    return values.dtype.kind == "b" or all(isinstance(v, (bool, np.bool_)) for v in values if not is_absent(v))
 
 
 def dress(ax: Axes, places: Scale, title: str) -> None:
     """Ticks and label of the x axis."""
     ax.set_xlabel(f"{title} ({places.unit})" if places.unit else title, parse_math=False)
     if places.kind == "word":
-        words = [*places.words, *(["missing"] if places.missing else [])]
+        words = [*places.words, *([places.missing_name] if places.missing else [])]
         word_ticks(ax.xaxis, places.at, words, size_in_points(ax)[0])
         ax.set_xlim(places.at.min() - 0.5, places.at.max() + 0.5)
     else:
@@ -104,19 +105,21 @@ def _number_ticks(ax: Axes, places: Scale) -> None:
         formatter = dates.ConciseDateFormatter(locator)
     if places.missing:
         high = float(places.at[-2]) if len(places.at) > 1 else -np.inf
-        locator, formatter = MissingLocator(locator, high, float(places.at[-1])), MissingFormatter(formatter)
+        locator = MissingLocator(locator, high, float(places.at[-1]))
+        formatter = MissingFormatter(formatter, places.missing_name)
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(formatter)
     ax.margins(x=0.03)
 
 
-def word_ticks(axis: Axis, at: Floats, words: Sequence[str], room: float) -> None:
-    """Labels along an axis with so many points of room: turned, and thinned out, where they would overlap."""
+def word_ticks(axis: Axis, at: Floats, words: Sequence[str], room: float, turn: bool = True) -> None:
+    """Labels along an axis with so many points of room: turned or thinned out where they would overlap."""
     short = [shorten(word, 24) for word in words]
     size = font_size(rcParams["xtick.labelsize"])
     across = isinstance(axis, XAxis)
-    turned = across and (max(map(len, short)) + 2) * LETTER * size * len(short) > room
-    step = max(1, int(np.ceil(len(short) * LINE * size / room))) if turned or not across else 1
+    longest = (max(map(len, short)) + 1.5) * LETTER * size
+    turned = across and turn and longest * len(short) > room
+    step = max(1, int(np.ceil(len(short) * (longest if across and not turned else LINE * size) / room)))
     axis.set_ticks(at[::step], short[::step], parse_math=False)
     if turned:
         axis.set_tick_params(rotation=35)
@@ -147,10 +150,10 @@ class MissingLocator(ticker.Locator):
 
 
 class MissingFormatter(ticker.Formatter):
-    """The labels of another formatter, and "missing" a line lower, where no number is in its way."""
+    """The labels of another formatter, and the missing value's a line lower, where no number is in its way."""
 
-    def __init__(self, inner: ticker.Formatter) -> None:
-        self.inner = inner
+    def __init__(self, inner: ticker.Formatter, name: str) -> None:
+        self.inner, self.name = inner, name
 
     def set_axis(self, axis: Any) -> None:
         """Both look at the same axis."""
@@ -163,7 +166,7 @@ class MissingFormatter(ticker.Formatter):
 
     def format_ticks(self, values: Any) -> list[str]:
         """All labels; the missing value is the last."""
-        return [*self.inner.format_ticks(values[:-1]), "\nmissing"]
+        return [*self.inner.format_ticks(values[:-1]), f"\n{self.name}"]
 
     def get_offset(self) -> str:
         """What the other formatter takes out of its labels."""

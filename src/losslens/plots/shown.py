@@ -144,7 +144,7 @@ def _effect(result: FeatureEffect) -> Shown:
     cells = np.asarray(result.cells.predictions, float)
     return Shown(
         result.name, result.columns, result.values, result.ordered, result.pd, "PD", result.means.weights,
-        "prediction" if result.target is None else f"prediction for {shorten(result.target, 30)}",
+        "prediction" if result.target is None else f"prediction for class {shorten(result.target, 30)}",
         from_zero=False,
         singles=Singles(result, cells, _row_means(result, cells), "mean prediction", "ICE"),
         scattered=_scattered(result),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,18 +11,33 @@ import numpy as np
 
 from losslens.columns import is_missing
 
-WIDTHS = (36, 60, 100)  # characters of a label: the first at which no two names look alike
+MINUS = "\N{MINUS SIGN}"  # as on matplotlib's axes
 
 
 def number(value: float) -> str:
     """A number of three digits or so.
 
-    >>> number(24635.02), number(0.012345), number(-0.0)
-    ('24,635', '0.0123', '0')
+    >>> number(24635.02), number(24.02), number(-0.012345), number(-0.0)
+    ('24,635', '24.0', '−0.0123', '0')
     """
-    if 1000 <= abs(value) < 1e9:
-        return f"{value:,.0f}"
-    return f"{value + 0.0:.3g}"
+    if value == 0:
+        return "0"
+    text = f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:#.3g}".rstrip(".")
+    return text.replace("-", MINUS)
+
+
+def alike(values: Sequence[float]) -> list[str]:
+    """Numbers below each other: as many decimals as the largest needs, and one more.
+
+    >>> alike([1.2634, 0.0447, -0.00002])
+    ['1.263', '0.045', '0.000']
+    """
+    largest = max(map(abs, values))
+    if not 1e-6 < largest < 1e9:
+        return [number(value) for value in values]
+    decimals = max(0, 3 - math.floor(math.log10(largest)))
+    rounded = [round(value, decimals) + 0.0 for value in values]  # + 0.0: no minus before a zero
+    return [f"{value:,.{decimals}f}".replace("-", MINUS) for value in rounded]
 
 
 def count(n: int, thing: str) -> str:
@@ -31,6 +47,15 @@ def count(n: int, thing: str) -> str:
     ('1 row', '1,200 rows')
     """
     return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"
+
+
+def percent(share: float) -> str:
+    """A share.
+
+    >>> percent(0.123), percent(0.001)
+    ('12%', '<1%')
+    """
+    return "<1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
 def shorten(text: str, width: int) -> str:
@@ -46,21 +71,40 @@ def shorten(text: str, width: int) -> str:
     return f"{text[: width - 1 - tail]}…{text[-tail:]}"
 
 
-def labels(names: Sequence[str]) -> list[str]:
-    """Names that fit beside an axis, and still tell the features apart."""
-    for width in WIDTHS:
-        short = [shorten(name, width) for name in names]
-        if len(set(short)) == len(set(names)):
-            return short
-    return [" ".join(name.split()) for name in names]
+def labels(names: Sequence[str], width: int) -> list[str]:
+    """Names on one line each that fit into so many letters and still tell the features apart.
+
+    >>> labels(["income of the household in 2010, census", "income of the household in 2020, census"], 20)
+    ['…in 2010, census', '…in 2020, census']
+    """
+    short = [shorten(name, width) for name in names]
+    for clash in {label for label in short if short.count(label) > 1}:
+        places = [place for place, label in enumerate(short) if label == clash]
+        if len({names[place] for place in places}) == 1:
+            continue  # the same word as text and as a number, say
+        start = max(0, _first_difference([names[place] for place in places]) - width // 3)
+        for place in places:  # from just before the first difference
+            rest = " ".join(names[place][start:].split())
+            short[place] = f"…{rest}" if len(rest) <= width else f"…{rest[: width - 1]}…"
+    return short
+
+
+def _first_difference(texts: Sequence[str]) -> int:
+    low, high = min(texts), max(texts)  # the others lie between: they share what these two share
+    return next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
+
+
+def is_absent(value: Any) -> bool:
+    """Whether a grid value stands for a missing one."""
+    return is_missing(value) or (isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value)))
 
 
 def value_label(value: Any) -> str:
     """One grid value."""
-    if is_missing(value) or (isinstance(value, (np.datetime64, np.timedelta64)) and np.isnat(value)):
+    if is_absent(value):
         return "missing"
     if isinstance(value, (float, np.floating)):
-        return number(float(value)) if value != round(value) else f"{value:.10g}"
+        return f"{value:.10g}" if value == round(value) else f"{value:.4g}"
     if isinstance(value, np.datetime64):
         return str(value.astype("datetime64[s]")).replace("T00:00:00", "").replace("T", " ")
     if isinstance(value, dt.datetime):

@@ -1,0 +1,398 @@
+"""Every mistake gets an error that names the argument, what came and what to do; and nothing is changed."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import mean_squared_error, r2_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import losslens as ll
+
+RNG = np.random.default_rng(0)
+N = 30
+X = RNG.normal(size=(N, 3))
+Y = X[:, 0] + RNG.normal(size=N)
+FRAME = pd.DataFrame(X, columns=["LSTAT", "RM", "NOX"])
+BINARY = (Y > 0).astype(int)
+LOGISTIC = LogisticRegression().fit(X, BINARY)
+
+
+def model(X):
+    return np.asarray(X)[:, 0] * 2.0
+
+
+def explain(model=model, X=X, y=Y, **options):
+    return ll.feature_importance(model, X, y, **({"loss": "squared_error"} | options))
+
+
+def refused(words, error=ValueError, *, model=model, X=X, y=Y, **options):
+    """The call fails with these words, and X and y are as they were."""
+    before = [np.array(part, copy=True) for part in (X, y) if isinstance(part, (np.ndarray, pd.DataFrame))]
+    with pytest.raises(error, match=words):
+        explain(model, X, y, **options)
+    after = [np.asarray(part) for part in (X, y) if isinstance(part, (np.ndarray, pd.DataFrame))]
+    for one, two in zip(before, after, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+# features
+
+
+@pytest.mark.parametrize(
+    ("features", "words"),
+    [
+        ("LSAT", r"unknown feature 'LSAT'; did you mean 'LSTAT'\? The columns are LSTAT, RM, NOX"),
+        (["RM", "NOXX"], "unknown feature 'NOXX'; did you mean 'NOX'"),
+        (["zzz"], "unknown feature 'zzz'. The columns are"),
+        ({"g": ["RM", "Rm"]}, "unknown feature 'Rm'; did you mean 'RM'"),
+        ({"g": ["RM", "NOX", "RM"]}, "group 'g' names column 'RM' twice"),
+        ({"g": []}, "group 'g' has no columns"),
+        ([], "features is empty"),
+        (["RM", "RM"], "features names 'RM' twice"),
+        (("RM", "RM"), "names one column twice"),
+        (("RM", "NOX", "LSTAT"), "a pair of columns"),
+        (7, "unknown feature 7"),
+    ],
+    ids=str,
+)
+def test_features_that_are_none(features, words):
+    refused(words, X=FRAME, features=features)
+
+
+def test_positions_beyond_an_array():
+    refused("there is no column at position 3; X has 3 columns", features=3)
+    refused("features is a column", TypeError, features=3.5)
+
+
+# X
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "words"),
+    [
+        (pd.DataFrame(X, columns=["a", "b", "a"]), ValueError, "X has more than one column named 'a'"),
+        (pd.DataFrame(X, columns=[1, "1", "b"]), ValueError, "X has more than one column named '1'"),
+        (np.empty((0, 3)), ValueError, "X has no rows"),
+        (X[:1], ValueError, "X has one row; replacing values needs at least two"),
+        (FRAME[:1], ValueError, "X has one row"),
+        (FRAME[:0], ValueError, "X has no rows"),
+        (np.empty((N, 0)), ValueError, "X has no columns"),
+        (pd.DataFrame(index=range(N)), ValueError, "X has no columns"),
+        (X[:, 0], ValueError, r"X must have two dimensions, rows and columns; got an array of shape \(30,\)"),
+        (X[:, :, None], ValueError, r"X must have two dimensions.*\(30, 3, 1\)"),
+        (sparse.csr_array(X), TypeError, r"X is sparse; .* X.toarray\(\)"),
+        (sparse.coo_matrix(X), TypeError, "X is sparse"),
+        (pl.LazyFrame({"a": [1.0, 2.0]}), TypeError, r"got LazyFrame; call .collect\(\)"),
+        (None, TypeError, "X must be a NumPy array or a pandas, polars or pyarrow table; got NoneType"),
+        ("table.csv", TypeError, "X must be .* got str"),
+        ({"a": [1, 2]}, TypeError, "X must be .* got dict"),
+        (FRAME["RM"], (TypeError, ValueError), "X must"),
+        (X.astype([("a", float)]), (TypeError, ValueError), "X"),
+    ],
+)
+def test_tables_that_are_none(table, error, words):
+    with pytest.raises(error, match=words):
+        explain(X=table)
+    with pytest.raises(error, match=words):
+        ll.feature_effect(model, table)
+
+
+def test_a_column_of_lists_has_no_values_to_lend():
+    table = pd.DataFrame({"a": X[:, 0], "b": [[1]] * N})
+    refused("column of lists", TypeError, X=table, model=lambda t: t["a"].to_numpy())
+
+
+# y
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "words"),
+    [
+        (Y[:-1], ValueError, "y has 29 values, but X has 30 rows"),
+        (np.c_[Y, Y], ValueError, r"y needs one value for each row; got shape \(30, 2\)"),
+        (3.0, ValueError, "y needs one value for each row"),
+        (np.r_[np.nan, Y[1:]], ValueError, "y has 1 missing or infinite values .the first in row 0."),
+        (np.r_[Y[:2], np.inf, Y[3:]], ValueError, "y has 1 missing or infinite values .the first in row 2."),
+        (pd.Series([None, *Y[1:]], dtype=object), ValueError, "y has 1 missing"),
+        (np.array(["a"] * N), TypeError, "squared_error needs numbers in y; got .* For classes use 'log_loss'"),
+    ],
+)
+def test_targets_that_are_none(y, error, words):
+    refused(words, error, y=y)
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        (np.r_[2, BINARY[1:]], r"y has the class 2, which LogisticRegression has never seen; its classes are \[0, 1\]"),
+        (np.array(["no", "yes"])[BINARY], "y has the class '(no|yes)', which LogisticRegression has never seen"),
+        (np.r_[np.nan, BINARY[1:]], "y has 1 missing labels .the first in row 0."),
+        (np.array([None, *BINARY[1:]], dtype=object), "y has 1 missing labels"),
+        (BINARY[:-1], "y has 29 values, but X has 30 rows"),
+    ],
+)
+def test_labels_that_the_model_does_not_know(y, words):
+    refused(words, model=LOGISTIC, y=y, loss="log_loss")
+
+
+def test_labels_of_mixed_types():
+    refused("y mixes labels", TypeError, model=LOGISTIC, y=np.array([1, "a"] * 15, dtype=object), loss="log_loss")
+
+
+def test_columns_of_probabilities_that_match_no_labels():
+    proba = np.full((N, 3), 1 / 3)
+    words = r"returns 3 columns, but y has the 2 labels \['a', 'b'\]"
+    refused(words, model=lambda X: proba[: len(X)], y=np.array(["a", "b"] * 15), loss="log_loss")
+
+
+@pytest.mark.parametrize(("loss", "y"), [("gamma", Y), ("poisson", Y), ("tweedie", Y), ("gamma", np.zeros(N))])
+def test_targets_that_the_loss_is_not_defined_for(loss, y):
+    refused("needs every y to be a number", y=y, loss=loss, model=lambda X: np.ones(len(X)))
+
+
+# the loss
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (lambda y, f: np.mean((y - f) ** 2), "returned one number"),
+        (lambda y, f: (y - f)[:-1], "returned an array of shape .* one value for each row"),
+        (lambda y, f: np.where(y > 0, np.nan, 0.0), "returned nan for row .* finite numbers"),
+        (lambda y, f: np.full(len(y), np.inf), "returned inf"),
+        (lambda y, f: np.array(["a"] * len(y)), "returned no numbers"),
+        (mean_squared_error, "returned one number .an average.*metric of scikit-learn: .*pass loss='squared_error'"),
+        (r2_score, "average over rows"),
+        ("r2", "'r2' is an average over rows, no single row has one; pass loss=sklearn.metrics.get_scorer"),
+        ("accuracy", "'accuracy' names a mean or a score, not the loss of one row; pass loss='zero_one'"),
+        ("roc_auc", "average over rows"),
+        ("squared_eror", "unknown loss 'squared_eror'; did you mean 'squared_error'"),
+        ("log_loss", "needs every|returns"),
+    ],
+    ids=str,
+)
+def test_losses_that_are_none(loss, words):
+    refused(words, loss=loss)
+
+
+def test_a_loss_that_is_no_function():
+    refused("a loss is a name or a function", TypeError, loss=3)
+
+
+def test_a_loss_that_reads_what_the_model_can_not_give():
+    refused("LinearRegression gives values, not probabilities", model=LinearRegression().fit(X, Y), loss="log_loss")
+    refused("gives", model=LOGISTIC, y=BINARY, loss="squared_error")
+
+
+# the model
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (lambda X: np.zeros(len(X) - 1), "returned .* predictions for .* rows"),
+        (lambda X: np.zeros((len(X), 2)), "returned an array of shape"),
+        (lambda X: np.zeros((len(X), 1, 1)), "returned an array of shape"),
+        (lambda X: 1.0, "returned a single float"),
+        (lambda X: np.full(len(X), np.nan), "returned NaN or infinity"),
+        (lambda X: np.where(X[:, 0] > 0, np.inf, 0.0), "returned NaN or infinity for .* rows, first for row"),
+        (lambda X: np.array(["a"] * len(X)), "returned dtype"),
+        (lambda X: None, "returned"),
+    ],
+)
+def test_predictions_that_are_none(bad, words):
+    refused(words, model=bad)
+
+
+def test_predictions_that_turn_bad_only_where_values_are_replaced():
+    """The unchanged rows are fine: x0 = x1 in each of them."""
+    table = np.column_stack([np.arange(6.0), np.arange(6.0)])
+
+    def breaks(X):
+        return np.where(X[:, 0] == X[:, 1], 1.0, np.nan)
+
+    refused("returned NaN or infinity", model=breaks, X=table, y=np.ones(6))
+
+
+def test_predictions_that_change_shape():
+    sizes = iter([2, 2, *[3] * 100])
+
+    def shifty(X):
+        k = next(sizes)
+        return np.full((len(X), k), 1 / k)
+
+    with pytest.raises(ValueError, match="shape"):
+        explain(shifty, y=BINARY, loss="log_loss", donors="all", memory="200 kB")
+
+
+def test_probabilities_that_are_none():
+    refused("in .0, 1.", model=lambda X: np.column_stack([X[:, 0], 1 - X[:, 0]]), y=BINARY, loss="log_loss")
+    refused("sum of probabilities to be 1", model=lambda X: np.full((len(X), 2), 0.3), y=BINARY, loss="brier")
+
+
+@pytest.mark.parametrize(
+    "unfitted",
+    [LinearRegression(), RandomForestRegressor(), make_pipeline(StandardScaler(), LinearRegression())],
+    ids=["linear", "forest", "pipeline"],
+)
+def test_a_model_that_is_not_fitted(unfitted):
+    refused("not fitted", model=unfitted)
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [(None, "a model is a function of a table or has a method predict"), (LinearRegression, "is a class, not a model")],
+)
+def test_models_that_are_none(bad, words):
+    refused(words, TypeError, model=bad)
+
+
+def test_an_error_of_the_models_own_reaches_the_user():
+    class Fails(RegressorMixin, BaseEstimator):
+        def predict(self, X):
+            raise ZeroDivisionError("inside the model")
+
+    refused("inside the model", ZeroDivisionError, model=Fails())
+
+
+@pytest.mark.parametrize(
+    "convert", [lambda f: f, pl.from_pandas, lambda f: f.to_numpy()], ids=["pandas", "polars", "numpy"]
+)
+def test_a_model_that_changes_its_table_is_right_or_refused(convert):
+    def writes(table):
+        found = model(table)
+        if isinstance(table, np.ndarray):
+            table[:] = 0
+        elif isinstance(table, pd.DataFrame):
+            table["LSTAT"] = 0.0
+            table.loc[:, "RM"] = 0.0
+            del table["NOX"]
+        else:
+            table[0, "LSTAT"] = 0.0
+        return found
+
+    table = convert(FRAME.copy())
+    found = explain(writes, table, donors="all")
+    np.testing.assert_array_equal(np.asarray(table), X)
+    for one, two in zip(found.values(), explain().values(), strict=True):
+        np.testing.assert_allclose(one.ici, two.ici)
+
+
+# donors
+
+
+@pytest.mark.parametrize(
+    ("donors", "words"),
+    [
+        (ll.Latin(31), "asks for 31 donors, but 30 rows have only 30; lower m to 30 or less"),
+        (ll.Systematic(31), "lower m to 30"),
+        (ll.Grid(31), "lower m to 30"),
+        (ll.Derangements(30), "asks for 30 donors, but 30 rows have only 29"),
+        ("some", "donors is 'auto', 'all' or a design such as Latin.20.; got 'some'"),
+    ],
+    ids=str,
+)
+def test_designs_that_do_not_fit(donors, words):
+    refused(words, donors=donors)
+
+
+def test_permutations_may_be_many():
+    assert np.isfinite(explain(donors=ll.Permutations(50))["x0"].pfi)
+
+
+@pytest.mark.parametrize("donors", [20, ll.Latin, None])
+def test_donors_that_are_no_design(donors):
+    refused("donors is 'auto', 'all' or a design", TypeError, donors=donors)
+
+
+def test_groups_of_columns_have_no_order():
+    refused("has no order for Systematic.5.; use Latin", donors=ll.Systematic(5), features={"g": [0, 1]})
+    refused("is for one column; 'g' is a group", donors=ll.Grid(values=[1.0]), features={"g": [0, 1]})
+
+
+def test_a_pair_needs_a_grid():
+    refused("needs a grid", donors=ll.Latin(5), features=("x0", "x1"))
+    refused("needs a grid", donors=ll.Grid(values=[1.0]), features=("x0", "x1"))
+
+
+def test_values_of_ones_own_must_fit_the_column():
+    whole = pd.DataFrame({"a": np.arange(N), "w": ["x", "y"] * 15})
+    for features, values in (("a", [1.5]), ("a", ["x"]), ("w", [3])):
+        with pytest.raises(ValueError, match=r"Grid\(values=...\).*don't fit"):
+            explain(lambda t: np.zeros(len(t)), whole, features=features, donors=ll.Grid(values=values))
+    refused("names a value twice", donors=ll.Grid(values=[1.0, 1.0]), features="x0")
+
+
+# sample_weight, groups, memory
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        (np.r_[-1.0, np.ones(29)], "sample_weight must not be negative; row 0 has -1.0"),
+        (np.zeros(N), "sample_weight leaves fewer than two rows"),
+        (np.r_[1.0, np.zeros(29)], "sample_weight leaves fewer than two rows"),
+        (np.ones(29), "sample_weight has 29 values, but X has 30 rows"),
+        (np.r_[np.nan, np.ones(29)], "sample_weight must hold finite numbers"),
+        (np.r_[np.inf, np.ones(29)], "sample_weight must hold finite numbers"),
+        (["a"] * N, "sample_weight must hold finite numbers"),
+        (np.ones((N, 2)), "sample_weight needs one value for each row"),
+    ],
+)
+def test_weights_that_are_none(weight, words):
+    refused(words, sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        (np.zeros(N), "groups has one group only"),
+        (np.arange(29), "groups has 29 values, but X has 30 rows"),
+        (np.r_[np.nan, np.arange(29)], "groups has missing labels"),
+        ([None, *"a" * 29], "groups has missing labels"),
+    ],
+)
+def test_groups_that_are_none(groups, words):
+    refused(words, groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("memory", "words"),
+    [
+        ("1 KiB", "memory=.* is too small: a batch of 30 rows of this table takes"),
+        (1000, "is too small"),
+        ("much", "memory is a size such as '1 GiB', '500 MB' or a number of bytes; got 'much'"),
+        ("1 parsec", "memory is a size"),
+        ("1.2.3 GiB", "memory is a size"),
+        (0, "memory must be above zero; got 0"),
+        (-5, "memory must be above zero"),
+        (None, "memory is a size"),
+        (True, "memory is a size"),
+    ],
+)
+def test_memory_that_is_no_size_or_too_small(memory, words):
+    refused(words, memory=memory)
+
+
+def test_the_memory_named_suffices_for_a_batch():
+    with pytest.raises(ValueError, match="is too small") as error:
+        explain(memory="1 KiB")
+    needed = int(str(error.value).split("takes ")[1].split()[0])
+    assert np.isfinite(explain(memory=needed)["x0"].pfi)
+
+
+def test_a_ratio_over_an_error_of_zero():
+    found = explain(y=model(X))["x0"]
+    with pytest.raises(ValueError, match="divides by the model's error, which is exactly 0 here; use pfi"):
+        found.ratio  # noqa: B018
+
+
+def test_an_argument_that_does_not_exist():
+    with pytest.raises(TypeError, match="n_repeats"):
+        explain(n_repeats=5)
