@@ -1,6 +1,8 @@
 """What is drawn, as data and artists. `looked_at` draws each picture in full: a warning there is an error here."""
 
 import datetime as dt
+import re
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 
@@ -21,6 +23,7 @@ import losslens as ll
 from losslens.plots import plot_effect, plot_importance, plot_ranking
 from losslens.plots.canvas import BLUE, GREEN, SINGLE, VERMILLION
 from losslens.plots.shown import MOST_CURVES
+from losslens.results import take_rows
 
 N = 60
 
@@ -33,8 +36,8 @@ def _clean_desk():
     plt.close("all")
 
 
-@pytest.fixture(scope="module")
-def X():
+@pytest.fixture(scope="module", name="X")
+def table():
     rng = np.random.default_rng(0)
     return rng.normal(size=(N, 3))
 
@@ -179,9 +182,9 @@ def test_the_numbers_stand_inside_the_axes(imp):
 
 
 def test_two_hundred_features_show_the_first_and_say_so():
-    ax = looked_at(plot_ranking(wide(200)))
-    assert len(ax.get_yticklabels()) == 40
-    assert texts(ax.get_yticklabels())[0] == "feature 0"
+    imp = wide(200)
+    ax = looked_at(plot_ranking(imp))
+    assert texts(ax.get_yticklabels()) == sorted(imp, key=lambda name: -imp[name].pfi)[:40]
     assert "160 less important features not shown" in caption(ax)
     assert no_overlap(ax.get_yticklabels())
 
@@ -211,7 +214,7 @@ def test_names_are_text_and_nothing_else(name):
     assert " ".join(name.split()) in texts(looked_at(plot_ranking(imp)).get_yticklabels())
     ax = looked_at(plot_importance(imp[name]))
     assert ax.get_xlabel() == " ".join(name.split())
-    assert any(text.startswith("distribution of") for text in legend(ax))
+    assert any(text.startswith("distribution") for text in legend(ax))
 
 
 def test_numbers_of_all_sizes_draw(X):
@@ -298,7 +301,9 @@ def test_the_axis_is_cut_for_far_rows_and_says_so(X):
     assert low < one.pi.min() < one.pi.max() < high < one.ici.max()
     span = max(one.pi.max(), 0) - min(one.pi.min(), 0)
     assert span > (high - low) / 12  # the mean is no flat line
-    assert f"the axis is cut: 1 of {N} curves" in caption(ax)
+    out = np.sum((one.ici > high).any(axis=1) | (one.ici < low).any(axis=1))
+    said = re.search(rf"the axis is cut: (\d+) of {N} curves", caption(ax))
+    assert int(said[1]) >= out >= 1
 
 
 def test_nothing_is_cut_where_rows_are_near(imp):
@@ -316,7 +321,7 @@ def test_curves_stay_clear_of_the_legend(imp):
     bottom = ax.get_legend().get_window_extent().y0
     for artist in [*ax.lines, *ax.collections]:
         if artist.get_gid() == SINGLE:
-            assert artist.get_clip_path().get_extents().y1 <= bottom + 6
+            assert artist.get_clip_box().y1 <= bottom + 6
     top = ax.transData.transform((0, imp["x0"].pi.max()))[1]
     assert top < bottom
 
@@ -436,10 +441,12 @@ def test_a_streamed_part_draws():
 
 
 def test_a_result_that_keeps_no_row_draws(X):
-    one = explain(np.tile(X, (5, 1)), features=["x0"], donors="all", memory=1000)["x0"]
-    assert len(one.rows) == 0
-    ax = looked_at(plot_importance(one))
-    assert not any(name.startswith("ICI") for name in legend(ax))
+    for name, one in (("x0", explain(X)["x0"]), ("z", explain_column(words(ordered=False), word_length))):
+        bare = replace(one, cells=take_rows(one.cells, np.empty(0, np.intp)))
+        assert bare.name == name
+        ax = looked_at(plot_importance(bare))
+        assert not any(name.startswith("ICI") for name in legend(ax))
+        looked_at(plot_effect(bare.effect))
 
 
 def test_one_row_draws(imp):
@@ -588,7 +595,7 @@ def test_many_categories_show_the_frequent_ones():
     assert any(text.startswith("word 5 (") for text in texts(ax.get_yticklabels()))
     assert "the 40 most frequent of 90 values" in caption(ax)
     assert no_overlap(ax.get_yticklabels())
-    figure, small = plt.subplots(figsize=(4, 3), layout="constrained")
+    small = plt.subplots(figsize=(4, 3), layout="constrained")[1]
     assert len(looked_at(plot_importance(one, ax=small)).get_yticklabels()) < 15
 
 
@@ -706,7 +713,7 @@ def test_saved_results_draw(imp, tmp_path):
 
 
 def test_pictures_draw_side_by_side_and_one_over_the_other(imp):
-    figure, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")
+    axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")[1]
     plot_ranking(imp, ax=axes[0])
     plot_importance(imp["x0"], ax=axes[1])
     plot_effect(imp["x0"].effect, ax=axes[2])
@@ -735,7 +742,7 @@ def test_pdf_and_svg_can_be_written(imp, tmp_path):
 
 @settings(max_examples=40)
 @given(
-    n=st.integers(1, 12),
+    n=st.integers(2, 12),
     p=st.integers(1, 3),
     values=st.sampled_from([1, 2, 5, 1000]),
     scale=st.sampled_from([0.0, 1e-8, 1.0, 1e8]),

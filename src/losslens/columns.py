@@ -84,7 +84,12 @@ def _distinct_objects(items: list[Any], categories: tuple[Any, ...] | None, orde
     values = np.empty(len(keyed), dtype=object)
     values[:] = [None if key is None else key[1] for key in keyed]
     codes = np.fromiter((place[key] for key in keys), np.intp, len(keys))
+    ordered = ordered or (categories is None and all(_is_number(value) for _, value in present))
     return Distinct(values, codes, np.array([first[key] for key in keyed], np.intp), ordered)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number, np.bool_))
 
 
 def _sorted(keys: list[tuple[type, Any]], categories: tuple[Any, ...] | None) -> list[tuple[type, Any]]:
@@ -137,7 +142,8 @@ def frame_column(series: Any) -> Column:
     categories, ordered = _categories(series)
 
     def extend(values: Sequence[Any]) -> Column:
-        return frame_column(nw.concat([series.to_frame(), _like(series, values).to_frame()])[series.name])
+        both = [s.alias("both").to_frame() for s in (series, _like(series, values))]  # any label, one name
+        return frame_column(nw.concat(both)["both"])
 
     return Column(_gatherer(series), _comparable(series), categories, ordered, extend)
 
@@ -155,7 +161,8 @@ def _categories(series: Any) -> tuple[tuple[Any, ...] | None, bool]:
 
 def _comparable(series: Any) -> NDArray[Any]:
     """The column as an array in which equal means equal to the model."""
-    if series.dtype.is_numeric() or series.dtype == nw.Boolean or series.dtype.is_temporal():
+    numeric = series.dtype.is_numeric() and series.dtype not in _BEYOND_NUMPY
+    if numeric or series.dtype == nw.Boolean or series.dtype.is_temporal():
         array = np.asarray(series.to_numpy())
         # Whole numbers with gaps become floats, in which large ones run together.
         merged = array.dtype.kind == "f" and series.dtype.is_integer() and np.nanmax(np.abs(array), initial=0) >= 2**53
@@ -171,17 +178,22 @@ def _gatherer(series: Any) -> Callable[[Indices], Any]:
     native, backend = series.to_native(), series.implementation
     plain = series.dtype.is_numeric() or series.dtype == nw.Boolean
     if backend.is_pandas():
-        values = native.array
         if isinstance(native.dtype, np.dtype) and plain:
-            values = native.to_numpy()
-        return values.take  # type: ignore[no-any-return]
+            return native.to_numpy().take  # type: ignore[no-any-return]
+        if native.dtype == object:  # a bare array of objects would be given a type of pandas' own liking
+            values, make = native.array, type(native)
+            return lambda index: make(values.take(index), dtype=object)
+        return native.array.take  # type: ignore[no-any-return]
     if backend.is_polars():
-        if plain and not series.dtype.is_decimal() and native.null_count() == 0:
+        if plain and series.dtype not in _BEYOND_NUMPY and native.null_count() == 0:
             values, make = native.to_numpy(), type(native)
             return lambda index: make(values[index])
         return native.gather  # type: ignore[no-any-return]
     whole = native.combine_chunks() if hasattr(native, "combine_chunks") else native
     return lambda index: whole.take(_arrow_indices(index))
+
+
+_BEYOND_NUMPY = (nw.Decimal, nw.Int128, nw.UInt128)
 
 
 def _arrow_indices(index: Indices) -> Any:

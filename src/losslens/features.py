@@ -79,7 +79,8 @@ def pair_name(first: str, second: str) -> str:
 
 
 def _group(name: Any, columns: Any, labels: Sequence[Hashable], by_position: bool) -> Feature:
-    members = [columns] if _is_one(columns, labels) else list(columns)
+    alone = _is_one(columns, labels) and (not isinstance(columns, tuple) or _position(columns, labels) is not None)
+    members = [columns] if alone else list(columns)
     if not members:
         raise ValueError(f"group {name!r} has no columns")
     found = tuple(_find(member, labels, by_position) for member in members)

@@ -34,8 +34,8 @@ def numbers(y: NDArray[Any], loss: Loss) -> NDArray[Any]:
     """y as numbers, every one of them there."""
     if y.dtype.kind not in "biuf":
         try:
-            if y.dtype.kind in "mM":
-                raise TypeError("dates and durations have no loss")
+            if y.dtype.kind not in "O" or any(isinstance(value, str) for value in y):
+                raise TypeError("dates and words have no loss")  # NumPy would read the word "1" as a number
             y = np.array([np.nan if is_missing(value) else value for value in y.tolist()]).astype(float)
         except (TypeError, ValueError):
             if loss.custom:

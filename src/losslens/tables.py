@@ -180,7 +180,7 @@ def _with_columns(base: Any, table: Table, new: Mapping[int, Any]) -> Any:
         # (pandas 3) a model could write through the copy, hence the deep one.
         frame = base.copy(deep=not _copies_on_write())
         for position, values in new.items():
-            frame[table.labels[position]] = values
+            frame.isetitem(position, values)
         return frame
     if table.backend == "polars":
         return base.with_columns([values.alias(table.names[position]) for position, values in new.items()])

@@ -7,6 +7,7 @@ cells of all are the unchanged rows, so that a feature the model ignores changes
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
 import time
@@ -94,19 +95,17 @@ class BlackBox:
         from joblib import Parallel, delayed
         from joblib.parallel import get_active_backend
 
-        backend, workers = get_active_backend(prefer="threads")
-        workers = Parallel(n_jobs=self.n_jobs, prefer="threads").n_jobs
-        if backend.effective_n_jobs(workers) == 1:
+        backend, _ = get_active_backend(prefer="threads")
+        if backend.effective_n_jobs(Parallel(n_jobs=self.n_jobs, prefer="threads").n_jobs) == 1:
             yield from self._serve(rows, asks, batches, tick)
             return
         shared = getattr(backend, "supports_sharedmem", False)  # threads; processes don't say
         stop = threading.Event() if shared else None
         runs = group(batches, RUN if shared else 8 * RUN)
         ask = delayed(_work)
-        found = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")(
-            ask(self, rows, asks, run, tick if shared else None, stop) for run in runs
-        )
-        try:
+        workers = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
+        try:  # around the call too, because it hands out work already
+            found = workers(ask(self, rows, asks, run, tick if shared else None, stop) for run in runs)
             for run in found:
                 for batch, predictions in run:
                     if not shared:
@@ -137,12 +136,8 @@ def _work(
     stop: threading.Event | None,
 ) -> list[tuple[list[Piece], NDArray[Any]]]:
     """One worker's run of batches; it ends early once nobody waits for the answer (Ctrl-C)."""
-    done = []
-    for found in engine._serve(rows, asks, batches, tick):
-        done.append(found)
-        if stop is not None and stop.is_set():
-            break
-    return done
+    wanted = itertools.takewhile(lambda batch: stop is None or not stop.is_set(), batches)
+    return list(engine._serve(rows, asks, wanted, tick))
 
 
 def edits(batch: Sequence[Piece], asks: Sequence[Ask]) -> list[Edit]:

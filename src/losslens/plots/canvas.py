@@ -20,7 +20,7 @@ from losslens.plots.wording import number
 BLUE, SKY, GREEN, VERMILLION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
 INK, QUIET, PALE = "0.1", "0.4", "0.62"
 
-SINGLE = "single row"  # marks what stands for single rows
+SINGLE, CAPTION = "single row", "caption"  # marks of artists, to find them again
 MOST_ROWS = 40  # lines of text that a figure of our own grows to
 LINE = 1.45  # height of a line of text that needs a place of its own, in font sizes
 HANDLE = 6  # what a legend draws before a name, in letters
@@ -88,6 +88,8 @@ def value_ticks(axis: Axis, width: float | None = None) -> None:
 
 def caption(ax: Axes, sentences: Sequence[str]) -> None:
     """Small print under the axis label; it ends where the axes end, and may begin under the tick labels."""
+    for old in [text for text in ax.texts if text.get_gid() == CAPTION]:
+        old.remove()  # of a picture below this one
     if not sentences:
         return
     letters = int(1.15 * size_in_points(ax)[0] / (LETTER * font_size("small")))
@@ -102,7 +104,7 @@ def caption(ax: Axes, sentences: Sequence[str]) -> None:
         va="top",
         fontsize="small",
         color=QUIET,
-        gid="caption",
+        gid=CAPTION,
         annotation_clip=False,
         parse_math=False,
     )
@@ -131,6 +133,7 @@ def legend(ax: Axes, width: float | None = None) -> float:
     for handle in shown.legend_handles:
         if handle is not None:
             handle.set_alpha(1)  # one pale line alone can't be seen
+    shown.set_in_layout(False)  # it lies inside the axes: they needn't shrink for it
     return min(0.6, share)
 
 
