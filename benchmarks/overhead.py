@@ -16,32 +16,28 @@ import polars as pl
 from sklearn.inspection import permutation_importance
 
 import losslens as ll
-from benchmarks.models import Timed, data, good_batch, models
+from benchmarks.models import data, models, timed
 
 BAR = {"linear": {"numpy": 3.0, "pandas": 2.0, "polars": 2.0}}
-DONORS: dict[str, Any] = {"forest": ll.Latin(10), "SVR": ll.Latin(30), "MLP": ll.Latin(100)}
-BATCH = {"forest": 30_000}
+DONORS: dict[str, Any] = {"forest": ll.Latin(30), "SVR": ll.Latin(30), "MLP": ll.Latin(100), "boosting": ll.Latin(100)}
 
 
-def one(model: Any, X: Any, y: Any, donors: Any, batch: int) -> tuple[float, float]:
-    """Overhead, and predict's time against good batches made before and after."""
-    before = good_batch(model, X, batch)
-    timed = Timed(model)
+def one(model: Any, X: Any, y: Any, donors: Any) -> tuple[float, float]:
+    """Overhead, and predict's time against a good batch of the same rows."""
+    model = timed(model)
     started = time.perf_counter()
-    ll.feature_importance(timed, X, y, donors=donors, random_state=0, memory="2 GiB", loss="squared_error")
+    ll.feature_importance(model, X, y, donors=donors, random_state=0, memory="2 GiB", loss="squared_error")
     wall = time.perf_counter() - started
-    after = good_batch(model, X, batch)
-    return wall / timed.seconds, timed.seconds / timed.rows / min(before, after)
+    return wall / model.seconds, model.seconds / model.rows / median(model.good_batch() for _ in range(3))
 
 
-def sklearn_against_good(model: Any, X: Any, y: Any, batch: int, repeats: int = 2) -> float:
+def peer(model: Any, X: Any, y: Any, repeats: int = 2) -> float:
     """scikit-learn's wall time over that of the same rows in good batches."""
-    good = good_batch(model, X, batch)
+    model = timed(model)
     started = time.perf_counter()
     permutation_importance(model, X, y, scoring="neg_mean_squared_error", n_repeats=repeats, random_state=0)
     wall = time.perf_counter() - started
-    rows = len(y) * (X.shape[1] * repeats + 1)
-    return wall / (rows * min(good, good_batch(model, X, batch)))
+    return wall / (model.rows * model.good_batch())
 
 
 def main(rounds: int = 5) -> None:
@@ -62,12 +58,11 @@ def main(rounds: int = 5) -> None:
     for name, model in models().items():
         for kind, table in tables.items():
             model.fit(train[kind], y_train)
-            batch, donors = BATCH.get(name, 10_000), DONORS.get(name, "all")
-            found = [one(model, table, y, donors, batch) for _ in range(rounds)]
+            found = [one(model, table, y, DONORS.get(name, "all")) for _ in range(rounds)]
             overhead, predict = (median(column) for column in zip(*found, strict=True))
-            peer = f"{sklearn_against_good(model, table, y, batch):.1f}" if kind == "numpy" else ""
+            theirs = f"{peer(model, table, y):.1f}" if kind == "numpy" else ""
             bar = BAR.get(name, {}).get(kind, 1.10)
-            print(f"{name:10}{kind:8}{overhead:9.3f}{bar:6.2f}{predict:9.3f}{1.05:6.2f}{peer:>28}", flush=True)
+            print(f"{name:10}{kind:8}{overhead:9.3f}{bar:6.2f}{predict:9.3f}{1.05:6.2f}{theirs:>28}", flush=True)
 
 
 if __name__ == "__main__":

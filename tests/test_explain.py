@@ -101,7 +101,7 @@ def test_auto_samples_beyond_a_million_and_decides_for_each_feature():
 
 
 def noise_share(feature):
-    """Monte-Carlo variance over the sampling variance, as spec'd: sampling is the squared error less the noise."""
+    """Monte-Carlo variance over the sampling variance; the squared error of Latin shifts holds both."""
     noise = uncertainty.monte_carlo_variance(feature.means, feature.meeting, feature.sample, feature.at)
     return noise / (feature.std_error**2 - (noise if isinstance(feature.design, ll.Latin) else 0))
 

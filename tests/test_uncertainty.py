@@ -58,6 +58,13 @@ def test_the_clustered_standard_error_leaves_out_a_group_at_a_time(name, design)
     assert explain(features=name, donors=design, groups=FIVES).std_error == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("design", [ll.Latin(N), ll.Systematic(N), ll.Derangements(N - 1)], ids=str)
+@pytest.mark.parametrize("size", [2, 6])
+def test_all_shifts_have_the_clustered_standard_error_of_all_pairs(design, size):
+    groups = np.arange(N) // size
+    assert explain(donors=design, groups=groups).std_error == pytest.approx(explain(groups=groups).std_error, rel=1e-6)
+
+
 def test_groups_of_unequal_size_have_the_jackknife_to_first_order():
     """The statistic is then a ratio, (sum of cells)/(number of cells); leaving out one of G groups moves both.
 
@@ -243,6 +250,18 @@ def test_the_standard_error_of_latin_shifts_is_that_of_all_pairs_and_the_noise(m
     expected = exact.std_error**2 + np.mean([noise_variance(feature) for feature in found])
     slack = 4 * squares.std() / np.sqrt(300) + 2 / N * expected
     assert slack < 0.2 * expected
+    assert squares.mean() == pytest.approx(expected, abs=slack)
+
+
+@pytest.mark.parametrize("size", [3, 6])
+def test_the_clustered_standard_error_of_latin_shifts_is_that_of_all_pairs_and_the_noise(size):
+    """As above; a group lends nothing to itself, so effects of rows and donors lack a share of 1/G of the others'."""
+    groups = np.arange(N) // size
+    found = [explain(donors=ll.Latin(20), groups=groups, random_state=seed) for seed in range(300)]
+    squares = np.array([feature.std_error**2 for feature in found])
+    expected = explain(groups=groups).std_error ** 2 + np.mean([noise_variance(feature) for feature in found])
+    slack = 4 * squares.std() / np.sqrt(300) + 2 / N * expected
+    assert slack < 0.25 * expected
     assert squares.mean() == pytest.approx(expected, abs=slack)
 
 

@@ -34,7 +34,7 @@ def numbers(y: NDArray[Any], loss: Loss) -> NDArray[Any]:
     """y as numbers, every one of them there."""
     if y.dtype.kind not in "biuf":
         try:
-            if y.dtype.kind not in "O" or any(isinstance(value, str) for value in y):
+            if y.dtype.kind != "O" or any(isinstance(value, str) for value in y):
                 raise TypeError("dates and words have no loss")  # NumPy would read the word "1" as a number
             y = np.array([np.nan if is_missing(value) else value for value in y.tolist()]).astype(float)
         except (TypeError, ValueError):

@@ -49,11 +49,13 @@ def letters_beside(ax: Axes) -> int:
 
 
 def width_beside(ax: Axes, names: Sequence[str], own: bool) -> float:
-    """Width of the axes in points once these names stand beside them: in a figure of our own they take its room."""
-    if not own:
-        return size_in_points(ax)[0]
+    """Width of the axes in points once these names stand beside them: a layout engine gives them of its room."""
+    width = size_in_points(ax)[0]
+    if ax.figure.get_layout_engine() is None:
+        return width
+    whole = ax.figure.bbox.width * 72 / ax.figure.dpi if own else 1.35 * width
     taken = max(map(len, names)) * LETTER * font_size(mpl.rcParams["ytick.labelsize"])
-    return max(100.0, ax.figure.bbox.width * 72 / ax.figure.dpi - taken - 30)
+    return max(0.3 * width, whole - taken - 30)
 
 
 def font_size(size: str | float) -> float:
@@ -116,7 +118,10 @@ def plain_frame(ax: Axes) -> None:
 
 
 def legend(ax: Axes, width: float | None = None) -> float:
-    """Name everything at the top, in one or two columns; returns the share of the height that it takes."""
+    """Name everything at the top, in one or two columns; returns the share of the height that it takes.
+
+    In axes so small that it would take more than half of them there is none.
+    """
     handles, names = ax.get_legend_handles_labels()
     if not names:
         return 0.0
@@ -124,6 +129,8 @@ def legend(ax: Axes, width: float | None = None) -> float:
     share, columns, size, lines = _fit_legend(names, *points, font_size("small"))
     if share > 0.3:
         share, columns, size, lines = _fit_legend(names, *points, font_size("x-small"))
+    if share > 0.55:
+        return 0.0
     shown = ax.legend(
         handles, lines, loc="upper left", ncols=columns, fontsize=size, frameon=False, borderaxespad=0.2,
         handlelength=1.8, columnspacing=1.2,
@@ -134,7 +141,7 @@ def legend(ax: Axes, width: float | None = None) -> float:
         if handle is not None:
             handle.set_alpha(1)  # one pale line alone can't be seen
     shown.set_in_layout(False)  # it lies inside the axes: they needn't shrink for it
-    return min(0.6, share)
+    return share
 
 
 def _fit_legend(names: Sequence[str], width: float, height: float, size: float) -> tuple[float, int, float, list[str]]:

@@ -10,7 +10,7 @@ from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
 from losslens.plots import canvas
-from losslens.plots.canvas import BLUE, GREEN, INK, PALE, QUIET, SINGLE, VERMILLION
+from losslens.plots.canvas import BLUE, GREEN, INK, PALE, SINGLE, VERMILLION
 from losslens.plots.extent import beyond, extent
 from losslens.plots.scale import Scale, dress, scale
 from losslens.plots.shown import MOST_VALUES, Shown, Singles
@@ -146,8 +146,7 @@ def _draw_strip(ax: Axes, shown: Shown, places: Scale) -> float:
     at, share = at[seen], shown.weights[places.present][seen]
     style: dict[str, Any] = {
         "transform": ax.get_xaxis_transform(),  # the height is a share of the axes
-        "color": QUIET,
-        "alpha": 0.6,
+        "color": PALE,
         "zorder": 0,
         "label": f"distribution of {shown.title}" if len(shown.title) <= 12 else "distribution",
     }

@@ -127,7 +127,7 @@ def _importance(result: FeatureImportance) -> Shown:
     assert result.cells.changes is not None  # a FeatureImportance is judged
     local = result.means.local
     if local is not None:
-        integral, name = local[np.searchsorted(result.at, result.cells.rows)], "local importance"
+        integral, name = local[result.rows], "local importance"
     else:
         integral, name = _row_means(result, result.cells.changes), "mean over the grid"
     return Shown(
