@@ -30,7 +30,8 @@ def models() -> dict[str, Any]:
         "forest": RandomForestRegressor(100, random_state=0),
         "boosting": HistGradientBoostingRegressor(random_state=0),
         "MLP": make_pipeline(
-            StandardScaler(), MLPRegressor(hidden_layer_sizes=(100,), max_iter=200, early_stopping=True, random_state=0)
+            StandardScaler(),
+            MLPRegressor(hidden_layer_sizes=(100, 50), max_iter=200, early_stopping=True, random_state=0),
         ),
         "SVR": make_pipeline(StandardScaler(), SVR(C=10)),
         "linear": LinearRegression(),

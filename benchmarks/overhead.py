@@ -19,7 +19,7 @@ import losslens as ll
 from benchmarks.models import data, models, timed
 
 BAR = {"linear": {"numpy": 3.0, "pandas": 2.0, "polars": 2.0}}
-DONORS: dict[str, Any] = {"forest": ll.Latin(30), "SVR": ll.Latin(30), "MLP": ll.Latin(100), "boosting": ll.Latin(100)}
+DONORS: dict[str, Any] = {"forest": ll.Latin(30), "SVR": ll.Latin(30), "MLP": ll.Grid(200), "boosting": ll.Grid(100)}
 
 
 def one(model: Any, X: Any, y: Any, donors: Any) -> tuple[float, float]:

@@ -8,7 +8,5 @@ os.environ.setdefault("MPLBACKEND", "Agg")  # no window, no display needed
 from hypothesis import HealthCheck, settings
 
 # No deadline, no complaint about slow data: how fast a busy machine is says nothing about the code.
-settings.register_profile(
-    "losslens", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
+settings.register_profile("losslens", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("losslens")

@@ -175,7 +175,7 @@ def test_targets_that_the_loss_is_not_defined_for(loss, y):
         ("squared_eror", "unknown loss 'squared_eror'; did you mean 'squared_error'"),
         ("log_loss", "needs every|returns"),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", value),
 )
 def test_losses_that_are_none(loss, words):
     refused(words, loss=loss)

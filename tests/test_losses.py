@@ -300,9 +300,7 @@ def test_a_custom_loss_comes_back_without_its_function() -> None:
     assert (again.name, again.reads, again.title) == ("my_loss", "probabilities", "my loss")
     assert again.custom
     assert again.function is None
-    with pytest.raises(
-        ValueError, match="'my_loss' was a function of yours, which a file cannot hold; pass it"
-    ):
+    with pytest.raises(ValueError, match="'my_loss' was a function of yours, which a file cannot hold; pass it"):
         again(np.zeros(1), np.zeros(1))
 
 
@@ -328,9 +326,7 @@ def test_parameters_are_checked(make: Any, message: str) -> None:
 
 
 def test_unknown_names_get_the_nearest_and_the_list() -> None:
-    with pytest.raises(
-        ValueError, match=r"unknown loss 'log_los'; did you mean 'log_loss'\? The losses are abs"
-    ):
+    with pytest.raises(ValueError, match=r"unknown loss 'log_los'; did you mean 'log_loss'\? The losses are abs"):
         resolve("log_los")
     with pytest.raises(ValueError, match=r"unknown loss 'xyz'\. The losses are .*zero_one, and any function"):
         resolve("xyz")
@@ -615,19 +611,13 @@ def test_metrics_of_scikit_learn_get_a_hint() -> None:
 
 
 def test_what_is_no_function_is_refused() -> None:
-    with pytest.raises(
-        TypeError, match=re.escape("a loss is a name or a function (y, prediction) -> (N,), got 3")
-    ):
+    with pytest.raises(TypeError, match=re.escape("a loss is a name or a function (y, prediction) -> (N,), got 3")):
         resolve(3)  # type: ignore[arg-type]
-    with pytest.raises(
-        ValueError, match="a loss reads one of values, probabilities, labels, scores, got 'proba'"
-    ):
+    with pytest.raises(ValueError, match="a loss reads one of values, probabilities, labels, scores, got 'proba'"):
         pointwise(relative, reads="proba")  # type: ignore[arg-type]
 
 
 def test_the_module_needs_numpy_alone() -> None:
-    code = (
-        "import sys, losslens.losses; print([m for m in ('scipy', 'sklearn', 'pandas') if m in sys.modules])"
-    )
+    code = "import sys, losslens.losses; print([m for m in ('scipy', 'sklearn', 'pandas') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

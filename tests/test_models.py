@@ -172,9 +172,7 @@ def test_objects_that_only_look_like_estimators():
         ["labels"],
     )
     assert as_model(WithProbabilities()).kind == "classifier"
-    np.testing.assert_array_equal(
-        respond(WithProbabilities(), "probabilities"), np.tile([0.75, 0.25], (N, 1))
-    )
+    np.testing.assert_array_equal(respond(WithProbabilities(), "probabilities"), np.tile([0.75, 0.25], (N, 1)))
 
 
 # Functions.
@@ -200,9 +198,7 @@ def test_a_model_is_taken_as_it_is():
     assert as_model(model) is model
 
 
-@pytest.mark.parametrize(
-    "convert", [list, pd.Series, pl.Series, pa.array, pa.chunked_array, np.asfortranarray]
-)
+@pytest.mark.parametrize("convert", [list, pd.Series, pl.Series, pa.array, pa.chunked_array, np.asfortranarray])
 def test_outputs_of_any_library(convert):
     def output(table):
         column = np.asarray(table)[:, 0]
@@ -282,9 +278,7 @@ def lightgbm_classifier():
 
 
 def catboost_classifier():
-    return pytest.importorskip("catboost").CatBoostClassifier(
-        iterations=5, verbose=0, allow_writing_files=False
-    )
+    return pytest.importorskip("catboost").CatBoostClassifier(iterations=5, verbose=0, allow_writing_files=False)
 
 
 SCORES = {
@@ -318,9 +312,7 @@ def test_boosting_classifiers_of_words(make):
 
 
 def xgboost_regressor():
-    return pytest.importorskip("xgboost").XGBRegressor(
-        n_estimators=50, min_child_weight=0, enable_categorical=True
-    )
+    return pytest.importorskip("xgboost").XGBRegressor(n_estimators=50, min_child_weight=0, enable_categorical=True)
 
 
 def lightgbm_regressor():
@@ -354,9 +346,7 @@ def test_categories_of_any_frame_keep_their_meaning(make):
 
 def test_rankers_give_values():
     lightgbm = pytest.importorskip("lightgbm")
-    ranker = lightgbm.LGBMRanker(n_estimators=2, min_child_samples=2, verbose=-1).fit(
-        FRAME, BINARY, group=[N]
-    )
+    ranker = lightgbm.LGBMRanker(n_estimators=2, min_child_samples=2, verbose=-1).fit(FRAME, BINARY, group=[N])
     assert as_model(ranker).kind == "regressor"
     assert respond(ranker, "values", FRAME).shape == (N,)
 
@@ -622,9 +612,7 @@ def test_wrong_dimensions():
         respond(lambda table: 0.5, "values")
 
 
-@pytest.mark.parametrize(
-    "estimator", [RandomForestClassifier(2), MultiOutputClassifier(LogisticRegression())]
-)
+@pytest.mark.parametrize("estimator", [RandomForestClassifier(2), MultiOutputClassifier(LogisticRegression())])
 def test_multi_output_classifier(estimator):
     with pytest.raises(ValueError, match="is a multi-output model"):
         as_model(estimator.fit(X, np.column_stack([BINARY, THREE])))

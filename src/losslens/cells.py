@@ -168,15 +168,15 @@ class PerRow:
         """Cells in a row."""
         return int(self.donors.shape[1])
 
-    def places(self, rows: Indices) -> Indices:
+    def places(self, rows: Indices, donors: Indices | None = None) -> Indices:
         """Grid positions of the cells of these rows, (b, m)."""
         if self.binned:
             return np.broadcast_to(self.place, (len(rows), self.width))
-        return self.place[self.donors[rows]]
+        return np.asarray(self.place[self.donors[rows] if donors is None else donors])
 
-    def weights(self, sample: Sample, rows: Indices) -> Floats:
+    def weights(self, sample: Sample, rows: Indices, donors: Indices | None = None) -> Floats:
         """How much the cells of these rows count: the donor's weight; nothing inside a block, (b, m)."""
-        donors = self.donors[rows]
+        donors = self.donors[rows] if donors is None else donors
         counted = donors >= 0
         if sample.block is not None:
             counted &= sample.block[donors] != sample.block[rows][:, None]
@@ -262,9 +262,7 @@ class Averages:
         self.curve_sum, self.curve_mass, self.value_mass = np.zeros(g), np.zeros(g), np.zeros(g)
         self.pd_sum: NDArray[Any] | None = None
         self.pd_mass = np.zeros(g)
-        self.columns = (
-            _CommonColumns(meeting, sample) if isinstance(meeting, Common) else _PerRowColumns(meeting, sample)
-        )
+        self.columns = _CommonColumns(meeting, sample) if isinstance(meeting, Common) else _PerRowColumns(sample)
         self.square = self.clipped = 0.0
         self.judged = False
 
@@ -299,9 +297,10 @@ class Averages:
         self._count_clipped(rows, changes, weight[:, None] * lent)
 
     def _add_per_row(self, meeting: PerRow, rows: Indices, predictions: NDArray[Any], changes: Floats | None) -> None:
-        lent = meeting.weights(self.sample, rows)
+        donors = meeting.donors[rows]  # worked out once: shifts are not stored
+        lent = meeting.weights(self.sample, rows, donors)
         weight = (self.sample.weight[rows][:, None] * lent).ravel()
-        places, g = meeting.places(rows).ravel(), meeting.size
+        places, g = meeting.places(rows, donors).ravel(), meeting.size
         self.row_mass[rows] = lent.sum(axis=1)
         mass = np.bincount(places, weight, g)
         self.value_mass += mass
@@ -315,7 +314,7 @@ class Averages:
         self.row_sum[rows] = (lent * changes).sum(axis=1)
         self.curve_sum += np.bincount(places, weighted, g)
         self.curve_mass += mass
-        self.columns.add(rows, changes, weight)
+        self.columns.add(donors, changes, weight)
         self.square += float(weighted @ changes.ravel())
         self._count_clipped(rows, changes, weight.reshape(changes.shape))
 
@@ -352,14 +351,13 @@ class Averages:
 class _PerRowColumns:
     """Means over the cells of each donor, where each row has donors of its own."""
 
-    def __init__(self, meeting: PerRow, sample: Sample) -> None:
-        self.meeting = meeting
+    def __init__(self, sample: Sample) -> None:
         self.sum, self.mass = np.zeros(sample.n), np.zeros(sample.n)
 
-    def add(self, rows: Indices, changes: Floats, weight: Floats) -> None:
+    def add(self, donors: Indices, changes: Floats, weight: Floats) -> None:
         # A cell that is left out has donor -1 and weight 0: it adds nothing to whoever is last.
         n = len(self.sum)
-        donors = np.asarray(self.meeting.donors[rows]).ravel() % n
+        donors = np.where(donors < 0, n - 1, donors).ravel()
         self.sum += np.bincount(donors, weight * changes.ravel(), n)
         self.mass += np.bincount(donors, weight, n)
 

@@ -239,7 +239,8 @@ def _ask_torch(module: Any, table: Any) -> Any:
 
 
 def _respond(predict: Predict, response: Response, n_classes: int | None, table: Any) -> Array:
-    array = _shaped(_as_array(_fitted(predict, table)), response, table.shape[0])
+    n = table.shape[0]  # asked first: a model may give an array another shape
+    array = _shaped(_as_array(_fitted(predict, table)), response, n)
     array = np.array(array) if response == "labels" else _numbers(array)
     columns = array.shape[1] if array.ndim == 2 else 2  # one column tells two classes apart
     if response in ("probabilities", "scores") and n_classes not in (None, columns):

@@ -23,7 +23,7 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Edit:
-    """Rows start..stop of a batch take ``source[index]`` in one column."""
+    """Rows start..stop of a batch take ``source[index]`` in one column, over and over if there are more rows."""
 
     start: int
     stop: int
@@ -135,28 +135,30 @@ class Batch:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.rows: Indices | None = None
-        self.base: Any = None
+        self.base: Any = None  # the rows with nothing replaced; the model never gets hold of it
+        self.room: NDArray[Any] | None = None
 
     def fill(self, rows: Indices, edits: Sequence[Edit]) -> Any:
         """Rows of the table with the edits made; the model may change what it gets without harm to us."""
-        if self.table.backend == "numpy":
-            return self._fill_array(rows, edits)
-        if self.rows is None or not np.array_equal(rows, self.rows):
+        if rows is not self.rows and (self.rows is None or not np.array_equal(rows, self.rows)):
             self.rows, self.base = rows, self._gather(rows)
+        if self.table.backend == "numpy":
+            return self._replace_in_array(edits)
         return self._replace(rows, edits)
 
-    def _fill_array(self, rows: Indices, edits: Sequence[Edit]) -> NDArray[Any]:
-        source = self.table.native
-        if self.base is None or len(self.base) < len(rows):
-            self.base = np.empty((len(rows), source.shape[1]), source.dtype)
-        batch: NDArray[Any] = self.base[: len(rows)]
+    def _replace_in_array(self, edits: Sequence[Edit]) -> NDArray[Any]:
+        if self.room is None or self.room.shape != self.base.shape:
+            self.room = np.empty_like(self.base)
         # Laid out anew each time: it is cheap, and a model that wrote into the last batch spoils nothing.
-        np.take(source, rows, axis=0, out=batch, mode="clip")
+        np.copyto(self.room, self.base)
         for edit in edits:
-            batch[edit.start : edit.stop, edit.column] = edit.source.array[edit.index]
-        return batch
+            column = self.room[edit.start : edit.stop, edit.column]
+            column.reshape(-1, len(edit.index))[:] = edit.source.array[edit.index]
+        return self.room[:]  # a view: a model may give it another shape
 
     def _gather(self, rows: Indices) -> Any:
+        if self.table.backend == "numpy":
+            return self.table.native.take(rows, axis=0)
         if self.table.backend == "pandas":
             return self.table.native.take(rows).reset_index(drop=True)
         return _narwhals(self.table.native)[rows].to_native()
@@ -169,7 +171,7 @@ class Batch:
             if any(edit.source is not source for edit in mine):
                 raise AssertionError("one batch, one source a column: the packer keeps them apart")
             for edit in mine:
-                index[edit.start : edit.stop] = edit.index
+                index[edit.start : edit.stop].reshape(-1, len(edit.index))[:] = edit.index
             new[column] = source.gather(index)
         return _with_columns(self.base, self.table, new)
 

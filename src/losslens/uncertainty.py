@@ -24,16 +24,18 @@ def std_error(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> 
     if units < 3:
         what = "rows" if sample.block is None else "groups"
         raise ValueError(f"a standard error needs at least 3 {what} that count; there are {units}")
+    factor = _small_sample(meeting, sample, units)
     if isinstance(meeting, Common):
-        variance = _squares(_influence(means, meeting, sample, rows), sample)
-        return float(np.sqrt(_small_sample(meeting, sample, units) * variance))
-    fit, m = fit_effects(means, meeting, sample, rows), meeting.width
-    variance = _small_sample(meeting, sample, units) * _squares(_influence_of(fit, means, sample, rows), sample)
-    if not meeting.binned and (meeting.repeats or m < sample.n - 1):
-        # A fitted effect has variance D2/(m-1), not D2/m: the donors' share of a row's information is lost. Both
-        # roles together bring 2 D2/(n(m-1)), of which D2/(nm) belongs to the estimate: the rest goes. Rank bins
-        # (Systematic) even out the donors that each row meets: there the noise counts about once as it is.
-        variance -= fit.noise * (m + 1) / (m - 1)
+        return float(np.sqrt(factor * _squares(_influence(means, meeting, sample, rows), sample)))
+    fit = fit_effects(means, meeting, sample, rows)
+    if fit.fitted and (sample.block is not None or meeting.leaves_out_own):
+        factor = units / (units - 1)  # fitted effects, unlike means, don't lack those of the own block
+    variance = factor * _squares(_influence_of(fit, means, sample, rows), sample)
+    if fit.fitted:
+        # A fitted effect has variance D2/(m-1), not D2/m: the donors' share of a row's information is lost. Both roles
+        # together bring 2 D2/(n(m-1)), of which D2/(nm) belongs to the estimate: the rest goes. Rank bins (Systematic)
+        # even out the donors that each row meets: there the noise counts about once as it is.
+        variance -= fit.noise * (2 * fit.m / (fit.m - 1) * factor - 1)
     return float(np.sqrt(max(variance, 0.0)))
 
 
@@ -73,6 +75,8 @@ class Fit:
     row: Floats  # (r,)
     donor: Floats  # (n,)
     noise: float  # variance of the PFI that is due to the draw of the donors
+    m: float  # donors that a row met, on average
+    fitted: bool  # False: the means are the effects, as they are balanced
 
 
 def _influence_of(fit: Fit, means: Means, sample: Sample, rows: Indices) -> Floats:
@@ -124,14 +128,12 @@ def fit_effects(means: Means, meeting: PerRow, sample: Sample, rows: Indices) ->
     residual = max(means.square - means.pfi**2 - explained, 0.0) * cells / freedom if freedom > 0 else np.nan
     left = 1.0 if meeting.repeats else 1 - (meeting.width - 1) / (n - 1)  # all n distinct shifts leave no noise
     noise = residual * float(np.sum(lent**2)) * left
-    if not meeting.repeats and meeting.width >= n - 1:  # nothing is missing: the means are the effects
-        row, donor = per_row * row_total, per_donor * donor_total
-    elif meeting.binned or circles > 1:
+    complete = not meeting.repeats and meeting.width >= n - 1
+    balanced = complete or meeting.binned or circles > 1
+    if balanced:
         row = per_row * row_total
-        donor = per_donor * (donor_total - met.T @ row)
-    elif meeting.leaves_out_own:  # on the scale of the means, which lack the own donor's effect
-        row, donor = row * (n - 2) / (n - 1), donor * (n - 2) / (n - 1)
-    return Fit(_centred(row, by_row), _centred(donor, by_donor), noise)
+        donor = per_donor * (donor_total - (0.0 if complete else met.T @ row))
+    return Fit(_centred(row, by_row), _centred(donor, by_donor), noise, cells / int(np.sum(by_row > 0)), not balanced)
 
 
 def _inverse(mass: Floats) -> Floats:

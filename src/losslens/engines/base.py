@@ -14,6 +14,7 @@ from losslens.donors import Lending
 from losslens.progress import Tick
 
 Indices = NDArray[np.intp]
+FEW_VALUES = 64  # with more, a row's own value is a small share: predicting it too keeps batches regular
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +51,9 @@ class Ask:
         return self.size if self.met is None else self.met.donors.shape[1]
 
     def most(self, rows: int) -> int:
-        """The most predictions that `rows` rows can need: a row's own value is known."""
-        values = self.size - (1 if self.met is None and self.own.min() >= 0 else 0)
-        return rows * min(values, self.width)
+        """The most predictions that `rows` rows can need: with few values a row's own is not asked for."""
+        skips = int(self.size <= FEW_VALUES and self.own.min() >= 0)
+        return rows * min(self.size - skips, self.width)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,9 @@
 """The black box: any model, one row of the table for each cell.
 
-Each distinct (row, value) pair is predicted once, a row's own value never. Cells are laid out so that batches
-repeat the same rows with one column changed, across features, and batches of one size follow each other; the first
-cells of all are the unchanged rows, so that a feature the model ignores changes nothing, to the last bit.
+Each distinct (row, value) pair is predicted once, and a row's own value not at all where a feature has few values.
+Cells are laid out so that batches repeat the same rows with one column changed, across features, and batches of one
+size follow each other; the first cells of all are the unchanged rows, so that a feature the model ignores changes
+nothing, to the last bit.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.base import Answer, Ask, Indices
+from losslens.engines.base import FEW_VALUES, Answer, Ask, Indices
 from losslens.progress import Tick
 from losslens.tables import Batch, Edit, Table
 
@@ -42,6 +43,39 @@ class Piece:
     def cut(self, start: int, stop: int) -> Piece:
         """Some of the cells."""
         return Piece(self.ask, self.rows[start:stop], self.columns[start:stop], self.values[start:stop])
+
+
+@dataclass(frozen=True, eq=False)
+class Slab:
+    """The common case: every row of the block at columns start..stop, row by row. It is stored in one stroke."""
+
+    ask: int
+    rows: Indices
+    start: int
+    stop: int
+    met: Indices | None  # the values; None: those at start..stop
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def values(self) -> Indices:
+        """The value of each cell."""
+        return self.spread(np.arange(self.start, self.stop)) if self.met is None else self.met
+
+    def spread(self, along: Indices) -> Indices:
+        """One entry a column, repeated for each row."""
+        return np.broadcast_to(along, (len(self) // len(along), len(along))).ravel()
+
+    def cut(self, start: int, stop: int) -> Slab | Piece:
+        """All of the cells, or some as a piece."""
+        if stop - start == len(self):
+            return self
+        columns = self.spread(np.arange(self.start, self.stop))
+        return Piece(self.ask, self.rows, columns, self.values).cut(start, stop)
+
+
+Cut = Piece | Slab
 
 
 @dataclass(frozen=True)
@@ -86,8 +120,8 @@ class BlackBox:
         return ceil(cells / calls / b) * b
 
     def _predict(
-        self, rows: Indices, asks: Sequence[Ask], batches: Iterable[list[Piece]], tick: Tick
-    ) -> Iterator[tuple[list[Piece], NDArray[Any]]]:
+        self, rows: Indices, asks: Sequence[Ask], batches: Iterable[list[Cut]], tick: Tick
+    ) -> Iterator[tuple[list[Cut], NDArray[Any]]]:
         """Predictions batch by batch, in order, whoever makes them: the answer can't depend on n_jobs."""
         if self.n_jobs is None and "joblib" not in sys.modules:  # nobody can have asked for workers
             yield from self._serve(rows, asks, batches, tick)
@@ -116,12 +150,14 @@ class BlackBox:
                 stop.set()
 
     def _serve(
-        self, rows: Indices, asks: Sequence[Ask], batches: Iterable[list[Piece]], tick: Tick | None
-    ) -> Iterator[tuple[list[Piece], NDArray[Any]]]:
-        buffer = Batch(self.table)
+        self, rows: Indices, asks: Sequence[Ask], batches: Iterable[list[Cut]], tick: Tick | None
+    ) -> Iterator[tuple[list[Cut], NDArray[Any]]]:
+        buffer, wanted = Batch(self.table), None
         for batch in batches:
-            wanted = np.concatenate([piece.rows for piece in batch])
-            predictions = self.respond(buffer.fill(rows[wanted], edits(batch, asks)))
+            if len(batch) > 1 or wanted is not batch[0].rows:  # most batches repeat the rows of the last one
+                wanted = batch[0].rows if len(batch) == 1 else np.concatenate([piece.rows for piece in batch])
+                these = rows[wanted]
+            predictions = self.respond(buffer.fill(these, edits(batch, asks)))
             if tick is not None:
                 tick(len(predictions))
             yield batch, predictions
@@ -131,30 +167,36 @@ def _work(
     engine: BlackBox,
     rows: Indices,
     asks: Sequence[Ask],
-    batches: list[list[Piece]],
+    batches: list[list[Cut]],
     tick: Tick | None,
     stop: threading.Event | None,
-) -> list[tuple[list[Piece], NDArray[Any]]]:
+) -> list[tuple[list[Cut], NDArray[Any]]]:
     """One worker's run of batches; it ends early once nobody waits for the answer (Ctrl-C)."""
     wanted = itertools.takewhile(lambda batch: stop is None or not stop.is_set(), batches)
     return list(engine._serve(rows, asks, wanted, tick))
 
 
-def edits(batch: Sequence[Piece], asks: Sequence[Ask]) -> list[Edit]:
+def edits(batch: Sequence[Cut], asks: Sequence[Ask]) -> list[Edit]:
     """Which values go where in a batch."""
     found, start = [], 0
     for piece in batch:
         if piece.ask != UNCHANGED:
             ask = asks[piece.ask]
             for column, source, index in zip(ask.columns, ask.sources, ask.index, strict=True):
-                found.append(Edit(start, start + len(piece), column, source, index[piece.values]))
+                found.append(Edit(start, start + len(piece), column, source, _index(piece, index)))
         start += len(piece)
     return found
 
 
-def pack(pieces: Iterable[Piece], size: int) -> Iterator[list[Piece]]:
+def _index(piece: Cut, index: Indices) -> Indices:
+    if isinstance(piece, Slab) and piece.met is None:
+        return index[piece.start : piece.stop]  # the same for every row
+    return np.asarray(index[piece.values])
+
+
+def pack(pieces: Iterable[Cut], size: int) -> Iterator[list[Cut]]:
     """Fill batches of exactly `size` rows, across features; the last one may be shorter."""
-    batch: list[Piece] = []
+    batch: list[Cut] = []
     room = size
     for piece in pieces:
         start = 0
@@ -182,40 +224,71 @@ def group(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield some
 
 
-def _pieces(b: int, plans: Sequence[_Table | _Matrix], size: int) -> Iterator[Piece]:
+def _pieces(b: int, plans: Sequence[_Table | _Matrix], size: int) -> Iterator[Cut]:
     nobody = np.zeros(b, np.intp)
-    yield Piece(UNCHANGED, np.arange(b), nobody, nobody)
+    room = _Room(b, size)
+    yield room.take(Piece(UNCHANGED, np.arange(b), nobody, nobody))
     for number, plan in enumerate(plans):
-        yield from plan.pieces(number, size)
+        yield from map(room.take, plan.pieces(number, room))
+
+
+class _Room:
+    """What is left in the batch being filled, so that slabs end where it ends and need not be cut."""
+
+    def __init__(self, b: int, size: int) -> None:
+        self.b, self.size, self.left = b, size, size
+        self._rows: dict[int, Indices] = {}
+
+    def slots(self, start: int, width: int) -> int:
+        """How many columns of a block of rows come next."""
+        return min(max(1, self.left // self.b), width - start)
+
+    def rows(self, slots: int) -> Indices:
+        """Every row of the block, as often as there are columns."""
+        if slots not in self._rows:
+            self._rows[slots] = np.repeat(np.arange(self.b), slots)
+        return self._rows[slots]
+
+    def take(self, piece: Cut) -> Cut:
+        """Count a piece in."""
+        self.left = self.size - (self.size - self.left + len(piece)) % self.size
+        return piece
 
 
 def _plan(ask: Ask, rows: Indices) -> _Table | _Matrix:
     if ask.met is None:
         return _Table(ask.own[rows], ask.size)
-    return _Matrix(ask.own[rows], ask.met[rows], ask.met.repeats)
+    return _Matrix(ask.own[rows], ask.met[rows], ask.met.repeats or ask.size <= FEW_VALUES)
 
 
 class _Table:
-    """Every row meets every value: in slot s row i takes value own[i] + 1 + s, round and round, until its own."""
+    """Every row meets every value.
+
+    With few values a row's own is skipped: in slot s row i takes value own[i] + 1 + s, round and round, until its own.
+    """
 
     def __init__(self, own: Indices, size: int) -> None:
         self.own, self.size = own, size
-        self.count = len(own) * size - int(np.sum(own >= 0))
+        self.count = len(own) * size - (int(np.sum(own >= 0)) if size <= FEW_VALUES else 0)
 
-    def pieces(self, number: int, size: int) -> Iterator[Piece]:
-        b = len(self.own)
-        slots = max(1, size // b)
-        for start in range(0, self.size, slots):
-            stop = min(start + slots, self.size)
-            # Row by row, so that a row's cells of one batch lie side by side where they are read and stored.
-            values = (self.own + 1)[:, None] + np.arange(start, stop)
-            values -= self.size * (values >= self.size)
-            rows = np.repeat(np.arange(b), stop - start)
-            if stop == self.size:  # the last slot brings everybody's own value
-                other = values != self.own[:, None]
-                values, rows = values[other], rows[other.ravel()]
-            values = values.ravel()
-            yield Piece(number, rows, values, values)
+    def pieces(self, number: int, room: _Room) -> Iterator[Cut]:
+        start = 0
+        while start < self.size:
+            slots = room.slots(start, self.size)
+            if self.size > FEW_VALUES:
+                yield Slab(number, room.rows(slots), start, start + slots, None)
+            else:
+                yield self._others(number, room.rows(slots), start, start + slots)
+            start += slots
+
+    def _others(self, number: int, rows: Indices, start: int, stop: int) -> Piece:
+        values = (self.own + 1)[:, None] + np.arange(start, stop)
+        values -= self.size * (values >= self.size)
+        if stop == self.size:  # the last slot brings everybody's own value
+            other = values != self.own[:, None]
+            values, rows = values[other], rows[other.ravel()]
+        values = values.ravel()
+        return Piece(number, rows, values, values)
 
     def complete(self, cells: NDArray[Any], base: NDArray[Any]) -> None:
         """A row at its own value is the row itself."""
@@ -226,22 +299,26 @@ class _Table:
 class _Matrix:
     """Each row meets values of its own; one that it meets again, or that is its own, is not asked for twice."""
 
-    def __init__(self, own: Indices, met: NDArray[np.int32], repeats: bool) -> None:
+    def __init__(self, own: Indices, met: NDArray[np.int32], sparing: bool) -> None:
         self.met = met
         self.same = met == own[:, None]
-        self.leader = first_with_value(met) if repeats else None
-        self.wanted = ~self.same
-        if self.leader is not None:
-            self.wanted &= self.leader == np.arange(met.shape[1])
-        self.count = int(self.wanted.sum())
+        self.leader = first_with_value(met) if sparing else None
+        self.wanted = None if self.leader is None else (self.leader == np.arange(met.shape[1])) & ~self.same
+        self.count = met.size if self.wanted is None else int(self.wanted.sum())
 
-    def pieces(self, number: int, size: int) -> Iterator[Piece]:
-        slots = max(1, size // len(self.met))
-        for start in range(0, self.met.shape[1], slots):
-            part = slice(start, start + slots)
-            rows, columns = np.nonzero(self.wanted[:, part])
-            columns += start
-            yield Piece(number, rows, columns, self.met[rows, columns].astype(np.intp))
+    def pieces(self, number: int, room: _Room) -> Iterator[Cut]:
+        start, m = 0, self.met.shape[1]
+        while start < m:
+            stop = start + room.slots(start, m)
+            if self.wanted is None:  # no value is met twice, and next to none is a row's own
+                yield Slab(
+                    number, room.rows(stop - start), start, stop, self.met[:, start:stop].ravel().astype(np.intp)
+                )
+            else:
+                rows, columns = np.nonzero(self.wanted[:, start:stop])
+                columns += start
+                yield Piece(number, rows, columns, self.met[rows, columns].astype(np.intp))
+            start = stop
 
     def complete(self, cells: NDArray[Any], base: NDArray[Any]) -> None:
         """Cells that were not asked for are the same as others, or as the row itself."""
@@ -277,7 +354,7 @@ class _Store:
         self.base: NDArray[Any] | None = None
         self.cells: list[NDArray[Any]] = []
 
-    def put(self, block: Indices, batch: Sequence[Piece], predictions: NDArray[Any]) -> None:
+    def put(self, block: Indices, batch: Sequence[Cut], predictions: NDArray[Any]) -> None:
         if self.base is None:
             more = predictions.shape[1:]
             self.base = np.empty((self.n, *more), predictions.dtype)
@@ -290,10 +367,14 @@ class _Store:
         start = 0
         for piece in batch:
             some = predictions[start : start + len(piece)]
-            if piece.ask == UNCHANGED:
+            cells = self.base if piece.ask == UNCHANGED else self.cells[piece.ask]
+            if isinstance(piece, Slab):
+                shape = (len(block), piece.stop - piece.start, *cells.shape[2:])
+                cells[block[0] : block[-1] + 1, piece.start : piece.stop] = some.reshape(shape)
+                self.counts[piece.ask] += len(piece)
+            elif piece.ask == UNCHANGED:
                 self.base[block[piece.rows]] = some
             else:
-                cells = self.cells[piece.ask]
                 flat = cells.reshape(-1, *cells.shape[2:])  # one index instead of two: half the time
                 flat[block[piece.rows] * cells.shape[1] + piece.columns] = some
                 self.counts[piece.ask] += len(piece)
