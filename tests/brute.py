@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from losslens.cells import Common
+from losslens.meetings import Common
 
 
 def _own(y, p):

@@ -2,202 +2,19 @@
 
 A cell is a row i that met a donor k. It holds a prediction and, once a loss is chosen, the change of loss
 ``D(i, k) = L(f(x_i with k's values), y_i) - L(f(x_i), y_i)``. Rows average to local importances, cells that
-share a value to the PI curve, all of them to the PFI. Two layouts say who met whom: `Common` and `PerRow`.
+share a value to the PI curve, all of them to the PFI.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors import Lending
-from losslens.losses import Loss
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
-CHUNK = 1 << 18  # cells handled at a time: temporaries stay in the processor's cache
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """The rows as the model saw them, shared by all features of a result."""
-
-    weight: Floats  # (n,), sums to one
-    prediction: NDArray[Any]  # (n,) or (n, K), of the unchanged rows
-    y: NDArray[Any] | None = None  # (n,): numbers, or class positions where there are classes
-    loss: Floats | None = None  # (n,), of the unchanged rows
-    classes: NDArray[Any] | None = None
-    block: Indices | None = None  # rows that belong together lend nothing to each other
-
-    @property
-    def n(self) -> int:
-        """How many rows."""
-        return len(self.weight)
-
-    @property
-    def error(self) -> float:
-        """GE_P, the mean loss of the unchanged rows."""
-        return float(self.weight @ self.loss) if self.loss is not None else float("nan")
-
-    def at(self, rows: Indices) -> Sample:
-        """These rows alone, as a sample of their own."""
-        if not self.weight[rows].sum() > 0:
-            raise ValueError("all of the chosen rows have weight zero")
-        return replace(
-            self,
-            weight=self.weight[rows] / self.weight[rows].sum(),
-            prediction=self.prediction[rows],
-            y=None if self.y is None else self.y[rows],
-            loss=None if self.loss is None else self.loss[rows],
-            block=None if self.block is None else self.block[rows],
-        )
-
-    def with_loss(self, loss: Loss) -> Sample:
-        """The same rows judged by a loss."""
-        return replace(self, loss=loss(self.target(loss), self.shown(loss, self.prediction)))
-
-    def target(self, loss: Loss) -> NDArray[Any]:
-        """y as the loss reads it: a user's own function gets labels, a named loss class positions."""
-        if self.y is None:
-            raise ValueError("these rows have no y")
-        if loss.custom and self.classes is not None:
-            return np.asarray(self.classes[self.y])
-        return self.y
-
-    def shown(self, loss: Loss, prediction: NDArray[Any]) -> NDArray[Any]:
-        """Predictions as the loss reads them: a user's own function gets labels as labels."""
-        if loss.custom and loss.reads == "labels" and self.classes is not None:
-            labels = np.asarray(self.classes[prediction])
-            if prediction.min() < 0:  # a label that is no class of y
-                labels = labels.astype(object)
-                labels[prediction < 0] = None
-            return labels
-        return prediction
-
-
-@dataclass(frozen=True, eq=False)
-class Common:
-    """Every row meets every value of one grid."""
-
-    own: Indices  # (n,): where on the grid each row's own value is; -1 where it is not on it
-    donors: Indices  # (d,): the rows that lend; none for values of the user's own
-    size: int
-    leaves_out_own: bool = False
-
-    @property
-    def width(self) -> int:
-        """Cells in a row."""
-        return self.size
-
-    @property
-    def has_mass(self) -> bool:
-        """Whether donors say how much each grid value counts; without them there are curves and no number."""
-        return len(self.donors) > 0
-
-    def places(self, rows: Indices) -> Indices:
-        """Grid positions of the cells of these rows, (b, g)."""
-        return np.broadcast_to(np.arange(self.size), (len(rows), self.size))
-
-    def block(self, sample: Sample) -> Indices | None:
-        """What lends nothing to itself: blocks of rows, single rows, or nothing."""
-        if sample.block is not None:
-            return sample.block
-        return np.arange(sample.n) if self.leaves_out_own else None
-
-    def weights(self, sample: Sample, rows: Indices) -> Floats:
-        """How much the cells of these rows count: the donors' weights at each value, (1, g) or (b, g)."""
-        lent, place = sample.weight[self.donors], self.own[self.donors]
-        total = np.bincount(place, lent, self.size)
-        block = self.block(sample)
-        if block is None:
-            return np.asarray(total[None, :], float)
-        from scipy import sparse
-
-        shape = (int(block.max()) + 1, self.size)
-        within = sparse.csr_array((lent, (block[self.donors], place)), shape=shape)
-        left = total - within[block[rows]].toarray()
-        left[left < 1e-12 * total.max()] = 0.0  # what rounding leaves of a value that the own block alone holds
-        return left
-
-    def held_by_block(self, sample: Sample) -> Any:
-        """Which values each block holds: a sparse matrix (blocks, g) of running numbers, and how many there are."""
-        from scipy import sparse
-
-        block = self.block(sample)
-        assert block is not None
-        flat = np.unique(block[self.donors] * self.size + self.own[self.donors])
-        shape = (int(block.max()) + 1, self.size)
-        return sparse.csr_array((np.arange(1, len(flat) + 1), (flat // self.size, flat % self.size)), shape=shape)
-
-    def subset(self, rows: Indices) -> tuple[Common, Indices]:
-        """Rows and donors in `rows` alone, and the grid positions that remain."""
-        inside = np.full(len(self.own), -1, np.intp)
-        inside[rows] = np.arange(len(rows))
-        donors = inside[self.donors][inside[self.donors] >= 0]
-        own = self.own[rows]
-        kept = np.unique(own[donors])
-        return replace(self, own=own, donors=donors).keep(kept), kept
-
-    def keep(self, kept: Indices) -> Common:
-        """These grid values alone."""
-        place = np.full(self.size + 1, -1, np.intp)  # the last entry serves own == -1
-        place[kept] = np.arange(len(kept))
-        own = np.asarray(place[self.own])
-        return replace(self, own=own, donors=self.donors[own[self.donors] >= 0], size=len(kept))
-
-
-@dataclass(frozen=True, eq=False)
-class PerRow:
-    """Each row meets donors of its own."""
-
-    donors: Lending  # (n, m); -1 where a cell is left out
-    place: Indices  # (n,): grid position of each row's value; or (m,): of each column, where columns are rank bins
-    size: int
-    binned: bool = False
-    leaves_out_own: bool = False
-    repeats: bool = False  # a pair may be met twice
-
-    has_mass = True
-
-    @property
-    def width(self) -> int:
-        """Cells in a row."""
-        return int(self.donors.shape[1])
-
-    def places(self, rows: Indices, donors: Indices | None = None) -> Indices:
-        """Grid positions of the cells of these rows, (b, m)."""
-        if self.binned:
-            return np.broadcast_to(self.place, (len(rows), self.width))
-        return np.asarray(self.place[self.donors[rows] if donors is None else donors])
-
-    def weights(self, sample: Sample, rows: Indices, donors: Indices | None = None) -> Floats:
-        """How much the cells of these rows count: the donor's weight; nothing inside a block, (b, m)."""
-        donors = self.donors[rows] if donors is None else donors
-        counted = donors >= 0
-        if sample.block is not None:
-            counted &= sample.block[donors] != sample.block[rows][:, None]
-        return np.where(counted, sample.weight[donors], 0.0)
-
-    def subset(self, rows: Indices) -> tuple[PerRow, Indices]:
-        """Rows and donors in `rows` alone (other cells are left out), and the grid positions that remain."""
-        inside = np.full(self.donors.shape[0] + 1, -1, np.intp)  # the last entry serves donors == -1
-        inside[rows] = np.arange(len(rows))
-        donors = inside[self.donors[rows]]
-        place = self.place if self.binned else self.place[rows]
-        return replace(self, donors=donors, place=place), np.arange(self.size)
-
-    def keep(self, kept: Indices) -> PerRow:
-        """These grid values alone; at the others no cell counts."""
-        place = np.zeros(self.size, np.intp)
-        place[kept] = np.arange(len(kept))
-        return replace(self, place=np.asarray(place[self.place]), size=len(kept))
-
-
-Meeting = Common | PerRow
+from losslens.meetings import Common, Meeting, PerRow
+from losslens.sample import Floats, Indices, Sample, chunks
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,24 +49,6 @@ class Means:
         if not met.any():
             raise ValueError("no cell is left to average: these rows lend nothing to each other, or weigh nothing")
         return float(self.mass[met] @ self.local[met] / self.mass[met].sum())
-
-
-def chunks(rows: Indices, width: int) -> Iterator[slice]:
-    """Slices of `rows` that hold about CHUNK cells each."""
-    step = max(1, CHUNK // max(width, 1))
-    for start in range(0, len(rows), step):
-        yield slice(start, min(start + step, len(rows)))
-
-
-def lose(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray[Any]) -> Floats:
-    """Changes of loss of the cells of these rows: ``L(prediction, y_i) - l_i``, (b, c)."""
-    if sample.loss is None:
-        raise ValueError("the sample has not been judged by a loss yet")
-    b, c = predictions.shape[:2]
-    flat = predictions.reshape(b * c, *predictions.shape[2:])
-    losses = loss(np.repeat(sample.target(loss)[rows], c), sample.shown(loss, flat)).reshape(b, c)
-    losses -= sample.loss[rows][:, None]
-    return losses
 
 
 class Averages:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from losslens import passes, uncertainty
-from losslens.cells import Sample
 from losslens.curves import Effects, FeatureEffect
 from losslens.donors import All, Design, Latin, Systematic
 from losslens.importances import FeatureImportance, Importances
@@ -18,6 +17,7 @@ from losslens.models import as_model
 from losslens.passes import Filled
 from losslens.progress import bar
 from losslens.questions import Question, Subject, effect_design, first_design, pose
+from losslens.sample import Sample
 from losslens.scoring import is_scorer, score_importance
 from losslens.tasks import Task, class_of, default_loss, effect_response, prepare
 

@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens import uncertainty
-from losslens.cells import Cells, Common, Means, Meeting, Sample, chunks, curves, lose, means
+from losslens.cells import Cells, Means, curves, means
 from losslens.curves import FeatureEffect, ResultMapping, curve_columns
 from losslens.losses import Loss
 from losslens.losses import resolve as resolve_loss
+from losslens.meetings import Common, Meeting
 from losslens.results import FeatureResult, Floats, positions, split, take_columns, take_rows
+from losslens.sample import Sample, chunks, lose
 from losslens.tables import make_frame
 
 if TYPE_CHECKING:

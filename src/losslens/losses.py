@@ -16,6 +16,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from losslens.metric_names import advice
+
 Response = Literal["values", "probabilities", "labels", "scores"]
 Array: TypeAlias = NDArray[Any]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -323,7 +325,7 @@ def resolve(loss: str | Loss | Callable[..., Any], reads: Response = "values") -
         return pointwise(loss, reads=reads)
     if loss in _NAMED:
         return _NAMED[loss]
-    raise ValueError(_hint(loss) or _unknown(loss))
+    raise ValueError(advice(loss, _NAMED) or _unknown(loss))
 
 
 def from_metadata(metadata: Mapping[str, Any]) -> Loss:
@@ -343,33 +345,6 @@ def _unknown(name: str) -> str:
     guess = f"; did you mean {nearest[0]!r}?" if nearest else "."
     names = ", ".join(sorted({loss.name for loss in _NAMED.values()}))
     return f"unknown loss {name!r}{guess} The losses are {names}, and any function (y, prediction) -> (N,)"
-
-
-# scikit-learn's names for scorers and metrics, less their prefixes and suffixes.
-_SYNONYMS = {
-    "mse": "squared_error", "rmse": "squared_error", "mae": "absolute_error", "accuracy": "zero_one",
-    "log": "log_loss", "logloss": "log_loss", "cross_entropy": "log_loss", "quantile": "pinball",
-    "auc": "roc_auc", "max_error": "neg_max_error", "median_absolute_error": "neg_median_absolute_error",
-}  # fmt: skip
-_AVERAGES = (
-    "roc_auc", "average_precision", "balanced_accuracy", "explained_variance", "f1", "jaccard",
-    "matthews_corrcoef", "neg_max_error", "neg_median_absolute_error", "precision", "r2", "recall",
-)  # fmt: skip
-
-
-def _hint(name: str) -> str | None:
-    """What to write instead of scikit-learn's name of a mean."""
-    bare = name.removeprefix("neg_").removeprefix("root_").removeprefix("mean_")
-    bare = bare.removesuffix("_loss").removesuffix("_score")
-    meant = _SYNONYMS.get(bare, bare)
-    if meant.startswith(_AVERAGES):
-        return (
-            f"{name!r} is an average over rows, no single row has one; pass "
-            f"loss=sklearn.metrics.get_scorer({meant!r}) for global importance and the PI curve"
-        )
-    if meant in _NAMED:
-        return f"{name!r} names a mean or a score, not the loss of one row; pass loss={meant!r}"
-    return None
 
 
 # A user's own function.
@@ -406,7 +381,7 @@ def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:
         return np.array(values, dtype=np.float64)
     hint = ""
     if str(getattr(loss.function, "__module__", "")).startswith("sklearn."):
-        hint = _hint(getattr(loss.function, "__name__", "")) or "pass a loss by name, or a scorer"
+        hint = advice(getattr(loss.function, "__name__", ""), _NAMED) or "pass a loss by name, or a scorer"
         hint = f". It is a metric of scikit-learn: {hint}"
     wanted = f"a loss must return one value for each row, here {n} finite numbers"
     raise ValueError(f"the loss {loss.name!r} returned {problem}; {wanted}{hint}")

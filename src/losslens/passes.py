@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells import Averages, Cells, Means, Sample, chunks, lose
+from losslens.cells import Averages, Cells, Means
 from losslens.engines import Engine
 from losslens.losses import Loss
 from losslens.progress import Tick
 from losslens.questions import Question
+from losslens.sample import Sample, chunks, lose
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

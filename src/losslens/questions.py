@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells import Common, Meeting, PerRow
 from losslens.columns import Column, Distinct, joint
 from losslens.donors import All, Design, Grid, Latin, Permutations, Shifts, Systematic
 from losslens.engines import Ask, Met
 from losslens.features import Feature
+from losslens.meetings import Common, Meeting, PerRow
 from losslens.tables import Table
 
 Indices = NDArray[np.intp]

@@ -13,9 +13,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells import Cells, Common, Means, Meeting, Sample, means
+from losslens.cells import Cells, Means, means
 from losslens.columns import is_missing
 from losslens.donors import Design
+from losslens.meetings import Common, Meeting
+from losslens.sample import Sample
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens import inputs, passes
-from losslens.cells import Common
 from losslens.donors import Design, Grid, Latin, Systematic
 from losslens.losses import Response
+from losslens.meetings import Common
 from losslens.models import Model
 from losslens.progress import bar
 from losslens.questions import Question, Subject, first_design, pose

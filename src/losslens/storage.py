@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens import cells, curves, donors, importances, scores
+from losslens import cells, curves, donors, importances, meetings, sample, scores
 from losslens.losses import Loss, from_metadata
 
 FORMAT = "losslens result"
@@ -29,9 +29,9 @@ KINDS: dict[str, type] = {
         scores.FeatureScore,
         curves.Effects,
         curves.FeatureEffect,
-        cells.Sample,
-        cells.Common,
-        cells.PerRow,
+        sample.Sample,
+        meetings.Common,
+        meetings.PerRow,
         cells.Cells,
         cells.Means,
         donors.All,

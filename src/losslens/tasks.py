@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens import inputs
-from losslens.cells import Sample
 from losslens.donors import Design
 from losslens.donors import resolve as resolve_design
 from losslens.engines import Engine, choose
@@ -21,6 +20,7 @@ from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, as_model
 from losslens.passes import Budget
 from losslens.questions import Subject, Subjects
+from losslens.sample import Sample
 from losslens.tables import Batch, Table, as_table
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells import Common, Means, Meeting, PerRow, Sample
+from losslens.cells import Means
+from losslens.meetings import Common, Meeting, PerRow
+from losslens.sample import Sample
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

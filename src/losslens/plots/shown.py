@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells import Common, PerRow, curves
+from losslens.cells import curves
 from losslens.curves import FeatureEffect
 from losslens.importances import FeatureImportance
+from losslens.meetings import Common, PerRow
 from losslens.plots.wording import count, number, shorten
 from losslens.results import FeatureResult
 from losslens.scores import FeatureScore
