@@ -17,7 +17,7 @@ from losslens.curves import FeatureEffect, ResultMapping, curve_columns
 from losslens.losses import Loss
 from losslens.losses import resolve as resolve_loss
 from losslens.meetings import Common, Meeting
-from losslens.results import FeatureResult, Floats, positions, split, take_columns, take_rows
+from losslens.results import FeatureResult, Floats, in_digits, positions, split, take_columns, take_rows
 from losslens.sample import Sample, chunks, lose
 from losslens.tables import make_frame
 
@@ -157,7 +157,7 @@ class FeatureImportance(FeatureResult):
         return plot_importance(self, ax=ax)
 
     def __repr__(self) -> str:
-        number = f"{self.pfi:.4g}" if self.means.weights is not None else "curves only"
+        number = in_digits(self.pfi) if self.means.weights is not None else "curves only"
         return f"<FeatureImportance {self.name!r}: {number} ({self.loss.title}), {len(self.at)} rows, {self.design}>"
 
     # -- inside ---------------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ class Importances(ResultMapping[FeatureImportance]):
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        return f"increase in {self.loss.title}; {self.error:.4g} with nothing replaced"
+        return f"increase in {self.loss.title}; {in_digits(self.error)} with nothing replaced"
 
     @property
     def notes(self) -> list[str]:
@@ -326,13 +326,12 @@ class Importances(ResultMapping[FeatureImportance]):
         save(self, path)
 
     def __repr__(self) -> str:
-        ranked = self._ranked
-        width = max(len(f.name) for f in ranked)
+        width = max(map(len, self.features))
         lines = [f"Importances: {self.headline}"]
-        for f in ranked:
+        for f in self._ranked:
             number, error = _or_nan(f, lambda f: f.pfi), _or_nan(f, lambda f: f.std_error)
-            pm = f" ± {error:.2g}" if np.isfinite(error) else ""
-            lines.append(f"  {f.name:<{width}}  " + (f"{number:.4g}{pm}" if np.isfinite(number) else "curves only"))
+            pm = f" ± {in_digits(error, like=number)}" if np.isfinite(error) else ""
+            lines.append(f"  {f.name:<{width}}  " + (in_digits(number) + pm if np.isfinite(number) else "curves only"))
         return "\n".join([*lines, *(f"  ({note})" for note in self.notes)])
 
     @property

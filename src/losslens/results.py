@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, floor, log10
 from typing import Any, Self
 
 import numpy as np
@@ -201,6 +201,18 @@ def split(groups: Any, n: int) -> dict[Any, NDArray[np.bool_]]:
     except TypeError:  # labels of several types have no common order
         distinct = list(dict.fromkeys(labels.tolist()))
     return {label: labels == label for label in distinct}
+
+
+def in_digits(value: float, like: float | None = None) -> str:
+    """A number with four digits that count, or with as many decimals as another one has so.
+
+    >>> in_digits(26504.3), in_digits(0.96907), in_digits(1389.2, like=26504.3)
+    ('26,504', '0.9691', '1,389')
+    """
+    size = abs(value if like is None else like)
+    if not 1e-5 <= size < 1e9:
+        return f"{value:.4g}"
+    return f"{value:,.{max(0, 3 - floor(log10(size)))}f}"
 
 
 def size_in_words(size: float) -> str:

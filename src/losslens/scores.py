@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from losslens.curves import curve_columns
 from losslens.donors import Design
 from losslens.importances import Importances
+from losslens.results import in_digits
 from losslens.tables import make_frame
 
 if TYPE_CHECKING:
@@ -123,4 +124,4 @@ class Scores(Importances):
     def headline(self) -> str:
         """What the numbers are."""
         title = next(iter(self.features.values())).title
-        return f"decrease in {title}; {self.score:.4g} with nothing replaced"
+        return f"decrease in {title}; {in_digits(self.score)} with nothing replaced"
