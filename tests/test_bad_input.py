@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import mean_squared_error, r2_score
+from sklearn.metrics import get_scorer, mean_squared_error, r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -318,7 +318,24 @@ def test_groups_of_columns_have_no_order():
 
 def test_a_pair_needs_a_grid():
     refused("needs a grid", donors=ll.Latin(5), features=("x0", "x1"))
-    refused("needs a grid", donors=ll.Grid(values=[1.0]), features=("x0", "x1"))
+    refused("is for one column; 'x0 x x1' is a pair", donors=ll.Grid(values=[1.0]), features=("x0", "x1"))
+
+
+def test_workers_and_progress():
+    refused("n_jobs is None, a number of workers, or -1 for all cores; got 'two'", n_jobs="two")
+    refused("n_jobs is None, a number of workers", n_jobs=0)
+    refused("progress is True, False, or None", progress="x")
+
+
+def test_groups_of_columns_are_named():
+    refused("write {'name': ..x1., .x2..} in features", features=["x0", ["x1", "x2"]])
+    refused("group 'g' needs a list of columns; got 3.5", TypeError, features={"g": 3.5})
+
+
+def test_a_scorer_where_a_loss_is_needed():
+    found = ll.feature_importance(lambda X: X[:, 0], np.eye(3), np.ones(3), loss="squared_error")
+    with pytest.raises(ValueError, match="a scorer gives one number for all rows"):
+        found.with_loss(get_scorer("r2"))
 
 
 def test_values_of_ones_own_must_fit_the_column():

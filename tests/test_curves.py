@@ -236,3 +236,18 @@ def test_the_frame_holds_the_curve():
     assert list(frame.columns) == ["value", "weight", "effect"]
     np.testing.assert_array_equal(frame["value"], [0, 1, 2])
     np.testing.assert_allclose(frame["effect"], effect(features="x1").pd)
+
+
+def test_curves_are_centred_at_the_missing_value_and_only_on_a_common_grid():
+    X = np.array([[1.0], [2.0], [np.nan]])
+    effect = ll.feature_effect(lambda X: np.nan_to_num(X[:, 0], nan=5.0), X)["x0"]
+    np.testing.assert_array_equal(effect.centred(at=np.nan), [[-4, -3, 0]] * 3)
+    with pytest.raises(ValueError, match="no value is common to the curves"):
+        ll.feature_effect(lambda X: np.nan_to_num(X[:, 0]), X, donors=ll.Latin(2))["x0"].centred()
+
+
+def test_effects_are_chosen_by_group_like_importances():
+    effects = ll.feature_effect(lambda X: X[:, 0], np.eye(4), features=[0, 1])
+    assert effects.exact
+    assert effects.engine == "blackbox"
+    assert [len(part["x0"].at) for part in effects.by([0, 0, 1, 1]).values()] == [2, 2]

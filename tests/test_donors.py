@@ -1,5 +1,6 @@
 """Every design draws what it promises: who lends to whom, how often, and never more than there are."""
 
+import datetime as dt
 from itertools import permutations, product
 
 import numpy as np
@@ -345,3 +346,9 @@ def test_what_is_no_design_is_refused(donors):
 def test_an_unknown_word_is_refused():
     with pytest.raises(ValueError, match="got 'some'"):
         resolve("some")
+
+
+def test_values_of_ones_own_are_plain_python():
+    assert Grid(values=np.array([1.0, 2.0])) == Grid(values=[1.0, 2.0])
+    assert repr(Grid(values=np.array([1.0]))) == "Grid(values=[1.0])"
+    assert Grid(values=np.array(["2020-01-05"], "M8[ns]")).values == (dt.datetime(2020, 1, 5),)

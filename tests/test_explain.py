@@ -14,6 +14,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
 import brute
 import losslens as ll
@@ -462,3 +463,71 @@ def test_frames_with_any_labels():
     assert list(found) == ["10", "two words", "('t', 1)"]
     assert found["10"].pfi == pytest.approx(explain()["x0"].pfi)
     assert list(explain(lambda t: model(t.to_numpy()), frame, features=[10, ("t", 1)])) == ["10", "('t', 1)"]
+
+
+# Findings of a reader with fresh eyes.
+
+
+def test_curves_without_donors_average_over_all_rows_in_groups_too():
+    found = ll.feature_importance(
+        lambda Z: Z[:, 0] * Z[:, 1], X, Y, loss="squared_error", features=("x0", "x1"), groups=np.arange(len(X)) % 5
+    )
+    plain = ll.feature_importance(lambda Z: Z[:, 0] * Z[:, 1], X, Y, loss="squared_error", features=("x0", "x1"))
+    np.testing.assert_allclose(found["x0", "x1"].pi, plain["x0", "x1"].pi)
+    assert not found["x0", "x1"].exact
+
+
+def test_auto_does_without_a_standard_error_where_none_is_possible():
+    Z = tall(1500)
+    found = ll.feature_importance(
+        lambda Z: Z[:, 0], Z, Z[:, 0], loss="squared_error", features=["x0"], groups=np.arange(1500) % 2
+    )["x0"]
+    assert found.design == ll.Latin(32)
+    with pytest.raises(ValueError, match="at least 3 groups"):
+        found.std_error  # noqa: B018
+
+
+def test_auto_goes_on_where_a_draw_met_too_few_rows_that_count():
+    Z = tall(1500)
+    weight = np.zeros(1500)
+    weight[:40] = 1
+    found = ll.feature_importance(
+        lambda Z: Z[:, 0], Z, Z[:, 0], loss="squared_error", features=["x0"], sample_weight=weight
+    )
+    exact = ll.feature_importance(lambda Z: Z[:, 0], Z[:40], Z[:40, 0], loss="squared_error", features=["x0"])
+    assert found["x0"].pfi == pytest.approx(exact["x0"].pfi, abs=exact["x0"].std_error)
+
+
+def test_groups_beside_single_columns():
+    found = ll.feature_importance(lambda Z: Z[:, 0], X, Y, loss="squared_error", features=["x0", {"g": ["x1", "x2"]}])
+    assert list(found) == ["x0", "g"]
+
+
+def test_the_effect_of_a_classifier_without_probabilities_is_its_score():
+    model = LinearSVC().fit(X, np.median(Y) < Y)
+    effect = ll.feature_effect(model, X, features="x0")["x0"]
+    Z = X.copy()
+    Z[:, 0] = effect.grid[0]
+    assert effect.pd[0] == pytest.approx(model.decision_function(Z).mean())
+    with pytest.raises(ValueError, match="those of the second"):
+        ll.feature_effect(model, X, target=False)
+
+
+def test_labels_are_counted_when_streamed_too():
+    Z = np.random.default_rng(0).normal(size=(300, 2))
+    labels = np.digitize(Z[:, 0], [-0.5, 0.5])
+    model = DecisionTreeClassifier(max_depth=3).fit(Z, labels)
+    arguments = {"loss": "zero_one", "features": "x0", "donors": "all"}
+    whole = ll.feature_importance(model, Z, labels, **arguments)["x0"]
+    part = ll.feature_importance(model, Z, labels, **arguments, memory="200 kB")["x0"]
+    assert not part.complete
+    for label in range(3):
+        expected = [(model.predict(np.column_stack([np.full(300, v), Z[:, 1]])) == label).mean() for v in whole.grid]
+        np.testing.assert_allclose(whole.effect_of(label).pd, expected)
+        np.testing.assert_allclose(part.effect_of(label).pd, expected)
+
+
+def test_one_row_has_no_standard_error():
+    one = ll.feature_importance(lambda Z: Z[:, 0], X, Y, loss="squared_error", features="x0")["x0"].given([3])
+    with pytest.raises(ValueError, match="at least 3 rows that count; there are 1"):
+        one.std_error  # noqa: B018

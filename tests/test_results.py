@@ -154,3 +154,10 @@ def test_rows_with_nobody_to_lend_say_so():
 )
 def test_sizes_read_as_people_write_them(size, words):
     assert size_in_words(size) == words
+
+
+def test_dates_in_nanoseconds_are_labels_too():
+    days = np.array(["2020-01-01", "2020-01-02"], "M8[ns]")[np.arange(20) % 2]
+    parts = explain(ll.All())["x0"].by(days)
+    assert list(parts) == sorted(set(days))
+    assert all(len(part.at) == 10 for part in parts.values())

@@ -94,14 +94,42 @@ def test_useful_features_are_positive(scorer):
 
 @pytest.mark.parametrize("scorer", ["roc_auc", "r2", "neg_mean_squared_error", "accuracy", "average_precision"])
 def test_weights_reach_the_scorer(scorer):
+    """A cell weighs w_i w_k: so does a row in a column of donors, and a column by the sum over its rows."""
     weight = np.random.default_rng(1).integers(1, 9, size=N)
     found = explain(scorer, sample_weight=weight, features="x0")["x0"]
     base = scored(scorer, [], np.arange(N), sample_weight=weight)
-    shifts = [scored(scorer, [0], (np.arange(N) + shift) % N, sample_weight=weight) for shift in range(N)]
+    donors = [(np.arange(N) + shift) % N for shift in range(N)]
+    shifts = [scored(scorer, [0], k, sample_weight=weight * weight[k]) for k in donors]
     assert found.score == pytest.approx(base)
-    assert found.pfi == pytest.approx(base - np.mean(shifts))
+    assert found.pfi == pytest.approx(base - np.average(shifts, weights=[weight @ weight[k] for k in donors]))
     at = [base - scored(scorer, [0], value=v, sample_weight=weight) for v in found.grid]
     np.testing.assert_allclose(found.pi, at, atol=1e-12)
+
+
+def test_weighted_scores_that_are_means_agree_with_the_weighted_loss():
+    weight = np.random.default_rng(1).integers(0, 4, size=N)
+    loss = ll.feature_importance(LINEAR, X, Y, loss="squared_error", donors="all", sample_weight=weight)
+    for name, feature in explain("neg_mean_squared_error", sample_weight=weight).items():
+        assert feature.pfi == pytest.approx(loss[name].pfi)
+
+
+def test_a_scorer_without_weights_says_so():
+    with pytest.raises(ValueError, match="takes no sample_weight; leave it out, or use a loss"):
+        ll.feature_importance(LINEAR, X, Y, loss=get_scorer("neg_max_error"), sample_weight=np.ones(N))
+
+
+def test_a_scorer_checks_y_too():
+    with pytest.raises(ValueError, match="1 missing or infinite"):
+        ll.feature_importance(LINEAR, X, np.where(np.arange(N) == 0, np.nan, Y), loss=get_scorer("r2"))
+
+
+def test_a_score_has_nothing_of_single_rows():
+    found = explain("r2")
+    for ask in (lambda: found.by(np.zeros(N)), lambda: found.with_loss("squared_error")):
+        with pytest.raises(ValueError, match="one number for all rows together"):
+            ask()
+    with pytest.raises(ValueError, match="doesn't exist for the scorer"):
+        found["x0"].effect_of(1)
 
 
 def test_a_score_that_is_minus_a_mean_loss_agrees_with_the_loss():

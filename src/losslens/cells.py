@@ -69,10 +69,13 @@ class Averages:
         """Add all cells of these rows; each row is added once."""
         for part in chunks(rows, self.meeting.width):
             some = None if changes is None else changes[part]
+            shown = predictions[part]
+            if shown.dtype.kind == "i" and self.sample.classes is not None:  # labels: how often each is predicted
+                shown = shown[..., None] == np.arange(len(self.sample.classes))
             if isinstance(self.meeting, Common):
-                self._add_common(self.meeting, rows[part], predictions[part], some)
+                self._add_common(self.meeting, rows[part], shown, some)
             else:
-                self._add_per_row(self.meeting, rows[part], predictions[part], some)
+                self._add_per_row(self.meeting, rows[part], shown, some)
 
     def _add_common(self, meeting: Common, rows: Indices, predictions: NDArray[Any], changes: Floats | None) -> None:
         weight, lent = self.sample.weight[rows], meeting.weights(self.sample, rows)
@@ -143,7 +146,7 @@ class Averages:
                 caused=caused,
                 lent=lent,
                 square=self.square / total if counts else float("nan"),
-                clipped=self.clipped / total if has_mass else 0.0,
+                clipped=float(self.clipped / total) if has_mass else 0.0,
             )
 
 
@@ -207,6 +210,15 @@ def means(cells: Cells, meeting: Meeting, sample: Sample, ceiling: float | None 
     averages = Averages(meeting, sample, ceiling)
     averages.add(cells.rows, cells.predictions, cells.changes)
     return averages.finish(cells.rows)
+
+
+def shares(meeting: Meeting, sample: Sample, rows: Indices) -> Floats:
+    """The share of the cells of these rows at each grid value, without the cells."""
+    mass = np.zeros(meeting.size)
+    for part in chunks(rows, meeting.width):
+        lent = meeting.weights(sample, rows[part]) * sample.weight[rows[part]][:, None]
+        mass += np.bincount(meeting.places(rows[part]).ravel(), lent.ravel(), meeting.size)
+    return np.asarray(mass / mass.sum())
 
 
 def curves(values: NDArray[Any], meeting: Meeting, sample: Sample, rows: Indices) -> NDArray[Any]:

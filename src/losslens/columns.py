@@ -128,6 +128,8 @@ def array_column(array: NDArray[Any]) -> Column:
 def _cast(values: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     wanted = np.asarray(values)
     try:
+        if dtype.kind in "biuf" and any(isinstance(value, str) for value in values):
+            raise TypeError("words")  # NumPy would read the word "1" as a number
         cast = wanted.astype(dtype)
         same = dtype.kind == "f" or bool(np.all(cast == wanted))
     except (TypeError, ValueError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells import curves
+from losslens.columns import is_missing
 from losslens.features import pair_name, unknown_feature
-from losslens.results import FeatureResult, Floats
+from losslens.meetings import PerRow
+from losslens.results import FeatureResult, Floats, split
 from losslens.tables import make_frame
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Any)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,6 +44,8 @@ class FeatureEffect(FeatureResult):
         """ICE curves less their own value at one grid value (the first, or the one nearest to `at`)."""
         if len(self.values) == 2:
             raise ValueError("centred curves need one feature; this is a pair")
+        if isinstance(self.meeting, PerRow) and not self.meeting.binned:
+            raise ValueError(f"{self.design!r} gives each row donors of its own: no value is common to the curves")
         k = 0 if at is None else _nearest(self.grid, at)
         return np.asarray(self.ice - self.ice[:, [k]])
 
@@ -61,7 +65,9 @@ class FeatureEffect(FeatureResult):
 
 
 def _nearest(grid: NDArray[Any], at: Any) -> int:
-    if grid.dtype.kind in "iuf":
+    if is_missing(at) and len(grid) and is_missing(grid[-1]):
+        return len(grid) - 1
+    if grid.dtype.kind in "iuf" and not is_missing(at):
         return int(np.nanargmin(np.abs(grid.astype(float) - float(at))))
     found = np.flatnonzero(grid == at)
     if len(found) == 0:
@@ -94,15 +100,53 @@ def plain(values: NDArray[Any]) -> Any:
     return [None if v is None else v if len(kinds) == 1 else str(v) for v in values.tolist()]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ResultMapping(Mapping[str, T]):
     """Features by name, in the order asked for."""
 
     features: dict[str, T]
+    n_predictions: int  # rows that the model was asked for, unchanged ones included
+
+    @property
+    def design(self) -> str:
+        """The donor designs that were used."""
+        return ", ".join(dict.fromkeys(repr(feature.design) for feature in self.features.values()))
+
+    @property
+    def engine(self) -> str:
+        """Who filled the cells."""
+        return ", ".join(dict.fromkeys(feature.engine for feature in self.features.values()))
+
+    @property
+    def exact(self) -> bool:
+        """Whether every number is the one over all pairs (curves on a product grid have none)."""
+        return all(feature.exact for feature in self.features.values() if len(feature.values) == 1)
+
+    def given(self, rows: Any) -> Self:
+        """These rows, donors from everywhere."""
+        return self._each(lambda feature: feature.given(rows))
+
+    def by(self, groups: Any) -> dict[Any, Self]:
+        """``{label: given(groups == label)}`` for each label."""
+        return {label: self.given(mask) for label, mask in split(groups, len(self._first.at)).items()}
+
+    def save(self, path: str | Path) -> None:
+        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
+        from losslens.storage import save
+
+        save(self, path)
+
+    def _each(self, change: Callable[[T], T]) -> Self:
+        return replace(self, features={name: change(feature) for name, feature in self.features.items()})
+
+    @property
+    def _first(self) -> T:
+        return next(iter(self.features.values()))
 
     def __getitem__(self, name: Any) -> T:
         key = pair_name(*map(str, name)) if isinstance(name, tuple) and str(name) not in self.features else str(name)
         if key not in self.features:
-            raise KeyError(unknown_feature(name, list(self.features)))
+            raise KeyError(unknown_feature(name, list(self.features), "features"))
         return self.features[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -114,20 +158,7 @@ class ResultMapping(Mapping[str, T]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Effects(ResultMapping[FeatureEffect]):
-    """Effects of several features."""
-
-    features: dict[str, FeatureEffect]
-    n_predictions: int  # rows that the model was asked for, unchanged ones included
-
-    def given(self, rows: Any) -> Self:
-        """These rows, donors from everywhere."""
-        return replace(self, features={name: feature.given(rows) for name, feature in self.features.items()})
-
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back."""
-        from losslens.storage import save
-
-        save(self, path)
+    """Effects of several features: a mapping from name to `FeatureEffect`."""
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.features.values()))

@@ -68,6 +68,10 @@ class Design(Protocol):
     def leaves_out_own(self) -> bool:
         """No row is its own donor: the mean over cells is the U-statistic."""
 
+    @property
+    def repeats(self) -> bool:
+        """A row may meet a donor twice."""
+
     def check(self, n: int) -> None:
         """Refuse, with the reason, a table of n rows that the design does not fit."""
 
@@ -83,6 +87,8 @@ class Design(Protocol):
 
 class _Drawn:
     """The whole matrix from what a design lends."""
+
+    repeats = False
 
     def lend(self, n: int, rng: np.random.Generator) -> Lending:
         """Draw who lends to whom: ``[rows]`` gives the donors of these rows."""
@@ -123,6 +129,22 @@ class All(_Drawn):
         return True
 
 
+def _plain_values(values: Any) -> tuple[Any, ...]:
+    """Values of the user's own as plain Python ones, so that designs compare and show themselves simply."""
+    array = values if isinstance(values, np.ndarray) else None
+    if array is None and hasattr(values, "to_numpy"):
+        array = values.to_numpy()
+    if array is not None and array.dtype.kind in "mM":
+        array = array.astype(f"{array.dtype.kind}8[us]")  # NumPy makes numbers of nanoseconds
+    plain = values if array is None else array.tolist()
+    if isinstance(plain, str) or not hasattr(plain, "__iter__") or np.ndim(np.asarray(list(plain), dtype=object)) != 1:
+        raise ValueError(f"Grid(values=...) needs a non-empty flat list of values; got {values!r}")
+    found = tuple(value.item() if isinstance(value, np.generic) else value for value in plain)
+    if not found:
+        raise ValueError(f"Grid(values=...) needs a non-empty flat list of values; got {values!r}")
+    return found
+
+
 @dataclass(frozen=True, repr=False)
 class Grid(_Drawn):
     """The same m donors for every row: curves on a common grid, but a noisy number.
@@ -149,17 +171,13 @@ class Grid(_Drawn):
             raise ValueError("Grid takes either m, a number of donors, or values=[...], and not both")
         if self.m is not None:
             _positive_whole(self.m, "Grid")
-        elif np.ndim(np.asarray(self.values, dtype=object)) != 1 or np.size(np.asarray(self.values, dtype=object)) == 0:
-            raise ValueError(f"Grid(values=...) needs a non-empty flat list of values; got {self.values!r}")
+        else:
+            object.__setattr__(self, "values", _plain_values(self.values))
         if self.at not in ("random", "quantiles"):
             raise ValueError(f"Grid(at=...) is 'random' or 'quantiles'; got {self.at!r}")
 
     def __repr__(self) -> str:
-        return (
-            f"Grid({self.m}, at={self.at!r})"
-            if self.m is not None
-            else f"Grid(values={list(() if self.values is None else self.values)!r})"
-        )
+        return f"Grid({self.m}, at={self.at!r})" if self.m is not None else f"Grid(values={list(self.values or ())!r})"
 
     @property
     def ranked(self) -> bool:
@@ -213,6 +231,8 @@ class _Columns(_Drawn):
 @dataclass(frozen=True, repr=False)
 class Permutations(_Columns):
     """m independent random permutations: the paper's approximation, and scikit-learn's ``n_repeats``."""
+
+    repeats = True
 
     def check(self, n: int) -> None:
         """Any number of permutations will do."""

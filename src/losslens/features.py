@@ -41,7 +41,7 @@ def resolve(features: Any, labels: Sequence[Hashable], *, by_position: bool) -> 
     elif _is_one(features, labels):
         found = [_one(features, labels, by_position)]
     elif isinstance(features, (Sequence, np.ndarray)) or hasattr(features, "__iter__"):
-        found = [_one(item, labels, by_position) for item in features]
+        found = [feature for item in features for feature in _item(item, labels, by_position)]
     else:
         raise TypeError(f"features is a column, a list of columns or {{'group': [columns]}}; got {features!r}")
     if not found:
@@ -52,6 +52,14 @@ def resolve(features: Any, labels: Sequence[Hashable], *, by_position: bool) -> 
 
 def _is_one(features: Any, labels: Sequence[Hashable]) -> bool:
     return isinstance(features, (str, int, np.integer, tuple)) or _position(features, labels) is not None
+
+
+def _item(item: Any, labels: Sequence[Hashable], by_position: bool) -> list[Feature]:
+    if isinstance(item, Mapping):  # groups beside single columns
+        return [_group(name, columns, labels, by_position) for name, columns in item.items()]
+    if isinstance(item, list):
+        raise ValueError(f"for columns replaced together write {{'name': {item!r}}} in features; got a bare list")
+    return [_one(item, labels, by_position)]
 
 
 def _one(item: Any, labels: Sequence[Hashable], by_position: bool) -> Feature:
@@ -80,6 +88,8 @@ def pair_name(first: str, second: str) -> str:
 
 def _group(name: Any, columns: Any, labels: Sequence[Hashable], by_position: bool) -> Feature:
     alone = _is_one(columns, labels) and (not isinstance(columns, tuple) or _position(columns, labels) is not None)
+    if not alone and not hasattr(columns, "__iter__"):
+        raise TypeError(f"group {name!r} needs a list of columns; got {columns!r}")
     members = [columns] if alone else list(columns)
     if not members:
         raise ValueError(f"group {name!r} has no columns")
@@ -113,13 +123,13 @@ def _find(label: Any, labels: Sequence[Hashable], by_position: bool) -> int:
     raise ValueError(unknown_feature(label, [str(own) for own in labels]))
 
 
-def unknown_feature(label: Any, names: Sequence[str]) -> str:
+def unknown_feature(label: Any, names: Sequence[str], what: str = "columns") -> str:
     """The message for a name that is none, with the nearest one that is."""
     folded = {name.casefold(): name for name in names}  # a wrong case is the commonest slip
     near = difflib.get_close_matches(str(label).casefold(), folded, n=1)
     hint = f"; did you mean {folded[near[0]]!r}?" if near else "."
     shown = ", ".join(names[:20]) + (f", ... ({len(names)} in all)" if len(names) > 20 else "")
-    return f"unknown feature {label!r}{hint} The columns are {shown}"
+    return f"unknown feature {label!r}{hint} The {what} are {shown}"
 
 
 def _each_once(names: Sequence[str]) -> None:

@@ -17,12 +17,14 @@ from losslens.curves import FeatureEffect, ResultMapping, curve_columns
 from losslens.losses import Loss
 from losslens.losses import resolve as resolve_loss
 from losslens.meetings import Common, Meeting
-from losslens.results import FeatureResult, Floats, in_digits, positions, split, take_columns, take_rows
+from losslens.results import FeatureResult, Floats, in_digits, positions, size_in_words, take_columns, take_rows
 from losslens.sample import Sample, chunks, lose
 from losslens.tables import make_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Pick = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -92,17 +94,17 @@ class FeatureImportance(FeatureResult):
             return self._effect(lambda p: p, None)
         classes = self._classes
         if len(classes) != 2:
-            raise ValueError(f"there is one effect a class: effect_of(label), label one of {list(classes)!r}")
+            raise ValueError(f"there is one effect a class: effect_of(label), label one of {classes.tolist()!r}")
         return self.effect_of(classes[1])
 
     def effect_of(self, label: Any) -> FeatureEffect:
         """PD and ICE of one class: its probability or score, or how often it is predicted."""
         found = np.flatnonzero(self._classes == label)
         if len(found) != 1:
-            raise ValueError(f"{label!r} is no class of the model; the classes are {list(self._classes)!r}")
+            raise ValueError(f"{label!r} is no class of the model; the classes are {self._classes.tolist()!r}")
         k = int(found[0])
         if self.loss.reads == "labels":
-            return self._effect(lambda p: (p == k).astype(float), str(label))
+            return self._effect(lambda p: (p == k).astype(float), str(label), lambda pd: pd[..., k])
         if self.cells.predictions.ndim == 2:
             return self._effect(lambda p: p if k == 1 else -p, str(label))
         return self._effect(lambda p: p[..., k], str(label))
@@ -193,15 +195,11 @@ class FeatureImportance(FeatureResult):
     def _means(self, cells: Cells, meeting: Meeting, sample: Sample) -> Means:
         return means(cells, meeting, sample, self.loss.ceiling(cells.predictions.dtype))
 
-    def _effect(self, pick: Callable[[NDArray[Any]], NDArray[Any]], target: str | None) -> FeatureEffect:
-        """The effect of one target; a linear pick commutes with the mean, others need all cells."""
+    def _effect(self, pick: Pick, target: str | None, pick_mean: Pick | None = None) -> FeatureEffect:
+        """The effect of one target: what is picked of the predictions, and of their means."""
         cells = Cells(self.cells.rows, pick(self.cells.predictions))
         sample = replace(self.sample, prediction=pick(self.sample.prediction))
-        if self.loss.reads == "labels":
-            self._need_all_cells("the effect on labels")
-            averages = means(cells, self.meeting, sample)
-        else:
-            averages = replace(self.means, pd=None if self.means.pd is None else pick(self.means.pd))
+        averages = replace(self.means, pd=None if self.means.pd is None else (pick_mean or pick)(self.means.pd))
         shared = {key: getattr(self, key) for key in FeatureResult.__dataclass_fields__}
         return FeatureEffect(**(shared | {"cells": cells, "sample": sample, "means": averages}), target=target)
 
@@ -212,21 +210,6 @@ class Importances(ResultMapping[FeatureImportance]):
 
     features: dict[str, FeatureImportance]
     n_predictions: int  # rows that the model was asked for, unchanged ones included
-
-    @property
-    def design(self) -> str:
-        """The donor designs that were used."""
-        return ", ".join(dict.fromkeys(repr(f.design) for f in self.features.values()))
-
-    @property
-    def engine(self) -> str:
-        """Who filled the cells."""
-        return ", ".join(dict.fromkeys(f.engine for f in self.features.values()))
-
-    @property
-    def exact(self) -> bool:
-        """Whether every number is the one over all pairs (curves on a product grid have none)."""
-        return all(f.exact for f in self.features.values() if len(f.values) == 1)
 
     @property
     def error(self) -> float:
@@ -248,20 +231,14 @@ class Importances(ResultMapping[FeatureImportance]):
         """How much each row's loss rests on the features together: the sum of its local importances, (n,)."""
         return np.asarray(self.local.sum(axis=1))
 
-    def given(self, rows: Any) -> Self:
-        """These rows, donors from everywhere."""
-        return self._each(lambda feature: feature.given(rows))
-
-    def by(self, groups: Any) -> dict[Any, Self]:
-        """``{label: given(groups == label)}`` for each label."""
-        return {label: self.given(mask) for label, mask in split(groups, len(self._first.at)).items()}
-
     def subset(self, rows: Any) -> Self:
         """These rows with donors among themselves."""
+        self._need_all_cells("subset")
         return self._each(lambda feature: feature.subset(rows))
 
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
         """The same predictions judged by another loss that reads the same response."""
+        self._need_all_cells("with_loss")
         new = resolve_loss(loss, self.loss.reads)
         samples: dict[int, Sample] = {}  # one new sample for all features that share one
 
@@ -272,8 +249,12 @@ class Importances(ResultMapping[FeatureImportance]):
 
         return self._each(judge)
 
-    def _each(self, change: Callable[[FeatureImportance], FeatureImportance]) -> Self:
-        return replace(self, features={name: change(feature) for name, feature in self.features.items()})
+    def _need_all_cells(self, what: str) -> None:
+        if not all(feature.complete for feature in self.features.values()):
+            needs = size_in_words(sum(feature.full_size for feature in self.features.values()))
+            raise ValueError(
+                f"{what} needs every cell, but the result was streamed; all features need memory='{needs}'"
+            )
 
     @property
     def headline(self) -> str:
@@ -338,10 +319,6 @@ class Importances(ResultMapping[FeatureImportance]):
     def _ranked(self) -> list[FeatureImportance]:
         """The most important first; what has no number comes last."""
         return sorted(self.features.values(), key=lambda f: -float(_or_nan(f, lambda f: f.pfi, -np.inf)))
-
-    @property
-    def _first(self) -> FeatureImportance:
-        return next(iter(self.features.values()))
 
 
 def _check_domain(loss: Loss, sample: Sample) -> None:

@@ -103,6 +103,15 @@ def blocks(groups: Any, n: int) -> Indices | None:
     return np.array([number[label] for label in labels], np.intp)
 
 
+def check_workers(n_jobs: Any, progress: Any) -> None:
+    """n_jobs as joblib takes it, progress as yes, no or None."""
+    whole = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not whole or n_jobs == 0):
+        raise ValueError(f"n_jobs is None, a number of workers, or -1 for all cores; got {n_jobs!r}")
+    if progress not in (None, True, False):
+        raise ValueError(f"progress is True, False, or None for a bar if somebody is looking; got {progress!r}")
+
+
 def memory_bytes(memory: str | int) -> int:
     """A size in words or in bytes.
 

@@ -357,6 +357,8 @@ def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None
     >>> far(np.array([0.0, 0.0]), np.array([0.5, 3.0]))
     array([0., 1.])
     """
+    if is_scorer(function):
+        raise ValueError("a scorer gives one number for all rows; where a loss of each row is needed, pass one by name")
     if not callable(function):
         raise TypeError(f"a loss is a name or a function (y, prediction) -> (N,), got {function!r}")
     if reads not in get_args(Response):
@@ -364,6 +366,11 @@ def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None
     inner = getattr(function, "func", function)  # functools.partial
     name = name or getattr(inner, "__name__", type(inner).__name__).replace("<lambda>", "custom loss")
     return Loss(name, reads, name.replace("_", " "), function, custom=True)
+
+
+def is_scorer(loss: Any) -> bool:
+    """Whether this is a scikit-learn scorer, made by ``get_scorer`` or ``make_scorer``."""
+    return callable(loss) and any(kind.__name__.endswith("Scorer") for kind in type(loss).__mro__)
 
 
 def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:

@@ -36,6 +36,8 @@ class Common:
 
     def block(self, sample: Sample) -> Indices | None:
         """What lends nothing to itself: blocks of rows, single rows, or nothing."""
+        if not self.has_mass:
+            return None
         if sample.block is not None:
             return sample.block
         return np.arange(sample.n) if self.leaves_out_own else None

@@ -10,10 +10,11 @@ from typing import Any
 
 from losslens import explain
 from losslens.donors import Design, Grid
+from losslens.losses import is_scorer
 from losslens.models import as_model
-from losslens.questions import Question, Subject, effect_design, first_design, pose
+from losslens.questions import Question, Subject, effect_design, pose
 from losslens.results import size_in_words
-from losslens.scoring import is_scorer, score_design
+from losslens.scoring import score_design
 from losslens.tables import make_frame
 from losslens.tasks import Task, class_of, default_loss, effect_response, prepare
 
@@ -84,14 +85,15 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     if verb is explain.feature_effect:
         response, target = effect_response(known), wanted.pop("target")
         task = prepare(known, X, None, loss=None, response=response, groups=None, **wanted)
-        class_of(task.sample, target, response == "probabilities")
+        class_of(task.sample, target, response)
         return _cost(task, effect_design, 0)
     loss = wanted.pop("loss")
     if is_scorer(loss):
         task = prepare(known, X, None, loss=None, response=next(iter(known.responses)), **wanted)
         return _cost(task, score_design, task.n)  # the scorer is called once to see what it asks for
     chosen = default_loss(known, loss)
-    return _cost(prepare(known, X, y, loss=chosen, response=chosen.reads, **wanted), first_design, 0)
+    task = prepare(known, X, y, loss=chosen, response=chosen.reads, **wanted)
+    return _cost(task, lambda subject, _: explain.importance_design(subject, task), 0)
 
 
 def _cost(task: Task, rule: Callable[[Subject, int], Design], more: int) -> Plan:

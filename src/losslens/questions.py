@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.columns import Column, Distinct, joint
-from losslens.donors import All, Design, Grid, Latin, Permutations, Shifts, Systematic
+from losslens.donors import All, Design, Grid, Latin, Shifts, Systematic
 from losslens.engines import Ask, Met
 from losslens.features import Feature
 from losslens.meetings import Common, Meeting, PerRow
@@ -141,7 +141,7 @@ def _per_row(subject: Subject, design: Design, n: int, rng: np.random.Generator)
         return _rank_bins(subject, design, n, rng)
     distinct = subject.distinct
     donors = design.lend(n, rng)
-    repeats = isinstance(design, Permutations)
+    repeats = design.repeats
     ask = _ask(
         subject,
         distinct.codes,
@@ -157,7 +157,8 @@ def _rank_bins(subject: Subject, design: Design, n: int, rng: np.random.Generato
     distinct = subject.distinct
     order = _sorted_rows(distinct, n, rng)
     ranks = design.lend(n, rng)
-    assert isinstance(ranks, Shifts)  # the designs that speak of ranks are shifts or a grid
+    if not isinstance(ranks, Shifts):
+        raise TypeError(f"{design!r} speaks of ranks, so it must lend by Shifts")
     donors = replace(ranks, place=np.argsort(order), donor=order)
     m = donors.shape[1]
     middle = distinct.codes[order[np.floor((np.arange(m) + 0.5) * n / m).astype(np.intp)]]
@@ -189,7 +190,7 @@ def _own_values(subject: Subject, design: Grid) -> Question:
     """Values of the user's own, put behind the column so that they can be gathered like any other."""
     if len(subject.columns) > 1:
         raise ValueError(f"Grid(values=...) is for one column; {subject.feature.name!r} is a group")
-    values = np.asarray(design.values, dtype=object).tolist()
+    values = list(design.values or ())
     column = subject.columns[0].extended(values)
     n = len(subject.parts[0].codes)
     codes = column.distinct.codes  # of the table's rows, then of the values
@@ -209,7 +210,9 @@ def _own_values(subject: Subject, design: Grid) -> Question:
 
 def _pair(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
     """A product grid: every value of the one column with every value of the other."""
-    if not design.common or (isinstance(design, Grid) and design.values is not None):
+    if isinstance(design, Grid) and design.values is not None:
+        raise ValueError(f"Grid(values=...) is for one column; {subject.feature.name!r} is a pair: use Grid(m)")
+    if not design.common:
         raise ValueError(
             f"the pair {subject.feature.name!r} needs a grid: donors='auto', 'all' or Grid(m); got {design!r}"
         )

@@ -5,7 +5,6 @@ Results are frozen and hold arrays alone: no model, no table. They can be saved,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, log10
 from typing import Any, Self
@@ -13,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells import Cells, Means, means
+from losslens.cells import Cells, Means, means, shares
 from losslens.columns import is_missing
 from losslens.donors import Design
 from losslens.meetings import Common, Meeting
@@ -120,8 +119,13 @@ class FeatureResult:
         """Means of some rows of a streamed result: numbers exact, curves from the kept rows, shifted to fit them."""
         whole = self.means
         local = None if whole.local is None else whole.local[chosen]
-        numbers = replace(
-            whole, local=local, mass=whole.mass[chosen], pi=None, pd=None, caused=None, lent=None, square=np.nan
+        numbers = Means(
+            local=local,
+            mass=whole.mass[chosen],
+            pi=None,
+            weights=None if whole.weights is None else shares(self.meeting, self.sample, self.at[chosen]),
+            pd=None,
+            clipped=float("nan"),
         )
         if len(kept) < FEWEST_KEPT:
             return numbers
@@ -135,21 +139,22 @@ class FeatureResult:
         if curve is None:
             raise ValueError(
                 f"{what} of these rows is not known: the result was streamed and keeps {len(self.cells.rows)} of "
-                f"them, fewer than {FEWEST_KEPT}; raise memory= (all cells take {self._full_size})"
+                f"them, fewer than {FEWEST_KEPT}; raise memory= (all cells take {size_in_words(self.full_size)})"
             )
         return curve
 
     @property
-    def _full_size(self) -> str:
+    def full_size(self) -> int:
+        """The memory= that keeps every cell of this feature."""
         outputs = self.sample.prediction.shape[1:]
         per_cell = 8 + 8 * int(np.prod(outputs))
-        return size_in_words(2 * self.sample.n * self.meeting.width * per_cell)
+        return 2 * self.sample.n * self.meeting.width * per_cell
 
     def _need_all_cells(self, what: str) -> None:
         if not self.complete:
             raise ValueError(
                 f"{what} needs every cell, but the result was streamed and keeps {len(self.cells.rows)} of "
-                f"{len(self.at)} rows; {self.name!r} alone needs memory='{self._full_size}'"
+                f"{len(self.at)} rows; {self.name!r} alone needs memory='{size_in_words(self.full_size)}'"
             )
 
 
@@ -197,10 +202,13 @@ def split(groups: Any, n: int) -> dict[Any, NDArray[np.bool_]]:
     if missing:
         raise ValueError(f"groups has {missing} missing labels; name them or leave these rows out")
     try:
-        distinct: Sequence[Any] = np.unique(labels).tolist()
+        distinct, codes = np.unique(labels, return_inverse=True)
     except TypeError:  # labels of several types have no common order
-        distinct = list(dict.fromkeys(labels.tolist()))
-    return {label: labels == label for label in distinct}
+        place = {label: code for code, label in enumerate(dict.fromkeys(labels.tolist()))}
+        return {label: np.array([place[own] == code for own in labels.tolist()]) for label, code in place.items()}
+    # NumPy would make numbers of dates in nanoseconds.
+    names = list(distinct) if distinct.dtype.kind in "mM" else distinct.tolist()
+    return {name: codes.reshape(-1) == code for code, name in enumerate(names)}
 
 
 def in_digits(value: float, like: float | None = None) -> str:

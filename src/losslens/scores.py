@@ -45,6 +45,7 @@ class FeatureScore:
     title: str  # of the scorer
     score: float  # with nothing replaced
     column_scores: Floats | None  # (m,): of each column of the design; None for a grid
+    column_shares: Floats | None  # (m,): how much each column counts
     curve: Floats | None  # (g,): the score with every row at that value; None where that was not asked
     shares: Floats | None
     backend: str
@@ -54,9 +55,9 @@ class FeatureScore:
     @property
     def pfi(self) -> float:
         """The score less its mean over the columns of the design: positive means useful."""
-        if self.column_scores is None:
+        if self.column_scores is None or self.column_shares is None:
             raise ValueError(f"{self.design!r} gives a curve and no number for a scorer; use 'all' or Latin(m)")
-        return float(np.mean(self.score - self.column_scores))  # exactly 0 where nothing changes
+        return float((self.score - self.column_scores) @ self.column_shares)  # exactly 0 where nothing changes
 
     @property
     def grid(self) -> Any:
@@ -90,6 +91,8 @@ class FeatureScore:
     by = _absent("the importance by group")
     subset = _absent("the importance on a subset")
     with_loss = _absent("another loss")
+    effect_of = _absent("the effect")
+    rows = _absent("the list of kept rows")
 
     def to_frame(self) -> Any:
         """The PI curve as a data frame: value, importance."""
@@ -111,9 +114,17 @@ class Scores(Importances):
 
     features: dict[str, FeatureScore]  # type: ignore[assignment]
 
-    def by(self, groups: Any) -> dict[Any, Any]:
+    def by(self, groups: Any) -> NoReturn:
         """Raises: importance by group needs a loss of each row."""
-        return {name: feature.by for name, feature in self.features.items()}
+        raise self._refusal
+
+    def with_loss(self, loss: Any) -> NoReturn:
+        """Raises: the predictions behind a score are not kept."""
+        raise self._refusal
+
+    @property
+    def _refusal(self) -> ValueError:
+        return ValueError("a scorer gives one number for all rows together; explain again with a loss")
 
     @property
     def score(self) -> float:

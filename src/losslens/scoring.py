@@ -7,6 +7,7 @@ the cells, so that a scorer costs no more predictions than a loss.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from losslens import inputs, passes
 from losslens.donors import Design, Grid, Latin, Systematic
-from losslens.losses import Response
+from losslens.losses import Response, resolve
 from losslens.meetings import Common
 from losslens.models import Model
 from losslens.progress import bar
@@ -28,12 +29,8 @@ from losslens.tasks import Task, prepare
 METHODS = ("predict", "predict_proba", "decision_function")
 SHIFTS = 30  # columns where all of them are too many
 
-Score = Callable[[NDArray[Any]], float]
-
-
-def is_scorer(loss: Any) -> bool:
-    """Whether this is a scikit-learn scorer, made by ``get_scorer`` or ``make_scorer``."""
-    return callable(loss) and any(kind.__name__.endswith("Scorer") for kind in type(loss).__mro__)
+Score = Callable[[NDArray[Any], Floats | None], float]
+Indices = NDArray[np.intp]
 
 
 def score_importance(model: Model, X: Any, y: Any, scorer: Any, asked: dict[str, Any]) -> Scores:
@@ -44,7 +41,9 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, asked: dict[str,
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
     table = as_table(X)
     truth = inputs.vector(y, table.n, "y")
-    method = _method_used(model, table, truth, scorer)
+    _check_target(model, truth)
+    weight = None if asked["sample_weight"] is None else inputs.row_weights(asked["sample_weight"], table.n) * table.n
+    method = _method_used(model, table, truth, weight, scorer)
     response = _response(model, method)
     task = prepare(model, table, None, loss=None, response=response, **asked)
     questions = [pose(s, task.design or score_design(s, task.n), task.n, task.entropy) for s in task.subjects]
@@ -55,13 +54,12 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, asked: dict[str,
         sample, filled, predicted = passes.run(
             task.engine, questions, task.sample, None, task.budget, task.entropy, tick
         )
-    weight = None if asked["sample_weight"] is None else task.sample.weight * task.n
-    score = _replay(model, scorer, method, table.native, truth, weight, sample.classes)
-    base = score(sample.prediction)
-    title = _title(scorer)
+    score = _replay(model, scorer, method, table.native, truth, sample.classes)
+    base = score(sample.prediction, weight)
     features = {}
     for question, part in zip(questions, filled, strict=True):
-        features[question.subject.feature.name] = _judge(task, question, part, score, base, title)
+        features[question.subject.feature.name] = _judge(task, question, part, score, base, weight)
+    features = {name: replace(feature, title=_title(scorer)) for name, feature in features.items()}
     return Scores(features, predicted + task.n)  # and once to see what the scorer asks for
 
 
@@ -71,10 +69,12 @@ def score_design(subject: Subject, n: int) -> Design:
     return Latin(min(SHIFTS, n)) if isinstance(design, (Systematic, Latin)) else design
 
 
-def _judge(task: Task, question: Question, part: passes.Filled, score: Score, base: float, title: str) -> FeatureScore:
+def _judge(
+    task: Task, question: Question, part: passes.Filled, score: Score, base: float, weight: Floats | None
+) -> FeatureScore:
     cells, meeting, feature = part.cells.predictions, question.meeting, question.subject.feature
-    common = isinstance(meeting, Common)
-    number = meeting.has_mass and not isinstance(question.design, Grid)
+    columns = [] if isinstance(question.design, Grid) or not meeting.has_mass else list(_columns(question, weight))
+    on_grid = isinstance(meeting, Common)
     return FeatureScore(
         name=feature.name,
         columns=tuple(task.table.names[j] for j in feature.columns),
@@ -82,26 +82,49 @@ def _judge(task: Task, question: Question, part: passes.Filled, score: Score, ba
         ordered=question.ordered,
         design=question.design,
         engine=task.engine.name,
-        exact=question.design.is_exact(task.n),
+        exact=question.design.is_exact(task.n) and meeting.has_mass,
         n_predictions=part.n_predictions,
-        title=title,
+        title="",
         score=base,
-        column_scores=np.array([score(c) for c in _columns(cells, question)]) if number else None,
-        curve=np.array([score(cells[:, v]) for v in range(meeting.size)]) if common else None,
+        column_scores=np.array([score(cells[c.at], c.weight) for c in columns]) if columns else None,
+        column_shares=np.array([c.share for c in columns]) / sum(c.share for c in columns) if columns else None,
+        curve=np.array([score(cells[:, v], weight) for v in range(meeting.size)]) if on_grid else None,
         shares=part.means.weights,
         backend=task.table.backend,
     )
 
 
-def _columns(cells: NDArray[Any], question: Question) -> Iterator[NDArray[Any]]:
-    """Each row with one donor: the columns of the design; of the full table the n cyclic shifts."""
+@dataclass(frozen=True, eq=False)
+class Column:
+    """Each row with one donor: a column of the design. With weights a cell weighs w_i w_k."""
+
+    at: tuple[Indices, Any]  # the cells
+    weight: Floats | None
+    share: float
+
+
+def _columns(question: Question, weight: Floats | None) -> Iterator[Column]:
+    """The columns of the design; of the full table the n cyclic shifts."""
     meeting = question.meeting
-    if not isinstance(meeting, Common):
-        yield from (cells[:, t] for t in range(meeting.width))
-        return
-    every = np.arange(len(meeting.own))
-    for shift in range(int(meeting.leaves_out_own), len(every)):
-        yield cells[every, np.roll(meeting.own, -shift)]
+    n = question.ask.own.shape[0]
+    every = np.arange(n)
+    whole = None if isinstance(meeting, Common) else np.asarray(meeting.donors[:])
+    for t in range(int(meeting.leaves_out_own and whole is None), n if whole is None else whole.shape[1]):
+        donors = np.roll(every, -t) if whole is None else whole[:, t]
+        pair = None if weight is None else weight * weight[donors]
+        if pair is not None and not pair.any():
+            continue  # nobody met anybody who counts
+        at = (every, meeting.own[donors] if isinstance(meeting, Common) else np.full(n, t))
+        yield Column(at, pair, 1.0 if pair is None else float(pair.sum()))
+
+
+def _check_target(model: Model, y: NDArray[Any]) -> None:
+    if model.kind == "classifier":
+        observed = inputs.observed_classes(y)
+        if model.classes is not None:
+            inputs.class_positions(observed, model.classes, model)
+    else:
+        inputs.numbers(y, resolve("squared_error"))
 
 
 class _StandIn:
@@ -119,7 +142,7 @@ class _StandIn:
         return answer
 
 
-def _method_used(model: Model, table: Table, y: NDArray[Any], scorer: Any) -> str:
+def _method_used(model: Model, table: Table, y: NDArray[Any], weight: Floats | None, scorer: Any) -> str:
     asked: list[str] = []
 
     def note(method: str, X: Any) -> Any:
@@ -128,7 +151,8 @@ def _method_used(model: Model, table: Table, y: NDArray[Any], scorer: Any) -> st
 
     if not hasattr(model.native, "predict"):
         raise TypeError(f"a scorer needs an estimator with predict; {model.name} is a bare function: pass a loss")
-    value = scorer(_StandIn(model.native, note), Batch(table).fill(np.arange(table.n), []), y)
+    everything = Batch(table).fill(np.arange(table.n), [])
+    value = _call(scorer, _StandIn(model.native, note), everything, y, weight)
     if not np.isscalar(value) or not np.isfinite(value):
         raise ValueError(f"the scorer {_title(scorer)} returned {value!r}, not one finite number")
     if len(set(asked)) != 1:
@@ -142,17 +166,24 @@ def _response(model: Model, method: str) -> Response:
     return "probabilities" if method == "predict_proba" else "scores"
 
 
-def _replay(
-    model: Model, scorer: Any, method: str, X: Any, y: NDArray[Any], weight: Floats | None, classes: Any
-) -> Score:
-    more = {} if weight is None else {"sample_weight": weight}
-
-    def score(predictions: NDArray[Any]) -> float:
+def _replay(model: Model, scorer: Any, method: str, X: Any, y: NDArray[Any], classes: Any) -> Score:
+    def score(predictions: NDArray[Any], weight: Floats | None) -> float:
         labels = model.kind == "classifier" and method == "predict"
         answer = classes[predictions] if labels else predictions
-        return float(scorer(_StandIn(model.native, lambda method, X: answer), X, y, **more))
+        return float(_call(scorer, _StandIn(model.native, lambda method, X: answer), X, y, weight))
 
     return score
+
+
+def _call(scorer: Any, stand_in: _StandIn, X: Any, y: NDArray[Any], weight: Floats | None) -> Any:
+    if weight is None:
+        return scorer(stand_in, X, y)
+    try:
+        return scorer(stand_in, X, y, sample_weight=weight)
+    except TypeError as error:
+        if "sample_weight" not in str(error):
+            raise
+        raise ValueError(f"the scorer {_title(scorer)} takes no sample_weight; leave it out, or use a loss") from error
 
 
 def _title(scorer: Any) -> str:

@@ -138,6 +138,8 @@ class _Packer:
     def _object(self, thing: Any) -> Any:
         if id(thing) in self.seen:
             return {"same": self.seen[id(thing)][0]}
+        if type(thing).__name__ not in KINDS:
+            raise TypeError(f"a file can't hold {thing!r}: it could not be read back without your code")
         number = self.seen.setdefault(id(thing), (len(self.seen), thing))[0]
         content = {field.name: self.pack(getattr(thing, field.name)) for field in fields(thing)}
         return {"object": type(thing).__name__, "number": number, "fields": content}

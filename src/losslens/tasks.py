@@ -61,6 +61,7 @@ def prepare(
     progress: bool | None,
 ) -> Task:
     """Check every argument, or say which one is wrong and what to do."""
+    inputs.check_workers(n_jobs, progress)
     table, model = as_table(X), as_model(model)
     space = inputs.memory_bytes(memory)
     respond = model.responder(response)
@@ -106,21 +107,29 @@ def default_loss(model: Model, loss: Any) -> Loss:
 
 
 def effect_response(model: Model) -> Response:
-    """What an effect is about: probabilities where there are classes, else values."""
-    return "probabilities" if model.kind == "classifier" else "values"
+    """What an effect is about: probabilities or else scores where there are classes, else values."""
+    if model.kind != "classifier":
+        return "values"
+    if "probabilities" not in model.responses and "scores" not in model.responses:
+        raise ValueError(f"{model.name} gives labels alone; an effect needs probabilities or scores")
+    return "probabilities" if "probabilities" in model.responses else "scores"
 
 
-def class_of(sample: Sample, target: Any, has_classes: bool) -> tuple[int | None, str | None]:
-    """Which column of the probabilities the effect is about."""
-    if not has_classes:
+def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | None, str | None]:
+    """Which column of the predictions the effect is about, and the class's name."""
+    if response == "values":
         if target is not None:
             raise ValueError(f"target={target!r} names a class, but the model gives numbers, not probabilities")
         return None, None
     classes = [] if sample.classes is None else sample.classes.tolist()
     if target is None and len(classes) == 2:
-        return 1, str(classes[1])
+        target = classes[1]
     if target not in classes:
         raise ValueError(f"target must be one of the classes {classes!r}; got {target!r}")
+    if response == "scores" and len(classes) == 2:  # one column, of the second class
+        if target != classes[1]:
+            raise ValueError(f"the scores of two classes are those of the second: target={classes[1]!r}")
+        return None, str(target)
     return classes.index(target), str(target)
 
 

@@ -22,10 +22,10 @@ def std_error(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> 
     its effects in both roles (cell ~ PFI + a_i + c_k) and w and u its shares among rows and donors. Rows that
     belong together add up first. Sampled donors add their own noise to both effects: what is too much goes.
     """
-    units = count_units(sample)
-    if units < 3:
+    units, here = count_units(sample), count_units(sample, rows)
+    if here < 3:
         what = "rows" if sample.block is None else "groups"
-        raise ValueError(f"a standard error needs at least 3 {what} that count; there are {units}")
+        raise ValueError(f"a standard error needs at least 3 {what} that count; there are {here}")
     factor = _small_sample(meeting, sample, units)
     if isinstance(meeting, Common):
         return float(np.sqrt(factor * _squares(_influence(means, meeting, sample, rows), sample)))
@@ -41,10 +41,10 @@ def std_error(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> 
     return float(np.sqrt(max(variance, 0.0)))
 
 
-def count_units(sample: Sample) -> int:
+def count_units(sample: Sample, rows: Indices | None = None) -> int:
     """Rows, or groups of rows, that have a weight."""
-    counted = sample.weight > 0
-    return int(counted.sum()) if sample.block is None else len(np.unique(sample.block[counted]))
+    counted = np.flatnonzero(sample.weight > 0) if rows is None else rows[sample.weight[rows] > 0]
+    return len(counted) if sample.block is None else len(np.unique(sample.block[counted]))
 
 
 def monte_carlo_variance(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> float:
@@ -107,8 +107,13 @@ def fit_effects(means: Means, meeting: PerRow, sample: Sample, rows: Indices) ->
     if means.local is None or means.caused is None:
         raise ValueError("no standard error: the mean of each donor's cells is not known for these rows")
     lent = meeting.weights(sample, rows) * sample.weight[rows][:, None]
+    if not lent.any():
+        raise ValueError("no standard error: none of these rows met a donor")
     lent /= lent.sum()
     counted, r, n = lent > 0, len(rows), sample.n
+    a_row = counted.sum() / counted.any(axis=1).sum()
+    if a_row < 2:
+        raise ValueError(f"no standard error: the rows met {a_row:.1f} donors that count, on average; use more donors")
     where, donors = np.repeat(np.arange(r), counted.sum(axis=1)), meeting.donors[rows][counted]
     met = sparse.csr_array((lent[counted], (where, donors)), shape=(r, n))
     by_row, by_donor = lent.sum(axis=1), np.asarray(np.bincount(donors, lent[counted], n), float)
