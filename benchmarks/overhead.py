@@ -40,7 +40,7 @@ def peer(model: Any, X: Any, y: Any, repeats: int = 2) -> float:
     return wall / (model.rows * model.good_batch())
 
 
-def main(rounds: int = 5) -> None:
+def main(rounds: int = 3) -> None:
     """Print the table."""
     warnings.simplefilter("ignore")
     X_train, y_train, X, y = data()

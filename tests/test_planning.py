@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens import questions
+from losslens import auto
 from losslens.engines import BlackBox, choice
 from losslens.inputs import memory_bytes
 
@@ -116,7 +116,7 @@ def test_a_plan_of_probabilities_needs_no_more():
 
 
 def test_features_that_auto_samples_may_grow(monkeypatch):
-    monkeypatch.setattr(questions, "EXACT_PREDICTIONS", 5 * N)
+    monkeypatch.setattr(auto, "EXACT_PREDICTIONS", 5 * N)
     planned, _, _, _ = plan_and_run()
     assert planned.grows == ("x0",)
     assert planned.designs == ("Systematic(8)", "All()", "All()")

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from losslens import questions
 from losslens.donors import All, Derangements, Grid, Latin, Permutations, Systematic
 from losslens.features import resolve
-from losslens.questions import Subjects, effect_design, exact_cost, first_design, pose
+from losslens.questions import Subjects, pose
 from losslens.tables import as_table
 
 DESIGNS = [
@@ -263,45 +262,3 @@ def test_a_draw_of_words_hangs_on_which_rows_share_one_alone(items, seed):
     column = np.array(items)
     words, others = (np.array(list(letters), dtype=object)[column][:, None] for letters in ("abcd", "zxyw"))
     assert draws("x0", words, seed) == draws("x0", others, seed)
-
-
-# "auto".
-
-
-@pytest.fixture
-def dear(monkeypatch):
-    """Fewer than 40 predictions are exact."""
-    monkeypatch.setattr(questions, "EXACT_PREDICTIONS", 40)
-
-
-def test_a_feature_costs_its_distinct_values_less_the_own_one_for_each_row():
-    assert [exact_cost(subject(name), N) for name in ("x0", "x1", "x2")] == [N * (N - 1), N * 3, N]
-    assert exact_cost(subject({"g": ["x1", "x2"]}), N) == N * (len(np.unique(X[:, 1:], axis=0)) - 1)
-
-
-def test_auto_is_exact_where_that_is_cheap():
-    assert first_design(subject("x0"), N) == effect_design(subject("x0"), N) == All()
-
-
-@pytest.mark.usefixtures("dear")
-def test_auto_is_decided_for_each_feature_by_its_own_count():
-    assert first_design(subject("x0"), N) == Systematic(8)
-    assert first_design(subject("x1"), N) == All()
-    assert first_design(subject({"g": ["x0", "x1"]}), N) == Latin(8)
-
-
-@pytest.mark.usefixtures("dear")
-def test_an_effect_that_is_too_dear_has_a_grid_of_quantiles():
-    assert effect_design(subject("x0"), 1000) == Grid(20, at="quantiles")
-    assert effect_design(subject("x1"), N) == All()
-
-
-def test_a_million_predictions_are_the_limit():
-    table = np.arange(1001.0)[:, None]
-    assert first_design(subject("x0", table[:1000]), 1000) == All()
-    assert first_design(subject("x0", table), 1001) == Systematic(8)
-
-
-def test_a_pair_has_twenty_quantiles_an_axis_or_as_many_as_there_are_rows():
-    assert first_design(subject(("x0", "x1")), 1000) == Grid(20, at="quantiles")
-    assert first_design(subject(("x0", "x1")), N) == Grid(N, at="quantiles")

@@ -8,21 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from losslens import passes, uncertainty
+from losslens import auto, passes
 from losslens.curves import Effects, FeatureEffect
-from losslens.donors import All, Design, Latin, Systematic
+from losslens.donors import Design
 from losslens.importances import FeatureImportance, Importances
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.passes import Filled
 from losslens.progress import bar
-from losslens.questions import Question, Subject, effect_design, first_design, pose
+from losslens.questions import Question, Subject, pose
 from losslens.sample import Sample
 from losslens.scoring import score_importance
 from losslens.tasks import Task, class_of, default_loss, effect_response, prepare
-
-UNJUDGED = 32  # donors a row where no standard error can say how many suffice
-NOISE_SHARE = 0.1  # of the sampling variance: more donors would not make the number more certain
 
 
 def feature_importance(
@@ -130,7 +127,7 @@ def feature_effect(
         groups=None, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
     k, label = class_of(task.sample, target, response)
-    questions = [_pose(task, s, task.design or effect_design(s, task.n)) for s in task.subjects]
+    questions = [_pose(task, s, task.design or auto.effect_design(s, task.n)) for s in task.subjects]
     sample, filled, predicted = _run(task, questions)
     pick = {} if k is None else {"k": k}
     found = [_effect(task, q, sample, f, label, **pick) for q, f in zip(questions, filled, strict=True)]
@@ -139,7 +136,7 @@ def feature_effect(
 
 def _ask_until_certain(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int]:
     """All features; those that "auto" samples get more donors until their own noise no longer counts."""
-    designs = {s.feature.name: task.design or importance_design(s, task) for s in task.subjects}
+    designs = {s.feature.name: task.design or auto.importance_design(s, task.sample) for s in task.subjects}
     found: dict[str, FeatureImportance] = {}
     pending: Sequence[Subject] = task.subjects
     asked_for = 0
@@ -151,46 +148,9 @@ def _ask_until_certain(task: Task, loss: Loss) -> tuple[list[FeatureImportance],
             new = _importance(task, question, sample, part, loss)
             before = found[new.name].n_predictions if new.name in found else 0
             found[new.name] = replace(new, n_predictions=new.n_predictions + before)
-        pending = [] if task.design is not None else [s for s in pending if _wants_more(found[s.feature.name])]
-        designs |= {s.feature.name: _next_design(found[s.feature.name], s, task.n) for s in pending}
+        pending = [] if task.design is not None else [s for s in pending if auto.wants_more(found[s.feature.name])]
+        designs |= {s.feature.name: auto.next_design(found[s.feature.name], s, task.n) for s in pending}
     return [found[s.feature.name] for s in task.subjects], asked_for
-
-
-def _noise_over_sampling(importance: FeatureImportance) -> float:
-    """Monte-Carlo variance over sampling variance; infinite where the draw is too thin to tell."""
-    if uncertainty.count_units(importance.sample) < 3:  # two groups: no standard error, a fixed number has to do
-        design = importance.design
-        return 0.0 if isinstance(design, (Latin, Systematic)) and design.m >= UNJUDGED else np.inf
-    try:
-        sampling = importance.std_error**2
-    except ValueError:  # the rows that count met too few donors that do
-        return np.inf
-    noise = uncertainty.monte_carlo_variance(importance.means, importance.meeting, importance.sample, importance.at)
-    if not np.isfinite(noise):
-        return np.inf
-    if not isinstance(importance.design, Systematic):
-        sampling -= noise
-    return 0.0 if noise == 0 else noise / sampling if sampling > 0 else np.inf
-
-
-def _wants_more(importance: FeatureImportance) -> bool:
-    return isinstance(importance.design, (Latin, Systematic)) and _noise_over_sampling(importance) > NOISE_SHARE
-
-
-def _next_design(importance: FeatureImportance, subject: Subject, n: int) -> Design:
-    """Twice the donors, or four or eight times where the noise (it falls as 1/m) says that twice can't do."""
-    design = importance.design
-    assert isinstance(design, (Latin, Systematic))  # the designs that "auto" samples with
-    ratio = _noise_over_sampling(importance)
-    doublings = int(np.clip(np.ceil(np.log2(ratio / NOISE_SHARE)), 1, 16)) if np.isfinite(ratio) else 1
-    m = design.m * 2**doublings
-    return All() if m >= len(subject.distinct) - 1 else replace(design, m=m)
-
-
-def importance_design(subject: Subject, task: Task) -> Design:
-    """The first design of "auto"; in groups a whole systematic shift may fall on own donors, so they get Latin ones."""
-    design = first_design(subject, task.n)
-    return Latin(design.m) if isinstance(design, Systematic) and task.sample.block is not None else design
 
 
 def _pose(task: Task, subject: Subject, design: Design) -> Question:

@@ -9,10 +9,11 @@ from math import ceil
 from typing import Any
 
 from losslens import explain
+from losslens.auto import effect_design, importance_design
 from losslens.donors import Design, Grid
 from losslens.losses import is_scorer
 from losslens.models import as_model
-from losslens.questions import Question, Subject, effect_design, pose
+from losslens.questions import Question, Subject, pose
 from losslens.results import size_in_words
 from losslens.scoring import score_design
 from losslens.tables import make_frame
@@ -93,7 +94,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
         return _cost(task, score_design, task.n)  # the scorer is called once to see what it asks for
     chosen = default_loss(known, loss)
     task = prepare(known, X, y, loss=chosen, response=chosen.reads, **wanted)
-    return _cost(task, lambda subject, _: explain.importance_design(subject, task), 0)
+    return _cost(task, lambda subject, _: importance_design(subject, task.sample), 0)
 
 
 def _cost(task: Task, rule: Callable[[Subject, int], Design], more: int) -> Plan:

@@ -11,17 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.columns import Column, Distinct, joint
-from losslens.donors import All, Design, Grid, Latin, Shifts, Systematic
+from losslens.donors import Design, Grid, Shifts, Systematic
 from losslens.engines import Ask, Met
 from losslens.features import Feature
 from losslens.meetings import Common, Meeting, PerRow
 from losslens.tables import Table
 
 Indices = NDArray[np.intp]
-EXACT_PREDICTIONS = 1_000_000  # a feature that needs no more is explained over all pairs
-FIRST_DRAW = 8  # donors a row in the first round of a sample
-PAIR_AXIS = 20  # grid values on each axis of a pair
-EFFECT_GRID = (20, 100)  # fewest and most grid values of an effect that is too dear in full
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,28 +75,6 @@ class Subjects:
         """A feature with its values."""
         columns = tuple(self.column(j) for j in feature.columns)
         return Subject(feature, columns, tuple(column.distinct for column in columns))
-
-
-def exact_cost(subject: Subject, n: int) -> int:
-    """Predictions that all pairs of one feature need: its own value is known for each row."""
-    return n * (len(subject.distinct) - 1)
-
-
-def first_design(subject: Subject, n: int) -> Design:
-    """The rule behind ``donors="auto"``: a rule of counts, so that all machines agree."""
-    if subject.feature.kind == "pair":
-        return Grid(min(PAIR_AXIS, n), at="quantiles")
-    if exact_cost(subject, n) <= EXACT_PREDICTIONS:
-        return All()
-    return Latin(FIRST_DRAW) if subject.feature.kind == "group" else Systematic(FIRST_DRAW)
-
-
-def effect_design(subject: Subject, n: int) -> Design:
-    """The same for curves alone: a common grid where all values are too dear."""
-    design = first_design(subject, n)
-    if isinstance(design, (Latin, Systematic)):
-        return Grid(int(np.clip(EXACT_PREDICTIONS // n, *EFFECT_GRID)), at="quantiles")
-    return design
 
 
 def pose(subject: Subject, design: Design, n: int, entropy: int) -> Question:

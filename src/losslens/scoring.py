@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens import inputs, passes
+from losslens.auto import first_design
 from losslens.donors import Design, Grid, Latin, Systematic
 from losslens.losses import Response, resolve
 from losslens.meetings import Common
 from losslens.models import Model
 from losslens.progress import bar
-from losslens.questions import Question, Subject, first_design, pose
+from losslens.questions import Question, Subject, pose
 from losslens.results import Floats, size_in_words
 from losslens.scores import FeatureScore, Scores
 from losslens.tables import Batch, Table, as_table
