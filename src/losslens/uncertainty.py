@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,13 +93,9 @@ def fit_effects(means: Means, meeting: PerRow, sample: Sample, rows: Indices) ->
     """Effects of rows and donors, and what they leave unexplained, from row sums, donor sums and the mean square.
 
     Rows and donors are not orthogonal in an incomplete design: a row's mean also holds the effects of the donors it
-    happened to meet. The normal equations are reduced to the donors (rows are eliminated) and solved by conjugate
-    gradients. Evenly spaced shifts split rows and donors into circles that never meet; effects of different circles
-    can't be compared, but there the row means are already balanced, and donors are corrected for them.
+    happened to meet. Evenly spaced shifts split rows and donors into circles that never meet; effects of different
+    circles can't be compared, but there the row means are already balanced, and donors are corrected for them.
     """
-    from scipy import sparse
-    from scipy.sparse import csgraph, linalg
-
     if meeting.width < 3:
         raise ValueError(
             f"no standard error from {meeting.width} donor(s) a row: their own noise can't be told apart from "
@@ -106,41 +103,74 @@ def fit_effects(means: Means, meeting: PerRow, sample: Sample, rows: Indices) ->
         )
     if means.local is None or means.caused is None:
         raise ValueError("no standard error: the mean of each donor's cells is not known for these rows")
-    lent = meeting.weights(sample, rows) * sample.weight[rows][:, None]
-    if not lent.any():
-        raise ValueError("no standard error: none of these rows met a donor")
-    lent /= lent.sum()
-    counted, r, n = lent > 0, len(rows), sample.n
-    a_row = counted.sum() / counted.any(axis=1).sum()
-    if a_row < 2:
-        raise ValueError(f"no standard error: the rows met {a_row:.1f} donors that count, on average; use more donors")
-    where, donors = np.repeat(np.arange(r), counted.sum(axis=1)), meeting.donors[rows][counted]
-    met = sparse.csr_array((lent[counted], (where, donors)), shape=(r, n))
-    by_row, by_donor = lent.sum(axis=1), np.asarray(np.bincount(donors, lent[counted], n), float)
-    per_row, per_donor = _inverse(by_row), _inverse(by_donor)
+    met = _shares(meeting, sample, rows)
+    by_row, by_donor = _sums(met)
     row_total = by_row * np.where(by_row > 0, means.local - means.pfi, 0.0)
     donor_total = by_donor * np.where(by_donor > 0, means.caused - means.pfi, 0.0)
+    row, donor = _least_squares(met, row_total, donor_total)
+    freedom, circles = _degrees_of_freedom(met)
+    explained = row @ row_total + donor @ donor_total
+    unexplained = max(means.square - means.pfi**2 - explained, 0.0)
+    residual = unexplained * met.nnz / freedom if freedom > 0 else np.nan  # D2
+    complete = not meeting.repeats and meeting.width >= sample.n - 1
+    left = 1.0 if meeting.repeats else 1 - (meeting.width - 1) / (sample.n - 1)  # all distinct shifts leave no noise
+    balanced = complete or meeting.binned or circles > 1
+    if balanced:
+        row = _inverse(by_row) * row_total
+        donor = _inverse(by_donor) * (donor_total - (0.0 if complete else met.T @ row))
+    return Fit(
+        row=_centred(row, by_row),
+        donor=_centred(donor, by_donor),
+        noise=residual * float(met.data @ met.data) * left,
+        m=met.nnz / int(np.sum(by_row > 0)),
+        fitted=not balanced,
+    )
+
+
+def _shares(meeting: PerRow, sample: Sample, rows: Indices) -> Any:
+    """How much each cell counts, a sparse matrix (rows, donors); cells that don't count are not in it."""
+    from scipy import sparse
+
+    lent = meeting.weights(sample, rows) * sample.weight[rows][:, None]
+    counted = lent > 0
+    a_row = counted.sum() / max(1, counted.any(axis=1).sum())
+    if a_row < 2:
+        raise ValueError(f"no standard error: the rows met {a_row:.1f} donors that count, on average; use more donors")
+    where = np.repeat(np.arange(len(rows)), counted.sum(axis=1))
+    entries = (lent[counted] / lent.sum(), (where, np.asarray(meeting.donors[rows])[counted]))
+    return sparse.csr_array(entries, shape=(len(rows), sample.n))
+
+
+def _sums(met: Any) -> tuple[Floats, Floats]:
+    return np.asarray(met.sum(axis=1), float), np.asarray(met.sum(axis=0), float)
+
+
+def _least_squares(met: Any, row_total: Floats, donor_total: Floats) -> tuple[Floats, Floats]:
+    """Row and donor effects: the normal equations, reduced to the donors and solved by conjugate gradients."""
+    from scipy.sparse import linalg
+
+    by_row, by_donor = _sums(met)
+    per_row = _inverse(by_row)
 
     def reduced(effect: Floats) -> Floats:
         return np.asarray(by_donor * effect - met.T @ (per_row * (met @ effect)))
 
-    operator = linalg.LinearOperator((n, n), matvec=reduced, dtype=np.float64)
+    operator = linalg.LinearOperator((met.shape[1], met.shape[1]), matvec=reduced, dtype=np.float64)
     donor, _ = linalg.cg(operator, donor_total - met.T @ (per_row * row_total), rtol=1e-10, maxiter=500)
-    row = per_row * (row_total - met @ donor)
-    explained = row @ row_total + donor @ donor_total
-    cells, active = int(counted.sum()), int(np.sum(by_row > 0) + np.sum(by_donor > 0))
-    graph = sparse.csr_array((lent[counted], (where, r + donors)), shape=(r + n, r + n))
-    circles = int(csgraph.connected_components(graph, directed=False)[0]) - (r + n - active)
-    freedom = cells - active + circles
-    residual = max(means.square - means.pfi**2 - explained, 0.0) * cells / freedom if freedom > 0 else np.nan
-    left = 1.0 if meeting.repeats else 1 - (meeting.width - 1) / (n - 1)  # all n distinct shifts leave no noise
-    noise = residual * float(np.sum(lent**2)) * left
-    complete = not meeting.repeats and meeting.width >= n - 1
-    balanced = complete or meeting.binned or circles > 1
-    if balanced:
-        row = per_row * row_total
-        donor = per_donor * (donor_total - (0.0 if complete else met.T @ row))
-    return Fit(_centred(row, by_row), _centred(donor, by_donor), noise, cells / int(np.sum(by_row > 0)), not balanced)
+    return np.asarray(per_row * (row_total - met @ donor)), np.asarray(donor)
+
+
+def _degrees_of_freedom(met: Any) -> tuple[int, int]:
+    """Cells less the effects that can be told apart, and the number of circles that never meet."""
+    from scipy import sparse
+    from scipy.sparse import csgraph
+
+    r, n = met.shape
+    cells = met.tocoo()
+    graph = sparse.csr_array((cells.data, (cells.coords[0], r + cells.coords[1])), shape=(r + n, r + n))
+    idle = sum(int(np.sum(mass == 0)) for mass in _sums(met))
+    circles = int(csgraph.connected_components(graph, directed=False)[0]) - idle
+    return met.nnz - (r + n - idle) + circles, circles
 
 
 def _inverse(mass: Floats) -> Floats:
