@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Protocol
 
 PATIENCE = 0.7  # seconds before a bar appears: short runs should not flicker
@@ -26,7 +27,8 @@ def _silent(rows: int, /) -> None:
 def bar(total: int, title: str, progress: bool | None) -> Iterator[Tick]:
     """Show how many of `total` predictions are made; ``progress=None`` asks whether anybody is looking."""
     if progress is None:
-        progress = sys.stderr.isatty() or _in_notebook()
+        # In a notebook rich draws with ipywidgets, and complains where they are missing: then no bar.
+        progress = sys.stderr.isatty() or (_in_notebook() and find_spec("ipywidgets") is not None)
     if not progress:
         yield _silent
         return
