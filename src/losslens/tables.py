@@ -134,6 +134,7 @@ class Batch:
 
     def __init__(self, table: Table) -> None:
         self.table = table
+        self.source = _as_one_array(table)
         self.rows: Indices | None = None
         self.base: Any = None  # the rows with nothing replaced; the model never gets hold of it
         self.room: NDArray[Any] | None = None
@@ -142,9 +143,13 @@ class Batch:
         """Rows of the table with the edits made; the model may change what it gets without harm to us."""
         if rows is not self.rows and (self.rows is None or not np.array_equal(rows, self.rows)):
             self.rows, self.base = rows, self._gather(rows)
+        if self.source is None:
+            return self._replace(rows, edits)
+        array = self._replace_in_array(edits)
         if self.table.backend == "numpy":
-            return self._replace_in_array(edits)
-        return self._replace(rows, edits)
+            return array
+        # A frame around the array, several times cheaper than a new column in a frame.
+        return type(self.table.native)(array, columns=self.table.native.columns, copy=False)
 
     def _replace_in_array(self, edits: Sequence[Edit]) -> NDArray[Any]:
         if self.room is None or self.room.shape != self.base.shape:
@@ -157,8 +162,8 @@ class Batch:
         return self.room[:]  # a view: a model may give it another shape
 
     def _gather(self, rows: Indices) -> Any:
-        if self.table.backend == "numpy":
-            return self.table.native.take(rows, axis=0)
+        if self.source is not None:
+            return self.source.take(rows, axis=0)
         if self.table.backend == "pandas":
             return self.table.native.take(rows).reset_index(drop=True)
         return _narwhals(self.table.native)[rows].to_native()
@@ -174,6 +179,17 @@ class Batch:
                 index[edit.start : edit.stop].reshape(-1, len(edit.index))[:] = edit.index
             new[column] = source.gather(index)
         return _with_columns(self.base, self.table, new)
+
+
+def _as_one_array(table: Table) -> NDArray[Any] | None:
+    """The table as one array, where it is one: an array itself, or a plain pandas frame of one number type."""
+    if table.backend == "numpy":
+        return np.asarray(table.native)
+    if table.backend != "pandas" or type(table.native).__module__.partition(".")[0] != "pandas":
+        return None
+    types = set(table.native.dtypes)
+    one = next(iter(types))
+    return table.native.to_numpy() if len(types) == 1 and isinstance(one, np.dtype) and one.kind in "biuf" else None
 
 
 def _with_columns(base: Any, table: Table, new: Mapping[int, Any]) -> Any:
