@@ -23,7 +23,7 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Edit:
-    """Rows start..stop of a batch take ``source[index]`` in one column, over and over if there are more rows."""
+    """Rows start..stop of a batch take ``source[index]`` in one column, each entry for an equal run of rows."""
 
     start: int
     stop: int
@@ -158,7 +158,7 @@ class Batch:
         np.copyto(self.room, self.base)
         for edit in edits:
             column = self.room[edit.start : edit.stop, edit.column]
-            column.reshape(-1, len(edit.index))[:] = edit.source.array[edit.index]
+            column.reshape(len(edit.index), -1)[:] = edit.source.array[edit.index][:, None]
         return self.room[:]  # a view: a model may give it another shape
 
     def _gather(self, rows: Indices) -> Any:
@@ -176,7 +176,7 @@ class Batch:
             if any(edit.source is not source for edit in mine):
                 raise AssertionError("one batch, one source a column: the packer keeps them apart")
             for edit in mine:
-                index[edit.start : edit.stop].reshape(-1, len(edit.index))[:] = edit.index
+                index[edit.start : edit.stop].reshape(len(edit.index), -1)[:] = edit.index[:, None]
             new[column] = source.gather(index)
         return _with_columns(self.base, self.table, new)
 

@@ -47,7 +47,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Slab:
-    """The common case: every row of the block at columns start..stop, row by row. It is stored in one stroke."""
+    """The common case: every row of the block at columns start..stop, column by column. It is stored in one stroke."""
 
     ask: int
     rows: Indices
@@ -65,7 +65,7 @@ class Slab:
 
     def spread(self, along: Indices) -> Indices:
         """One entry a column, repeated for each row."""
-        return np.broadcast_to(along, (len(self) // len(along), len(along))).ravel()
+        return np.repeat(along, len(self) // len(along))
 
     def cut(self, start: int, stop: int) -> Slab | Piece:
         """All of the cells, or some as a piece."""
@@ -246,7 +246,7 @@ class _Room:
     def rows(self, slots: int) -> Indices:
         """Every row of the block, as often as there are columns."""
         if slots not in self._rows:
-            self._rows[slots] = np.repeat(np.arange(self.b), slots)
+            self._rows[slots] = np.tile(np.arange(self.b), slots)
         return self._rows[slots]
 
     def take(self, piece: Cut) -> Cut:
@@ -282,10 +282,10 @@ class _Table:
             start += slots
 
     def _others(self, number: int, rows: Indices, start: int, stop: int) -> Piece:
-        values = (self.own + 1)[:, None] + np.arange(start, stop)
+        values = (self.own + 1) + np.arange(start, stop)[:, None]
         values -= self.size * (values >= self.size)
         if stop == self.size:  # the last slot brings everybody's own value
-            other = values != self.own[:, None]
+            other = values != self.own
             values, rows = values[other], rows[other.ravel()]
         values = values.ravel()
         return Piece(number, rows, values, values)
@@ -312,10 +312,10 @@ class _Matrix:
             stop = start + room.slots(start, m)
             if self.wanted is None:  # no value is met twice, and next to none is a row's own
                 yield Slab(
-                    number, room.rows(stop - start), start, stop, self.met[:, start:stop].ravel().astype(np.intp)
+                    number, room.rows(stop - start), start, stop, self.met[:, start:stop].T.ravel().astype(np.intp)
                 )
             else:
-                rows, columns = np.nonzero(self.wanted[:, start:stop])
+                columns, rows = np.nonzero(self.wanted[:, start:stop].T)
                 columns += start
                 yield Piece(number, rows, columns, self.met[rows, columns].astype(np.intp))
             start = stop
@@ -369,8 +369,8 @@ class _Store:
             some = predictions[start : start + len(piece)]
             cells = self.base if piece.ask == UNCHANGED else self.cells[piece.ask]
             if isinstance(piece, Slab):
-                shape = (len(block), piece.stop - piece.start, *cells.shape[2:])
-                cells[block[0] : block[-1] + 1, piece.start : piece.stop] = some.reshape(shape)
+                shape = (piece.stop - piece.start, len(block), *cells.shape[2:])
+                cells[block[0] : block[-1] + 1, piece.start : piece.stop] = some.reshape(shape).swapaxes(0, 1)
                 self.counts[piece.ask] += len(piece)
             elif piece.ask == UNCHANGED:
                 self.base[block[piece.rows]] = some
