@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -40,30 +39,38 @@ def models() -> dict[str, Any]:
 
 
 class Timed(RegressorMixin, BaseEstimator):
-    """A regressor that keeps the time spent inside its predict, the rows it was asked for, and some of these rows."""
+    """A regressor that keeps the time spent inside its predict, and now and then times the same rows once more.
+
+    Every tenth call is followed by the same rows alone, and by those of the last three calls in one batch: what a good
+    batch takes at that moment. `extra` is the time that this adds to a run.
+    """
 
     def __init__(self, model: Any) -> None:
-        self.model, self.seconds, self.rows = model, 0.0, 0
-        self.kept: list[Any] = []
+        self.model, self.seconds, self.rows, self.extra, self.calls = model, 0.0, 0, 0.0, 0
+        self.last: list[Any] = []
+        self.against_good: list[float] = []
+        self.good: list[float] = []
 
     def predict(self, X: Any) -> Any:
         started = time.perf_counter()
         answer = self.model.predict(X)
-        self.seconds += time.perf_counter() - started
+        ended = time.perf_counter()
+        self.seconds += ended - started
         self.rows += len(answer)
-        if sum(map(len, self.kept)) < 30_000:
-            self.kept.append(X.copy() if hasattr(X, "copy") else X)
+        self.calls += 1
+        if self.calls % 10 in (8, 9, 0):
+            self.last.append(X.copy() if hasattr(X, "copy") else X)
+        if self.calls % 10 == 0:
+            good = min(_seconds_a_row(self.model, rows) for rows in (self.last[-1], _together(self.last)))
+            self.good.append(good)
+            self.against_good.append((ended - started) / len(answer) / good)
+            self.last = []
+        self.extra += time.perf_counter() - ended
         return answer
 
     def fit(self, X: Any, y: Any) -> Timed:
         """For scikit-learn, which takes nothing without it."""
         raise NotImplementedError
-
-    def good_batch(self) -> float:
-        """Seconds a row in one good batch of the rows that were asked for: the better of two sizes."""
-        rows = _together(self.kept)
-        timings = [[_seconds_a_row(self.model, rows[:size]) for size in (10_000, 30_000)] for _ in range(3)]
-        return min(median(column) for column in zip(*timings, strict=True))
 
 
 def timed(model: Any) -> Timed:

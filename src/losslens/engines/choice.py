@@ -10,8 +10,8 @@ from losslens.engines.blackbox import BlackBox
 from losslens.tables import Table
 
 BATCH = 10_000
-FOREST_BATCH = 30_000  # a forest's predict sends every tree to a pool: that has to pay off
-MANY_TREES = ("Forest", "ExtraTrees", "Bagging", "Voting", "Stacking")
+LARGE_BATCH = 30_000  # where a call costs much beside the rows: trees sent to a pool, checks before one product
+LARGE = ("Forest", "ExtraTrees", "Bagging", "HistGradientBoosting", "Linear", "Ridge", "Lasso", "ElasticNet")
 
 
 def choose(native: Any, respond: Callable[[Any], Any], table: Table, memory: int, n_jobs: int | None) -> Engine:
@@ -23,7 +23,7 @@ def batch_rows(native: Any, table: Table, memory: int) -> int:
     """Rows a call: a count rule, so that the same data give the same batches on every machine."""
     last = native.steps[-1][1] if hasattr(native, "steps") else native
     last = getattr(last, "best_estimator_", last)
-    wanted = FOREST_BATCH if any(word in type(last).__name__ for word in MANY_TREES) else BATCH
+    wanted = LARGE_BATCH if any(word in type(last).__name__ for word in LARGE) else BATCH
     # A batch, what the model makes of it, and its predictions: an eighth of the memory, four times over.
     fits = memory // (32 * (table.row_bytes + 64))
     fewest = min(64, table.n)
