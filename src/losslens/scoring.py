@@ -7,7 +7,7 @@ the cells, so that a scorer costs no more predictions than a loss.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -59,8 +59,7 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, asked: dict[str,
     base = score(sample.prediction, weight)
     features = {}
     for question, part in zip(questions, filled, strict=True):
-        features[question.subject.feature.name] = _judge(task, question, part, score, base, weight)
-    features = {name: replace(feature, title=_title(scorer)) for name, feature in features.items()}
+        features[question.subject.feature.name] = _judge(task, question, part, score, base, weight, _title(scorer))
     return Scores(features, predicted + task.n)  # and once to see what the scorer asks for
 
 
@@ -71,7 +70,7 @@ def score_design(subject: Subject, n: int) -> Design:
 
 
 def _judge(
-    task: Task, question: Question, part: passes.Filled, score: Score, base: float, weight: Floats | None
+    task: Task, question: Question, part: passes.Filled, score: Score, base: float, weight: Floats | None, title: str
 ) -> FeatureScore:
     cells, meeting, feature = part.cells.predictions, question.meeting, question.subject.feature
     columns = [] if isinstance(question.design, Grid) or not meeting.has_mass else list(_columns(question, weight))
@@ -85,7 +84,7 @@ def _judge(
         engine=task.engine.name,
         exact=question.design.is_exact(task.n) and meeting.has_mass,
         n_predictions=part.n_predictions,
-        title="",
+        title=title,
         score=base,
         column_scores=np.array([score(cells[c.at], c.weight) for c in columns]) if columns else None,
         column_shares=np.array([c.share for c in columns]) / sum(c.share for c in columns) if columns else None,
