@@ -3,6 +3,8 @@
 from typing import Any
 
 from losslens import losses
+from losslens.breiman import breiman_importance
+from losslens.breiman_results import BreimanImportance
 from losslens.curves import Effects, FeatureEffect
 from losslens.donors import All, Derangements, Grid, Latin, Permutations, Systematic
 from losslens.explain import feature_effect, feature_importance
@@ -12,6 +14,7 @@ from losslens.storage import load
 
 __all__ = [
     "All",
+    "BreimanImportance",
     "Derangements",
     "Effects",
     "FeatureEffect",
@@ -22,6 +25,7 @@ __all__ = [
     "Permutations",
     "Plan",
     "Systematic",
+    "breiman_importance",
     "feature_effect",
     "feature_importance",
     "load",

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens import cells, curves, donors, importances, meetings, sample, scores
+from losslens import breiman_results, cells, curves, donors, importances, meetings, sample, scores
 from losslens.losses import Loss, from_metadata
 
 FORMAT = "losslens result"
@@ -29,6 +29,7 @@ KINDS: dict[str, type] = {
         scores.FeatureScore,
         curves.Effects,
         curves.FeatureEffect,
+        breiman_results.BreimanImportance,
         sample.Sample,
         meetings.Common,
         meetings.PerRow,
@@ -92,7 +93,7 @@ def load(path: str | Path) -> Any:
         raise ValueError(f"{path} is no losslens result, or not a whole one; save it again") from error
     if newer:
         raise ValueError(f"{path} was written by a newer losslens (file version {description['version']}); update")
-    if not isinstance(result, (importances.Importances, curves.Effects)):
+    if not isinstance(result, (importances.Importances, curves.Effects, breiman_results.BreimanImportance)):
         raise ValueError(f"{path} is no losslens result, or not a whole one; save it again")
     return result
 
