@@ -1,0 +1,60 @@
+"""Sums of trees, as they are read from a fitted model and before any table is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+class Declined(Exception):  # noqa: N818 - no error: somebody else answers
+    """An exact engine knows this kind of model but can't answer exactly as it would; the text says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """``link((offset + sum over trees of the leaf's value) / divisor)``.
+
+    Nodes of all trees stand in one array, each tree in preorder: the left child of node s is s + 1, the right one
+    ``right[s]``. At a leaf `feature` is -1 and `right` is the leaf's number, a row of `value`. A number x goes left
+    where x <= threshold (x < threshold where `strict`), a category where it is in ``sets[in_set[s]]``, a missing value
+    where `missing_left`. A category that the feature's entry in `known` doesn't list counts as missing.
+    """
+
+    roots: NDArray[np.int32]  # (T,)
+    feature: NDArray[np.int32]  # (N,): the column that a node asks for
+    threshold: Floats  # (N,)
+    right: NDArray[np.int32]  # (N,)
+    missing_left: NDArray[np.bool_]  # (N,)
+    value: Floats  # (leaves, W): W = 1, each tree adding to one output, or W = outputs
+    output: NDArray[np.int32]  # (T,): the output that a tree adds to; all 0 where W = outputs
+    offset: Floats  # (outputs,)
+    link: Callable[[Floats], NDArray[Any]]  # raw outputs (m, outputs) -> the response, (m,) or (m, K)
+    divisor: float = 1.0
+    strict: bool = False
+    single: bool = False  # the estimator compares in float32
+    accepts_missing: bool = True
+    in_set: NDArray[np.int32] | None = None  # (N,): -1 where a node has a threshold
+    sets: tuple[NDArray[np.int64], ...] = ()  # categories that go left
+    known: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    encode: Callable[[int, NDArray[Any]], Floats] | None = None  # (column, values) -> the numbers that trees compare
+
+    @property
+    def outputs(self) -> int:
+        """Raw outputs of a row."""
+        return len(self.offset)
+
+    def numbers(self, column: int, values: NDArray[Any]) -> Floats:
+        """Values of a column as the trees compare them; NaN where one is missing."""
+        if self.encode is not None:
+            return self.encode(column, values)
+        try:
+            found = np.asarray(values).astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise Declined("its trees compare numbers, and a column holds words") from error
+        return found.astype(np.float32).astype(np.float64) if self.single else found

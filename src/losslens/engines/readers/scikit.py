@@ -1,0 +1,256 @@
+"""Trees, forests and boosting of scikit-learn, read from the arrays that they predict from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.engines.ensembles import Declined, Ensemble, Floats
+from losslens.engines.readers.layout import (
+    Forest,
+    Ints,
+    Link,
+    Nodes,
+    bits,
+    codes,
+    in_preorder,
+    numbers,
+    single_numbers,
+    starts_of,
+)
+from losslens.losses import Response
+from losslens.models import Model
+
+TREES = ("DecisionTreeRegressor", "DecisionTreeClassifier", "ExtraTreeRegressor", "ExtraTreeClassifier")
+FORESTS = ("RandomForestRegressor", "RandomForestClassifier", "ExtraTreesRegressor", "ExtraTreesClassifier")
+BOOSTING = ("GradientBoostingRegressor", "GradientBoostingClassifier")
+HISTOGRAM_BOOSTING = ("HistGradientBoostingRegressor", "HistGradientBoostingClassifier")
+
+
+def read_tree(model: Model, response: Response) -> Ensemble:
+    """One tree."""
+    return _average([model.native], model, response)
+
+
+def read_forest(model: Model, response: Response) -> Ensemble:
+    """The average of a forest's trees."""
+    return _average(model.native.estimators_, model, response)
+
+
+def _average(estimators: Sequence[Any], model: Model, response: Response) -> Ensemble:
+    if model.native.n_outputs_ > 1:
+        raise Declined("it has several outputs")
+    trees = [estimator.tree_ for estimator in estimators]
+    forest = _gathered(trees)
+    value, link = _values(trees, forest) if response == "values" else _class_values(trees, forest, response)
+    return forest.ensemble(
+        value=value,
+        output=np.zeros(len(trees)),
+        offset=np.zeros(value.shape[1]),
+        link=link,
+        divisor=float(len(trees)),
+        single=True,
+        accepts_missing=bool(estimators[0]._support_missing_values(np.empty((1, 1)))),
+        encode=_encode_finite,
+    )
+
+
+def _values(trees: Sequence[Any], forest: Forest) -> tuple[Floats, Link]:
+    return _leaf_values(trees, forest, [0]), _only
+
+
+def _class_values(trees: Sequence[Any], forest: Forest, response: Response) -> tuple[Floats, Link]:
+    """Leaf values and link of a classifier: probabilities, or what is needed to tell the label."""
+    n_classes = trees[0].value.shape[2]
+    if abs(trees[0].value[0].sum() - 1) > 1e-6:
+        raise Declined("its leaves hold counts, as they did before scikit-learn 1.3")
+    if response == "probabilities":
+        two = n_classes == 2
+        return _leaf_values(trees, forest, [1] if two else range(n_classes)), _both if two else _all
+    rows = _leaf_values(trees, forest, range(n_classes))
+    if len(trees) == 1:  # the leaf has the answer, whichever way its own ties fall
+        return rows.argmax(axis=1).astype(np.float64)[:, None], _position
+    if not np.isin(rows, (0.0, 1.0)).all():
+        raise Declined("ties between classes are broken by rounding")
+    return rows, _largest  # votes are whole numbers: their sums have no rounding
+
+
+# Arrays of many trees -> one.
+
+
+def _gathered(trees: Sequence[Any]) -> Forest:
+    """The nodes of these trees; each tree is read while it is in the processor's cache."""
+    counts = np.array([tree.node_count for tree in trees])
+    starts = starts_of(counts)
+    n = int(counts.sum())
+    left, right, feature = (np.empty(n, np.int32) for _ in range(3))
+    threshold, missing_left = np.empty(n), np.empty(n, np.bool_)
+    for tree, start, stop in zip(trees, starts.tolist(), (starts + counts).tolist(), strict=True):
+        part = slice(start, stop)
+        left[part] = np.where(tree.children_left < 0, -1, tree.children_left + start)
+        np.add(tree.children_right, start, out=right[part], casting="same_kind")
+        feature[part], threshold[part] = tree.feature, tree.threshold
+        missing_left[part] = tree.missing_go_to_left
+    return in_preorder(Nodes(starts, left, right, feature, threshold, missing_left))
+
+
+def _leaf_values(trees: Sequence[Any], forest: Forest, columns: Sequence[int]) -> Floats:
+    counts = np.array([tree.node_count for tree in trees])
+    n_leaves = (counts + 1) // 2  # every inner node has two children
+    value = np.empty((len(forest.leaves), len(columns)))
+    parts = zip(trees, starts_of(counts).tolist(), starts_of(n_leaves).tolist(), n_leaves.tolist(), strict=True)
+    for tree, start, first, many in parts:
+        rows = forest.leaves[first : first + many] - start
+        for place, column in enumerate(columns):
+            value[first : first + many, place] = tree.value[:, 0, column][rows]
+    return value
+
+
+# Boosting.
+
+
+def read_boosting(model: Model, response: Response) -> Ensemble:
+    """GradientBoosting: a constant and trees that add up, scaled by the learning rate."""
+    native = model.native
+    start = type(native.init_).__name__
+    constant = start == "DummyRegressor" or (
+        start == "DummyClassifier" and native.init_.strategy in ("prior", "most_frequent", "constant")
+    )
+    if not constant and not (isinstance(native.init_, str) and native.init_ == "zero"):
+        raise Declined("it starts from the predictions of another model")
+    trees = [estimator.tree_ for estimator in native.estimators_.ravel()]
+    forest = _gathered(trees)
+    offset = native._raw_predict_init(np.zeros((1, native.n_features_in_), np.float32)).ravel()
+    return forest.ensemble(
+        value=native.learning_rate * _leaf_values(trees, forest, [0]),
+        output=np.arange(len(trees)) % len(offset),
+        offset=offset,
+        link=_only if response == "values" else _class_link(native._loss, response, np.greater_equal),
+        single=True,
+        accepts_missing=False,
+        encode=_encode_finite,
+    )
+
+
+def read_histogram_boosting(model: Model, response: Response) -> Ensemble:
+    """HistGradientBoosting: a constant and trees that add up, with categories of its own."""
+    native = model.native
+    loss, predictors = native._loss, [predictor for stage in native._predictors for predictor in stage]
+    forest, value = _gathered_predictors(native, predictors)
+    offset = np.asarray(native._baseline_prediction, dtype=np.float64).ravel()
+    return forest.ensemble(
+        value=value,
+        output=np.arange(len(predictors)) % len(offset),
+        offset=offset,
+        link=partial(_inverse, loss) if response == "values" else _class_link(loss, response, np.greater),
+        encode=partial(_encode_categories, _places(native)),
+    )
+
+
+def _gathered_predictors(native: Any, predictors: Sequence[Any]) -> tuple[Forest, Floats]:
+    counts = np.array([len(predictor.nodes) for predictor in predictors], np.int64)
+    starts = starts_of(counts)
+    nodes = np.concatenate([predictor.nodes for predictor in predictors])
+    leaf = nodes["is_leaf"].astype(np.bool_)
+    shift = np.repeat(starts, counts)
+    bitsets = [predictor.raw_left_cat_bitsets for predictor in predictors]
+    first_set = np.repeat(starts_of(np.array([len(words) for words in bitsets], np.int64)), counts)
+    in_set = np.where(nodes["is_categorical"] & ~leaf, nodes["bitset_idx"] + first_set, -1).astype(np.int32)
+    sets = tuple(bits(row) for words in bitsets for row in words)
+    forest = in_preorder(
+        Nodes(
+            roots=starts,
+            left=np.where(leaf, -1, nodes["left"] + shift),
+            right=np.where(leaf, -1, nodes["right"] + shift),
+            feature=_columns(native)[np.where(leaf, 0, nodes["feature_idx"])],
+            threshold=np.ascontiguousarray(nodes["num_threshold"]),
+            missing_left=nodes["missing_go_to_left"].astype(np.bool_),
+            in_set=in_set if sets else None,
+            sets=sets,
+        )
+    )
+    return forest, nodes["value"][forest.leaves][:, None]
+
+
+def _columns(native: Any) -> Ints:
+    """The table's column for each column that trees see: categories are put before numbers."""
+    if native._preprocessor is None:
+        return np.arange(native.n_features_in_)
+    return np.argsort(~native.is_categorical_, kind="stable")
+
+
+def _places(native: Any) -> Mapping[int, Mapping[Any, float]]:
+    """For each column of categories, the number of each category."""
+    if native._preprocessor is None:
+        return {}
+    categories = native._preprocessor.named_transformers_["encoder"].categories_
+    columns = np.flatnonzero(native.is_categorical_).tolist()
+    return {
+        column: {value: float(place) for place, value in enumerate(known.tolist())}
+        for column, known in zip(columns, categories, strict=True)
+    }
+
+
+def _encode_finite(column: int, values: NDArray[Any]) -> Floats:
+    found = single_numbers(values)
+    if np.isinf(found).any():
+        raise Declined("a column holds values that are infinite in float32")  # the model itself refuses them
+    return found
+
+
+def _encode_categories(places: Mapping[int, Mapping[Any, float]], column: int, values: NDArray[Any]) -> Floats:
+    if column not in places:
+        return numbers(values)
+    place = places[column]
+    # Trained on polars' None, a missing category is one like any other; trained on NaN, or on none, it isn't.
+    return codes(values, place, missing=place.get(None, np.nan), unseen=np.nan)
+
+
+# Raw outputs -> what the model says.
+
+
+def _only(raw: Floats) -> Floats:
+    return raw[:, 0]
+
+
+def _all(raw: Floats) -> Floats:
+    return raw
+
+
+def _both(raw: Floats) -> Floats:
+    return np.column_stack([1 - raw[:, 0], raw[:, 0]])
+
+
+def _position(raw: Floats) -> NDArray[np.intp]:
+    return raw[:, 0].astype(np.intp)
+
+
+def _largest(raw: Floats) -> NDArray[np.intp]:
+    return np.asarray(raw.argmax(axis=1))
+
+
+def _beyond(compare: np.ufunc, raw: Floats) -> NDArray[np.intp]:
+    second: NDArray[np.bool_] = compare(raw[:, 0], 0)
+    return second.astype(np.intp)
+
+
+def _inverse(loss: Any, raw: Floats) -> Floats:
+    return np.asarray(loss.link.inverse(raw[:, 0]))
+
+
+def _probabilities(loss: Any, raw: Floats) -> Floats:
+    return np.asarray(loss.predict_proba(raw[:, 0] if raw.shape[1] == 1 else raw))
+
+
+def _class_link(loss: Any, response: Response, second: np.ufunc) -> Link:
+    """`second` compares a single score with 0: the two kinds of boosting give a tie to different classes."""
+    two = not loss.is_multiclass
+    if response == "probabilities":
+        return partial(_probabilities, loss)
+    if response == "labels":
+        return partial(_beyond, second) if two else _largest
+    return _only if two else _all
