@@ -36,12 +36,12 @@ def explain(model=model, X=X, y=Y, loss="squared_error", **options):
     return ll.feature_importance(model, X, y, **({"loss": loss, "random_state": 0} | options))
 
 
-def agrees(found, predict, X, y, loss, names=("x0", "x1", "x2")):
-    """Every feature against brute force over all pairs."""
+def agrees(found, predict, X, y, loss, names=("x0", "x1", "x2"), slack=1e-9):
+    """Every feature against brute force over all pairs; XGBoost adds up in float32, which needs more slack."""
     for j, name in enumerate(names):
         cells = brute.cells(predict, X, y, [j], brute.LOSSES[loss])
-        assert found[name].pfi == pytest.approx(cells.mean(), rel=1e-6, abs=1e-9)
-        np.testing.assert_allclose(found[name].local, cells.mean(axis=1), rtol=1e-6, atol=1e-9)
+        assert found[name].pfi == pytest.approx(cells.mean(), rel=1e-6, abs=slack)
+        np.testing.assert_allclose(found[name].local, cells.mean(axis=1), rtol=1e-6, atol=slack)
 
 
 # The default loss.
@@ -349,7 +349,8 @@ def test_boosted_regressions_are_brute_force(kind):
             **options, verbose=False, thread_count=1, allow_writing_files=False
         ).fit(X, Y),
     }[kind]()
-    agrees(explain(fitted), fitted.predict, X, Y, "squared_error")
+    slack = 1e-5 if kind == "xgboost" else 1e-9
+    agrees(explain(fitted), fitted.predict, X, Y, "squared_error", slack=slack)
 
 
 @pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
@@ -375,7 +376,7 @@ def test_boosters_know_their_objective(kind, classes):
 
     found = ll.feature_importance(booster, X, y)
     assert found.loss.name == ("log_loss" if classes else "squared_error")
-    agrees(found, proba if classes else ask, X, y, found.loss.name)
+    agrees(found, proba if classes else ask, X, y, found.loss.name, slack=1e-5 if kind == "xgboost" else 1e-9)
 
 
 def test_catboost_reads_words_and_categories():
@@ -401,7 +402,8 @@ def test_one_hot_columns_of_a_pipeline_belong_to_their_original_column():
     assert list(found["word"].grid) == ["low", "mid", "top"]
     losses = [np.mean((Y - pipeline.predict(table.assign(word=word))) ** 2) for word in WORDS]
     assert found["word"].pfi == pytest.approx(np.mean(losses) - np.mean((Y - pipeline.predict(table)) ** 2))
-    assert found["word"].n_predictions == 2 * N
+    assert found.engine == "additive"
+    assert found["word"].n_predictions == 0
 
 
 def test_missing_values_reach_the_model():

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.late import late
 from losslens.meetings import Common, Meeting, PerRow
 from losslens.sample import Floats, Indices, Sample, chunks
 
@@ -22,8 +23,8 @@ class Cells:
     """Cells that a result keeps: of every row, or of the stated ones."""
 
     rows: Indices  # (r,), positions in the sample
-    predictions: NDArray[Any]  # (r, c) or (r, c, K)
-    changes: Floats | None = None  # (r, c)
+    predictions: NDArray[Any] = late()  # (r, c) or (r, c, K)
+    changes: Floats | None = late(None)  # (r, c)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,17 +33,20 @@ class Means:
 
     local: Floats | None  # (r,): mean change of each row; NaN where it met nobody
     mass: Floats  # (r,): how much each row counts
-    pi: Floats | None  # (g,): mean change of the cells that share a value; None where it is not known
-    weights: Floats | None  # (g,): share of the cells at each value; None where nothing says
-    pd: NDArray[Any] | None  # (g,) or (g, K): mean prediction at each value
-    caused: Floats | None = None  # (n,): mean change that each row causes as a donor
+    pi: Floats | None = late(None)  # (g,): mean change of the cells that share a value; None where it is not known
+    weights: Floats | None = late(None)  # (g,): share of the cells at each value; None where nothing says
+    pd: NDArray[Any] | None = late(None)  # (g,) or (g, K): mean prediction at each value
+    caused: Floats | None = late(None)  # (n,): mean change that each row causes as a donor
     lent: Floats | None = None  # (n,): how much each row counts as a donor
-    square: float = float("nan")  # mean squared change
+    square: float = float("nan")  # mean squared change; the noise of sampled designs needs it
     clipped: float = 0.0  # share of cells whose loss is at the clipping bound
+    total: float | None = None  # the mean over all cells, where nothing else is known
 
     @property
     def pfi(self) -> float:
         """The mean over all cells."""
+        if self.total is not None:
+            return self.total
         if self.local is None:
             raise ValueError("there is no loss to average")
         met = self.mass > 0

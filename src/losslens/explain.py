@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from losslens import auto, passes
+from losslens import auto
+from losslens.answers import Answered, ask, exact_for
 from losslens.curves import Effects, FeatureEffect
-from losslens.donors import Design
+from losslens.donors import All, Design
 from losslens.importances import FeatureImportance, Importances
+from losslens.late import Later, later
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
-from losslens.passes import Filled
-from losslens.progress import bar
-from losslens.questions import Question, Subject, pose
-from losslens.sample import Sample
+from losslens.questions import Subject
 from losslens.scoring import score_importance
 from losslens.tasks import Task, class_of, default_loss, effect_response, prepare
 
@@ -127,72 +126,71 @@ def feature_effect(
         groups=None, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
     k, label = class_of(task.sample, target, response)
-    questions = [_pose(task, s, task.design or auto.effect_design(s, task.n)) for s in task.subjects]
-    sample, filled, predicted = _run(task, questions)
-    pick = {} if k is None else {"k": k}
-    found = [_effect(task, q, sample, f, label, **pick) for q, f in zip(questions, filled, strict=True)]
+    answered, predicted = ask(task, [(s, task.design or _effect_design(task, s)) for s in task.subjects])
+    found = [_effect(task, answer, label, k) for answer in answered]
     return Effects({feature.name: feature for feature in found}, predicted)
 
 
 def _ask_until_certain(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int]:
     """All features; those that "auto" samples get more donors until their own noise no longer counts."""
-    designs = {s.feature.name: task.design or auto.importance_design(s, task.sample) for s in task.subjects}
+    designs = {s.feature.name: task.design or _first_design(task, s) for s in task.subjects}
     found: dict[str, FeatureImportance] = {}
     pending: Sequence[Subject] = task.subjects
     asked_for = 0
     while pending:
-        questions = [_pose(task, s, designs[s.feature.name]) for s in pending]
-        sample, filled, predicted = _run(task, questions)
+        answered, predicted = ask(task, [(s, designs[s.feature.name]) for s in pending])
         asked_for += predicted
-        for question, part in zip(questions, filled, strict=True):
-            new = _importance(task, question, sample, part, loss)
-            before = found[new.name].n_predictions if new.name in found else 0
-            found[new.name] = replace(new, n_predictions=new.n_predictions + before)
+        for answer in answered:
+            name = answer.subject.feature.name
+            before = found[name].n_predictions if name in found else 0
+            found[name] = _importance(task, answer, loss, before)
         pending = [] if task.design is not None else [s for s in pending if auto.wants_more(found[s.feature.name])]
         designs |= {s.feature.name: auto.next_design(found[s.feature.name], s, task.n) for s in pending}
     return [found[s.feature.name] for s in task.subjects], asked_for
 
 
-def _pose(task: Task, subject: Subject, design: Design) -> Question:
-    return pose(subject, design, task.n, task.entropy)
+def _first_design(task: Task, subject: Subject) -> Design:
+    return All() if exact_for(task, subject, None) else auto.importance_design(subject, task.sample)
 
 
-def _run(task: Task, questions: Sequence[Question]) -> tuple[Sample, list[Filled], int]:
-    most = task.n + sum(question.ask.most(task.n) for question in questions)
-    with bar(most, "explaining", task.progress) as tick:
-        return passes.run(task.engine, questions, task.sample, task.loss, task.budget, task.entropy, tick)
+def _effect_design(task: Task, subject: Subject) -> Design:
+    return All() if exact_for(task, subject, None) else auto.effect_design(subject, task.n)
 
 
-def _shared(task: Task, question: Question, sample: Sample, filled: Filled) -> dict[str, Any]:
-    feature = question.subject.feature
+def _shared(task: Task, answer: Answered) -> dict[str, Any]:
+    feature, filled = answer.subject.feature, answer.filled
+    posed = Later(lambda: filled.question)
     return {
         "name": feature.name,
         "columns": tuple(task.table.names[j] for j in feature.columns),
-        "values": question.values,
-        "ordered": question.ordered,
-        "design": question.design,
-        "engine": task.engine.name,
-        "exact": question.design.is_exact(task.n) and question.meeting.has_mass,
+        "values": later(lambda: posed.now.values),
+        "ordered": later(lambda: posed.now.ordered),
+        "design": answer.design,
+        "engine": answer.engine,
+        "exact": answer.design.is_exact(task.n) and feature.kind != "pair",
         "n_predictions": filled.n_predictions,
-        "meeting": question.meeting,
-        "sample": sample,
+        "meeting": later(lambda: posed.now.meeting),
+        "sample": answer.sample,
         "at": np.arange(task.n),
         "means": filled.means,
-        "cells": filled.cells,
+        "cells": later(lambda: filled.cells),
         "backend": task.table.backend,
+        "declined": task.declined,
     }
 
 
-def _importance(task: Task, question: Question, sample: Sample, filled: Filled, loss: Loss) -> FeatureImportance:
-    return FeatureImportance(**_shared(task, question, sample, filled), loss=loss).trimmed()
+def _importance(task: Task, answer: Answered, loss: Loss, before: int) -> FeatureImportance:
+    shared = _shared(task, answer)
+    shared["n_predictions"] += before
+    return FeatureImportance(**shared, loss=loss).trimmed()
 
 
-def _effect(
-    task: Task, question: Question, sample: Sample, filled: Filled, label: str | None, k: int | None = None
-) -> FeatureEffect:
+def _effect(task: Task, answer: Answered, label: str | None, k: int | None) -> FeatureEffect:
+    shared = _shared(task, answer)
     if k is not None:
-        sample = replace(sample, prediction=sample.prediction[..., k])
-        cells = replace(filled.cells, predictions=filled.cells.predictions[..., k])
+        filled, sample = answer.filled, answer.sample
         pd = None if filled.means.pd is None else filled.means.pd[..., k]
-        filled = replace(filled, cells=cells, means=replace(filled.means, pd=pd))
-    return FeatureEffect(**_shared(task, question, sample, filled), target=label).trimmed()
+        shared["sample"] = replace(sample, prediction=sample.prediction[..., k])
+        shared["cells"] = later(lambda: replace(filled.cells, predictions=filled.cells.predictions[..., k]))
+        shared["means"] = replace(filled.means, pd=pd)
+    return FeatureEffect(**shared, target=label).trimmed()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from losslens.cells import Averages, Cells, Means
 from losslens.engines import Engine
+from losslens.late import late
 from losslens.losses import Loss
 from losslens.progress import Tick
 from losslens.questions import Question
@@ -44,6 +45,13 @@ class Budget:
         """Rows whose cells are kept."""
         return int(min(n, self.memory // 2 // self.row_bytes(questions)))
 
+    def rows_to_keep(self, questions: Sequence[Question], n: int, entropy: int) -> Indices:
+        """All of them, or the first of one random order, the same for all features."""
+        if self.fits(questions, n):
+            return np.arange(n)
+        order = np.random.default_rng([entropy, n]).permutation(n)
+        return np.sort(order[: self.kept_rows(questions, n)])
+
     def rows_at_a_time(self, questions: Sequence[Question]) -> int:
         """Rows that a streamed pass handles at a time: a sixteenth of the memory, as the loss makes copies."""
         return max(1, self.memory // 16 // self.row_bytes(questions))
@@ -59,12 +67,13 @@ class Budget:
         yield turn
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Filled:
-    """One feature's share of a pass."""
+    """One feature's share of a pass. What hangs on the grid may come late."""
 
+    question: Question = late()
     means: Means
-    cells: Cells
+    cells: Cells = late()
     n_predictions: int
 
 
@@ -78,12 +87,9 @@ def run(
     tick: Tick,
 ) -> tuple[Sample, list[Filled], int]:
     """The sample as the model saw it, each feature's means and cells, and how many rows were predicted."""
-    n = sample.n
-    if budget.fits(questions, n):
-        every = np.arange(n)
-        return _pass(engine, questions, sample, loss, every, [every], tick)
-    order = np.random.default_rng([entropy, n]).permutation(n)
-    kept = np.sort(order[: budget.kept_rows(questions, n)])
+    n, kept = sample.n, budget.rows_to_keep(questions, sample.n, entropy)
+    if len(kept) == n:
+        return _pass(engine, questions, sample, loss, kept, [kept], tick)
     filled: list[Filled] = []
     asked = 0
     for turn in budget.turns(questions):
@@ -123,7 +129,10 @@ def _pass(
             collector.add(rows, predictions, changes, start)
         start += len(rows)
     every = np.arange(sample.n)
-    filled = [c.finish(every, int(count)) for c, count in zip(collectors, counts, strict=True)]
+    filled = [
+        Filled(question=q, means=c.averages.finish(every), cells=c.kept_cells, n_predictions=int(count))
+        for q, c, count in zip(questions, collectors, counts, strict=True)
+    ]
     return sample, filled, int(counts.sum()) + sample.n
 
 
@@ -171,6 +180,8 @@ class _Collector:
             if changes is not None and self.cells.changes is not None:
                 self.cells.changes[part] = changes
 
-    def finish(self, rows: Indices, n_predictions: int) -> Filled:
+    @property
+    def kept_cells(self) -> Cells:
+        """The cells of the kept rows."""
         assert self.cells is not None  # there is at least one part
-        return Filled(self.averages.finish(rows), self.cells, n_predictions)
+        return self.cells

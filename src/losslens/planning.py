@@ -9,8 +9,10 @@ from math import ceil
 from typing import Any
 
 from losslens import explain
+from losslens.answers import exact_for
 from losslens.auto import effect_design, importance_design
-from losslens.donors import Design, Grid
+from losslens.donors import All, Design, Grid
+from losslens.engines.exact import CHECKED
 from losslens.losses import is_scorer
 from losslens.models import as_model
 from losslens.questions import Question, Subject, pose
@@ -90,7 +92,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
         return _cost(task, effect_design, 0)
     loss = wanted.pop("loss")
     if is_scorer(loss):
-        task = prepare(known, X, None, loss=None, response=next(iter(known.responses)), **wanted)
+        task = prepare(known, X, None, loss=None, response=next(iter(known.responses)), exact=False, **wanted)
         return _cost(task, score_design, task.n)  # the scorer is called once to see what it asks for
     chosen = default_loss(known, loss)
     task = prepare(known, X, y, loss=chosen, response=chosen.reads, **wanted)
@@ -98,27 +100,35 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
 
 
 def _cost(task: Task, rule: Callable[[Subject, int], Design], more: int) -> Plan:
-    questions = [pose(s, task.design or rule(s, task.n), task.n, task.entropy) for s in task.subjects]
-    counts = [_most(question, task.n) for question in questions]
+    exact = [exact_for(task, s, task.design) for s in task.subjects]
+    designs = [task.design or (All() if e else rule(s, task.n)) for s, e in zip(task.subjects, exact, strict=True)]
+    questions = [pose(s, d, task.n, task.entropy) for s, d in zip(task.subjects, designs, strict=True)]
+    counts = [0 if e else _most(question, task.n) for question, e in zip(questions, exact, strict=True)]
     complete = task.budget.fits(questions, task.n)
-    turns = 1 if complete else sum(1 for _ in task.budget.turns(questions))
-    total = turns * task.n + sum(counts) + more
+    asked = [question for question, e in zip(questions, exact, strict=True) if not e]
+    turns = 0 if not asked else 1 if complete else sum(1 for _ in task.budget.turns(asked))
+    total = turns * task.n + sum(counts) + more + (min(task.n, CHECKED) if any(exact) else 0)
     rows, seconds = task.engine.timed_batch()
     kept = task.n if complete else task.budget.kept_rows(questions, task.n)
     working = task.budget.memory // 8 if not complete else rows * (task.table.row_bytes + 64)
     return Plan(
         features=tuple(q.subject.feature.name for q in questions),
-        engines=(task.engine.name,) * len(questions),
+        engines=tuple(task.exact.name if e else task.engine.name for e in exact),
         designs=tuple(repr(q.design) for q in questions),
         predictions=tuple(counts),
         n_predictions=total,
         calls=ceil(total / task.engine.rows_a_call(task.n)),
         memory=kept * task.budget.row_bytes(questions) + working,
         complete=complete,
-        seconds=seconds * total / rows,
-        grows=tuple(q.subject.feature.name for q in questions if _grows(task, q)),
+        seconds=seconds * total / rows + _exact_seconds(task, sum(exact), seconds / rows),
+        grows=tuple(q.subject.feature.name for q, e in zip(questions, exact, strict=True) if _grows(task, q) and not e),
         backend=task.table.backend,
     )
+
+
+def _exact_seconds(task: Task, features: int, second_a_row: float) -> float:
+    """What an exact engine takes, in predictions of the whole table: of the order of one a feature."""
+    return second_a_row * task.n * features / 2
 
 
 def _most(question: Question, n: int) -> int:

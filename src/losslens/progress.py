@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from threading import Event, Thread
 from typing import Protocol
 
 PATIENCE = 0.7  # seconds before a bar appears: short runs should not flicker
@@ -23,13 +24,47 @@ def _silent(rows: int, /) -> None:
     """No bar."""
 
 
-@contextmanager
-def bar(total: int, title: str, progress: bool | None) -> Iterator[Tick]:
-    """Show how many of `total` predictions are made; ``progress=None`` asks whether anybody is looking."""
+def _wanted(progress: bool | None) -> bool:
+    """Whether to show progress; None asks whether anybody is looking."""
     if progress is None:
         # In a notebook rich draws with ipywidgets, and complains where they are missing: then no bar.
-        progress = sys.stderr.isatty() or (_in_notebook() and find_spec("ipywidgets") is not None)
-    if not progress:
+        return sys.stderr.isatty() or (_in_notebook() and find_spec("ipywidgets") is not None)
+    return progress
+
+
+@contextmanager
+def waiting(title: str, progress: bool | None) -> Iterator[None]:
+    """Say what is being waited for, once it has taken a while."""
+    if not _wanted(progress):
+        yield
+        return
+    done = Event()
+
+    def show() -> None:
+        if done.wait(PATIENCE):
+            return
+        from rich.console import Console
+
+        console = Console(stderr=True, force_jupyter=_in_notebook() or None)
+        if not console.is_terminal and not console.is_jupyter:
+            console.print(title)  # in a pipe a line says it
+            return
+        with console.status(title):
+            done.wait()
+
+    speaker = Thread(target=show, daemon=True)
+    speaker.start()
+    try:
+        yield
+    finally:
+        done.set()
+        speaker.join()
+
+
+@contextmanager
+def bar(total: int, title: str, progress: bool | None, unit: str = "predictions") -> Iterator[Tick]:
+    """Show how many of `total` predictions are made; ``progress=None`` asks whether anybody is looking."""
+    if not _wanted(progress):
         yield _silent
         return
     from rich.console import Console
@@ -39,7 +74,7 @@ def bar(total: int, title: str, progress: bool | None) -> Iterator[Tick]:
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} predictions"),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + unit),
         TimeRemainingColumn(),
         console=Console(stderr=True, force_jupyter=_in_notebook() or None),
         transient=sys.stderr.isatty(),  # in a pipe the last line is all there is to see

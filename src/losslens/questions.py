@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.columns import Column, Distinct, joint
-from losslens.donors import Design, Grid, Shifts, Systematic
+from losslens.donors import All, Design, Grid, Shifts, Systematic
 from losslens.engines import Ask, Met
 from losslens.features import Feature
 from losslens.meetings import Common, Meeting, PerRow
@@ -80,7 +80,7 @@ class Subjects:
 def pose(subject: Subject, design: Design, n: int, entropy: int) -> Question:
     """The question of one feature under one design."""
     design.check(n)
-    rng = subject.generator(entropy)
+    rng = subject.generator(entropy) if not isinstance(design, All) else np.random.default_rng(0)  # which draws nothing
     if subject.feature.kind == "pair":
         return _pair(subject, design, n, rng)
     if isinstance(design, Grid) and design.values is not None:
@@ -100,11 +100,12 @@ def _ask(subject: Subject, own: Indices, first: Indices, **more: Any) -> Ask:
 
 def _common(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
     distinct = subject.distinct
-    donors = _grid_donors(distinct, design, n, rng) if isinstance(design, Grid) else np.arange(n)
-    kept = np.unique(distinct.codes[donors])
-    place = np.full(len(distinct), -1, np.intp)
-    place[kept] = np.arange(len(kept))
-    own = np.asarray(place[distinct.codes])
+    if isinstance(design, Grid):
+        donors = _grid_donors(distinct, design, n, rng)
+        kept = np.unique(distinct.codes[donors])
+        own = _places(distinct, kept)
+    else:  # everybody lends
+        donors, kept, own = np.arange(n), np.arange(len(distinct)), distinct.codes
     meeting = Common(own, donors, len(kept), design.leaves_out_own)
     ask = _ask(subject, own, distinct.first[kept])
     return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from losslens.cells import Cells, Means, means, shares
 from losslens.columns import is_missing
 from losslens.donors import Design
+from losslens.late import late
 from losslens.meetings import Common, Meeting
 from losslens.sample import Sample
 
@@ -29,18 +30,19 @@ class FeatureResult:
 
     name: str
     columns: tuple[str, ...]
-    values: tuple[NDArray[Any], ...]  # the grid: one array, or two for a pair
-    ordered: bool
+    values: tuple[NDArray[Any], ...] = late()  # the grid: one array, or two for a pair
+    ordered: bool = late()
     design: Design
     engine: str
     exact: bool
     n_predictions: int
-    meeting: Meeting
+    meeting: Meeting = late()
     sample: Sample
     at: Indices  # positions in the sample of the rows that this result speaks of
     means: Means
-    cells: Cells
+    cells: Cells = late()
     backend: str
+    declined: str = ""  # why no exact engine answered, where one knows the kind of model
 
     @property
     def grid(self) -> Any:
@@ -92,8 +94,10 @@ class FeatureResult:
 
     def trimmed(self) -> Self:
         """Without grid values that none of these rows met: a curve has nothing to say there."""
+        if self.design.common and not self.design.leaves_out_own and self.sample.block is None:
+            return self  # every row met every value
         weights = self.means.weights
-        if weights is None or (isinstance(self.meeting, Common) and self.meeting.block(self.sample) is None):
+        if weights is None:
             return self
         kept = np.flatnonzero(weights > 0)
         if len(kept) in (0, len(weights)):

@@ -46,7 +46,7 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, asked: dict[str,
     weight = None if asked["sample_weight"] is None else inputs.row_weights(asked["sample_weight"], table.n) * table.n
     method = _method_used(model, table, truth, weight, scorer)
     response = _response(model, method)
-    task = prepare(model, table, None, loss=None, response=response, **asked)
+    task = prepare(model, table, None, loss=None, response=response, exact=False, **asked)
     questions = [pose(s, task.design or score_design(s, task.n), task.n, task.entropy) for s in task.subjects]
     if not task.budget.fits(questions, task.n):
         needs = size_in_words(2 * task.n * task.budget.row_bytes(questions))

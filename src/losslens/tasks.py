@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens import inputs
-from losslens.donors import Design
+from losslens.donors import All, Derangements, Design
 from losslens.donors import resolve as resolve_design
-from losslens.engines import Engine, choose
+from losslens.engines import Engine, Site, choose, choose_exact
 from losslens.features import resolve as resolve_features
 from losslens.losses import Loss, Response
 from losslens.losses import resolve as resolve_loss
@@ -31,11 +31,14 @@ class Task:
     table: Table
     subjects: tuple[Subject, ...]
     design: Design | None  # None: "auto"
-    engine: Engine
+    engine: Engine  # the black box, which answers everything
+    exact: Any  # an exact engine that knows the model, or None
+    declined: str  # why there is none, where the kind of model is known
     sample: Sample  # predictions and losses are not known yet
     loss: Loss | None
     budget: Budget
     entropy: int
+    n_jobs: int | None
     progress: bool | None
 
     @property
@@ -59,6 +62,7 @@ def prepare(
     n_jobs: int | None,
     memory: str | int,
     progress: bool | None,
+    exact: bool = True,
 ) -> Task:
     """Check every argument, or say which one is wrong and what to do."""
     inputs.check_workers(n_jobs, progress)
@@ -81,15 +85,23 @@ def prepare(
         classes=classes if len(classes) else None,
         block=inputs.blocks(groups, table.n),
     )
+    asked = frozenset(j for feature in named for j in feature.columns)
+    site = Site(table, known.column, asked, space, n_jobs, progress)
+    engine, declined = None, ""
+    if exact and (design is None or isinstance(design, All) or design == Derangements()):
+        engine, declined = choose_exact(model, response, respond, loss, site)
     return Task(
         table=table,
         subjects=tuple(known.subject(feature) for feature in named),
         design=design,
         engine=choose(model.native, respond, table, space, n_jobs),
+        exact=engine,
+        declined=declined,
         sample=sample,
         loss=loss,
         budget=Budget(space, 8 * outputs + 8),
         entropy=inputs.entropy(random_state),
+        n_jobs=n_jobs,
         progress=progress,
     )
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from losslens.engines.additive import Additive, judges
 from losslens.engines.base import Engine
 from losslens.engines.blackbox import BlackBox
+from losslens.engines.exact import Respond, Site, find
+from losslens.losses import Loss, Response
+from losslens.models import Model
 from losslens.tables import Table
 
 BATCH = 10_000
@@ -14,8 +18,16 @@ LARGE_BATCH = 30_000  # where a call costs much beside the rows: trees sent to a
 LARGE = ("Forest", "ExtraTrees", "Bagging", "HistGradientBoosting", "Linear", "Ridge", "Lasso", "ElasticNet")
 
 
+def choose_exact(model: Model, response: Response, respond: Respond, loss: Loss | None, site: Site) -> tuple[Any, str]:
+    """An exact engine for this model and loss, or None and why."""
+    engine, declined = find(model, response, respond, site)
+    if isinstance(engine, Additive) and not judges(loss, response):
+        return None, "of an additive model the squared, absolute, pinball and hinge losses have a closed form"
+    return engine, declined
+
+
 def choose(native: Any, respond: Callable[[Any], Any], table: Table, memory: int, n_jobs: int | None) -> Engine:
-    """The engine for a model: the black box serves every one."""
+    """The engine that serves every model: the black box."""
     return BlackBox(table, respond, batch_rows(native, table, memory), n_jobs)
 
 

@@ -1,0 +1,50 @@
+"""How kernels are compiled: once, kept on disk where that is possible, and free of Python's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+
+def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function for one signature when its module is imported, or load it from the cache.
+
+    Without a folder to write to (a read-only installation and home) it is compiled anew in each process.
+    """
+
+    def compile_or_load(function: Callable[..., Any]) -> Any:
+        try:
+            return numba.njit(signature, nogil=True, cache=True, **options)(function)
+        except (RuntimeError, OSError):  # numba found no folder, or found one and could not write into it
+            return numba.njit(signature, nogil=True, **options)(function)
+
+    return compile_or_load
+
+
+@intrinsic
+def trailing_zeros(_: Any, word: Any) -> Any:
+    """The place of the lowest bit that is set in a word that is not zero."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), emit
+
+
+@intrinsic
+def count_bits(_: Any, word: Any) -> Any:
+    """How many bits of a word are set."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), emit
+
+
+WORD = np.uint64(1)

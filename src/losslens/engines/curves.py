@@ -1,0 +1,41 @@
+"""Curves as steps: what an engine gives that knows where a curve moves.
+
+Distinct values of a feature that the model can't tell apart are one class; a row's curve is a few steps over classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.engines.base import Ask
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Curves of the rows from .. to; of row i and the k-th ask the steps ``start[i, k] : start[i, k + 1]``.
+
+    From class ``classes[s]`` on the prediction is ``prediction[s]``; every curve has a step at class 0.
+    """
+
+    rows: slice
+    start: NDArray[np.int64]  # (b, asks + 1)
+    classes: NDArray[np.int32]
+    prediction: NDArray[Any]  # (steps,) or (steps, K)
+    own: NDArray[Any]  # (b,) or (b, K): with nothing replaced
+
+
+class StepEngine(Protocol):
+    """Gives whole curves without asking the model for each value."""
+
+    name: ClassVar[str]
+
+    def classes(self, ask: Ask) -> NDArray[np.int32]:
+        """The class of each value of an ask, rising."""
+
+    def steps(self, asks: Sequence[Ask], start: int, stop: int) -> Iterator[Steps]:
+        """The curves of rows start .. stop, some rows at a time; asks come in the order of their columns."""

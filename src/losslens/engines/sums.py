@@ -1,0 +1,51 @@
+"""Means over steps: what a curve's steps add to local importances, PI and PD."""
+
+from __future__ import annotations
+
+from numba import types
+
+from losslens.engines.compiled import compiled
+from losslens.engines.trees.rules import array_of, i4, i8
+
+f8 = types.float64
+
+
+@compiled(
+    types.void(
+        array_of(i8, 2), array_of(i4), array_of(f8), array_of(f8), array_of(f8), f8, array_of(f8), array_of(i8),
+        array_of(f8, 2), array_of(f8), array_of(f8),
+    )
+)  # fmt: skip
+def sum_changes(start, classes, change, weight, base, ceiling, mass, mass_at, local, curve, clipped):
+    """Add the changes of loss of some rows' steps.
+
+    ``local[i, k]`` is the mean of row i's curve of feature k over the donors, whose mass below class c is
+    ``mass[mass_at[k] + c]``; `curve` holds what each class adds to the weighted sum of the curves, for a running sum
+    later; `clipped` is the mass at the loss's ceiling.
+    """
+    for i in range(len(weight)):
+        for k in range(len(mass_at) - 1):
+            at, row_sum, row_clipped, before = mass_at[k], 0.0, 0.0, 0.0
+            stop = start[i, k + 1]
+            for s in range(start[i, k], stop):
+                behind = mass[mass_at[k + 1] - 1] if s + 1 == stop else mass[at + classes[s + 1]]
+                lent = behind - mass[at + classes[s]]
+                row_sum += lent * change[s]
+                if change[s] + base[i] >= ceiling:
+                    row_clipped += lent
+                curve[at + classes[s]] += weight[i] * (change[s] - before)
+                before = change[s]
+            local[i, k] = row_sum
+            clipped[k] += weight[i] * row_clipped
+
+
+@compiled(types.void(array_of(i8, 2), array_of(i4), array_of(f8, 2), array_of(f8), array_of(i8), array_of(f8, 2)))
+def sum_predictions(start, classes, prediction, weight, at, curve):
+    """Add the predictions of some rows' steps to the weighted sum of the curves."""
+    for i in range(len(weight)):
+        for k in range(len(at) - 1):
+            for w in range(prediction.shape[1]):
+                before = 0.0
+                for s in range(start[i, k], start[i, k + 1]):
+                    curve[at[k] + classes[s], w] += weight[i] * (prediction[s, w] - before)
+                    before = prediction[s, w]

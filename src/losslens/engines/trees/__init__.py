@@ -1,0 +1,1 @@
+"""Exact curves of tree ensembles."""

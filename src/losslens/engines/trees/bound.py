@@ -1,0 +1,202 @@
+"""An ensemble bound to a table: thresholds become cuts between classes of values, leaves become whole numbers.
+
+Values of a feature that no node tells apart are one *class*. A row is then a few small whole numbers, and a curve has
+one value a class, however many distinct values there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.columns import Distinct
+from losslens.engines.ensembles import Declined, Ensemble, Floats
+from losslens.engines.trees import rules
+
+Ints = NDArray[np.int32]
+Images = Mapping[int, tuple[NDArray[np.intp], Floats]]  # column of the table -> columns of the estimator, their values
+MOST_SETS = 10**8  # categories times nodes: a byte each
+FIXED_BITS = 61  # of 63: sums of all trees fit with a bit to spare
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """Trees and rows in the same language; `features` are columns of the user's table, numbered 0 .. p-1."""
+
+    nodes: Ints  # (N, 7), see `rules`
+    roots: Ints  # (T,)
+    leaf_at: Ints  # (T + 1,): the first leaf of each tree
+    value: NDArray[np.int64]  # (leaves, W), in units of `unit`
+    output: Ints  # (T,)
+    unit: Floats  # (outputs,)
+    codes: Ints  # (p, n): the class of each row
+    size: Ints  # (p,): classes
+    special: Ints  # (p,): classes from here on are looked at one by one: the missing value, or all of them
+    sets: NDArray[np.uint8]  # (sets, classes): whether a class goes left
+    class_of: tuple[Ints, ...]  # (p,) of (g,): the class of each distinct value
+    depth: int
+    ensemble: Ensemble
+
+    def respond(self, raw: NDArray[np.int64]) -> NDArray[Any]:
+        """What the model would say, from sums of leaves (m, outputs)."""
+        return self.ensemble.link((raw * self.unit + self.ensemble.offset) / self.ensemble.divisor)
+
+
+def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> Bound:
+    """Bind an ensemble to the distinct values of a table's columns."""
+    nodes = np.zeros((len(ensemble.feature), rules.COLUMNS), np.int32)
+    nodes[:, rules.FEATURE] = -1
+    nodes[:, rules.RIGHT] = ensemble.right
+    by_feature = _nodes_of(ensemble.feature)
+    p = len(distinct)
+    size, special = np.ones(p, np.int32), np.ones(p, np.int32)
+    class_of, sets = [], _Sets()
+    for j, values in enumerate(distinct):
+        at, image = images.get(j, (np.empty(0, np.intp), np.empty((len(values), 0))))
+        asked = [(image[:, c], by_feature[column]) for c, column in enumerate(at) if column in by_feature]
+        axis = _Axis(ensemble, len(values), asked, [int(column) for column in at if column in by_feature])
+        axis.write(nodes, j, sets)
+        class_of.append(axis.class_of)
+        size[j], special[j] = axis.size, axis.special
+    if np.any((ensemble.feature >= 0) & (nodes[:, rules.FEATURE] < 0)):
+        raise Declined("its trees ask for a column that the table doesn't have")
+    codes = np.stack([known[values.codes] for known, values in zip(class_of, distinct, strict=True)])
+    value, unit = _fixed_point(ensemble)
+    leaf_at = np.append(np.searchsorted(_leaf_nodes(ensemble), ensemble.roots), len(value)).astype(np.int32)
+    depth = _frame(nodes, ensemble.roots, special)
+    return Bound(
+        nodes=nodes,
+        roots=ensemble.roots,
+        leaf_at=leaf_at,
+        value=value,
+        output=ensemble.output,
+        unit=unit,
+        codes=codes,
+        size=size,
+        special=special,
+        sets=sets.table(),
+        class_of=tuple(class_of),
+        depth=depth,
+        ensemble=ensemble,
+    )
+
+
+def _nodes_of(feature: NDArray[np.int32]) -> dict[int, NDArray[np.intp]]:
+    """The nodes that ask for each feature."""
+    order = np.argsort(feature.astype(np.int16) if feature.max(initial=0) < 2**15 else feature, kind="stable")
+    found, start = np.unique(feature[order], return_index=True)
+    parts = np.split(order, start[1:])
+    return {int(f): part for f, part in zip(found, parts, strict=True) if f >= 0}
+
+
+def _leaf_nodes(ensemble: Ensemble) -> NDArray[np.intp]:
+    return np.flatnonzero(ensemble.feature < 0)
+
+
+def _fixed_point(ensemble: Ensemble) -> tuple[NDArray[np.int64], Floats]:
+    """Leaves as whole numbers of a unit, a power of two so small that only the last bits of a sum are lost."""
+    value, roots = ensemble.value, ensemble.roots
+    if not np.isfinite(value).all():
+        raise Declined("a leaf holds no finite number")
+    largest = np.maximum.reduceat(np.abs(value).max(axis=1), np.searchsorted(_leaf_nodes(ensemble), roots))
+    unit = 2.0 ** (np.ceil(np.log2(max(largest.sum(), 1e-300))) - FIXED_BITS)
+    return np.rint(value / unit).astype(np.int64), np.full(ensemble.outputs, unit)
+
+
+class _Sets:
+    """Which classes go left at nodes whose classes are no interval."""
+
+    def __init__(self) -> None:
+        self.rows: list[NDArray[np.bool_]] = []
+
+    def add(self, goes_left: NDArray[np.bool_]) -> int:
+        self.rows.append(goes_left)
+        return rules.SETS + len(self.rows) - 1
+
+    def table(self) -> NDArray[np.uint8]:
+        table = np.zeros((max(1, len(self.rows)), max(map(len, self.rows), default=1)), np.uint8)
+        for row, goes_left in zip(table, self.rows, strict=False):
+            row[: len(goes_left)] = goes_left
+        return table
+
+
+class _Axis:
+    """One column of the table: its distinct values, as the nodes that ask for it tell them apart.
+
+    Where the numbers that the trees compare rise with the distinct values, each node cuts them in two and the values
+    between two cuts are a class; a missing value, always the last, is a class of its own. Otherwise (categories,
+    columns made of several) every value is a class of its own, looked at by itself.
+    """
+
+    def __init__(
+        self, ensemble: Ensemble, g: int, asked: Sequence[tuple[Floats, NDArray[np.intp]]], columns: list[int]
+    ):
+        self.ensemble, self.g, self.asked, self.columns = ensemble, g, asked, columns
+        missing = [np.isnan(numbers) for numbers, _ in asked]
+        if any(m.any() for m in missing) and not ensemble.accepts_missing:
+            raise Declined("it was fitted without missing values, and the table has some")
+        self.missing = bool(asked) and all(m[-1] for m in missing)
+        self.cuts: list[NDArray[np.intp]] = []
+        if all(map(self._rises, asked, missing)):
+            kept = g - self.missing
+            side: Literal["left", "right"] = "left" if ensemble.strict else "right"
+            self.cuts = [np.searchsorted(numbers[:kept], ensemble.threshold[at], side) for numbers, at in asked]
+            begins = np.zeros(g + 1, np.int32)
+            for cut in self.cuts:
+                begins[cut] = 1
+            begins[0], begins[kept] = 0, self.missing
+            self.class_of = np.cumsum(begins[:g], dtype=np.int32)
+            self.size = int(self.class_of[-1]) + 1
+            self.special = self.size - self.missing
+        else:
+            self.class_of = np.arange(g, dtype=np.int32)
+            self.size, self.special = g, 0
+
+    def _rises(self, asked: tuple[Floats, NDArray[np.intp]], missing: NDArray[np.bool_]) -> bool:
+        numbers, at = asked
+        if self.ensemble.in_set is not None and np.any(self.ensemble.in_set[at] >= 0):
+            return False
+        kept = numbers[:-1] if self.missing else numbers
+        return not missing[: len(kept)].any() and bool(np.all(kept[1:] >= kept[:-1]))
+
+    def write(self, nodes: Ints, j: int, sets: _Sets) -> None:
+        """Fill in the nodes that ask for this column."""
+        for k, (numbers, at) in enumerate(self.asked):
+            nodes[at, rules.FEATURE] = j
+            if self.cuts:
+                before = np.append(0, self.class_of + 1)  # classes among the first values
+                nodes[at, rules.CUT] = before[self.cuts[k]]
+                if self.missing:
+                    nodes[at, rules.RULE] = np.where(self.ensemble.missing_left[at], rules.MISSING_LEFT, rules.PLAIN)
+            else:
+                if len(at) * self.g > MOST_SETS:
+                    raise Declined(f"{len(at)} nodes ask for a column of {self.g} categories")
+                for s in at:
+                    nodes[s, rules.RULE] = sets.add(self._goes_left(numbers, int(s), self.columns[k]))
+
+    def _goes_left(self, numbers: Floats, s: int, column: int) -> NDArray[np.bool_]:
+        ensemble = self.ensemble
+        missing = np.isnan(numbers)
+        if ensemble.in_set is not None and ensemble.in_set[s] >= 0:
+            if column in ensemble.known:
+                missing = missing | ~np.isin(numbers, ensemble.known[column])
+            left = np.isin(numbers, ensemble.sets[ensemble.in_set[s]])
+        elif ensemble.strict:
+            left = numbers < ensemble.threshold[s]
+        else:
+            left = numbers <= ensemble.threshold[s]
+        return np.where(missing, ensemble.missing_left[s], left)
+
+
+def _frame(nodes: Ints, roots: Ints, special: Ints) -> int:
+    """Fill in what each node can be reached with; the longest path."""
+    room = 64
+    while True:
+        depth = int(rules.frame(nodes, roots, special, np.empty((room, 2), np.int32)))
+        if depth >= 0:
+            return depth
+        room *= 4

@@ -1,0 +1,272 @@
+"""The compiled search of trees with up to 64 leaves: sets of leaves are bits of a word.
+
+Each class of a feature allows some leaves of a tree. The one leaf that all features allow is the row's own. Leaves that
+exactly one feature forbids are what the row can reach when that feature is free; it is the one that is asked for where
+the ways to the two leaves part.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from losslens.engines.compiled import compiled, trailing_zeros
+from losslens.engines.trees.bound import Bound
+from losslens.engines.trees.rules import CUT, FEATURE, ONE, RIGHT, RULE, array_of, goes_left, i4, i8, u1, u8
+
+MOST_LEAVES = 64
+
+
+class Tables(NamedTuple):
+    """What each class of each feature allows, tree by tree. An *entry* is a feature that a tree asks for."""
+
+    first: NDArray[np.int32]  # (T + 1,): the first entry of each tree
+    feature: NDArray[np.int32]  # of each entry
+    mask_at: NDArray[np.int32]  # where an entry's classes begin in `mask`
+    mask: NDArray[np.uint64]  # the leaves that a class allows
+    leaf_at: NDArray[np.int32]  # (T + 1,)
+    pair_at: NDArray[np.int32]  # (T + 1,): where a tree's pairs of leaves begin
+    entry: NDArray[np.int32]  # of each pair, where the ways to them part
+    span: NDArray[np.int32]  # (., 2): its ordinary classes, from .. to, that lead to the second leaf, as places
+    offset: NDArray[np.int32]  # (p + 1,): a feature's first place in the difference array
+    one_by_one: NDArray[np.uint8]  # (T,): whether some feature of a tree has other classes
+
+
+_TABLES = types.NamedTuple(
+    [
+        array_of(i4),
+        array_of(i4),
+        array_of(i4),
+        array_of(u8),
+        array_of(i4),
+        array_of(i4),
+        array_of(i4),
+        array_of(i4, 2),
+        array_of(i4),
+        array_of(u1),
+    ],
+    Tables,
+)
+
+
+def tables(bound: Bound) -> Tables:
+    """The masks of all classes and the spans of all pairs of leaves."""
+    nodes, p, leaves = bound.nodes, len(bound.size), np.diff(bound.leaf_at)
+    inner = np.flatnonzero(nodes[:, FEATURE] >= 0)
+    tree = np.searchsorted(bound.roots, inner, "right") - 1
+    entries, entry = np.unique(tree * p + nodes[inner, FEATURE], return_inverse=True)
+    feature = (entries % p).astype(np.int32)
+    first = np.searchsorted(entries // p, np.arange(len(bound.roots) + 1)).astype(np.int32)
+    mask_at = _starts(bound.size[feature])
+    begins = np.zeros(mask_at[-1], np.uint8)  # classes that some node tells from the one before
+    cut = nodes[inner, CUT]
+    inside = cut < bound.size[feature[entry]]
+    begins[mask_at[entry[inside]] + cut[inside]] = 1
+    for e in np.flatnonzero(bound.special[feature] < bound.size[feature]):
+        begins[mask_at[e] + bound.special[feature[e]] : mask_at[e + 1]] = 1
+    pair_at = _starts(leaves**2)
+    one_by_one = np.zeros(len(leaves), np.uint8)
+    one_by_one[(entries // p)[bound.special[feature] < bound.size[feature]]] = 1
+    made = Tables(
+        first, feature, mask_at, np.zeros(mask_at[-1], np.uint64), bound.leaf_at, pair_at,
+        np.zeros(pair_at[-1], np.int32), np.zeros((pair_at[-1], 2), np.int32), _starts(bound.size + 1), one_by_one,
+    )  # fmt: skip
+    of_node = np.zeros(len(nodes), np.int32)
+    of_node[inner] = entry
+    _part(nodes, bound.roots, of_node, np.empty((65, 3), np.int32), made)
+    box = np.empty((MOST_LEAVES, 2), np.int32)
+    _tabulate(nodes, bound.roots, bound.size, bound.special, bound.sets, begins, np.empty(64, np.int32), box, made)
+    return made
+
+
+@compiled(types.void(array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4, 2), _TABLES))
+def _part(nodes, roots, of_node, above, made):
+    """For each pair of leaves of a tree the entry of the node where the ways to them part."""
+    for t in range(len(roots)):
+        leaves, at = made.leaf_at[t + 1] - made.leaf_at[t], made.pair_at[t]
+        depth, s, leaf = 0, roots[t], 0
+        while True:
+            if nodes[s, FEATURE] >= 0:
+                above[depth, 0], above[depth, 1], above[depth, 2] = s, leaf, -1  # its first leaf, its first right leaf
+                depth += 1
+                s += 1
+                continue
+            leaf += 1
+            while depth > 0 and above[depth - 1, 2] >= 0:  # both sides are done
+                depth -= 1
+                middle = above[depth, 2]
+                for x in range(above[depth, 1], middle):
+                    for z in range(middle, leaf):
+                        made.entry[at + x * leaves + z] = of_node[above[depth, 0]]
+                        made.entry[at + z * leaves + x] = of_node[above[depth, 0]]
+            if depth == 0:
+                break
+            above[depth - 1, 2] = leaf
+            s = nodes[above[depth - 1, 0], RIGHT]
+
+
+def _starts(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+
+
+@compiled(
+    types.void(
+        array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4), array_of(u1, 2), array_of(u1), array_of(i4),
+        array_of(i4, 2), _TABLES,
+    )
+)  # fmt: skip
+def _tabulate(nodes, roots, size, special, sets, begins, stack, box, made):
+    """Fill in the masks, and the spans from the boxes of the leaves."""
+    for t in range(len(roots)):
+        leaves = made.leaf_at[t + 1] - made.leaf_at[t]
+        for e in range(made.first[t], made.first[t + 1]):
+            f, at = made.feature[e], made.mask_at[e]
+            for leaf in range(leaves):
+                box[leaf, 0], box[leaf, 1] = 0, 0
+            c = 0
+            while c < size[f]:
+                stop = c + 1
+                while stop < size[f] and begins[at + stop] == 0:
+                    stop += 1
+                reached = np.uint64(0)
+                stack[0] = roots[t]
+                k = 1
+                while k > 0:
+                    k -= 1
+                    s = stack[k]
+                    while nodes[s, FEATURE] >= 0:
+                        if nodes[s, FEATURE] != f:
+                            stack[k] = nodes[s, RIGHT]
+                            k += 1
+                            s += 1
+                        elif goes_left(c, nodes[s, CUT], nodes[s, RULE], size[f], sets):
+                            s += 1
+                        else:
+                            s = nodes[s, RIGHT]
+                    leaf = nodes[s, RIGHT] - made.leaf_at[t]
+                    reached |= ONE << np.uint64(leaf)
+                    if c < special[f]:
+                        if box[leaf, 1] == 0:
+                            box[leaf, 0] = c
+                        box[leaf, 1] = stop
+                for known in range(c, stop):
+                    made.mask[at + known] = reached
+                c = stop
+            for pair in range(leaves * leaves):
+                if made.entry[made.pair_at[t] + pair] == e:
+                    made.span[made.pair_at[t] + pair, 0] = made.offset[f] + box[pair % leaves, 0]
+                    made.span[made.pair_at[t] + pair, 1] = made.offset[f] + box[pair % leaves, 1]
+
+
+@compiled(
+    types.void(
+        array_of(i4, 2), _TABLES, array_of(i4), array_of(i4), array_of(i8, 2), array_of(i4), array_of(u8, 2),
+        array_of(i8, 2), array_of(i8, 2),
+    )
+)  # fmt: skip
+def search(codes, made, size, special, value, output, forbidden, diff, own):
+    """Sum the own leaves of a few rows, and add the gains of all trees to their parts of the difference array.
+
+    ``forbidden[0, i]`` are the leaves that a feature of row i forbids, ``forbidden[1, i]`` those that two or more do.
+    """
+    rows, width, room = codes.shape[1], value.shape[1], made.offset[len(size)]
+    for i in range(rows):
+        for w in range(own.shape[1]):
+            own[i, w] = 0
+    for t in range(len(output)):
+        leaf0, leaves, out = made.leaf_at[t], made.leaf_at[t + 1] - made.leaf_at[t], output[t]
+        there = ~np.uint64(0) >> np.uint64(64 - leaves)
+        for i in range(rows):
+            forbidden[0, i] = 0
+            forbidden[1, i] = 0
+        for e in range(made.first[t], made.first[t + 1]):
+            f, at = made.feature[e], made.mask_at[e]
+            for i in range(rows):
+                forbids = ~made.mask[at + codes[f, i]]
+                forbidden[1, i] |= forbidden[0, i] & forbids
+                forbidden[0, i] |= forbids
+        for i in range(rows):
+            leaf, here = trailing_zeros(~forbidden[0, i]), i * room
+            mine, pairs = leaf0 + leaf, made.pair_at[t] + leaf * leaves
+            for w in range(width):
+                own[i, out + w] += value[mine, w]
+            others = forbidden[0, i] & ~forbidden[1, i] & there
+            forbidden[0, i] = others
+            while others != 0:
+                leaf = trailing_zeros(others)
+                others &= others - ONE
+                start, stop = here + made.span[pairs + leaf, 0], here + made.span[pairs + leaf, 1]
+                if width == 1:  # the usual case
+                    gain = value[leaf0 + leaf, 0] - value[mine, 0]
+                    diff[start, out] += gain
+                    diff[stop, out] -= gain
+                    continue
+                for w in range(width):
+                    gain = value[leaf0 + leaf, w] - value[mine, w]
+                    diff[start, w] += gain
+                    diff[stop, w] -= gain
+            others = forbidden[0, i] if made.one_by_one[t] else np.uint64(0)
+            while others != 0:
+                leaf = trailing_zeros(others)
+                others &= others - ONE
+                e = made.entry[pairs + leaf]
+                f = made.feature[e]
+                for c in range(special[f], size[f]):
+                    if made.mask[made.mask_at[e] + c] >> np.uint64(leaf) & ONE:
+                        place = here + made.offset[f] + c
+                        for w in range(width):
+                            gain = value[leaf0 + leaf, w] - value[mine, w]
+                            diff[place, out + w] += gain
+                            diff[place + 1, out + w] -= gain
+
+
+@compiled(
+    i8(
+        i8, array_of(i8, 2), array_of(i8, 2), array_of(i4), array_of(i4), array_of(u1), array_of(i4), array_of(i8, 2),
+        array_of(i8, 2), i8,
+    )
+)  # fmt: skip
+def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
+    """The steps of some rows' curves, from place `s` on; where they end. The difference array is left empty."""
+    outputs = raw.shape[1]
+    for i in range(rows):
+        number = 0
+        for f in range(len(size)):
+            here = i * offset[len(size)] + offset[f]
+            if wanted[f] == 0:
+                for c in range(here, here + size[f] + 1):
+                    for w in range(outputs):
+                        diff[c, w] = 0
+                continue
+            start[i, number] = s
+            number += 1
+            classes[s] = 0
+            for w in range(outputs):
+                raw[s, w] = own[i, w] + diff[here, w]
+                diff[here, w] = 0
+                diff[here + size[f], w] = 0
+            s += 1
+            if outputs == 1:  # the usual case, in a third of the time
+                level = raw[s - 1, 0]
+                for c in range(1, size[f]):
+                    step = diff[here + c, 0]
+                    diff[here + c, 0] = 0
+                    level += step
+                    raw[s, 0] = level
+                    classes[s] = c
+                    s += step != 0
+                continue
+            for c in range(1, size[f]):
+                moved = np.int64(0)
+                for w in range(outputs):
+                    step = diff[here + c, w]
+                    diff[here + c, w] = 0
+                    moved |= step
+                    raw[s, w] = raw[s - 1, w] + step
+                classes[s] = c
+                s += moved != 0
+        start[i, number] = s
+    return s

@@ -1,0 +1,70 @@
+"""How a node divides the classes of a feature: what all compiled searches share."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from losslens.engines.compiled import compiled
+
+# The columns of a node. At a leaf the feature is -1 and `RIGHT` the leaf's number. LOW .. HIGH are the ordinary classes
+# of the feature that can come here; FIRST: no node above asks for the feature.
+FEATURE, CUT, RIGHT, RULE, LOW, HIGH, FIRST, COLUMNS = range(8)
+# How the cut is read: classes under it go left; the last class, a missing value, too; or a set of classes goes left.
+PLAIN, MISSING_LEFT, SETS = 0, 1, 2
+ONE = np.uint64(1)
+
+u1, i4, i8, u8 = types.uint8, types.int32, types.int64, types.uint64
+
+
+def array_of(kind, dimensions=1):
+    """The type of a C-contiguous array."""
+    return types.Array(kind, dimensions, "C")
+
+
+@compiled(types.boolean(i4, i4, i4, i4, array_of(u1, 2)))
+def goes_left(code, cut, rule, size, sets):
+    """Which way a class goes at a node."""
+    if rule == PLAIN:
+        return code < cut
+    if rule == MISSING_LEFT:
+        return code < cut or code == size - 1
+    return sets[rule - SETS, code] != 0
+
+
+@compiled(i8(array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4, 2)))
+def frame(nodes, roots, special, stack):
+    """Fill in LOW, HIGH and FIRST of every node; the longest path, or -1 where `stack` has no room for it."""
+    longest = 0
+    for t in range(len(roots)):
+        s = roots[t]
+        depth = 0
+        while True:
+            f = nodes[s, FEATURE]
+            if f >= 0:
+                low, high, first = 0, special[f], 1
+                for d in range(depth - 1, -1, -1):
+                    above = stack[d, 0]
+                    if nodes[above, FEATURE] == f:
+                        first = 0
+                        cut = nodes[above, CUT]
+                        if stack[d, 1] == 0:  # we are on its left
+                            low, high = nodes[above, LOW], min(nodes[above, HIGH], cut)
+                        else:
+                            low, high = max(nodes[above, LOW], cut), nodes[above, HIGH]
+                        break
+                nodes[s, LOW], nodes[s, HIGH], nodes[s, FIRST] = low, high, first
+                if depth == len(stack):
+                    return -1
+                stack[depth, 0], stack[depth, 1] = s, 0
+                depth += 1
+                longest = max(longest, depth)
+                s += 1
+                continue
+            while depth > 0 and stack[depth - 1, 1] == 1:
+                depth -= 1
+            if depth == 0:
+                break
+            stack[depth - 1, 1] = 1
+            s = nodes[stack[depth - 1, 0], RIGHT]
+    return longest

@@ -1,0 +1,237 @@
+"""One pass over the rows with an engine that gives curves as steps: lose, average, keep what fits into memory.
+
+The same means as in `passes`, over all pairs, without a matrix of cells: a curve that has few steps has few losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.cells import Cells, Means
+from losslens.engines.curves import StepEngine, Steps
+from losslens.late import later
+from losslens.losses import Loss
+from losslens.meetings import Common
+from losslens.passes import Budget, Filled
+from losslens.progress import Tick
+from losslens.questions import Question
+from losslens.sample import Sample
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+LANES = 8  # parts of the rows that are summed apart, however many threads there are: the answer can't depend on them
+LANE_ROWS = 128  # the fewest rows of a part
+
+
+def run(
+    engine: StepEngine,
+    questions: Sequence[Question],
+    sample: Sample,
+    loss: Loss | None,
+    budget: Budget,
+    entropy: int,
+    n_jobs: int | None,
+    tick: Tick,
+) -> tuple[Sample, list[Filled]]:
+    """The sample as the engine saw it, and each feature's means and cells."""
+    n, kept = sample.n, budget.rows_to_keep(questions, sample.n, entropy)
+    # The engine's order: columns as they stand in the table, each once.
+    places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
+    axes = _Axes(engine, list(places.values()), sample)
+    edges = np.linspace(0, n, int(np.clip(n // LANE_ROWS, 1, LANES)) + 1).astype(int)
+    sample = _with_room(engine, axes, sample, loss)
+    lanes = [_Lane(engine, axes, sample, loss, kept, int(a), int(b)) for a, b in pairwise(edges)]
+    # A loss of the user's own may not like threads.
+    _work(lanes, n_jobs if loss is None or not loss.custom else 1, tick)
+    at = {columns: k for k, columns in enumerate(places)}
+    return sample, [_filled(at[q.ask.columns], q, axes, sample, lanes, kept) for q in questions]
+
+
+class _Axes:
+    """The classes of each feature, one behind the other, and the mass of the donors below each."""
+
+    def __init__(self, engine: StepEngine, questions: Sequence[Question], sample: Sample) -> None:
+        self.asks = [question.ask for question in questions]
+        self.class_of = [engine.classes(ask) for ask in self.asks]
+        sizes = [int(of[-1]) + 1 for of in self.class_of]
+        self.at = np.concatenate([[0], np.cumsum([size + 1 for size in sizes])]).astype(np.int64)
+        below: list[Floats] = []
+        for ask, of, size in zip(self.asks, self.class_of, sizes, strict=True):
+            below += [np.zeros(1), np.cumsum(np.bincount(of[ask.own], sample.weight, size))]
+        self.mass = np.concatenate(below)
+
+    def part(self, k: int) -> slice:
+        """Where the classes of a feature stand."""
+        return slice(int(self.at[k]), int(self.at[k + 1]) - 1)
+
+    def on_grid(self, k: int, jumps: NDArray[Any]) -> NDArray[Any]:
+        """The running sum of what each class adds, at each value of the grid."""
+        return np.asarray(np.cumsum(jumps, axis=0)[self.class_of[k]])
+
+
+@dataclass(eq=False)
+class _Lane:
+    """Some of the rows, one after the other."""
+
+    engine: StepEngine
+    axes: _Axes
+    sample: Sample
+    loss: Loss | None
+    kept: Indices
+    start: int
+    stop: int
+
+    def work(self, tick: Tick) -> None:
+        """All of this lane's rows."""
+        from losslens.engines.sums import sum_changes, sum_predictions
+
+        axes, sample, asks = self.axes, self.sample, self.axes.asks
+        ceiling = np.inf if self.loss is None else _ceiling(self.loss, sample.prediction)
+        self.local = np.zeros((self.stop - self.start, len(asks)))
+        self.curve, self.clipped = np.zeros(axes.at[-1]), np.zeros(len(asks))
+        self.pd: Floats | None = None
+        self.cells: list[_Kept] = []
+        for steps in self.engine.steps(asks, self.start, self.stop):
+            rows, weight = steps.rows, sample.weight[steps.rows]
+            sample.prediction[rows] = steps.own
+            shown = _columns(steps.prediction, sample)
+            if self.pd is None:
+                self.pd = np.zeros((axes.at[-1], shown.shape[1]))
+            sum_predictions(steps.start, steps.classes, shown, weight, axes.at, self.pd)
+            changes = None
+            if self.loss is not None and sample.loss is not None:
+                changes = _judge(self.loss, sample, steps)
+                mine = self.local[rows.start - self.start : rows.stop - self.start]
+                sum_changes(
+                    steps.start, steps.classes, changes, weight, sample.loss[rows], ceiling, axes.mass, axes.at,
+                    mine, self.curve, self.clipped,
+                )  # fmt: skip
+            self._keep(steps, changes)
+            tick(rows.stop - rows.start)
+
+    def _keep(self, steps: Steps, changes: Floats | None) -> None:
+        """The steps of kept rows."""
+        first, last = np.searchsorted(self.kept, [steps.rows.start, steps.rows.stop])
+        for row in self.kept[first:last] - steps.rows.start:
+            start = steps.start[row]
+            part = slice(int(start[0]), int(start[-1]))
+            self.cells.append(
+                _Kept(
+                    start - start[0],
+                    steps.classes[part].copy(),
+                    steps.prediction[part].copy(),
+                    None if changes is None else changes[part].copy(),
+                )
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """All curves of one row."""
+
+    start: NDArray[np.int64]
+    classes: NDArray[np.int32]
+    prediction: NDArray[Any]
+    changes: Floats | None
+
+
+def _work(lanes: Sequence[_Lane], n_jobs: int | None, tick: Tick) -> None:
+    if n_jobs in (None, 1):
+        for lane in lanes:
+            lane.work(tick)
+        return
+    from joblib import Parallel, delayed
+
+    Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(lane.work)(tick) for lane in lanes)
+
+
+def _with_room(engine: StepEngine, axes: _Axes, sample: Sample, loss: Loss | None) -> Sample:
+    """The sample with room for predictions and losses."""
+    own = next(iter(engine.steps(axes.asks, 0, 1))).own
+    prediction = np.empty((sample.n, *own.shape[1:]), own.dtype)
+    return replace(sample, prediction=prediction, loss=None if loss is None else np.empty(sample.n))
+
+
+def _ceiling(loss: Loss, prediction: NDArray[Any]) -> float:
+    ceiling = loss.ceiling(prediction.dtype)
+    return np.inf if ceiling is None else ceiling * (1 - 1e-9)
+
+
+def _columns(prediction: NDArray[Any], sample: Sample) -> Floats:
+    """Predictions as columns to be averaged; of labels how often each is predicted."""
+    if prediction.dtype.kind == "i" and sample.classes is not None:
+        return np.asarray(prediction[:, None] == np.arange(len(sample.classes)), float)
+    return np.ascontiguousarray(prediction.reshape(len(prediction), -1), np.float64)
+
+
+def _judge(loss: Loss, sample: Sample, steps: Steps) -> Floats:
+    """The change of loss of each step; the loss of the rows themselves is noted on the way."""
+    assert sample.loss is not None
+    rows, y = steps.rows, sample.target(loss)
+    loss.check_prediction(steps.own)
+    if loss.domains is not None:
+        loss.check_prediction(steps.prediction)
+    base = loss(y[rows], sample.shown(loss, steps.own))
+    sample.loss[rows] = base
+    count = steps.start[:, -1] - steps.start[:, 0]
+    changes = loss(np.repeat(y[rows], count), sample.shown(loss, steps.prediction))
+    changes -= np.repeat(base, count)
+    return changes
+
+
+def _filled(k: int, question: Question, axes: _Axes, sample: Sample, lanes: Sequence[_Lane], kept: Indices) -> Filled:
+    meeting = question.meeting
+    assert isinstance(meeting, Common)  # the designs that meet everybody
+    means, cells = _means(k, meeting, axes, sample, lanes), _cells(k, axes, lanes, kept)
+    return Filled(question=question, means=means, cells=cells, n_predictions=0)
+
+
+def _means(k: int, meeting: Common, axes: _Axes, sample: Sample, lanes: Sequence[_Lane]) -> Means:
+    weight, own = sample.weight, meeting.own
+    lent = np.bincount(own, weight, meeting.size)
+    apart = meeting.leaves_out_own  # a row's own cell is 0, so that only the mass is less
+    value_mass = lent - (np.bincount(own, weight**2, meeting.size) if apart else 0.0)
+    row_mass = 1 - weight if apart else np.ones(sample.n)
+    part = axes.part(k)
+    pd = axes.on_grid(k, np.sum([lane.pd[part] for lane in lanes if lane.pd is not None], axis=0))
+    pd = pd if sample.prediction.ndim > 1 or sample.prediction.dtype.kind == "i" else pd[:, 0]
+    numbers = Means(None, weight * row_mass, weights=value_mass / value_mass.sum(), pd=pd)
+    if sample.loss is None:
+        return numbers
+    changes = axes.on_grid(
+        k, np.sum([lane.curve[part] for lane in lanes], axis=0)
+    )  # of all rows together, at each value
+    clipped = sum(lane.clipped[k] for lane in lanes) / value_mass.sum()
+    with np.errstate(invalid="ignore", divide="ignore"):  # a value that nobody else holds
+        pi = changes * lent / value_mass if apart else changes
+    return replace(
+        numbers,
+        local=np.concatenate([lane.local[:, k] for lane in lanes]) / row_mass,
+        pi=pi,
+        caused=changes[own] / row_mass,
+        lent=weight * row_mass / (weight @ row_mass),
+        clipped=float(clipped),
+    )
+
+
+def _cells(k: int, axes: _Axes, lanes: Sequence[_Lane], kept: Indices) -> Cells:
+    rows = [row for lane in lanes for row in lane.cells]
+    begin = np.searchsorted(axes.class_of[k], np.arange(int(axes.class_of[k][-1]) + 1))  # where a class begins
+    grid = len(axes.class_of[k])
+
+    def spread(name: str) -> NDArray[Any]:
+        found = [getattr(row, name)[row.start[k] : row.start[k + 1]] for row in rows]
+        cells = np.empty((len(rows), grid, *found[0].shape[1:]), found[0].dtype)
+        for cell, row, values in zip(cells, rows, found, strict=True):
+            at = begin[row.classes[row.start[k] : row.start[k + 1]]]
+            cell[:] = np.repeat(values, np.diff(at, append=grid), axis=0)
+        return cells
+
+    judged = rows[0].changes is not None
+    return Cells(kept, later(lambda: spread("prediction")), later(lambda: spread("changes")) if judged else None)

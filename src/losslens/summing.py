@@ -1,0 +1,179 @@
+"""One pass over the rows of an additive model: everything is a sum. Curves are worked out when somebody asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.cells import Cells, Means
+from losslens.donors import Design
+from losslens.engines.additive import Additive, Hinges, hinges, squared_local
+from losslens.late import Later, later
+from losslens.losses import Loss
+from losslens.passes import Budget, Filled
+from losslens.questions import Question, Subject, pose
+from losslens.sample import Sample, chunks, lose
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+def run(
+    engine: Additive,
+    asked: Sequence[tuple[Subject, Design]],
+    sample: Sample,
+    loss: Loss | None,
+    budget: Budget,
+    entropy: int,
+) -> tuple[Sample, list[Filled]]:
+    """The sample as the engine saw it, and each feature's means and cells."""
+    n = sample.n
+    sample = replace(sample, prediction=engine.prediction)
+    if loss is not None:
+        loss.check_prediction(sample.prediction)
+        sample = sample.with_loss(loss)
+    questions = [_posed(subject, design, n, entropy) for subject, design in asked]
+    kept = Later(lambda: budget.rows_to_keep([question.now for question in questions], n, entropy))
+    local = _squared(engine, sample, loss)
+    filled = []
+    for (subject, design), question in zip(asked, questions, strict=True):
+        sums = _Sums(engine, subject.feature.columns, design, sample, loss, question, kept)
+        alone = local is not None and len(subject.feature.columns) == 1
+        means = sums.means(local[:, subject.feature.columns[0]] if alone and local is not None else None)
+        posed = later(sums.posed)
+        filled.append(Filled(question=posed, means=means, cells=later(sums.cells), n_predictions=0))
+    return sample, filled
+
+
+def _posed(subject: Subject, design: Design, n: int, entropy: int) -> Later[Question]:
+    return Later(lambda: pose(subject, design, n, entropy))
+
+
+def _squared(engine: Additive, sample: Sample, loss: Loss | None) -> Floats | None:
+    """Local importances of all columns at once, for the loss that allows it."""
+    if loss is None or loss.name != "squared_error" or sample.y is None:
+        return None
+    return squared_local(engine, np.asarray(sample.y - sample.prediction, float), sample.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """One feature, or several replaced together."""
+
+    engine: Additive
+    columns: tuple[int, ...]
+    design: Design
+    sample: Sample
+    loss: Loss | None
+    question: Later[Question]
+    kept: Later[Indices]
+
+    @cached_property
+    def c(self) -> Floats:
+        """What the columns add for each row, less its mean."""
+        return self.engine.contribution(self.columns, self.sample.weight)
+
+    @cached_property
+    def constant(self) -> bool:
+        """Whether the columns add the same to every row: then nothing changes, to the last bit."""
+        return bool(np.all(self.engine.scale[list(self.columns)] == 0)) or bool(np.ptp(self.c) == 0)
+
+    @cached_property
+    def row_mass(self) -> Floats:
+        """The donors that each row meets; a row's own cell is 0, so that leaving it out changes the mass alone."""
+        weight = self.sample.weight
+        return 1 - weight if self.design.leaves_out_own else np.ones(len(weight))
+
+    def posed(self) -> Question:
+        """The feature's grid, and who meets whom."""
+        return self.question.now
+
+    def means(self, local: Floats | None) -> Means:
+        """Numbers now, curves later."""
+        weight, judged = self.sample.weight, self.loss is not None
+        if judged:
+            local = self._local() if local is None else local
+            local = local / self.row_mass if self.design.leaves_out_own else local
+        return Means(
+            local=local,
+            mass=weight * self.row_mass,
+            pi=later(self._pi) if judged else None,
+            weights=later(lambda: self._value_mass / self._value_mass.sum()),
+            pd=later(lambda: weight @ self.sample.prediction + self._on_grid),
+            caused=later(lambda: self._changes(self.c) / self.row_mass) if judged else None,
+            lent=weight * self.row_mass / (weight @ self.row_mass) if judged else None,
+        )
+
+    def _local(self) -> Floats:
+        if self.constant:
+            return np.zeros(self.sample.n)
+        if self._hinges is not None:
+            return self._hinges.over_donors(self.c, self.sample.weight) - self._base
+        return np.asarray(self.c * (2 * self._residual + self.c) + self.sample.weight @ self.c**2)
+
+    def _changes(self, c: Floats) -> Floats:
+        """The mean change of all rows at some values of c."""
+        weight = self.sample.weight
+        if self.constant:
+            return np.zeros(len(c))
+        if self._hinges is not None:
+            return self._hinges.over_rows(c, weight) - weight @ self._base
+        r = self._residual
+        return np.asarray(c * (c - 2 * (weight @ r)) + weight @ (self.c * (self.c + 2 * r)))
+
+    @property
+    def _residual(self) -> Floats:
+        return np.asarray(self.sample.y - self.sample.prediction, float)
+
+    @property
+    def _base(self) -> Floats:
+        assert self.sample.loss is not None  # only asked for with a loss
+        return self.sample.loss
+
+    @cached_property
+    def _hinges(self) -> Hinges | None:
+        if self.loss is None or self.loss.name == "squared_error":
+            return None
+        return hinges(self.loss, self.sample.target(self.loss), self.sample.prediction, self.c)
+
+    # What hangs on the grid.
+
+    @cached_property
+    def _on_grid(self) -> Floats:
+        """c at each value, (g,)."""
+        ask = self.question.now.ask
+        found = np.empty(ask.size)
+        found[ask.own] = self.c
+        return found
+
+    @cached_property
+    def _value_mass(self) -> Floats:
+        ask, weight = self.question.now.ask, self.sample.weight
+        own = np.bincount(ask.own, weight**2, ask.size) if self.design.leaves_out_own else 0.0
+        return np.asarray(np.bincount(ask.own, weight, ask.size) - own)
+
+    def _pi(self) -> Floats:
+        ask, changes = self.question.now.ask, self._changes(self._on_grid)
+        if not self.design.leaves_out_own:
+            return changes
+        with np.errstate(invalid="ignore", divide="ignore"):  # a value that nobody else holds
+            return np.asarray(changes * np.bincount(ask.own, self.sample.weight, ask.size) / self._value_mass)
+
+    def cells(self) -> Cells:
+        """The cells of the kept rows."""
+        rows, base = self.kept.now, self.sample.prediction
+        predictions = (base - self.c)[rows, None] + self._on_grid
+        own = self.question.now.ask.own[rows]
+        predictions[np.arange(len(rows)), own] = base[rows]  # a row at its own value is the row itself
+        if self.constant:
+            predictions[:] = base[rows, None]
+        changes = None
+        if self.loss is not None:
+            changes = np.empty(predictions.shape)
+            for part in chunks(rows, predictions.shape[1]):
+                changes[part] = lose(self.loss, self.sample, rows[part], predictions[part])
+        return Cells(rows, predictions, changes)
