@@ -5,7 +5,8 @@ The same means as in `passes`, over all pairs, without a matrix of cells: a curv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells import Cells, Means
-from losslens.engines.curves import StepEngine, Steps
+from losslens.engines.curves import StepEngine, Steps, Walker
 from losslens.late import later
 from losslens.losses import Loss
 from losslens.meetings import Common
@@ -26,7 +27,7 @@ from losslens.sample import Sample
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 LANES = 8  # parts of the rows that are summed apart, however many threads there are: the answer can't depend on them
-LANE_ROWS = 128  # the fewest rows of a part
+LANE_ROWS = 500  # the fewest rows of a part
 
 
 def run(
@@ -45,10 +46,10 @@ def run(
     places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
     axes = _Axes(engine, list(places.values()), sample)
     edges = np.linspace(0, n, int(np.clip(n // LANE_ROWS, 1, LANES)) + 1).astype(int)
-    sample = _with_room(engine, axes, sample, loss)
-    lanes = [_Lane(engine, axes, sample, loss, kept, int(a), int(b)) for a, b in pairwise(edges)]
+    sample = _with_room(engine.predict(kept[:1]), sample, loss)
+    lanes = [_Lane(axes, sample, loss, kept, int(a), int(b)) for a, b in pairwise(edges)]
     # A loss of the user's own may not like threads.
-    _work(lanes, n_jobs if loss is None or not loss.custom else 1, tick)
+    _work(lanes, lambda: engine.walker(axes.asks), n_jobs if loss is None or not loss.custom else 1, tick)
     at = {columns: k for k, columns in enumerate(places)}
     return sample, [_filled(at[q.ask.columns], q, axes, sample, lanes, kept) for q in questions]
 
@@ -79,7 +80,6 @@ class _Axes:
 class _Lane:
     """Some of the rows, one after the other."""
 
-    engine: StepEngine
     axes: _Axes
     sample: Sample
     loss: Loss | None
@@ -87,7 +87,7 @@ class _Lane:
     start: int
     stop: int
 
-    def work(self, tick: Tick) -> None:
+    def work(self, walker: Walker, tick: Tick) -> None:
         """All of this lane's rows."""
         from losslens.engines.sums import sum_changes, sum_predictions
 
@@ -97,7 +97,7 @@ class _Lane:
         self.curve, self.clipped = np.zeros(axes.at[-1]), np.zeros(len(asks))
         self.pd: Floats | None = None
         self.cells: list[_Kept] = []
-        for steps in self.engine.steps(asks, self.start, self.stop):
+        for steps in walker.steps(self.start, self.stop):
             rows, weight = steps.rows, sample.weight[steps.rows]
             sample.prediction[rows] = steps.own
             shown = _columns(steps.prediction, sample)
@@ -116,45 +116,56 @@ class _Lane:
             tick(rows.stop - rows.start)
 
     def _keep(self, steps: Steps, changes: Floats | None) -> None:
-        """The steps of kept rows."""
+        """The steps of kept rows: all of them at once, or row by row."""
         first, last = np.searchsorted(self.kept, [steps.rows.start, steps.rows.stop])
-        for row in self.kept[first:last] - steps.rows.start:
-            start = steps.start[row]
-            part = slice(int(start[0]), int(start[-1]))
-            self.cells.append(
-                _Kept(
-                    start - start[0],
-                    steps.classes[part].copy(),
-                    steps.prediction[part].copy(),
-                    None if changes is None else changes[part].copy(),
-                )
-            )
+        chosen = self.kept[first:last] - steps.rows.start
+        whole = len(chosen) == steps.rows.stop - steps.rows.start
+        for rows in [slice(0, len(chosen))] if whole else [slice(row, row + 1) for row in chosen]:
+            start = steps.start[rows]
+            part = slice(int(start[0, 0]), int(start[-1, -1]))
+            judged = None if changes is None else changes[part].copy()
+            prediction = steps.prediction[part].copy()
+            self.cells.append(_Kept(start - start[0, 0], steps.classes[part].copy(), prediction, judged))
 
 
 @dataclass(frozen=True, eq=False)
 class _Kept:
-    """All curves of one row."""
+    """All curves of some rows."""
 
-    start: NDArray[np.int64]
+    start: NDArray[np.int64]  # (rows, asks + 1)
     classes: NDArray[np.int32]
     prediction: NDArray[Any]
     changes: Floats | None
 
+    def spread(self, name: str, k: int, begin: Indices, cells: NDArray[Any]) -> None:
+        """One feature's curves of these rows at each value of its grid; class c begins at ``begin[c]``."""
+        values = getattr(self, name)
+        for cell, (first, stop) in zip(cells, self.start[:, k : k + 2].tolist(), strict=True):
+            at = begin[self.classes[first:stop]]
+            cell[:] = np.repeat(values[first:stop], np.diff(at, append=len(cell)), axis=0)
 
-def _work(lanes: Sequence[_Lane], n_jobs: int | None, tick: Tick) -> None:
+
+def _work(lanes: Sequence[_Lane], hire: Callable[[], Walker], n_jobs: int | None, tick: Tick) -> None:
     if n_jobs in (None, 1):
+        walker = hire()
         for lane in lanes:
-            lane.work(tick)
+            lane.work(walker, tick)
         return
     from joblib import Parallel, delayed
 
-    Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(lane.work)(tick) for lane in lanes)
+    mine = threading.local()
+
+    def work(lane: _Lane) -> None:
+        if not hasattr(mine, "walker"):
+            mine.walker = hire()
+        lane.work(mine.walker, tick)
+
+    Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(work)(lane) for lane in lanes)
 
 
-def _with_room(engine: StepEngine, axes: _Axes, sample: Sample, loss: Loss | None) -> Sample:
+def _with_room(like: NDArray[Any], sample: Sample, loss: Loss | None) -> Sample:
     """The sample with room for predictions and losses."""
-    own = next(iter(engine.steps(axes.asks, 0, 1))).own
-    prediction = np.empty((sample.n, *own.shape[1:]), own.dtype)
+    prediction = np.empty((sample.n, *like.shape[1:]), like.dtype)
     return replace(sample, prediction=prediction, loss=None if loss is None else np.empty(sample.n))
 
 
@@ -221,17 +232,17 @@ def _means(k: int, meeting: Common, axes: _Axes, sample: Sample, lanes: Sequence
 
 
 def _cells(k: int, axes: _Axes, lanes: Sequence[_Lane], kept: Indices) -> Cells:
-    rows = [row for lane in lanes for row in lane.cells]
+    parts = [part for lane in lanes for part in lane.cells]
     begin = np.searchsorted(axes.class_of[k], np.arange(int(axes.class_of[k][-1]) + 1))  # where a class begins
-    grid = len(axes.class_of[k])
 
     def spread(name: str) -> NDArray[Any]:
-        found = [getattr(row, name)[row.start[k] : row.start[k + 1]] for row in rows]
-        cells = np.empty((len(rows), grid, *found[0].shape[1:]), found[0].dtype)
-        for cell, row, values in zip(cells, rows, found, strict=True):
-            at = begin[row.classes[row.start[k] : row.start[k + 1]]]
-            cell[:] = np.repeat(values, np.diff(at, append=grid), axis=0)
+        like = getattr(parts[0], name)
+        cells = np.empty((len(kept), len(axes.class_of[k]), *like.shape[1:]), like.dtype)
+        done = 0
+        for part in parts:
+            part.spread(name, k, begin, cells[done : done + len(part.start)])
+            done += len(part.start)
         return cells
 
-    judged = rows[0].changes is not None
+    judged = parts[0].changes is not None
     return Cells(kept, later(lambda: spread("prediction")), later(lambda: spread("changes")) if judged else None)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.base import Ask
+from losslens.engines.base import Ask, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,13 +29,23 @@ class Steps:
     own: NDArray[Any]  # (b,) or (b, K): with nothing replaced
 
 
+class Walker(Protocol):
+    """Works through rows, for one thread."""
+
+    def steps(self, start: int, stop: int) -> Iterator[Steps]:
+        """The curves of rows start .. stop, some rows at a time; what was given before may be written over."""
+
+
 class StepEngine(Protocol):
     """Gives whole curves without asking the model for each value."""
 
     name: ClassVar[str]
 
+    def predict(self, rows: Indices) -> NDArray[Any]:
+        """Predictions of some rows."""
+
     def classes(self, ask: Ask) -> NDArray[np.int32]:
         """The class of each value of an ask, rising."""
 
-    def steps(self, asks: Sequence[Ask], start: int, stop: int) -> Iterator[Steps]:
-        """The curves of rows start .. stop, some rows at a time; asks come in the order of their columns."""
+    def walker(self, asks: Sequence[Ask]) -> Walker:
+        """Somebody to work through rows; asks come in the order of their columns."""

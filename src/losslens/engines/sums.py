@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import types
 
 from losslens.engines.compiled import compiled
-from losslens.engines.trees.rules import array_of, i4, i8
+from losslens.engines.trees.rules import ONE, U, array_of, i4, i8
 
 f8 = types.float64
 
@@ -23,17 +23,20 @@ def sum_changes(start, classes, change, weight, base, ceiling, mass, mass_at, lo
     ``mass[mass_at[k] + c]``; `curve` holds what each class adds to the weighted sum of the curves, for a running sum
     later; `clipped` is the mass at the loss's ceiling.
     """
-    for i in range(len(weight)):
-        for k in range(len(mass_at) - 1):
-            at, row_sum, row_clipped, before = mass_at[k], 0.0, 0.0, 0.0
-            stop = start[i, k + 1]
-            for s in range(start[i, k], stop):
-                behind = mass[mass_at[k + 1] - 1] if s + 1 == stop else mass[at + classes[s + 1]]
-                lent = behind - mass[at + classes[s]]
+    for i in range(U(len(weight))):
+        for k in range(U(len(mass_at) - 1)):
+            at, row_sum, row_clipped, before = U(mass_at[k]), 0.0, 0.0, 0.0
+            first, stop = U(start[i, k]), U(start[i, k + ONE])
+            below = mass[at]
+            for s in range(first, stop):
+                place = at + U(classes[s])
+                behind = mass[at + U(classes[s + ONE])] if s + ONE < stop else mass[U(mass_at[k + ONE]) - ONE]
+                lent = behind - below
+                below = behind
                 row_sum += lent * change[s]
                 if change[s] + base[i] >= ceiling:
                     row_clipped += lent
-                curve[at + classes[s]] += weight[i] * (change[s] - before)
+                curve[place] += weight[i] * (change[s] - before)
                 before = change[s]
             local[i, k] = row_sum
             clipped[k] += weight[i] * row_clipped
@@ -42,10 +45,10 @@ def sum_changes(start, classes, change, weight, base, ceiling, mass, mass_at, lo
 @compiled(types.void(array_of(i8, 2), array_of(i4), array_of(f8, 2), array_of(f8), array_of(i8), array_of(f8, 2)))
 def sum_predictions(start, classes, prediction, weight, at, curve):
     """Add the predictions of some rows' steps to the weighted sum of the curves."""
-    for i in range(len(weight)):
-        for k in range(len(at) - 1):
-            for w in range(prediction.shape[1]):
+    for i in range(U(len(weight))):
+        for k in range(U(len(at) - 1)):
+            for w in range(U(prediction.shape[1])):
                 before = 0.0
-                for s in range(start[i, k], start[i, k + 1]):
-                    curve[at[k] + classes[s], w] += weight[i] * (prediction[s, w] - before)
+                for s in range(U(start[i, k]), U(start[i, k + ONE])):
+                    curve[U(at[k]) + U(classes[s]), w] += weight[i] * (prediction[s, w] - before)
                     before = prediction[s, w]

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines.base import Ask
-from losslens.engines.curves import Steps
+from losslens.engines.curves import Steps, Walker
 from losslens.engines.trees import masks
 from losslens.engines.trees.bound import Bound
-from losslens.engines.trees.search import raw_steps
+from losslens.engines.trees.search import LargeTrees, SmallTrees
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,18 +33,32 @@ class Trees:
     def predict(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Predictions of some rows."""
         some = replace(self.bound, codes=np.ascontiguousarray(self.bound.codes[:, rows]))
-        nothing = np.zeros(len(self.bound.size), np.uint8)
-        found = [raw.own.copy() for raw in raw_steps(some, self.tables, nothing, 0, len(rows))]
-        return self.bound.respond(np.concatenate(found))
+        search = self._search(np.zeros(len(self.bound.size), np.uint8), some)
+        return self.bound.respond(np.concatenate([raw.own.copy() for raw in search.steps(0, len(rows))]))
 
     def classes(self, ask: Ask) -> NDArray[np.int32]:
         """The class of each value."""
         return self.bound.class_of[ask.columns[0]]
 
-    def steps(self, asks: Sequence[Ask], start: int, stop: int) -> Iterator[Steps]:
-        """The curves of rows start .. stop, some rows at a time."""
-        columns = [ask.columns[0] for ask in asks]
+    def walker(self, asks: Sequence[Ask]) -> Walker:
+        """Somebody to walk the trees, for one thread."""
         wanted = np.zeros(len(self.bound.size), np.uint8)
-        wanted[columns] = 1
-        for raw in raw_steps(self.bound, self.tables, wanted, start, stop):
-            yield Steps(raw.rows, raw.start, raw.classes, self.bound.respond(raw.raw), self.bound.respond(raw.own))
+        wanted[[ask.columns[0] for ask in asks]] = 1
+        return _Walker(self.bound, self._search(wanted, self.bound))
+
+    def _search(self, wanted: NDArray[np.uint8], bound: Bound) -> SmallTrees | LargeTrees:
+        return LargeTrees(bound, wanted) if self.tables is None else SmallTrees(bound, self.tables, wanted)
+
+
+@dataclass(frozen=True, eq=False)
+class _Walker:
+    """Turns sums of leaves into predictions."""
+
+    bound: Bound
+    search: SmallTrees | LargeTrees
+
+    def steps(self, start: int, stop: int) -> Iterator[Steps]:
+        """The curves of rows start .. stop, some rows at a time."""
+        respond = self.bound.respond
+        for raw in self.search.steps(start, stop):
+            yield Steps(raw.rows, raw.start, raw.classes, respond(raw.raw), respond(raw.own))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from losslens.engines.compiled import compiled, trailing_zeros
 from losslens.engines.trees.bound import Bound
-from losslens.engines.trees.rules import CUT, FEATURE, ONE, RIGHT, RULE, array_of, goes_left, i4, i8, u1, u8
+from losslens.engines.trees.rules import CUT, FEATURE, ONE, RIGHT, RULE, U, array_of, goes_left, i4, i8, u1, u8
 
 MOST_LEAVES = 64
 
@@ -164,7 +164,7 @@ def _tabulate(nodes, roots, size, special, sets, begins, stack, box, made):
 @compiled(
     types.void(
         array_of(i4, 2), _TABLES, array_of(i4), array_of(i4), array_of(i8, 2), array_of(i4), array_of(u8, 2),
-        array_of(i8, 2), array_of(i8, 2),
+        array_of(i8), array_of(i8, 2),
     )
 )  # fmt: skip
 def search(codes, made, size, special, value, output, forbidden, diff, own):
@@ -172,101 +172,101 @@ def search(codes, made, size, special, value, output, forbidden, diff, own):
 
     ``forbidden[0, i]`` are the leaves that a feature of row i forbids, ``forbidden[1, i]`` those that two or more do.
     """
-    rows, width, room = codes.shape[1], value.shape[1], made.offset[len(size)]
+    rows, width, outputs = U(codes.shape[1]), U(value.shape[1]), U(own.shape[1])
+    room = U(made.offset[len(size)])
     for i in range(rows):
-        for w in range(own.shape[1]):
+        for w in range(outputs):
             own[i, w] = 0
-    for t in range(len(output)):
-        leaf0, leaves, out = made.leaf_at[t], made.leaf_at[t + 1] - made.leaf_at[t], output[t]
-        there = ~np.uint64(0) >> np.uint64(64 - leaves)
+    for t in range(U(len(output))):
+        leaf0, leaves, out = U(made.leaf_at[t]), U(made.leaf_at[t + ONE] - made.leaf_at[t]), U(output[t])
+        there = ~U(0) >> (U(64) - leaves)
         for i in range(rows):
             forbidden[0, i] = 0
             forbidden[1, i] = 0
-        for e in range(made.first[t], made.first[t + 1]):
-            f, at = made.feature[e], made.mask_at[e]
+        for e in range(U(made.first[t]), U(made.first[t + ONE])):
+            column, at = codes[made.feature[e]], U(made.mask_at[e])
             for i in range(rows):
-                forbids = ~made.mask[at + codes[f, i]]
+                forbids = ~made.mask[at + U(column[i])]
                 forbidden[1, i] |= forbidden[0, i] & forbids
                 forbidden[0, i] |= forbids
         for i in range(rows):
-            leaf, here = trailing_zeros(~forbidden[0, i]), i * room
-            mine, pairs = leaf0 + leaf, made.pair_at[t] + leaf * leaves
+            leaf, here = U(trailing_zeros(~forbidden[0, i])), i * room
+            mine, pairs = leaf0 + leaf, U(made.pair_at[t]) + leaf * leaves
             for w in range(width):
                 own[i, out + w] += value[mine, w]
             others = forbidden[0, i] & ~forbidden[1, i] & there
             forbidden[0, i] = others
             while others != 0:
-                leaf = trailing_zeros(others)
+                leaf = U(trailing_zeros(others))
                 others &= others - ONE
-                start, stop = here + made.span[pairs + leaf, 0], here + made.span[pairs + leaf, 1]
-                if width == 1:  # the usual case
+                start, stop = here + U(made.span[pairs + leaf, 0]), here + U(made.span[pairs + leaf, 1])
+                if width == ONE:  # the usual case
                     gain = value[leaf0 + leaf, 0] - value[mine, 0]
-                    diff[start, out] += gain
-                    diff[stop, out] -= gain
+                    diff[start * outputs + out] += gain
+                    diff[stop * outputs + out] -= gain
                     continue
                 for w in range(width):
                     gain = value[leaf0 + leaf, w] - value[mine, w]
-                    diff[start, w] += gain
-                    diff[stop, w] -= gain
-            others = forbidden[0, i] if made.one_by_one[t] else np.uint64(0)
+                    diff[start * outputs + w] += gain
+                    diff[stop * outputs + w] -= gain
+            others = forbidden[0, i] if made.one_by_one[t] else U(0)
             while others != 0:
-                leaf = trailing_zeros(others)
+                leaf = U(trailing_zeros(others))
                 others &= others - ONE
-                e = made.entry[pairs + leaf]
+                e = U(made.entry[pairs + leaf])
                 f = made.feature[e]
-                for c in range(special[f], size[f]):
-                    if made.mask[made.mask_at[e] + c] >> np.uint64(leaf) & ONE:
-                        place = here + made.offset[f] + c
+                for c in range(U(special[f]), U(size[f])):
+                    if made.mask[U(made.mask_at[e]) + c] >> leaf & ONE:
+                        place = (here + U(made.offset[f]) + c) * outputs + out
                         for w in range(width):
                             gain = value[leaf0 + leaf, w] - value[mine, w]
-                            diff[place, out + w] += gain
-                            diff[place + 1, out + w] -= gain
+                            diff[place + w] += gain
+                            diff[place + outputs + w] -= gain
 
 
 @compiled(
     i8(
-        i8, array_of(i8, 2), array_of(i8, 2), array_of(i4), array_of(i4), array_of(u1), array_of(i4), array_of(i8, 2),
+        i8, array_of(i8), array_of(i8, 2), array_of(i4), array_of(i4), array_of(u1), array_of(i4), array_of(i8, 2),
         array_of(i8, 2), i8,
     )
 )  # fmt: skip
 def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
     """The steps of some rows' curves, from place `s` on; where they end. The difference array is left empty."""
-    outputs = raw.shape[1]
-    for i in range(rows):
-        number = 0
-        for f in range(len(size)):
-            here = i * offset[len(size)] + offset[f]
+    outputs, p, s = U(raw.shape[1]), U(len(size)), U(s)
+    for i in range(U(rows)):
+        number = U(0)
+        for f in range(p):
+            here, count = i * U(offset[p]) + U(offset[f]), U(size[f])
             if wanted[f] == 0:
-                for c in range(here, here + size[f] + 1):
-                    for w in range(outputs):
-                        diff[c, w] = 0
+                for c in range(here * outputs, (here + count + ONE) * outputs):
+                    diff[c] = 0
                 continue
             start[i, number] = s
-            number += 1
+            number += ONE
             classes[s] = 0
             for w in range(outputs):
-                raw[s, w] = own[i, w] + diff[here, w]
-                diff[here, w] = 0
-                diff[here + size[f], w] = 0
-            s += 1
-            if outputs == 1:  # the usual case, in a third of the time
-                level = raw[s - 1, 0]
-                for c in range(1, size[f]):
-                    step = diff[here + c, 0]
-                    diff[here + c, 0] = 0
+                raw[s, w] = own[i, w] + diff[here * outputs + w]
+                diff[here * outputs + w] = 0
+                diff[(here + count) * outputs + w] = 0
+            s += ONE
+            if outputs == ONE:  # the usual case, in a third of the time
+                level = raw[s - ONE, 0]
+                for c in range(ONE, count):
+                    step = diff[here + c]
+                    diff[here + c] = 0
                     level += step
                     raw[s, 0] = level
                     classes[s] = c
-                    s += step != 0
+                    s += U(step != 0)
                 continue
-            for c in range(1, size[f]):
+            for c in range(ONE, count):
                 moved = np.int64(0)
                 for w in range(outputs):
-                    step = diff[here + c, w]
-                    diff[here + c, w] = 0
+                    step = diff[(here + c) * outputs + w]
+                    diff[(here + c) * outputs + w] = 0
                     moved |= step
-                    raw[s, w] = raw[s - 1, w] + step
+                    raw[s, w] = raw[s - ONE, w] + step
                 classes[s] = c
-                s += moved != 0
+                s += U(moved != 0)
         start[i, number] = s
-    return s
+    return i8(s)

@@ -2,8 +2,10 @@
 
 Each node divides the rows that come to it. A row on its own path goes its own way and leaves a *stray* on the other
 side: itself with the node's feature free, for the classes that lead there. A stray goes its own way too, and both ways
-where a node asks for its free feature. Whoever arrives at a leaf is noted. No row waits for another, and there is no
-branch to foresee: the processor is never stopped.
+where a node asks for its free feature. Whoever arrives at a leaf is noted. No row waits for another, and there is
+hardly a branch to foresee, so the processor is never stopped.
+
+Places in arrays are unsigned throughout: numba checks every signed one for being negative, which takes half the time.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from losslens.engines.trees.rules import (
     PLAIN,
     RIGHT,
     RULE,
+    TWO,
+    U,
     array_of,
     goes_left,
     i4,
@@ -29,175 +33,182 @@ from losslens.engines.trees.rules import (
     u8,
 )  # fmt: skip
 
-LOW_WORD = 0xFFFFFFFF
+HALF, LOW_HALF = np.uint64(32), np.uint64(0xFFFFFFFF)  # two numbers in a word
 FULL = -1  # what a search says where it needs more room
 
 
 @compiled(
     i8(
         i4, array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u1), array_of(u1, 2),
-        array_of(i8, 2), array_of(i4), array_of(i8, 2), array_of(i8, 2), array_of(i4), array_of(i4),
+        array_of(u8), array_of(i4), array_of(u8, 2), array_of(u8), array_of(i4), array_of(i4),
     )
 )  # fmt: skip
 def pass_down(root, nodes, codes, size, special, wanted, sets, strays, on_path, jobs, found, at_leaf, own):
     """Who arrives where: the own leaf of each row, and the strays at each other leaf; how many, or FULL.
 
-    A stray is two words: row and free feature, and the classes from and to for which it holds.
+    A stray is two words: its row and free feature, and the classes from and to for which it holds.
     """
     for i in range(codes.shape[1]):
         on_path[i] = i
     jobs[0, 0], jobs[0, 1], jobs[0, 2], jobs[0, 3], jobs[0, 4] = root, 0, codes.shape[1], 0, 0
-    waiting, arrived = 1, 0
+    waiting, arrived = 1, U(0)
     while waiting > 0:
         waiting -= 1
         s, p0, p1, q0, q1 = jobs[waiting, 0], jobs[waiting, 1], jobs[waiting, 2], jobs[waiting, 3], jobs[waiting, 4]
         while nodes[s, FEATURE] >= 0 and (p1 > p0 or q1 > q0):
             f, cut, rule, low, high = nodes[s, FEATURE], nodes[s, CUT], nodes[s, RULE], nodes[s, LOW], nodes[s, HIGH]
+            free, edge, column = U(f), U(cut), codes[f]
             plain = rule == PLAIN and special[f] == size[f]
             singles = size[f] - special[f] if nodes[s, FIRST] and wanted[f] else 0
-            new = (p1 - p0) * (1 + singles)  # strays at most, on either side
-            if q1 + 2 * new + q1 - q0 > len(strays) or 2 * p1 - p0 > len(on_path):
+            new = (p1 - p0) * U(1 + singles)  # strays at most, on either side
+            if TWO * (q1 + TWO * new + q1 - q0) > U(len(strays)) or TWO * p1 - p0 > U(len(on_path)):
                 return FULL
             # Those who go left are written behind all others; those who go right stay, moved together.
             left_path, right_path, left, right = p1, p0, q1 + new, q0
             for q in range(q0, q1):
-                who, span = strays[q, 0], strays[q, 1]
-                code = codes[f, who >> 32]
-                if who & LOW_WORD == f:
-                    start, stop = span >> 32, span & LOW_WORD
-                    if start < special[f]:  # an interval of classes, that may go both ways
-                        strays[left, 0], strays[left, 1] = who, start << 32 | min(stop, cut)
-                        left += start < cut
-                        strays[right, 0], strays[right, 1] = who, max(start, cut) << 32 | stop
-                        right += cut < stop
-                        continue
-                    code = start
-                goes = code < cut
+                who, span = strays[TWO * q], strays[TWO * q + ONE]
+                mine = who & LOW_HALF == free
+                if mine and (plain or span >> HALF < U(special[f])):  # an interval, that may go both ways
+                    start, stop = span >> HALF, span & LOW_HALF
+                    strays[TWO * left], strays[TWO * left + ONE] = who, start << HALF | min(stop, edge)
+                    left += U(start < edge)
+                    strays[TWO * right], strays[TWO * right + ONE] = who, max(start, edge) << HALF | stop
+                    right += U(edge < stop)
+                    continue
+                goes = U(column[who >> HALF] < cut)
                 if not plain:
-                    goes = goes_left(code, cut, rule, size[f], sets)
-                strays[left, 0], strays[left, 1] = who, span
+                    code = i4(span >> HALF) if mine else column[who >> HALF]
+                    goes = U(goes_left(code, cut, rule, size[f], sets))
+                strays[TWO * left], strays[TWO * left + ONE] = who, span
                 left += goes
-                strays[right, 0], strays[right, 1] = who, span
-                right += not goes
-            strays_left = wanted[f] != 0 and low < cut
-            strays_right = wanted[f] != 0 and cut < high
-            span_left, span_right = low << 32 | min(cut, high), max(cut, low) << 32 | high
+                strays[TWO * right], strays[TWO * right + ONE] = who, span
+                right += ONE - goes
+            stray_left, stray_right = U(wanted[f] != 0 and low < cut), U(wanted[f] != 0 and cut < high)
+            span_left, span_right = U(low) << HALF | U(min(cut, high)), U(max(cut, low)) << HALF | U(high)
             for q in range(p0, p1):
                 row = on_path[q]
-                who, code = np.int64(row) << 32 | f, codes[f, row]
-                goes = code < cut if plain else goes_left(code, cut, rule, size[f], sets)
+                who, code = U(row) << HALF | free, column[U(row)]
+                goes = U(code < cut)
+                if not plain:
+                    goes = U(goes_left(code, cut, rule, size[f], sets))
                 on_path[left_path] = row
                 left_path += goes
                 on_path[right_path] = row
-                right_path += not goes
-                strays[left, 0], strays[left, 1] = who, span_left
-                left += strays_left and not goes
-                strays[right, 0], strays[right, 1] = who, span_right
-                right += strays_right and goes
+                right_path += ONE - goes
+                strays[TWO * left], strays[TWO * left + ONE] = who, span_left
+                left += stray_left & (ONE - goes)
+                strays[TWO * right], strays[TWO * right + ONE] = who, span_right
+                right += stray_right & goes
                 for c in range(size[f] - singles, size[f]):
-                    side = goes_left(c, cut, rule, size[f], sets)
-                    strays[left, 0], strays[left, 1] = who, c << 32 | c + 1
-                    left += c != code and side
-                    strays[right, 0], strays[right, 1] = who, c << 32 | c + 1
-                    right += c != code and not side
-            jobs[waiting, 0], jobs[waiting, 1], jobs[waiting, 2] = nodes[s, RIGHT], p0, right_path
+                    span, side = U(c) << HALF | U(c + 1), U(goes_left(c, cut, rule, size[f], sets))
+                    other = U(c != code)
+                    strays[TWO * left], strays[TWO * left + ONE] = who, span
+                    left += other & side
+                    strays[TWO * right], strays[TWO * right + ONE] = who, span
+                    right += other & (ONE - side)
+            jobs[waiting, 0], jobs[waiting, 1], jobs[waiting, 2] = U(nodes[s, RIGHT]), p0, right_path
             jobs[waiting, 3], jobs[waiting, 4] = q0, right
             waiting += 1
-            s, p0, p1, q0, q1 = s + 1, p1, left_path, q1 + new, left
+            s, p0, p1, q0, q1 = s + ONE, p1, left_path, q1 + new, left
         if nodes[s, FEATURE] >= 0:
             continue
-        if arrived + q1 - q0 > len(found):
+        if arrived + q1 - q0 > U(len(at_leaf)):
             return FULL
         leaf = nodes[s, RIGHT]
         for q in range(p0, p1):
             own[on_path[q]] = leaf
         for q in range(q0, q1):
-            found[arrived, 0], found[arrived, 1], at_leaf[arrived] = strays[q, 0], strays[q, 1], leaf
-            arrived += 1
-    return arrived
+            found[TWO * arrived], found[TWO * arrived + ONE] = strays[TWO * q], strays[TWO * q + ONE]
+            at_leaf[arrived] = leaf
+            arrived += ONE
+    return i8(arrived)
 
 
 @compiled(
-    i8(
-        array_of(i8, 2), array_of(i4), i8, i8, array_of(i4), i8, array_of(i8, 2), array_of(i8, 2), array_of(i4),
-    )
+    i8(array_of(u8), array_of(i4), i8, i8, array_of(i4), i8, array_of(i8, 2), array_of(i8), array_of(i4))
 )  # fmt: skip
 def sort_strays(found, at_leaf, arrived, s, own, features, value, events, begins):
-    """Write the strays of one tree by row and feature behind place `s`: their classes, and the gain there; or FULL."""
-    width = value.shape[1]
-    if s + arrived > len(events):
+    """Write the strays of one tree by row and feature behind place `s`; or FULL.
+
+    An event is 1 + width numbers: the classes from and to, and the gain there.
+    """
+    width, p = U(value.shape[1]), U(features)
+    long = width + ONE
+    if U(s + arrived) * long > U(len(events)):
         return FULL
-    for k in range(len(begins)):
+    for k in range(U(len(begins))):
         begins[k] = 0
-    for q in range(arrived):
-        begins[(found[q, 0] >> 32) * features + (found[q, 0] & LOW_WORD)] += 1
+    for q in range(U(arrived)):
+        begins[(found[TWO * q] >> HALF) * p + (found[TWO * q] & LOW_HALF)] += 1
     stop = s
-    for k in range(len(begins)):  # where each one ends; writing from there backwards leaves where it begins
+    for k in range(U(len(begins))):  # where each one ends; writing from there backwards leaves where it begins
         stop += begins[k]
         begins[k] = stop
-    for q in range(arrived):
-        row, leaf = found[q, 0] >> 32, at_leaf[q]
-        k = row * features + (found[q, 0] & LOW_WORD)
+    for q in range(U(arrived)):
+        row, leaf = found[TWO * q] >> HALF, U(at_leaf[q])
+        k = row * p + (found[TWO * q] & LOW_HALF)
         at = begins[k] - 1
         begins[k] = at
-        events[at, 0] = found[q, 1]
+        place, mine = U(at) * long, U(own[row])
+        events[place] = i8(found[TWO * q + ONE])
         for w in range(width):
-            events[at, 1 + w] = value[leaf, w] - value[own[row], w]
+            events[place + ONE + w] = value[leaf, w] - value[mine, w]
     return s + arrived
 
 
 @compiled(
     i8(
-        i8, array_of(i4, 2), array_of(i8, 2), array_of(i4, 2), array_of(i8, 2), array_of(i4), array_of(i4),
-        array_of(u1), array_of(i8, 2), array_of(u8), array_of(i4), array_of(i8, 2), i8, array_of(i8, 2),
-        array_of(i8, 2),
+        i8, array_of(i4, 2), array_of(i8), array_of(i4, 2), array_of(i8, 2), array_of(i4), array_of(i4), array_of(u1),
+        array_of(i8), array_of(u8), array_of(i4), array_of(i8, 2), i8, array_of(i8, 2), array_of(i8, 2),
     )
 )  # fmt: skip
-def emit_row(i, begins, events, own, value, output, size, wanted, diff, mark, classes, raw, s, start, total):
+def emit_row(row, begins, events, own, value, output, size, wanted, diff, mark, classes, raw, s, start, total):
     """The steps of one row's curves, written from place `s` on, and its own sum of leaves.
 
     Gains go into the difference array, marks say where; both are left empty again.
     """
-    outputs, width, features = raw.shape[1], value.shape[1], len(size)
+    i, outputs, width, p, trees = U(row), U(raw.shape[1]), U(value.shape[1]), U(len(size)), U(len(output))
+    long, s, number = width + ONE, U(s), U(0)
     for w in range(outputs):
         total[i, w] = 0
-    for t in range(len(output)):
+    for t in range(trees):
         for w in range(width):
-            total[i, output[t] + w] += value[own[t, i], w]
-    number = 0
-    for f in range(features):
+            total[i, U(output[t]) + w] += value[U(own[t, i]), w]
+    for f in range(p):
         if wanted[f] == 0:
             continue
-        for t in range(len(output)):
-            out = output[t]
-            for q in range(begins[t, i * features + f], begins[t, i * features + f + 1]):
-                a, z = events[q, 0] >> 32, events[q, 0] & LOW_WORD
-                mark[a >> 6] |= ONE << np.uint64(a & 63)
-                mark[z >> 6] |= ONE << np.uint64(z & 63)
+        for t in range(trees):
+            out = U(output[t])
+            for q in range(U(begins[t, i * p + f]), U(begins[t, i * p + f + ONE])):
+                span = U(events[q * long])
+                a, z = span >> HALF, span & LOW_HALF
+                mark[a >> U(6)] |= ONE << (a & U(63))
+                mark[z >> U(6)] |= ONE << (z & U(63))
                 for w in range(width):
-                    diff[a, out + w] += events[q, 1 + w]
-                    diff[z, out + w] -= events[q, 1 + w]
+                    gain = events[q * long + ONE + w]
+                    diff[a * outputs + out + w] += gain
+                    diff[z * outputs + out + w] -= gain
         start[i, number] = s
-        number += 1
+        number += ONE
         classes[s] = 0
         for w in range(outputs):
-            raw[s, w] = total[i, w] + diff[0, w]
-            diff[0, w] = 0
-        mark[0] &= ~ONE
-        s += 1
-        for place in range((size[f] >> 6) + 1):
+            raw[s, w] = total[i, w] + diff[w]
+            diff[w] = 0
+        mark[U(0)] &= ~ONE
+        s += ONE
+        for place in range(U((size[f] >> 6) + 1)):
             word = mark[place]
-            mark[place] = np.uint64(0)
+            mark[place] = U(0)
             while word != 0:
-                at = (place << 6) + trailing_zeros(word)
+                at = (place << U(6)) + U(trailing_zeros(word))
                 word &= word - ONE
                 moved = np.int64(0)
                 for w in range(outputs):
-                    step = diff[at, w]
-                    diff[at, w] = 0
+                    step = diff[at * outputs + w]
+                    diff[at * outputs + w] = 0
                     moved |= step
-                    raw[s, w] = raw[s - 1, w] + step
+                    raw[s, w] = raw[s - ONE, w] + step
                 classes[s] = at
-                s += moved != 0 and at < size[f]
+                s += U(moved != 0 and at < U(size[f]))
     start[i, number] = s
-    return s
+    return i8(s)

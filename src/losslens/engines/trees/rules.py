@@ -12,7 +12,8 @@ from losslens.engines.compiled import compiled
 FEATURE, CUT, RIGHT, RULE, LOW, HIGH, FIRST, COLUMNS = range(8)
 # How the cut is read: classes under it go left; the last class, a missing value, too; or a set of classes goes left.
 PLAIN, MISSING_LEFT, SETS = 0, 1, 2
-ONE = np.uint64(1)
+U = np.uint64
+ONE, TWO = U(1), U(2)
 
 u1, i4, i8, u8 = types.uint8, types.int32, types.int64, types.uint64
 

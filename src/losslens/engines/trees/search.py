@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from losslens.engines.trees.bound import Bound
 STEPS = 1 << 16  # handed over at a time, about: they stay in the processor's cache
 BLOCK = 50_000  # rows times trees: rows that are passed down large trees together, before their gains are summed
 SMALL_ROOM = 1 << 15  # places of the difference arrays of the rows that are searched together in small trees
-EVENTS = 1 << 20  # gains that a block of rows begins with; there is more room where that is too little
+EVENTS = 48  # gains of a row in a tree that there is room for; more where that is too little
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,25 +33,19 @@ class RawSteps:
     own: NDArray[np.int64]  # (b, outputs): with nothing replaced
 
 
-def raw_steps(
-    bound: Bound, tables: masks.Tables | None, wanted: NDArray[np.uint8], start: int, stop: int
-) -> Iterator[RawSteps]:
-    """The curves of rows start .. stop, some rows at a time; the arrays are used again for the next ones."""
-    if tables is None:
-        return _LargeTrees(bound, wanted).steps(start, stop)
-    return _SmallTrees(bound, tables, wanted).steps(start, stop)
+class SmallTrees:
+    """Curves by masks. It keeps arrays that are used again: one for each thread."""
 
-
-class _SmallTrees:
     def __init__(self, bound: Bound, tables: masks.Tables, wanted: NDArray[np.uint8]) -> None:
         self.bound, self.tables, self.wanted = bound, tables, wanted
         room, outputs = int(tables.offset[-1]), bound.ensemble.outputs
         self.rows = rows = int(np.clip(SMALL_ROOM // (room * outputs), 1, 64))
         self.groups = int(np.clip(STEPS // (rows * room), 1, 8))  # of rows, before their steps are handed over
         self.forbidden = np.empty((2, rows), np.uint64)
-        self.diff = np.zeros((rows * room, outputs), np.int64)
+        self.diff = np.zeros(rows * room * outputs, np.int64)
 
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
+        """The curves of rows start .. stop, some rows at a time; the arrays are used again for the next ones."""
         bound, tables, wanted = self.bound, self.tables, self.wanted
         rows = self.rows * self.groups
         most = rows * int(bound.size[wanted > 0].sum()) + 1
@@ -70,25 +65,29 @@ class _SmallTrees:
             yield RawSteps(slice(at, end), begins[:b], classes[:s], raw[:s], own[:b])
 
 
-class _LargeTrees:
+class LargeTrees:
+    """Curves by passing rows down. It keeps arrays that are used again: one for each thread."""
+
     def __init__(self, bound: Bound, wanted: NDArray[np.uint8]) -> None:
         self.bound, self.wanted = bound, wanted
         self.rows = rows = int(np.clip(BLOCK // len(bound.roots), 32, 512))
-        self.strays = np.empty((64 * rows, 2), np.int64)
-        self.found, self.at_leaf = np.empty((64 * rows, 2), np.int64), np.empty(64 * rows, np.int32)
-        self.events = np.empty((EVENTS, 1 + bound.value.shape[1]), np.int64)
+        self.strays = np.empty(128 * rows, np.uint64)
+        self.found, self.at_leaf = np.empty(128 * rows, np.uint64), np.empty(64 * rows, np.int32)
+        self.events = np.empty(EVENTS * rows * len(bound.roots) * (1 + bound.value.shape[1]), np.int64)
         self.on_path = np.empty((bound.depth + 2) * rows, np.int32)
-        self.jobs = np.empty((bound.depth + 2, 5), np.int64)
+        self.jobs = np.empty((bound.depth + 2, 5), np.uint64)
 
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
+        """The curves of rows start .. stop, some rows at a time; the arrays are used again for the next ones."""
         bound, wanted = self.bound, self.wanted
         outputs, largest = bound.ensemble.outputs, int(bound.size.max())
-        diff, mark = np.zeros((largest + 1, outputs), np.int64), np.zeros((largest >> 6) + 1, np.uint64)
+        diff, mark = np.zeros((largest + 1) * outputs, np.int64), np.zeros((largest >> 6) + 1, np.uint64)
         most = int(bound.size[wanted > 0].sum()) + 2 * len(wanted)  # steps of one row
         classes, raw = np.empty(most + STEPS, np.int32), np.empty((most + STEPS, outputs), np.int64)
         begins, total = np.empty((self.rows, int(wanted.sum()) + 1), np.int64), np.empty((self.rows, outputs), np.int64)
-        for at in range(start, stop, self.rows):
-            codes = np.ascontiguousarray(bound.codes[:, at : min(at + self.rows, stop)])
+        block = ceil((stop - start) / ceil((stop - start) / self.rows))  # all about as long
+        for at in range(start, stop, block):
+            codes = np.ascontiguousarray(bound.codes[:, at : min(at + block, stop)])
             own, sorted_at = self._gains(codes)
             first = s = 0
             for i in range(codes.shape[1]):
@@ -112,7 +111,7 @@ class _LargeTrees:
                 self.strays, self.found = _doubled(self.strays, 0), _doubled(self.found, 0)
                 self.at_leaf = _doubled(self.at_leaf, 0)
             while (end := self._sort(t, arrived, s, own[t], begins[t])) == passing.FULL:
-                self.events = _doubled(self.events, s)
+                self.events = _doubled(self.events, s * (1 + bound.value.shape[1]))
             s = end
         return own, begins
 
