@@ -40,7 +40,12 @@ class Means:
     lent: Floats | None = None  # (n,): how much each row counts as a donor
     square: float = float("nan")  # mean squared change; the noise of sampled designs needs it
     clipped: float = 0.0  # share of cells whose loss is at the clipping bound
-    total: float | None = None  # the mean over all cells, where nothing else is known
+    total: float | None = None  # the mean over all cells, where it is known without the rest
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether there are weights, without working them out."""
+        return self.__dict__["weights"] is not None
 
     @property
     def pfi(self) -> float:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from losslens import auto
 from losslens.answers import Answered, ask, exact_for
 from losslens.curves import Effects, FeatureEffect
@@ -158,6 +156,7 @@ def _effect_design(task: Task, subject: Subject) -> Design:
 
 
 def _shared(task: Task, answer: Answered) -> dict[str, Any]:
+    """What results of any kind hold; what hangs on the grid comes late."""
     feature, filled = answer.subject.feature, answer.filled
     posed = Later(lambda: filled.question)
     return {
@@ -171,7 +170,7 @@ def _shared(task: Task, answer: Answered) -> dict[str, Any]:
         "n_predictions": filled.n_predictions,
         "meeting": later(lambda: posed.now.meeting),
         "sample": answer.sample,
-        "at": np.arange(task.n),
+        "at": task.every,
         "means": filled.means,
         "cells": later(lambda: filled.cells),
         "backend": task.table.backend,

@@ -159,7 +159,7 @@ class FeatureImportance(FeatureResult):
         return plot_importance(self, ax=ax)
 
     def __repr__(self) -> str:
-        number = in_digits(self.pfi) if self.means.weights is not None else "curves only"
+        number = in_digits(self.pfi) if self.means.has_weights else "curves only"
         return f"<FeatureImportance {self.name!r}: {number} ({self.loss.title}), {len(self.at)} rows, {self.design}>"
 
     # -- inside ---------------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class FeatureImportance(FeatureResult):
         return self.pfi / (1 - float(mass @ self.sample.weight[self.at] / mass.sum()))
 
     def _need_donors(self, what: str) -> None:
-        if self.means.weights is None:
+        if not self.means.has_weights:
             raise ValueError(f"{self.name!r} has no {what}, only curves: {self._no_donors}")
 
     def _means(self, cells: Cells, meeting: Meeting, sample: Sample) -> Means:

@@ -26,7 +26,11 @@ class Subject:
 
     feature: Feature
     columns: tuple[Column, ...]
-    parts: tuple[Distinct, ...]  # of each column
+
+    @cached_property
+    def parts(self) -> tuple[Distinct, ...]:
+        """The distinct values of each column."""
+        return tuple(column.distinct for column in self.columns)
 
     @cached_property
     def distinct(self) -> Distinct:
@@ -73,8 +77,7 @@ class Subjects:
 
     def subject(self, feature: Feature) -> Subject:
         """A feature with its values."""
-        columns = tuple(self.column(j) for j in feature.columns)
-        return Subject(feature, columns, tuple(column.distinct for column in columns))
+        return Subject(feature, tuple(self.column(j) for j in feature.columns))
 
 
 def pose(subject: Subject, design: Design, n: int, entropy: int) -> Question:

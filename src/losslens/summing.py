@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from losslens.cells import Cells, Means
 from losslens.donors import Design
-from losslens.engines.additive import Additive, Hinges, hinges, squared_local
+from losslens.engines.additive import Additive, Hinges, hinges, squared_changes
 from losslens.late import Later, later
 from losslens.losses import Loss
 from losslens.passes import Budget, Filled
@@ -38,12 +38,14 @@ def run(
         sample = sample.with_loss(loss)
     questions = [_posed(subject, design, n, entropy) for subject, design in asked]
     kept = Later(lambda: budget.rows_to_keep([question.now for question in questions], n, entropy))
-    local = _squared(engine, sample, loss)
+    rows = _Rows(sample)
+    found = _squared(engine, sample, loss)
     filled = []
     for (subject, design), question in zip(asked, questions, strict=True):
-        sums = _Sums(engine, subject.feature.columns, design, sample, loss, question, kept)
-        alone = local is not None and len(subject.feature.columns) == 1
-        means = sums.means(local[:, subject.feature.columns[0]] if alone and local is not None else None)
+        columns = subject.feature.columns
+        sums = _Sums(engine, columns, design, sample, loss, question, kept, rows)
+        alone = found is not None and len(columns) == 1
+        means = sums.means(*((found[0][columns[0]], float(found[1][columns[0]])) if alone and found else (None, None)))
         posed = later(sums.posed)
         filled.append(Filled(question=posed, means=means, cells=later(sums.cells), n_predictions=0))
     return sample, filled
@@ -53,11 +55,34 @@ def _posed(subject: Subject, design: Design, n: int, entropy: int) -> Later[Ques
     return Later(lambda: pose(subject, design, n, entropy))
 
 
-def _squared(engine: Additive, sample: Sample, loss: Loss | None) -> Floats | None:
-    """Local importances of all columns at once, for the loss that allows it."""
+class _Rows:
+    """What the rows count, one array for all features of a design; a row's own cell is 0, so that leaving it out
+    changes the mass alone."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.weight = sample.weight
+
+    @cached_property
+    def met(self) -> Floats:
+        """The donors that each row meets when its own cell is left out."""
+        return np.asarray(1 - self.weight)
+
+    @cached_property
+    def mass(self) -> Floats:
+        """How much each row then counts."""
+        return self.weight * self.met
+
+    @cached_property
+    def lent(self) -> Floats:
+        """How much each row then counts as a donor."""
+        return np.asarray(self.mass / self.mass.sum())
+
+
+def _squared(engine: Additive, sample: Sample, loss: Loss | None) -> tuple[Floats, Floats] | None:
+    """Local importances of all columns at once, for the loss that allows it, and their means."""
     if loss is None or loss.name != "squared_error" or sample.y is None:
         return None
-    return squared_local(engine, np.asarray(sample.y - sample.prediction, float), sample.weight)
+    return squared_changes(engine, np.asarray(sample.y - sample.prediction, float), sample.weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +96,7 @@ class _Sums:
     loss: Loss | None
     question: Later[Question]
     kept: Later[Indices]
+    rows: _Rows
 
     @cached_property
     def c(self) -> Floats:
@@ -82,31 +108,37 @@ class _Sums:
         """Whether the columns add the same to every row: then nothing changes, to the last bit."""
         return bool(np.all(self.engine.scale[list(self.columns)] == 0)) or bool(np.ptp(self.c) == 0)
 
-    @cached_property
-    def row_mass(self) -> Floats:
-        """The donors that each row meets; a row's own cell is 0, so that leaving it out changes the mass alone."""
-        weight = self.sample.weight
-        return 1 - weight if self.design.leaves_out_own else np.ones(len(weight))
-
     def posed(self) -> Question:
         """The feature's grid, and who meets whom."""
         return self.question.now
 
-    def means(self, local: Floats | None) -> Means:
+    @property
+    def _apart(self) -> bool:
+        return self.design.leaves_out_own
+
+    def means(self, local: Floats | None, total: float | None) -> Means:
         """Numbers now, curves later."""
-        weight, judged = self.sample.weight, self.loss is not None
-        if judged:
-            local = self._local() if local is None else local
-            local = local / self.row_mass if self.design.leaves_out_own else local
+        weight, rows = self.sample.weight, self.rows
+        judged = self.loss is not None
+        if judged and local is None:
+            local = self._local()
+        if self._apart:
+            total = None  # the mass of a row is no longer its weight
+            local = None if local is None else local / rows.met
         return Means(
             local=local,
-            mass=weight * self.row_mass,
+            mass=rows.mass if self._apart else weight,
             pi=later(self._pi) if judged else None,
             weights=later(lambda: self._value_mass / self._value_mass.sum()),
             pd=later(lambda: weight @ self.sample.prediction + self._on_grid),
-            caused=later(lambda: self._changes(self.c) / self.row_mass) if judged else None,
-            lent=weight * self.row_mass / (weight @ self.row_mass) if judged else None,
+            caused=later(self._caused) if judged else None,
+            lent=(rows.lent if self._apart else weight) if judged else None,
+            total=total,
         )
+
+    def _caused(self) -> Floats:
+        changes = self._changes(self.c)
+        return changes / self.rows.met if self._apart else changes
 
     def _local(self) -> Floats:
         if self.constant:
@@ -153,12 +185,12 @@ class _Sums:
     @cached_property
     def _value_mass(self) -> Floats:
         ask, weight = self.question.now.ask, self.sample.weight
-        own = np.bincount(ask.own, weight**2, ask.size) if self.design.leaves_out_own else 0.0
+        own = np.bincount(ask.own, weight**2, ask.size) if self._apart else 0.0
         return np.asarray(np.bincount(ask.own, weight, ask.size) - own)
 
     def _pi(self) -> Floats:
         ask, changes = self.question.now.ask, self._changes(self._on_grid)
-        if not self.design.leaves_out_own:
+        if not self._apart:
             return changes
         with np.errstate(invalid="ignore", divide="ignore"):  # a value that nobody else holds
             return np.asarray(changes * np.bincount(ask.own, self.sample.weight, ask.size) / self._value_mass)

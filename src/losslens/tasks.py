@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,11 @@ class Task:
     entropy: int
     n_jobs: int | None
     progress: bool | None
+
+    @cached_property
+    def every(self) -> NDArray[np.intp]:
+        """All rows: one array for all results."""
+        return np.arange(self.n)
 
     @property
     def n(self) -> int:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from losslens.losses import Loss, Response
 
 Floats = NDArray[np.float64]
-BLOCK = 1 << 15  # numbers handled at a time, so that they stay in the processor's cache
+ROWS = 8192  # handled at a time: a table of another layout is copied piece by piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,28 +54,24 @@ def judges(loss: Loss | None, response: Response) -> bool:
     return not loss.custom and loss.name in known
 
 
-def squared_local(engine: Additive, residual: Floats, weight: Floats) -> Floats:
-    """Local importances of all columns, (n, p): two passes over the table, some rows at a time."""
-    parts, scale = engine.parts, engine.scale
+def squared_changes(engine: Additive, residual: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Local importances of all columns, (p, n), and their means: two passes over the table."""
+    from losslens.engines.additive_sums import add_moments, write_changes
+
+    parts, scale = engine.parts, np.ascontiguousarray(engine.scale, float)
     n, p = parts.shape
-    blocks = [slice(at, at + max(1, BLOCK // p)) for at in range(0, n, max(1, BLOCK // p))]
-    shift = parts[blocks[0]].mean(axis=0)  # any typical value: it keeps the digits of the variance
-    first, second = np.zeros(p), np.zeros(p)
+    blocks = [slice(start, start + ROWS) for start in range(0, n, ROWS)]
+    shift = parts[:ROWS].mean(axis=0)  # any typical value: it keeps the digits of the variance
+    pull, sums, local = weight * residual, np.zeros((3, p)), np.empty((p, n))
     for rows in blocks:
-        moved = parts[rows] - shift
-        first += weight[rows] @ moved
-        moved *= moved
-        second += weight[rows] @ moved
-    mean, variance = shift + first, scale**2 * np.maximum(second - first**2, 0.0)
-    local = np.empty((n, p), order="F" if parts.flags.f_contiguous else "C")
+        add_moments(np.ascontiguousarray(parts[rows]), shift, weight[rows], pull[rows], sums)
+    first, second, cross = sums
+    variance = scale**2 * np.maximum(second - first**2, 0.0)
+    covariance = scale * (cross - first * pull.sum())
     for rows in blocks:
-        centred = parts[rows] - mean
-        centred *= scale
-        out = local[rows]
-        np.add(centred, 2 * residual[rows, None], out=out)
-        out *= centred
-        out += variance
-    return local
+        some = np.ascontiguousarray(parts[rows])
+        write_changes(some, shift + first, scale, variance, residual[rows], local[:, rows])
+    return local, 2 * (variance + covariance)
 
 
 @dataclass(frozen=True, eq=False)
