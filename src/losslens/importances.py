@@ -267,6 +267,8 @@ class Importances(ResultMapping[FeatureImportance]):
         first = self._first
         kind = "exact over all pairs" if self.exact else f"sampled with {self.design}"
         found = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        declined = dict.fromkeys(f.declined for f in self.features.values() if f.engine == "blackbox" and f.declined)
+        found += [f"no exact engine: {reason}" for reason in declined]
         if not first.complete:
             found.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
         worst = max(self.features.values(), key=lambda f: f.clipped)

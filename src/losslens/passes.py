@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,31 @@ class Filled:
     means: Means
     cells: Cells = late()
     n_predictions: int
+
+
+class RowMass:
+    """What rows count where their own cell is left out: it is 0, so that only the mass is less.
+
+    One array for all features.
+    """
+
+    def __init__(self, sample: Sample) -> None:
+        self.weight = sample.weight
+
+    @cached_property
+    def met(self) -> Floats:
+        """The donors that each row meets when its own cell is left out."""
+        return np.asarray(1 - self.weight)
+
+    @cached_property
+    def mass(self) -> Floats:
+        """How much each row then counts."""
+        return self.weight * self.met
+
+    @cached_property
+    def lent(self) -> Floats:
+        """How much each row then counts as a donor."""
+        return np.asarray(self.mass / self.mass.sum())
 
 
 def run(

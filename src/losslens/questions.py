@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -108,10 +108,16 @@ def _common(subject: Subject, design: Design, n: int, rng: np.random.Generator) 
         kept = np.unique(distinct.codes[donors])
         own = _places(distinct, kept)
     else:  # everybody lends
-        donors, kept, own = np.arange(n), np.arange(len(distinct)), distinct.codes
+        donors, kept, own = _everybody(n), np.arange(len(distinct)), distinct.codes
     meeting = Common(own, donors, len(kept), design.leaves_out_own)
     ask = _ask(subject, own, distinct.first[kept])
     return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
+
+
+@lru_cache(maxsize=1)
+def _everybody(n: int) -> Indices:
+    """All rows: one array for all features."""
+    return np.arange(n)
 
 
 def _per_row(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:

@@ -19,7 +19,7 @@ from losslens.engines.curves import StepEngine, Steps, Walker
 from losslens.late import later
 from losslens.losses import Loss
 from losslens.meetings import Common
-from losslens.passes import Budget, Filled
+from losslens.passes import Budget, Filled, RowMass
 from losslens.progress import Tick
 from losslens.questions import Question
 from losslens.sample import Sample
@@ -50,8 +50,8 @@ def run(
     lanes = [_Lane(axes, sample, loss, kept, int(a), int(b)) for a, b in pairwise(edges)]
     # A loss of the user's own may not like threads.
     _work(lanes, lambda: engine.walker(axes.asks), n_jobs if loss is None or not loss.custom else 1, tick)
-    at = {columns: k for k, columns in enumerate(places)}
-    return sample, [_filled(at[q.ask.columns], q, axes, sample, lanes, kept) for q in questions]
+    at, rows = {columns: k for k, columns in enumerate(places)}, RowMass(sample)
+    return sample, [_filled(at[q.ask.columns], q, axes, sample, rows, lanes, kept) for q in questions]
 
 
 class _Axes:
@@ -196,38 +196,40 @@ def _judge(loss: Loss, sample: Sample, steps: Steps) -> Floats:
     return changes
 
 
-def _filled(k: int, question: Question, axes: _Axes, sample: Sample, lanes: Sequence[_Lane], kept: Indices) -> Filled:
+def _filled(
+    k: int, question: Question, axes: _Axes, sample: Sample, rows: RowMass, lanes: Sequence[_Lane], kept: Indices
+) -> Filled:
     meeting = question.meeting
     assert isinstance(meeting, Common)  # the designs that meet everybody
-    means, cells = _means(k, meeting, axes, sample, lanes), _cells(k, axes, lanes, kept)
+    means, cells = _means(k, meeting, axes, sample, rows, lanes), _cells(k, axes, lanes, kept)
     return Filled(question=question, means=means, cells=cells, n_predictions=0)
 
 
-def _means(k: int, meeting: Common, axes: _Axes, sample: Sample, lanes: Sequence[_Lane]) -> Means:
-    weight, own = sample.weight, meeting.own
+def _means(k: int, meeting: Common, axes: _Axes, sample: Sample, rows: RowMass, lanes: Sequence[_Lane]) -> Means:
+    weight, own, part = sample.weight, meeting.own, axes.part(k)
     lent = np.bincount(own, weight, meeting.size)
-    apart = meeting.leaves_out_own  # a row's own cell is 0, so that only the mass is less
+    apart = meeting.leaves_out_own
     value_mass = lent - (np.bincount(own, weight**2, meeting.size) if apart else 0.0)
-    row_mass = 1 - weight if apart else np.ones(sample.n)
-    part = axes.part(k)
     pd = axes.on_grid(k, np.sum([lane.pd[part] for lane in lanes if lane.pd is not None], axis=0))
-    pd = pd if sample.prediction.ndim > 1 or sample.prediction.dtype.kind == "i" else pd[:, 0]
-    numbers = Means(None, weight * row_mass, weights=value_mass / value_mass.sum(), pd=pd)
+    one = sample.prediction.ndim == 1 and sample.prediction.dtype.kind != "i"
+    shared = {
+        "mass": rows.mass if apart else weight,
+        "weights": value_mass / value_mass.sum(),
+        "pd": pd[:, 0] if one else pd,
+    }
     if sample.loss is None:
-        return numbers
-    changes = axes.on_grid(
-        k, np.sum([lane.curve[part] for lane in lanes], axis=0)
-    )  # of all rows together, at each value
-    clipped = sum(lane.clipped[k] for lane in lanes) / value_mass.sum()
+        return Means(local=None, **shared)
+    changes = axes.on_grid(k, np.sum([lane.curve[part] for lane in lanes], axis=0))  # of all rows, at each value
+    local = np.concatenate([lane.local[:, k] for lane in lanes])
     with np.errstate(invalid="ignore", divide="ignore"):  # a value that nobody else holds
         pi = changes * lent / value_mass if apart else changes
-    return replace(
-        numbers,
-        local=np.concatenate([lane.local[:, k] for lane in lanes]) / row_mass,
+    return Means(
+        local=local / rows.met if apart else local,
+        **shared,
         pi=pi,
-        caused=changes[own] / row_mass,
-        lent=weight * row_mass / (weight @ row_mass),
-        clipped=float(clipped),
+        caused=changes[own] / rows.met if apart else changes[own],
+        lent=rows.lent if apart else weight,
+        clipped=float(sum(lane.clipped[k] for lane in lanes) / value_mass.sum()),
     )
 
 

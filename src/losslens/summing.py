@@ -14,7 +14,7 @@ from losslens.donors import Design
 from losslens.engines.additive import Additive, Hinges, hinges, squared_changes
 from losslens.late import Later, later
 from losslens.losses import Loss
-from losslens.passes import Budget, Filled
+from losslens.passes import Budget, Filled, RowMass
 from losslens.questions import Question, Subject, pose
 from losslens.sample import Sample, chunks, lose
 
@@ -38,7 +38,7 @@ def run(
         sample = sample.with_loss(loss)
     questions = [_posed(subject, design, n, entropy) for subject, design in asked]
     kept = Later(lambda: budget.rows_to_keep([question.now for question in questions], n, entropy))
-    rows = _Rows(sample)
+    rows = RowMass(sample)
     found = _squared(engine, sample, loss)
     filled = []
     for (subject, design), question in zip(asked, questions, strict=True):
@@ -53,29 +53,6 @@ def run(
 
 def _posed(subject: Subject, design: Design, n: int, entropy: int) -> Later[Question]:
     return Later(lambda: pose(subject, design, n, entropy))
-
-
-class _Rows:
-    """What the rows count, one array for all features of a design; a row's own cell is 0, so that leaving it out
-    changes the mass alone."""
-
-    def __init__(self, sample: Sample) -> None:
-        self.weight = sample.weight
-
-    @cached_property
-    def met(self) -> Floats:
-        """The donors that each row meets when its own cell is left out."""
-        return np.asarray(1 - self.weight)
-
-    @cached_property
-    def mass(self) -> Floats:
-        """How much each row then counts."""
-        return self.weight * self.met
-
-    @cached_property
-    def lent(self) -> Floats:
-        """How much each row then counts as a donor."""
-        return np.asarray(self.mass / self.mass.sum())
 
 
 def _squared(engine: Additive, sample: Sample, loss: Loss | None) -> tuple[Floats, Floats] | None:
@@ -96,7 +73,7 @@ class _Sums:
     loss: Loss | None
     question: Later[Question]
     kept: Later[Indices]
-    rows: _Rows
+    rows: RowMass
 
     @cached_property
     def c(self) -> Floats:
