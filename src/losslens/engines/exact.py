@@ -50,8 +50,9 @@ def find(model: Model, response: Response, respond: Respond, site: Site) -> tupl
         read = _read(model, response)
         if read is None:
             return None, ""
-        engine = _build(read, peel(model.native, site.table), site)
-        _check(engine, respond, site.table)
+        with waiting("preparing the exact engine (it is compiled the first time on a machine)", site.progress):
+            engine = _build(read, peel(model.native, site.table), site)
+            _check(engine, respond, site.table)
         return engine, ""
     except Declined as declined:
         return None, str(declined)
@@ -85,9 +86,10 @@ def _build(read: Ensemble | Linear | ProductForm, peeled: Peeled, site: Site) ->
 
 
 def _trees(ensemble: Ensemble, peeled: Peeled, site: Site) -> Trees:
-    with waiting("compiling the tree engine, once on this machine", site.progress):
-        from losslens.engines.trees.bound import bind
-        from losslens.engines.trees.engine import Trees
+    from losslens.engines import sums  # noqa: F401 - compiled now, while the user is told so
+    from losslens.engines.trees.bound import bind
+    from losslens.engines.trees.engine import Trees
+
     used = np.unique(ensemble.feature[ensemble.feature >= 0])
     if len(used) and used[-1] >= len(peeled.source):
         raise Declined("its trees ask for a column that the table doesn't have")

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from losslens.engines.base import Ask
 from losslens.engines.curves import Steps, Walker
-from losslens.engines.trees import masks
 from losslens.engines.trees.bound import Bound
-from losslens.engines.trees.search import LargeTrees, SmallTrees
+from losslens.engines.trees.rules import MOST_LEAVES
+from losslens.engines.trees.search import Search
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +25,13 @@ class Trees:
     name: ClassVar[str] = "trees"
 
     @cached_property
-    def tables(self) -> masks.Tables | None:
+    def tables(self) -> Any:
         """The masks of small trees; None where a tree is too large for them."""
-        small = int(np.diff(self.bound.leaf_at).max()) <= masks.MOST_LEAVES
-        return masks.tables(self.bound) if small else None
+        if int(np.diff(self.bound.leaf_at).max()) > MOST_LEAVES:
+            return None
+        from losslens.engines.trees.masks import tables  # each search is compiled when it is first needed
+
+        return tables(self.bound)
 
     def predict(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Predictions of some rows."""
@@ -46,8 +49,14 @@ class Trees:
         wanted[[ask.columns[0] for ask in asks]] = 1
         return _Walker(self.bound, self._search(wanted, self.bound))
 
-    def _search(self, wanted: NDArray[np.uint8], bound: Bound) -> SmallTrees | LargeTrees:
-        return LargeTrees(bound, wanted) if self.tables is None else SmallTrees(bound, self.tables, wanted)
+    def _search(self, wanted: NDArray[np.uint8], bound: Bound) -> Search:
+        if self.tables is None:
+            from losslens.engines.trees.large import LargeTrees
+
+            return LargeTrees(bound, wanted)
+        from losslens.engines.trees.small import SmallTrees
+
+        return SmallTrees(bound, self.tables, wanted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +64,7 @@ class _Walker:
     """Turns sums of leaves into predictions."""
 
     bound: Bound
-    search: SmallTrees | LargeTrees
+    search: Search
 
     def steps(self, start: int, stop: int) -> Iterator[Steps]:
         """The curves of rows start .. stop, some rows at a time."""

@@ -15,9 +15,21 @@ from numpy.typing import NDArray
 
 from losslens.engines.compiled import compiled, trailing_zeros
 from losslens.engines.trees.bound import Bound
-from losslens.engines.trees.rules import CUT, FEATURE, ONE, RIGHT, RULE, U, array_of, goes_left, i4, i8, u1, u8
-
-MOST_LEAVES = 64
+from losslens.engines.trees.rules import (
+    CUT,
+    FEATURE,
+    MOST_LEAVES,
+    ONE,
+    RIGHT,
+    RULE,
+    U,
+    array_of,
+    goes_left,
+    i4,
+    i8,
+    u1,
+    u8,
+)
 
 
 class Tables(NamedTuple):

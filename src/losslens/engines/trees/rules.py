@@ -12,6 +12,7 @@ from losslens.engines.compiled import compiled
 FEATURE, CUT, RIGHT, RULE, LOW, HIGH, FIRST, COLUMNS = range(8)
 # How the cut is read: classes under it go left; the last class, a missing value, too; or a set of classes goes left.
 PLAIN, MISSING_LEFT, SETS = 0, 1, 2
+MOST_LEAVES = 64  # of a tree whose sets of leaves fit into a word
 U = np.uint64
 ONE, TWO = U(1), U(2)
 

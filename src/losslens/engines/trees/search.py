@@ -1,22 +1,15 @@
-"""Curves of rows as steps, by whichever search suits the trees."""
+"""What a search gives, by whichever way it was found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.trees import masks, passing
-from losslens.engines.trees.bound import Bound
-
 STEPS = 1 << 16  # handed over at a time, about: they stay in the processor's cache
-BLOCK = 50_000  # rows times trees: rows that are passed down large trees together, before their gains are summed
-SMALL_ROOM = 1 << 15  # places of the difference arrays of the rows that are searched together in small trees
-EVENTS = 48  # gains of a row in a tree that there is room for; more where that is too little
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,107 +26,8 @@ class RawSteps:
     own: NDArray[np.int64]  # (b, outputs): with nothing replaced
 
 
-class SmallTrees:
-    """Curves by masks. It keeps arrays that are used again: one for each thread."""
-
-    def __init__(self, bound: Bound, tables: masks.Tables, wanted: NDArray[np.uint8]) -> None:
-        self.bound, self.tables, self.wanted = bound, tables, wanted
-        room, outputs = int(tables.offset[-1]), bound.ensemble.outputs
-        self.rows = rows = int(np.clip(SMALL_ROOM // (room * outputs), 1, 64))
-        self.groups = int(np.clip(STEPS // (rows * room), 1, 8))  # of rows, before their steps are handed over
-        self.forbidden = np.empty((2, rows), np.uint64)
-        self.diff = np.zeros(rows * room * outputs, np.int64)
+class Search(Protocol):
+    """It keeps arrays that are used again: one for each thread."""
 
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
         """The curves of rows start .. stop, some rows at a time; the arrays are used again for the next ones."""
-        bound, tables, wanted = self.bound, self.tables, self.wanted
-        rows = self.rows * self.groups
-        most = rows * int(bound.size[wanted > 0].sum()) + 1
-        classes, raw = np.empty(most, np.int32), np.empty((most, bound.ensemble.outputs), np.int64)
-        begins = np.empty((rows, int(wanted.sum()) + 1), np.int64)
-        own = np.empty((rows, bound.ensemble.outputs), np.int64)
-        for at in range(start, stop, rows):
-            s, end = 0, min(at + rows, stop)
-            for k in range(at, end, self.rows):
-                codes = np.ascontiguousarray(bound.codes[:, k : min(k + self.rows, end)])
-                b, mine = codes.shape[1], own[k - at :]
-                masks.search(
-                    codes, tables, bound.size, bound.special, bound.value, bound.output, self.forbidden, self.diff, mine
-                )
-                s = masks.emit(b, self.diff, mine, bound.size, tables.offset, wanted, classes, raw, begins[k - at :], s)
-            b = end - at
-            yield RawSteps(slice(at, end), begins[:b], classes[:s], raw[:s], own[:b])
-
-
-class LargeTrees:
-    """Curves by passing rows down. It keeps arrays that are used again: one for each thread."""
-
-    def __init__(self, bound: Bound, wanted: NDArray[np.uint8]) -> None:
-        self.bound, self.wanted = bound, wanted
-        self.rows = rows = int(np.clip(BLOCK // len(bound.roots), 32, 512))
-        self.strays = np.empty(128 * rows, np.uint64)
-        self.found, self.at_leaf = np.empty(128 * rows, np.uint64), np.empty(64 * rows, np.int32)
-        self.events = np.empty(EVENTS * rows * len(bound.roots) * (1 + bound.value.shape[1]), np.int64)
-        self.on_path = np.empty((bound.depth + 2) * rows, np.int32)
-        self.jobs = np.empty((bound.depth + 2, 5), np.uint64)
-
-    def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
-        """The curves of rows start .. stop, some rows at a time; the arrays are used again for the next ones."""
-        bound, wanted = self.bound, self.wanted
-        outputs, largest = bound.ensemble.outputs, int(bound.size.max())
-        diff, mark = np.zeros((largest + 1) * outputs, np.int64), np.zeros((largest >> 6) + 1, np.uint64)
-        most = int(bound.size[wanted > 0].sum()) + 2 * len(wanted)  # steps of one row
-        classes, raw = np.empty(most + STEPS, np.int32), np.empty((most + STEPS, outputs), np.int64)
-        begins, total = np.empty((self.rows, int(wanted.sum()) + 1), np.int64), np.empty((self.rows, outputs), np.int64)
-        block = ceil((stop - start) / ceil((stop - start) / self.rows))  # all about as long
-        for at in range(start, stop, block):
-            codes = np.ascontiguousarray(bound.codes[:, at : min(at + block, stop)])
-            own, sorted_at = self._gains(codes)
-            first = s = 0
-            for i in range(codes.shape[1]):
-                s = passing.emit_row(
-                    i, sorted_at, self.events, own, bound.value, bound.output, bound.size, wanted, diff, mark,
-                    classes, raw, s, begins, total,
-                )  # fmt: skip
-                if s > STEPS or i == codes.shape[1] - 1:
-                    some = slice(first, i + 1)
-                    yield RawSteps(slice(at + first, at + i + 1), begins[some], classes[:s], raw[:s], total[some])
-                    first, s = i + 1, 0
-
-    def _gains(self, codes: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The own leaves of a block of rows, and where the gains of each row and feature begin, tree by tree."""
-        bound, p, b = self.bound, *codes.shape
-        trees = len(bound.roots)
-        own, begins = np.empty((trees, b), np.int32), np.empty((trees, b * p + 1), np.int32)
-        s = 0
-        for t in range(trees):
-            while (arrived := self._pass_down(t, codes, own[t])) == passing.FULL:
-                self.strays, self.found = _doubled(self.strays, 0), _doubled(self.found, 0)
-                self.at_leaf = _doubled(self.at_leaf, 0)
-            while (end := self._sort(t, arrived, s, own[t], begins[t])) == passing.FULL:
-                self.events = _doubled(self.events, s * (1 + bound.value.shape[1]))
-            s = end
-        return own, begins
-
-    def _pass_down(self, t: int, codes: NDArray[np.int32], own: NDArray[np.int32]) -> int:
-        bound = self.bound
-        return int(
-            passing.pass_down(
-                bound.roots[t], bound.nodes, codes, bound.size, bound.special, self.wanted, bound.sets, self.strays,
-                self.on_path, self.jobs, self.found, self.at_leaf, own,
-            )
-        )  # fmt: skip
-
-    def _sort(self, t: int, arrived: int, s: int, own: NDArray[np.int32], begins: NDArray[np.int32]) -> int:
-        return int(
-            passing.sort_strays(
-                self.found, self.at_leaf, arrived, s, own, len(self.bound.size), self.bound.value, self.events, begins
-            )
-        )
-
-
-def _doubled(array: NDArray[Any], kept: int) -> NDArray[Any]:
-    """Twice the room, with the first entries kept."""
-    larger = np.empty((2 * len(array), *array.shape[1:]), array.dtype)
-    larger[:kept] = array[:kept]
-    return larger
