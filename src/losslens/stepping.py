@@ -46,7 +46,7 @@ def run(
     places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
     axes = _Axes(engine, list(places.values()), sample)
     edges = np.linspace(0, n, int(np.clip(n // LANE_ROWS, 1, LANES)) + 1).astype(int)
-    sample = _with_room(engine.predict(kept[:1]), sample, loss)
+    sample = _with_room(engine.predict(np.arange(1)), sample, loss)
     lanes = [_Lane(axes, sample, loss, kept, int(a), int(b)) for a, b in pairwise(edges)]
     # A loss of the user's own may not like threads.
     _work(lanes, lambda: engine.walker(axes.asks), n_jobs if loss is None or not loss.custom else 1, tick)
@@ -201,7 +201,7 @@ def _filled(
 ) -> Filled:
     meeting = question.meeting
     assert isinstance(meeting, Common)  # the designs that meet everybody
-    means, cells = _means(k, meeting, axes, sample, rows, lanes), _cells(k, axes, lanes, kept)
+    means, cells = _means(k, meeting, axes, sample, rows, lanes), _cells(k, axes, sample, lanes, kept)
     return Filled(question=question, means=means, cells=cells, n_predictions=0)
 
 
@@ -233,12 +233,11 @@ def _means(k: int, meeting: Common, axes: _Axes, sample: Sample, rows: RowMass, 
     )
 
 
-def _cells(k: int, axes: _Axes, lanes: Sequence[_Lane], kept: Indices) -> Cells:
+def _cells(k: int, axes: _Axes, sample: Sample, lanes: Sequence[_Lane], kept: Indices) -> Cells:
     parts = [part for lane in lanes for part in lane.cells]
     begin = np.searchsorted(axes.class_of[k], np.arange(int(axes.class_of[k][-1]) + 1))  # where a class begins
 
-    def spread(name: str) -> NDArray[Any]:
-        like = getattr(parts[0], name)
+    def spread(name: str, like: NDArray[Any]) -> NDArray[Any]:
         cells = np.empty((len(kept), len(axes.class_of[k]), *like.shape[1:]), like.dtype)
         done = 0
         for part in parts:
@@ -246,5 +245,6 @@ def _cells(k: int, axes: _Axes, lanes: Sequence[_Lane], kept: Indices) -> Cells:
             done += len(part.start)
         return cells
 
-    judged = parts[0].changes is not None
-    return Cells(kept, later(lambda: spread("prediction")), later(lambda: spread("changes")) if judged else None)
+    base, prediction = sample.loss, sample.prediction
+    changes = None if base is None else later(lambda: spread("changes", base))
+    return Cells(kept, later(lambda: spread("prediction", prediction)), changes)

@@ -61,7 +61,8 @@ def squared_changes(engine: Additive, residual: Floats, weight: Floats) -> tuple
     parts, scale = engine.parts, np.ascontiguousarray(engine.scale, float)
     n, p = parts.shape
     blocks = [slice(start, start + ROWS) for start in range(0, n, ROWS)]
-    shift = parts[:ROWS].mean(axis=0)  # any typical value: it keeps the digits of the variance
+    # Any typical value keeps the digits of the variance; the value itself makes a constant column exactly 0.
+    shift = np.where((parts[:ROWS] == parts[0]).all(axis=0), parts[0], parts[:ROWS].mean(axis=0))
     pull, sums, local = weight * residual, np.zeros((3, p)), np.empty((p, n))
     for rows in blocks:
         add_moments(np.ascontiguousarray(parts[rows]), shift, weight[rows], pull[rows], sums)

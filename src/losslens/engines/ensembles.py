@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+TIES = "ties between classes are broken by rounding"
 
 
 class Declined(Exception):  # noqa: N818 - no error: somebody else answers

@@ -81,11 +81,24 @@ class Peeled:
 
 
 def innermost(native: Any) -> Any:
-    """The estimator at the end of a model's pipelines and searches; None where there is none."""
+    """The estimator at the end of a model's pipelines and searches; None where reading it would not tell.
+
+    A class of the user's own, or a method put on an instance, may answer anything.
+    """
     try:
-        return _unwrapped(native)[1]
+        estimator = _unwrapped(native)[1]
     except (AttributeError, Declined):  # not fitted; or a pipeline that only transforms
         return None
+    known = _kind(estimator).partition(".")[0] in _LIBRARIES
+    return estimator if known and not _has_its_own_answers(estimator) else None
+
+
+_LIBRARIES = ("lightgbm", "sklearn", "xgboost")
+
+
+def _has_its_own_answers(thing: Any) -> bool:
+    methods = ("predict", "predict_proba", "decision_function")
+    return any(name in getattr(thing, "__dict__", {}) for name in methods)
 
 
 def peel(native: Any, table: Table) -> Peeled:
@@ -113,6 +126,8 @@ def _unwrapped(native: Any) -> tuple[list[Any], Any]:
     steps: list[Any] = []
     while True:
         kind = _kind(native)
+        if _has_its_own_answers(native):
+            return steps, native
         if kind in _WRAPPERS:
             native = getattr(native, _WRAPPERS[kind])
         elif kind == "sklearn.Pipeline":

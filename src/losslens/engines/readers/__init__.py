@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from losslens.engines.ensembles import Declined, Ensemble
+from losslens.engines.ensembles import TIES, Declined, Ensemble
 from losslens.engines.readers import boosters, scikit
 from losslens.losses import Response
 from losslens.models import Model
@@ -38,6 +38,9 @@ def read(model: Model, response: Response) -> Ensemble | None:
     if response != "values" and model.classes is not None and len(model.classes) < 2:
         raise Declined("it has seen one class only")
     try:
-        return reader(model, response)
+        found = reader(model, response)
     except (AttributeError, KeyError) as error:  # not fitted, or a version that stores its trees in another way
         raise Declined(f"this version of {library} stores its trees in a way that isn't known here") from error
+    if response == "labels" and found is not None and found.outputs > 1 and found.value.shape[1] == 1:
+        raise Declined(TIES)  # scores that are equal but for rounding are common in boosting of several classes
+    return found

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.ensembles import Declined, Ensemble, Floats
+from losslens.engines.ensembles import TIES, Declined, Ensemble, Floats
 from losslens.engines.readers.layout import (
     Forest,
     Ints,
@@ -75,7 +75,7 @@ def _class_values(trees: Sequence[Any], forest: Forest, response: Response) -> t
     if len(trees) == 1:  # the leaf has the answer, whichever way its own ties fall
         return rows.argmax(axis=1).astype(np.float64)[:, None], _position
     if not np.isin(rows, (0.0, 1.0)).all():
-        raise Declined("ties between classes are broken by rounding")
+        raise Declined(TIES)
     return rows, _largest  # votes are whole numbers: their sums have no rounding
 
 

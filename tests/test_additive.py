@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from losslens import losses
+from losslens.engines.additive import Additive, Hinges, hinges, judges, squared_changes
+
+N, P = 37, 3
+RNG = np.random.default_rng(3)
+PARTS = RNG.normal(size=(N, P)).round(1)  # with ties
+SCALE = np.array([1.5, -0.7, 0.0])
+ENGINE = Additive(PARTS, SCALE, 0.3)
+Y = RNG.normal(size=N)
+WEIGHT = RNG.uniform(size=N)
+WEIGHT /= WEIGHT.sum()
+
+
+def pair_changes(j, loss, y):
+    """L(f_i - g_i + g_k, y_i) - L(f_i, y_i), (n, n)."""
+    f, g = ENGINE.prediction, SCALE[j] * PARTS[:, j]
+    replaced = f[:, None] - g[:, None] + g
+    return np.stack([loss(y, column) for column in replaced.T], axis=1) - loss(y, f)[:, None]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_squared_changes_are_those_of_all_pairs(order, offset):
+    """mean_k (r + c_i - c_k)^2 - r^2 = c_i (2r + c_i) + var(c); its mean is 2 var(c) + 2 cov(r, c)."""
+    engine = Additive(np.asarray(PARTS + offset, order=order), SCALE, 0.3 - offset * SCALE.sum())
+    local, total = squared_changes(engine, Y - ENGINE.prediction, WEIGHT)
+    for j in range(P):
+        cells = pair_changes(j, losses.squared_error, Y)
+        np.testing.assert_allclose(local[j], cells @ WEIGHT, atol=1e-12 if offset == 0 else 1e-8)
+        assert total[j] == pytest.approx(WEIGHT @ cells @ WEIGHT, abs=1e-12 if offset == 0 else 1e-8)
+
+
+def test_a_column_that_adds_nothing_changes_nothing():
+    local, total = squared_changes(ENGINE, Y - ENGINE.prediction, WEIGHT)
+    assert np.all(local[2] == 0)
+    assert total[2] == 0
+
+
+@pytest.mark.parametrize("loss", [losses.absolute_error, losses.pinball(0.8), losses.hinge], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("j", [0, 1])
+def test_losses_of_two_lines_are_those_of_all_pairs(loss, j):
+    y = (Y > 0).astype(int) if loss.name == "hinge" else Y
+    c = ENGINE.contribution([j], WEIGHT)
+    lines = hinges(loss, y, ENGINE.prediction, c)
+    cells, base = pair_changes(j, loss, y), loss(y, ENGINE.prediction)
+    np.testing.assert_allclose(lines.over_donors(c, WEIGHT) - base, cells @ WEIGHT, atol=1e-12)
+    np.testing.assert_allclose(lines.over_rows(c, WEIGHT) - WEIGHT @ base, WEIGHT @ cells, atol=1e-12)
+
+
+def test_hinges_by_hand():
+    """Row 0: max(0, 1 - c) over c = 0, 2: (1 + 0) / 2; row 1: max(0, c - 1): (0 + 1) / 2."""
+    lines = Hinges(np.ones(2), np.array([1.0, 0.0]), np.array([0.0, 1.0]))
+    np.testing.assert_allclose(lines.over_donors(np.array([0.0, 2.0]), np.full(2, 0.5)), [0.5, 0.5])
+
+
+def test_columns_together_add_their_sum():
+    both = ENGINE.contribution([0, 1], WEIGHT)
+    np.testing.assert_allclose(both, ENGINE.contribution([0], WEIGHT) + ENGINE.contribution([1], WEIGHT))
+    assert WEIGHT @ both == pytest.approx(0, abs=1e-15)
+
+
+def test_which_losses_have_a_closed_form():
+    assert judges(None, "values")
+    assert judges(losses.squared_error, "values")
+    assert judges(losses.hinge, "scores")
+    assert not judges(losses.log_loss, "probabilities")
+    assert not judges(losses.poisson_deviance, "values")
+    assert not judges(losses.pointwise(lambda y, f: abs(y - f), reads="values", name="squared_error"), "values")

@@ -1,0 +1,53 @@
+from dataclasses import dataclass, replace
+
+import pytest
+
+from losslens.late import Later, late, later
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    name: str
+    curve: list = late()
+    note: str | None = late(None)
+
+
+def test_a_late_field_is_worked_out_once_and_when_it_is_asked_for():
+    calls = []
+    result = Result("a", later(lambda: calls.append(1) or [1, 2]))
+    assert calls == []
+    assert result.curve == [1, 2]
+    assert result.curve is result.curve
+    assert calls == [1]
+
+
+def test_a_late_field_may_be_given_at_once():
+    assert Result("a", [3]).curve == [3]
+
+
+def test_a_late_field_without_default_must_be_given():
+    with pytest.raises(TypeError, match="curve"):
+        Result("a")
+    assert Result("a", []).note is None
+
+
+def test_two_that_hold_the_same_later_work_it_out_once():
+    calls = []
+    shared = Later(lambda: calls.append(1) or 5)
+    first, second = Result("a", later(lambda: shared.now)), Result("b", later(lambda: shared.now))
+    assert first.curve == second.curve == 5
+    assert calls == [1]
+
+
+def test_an_error_comes_when_the_field_is_asked_for():
+    def refuse():
+        raise ValueError("too large")
+
+    result = Result("a", later(refuse))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="too large"):
+            _ = result.curve
+
+
+def test_a_copy_with_another_field_keeps_the_value():
+    assert replace(Result("a", later(lambda: [1])), name="b").curve == [1]
