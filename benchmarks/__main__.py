@@ -1,7 +1,7 @@
 """All benchmarks: python -m benchmarks."""
 
-from benchmarks import accuracy, memory, overhead
+from benchmarks import accuracy, engines, memory, overhead
 
-for part in (overhead, accuracy, memory):
-    print(f"\n{(part.__doc__ or '').strip()}\n")
+for part in (overhead, accuracy, memory, engines):
+    print(f"\n{(part.__doc__ or '').strip()}\n", flush=True)
     part.main()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
 import numba
-import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
+
+# numba found no folder for its cache, could not write into it, or not read what another version left there.
+_NO_CACHE = (RuntimeError, OSError, AttributeError, ImportError, EOFError, pickle.UnpicklingError)
 
 
 def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -21,7 +24,7 @@ def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], A
     def compile_or_load(function: Callable[..., Any]) -> Any:
         try:
             return numba.njit(signature, nogil=True, cache=True, **options)(function)
-        except (RuntimeError, OSError):  # numba found no folder, or found one and could not write into it
+        except _NO_CACHE:
             return numba.njit(signature, nogil=True, **options)(function)
 
     return compile_or_load
@@ -45,6 +48,3 @@ def count_bits(_: Any, word: Any) -> Any:
         return builder.ctpop(arguments[0])
 
     return types.int64(types.uint64), emit
-
-
-WORD = np.uint64(1)

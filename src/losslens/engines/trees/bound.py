@@ -43,7 +43,11 @@ class Bound:
 
     def respond(self, raw: NDArray[np.int64]) -> NDArray[Any]:
         """What the model would say, from sums of leaves (m, outputs)."""
-        return self.ensemble.link((raw * self.unit + self.ensemble.offset) / self.ensemble.divisor)
+        scores = raw * self.unit
+        scores += self.ensemble.offset
+        if self.ensemble.divisor != 1:
+            scores /= self.ensemble.divisor
+        return self.ensemble.link(scores)
 
 
 def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> Bound:

@@ -47,21 +47,13 @@ class Tables(NamedTuple):
     one_by_one: NDArray[np.uint8]  # (T,): whether some feature of a tree has other classes
 
 
-_TABLES = types.NamedTuple(
-    [
-        array_of(i4),
-        array_of(i4),
-        array_of(i4),
-        array_of(u8),
-        array_of(i4),
-        array_of(i4),
-        array_of(i4),
-        array_of(i4, 2),
-        array_of(i4),
-        array_of(u1),
-    ],
-    Tables,
-)
+# A plain tuple: numba would keep the class in its cache, and fail to load that once the class has moved.
+_TABLES = types.Tuple(
+    (
+        array_of(i4), array_of(i4), array_of(i4), array_of(u8), array_of(i4), array_of(i4), array_of(i4),
+        array_of(i4, 2), array_of(i4), array_of(u1),
+    )
+)  # fmt: skip
 
 
 def tables(bound: Bound) -> Tables:
@@ -88,17 +80,22 @@ def tables(bound: Bound) -> Tables:
     )  # fmt: skip
     of_node = np.zeros(len(nodes), np.int32)
     of_node[inner] = entry
-    _part(nodes, bound.roots, of_node, np.empty((65, 3), np.int32), made)
-    box = np.empty((MOST_LEAVES, 2), np.int32)
-    _tabulate(nodes, bound.roots, bound.size, bound.special, bound.sets, begins, np.empty(64, np.int32), box, made)
+    _part(nodes, bound.roots, of_node, np.empty((65, 3), np.int32), made.leaf_at, pair_at, made.entry)
+    box = np.empty((MOST_LEAVES, MOST_LEAVES, 2), np.int32)
+    stack = np.empty(MOST_LEAVES, np.int32)
+    _tabulate(nodes, bound.roots, bound.size, bound.special, bound.sets, begins, stack, box, tuple(made))
     return made
 
 
-@compiled(types.void(array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4, 2), _TABLES))
-def _part(nodes, roots, of_node, above, made):
+@compiled(
+    types.void(
+        array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4)
+    )
+)  # fmt: skip
+def _part(nodes, roots, of_node, above, leaf_at, pair_at, entry):
     """For each pair of leaves of a tree the entry of the node where the ways to them part."""
     for t in range(len(roots)):
-        leaves, at = made.leaf_at[t + 1] - made.leaf_at[t], made.pair_at[t]
+        leaves, at = leaf_at[t + 1] - leaf_at[t], pair_at[t]
         depth, s, leaf = 0, roots[t], 0
         while True:
             if nodes[s, FEATURE] >= 0:
@@ -112,8 +109,8 @@ def _part(nodes, roots, of_node, above, made):
                 middle = above[depth, 2]
                 for x in range(above[depth, 1], middle):
                     for z in range(middle, leaf):
-                        made.entry[at + x * leaves + z] = of_node[above[depth, 0]]
-                        made.entry[at + z * leaves + x] = of_node[above[depth, 0]]
+                        entry[at + x * leaves + z] = of_node[above[depth, 0]]
+                        entry[at + z * leaves + x] = of_node[above[depth, 0]]
             if depth == 0:
                 break
             above[depth - 1, 2] = leaf
@@ -127,17 +124,18 @@ def _starts(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
 @compiled(
     types.void(
         array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4), array_of(u1, 2), array_of(u1), array_of(i4),
-        array_of(i4, 2), _TABLES,
+        array_of(i4, 3), _TABLES,
     )
 )  # fmt: skip
 def _tabulate(nodes, roots, size, special, sets, begins, stack, box, made):
     """Fill in the masks, and the spans from the boxes of the leaves."""
+    first, feature, mask_at, mask, leaf_at, pair_at, entry, span, offset, _ = made
     for t in range(len(roots)):
-        leaves = made.leaf_at[t + 1] - made.leaf_at[t]
-        for e in range(made.first[t], made.first[t + 1]):
-            f, at = made.feature[e], made.mask_at[e]
+        leaves = leaf_at[t + 1] - leaf_at[t]
+        for e in range(first[t], first[t + 1]):
+            f, at, k0 = feature[e], mask_at[e], e - first[t]
             for leaf in range(leaves):
-                box[leaf, 0], box[leaf, 1] = 0, 0
+                box[k0, leaf, 0], box[k0, leaf, 1] = 0, 0
             c = 0
             while c < size[f]:
                 stop = c + 1
@@ -158,19 +156,20 @@ def _tabulate(nodes, roots, size, special, sets, begins, stack, box, made):
                             s += 1
                         else:
                             s = nodes[s, RIGHT]
-                    leaf = nodes[s, RIGHT] - made.leaf_at[t]
+                    leaf = nodes[s, RIGHT] - leaf_at[t]
                     reached |= ONE << np.uint64(leaf)
                     if c < special[f]:
-                        if box[leaf, 1] == 0:
-                            box[leaf, 0] = c
-                        box[leaf, 1] = stop
+                        if box[k0, leaf, 1] == 0:
+                            box[k0, leaf, 0] = c
+                        box[k0, leaf, 1] = stop
                 for known in range(c, stop):
-                    made.mask[at + known] = reached
+                    mask[at + known] = reached
                 c = stop
-            for pair in range(leaves * leaves):
-                if made.entry[made.pair_at[t] + pair] == e:
-                    made.span[made.pair_at[t] + pair, 0] = made.offset[f] + box[pair % leaves, 0]
-                    made.span[made.pair_at[t] + pair, 1] = made.offset[f] + box[pair % leaves, 1]
+        for pair in range(pair_at[t], pair_at[t + 1]):
+            e, leaf = entry[pair], (pair - pair_at[t]) % leaves
+            if leaf != (pair - pair_at[t]) // leaves:  # from a leaf to itself there is no such entry
+                span[pair, 0] = offset[feature[e]] + box[e - first[t], leaf, 0]
+                span[pair, 1] = offset[feature[e]] + box[e - first[t], leaf, 1]
 
 
 @compiled(
@@ -184,26 +183,27 @@ def search(codes, made, size, special, value, output, forbidden, diff, own):
 
     ``forbidden[0, i]`` are the leaves that a feature of row i forbids, ``forbidden[1, i]`` those that two or more do.
     """
+    first, feature, mask_at, mask, leaf_at, pair_at, entry, span, offset, one_by_one = made
     rows, width, outputs = U(codes.shape[1]), U(value.shape[1]), U(own.shape[1])
-    room = U(made.offset[len(size)])
+    room = U(offset[len(size)])
     for i in range(rows):
         for w in range(outputs):
             own[i, w] = 0
     for t in range(U(len(output))):
-        leaf0, leaves, out = U(made.leaf_at[t]), U(made.leaf_at[t + ONE] - made.leaf_at[t]), U(output[t])
+        leaf0, leaves, out = U(leaf_at[t]), U(leaf_at[t + ONE] - leaf_at[t]), U(output[t])
         there = ~U(0) >> (U(64) - leaves)
         for i in range(rows):
             forbidden[0, i] = 0
             forbidden[1, i] = 0
-        for e in range(U(made.first[t]), U(made.first[t + ONE])):
-            column, at = codes[made.feature[e]], U(made.mask_at[e])
+        for e in range(U(first[t]), U(first[t + ONE])):
+            column, at = codes[feature[e]], U(mask_at[e])
             for i in range(rows):
-                forbids = ~made.mask[at + U(column[i])]
+                forbids = ~mask[at + U(column[i])]
                 forbidden[1, i] |= forbidden[0, i] & forbids
                 forbidden[0, i] |= forbids
         for i in range(rows):
             leaf, here = U(trailing_zeros(~forbidden[0, i])), i * room
-            mine, pairs = leaf0 + leaf, U(made.pair_at[t]) + leaf * leaves
+            mine, pairs = leaf0 + leaf, U(pair_at[t]) + leaf * leaves
             for w in range(width):
                 own[i, out + w] += value[mine, w]
             others = forbidden[0, i] & ~forbidden[1, i] & there
@@ -211,7 +211,7 @@ def search(codes, made, size, special, value, output, forbidden, diff, own):
             while others != 0:
                 leaf = U(trailing_zeros(others))
                 others &= others - ONE
-                start, stop = here + U(made.span[pairs + leaf, 0]), here + U(made.span[pairs + leaf, 1])
+                start, stop = here + U(span[pairs + leaf, 0]), here + U(span[pairs + leaf, 1])
                 if width == ONE:  # the usual case
                     gain = value[leaf0 + leaf, 0] - value[mine, 0]
                     diff[start * outputs + out] += gain
@@ -221,15 +221,15 @@ def search(codes, made, size, special, value, output, forbidden, diff, own):
                     gain = value[leaf0 + leaf, w] - value[mine, w]
                     diff[start * outputs + w] += gain
                     diff[stop * outputs + w] -= gain
-            others = forbidden[0, i] if made.one_by_one[t] else U(0)
+            others = forbidden[0, i] if one_by_one[t] else U(0)
             while others != 0:
                 leaf = U(trailing_zeros(others))
                 others &= others - ONE
-                e = U(made.entry[pairs + leaf])
-                f = made.feature[e]
+                e = U(entry[pairs + leaf])
+                f = feature[e]
                 for c in range(U(special[f]), U(size[f])):
-                    if made.mask[U(made.mask_at[e]) + c] >> leaf & ONE:
-                        place = (here + U(made.offset[f]) + c) * outputs + out
+                    if mask[U(mask_at[e]) + c] >> leaf & ONE:
+                        place = (here + U(offset[f]) + c) * outputs + out
                         for w in range(width):
                             gain = value[leaf0 + leaf, w] - value[mine, w]
                             diff[place + w] += gain

@@ -1,0 +1,205 @@
+"""What the engines are measured with: data, fitted models, the peers' calls, and processes of their own.
+
+`python -m benchmarks.peers first` and `python -m benchmarks.peers large` are such processes: they print JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import make_friedman1
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.inspection import partial_dependence, permutation_importance
+from sklearn.linear_model import LinearRegression
+from sklearn.svm import SVR
+
+import losslens as ll
+from benchmarks.memory import forget_peak, resident
+
+ENGINE = {
+    "forest": "trees",
+    "boosting": "trees",
+    "LightGBM": "trees",
+    "XGBoost": "trees",
+    "linear": "additive",
+    "SVR": "products",
+}
+
+
+def rows(fitted: int, explained: int, p: int = 13) -> tuple[Any, Any, Any, Any]:
+    """Friedman's first function with noise: five useful features, two of them by an interaction alone."""
+    X, y = make_friedman1(n_samples=fitted + explained, n_features=p, noise=1.0, random_state=0)
+    return X[:fitted], y[:fitted], X[fitted:], y[fitted:]
+
+
+def unfitted(name: str) -> Any:
+    """A model with its defaults, on one thread."""
+    if name == "LightGBM":
+        from lightgbm import LGBMRegressor
+
+        return LGBMRegressor(n_estimators=100, n_jobs=1, random_state=0, verbose=-1)
+    if name == "XGBoost":
+        from xgboost import XGBRegressor
+
+        return XGBRegressor(n_estimators=100, n_jobs=1, random_state=0)
+    known = {
+        "forest": RandomForestRegressor(100, random_state=0, n_jobs=1),
+        "boosting": HistGradientBoostingRegressor(random_state=0),
+        "linear": LinearRegression(n_jobs=1),
+        "SVR": SVR(),
+    }
+    return known[name]
+
+
+@lru_cache(maxsize=8)
+def fitted(name: str, n: int, p: int = 13) -> Any:
+    """A model fitted on n rows."""
+    X, y, _, _ = rows(n, 1, p)
+    return unfitted(name).fit(X, y)
+
+
+class OtherEngineError(RuntimeError):
+    """Another engine has answered than the one that is measured."""
+
+
+def explain(model: Any, X: Any, y: Any, engine: str, n_jobs: int | None = None) -> Any:
+    """All exact importances, local ones too; an error where another engine has answered."""
+    imp = ll.feature_importance(model, X, y, loss="squared_error", n_jobs=n_jobs, progress=False)
+    if imp.engine != engine:
+        raise OtherEngineError(f"{imp.engine} has answered, not {engine}: {next(iter(imp.values())).declined}")
+    assert np.isfinite([feature.pfi for feature in imp.values()]).all()
+    if engine == "additive":  # each by itself: side by side they take as much room as the table
+        assert all(feature.local.shape == (len(y),) for feature in imp.values())
+    else:
+        assert imp.local.shape == X.shape
+    return imp
+
+
+def permute(model: Any, X: Any, y: Any, repeats: int = 5) -> Any:
+    """scikit-learn's permutation importance."""
+    return permutation_importance(
+        model, X, y, scoring="neg_mean_squared_error", n_repeats=repeats, random_state=0, n_jobs=1
+    )
+
+
+def individual_curves(model: Any, X: Any, values: int) -> Any:
+    """scikit-learn's ICE curves of the first feature, at some values."""
+    return partial_dependence(model, X, [0], kind="individual", grid_resolution=values, percentiles=(0, 1))
+
+
+def replaced(model: Any, X: Any, y: Any, columns: list[int]) -> float:
+    """The mean squared error over all pairs of a row and a donor that lends these columns, from the model itself."""
+    n = len(X)
+    many = np.repeat(X, n, axis=0)
+    many[:, columns] = np.tile(X[:, columns], (n, 1))
+    return float(np.mean(np.square(np.repeat(y, n) - model.predict(many))))
+
+
+def bound_to(model: Any, X: Any, y: Any) -> Any:
+    """The trees of a model and these rows, in the engine's own form."""
+    from losslens.losses import resolve
+    from losslens.tasks import prepare
+
+    asked = {"features": None, "donors": "auto", "sample_weight": None, "groups": None, "random_state": None}
+    loss = resolve("squared_error")
+    task = prepare(model, X, y, loss=loss, response=loss.reads, n_jobs=1, memory="1 GiB", progress=False, **asked)
+    return task.exact.bound
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """Of one call."""
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Medians over rounds; the ratio is that of the same round, theirs over ours."""
+
+    ours: float
+    theirs: float
+    ratio: float
+
+    @property
+    def note(self) -> str:
+        """Both times."""
+        return f"{self.ours:.3g} s against {self.theirs:.3g} s"
+
+
+def interleaved(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int, scale: float = 1.0) -> Measured:
+    """Ours, theirs, ours, theirs, ...; `scale`: theirs is a part of the work, this many times of which is all."""
+    pairs = [(seconds(ours), scale * seconds(theirs)) for _ in range(rounds)]
+    mine, other = (median(column) for column in zip(*pairs, strict=True))
+    return Measured(mine, other, median(b / a for a, b in pairs))
+
+
+def in_process(what: str, **environment: str) -> dict[str, Any]:
+    """What a process of its own has measured."""
+    command = [sys.executable, "-m", "benchmarks.peers", what]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"failed": done.stderr.strip().rpartition("\n")[2]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def copy_without_cache(folder: Path) -> dict[str, str]:
+    """A copy of the package that nothing can be cached beside, and the environment that leads there.
+
+    Files stand where the folders would be made: that stops even root, whom permissions don't.
+    """
+    source = Path(ll.__file__).parent
+    shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+    for place in [path.parent for path in folder.rglob("__init__.py")]:
+        (place / "__pycache__").touch()
+    (folder / "file").touch()
+    nowhere = str(folder / "file" / "nowhere")
+    return {
+        "PYTHONPATH": str(folder),
+        "NUMBA_CACHE_DIR": nowhere,
+        "HOME": nowhere,
+        "XDG_CACHE_HOME": nowhere,
+        "MPLCONFIGDIR": str(folder),
+    }
+
+
+def first_calls() -> dict[str, Any]:
+    """What the first tree call of a process takes beyond the second, for small trees and large ones."""
+    extra = 0.0
+    for name in ("boosting", "forest"):
+        X_fit, y_fit, X, y = rows(500, 500)
+        model = unfitted(name).fit(X_fit, y_fit)
+        model.predict(X)
+        times = [seconds(lambda m=model, X=X, y=y: explain(m, X, y, "trees")) for _ in range(2)]
+        extra += times[0] - times[1]
+    coalitions = seconds(lambda: import_module("losslens.engines.trees.coalitions"))
+    return {"extra": extra, "coalitions": coalitions, "package": str(Path(ll.__file__).parent)}
+
+
+def large(n: int = 1_000_000) -> dict[str, Any]:
+    """Seconds, and peak memory above what was there before, for a million rows."""
+    model = fitted("boosting", 20_000)
+    _, _, X, y = rows(0, n)
+    explain(model, X[:100], y[:100], "trees")
+    forget_peak()
+    before = resident("VmRSS")
+    took = seconds(lambda: explain(model, X, y, "trees"))
+    return {"seconds": took, "peak": resident("VmHWM") - before, "data": X.nbytes + y.nbytes}
+
+
+if __name__ == "__main__":
+    print(json.dumps({"first": first_calls, "large": large}[sys.argv[1]]()))
