@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from losslens import passes, stepping, summing
 from losslens.donors import All, Derangements, Design
-from losslens.engines import BlackBox
+from losslens.engines import Engine
 from losslens.engines.additive import Additive
 from losslens.engines.exact import CHECKED
 from losslens.engines.products import MOST_PRODUCTS, Products, cost
@@ -42,7 +41,20 @@ def exact_for(task: Task, subject: Subject, design: Design | None) -> bool:
         return _affordable(engine, subject, task)
     if task.sample.block is not None:  # who lends to whom differs from row to row
         return False
-    return isinstance(engine, Additive) or kind == "single"
+    return isinstance(engine, Additive) or kind == "single" or _table_fits(task, subject) or _groups(task)
+
+
+def _table_fits(task: Task, subject: Subject) -> bool:
+    """Whether the cells of a group of columns can be kept, and are few enough to look at one by one."""
+    pairs = task.n * len(subject.distinct)
+    return pairs * task.budget.cell_bytes <= task.budget.memory // 2 and bool(task.exact.takes_pairs(pairs))
+
+
+def _groups(task: Task) -> bool:
+    """Whether a group's importance can be had without its cells."""
+    from losslens import grouping
+
+    return grouping.applies(task.exact, task.loss)
 
 
 def _affordable(engine: Products, subject: Subject, task: Task) -> bool:
@@ -56,31 +68,68 @@ def _affordable(engine: Products, subject: Subject, task: Task) -> bool:
 
 def ask(task: Task, asked: Sequence[Asked]) -> tuple[list[Answered], int]:
     """All features, each by its engine; and how many rows the model was asked for."""
-    exact = [exact_for(task, subject, design) for subject, design in asked]
     found: dict[str, Answered] = {}
     predicted = 0
-    for engine, chosen in ((task.exact, True), (task.engine, False)):
-        mine = [pair for pair, is_exact in zip(asked, exact, strict=True) if is_exact == chosen]
+    for run in (_ask_black_box, _ask_exact, _ask_table, _ask_without_cells):
+        mine = [(subject, design) for subject, design in asked if _who(task, subject, design) is run]
         if not mine:
             continue
-        sample, filled, count = _run(task, engine, mine)
+        sample, filled, count = run(task, mine)
         predicted += count
+        name = task.engine.name if run is _ask_black_box else task.exact.name
         for (subject, design), part in zip(mine, filled, strict=True):
-            found[subject.feature.name] = Answered(subject, design, engine.name, sample, part)
+            found[subject.feature.name] = Answered(subject, design, name, sample, part)
     return [found[subject.feature.name] for subject, _ in asked], predicted
 
 
-def _run(task: Task, engine: Any, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:
-    shared = (task.sample, task.loss, task.budget, task.entropy)
-    checked = min(task.n, CHECKED)  # rows that an exact engine was compared with the model on
+Run = Callable[[Task, Sequence[Asked]], tuple[Sample, list[Filled], int]]
+
+
+def _who(task: Task, subject: Subject, design: Design) -> Run:
+    if not exact_for(task, subject, design):
+        return _ask_black_box
+    if isinstance(task.exact, (Additive, Products)) or subject.feature.kind == "single":
+        return _ask_exact
+    return _ask_table if _table_fits(task, subject) else _ask_without_cells
+
+
+def _ask_black_box(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:
+    return _pass(task, task.engine, asked, "predictions")
+
+
+def _ask_exact(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:
+    engine, shared = task.exact, (task.sample, task.loss, task.budget, task.entropy)
     if isinstance(engine, Additive):
-        return (*summing.run(engine, asked, *shared), checked)
+        return (*summing.run(engine, asked, *shared), _checked(task))
+    if isinstance(engine, Products):
+        sample, filled, _ = _pass(task, engine, asked, "cells")
+        return sample, filled, _checked(task)
     questions = [pose(subject, design, task.n, task.entropy) for subject, design in asked]
-    if not isinstance(engine, (BlackBox, Products)):
-        with bar(task.n, "explaining", task.progress, "rows") as tick:
-            return (*stepping.run(engine, questions, *shared, task.n_jobs, tick), checked)
+    with bar(task.n, "explaining", task.progress, "rows") as tick:
+        return (*stepping.run(engine, questions, *shared, task.n_jobs, tick), _checked(task))
+
+
+def _ask_table(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:
+    """Groups of columns of trees: one table of rows and values each."""
+    sample, filled, _ = _pass(task, task.exact, asked, "rows")
+    return sample, filled, _checked(task)
+
+
+def _ask_without_cells(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:
+    from losslens import grouping
+
+    assert task.loss is not None  # `exact_for` has asked
+    return (*grouping.run(task.exact, asked, task.sample, task.loss, task.entropy), _checked(task))
+
+
+def _pass(task: Task, engine: Engine, asked: Sequence[Asked], unit: str) -> tuple[Sample, list[Filled], int]:
+    questions = [pose(subject, design, task.n, task.entropy) for subject, design in asked]
     most = task.n + sum(question.ask.most(task.n) for question in questions)
-    unit = "predictions" if isinstance(engine, BlackBox) else "cells"
-    with bar(most, "explaining", task.progress, unit) as tick:
-        sample, filled, predicted = passes.run(engine, questions, *shared, tick)
-    return sample, filled, predicted if isinstance(engine, BlackBox) else checked
+    total = task.n * len(questions) if unit == "rows" else most
+    with bar(total, "explaining", task.progress, unit) as tick:
+        return passes.run(engine, questions, task.sample, task.loss, task.budget, task.entropy, tick)
+
+
+def _checked(task: Task) -> int:
+    """Rows that an exact engine was compared with the model on."""
+    return min(task.n, CHECKED)

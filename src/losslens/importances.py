@@ -43,7 +43,7 @@ class FeatureImportance(FeatureResult):
     def local(self) -> Floats:
         """Importance for each row: the mean change of loss over the donors it met, (n,)."""
         self._need_donors("local importance")
-        return np.asarray(self.means.local)
+        return np.asarray(self._known(self.means.local, "the importance for single rows"))
 
     @property
     def error(self) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from losslens.cells import Cells, Means, means, shares
 from losslens.columns import is_missing
 from losslens.donors import Design
-from losslens.late import late
+from losslens.late import late, later
 from losslens.meetings import Common, Meeting
 from losslens.sample import Sample
 
@@ -85,6 +85,8 @@ class FeatureResult:
         """
         chosen = positions(rows, len(self.at))
         at = self.at[chosen]
+        if self.means.local is None and self.means.total is not None:
+            self._known(None, "the importance for some rows")
         if self.complete:
             cells = take_rows(self.cells, chosen)
             return replace(self, at=at, cells=cells, means=self._means(cells, self.meeting, self.sample)).trimmed()
@@ -142,8 +144,8 @@ class FeatureResult:
     def _known(self, curve: Any, what: str) -> Any:
         if curve is None:
             raise ValueError(
-                f"{what} of these rows is not known: the result was streamed and keeps {len(self.cells.rows)} of "
-                f"them, fewer than {FEWEST_KEPT}; raise memory= (all cells take {size_in_words(self.full_size)})"
+                f"{what} is not known here: the result keeps the cells of {len(self.cells.rows)} of these rows, "
+                f"fewer than {FEWEST_KEPT}; raise memory= (all cells take {size_in_words(self.full_size)})"
             )
         return curve
 
@@ -170,8 +172,11 @@ def take_rows(cells: Cells, chosen: Indices) -> Cells:
 
 def take_columns(cells: Cells, kept: Indices) -> Cells:
     """The cells at some grid values."""
-    changes = None if cells.changes is None else cells.changes[:, kept]
-    return Cells(cells.rows, cells.predictions[:, kept], changes)
+
+    def changes() -> Floats | None:
+        return None if cells.changes is None else cells.changes[:, kept]
+
+    return Cells(cells.rows, later(lambda: cells.predictions[:, kept]), later(changes))
 
 
 def positions(rows: Any, n: int) -> Indices:

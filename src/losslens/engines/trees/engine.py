@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.base import Ask
+from losslens.engines.base import Answer, Ask
 from losslens.engines.curves import Steps, Walker
+from losslens.engines.ensembles import Floats
 from losslens.engines.trees.bound import Bound
 from losslens.engines.trees.rules import MOST_LEAVES
 from losslens.engines.trees.search import Search
+from losslens.progress import Tick
+
+if TYPE_CHECKING:
+    from losslens.engines.trees.coalitions import CoalitionErrors
+
+PAIRS = 1 << 18  # handled at a time
+MOST_MASKS, MOST_WALKS = 4e9, 1e8  # pairs times trees: some seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +46,65 @@ class Trees:
         some = replace(self.bound, codes=np.ascontiguousarray(self.bound.codes[:, rows]))
         search = self._search(np.zeros(len(self.bound.size), np.uint8), some)
         return self.bound.respond(np.concatenate([raw.own.copy() for raw in search.steps(0, len(rows))]))
+
+    # Several columns replaced together.
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is a single tree: then every mean has a closed form."""
+        return len(self.bound.roots) == 1
+
+    @property
+    def is_countable(self) -> bool:
+        """Whether it has few enough leaves to compare each with each."""
+        from losslens.engines.trees.coalitions import MOST_WORDS, cost
+
+        return cost(self.bound) <= MOST_WORDS
+
+    def takes_pairs(self, pairs: int) -> bool:
+        """Whether so many pairs are cheap enough to be looked at one by one."""
+        return pairs * len(self.bound.roots) <= (MOST_WALKS if self.tables is None else MOST_MASKS)
+
+    def coalition_errors(self, target: Floats, weight: Floats) -> CoalitionErrors:
+        """Mean squared errors over all pairs, of any columns."""
+        from losslens.engines.trees.coalitions import CoalitionErrors
+
+        return CoalitionErrors(self.bound, target, weight)
+
+    @cached_property
+    def said_by_leaves(self) -> NDArray[Any]:
+        """What a single tree predicts at each leaf."""
+        bound = self.bound
+        raw = np.zeros((len(bound.value), bound.ensemble.outputs), np.int64)
+        raw[:, bound.output[0] : bound.output[0] + bound.value.shape[1]] = bound.value
+        return bound.respond(raw)
+
+    def errors_of_single_tree(self, kept: NDArray[np.intp], leaf_loss: Any, weight: Floats) -> tuple[Floats, Floats]:
+        """The mean loss of each row over all donors, and of each donor over all rows."""
+        from losslens.engines.trees.coalitions import single_tree_errors
+
+        return single_tree_errors(self.bound, kept, leaf_loss, weight)
+
+    def fill(self, rows: NDArray[np.intp], asks: Sequence[Ask], tick: Tick) -> Answer:
+        """Predictions of these rows, unchanged and at every value of each group, some rows at a time."""
+        from losslens.engines.trees.coalitions import pair_table
+
+        base, cells = self.predict(rows), []
+        for ask in asks:
+            held = self.bound.codes[:, ask.index[0]]  # of rows that hold the values
+            replaced = np.sort(ask.columns)
+            kept = np.setdiff1d(np.arange(len(self.bound.size)), replaced)
+            room = np.empty((len(rows), ask.size, *base.shape[1:]), base.dtype)
+            step = max(1, PAIRS // ask.size)
+            for start in range(0, len(rows), step):
+                part = slice(start, start + step)
+                raw = pair_table(self.bound, self.tables, kept, held[replaced], rows[part])
+                room[part] = self.bound.respond(raw.reshape(-1, raw.shape[2])).reshape(room[part].shape)
+                tick(len(rows[part]))
+            cells.append(room)
+        return Answer(base, cells, [0] * len(asks))
+
+    # Curves of single columns.
 
     def classes(self, ask: Ask) -> NDArray[np.int32]:
         """The class of each value."""
