@@ -139,10 +139,13 @@ class _Kept:
 
     def spread(self, name: str, k: int, begin: Indices, cells: NDArray[Any]) -> None:
         """One feature's curves of these rows at each value of its grid; class c begins at ``begin[c]``."""
-        values = getattr(self, name)
-        for cell, (first, stop) in zip(cells, self.start[:, k : k + 2].tolist(), strict=True):
-            at = begin[self.classes[first:stop]]
-            cell[:] = np.repeat(values[first:stop], np.diff(at, append=len(cell)), axis=0)
+        first, stop = self.start[:, k], self.start[:, k + 1]
+        ends = np.cumsum(stop - first)
+        mine = np.arange(ends[-1]) + np.repeat(stop - ends, stop - first)  # the steps of these curves, row by row
+        at = begin[self.classes[mine]]
+        behind = np.append(at[1:], 0)
+        behind[ends - 1] = cells.shape[1]
+        cells.reshape(-1, *cells.shape[2:])[:] = np.repeat(getattr(self, name)[mine], behind - at, axis=0)
 
 
 def _work(lanes: Sequence[_Lane], hire: Callable[[], Walker], n_jobs: int | None, tick: Tick) -> None:
