@@ -89,29 +89,23 @@ class _Lane:
 
     def work(self, walker: Walker, tick: Tick) -> None:
         """All of this lane's rows."""
-        from losslens.engines.sums import sum_changes, sum_predictions
+        from losslens.engines.sums import sum_steps
 
         axes, sample, asks = self.axes, self.sample, self.axes.asks
         ceiling = np.inf if self.loss is None else _ceiling(self.loss, sample.prediction)
-        self.local = np.zeros((self.stop - self.start, len(asks)))
-        self.curve, self.clipped = np.zeros(axes.at[-1]), np.zeros(len(asks))
-        self.pd: Floats | None = None
+        self.local, self.clipped = np.zeros((self.stop - self.start, len(asks))), np.zeros(len(asks))
+        self.curve = np.zeros((axes.at[-1], 1 + _columns(sample.prediction[:0], sample).shape[1]))
         self.cells: list[_Kept] = []
         for steps in walker.steps(self.start, self.stop):
-            rows, weight = steps.rows, sample.weight[steps.rows]
+            rows = steps.rows
             sample.prediction[rows] = steps.own
-            shown = _columns(steps.prediction, sample)
-            if self.pd is None:
-                self.pd = np.zeros((axes.at[-1], shown.shape[1]))
-            sum_predictions(steps.start, steps.classes, shown, weight, axes.at, self.pd)
-            changes = None
-            if self.loss is not None and sample.loss is not None:
-                changes = _judge(self.loss, sample, steps)
-                mine = self.local[rows.start - self.start : rows.stop - self.start]
-                sum_changes(
-                    steps.start, steps.classes, changes, weight, sample.loss[rows], ceiling, axes.mass, axes.at,
-                    mine, self.curve, self.clipped,
-                )  # fmt: skip
+            changes = None if self.loss is None else _judge(self.loss, sample, steps)
+            sum_steps(
+                steps.start, steps.classes, np.zeros(len(steps.classes)) if changes is None else changes,
+                _columns(steps.prediction, sample), sample.weight[rows],
+                sample.weight[rows] if sample.loss is None else sample.loss[rows], ceiling, axes.mass, axes.at,
+                self.local[rows.start - self.start : rows.stop - self.start], self.curve, self.clipped,
+            )  # fmt: skip
             self._keep(steps, changes)
             tick(rows.stop - rows.start)
 
@@ -181,7 +175,7 @@ def _columns(prediction: NDArray[Any], sample: Sample) -> Floats:
     """Predictions as columns to be averaged; of labels how often each is predicted."""
     if prediction.dtype.kind == "i" and sample.classes is not None:
         return np.asarray(prediction[:, None] == np.arange(len(sample.classes)), float)
-    return np.ascontiguousarray(prediction.reshape(len(prediction), -1), np.float64)
+    return np.ascontiguousarray(prediction if prediction.ndim == 2 else prediction[:, None], np.float64)
 
 
 def _judge(loss: Loss, sample: Sample, steps: Steps) -> Floats:
@@ -213,7 +207,8 @@ def _means(k: int, meeting: Common, axes: _Axes, sample: Sample, rows: RowMass, 
     lent = np.bincount(own, weight, meeting.size)
     apart = meeting.leaves_out_own
     value_mass = lent - (np.bincount(own, weight**2, meeting.size) if apart else 0.0)
-    pd = axes.on_grid(k, np.sum([lane.pd[part] for lane in lanes if lane.pd is not None], axis=0))
+    curves = axes.on_grid(k, np.sum([lane.curve[part] for lane in lanes], axis=0))  # sums of all rows, at each value
+    changes, pd = curves[:, 0], curves[:, 1:]
     one = sample.prediction.ndim == 1 and sample.prediction.dtype.kind != "i"
     shared = {
         "mass": rows.mass if apart else weight,
@@ -222,7 +217,6 @@ def _means(k: int, meeting: Common, axes: _Axes, sample: Sample, rows: RowMass, 
     }
     if sample.loss is None:
         return Means(local=None, **shared)
-    changes = axes.on_grid(k, np.sum([lane.curve[part] for lane in lanes], axis=0))  # of all rows, at each value
     local = np.concatenate([lane.local[:, k] for lane in lanes])
     with np.errstate(invalid="ignore", divide="ignore"):  # a value that nobody else holds
         pi = changes * lent / value_mass if apart else changes

@@ -96,7 +96,8 @@ def _trees(ensemble: Ensemble, peeled: Peeled, site: Site) -> Trees:
     needed = site.asked | {int(peeled.source[c]) for c in used}
     nothing = Distinct(np.zeros(1), np.zeros(site.table.n, np.intp), np.zeros(1, np.intp), ordered=True)
     distinct = [site.column(j).distinct if j in needed else nothing for j in range(len(site.table.names))]
-    return Trees(bind(ensemble, distinct, _tree_images(ensemble, peeled, site, needed, distinct)))
+    bound = bind(ensemble, distinct, _tree_images(ensemble, peeled, site, needed, distinct))
+    return Trees(bound, site.memory // 8)
 
 
 def _tree_images(

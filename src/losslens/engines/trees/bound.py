@@ -92,9 +92,9 @@ def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> Bo
 def _nodes_of(feature: NDArray[np.int32]) -> dict[int, NDArray[np.intp]]:
     """The nodes that ask for each feature."""
     order = np.argsort(feature.astype(np.int16) if feature.max(initial=0) < 2**15 else feature, kind="stable")
-    found, start = np.unique(feature[order], return_index=True)
-    parts = np.split(order, start[1:])
-    return {int(f): part for f, part in zip(found, parts, strict=True) if f >= 0}
+    ends = np.cumsum(np.bincount(feature + 1))  # of the leaves, then of each feature's nodes
+    parts = np.split(order, ends[:-1])[1:]
+    return {f: part for f, part in enumerate(parts) if len(part)}
 
 
 def _leaf_nodes(ensemble: Ensemble) -> NDArray[np.intp]:

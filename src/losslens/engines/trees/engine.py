@@ -30,6 +30,7 @@ class Trees:
     """Walks the trees with one feature free."""
 
     bound: Bound
+    room: int  # bytes that a thread may work in, about
     name: ClassVar[str] = "trees"
 
     @cached_property
@@ -120,7 +121,7 @@ class Trees:
         if self.tables is None:
             from losslens.engines.trees.large import LargeTrees
 
-            return LargeTrees(bound, wanted)
+            return LargeTrees(bound, wanted, self.room)
         from losslens.engines.trees.small import SmallTrees
 
         return SmallTrees(bound, self.tables, wanted)

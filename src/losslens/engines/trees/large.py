@@ -13,21 +13,22 @@ from losslens.engines.trees import passing
 from losslens.engines.trees.bound import Bound
 from losslens.engines.trees.search import STEPS, RawSteps
 
-BLOCK = 50_000  # rows times trees: rows that are passed down together, before their gains are summed
+MOST_ROWS = 2048  # passed down together, before their gains are summed
 EVENTS = 48  # gains of a row in a tree that there is room for; more where that is too little
 
 
 class LargeTrees:
     """Curves by passing rows down. It keeps arrays that are used again: one for each thread."""
 
-    def __init__(self, bound: Bound, wanted: NDArray[np.uint8]) -> None:
+    def __init__(self, bound: Bound, wanted: NDArray[np.uint8], room: int) -> None:
         self.bound, self.wanted = bound, wanted
-        self.rows = rows = int(np.clip(BLOCK // len(bound.roots), 32, 512))
+        event = 8 * (1 + bound.value.shape[1])
+        self.rows = rows = int(np.clip(room // (EVENTS * event * len(bound.roots)), 16, MOST_ROWS))
         self.strays = np.empty(128 * rows, np.uint64)
         self.found, self.at_leaf = np.empty(128 * rows, np.uint64), np.empty(64 * rows, np.int32)
         self.events = np.empty(EVENTS * rows * len(bound.roots) * (1 + bound.value.shape[1]), np.int64)
-        self.on_path = np.empty((bound.depth + 2) * rows, np.int32)
-        self.jobs = np.empty((bound.depth + 2, 5), np.uint64)
+        self.on_path = np.empty((bound.depth + 3) * rows, np.int32)
+        self.jobs, self.ends = np.empty((bound.depth + 2, 5), np.uint64), np.empty(4, np.uint64)
 
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
         """The curves of rows start .. stop, some rows at a time; the arrays are used again for the next ones."""
@@ -72,7 +73,7 @@ class LargeTrees:
         return int(
             passing.pass_down(
                 bound.roots[t], bound.nodes, codes, bound.size, bound.special, self.wanted, bound.sets, self.strays,
-                self.on_path, self.jobs, self.found, self.at_leaf, own,
+                self.on_path, self.jobs, self.found, self.at_leaf, own, self.ends,
             )
         )  # fmt: skip
 

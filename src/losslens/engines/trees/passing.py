@@ -11,6 +11,7 @@ Places in arrays are unsigned throughout: numba checks every signed one for bein
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
 from losslens.engines.compiled import compiled, trailing_zeros
 from losslens.engines.trees.rules import (
@@ -38,12 +39,103 @@ FULL = -1  # what a search says where it needs more room
 
 
 @compiled(
-    i8(
-        i4, array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u1), array_of(u1, 2),
-        array_of(u8), array_of(i4), array_of(u8, 2), array_of(u8), array_of(i4), array_of(i4),
+    types.void(
+        u8, array_of(i4, 2), array_of(i4, 2), array_of(u1), array_of(u8), array_of(i4), u8, u8, u8, u8, array_of(u8),
     )
 )  # fmt: skip
-def pass_down(root, nodes, codes, size, special, wanted, sets, strays, on_path, jobs, found, at_leaf, own):
+def divide(s, nodes, codes, wanted, strays, on_path, p0, p1, q0, q1, ends):
+    """Divide the rows p0 .. p1 and the strays q0 .. q1 at a node that cuts the classes in two.
+
+    Those who go left are written behind all others; those who go right stay, moved together. `ends`: where the rows
+    on the left and on the right end, and the strays; those on the left begin behind q1 and room for new ones.
+    """
+    f, cut, low, high = nodes[s, FEATURE], nodes[s, CUT], nodes[s, LOW], nodes[s, HIGH]
+    free, edge, column = U(f), U(cut), codes[f]
+    left_path, right_path, left, right = p1, p0, ends[2], q0
+    for q in range(q0, q1):
+        who, span = strays[TWO * q], strays[TWO * q + ONE]
+        if who & LOW_HALF == free:  # its own feature: it may go both ways
+            start, stop = span >> HALF, span & LOW_HALF
+            strays[TWO * left], strays[TWO * left + ONE] = who, start << HALF | min(stop, edge)
+            left += U(start < edge)
+            strays[TWO * right], strays[TWO * right + ONE] = who, max(start, edge) << HALF | stop
+            right += U(edge < stop)
+            continue
+        goes = U(column[who >> HALF] < cut)
+        strays[TWO * left], strays[TWO * left + ONE] = who, span
+        left += goes
+        strays[TWO * right], strays[TWO * right + ONE] = who, span
+        right += ONE - goes
+    stray_left, stray_right = U(wanted[f] != 0 and low < cut), U(wanted[f] != 0 and cut < high)
+    span_left, span_right = U(low) << HALF | U(min(cut, high)), U(max(cut, low)) << HALF | U(high)
+    for q in range(p0, p1):
+        row = on_path[q]
+        who, goes = U(row) << HALF | free, U(column[U(row)] < cut)
+        on_path[left_path] = row
+        left_path += goes
+        on_path[right_path] = row
+        right_path += ONE - goes
+        strays[TWO * left], strays[TWO * left + ONE] = who, span_left
+        left += stray_left & (ONE - goes)
+        strays[TWO * right], strays[TWO * right + ONE] = who, span_right
+        right += stray_right & goes
+    ends[0], ends[1], ends[2], ends[3] = left_path, right_path, left, right
+
+
+@compiled(
+    types.void(
+        u8, array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u1), array_of(u1, 2), array_of(u8),
+        array_of(i4), u8, u8, u8, u8, array_of(u8),
+    )
+)  # fmt: skip
+def divide_specially(s, nodes, codes, size, special, wanted, sets, strays, on_path, p0, p1, q0, q1, ends):
+    """The same where the feature has classes that are looked at one by one: a stray may hold for one of these."""
+    f, cut, rule, low, high = nodes[s, FEATURE], nodes[s, CUT], nodes[s, RULE], nodes[s, LOW], nodes[s, HIGH]
+    free, edge, column = U(f), U(cut), codes[f]
+    left_path, right_path, left, right = p1, p0, ends[2], q0
+    for q in range(q0, q1):
+        who, span = strays[TWO * q], strays[TWO * q + ONE]
+        start, stop, mine = span >> HALF, span & LOW_HALF, who & LOW_HALF == free
+        if mine and start < U(special[f]):
+            strays[TWO * left], strays[TWO * left + ONE] = who, start << HALF | min(stop, edge)
+            left += U(start < edge)
+            strays[TWO * right], strays[TWO * right + ONE] = who, max(start, edge) << HALF | stop
+            right += U(edge < stop)
+            continue
+        code = i4(start) if mine else column[who >> HALF]
+        place = left if goes_left(code, cut, rule, size[f], sets) else right
+        strays[TWO * place], strays[TWO * place + ONE] = who, span
+        left, right = left + U(place == left), right + U(place == right)
+    singles = size[f] - special[f] if nodes[s, FIRST] and wanted[f] else 0
+    for q in range(p0, p1):
+        row = on_path[q]
+        who, code = U(row) << HALF | free, column[U(row)]
+        if goes_left(code, cut, rule, size[f], sets):
+            on_path[left_path] = row
+            left_path += ONE
+            strays[TWO * right], strays[TWO * right + ONE] = who, U(max(cut, low)) << HALF | U(high)
+            right += U(wanted[f] != 0 and cut < high)
+        else:
+            on_path[right_path] = row
+            right_path += ONE
+            strays[TWO * left], strays[TWO * left + ONE] = who, U(low) << HALF | U(min(cut, high))
+            left += U(wanted[f] != 0 and low < cut)
+        for c in range(size[f] - singles, size[f]):
+            if c == code:
+                continue
+            place = left if goes_left(c, cut, rule, size[f], sets) else right
+            strays[TWO * place], strays[TWO * place + ONE] = who, U(c) << HALF | U(c + 1)
+            left, right = left + U(place == left), right + U(place == right)
+    ends[0], ends[1], ends[2], ends[3] = left_path, right_path, left, right
+
+
+@compiled(
+    i8(
+        i4, array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u1), array_of(u1, 2),
+        array_of(u8), array_of(i4), array_of(u8, 2), array_of(u8), array_of(i4), array_of(i4), array_of(u8),
+    )
+)  # fmt: skip
+def pass_down(root, nodes, codes, size, special, wanted, sets, strays, on_path, jobs, found, at_leaf, own, ends):
     """Who arrives where: the own leaf of each row, and the strays at each other leaf; how many, or FULL.
 
     A stray is two words: its row and free feature, and the classes from and to for which it holds.
@@ -56,60 +148,21 @@ def pass_down(root, nodes, codes, size, special, wanted, sets, strays, on_path, 
         waiting -= 1
         s, p0, p1, q0, q1 = jobs[waiting, 0], jobs[waiting, 1], jobs[waiting, 2], jobs[waiting, 3], jobs[waiting, 4]
         while nodes[s, FEATURE] >= 0 and (p1 > p0 or q1 > q0):
-            f, cut, rule, low, high = nodes[s, FEATURE], nodes[s, CUT], nodes[s, RULE], nodes[s, LOW], nodes[s, HIGH]
-            free, edge, column = U(f), U(cut), codes[f]
-            plain = rule == PLAIN and special[f] == size[f]
+            f = nodes[s, FEATURE]
+            plain = nodes[s, RULE] == PLAIN and special[f] == size[f]
             singles = size[f] - special[f] if nodes[s, FIRST] and wanted[f] else 0
             new = (p1 - p0) * U(1 + singles)  # strays at most, on either side
-            if TWO * (q1 + TWO * new + q1 - q0) > U(len(strays)) or TWO * p1 - p0 > U(len(on_path)):
+            if TWO * (q1 + TWO * new + q1 - q0 + ONE) > U(len(strays)) or TWO * p1 - p0 >= U(len(on_path)):
                 return FULL
-            # Those who go left are written behind all others; those who go right stay, moved together.
-            left_path, right_path, left, right = p1, p0, q1 + new, q0
-            for q in range(q0, q1):
-                who, span = strays[TWO * q], strays[TWO * q + ONE]
-                mine = who & LOW_HALF == free
-                if mine and (plain or span >> HALF < U(special[f])):  # an interval, that may go both ways
-                    start, stop = span >> HALF, span & LOW_HALF
-                    strays[TWO * left], strays[TWO * left + ONE] = who, start << HALF | min(stop, edge)
-                    left += U(start < edge)
-                    strays[TWO * right], strays[TWO * right + ONE] = who, max(start, edge) << HALF | stop
-                    right += U(edge < stop)
-                    continue
-                goes = U(column[who >> HALF] < cut)
-                if not plain:
-                    code = i4(span >> HALF) if mine else column[who >> HALF]
-                    goes = U(goes_left(code, cut, rule, size[f], sets))
-                strays[TWO * left], strays[TWO * left + ONE] = who, span
-                left += goes
-                strays[TWO * right], strays[TWO * right + ONE] = who, span
-                right += ONE - goes
-            stray_left, stray_right = U(wanted[f] != 0 and low < cut), U(wanted[f] != 0 and cut < high)
-            span_left, span_right = U(low) << HALF | U(min(cut, high)), U(max(cut, low)) << HALF | U(high)
-            for q in range(p0, p1):
-                row = on_path[q]
-                who, code = U(row) << HALF | free, column[U(row)]
-                goes = U(code < cut)
-                if not plain:
-                    goes = U(goes_left(code, cut, rule, size[f], sets))
-                on_path[left_path] = row
-                left_path += goes
-                on_path[right_path] = row
-                right_path += ONE - goes
-                strays[TWO * left], strays[TWO * left + ONE] = who, span_left
-                left += stray_left & (ONE - goes)
-                strays[TWO * right], strays[TWO * right + ONE] = who, span_right
-                right += stray_right & goes
-                for c in range(size[f] - singles, size[f]):
-                    span, side = U(c) << HALF | U(c + 1), U(goes_left(c, cut, rule, size[f], sets))
-                    other = U(c != code)
-                    strays[TWO * left], strays[TWO * left + ONE] = who, span
-                    left += other & side
-                    strays[TWO * right], strays[TWO * right + ONE] = who, span
-                    right += other & (ONE - side)
-            jobs[waiting, 0], jobs[waiting, 1], jobs[waiting, 2] = U(nodes[s, RIGHT]), p0, right_path
-            jobs[waiting, 3], jobs[waiting, 4] = q0, right
+            ends[2] = q1 + new
+            if plain:
+                divide(s, nodes, codes, wanted, strays, on_path, p0, p1, q0, q1, ends)
+            else:
+                divide_specially(s, nodes, codes, size, special, wanted, sets, strays, on_path, p0, p1, q0, q1, ends)
+            jobs[waiting, 0], jobs[waiting, 1], jobs[waiting, 2] = U(nodes[s, RIGHT]), p0, ends[1]
+            jobs[waiting, 3], jobs[waiting, 4] = q0, ends[3]
             waiting += 1
-            s, p0, p1, q0, q1 = s + ONE, p1, left_path, q1 + new, left
+            s, p0, p1, q0, q1 = s + ONE, p1, ends[0], q1 + new, ends[2]
         if nodes[s, FEATURE] >= 0:
             continue
         if arrived + q1 - q0 > U(len(at_leaf)):
@@ -184,6 +237,10 @@ def emit_row(row, begins, events, own, value, output, size, wanted, diff, mark, 
                 a, z = span >> HALF, span & LOW_HALF
                 mark[a >> U(6)] |= ONE << (a & U(63))
                 mark[z >> U(6)] |= ONE << (z & U(63))
+                if outputs == ONE:  # the usual case
+                    diff[a] += events[TWO * q + ONE]
+                    diff[z] -= events[TWO * q + ONE]
+                    continue
                 for w in range(width):
                     gain = events[q * long + ONE + w]
                     diff[a * outputs + out + w] += gain
@@ -202,6 +259,13 @@ def emit_row(row, begins, events, own, value, output, size, wanted, diff, mark, 
             while word != 0:
                 at = (place << U(6)) + U(trailing_zeros(word))
                 word &= word - ONE
+                if outputs == ONE:
+                    step = diff[at]
+                    diff[at] = 0
+                    raw[s, 0] = raw[s - ONE, 0] + step
+                    classes[s] = at
+                    s += U(step != 0 and at < U(size[f]))
+                    continue
                 moved = np.int64(0)
                 for w in range(outputs):
                     step = diff[at * outputs + w]
