@@ -49,7 +49,8 @@ class Plan:
     def __repr__(self) -> str:
         kept = "all cells kept" if self.complete else "streamed: single curves kept for some rows"
         lines = [
-            f"Plan: {self.n_predictions:,} predictions in {self.calls:,} calls, about {_duration(self.seconds)}",
+            f"Plan: {self.n_predictions:,} predictions in {self.calls:,} call{'s' * (self.calls != 1)}, "
+            f"about {_duration(self.seconds)}",
             f"  memory: {size_in_words(self.memory)} ({kept})",
         ]
         width = max(map(len, self.features))
