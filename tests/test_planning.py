@@ -135,7 +135,7 @@ def test_a_design_that_was_asked_for_does_not_grow():
 
 def test_a_plan_reads_as_a_few_lines():
     text = repr(ll.plan(ll.feature_effect, Counting(), X))
-    assert text.startswith(f"Plan: {N * (N + 3 + 1):,} predictions in 1 calls, about ")
+    assert text.startswith(f"Plan: {N * (N + 3 + 1):,} predictions in 1 call, about ")
     assert "all cells kept" in text
     assert f"x0  blackbox  All()  {N * (N - 1):,} predictions" in text
 

@@ -51,6 +51,7 @@ class FeatureScore:
     backend: str
     clipped: float = 0.0
     complete: bool = True
+    declined: str = ""
 
     @property
     def pfi(self) -> float:
