@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
+import losslens as ll
 from losslens import losses
-from losslens.engines.additive import Additive, Hinges, hinges, judges, squared_changes
+from losslens.engines.additive import Additive, Hinges, Moments, hinges, judges, squared_changes
 
 N, P = 37, 3
 RNG = np.random.default_rng(3)
@@ -26,7 +28,9 @@ def pair_changes(j, loss, y):
 def test_squared_changes_are_those_of_all_pairs(order, offset):
     """mean_k (r + c_i - c_k)^2 - r^2 = c_i (2r + c_i) + var(c); its mean is 2 var(c) + 2 cov(r, c)."""
     engine = Additive(np.asarray(PARTS + offset, order=order), SCALE, 0.3 - offset * SCALE.sum())
-    local, total = squared_changes(engine, Y - ENGINE.prediction, WEIGHT)
+    local, total = squared_changes(
+        engine, Y - ENGINE.prediction, WEIGHT, Moments.of(engine, WEIGHT, Y - ENGINE.prediction)
+    )
     for j in range(P):
         cells = pair_changes(j, losses.squared_error, Y)
         np.testing.assert_allclose(local[j], cells @ WEIGHT, atol=1e-12 if offset == 0 else 1e-8)
@@ -34,7 +38,9 @@ def test_squared_changes_are_those_of_all_pairs(order, offset):
 
 
 def test_a_column_that_adds_nothing_changes_nothing():
-    local, total = squared_changes(ENGINE, Y - ENGINE.prediction, WEIGHT)
+    local, total = squared_changes(
+        ENGINE, Y - ENGINE.prediction, WEIGHT, Moments.of(ENGINE, WEIGHT, Y - ENGINE.prediction)
+    )
     assert np.all(local[2] == 0)
     assert total[2] == 0
 
@@ -69,3 +75,18 @@ def test_which_losses_have_a_closed_form():
     assert not judges(losses.log_loss, "probabilities")
     assert not judges(losses.poisson_deviance, "values")
     assert not judges(losses.pointwise(lambda y, f: abs(y - f), reads="values", name="squared_error"), "values")
+
+
+def test_a_table_that_was_changed_is_refused_and_not_explained_wrongly():
+    table = PARTS.copy()
+    model = LinearRegression().fit(table, Y)
+    found = ll.feature_importance(model, table, Y)
+    number, local = found["x0"].pfi, found["x0"].local.copy()
+    model.coef_[:] = 7.0  # which is not ours
+    table[:, 0] = 0.0
+    assert found["x0"].pfi == number
+    np.testing.assert_array_equal(found["x0"].local, local)
+    for curve in (lambda: found["x0"].pi, lambda: found["x0"].grid, lambda: found["x0"].ici):
+        with pytest.raises(ValueError, match="the table was changed after it was explained"):
+            curve()
+    assert found["x1"].pi @ found["x1"].weights == pytest.approx(found["x1"].pfi)

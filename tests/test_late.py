@@ -1,4 +1,7 @@
+import pickle
+import weakref
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pytest
 
@@ -51,3 +54,19 @@ def test_an_error_comes_when_the_field_is_asked_for():
 
 def test_a_copy_with_another_field_keeps_the_value():
     assert replace(Result("a", later(lambda: [1])), name="b").curve == [1]
+
+
+def test_a_pickle_holds_the_value():
+    assert pickle.loads(pickle.dumps(Result("a", later(lambda: [1])))).curve == [1]
+
+
+def test_what_a_value_was_made_of_is_let_go():
+    class Table:
+        pass
+
+    table = Table()
+    kept = weakref.ref(table)
+    result = Result("a", later(partial(id, table)))
+    assert result.curve == id(table)
+    del table
+    assert kept() is None

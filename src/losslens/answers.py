@@ -29,6 +29,7 @@ class Answered:
     engine: str
     sample: Sample
     filled: Filled
+    declined: str = ""  # why no exact engine answered
 
 
 def exact_for(task: Task, subject: Subject, design: Design | None) -> bool:
@@ -41,7 +42,11 @@ def exact_for(task: Task, subject: Subject, design: Design | None) -> bool:
         return _affordable(engine, subject, task)
     if task.sample.block is not None:  # who lends to whom differs from row to row
         return False
-    return isinstance(engine, Additive) or kind == "single" or _table_fits(task, subject) or _groups(task)
+    if isinstance(engine, Additive):
+        return True
+    if kind == "single":
+        return bool(engine.takes(subject.feature.columns[0]))
+    return _table_fits(task, subject) or _groups(task)
 
 
 def _table_fits(task: Task, subject: Subject) -> bool:
@@ -55,6 +60,15 @@ def _groups(task: Task) -> bool:
     from losslens import grouping
 
     return grouping.applies(task.exact, task.loss)
+
+
+def _why_not(task: Task, subject: Subject) -> str:
+    """Why the model itself was asked for a feature, where an exact engine knows it."""
+    if task.declined or task.exact is None or subject.feature.kind == "pair":
+        return task.declined
+    if task.sample.block is not None:
+        return "with groups= who lends to whom differs from row to row"
+    return f"{subject.feature.name!r} has too many values for its {task.exact.name}"
 
 
 def _affordable(engine: Products, subject: Subject, task: Task) -> bool:
@@ -74,11 +88,15 @@ def ask(task: Task, asked: Sequence[Asked]) -> tuple[list[Answered], int]:
         mine = [(subject, design) for subject, design in asked if _who(task, subject, design) is run]
         if not mine:
             continue
+        asks_model = run is _ask_black_box
         sample, filled, count = run(task, mine)
         predicted += count
-        name = task.engine.name if run is _ask_black_box else task.exact.name
+        name = task.engine.name if asks_model else task.exact.name
         for (subject, design), part in zip(mine, filled, strict=True):
-            found[subject.feature.name] = Answered(subject, design, name, sample, part)
+            why = _why_not(task, subject) if asks_model else ""
+            found[subject.feature.name] = Answered(subject, design, name, sample, part, why)
+    if any(answer.engine != task.engine.name for answer in found.values()):
+        predicted += min(task.n, CHECKED)  # rows that an exact engine was compared with the model on
     return [found[subject.feature.name] for subject, _ in asked], predicted
 
 
@@ -100,26 +118,26 @@ def _ask_black_box(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Fil
 def _ask_exact(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:
     engine, shared = task.exact, (task.sample, task.loss, task.budget, task.entropy)
     if isinstance(engine, Additive):
-        return (*summing.run(engine, asked, *shared), _checked(task))
+        return (*summing.run(engine, asked, *shared), 0)
     if isinstance(engine, Products):
         sample, filled, _ = _pass(task, engine, asked, "cells")
-        return sample, filled, _checked(task)
+        return sample, filled, 0
     questions = [pose(subject, design, task.n, task.entropy) for subject, design in asked]
     with bar(task.n, "explaining", task.progress, "rows") as tick:
-        return (*stepping.run(engine, questions, *shared, task.n_jobs, tick), _checked(task))
+        return (*stepping.run(engine, questions, *shared, task.n_jobs, tick), 0)
 
 
 def _ask_table(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:
     """Groups of columns of trees: one table of rows and values each."""
     sample, filled, _ = _pass(task, task.exact, asked, "rows")
-    return sample, filled, _checked(task)
+    return sample, filled, 0
 
 
 def _ask_without_cells(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:
     from losslens import grouping
 
     assert task.loss is not None  # `exact_for` has asked
-    return (*grouping.run(task.exact, asked, task.sample, task.loss, task.entropy), _checked(task))
+    return (*grouping.run(task.exact, asked, task.sample, task.loss, task.entropy), 0)
 
 
 def _pass(task: Task, engine: Engine, asked: Sequence[Asked], unit: str) -> tuple[Sample, list[Filled], int]:
@@ -128,8 +146,3 @@ def _pass(task: Task, engine: Engine, asked: Sequence[Asked], unit: str) -> tupl
     total = task.n * len(questions) if unit == "rows" else most
     with bar(total, "explaining", task.progress, unit) as tick:
         return passes.run(engine, questions, task.sample, task.loss, task.budget, task.entropy, tick)
-
-
-def _checked(task: Task) -> int:
-    """Rows that an exact engine was compared with the model on."""
-    return min(task.n, CHECKED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from losslens import auto
@@ -11,7 +12,7 @@ from losslens.answers import Answered, ask, exact_for
 from losslens.curves import Effects, FeatureEffect
 from losslens.donors import All, Design
 from losslens.importances import FeatureImportance, Importances
-from losslens.late import Later, later
+from losslens.late import later
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.questions import Subject
@@ -51,8 +52,9 @@ def feature_importance(
     features
         Columns; ``{"name": [columns]}`` for columns replaced together; a tuple for a pair on a product grid.
     donors
-        ``"auto"``: all pairs where that takes at most a million predictions a feature, otherwise as many systematic
-        shifts as the data can tell apart; ``"all"``; or a design.
+        ``"auto"``: all pairs where an exact engine knows the model (trees, additive models, kernel machines; see
+        ``.engine``) or where that takes at most a million predictions a feature, otherwise as many systematic shifts
+        as the data can tell apart; ``"all"``; or a design.
     sample_weight
         Weights of the rows, as observations and as donors.
     groups
@@ -106,7 +108,8 @@ def feature_effect(
     Parameters
     ----------
     model, X, features, donors, sample_weight, random_state, n_jobs, memory, progress
-        As in `feature_importance`; ``"auto"`` takes a grid of quantiles where all values are too many.
+        As in `feature_importance`; ``"auto"`` takes all values where an exact engine knows the model, and else a grid
+        of quantiles where they are too many.
     target
         The class whose probability is shown; for two classes the second by default.
 
@@ -158,24 +161,29 @@ def _effect_design(task: Task, subject: Subject) -> Design:
 def _shared(task: Task, answer: Answered) -> dict[str, Any]:
     """What results of any kind hold; what hangs on the grid comes late."""
     feature, filled = answer.subject.feature, answer.filled
-    posed = Later(lambda: filled.question)
-    return {
+    shared = {
         "name": feature.name,
         "columns": tuple(task.table.names[j] for j in feature.columns),
-        "values": later(lambda: posed.now.values),
-        "ordered": later(lambda: posed.now.ordered),
         "design": answer.design,
         "engine": answer.engine,
         "exact": answer.design.is_exact(task.n) and feature.kind != "pair",
         "n_predictions": filled.n_predictions,
-        "meeting": later(lambda: posed.now.meeting),
         "sample": answer.sample,
         "at": task.every,
         "means": filled.means,
-        "cells": later(lambda: filled.cells),
+        "cells": later(lambda: filled.cells) if filled.is_late else filled.cells,
         "backend": task.table.backend,
-        "declined": task.declined,
+        "declined": answer.declined,
     }
+    for name in ("values", "ordered", "meeting"):
+        # A question holds the table's column; where it is known already, what the result needs of it is taken out.
+        ask = partial(getattr, filled, "question")
+        shared[name] = later(partial(_part, ask, name)) if filled.is_late else getattr(filled.question, name)
+    return shared
+
+
+def _part(ask: Callable[[], Any], name: str) -> Any:
+    return getattr(ask(), name)
 
 
 def _importance(task: Task, answer: Answered, loss: Loss, before: int) -> FeatureImportance:

@@ -17,8 +17,7 @@ from losslens.engines.trees.engine import Trees
 from losslens.late import later
 from losslens.losses import Loss
 from losslens.passes import Filled, RowMass
-from losslens.questions import Question, Subject, pose
-from losslens.results import size_in_words
+from losslens.questions import Subject, pose
 from losslens.sample import Sample
 
 Floats = NDArray[np.float64]
@@ -43,18 +42,12 @@ def run(
 
 
 def _filled(means: Means, subject: Subject, design: Design, sample: Sample, entropy: int) -> Filled:
-    def posed() -> Question:
-        return pose(subject, design, sample.n, entropy)
-
-    def refuse() -> Floats:
-        cells = sample.n * len(subject.distinct) * 8 * (1 + int(np.prod(sample.prediction.shape[1:])))
-        raise ValueError(
-            f"single curves of the group {subject.feature.name!r} need its table of {sample.n:,} rows and "
-            f"{len(subject.distinct):,} values; pass memory='{size_in_words(2 * cells)}'"
-        )
-
-    cells = Cells(np.empty(0, np.intp), later(refuse), later(refuse))
-    return Filled(question=later(posed), means=means, cells=cells, n_predictions=0)
+    question = pose(subject, design, sample.n, entropy)
+    shape = (0, question.meeting.width)
+    cells = Cells(
+        np.empty(0, np.intp), np.empty((*shape, *sample.prediction.shape[1:]), sample.prediction.dtype), np.empty(shape)
+    )
+    return Filled(question=question, means=means, cells=cells, n_predictions=0)
 
 
 def _total(engine: Trees, subject: Subject, design: Design, sample: Sample, loss: Loss) -> Means:
@@ -99,7 +92,13 @@ def _single_tree(engine: Trees, subject: Subject, design: Design, sample: Sample
     def leaf_loss(leaves: NDArray[np.int32], rows: NDArray[np.int32]) -> Floats:
         return loss(y[rows], sample.shown(loss, said[leaves]))
 
+    def at_ceiling(leaves: NDArray[np.int32], rows: NDArray[np.int32]) -> Floats:
+        return np.asarray(leaf_loss(leaves, rows) >= bound, float)
+
     by_row, by_donor = engine.errors_of_single_tree(kept, leaf_loss, weight)
+    ceiling = loss.ceiling(said.dtype)
+    bound = np.inf if ceiling is None else ceiling * (1 - 1e-9)
+    clipped = 0.0 if ceiling is None else weight @ engine.errors_of_single_tree(kept, at_ceiling, weight)[0]
     assert sample.loss is not None  # it has been judged
     apart, rows = design.leaves_out_own, RowMass(sample)
     local, changes = by_row - sample.loss, by_donor - sample.error
@@ -120,4 +119,5 @@ def _single_tree(engine: Trees, subject: Subject, design: Design, sample: Sample
         weights=later(lambda: _weights(subject, design, sample)),
         caused=changes / rows.met if apart else changes,
         lent=rows.lent if apart else weight,
+        clipped=float(clipped),
     )

@@ -68,6 +68,7 @@ class FeatureImportance(FeatureResult):
     @property
     def ici(self) -> Floats:
         """Individual conditional importance, one curve a kept row, (n, g); NaN at values that it never met."""
+        self._need_cells("every single curve")
         return self._shaped(curves(self._changes, self.meeting, self.sample, self.cells.rows))
 
     @property
@@ -269,7 +270,7 @@ class Importances(ResultMapping[FeatureImportance]):
         found = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
         declined = dict.fromkeys(f.declined for f in self.features.values() if f.engine == "blackbox" and f.declined)
         found += [f"no exact engine: {reason}" for reason in declined]
-        if not first.complete:
+        if first.known_as_streamed:
             found.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
         worst = max(self.features.values(), key=lambda f: f.clipped)
         if worst.clipped > 0:

@@ -13,12 +13,22 @@ class Later(Generic[T]):
     """A value that is worked out when it is first asked for, once for all who hold it."""
 
     def __init__(self, work_out: Callable[[], T]) -> None:
-        self._work_out = work_out
+        self._work_out: Callable[[], T] | None = work_out
 
     @cached_property
     def now(self) -> T:
-        """The value."""
-        return self._work_out()
+        """The value; what it was made of is let go."""
+        assert self._work_out is not None  # it is asked for once
+        value = self._work_out()
+        self._work_out = None
+        return value
+
+    def __reduce__(self) -> tuple[Any, tuple[T]]:
+        return _known, (self.now,)  # a copy in another process holds the value
+
+
+def _known(value: T) -> Later[T]:
+    return Later(lambda: value)
 
 
 def later(work_out: Callable[[], T]) -> T:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from losslens.cells import Averages, Cells, Means
 from losslens.engines import Engine
-from losslens.late import late
+from losslens.late import Later, late
 from losslens.losses import Loss
 from losslens.progress import Tick
 from losslens.questions import Question
@@ -76,6 +76,11 @@ class Filled:
     means: Means
     cells: Cells = late()
     n_predictions: int
+
+    @property
+    def is_late(self) -> bool:
+        """Whether what hangs on the grid is still to be worked out."""
+        return isinstance(self.__dict__["question"], Later)
 
 
 class RowMass:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from losslens.cells import Cells, Means, means, shares
 from losslens.columns import is_missing
 from losslens.donors import Design
-from losslens.late import late, later
+from losslens.late import Later, late, later
 from losslens.meetings import Common, Meeting
 from losslens.sample import Sample
 
@@ -67,6 +67,11 @@ class FeatureResult:
         return len(self.cells.rows) == len(self.at)
 
     @property
+    def known_as_streamed(self) -> bool:
+        """Whether cells are known to be missing, without working out which are kept."""
+        return not isinstance(self.__dict__["cells"], Later) and not self.complete
+
+    @property
     def _no_donors(self) -> str:
         if len(self.values) == 2:
             return "a product grid holds pairs of values that no row may have"
@@ -86,7 +91,7 @@ class FeatureResult:
         chosen = positions(rows, len(self.at))
         at = self.at[chosen]
         if self.means.local is None and self.means.total is not None:
-            self._known(None, "the importance for some rows")
+            self._need_cells("the importance for some rows")
         if self.complete:
             cells = take_rows(self.cells, chosen)
             return replace(self, at=at, cells=cells, means=self._means(cells, self.meeting, self.sample)).trimmed()
@@ -141,8 +146,16 @@ class FeatureResult:
             pi = pi + (numbers.pfi - some.pfi)
         return replace(numbers, pi=pi, pd=some.pd, weights=some.weights)
 
+    def _need_cells(self, what: str) -> None:
+        if len(self.cells.rows) == 0:
+            raise ValueError(
+                f"{what} of {self.name!r} is not known: no cell of its table of {self.sample.n:,} rows and "
+                f"{self.meeting.width:,} values was kept; memory='{size_in_words(self.full_size)}' keeps them all"
+            )
+
     def _known(self, curve: Any, what: str) -> Any:
         if curve is None:
+            self._need_cells(what)
             raise ValueError(
                 f"{what} is not known here: the result keeps the cells of {len(self.cells.rows)} of these rows, "
                 f"fewer than {FEWEST_KEPT}; raise memory= (all cells take {size_in_words(self.full_size)})"

@@ -60,7 +60,7 @@ class _Axes:
     def __init__(self, engine: StepEngine, questions: Sequence[Question], sample: Sample) -> None:
         self.asks = [question.ask for question in questions]
         self.class_of = [engine.classes(ask) for ask in self.asks]
-        sizes = [int(of[-1]) + 1 for of in self.class_of]
+        sizes = [int(of.max()) + 1 for of in self.class_of]
         self.at = np.concatenate([[0], np.cumsum([size + 1 for size in sizes])]).astype(np.int64)
         below: list[Floats] = []
         for ask, of, size in zip(self.asks, self.class_of, sizes, strict=True):
@@ -232,15 +232,17 @@ def _means(k: int, meeting: Common, axes: _Axes, sample: Sample, rows: RowMass, 
 
 def _cells(k: int, axes: _Axes, sample: Sample, lanes: Sequence[_Lane], kept: Indices) -> Cells:
     parts = [part for lane in lanes for part in lane.cells]
-    begin = np.searchsorted(axes.class_of[k], np.arange(int(axes.class_of[k][-1]) + 1))  # where a class begins
+    of, size = axes.class_of[k], int(axes.class_of[k].max()) + 1
+    rising = bool(np.all(of[1:] >= of[:-1]))  # then a class is a run of values, and else curves are laid out by class
+    begin, width = (np.searchsorted(of, np.arange(size)), len(of)) if rising else (np.arange(size), size)
 
     def spread(name: str, like: NDArray[Any]) -> NDArray[Any]:
-        cells = np.empty((len(kept), len(axes.class_of[k]), *like.shape[1:]), like.dtype)
+        cells = np.empty((len(kept), width, *like.shape[1:]), like.dtype)
         done = 0
         for part in parts:
             part.spread(name, k, begin, cells[done : done + len(part.start)])
             done += len(part.start)
-        return cells
+        return cells if rising else cells[:, of]
 
     base, prediction = sample.loss, sample.prediction
     changes = None if base is None else later(lambda: spread("changes", base))

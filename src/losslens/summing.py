@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from losslens.cells import Cells, Means
 from losslens.donors import Design
-from losslens.engines.additive import Additive, Hinges, hinges, squared_changes
+from losslens.engines.additive import Additive, Hinges, Moments, hinges, squared_changes
 from losslens.late import Later, later
 from losslens.losses import Loss
 from losslens.passes import Budget, Filled, RowMass
@@ -36,14 +36,15 @@ def run(
     if loss is not None:
         loss.check_prediction(sample.prediction)
         sample = sample.with_loss(loss)
-    questions = [_posed(subject, design, n, entropy) for subject, design in asked]
+    seen = Moments.of(engine, sample.weight, _residual(sample, loss))
+    questions = [_posed(engine, seen, sample, subject, design, entropy) for subject, design in asked]
     kept = Later(lambda: budget.rows_to_keep([question.now for question in questions], n, entropy))
     rows = RowMass(sample)
-    found = _squared(engine, sample, loss)
+    found = _squared(engine, sample, loss, seen)
     filled = []
     for (subject, design), question in zip(asked, questions, strict=True):
         columns = subject.feature.columns
-        sums = _Sums(engine, columns, design, sample, loss, question, kept, rows)
+        sums = _Sums(engine, seen, columns, design, sample, loss, question, kept, rows)
         alone = found is not None and len(columns) == 1
         means = sums.means(*((found[0][columns[0]], float(found[1][columns[0]])) if alone and found else (None, None)))
         posed = later(sums.posed)
@@ -51,15 +52,33 @@ def run(
     return sample, filled
 
 
-def _posed(subject: Subject, design: Design, n: int, entropy: int) -> Later[Question]:
-    return Later(lambda: pose(subject, design, n, entropy))
+def _posed(
+    engine: Additive, seen: Moments, sample: Sample, subject: Subject, design: Design, entropy: int
+) -> Later[Question]:
+    """What hangs on the grid, later; a table that was changed in between is refused."""
+    columns = subject.feature.columns
+
+    def posed() -> Question:
+        seen.check(engine, sample.weight, columns)
+        return pose(subject, design, sample.n, entropy)
+
+    if any(column.array.dtype.kind not in "biuf" for column in subject.columns):
+        question = posed()  # words can't be told from other words later
+        return Later(lambda: question)
+    return Later(posed)
 
 
-def _squared(engine: Additive, sample: Sample, loss: Loss | None) -> tuple[Floats, Floats] | None:
+def _residual(sample: Sample, loss: Loss | None) -> Floats:
+    if loss is None or loss.name != "squared_error":
+        return np.zeros(sample.n)
+    return np.asarray(sample.y - sample.prediction, float)
+
+
+def _squared(engine: Additive, sample: Sample, loss: Loss | None, seen: Moments) -> tuple[Floats, Floats] | None:
     """Local importances of all columns at once, for the loss that allows it, and their means."""
     if loss is None or loss.name != "squared_error" or sample.y is None:
         return None
-    return squared_changes(engine, np.asarray(sample.y - sample.prediction, float), sample.weight)
+    return squared_changes(engine, _residual(sample, loss), sample.weight, seen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +86,7 @@ class _Sums:
     """One feature, or several replaced together."""
 
     engine: Additive
+    seen: Moments
     columns: tuple[int, ...]
     design: Design
     sample: Sample
@@ -78,6 +98,7 @@ class _Sums:
     @cached_property
     def c(self) -> Floats:
         """What the columns add for each row, less its mean."""
+        self.seen.check(self.engine, self.sample.weight, self.columns)
         return self.engine.contribution(self.columns, self.sample.weight)
 
     @cached_property

@@ -91,7 +91,7 @@ def prepare(
         block=inputs.blocks(groups, table.n),
     )
     asked = frozenset(j for feature in named for j in feature.columns)
-    site = Site(table, known.column, asked, space, n_jobs, progress)
+    site = Site(table, known.column, asked, space, n_jobs, progress, partial(_error, sample, loss) if loss else None)
     engine, declined = None, ""
     if exact and (design is None or isinstance(design, All) or design == Derangements()):
         engine, declined = choose_exact(model, response, respond, loss, site)
@@ -109,6 +109,11 @@ def prepare(
         n_jobs=n_jobs,
         progress=progress,
     )
+
+
+def _error(sample: Sample, loss: Loss, rows: NDArray[np.intp], prediction: NDArray[Any]) -> float:
+    """The mean loss of some rows."""
+    return float(loss(sample.target(loss)[rows], sample.shown(loss, prediction)).mean())
 
 
 def default_loss(model: Model, loss: Any) -> Loss:

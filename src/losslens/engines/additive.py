@@ -54,24 +54,52 @@ def judges(loss: Loss | None, response: Response) -> bool:
     return not loss.custom and loss.name in known
 
 
-def squared_changes(engine: Additive, residual: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Local importances of all columns, (p, n), and their means: two passes over the table."""
-    from losslens.engines.additive_sums import add_moments, write_changes
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Weighted sums of each column, of its distance from `shift`: of it, of its square, and with the residuals."""
+
+    shift: Floats  # (p,)
+    sums: Floats  # (3, p)
+
+    @classmethod
+    def of(cls, engine: Additive, weight: Floats, residual: Floats) -> Moments:
+        """One pass over the table."""
+        head = engine.parts[:ROWS]
+        # Any typical value keeps the digits of the variance; the value itself makes a constant column exactly 0.
+        shift = np.where((head == head[0]).all(axis=0), head[0], head.mean(axis=0))
+        return cls(shift, _sums(engine.parts, shift, weight, weight * residual))
+
+    def check(self, engine: Additive, weight: Floats, columns: Sequence[int]) -> None:
+        """Raise ValueError where the table is no longer what it was: curves are worked out late, from the table."""
+        some = list(columns)
+        now = _sums(engine.parts[:, some], self.shift[some], weight, np.zeros(len(weight)))
+        if not np.array_equal(now[:2], self.sums[:2, some]):
+            raise ValueError("the table was changed after it was explained, so that curves can't be had: explain again")
+
+
+def _sums(parts: Floats, shift: Floats, weight: Floats, pull: Floats) -> Floats:
+    from losslens.engines.additive_sums import add_moments
+
+    sums = np.zeros((3, parts.shape[1]))
+    for start in range(0, len(parts), ROWS):
+        rows = slice(start, start + ROWS)
+        add_moments(np.ascontiguousarray(parts[rows]), np.ascontiguousarray(shift), weight[rows], pull[rows], sums)
+    return sums
+
+
+def squared_changes(engine: Additive, residual: Floats, weight: Floats, seen: Moments) -> tuple[Floats, Floats]:
+    """Local importances of all columns, (p, n), and their means."""
+    from losslens.engines.additive_sums import write_changes
 
     parts, scale = engine.parts, np.ascontiguousarray(engine.scale, float)
-    n, p = parts.shape
-    blocks = [slice(start, start + ROWS) for start in range(0, n, ROWS)]
-    # Any typical value keeps the digits of the variance; the value itself makes a constant column exactly 0.
-    shift = np.where((parts[:ROWS] == parts[0]).all(axis=0), parts[0], parts[:ROWS].mean(axis=0))
-    pull, sums, local = weight * residual, np.zeros((3, p)), np.empty((p, n))
-    for rows in blocks:
-        add_moments(np.ascontiguousarray(parts[rows]), shift, weight[rows], pull[rows], sums)
-    first, second, cross = sums
+    first, second, cross = seen.sums
     variance = scale**2 * np.maximum(second - first**2, 0.0)
-    covariance = scale * (cross - first * pull.sum())
-    for rows in blocks:
+    covariance = scale * (cross - first * (weight @ residual))
+    local = np.empty(parts.shape[::-1])
+    for start in range(0, len(parts), ROWS):
+        rows = slice(start, start + ROWS)
         some = np.ascontiguousarray(parts[rows])
-        write_changes(some, shift + first, scale, variance, residual[rows], local[:, rows])
+        write_changes(some, seen.shift + first, scale, variance, residual[rows], local[:, rows])
     return local, 2 * (variance + covariance)
 
 

@@ -45,7 +45,7 @@ class StepEngine(Protocol):
         """Predictions of some rows."""
 
     def classes(self, ask: Ask) -> NDArray[np.int32]:
-        """The class of each value of an ask, rising."""
+        """The class of each value of an ask."""
 
     def walker(self, asks: Sequence[Ask]) -> Walker:
         """Somebody to work through rows; asks come in the order of their columns."""

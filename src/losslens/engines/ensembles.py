@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ class Ensemble:
     Nodes of all trees stand in one array, each tree in preorder: the left child of node s is s + 1, the right one
     ``right[s]``. At a leaf `feature` is -1 and `right` is the leaf's number, a row of `value`. A number x goes left
     where x <= threshold (x < threshold where `strict`), a category where it is in ``sets[in_set[s]]``, a missing value
-    where `missing_left`. A category that the feature's entry in `known` doesn't list counts as missing.
+    where `missing_left`.
     """
 
     roots: NDArray[np.int32]  # (T,)
@@ -42,7 +42,6 @@ class Ensemble:
     accepts_missing: bool = True
     in_set: NDArray[np.int32] | None = None  # (N,): -1 where a node has a threshold
     sets: tuple[NDArray[np.int64], ...] = ()  # categories that go left
-    known: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     encode: Callable[[int, NDArray[Any]], Floats] | None = None  # (column, values) -> the numbers that trees compare
 
     @property

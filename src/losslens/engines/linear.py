@@ -40,7 +40,7 @@ def read_linear(estimator: Any, response: Response) -> Linear | None:
     if len(rows) != 1:
         what = "targets" if response == "values" else "scores"
         raise Declined(f"{type(estimator).__name__} gives {len(rows)} {what}, one sum each")
-    return Linear(rows[0], float(intercepts[0]))
+    return Linear(rows[0].copy(), float(intercepts[0]))  # fitting on would change the model's own
 
 
 def _is_straight(estimator: Any, ancestors: frozenset[str]) -> bool:

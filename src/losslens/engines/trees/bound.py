@@ -62,7 +62,7 @@ def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> Bo
     for j, values in enumerate(distinct):
         at, image = images.get(j, (np.empty(0, np.intp), np.empty((len(values), 0))))
         asked = [(image[:, c], by_feature[column]) for c, column in enumerate(at) if column in by_feature]
-        axis = _Axis(ensemble, len(values), asked, [int(column) for column in at if column in by_feature])
+        axis = _Axis(ensemble, len(values), asked)
         axis.write(nodes, j, sets)
         class_of.append(axis.class_of)
         size[j], special[j] = axis.size, axis.special
@@ -128,72 +128,93 @@ class _Sets:
         return table
 
 
+Asked = tuple[Floats, NDArray[np.intp]]  # a column's numbers at each distinct value, and the nodes that compare them
+
+
 class _Axis:
     """One column of the table: its distinct values, as the nodes that ask for it tell them apart.
 
-    Where the numbers that the trees compare rise with the distinct values, each node cuts them in two and the values
-    between two cuts are a class; a missing value, always the last, is a class of its own. Otherwise (categories,
-    columns made of several) every value is a class of its own, looked at by itself.
+    Where there is an order of the values in which the numbers that trees compare rise, each node cuts them in two, and
+    values between two cuts are a class; a missing value, the last, is a class of its own. Otherwise (categories,
+    columns made of several) values that all nodes treat alike are a class, and each is looked at by itself.
     """
 
-    def __init__(
-        self, ensemble: Ensemble, g: int, asked: Sequence[tuple[Floats, NDArray[np.intp]]], columns: list[int]
-    ):
-        self.ensemble, self.g, self.asked, self.columns = ensemble, g, asked, columns
-        missing = [np.isnan(numbers) for numbers, _ in asked]
-        if any(m.any() for m in missing) and not ensemble.accepts_missing:
+    def __init__(self, ensemble: Ensemble, g: int, asked: Sequence[Asked]) -> None:
+        self.ensemble, self.g, self.asked = ensemble, g, asked
+        if any(np.isnan(numbers).any() for numbers, _ in asked) and not ensemble.accepts_missing:
             raise Declined("it was fitted without missing values, and the table has some")
-        self.missing = bool(asked) and all(m[-1] for m in missing)
-        self.cuts: list[NDArray[np.intp]] = []
-        if all(map(self._rises, asked, missing)):
-            kept = g - self.missing
-            side: Literal["left", "right"] = "left" if ensemble.strict else "right"
-            self.cuts = [np.searchsorted(numbers[:kept], ensemble.threshold[at], side) for numbers, at in asked]
-            begins = np.zeros(g + 1, np.int32)
-            for cut in self.cuts:
-                begins[cut] = 1
-            begins[0], begins[kept] = 0, self.missing
-            self.class_of = np.cumsum(begins[:g], dtype=np.int32)
-            self.size = int(self.class_of[-1]) + 1
-            self.special = self.size - self.missing
+        self.missing = bool(asked) and bool(np.isnan(asked[0][0]).any())
+        self.rules: list[NDArray[np.bool_]] = []  # of each column asked for, (nodes, classes), where there is no order
+        order = self._order()
+        if order is None:
+            self._by_sets()
         else:
-            self.class_of = np.arange(g, dtype=np.int32)
-            self.size, self.special = g, 0
+            self._by_cuts(order)
 
-    def _rises(self, asked: tuple[Floats, NDArray[np.intp]], missing: NDArray[np.bool_]) -> bool:
-        numbers, at = asked
-        if self.ensemble.in_set is not None and np.any(self.ensemble.in_set[at] >= 0):
-            return False
-        kept = numbers[:-1] if self.missing else numbers
-        return not missing[: len(kept)].any() and bool(np.all(kept[1:] >= kept[:-1]))
+    def _order(self) -> NDArray[np.intp] | None:
+        """An order in which all numbers rise, missing values last; None where there is none, or a node has a set."""
+        if not self.asked:
+            return np.arange(self.g)
+        first = self.asked[0][0]
+        order, kept = np.argsort(first, kind="stable"), self.g - int(np.isnan(first).sum())
+        for numbers, at in self.asked:
+            if self.ensemble.in_set is not None and np.any(self.ensemble.in_set[at] >= 0):
+                return None
+            ranked = numbers[order]
+            if (
+                not (np.all(ranked[1:kept] >= ranked[: kept - 1]) and np.isnan(ranked[kept:]).all())
+                or np.isnan(ranked[:kept]).any()
+            ):
+                return None
+        return order
+
+    def _by_cuts(self, order: NDArray[np.intp]) -> None:
+        kept = self.g - (int(np.isnan(self.asked[0][0]).sum()) if self.asked else 0)
+        side: Literal["left", "right"] = "left" if self.ensemble.strict else "right"
+        threshold = self.ensemble.threshold
+        self.cuts = [np.searchsorted(numbers[order[:kept]], threshold[at], side) for numbers, at in self.asked]
+        begins = np.zeros(self.g + 1, np.int32)
+        for cut in self.cuts:
+            begins[cut] = 1
+        begins[0] = 0
+        begins[kept] = self.missing and kept > 0
+        ranked = np.cumsum(begins[: self.g], dtype=np.int32)
+        self.class_of = np.empty(self.g, np.int32)
+        self.class_of[order] = ranked
+        self.before = np.append(0, ranked + 1)  # classes among the first values
+        self.size = int(ranked[-1]) + 1
+        self.special = self.size - self.missing
+
+    def _by_sets(self) -> None:
+        if sum(len(at) for _, at in self.asked) * self.g > MOST_SETS:
+            raise Declined(f"too many of its nodes ask for a column of {self.g} categories")
+        every = [np.stack([self._goes_left(numbers, s) for s in at]) for numbers, at in self.asked]
+        seen = np.packbits(np.concatenate(every), axis=0).T
+        _, first, alike = np.unique(seen, axis=0, return_index=True, return_inverse=True)
+        self.class_of = alike.reshape(-1).astype(np.int32)
+        self.rules = [rule[:, first] for rule in every]
+        self.size, self.special = len(first), 0
 
     def write(self, nodes: Ints, j: int, sets: _Sets) -> None:
         """Fill in the nodes that ask for this column."""
-        for k, (numbers, at) in enumerate(self.asked):
+        for k, (_, at) in enumerate(self.asked):
             nodes[at, rules.FEATURE] = j
-            if self.cuts:
-                before = np.append(0, self.class_of + 1)  # classes among the first values
-                nodes[at, rules.CUT] = before[self.cuts[k]]
-                if self.missing:
-                    nodes[at, rules.RULE] = np.where(self.ensemble.missing_left[at], rules.MISSING_LEFT, rules.PLAIN)
-            else:
-                if len(at) * self.g > MOST_SETS:
-                    raise Declined(f"{len(at)} nodes ask for a column of {self.g} categories")
-                for s in at:
-                    nodes[s, rules.RULE] = sets.add(self._goes_left(numbers, int(s), self.columns[k]))
+            if self.rules:
+                nodes[at, rules.RULE] = [sets.add(rule) for rule in self.rules[k]]
+                continue
+            nodes[at, rules.CUT] = self.before[self.cuts[k]]
+            if self.missing:
+                nodes[at, rules.RULE] = np.where(self.ensemble.missing_left[at], rules.MISSING_LEFT, rules.PLAIN)
 
-    def _goes_left(self, numbers: Floats, s: int, column: int) -> NDArray[np.bool_]:
+    def _goes_left(self, numbers: Floats, s: int) -> NDArray[np.bool_]:
         ensemble = self.ensemble
-        missing = np.isnan(numbers)
         if ensemble.in_set is not None and ensemble.in_set[s] >= 0:
-            if column in ensemble.known:
-                missing = missing | ~np.isin(numbers, ensemble.known[column])
             left = np.isin(numbers, ensemble.sets[ensemble.in_set[s]])
         elif ensemble.strict:
             left = numbers < ensemble.threshold[s]
         else:
             left = numbers <= ensemble.threshold[s]
-        return np.where(missing, ensemble.missing_left[s], left)
+        return np.where(np.isnan(numbers), ensemble.missing_left[s], left)
 
 
 def _frame(nodes: Ints, roots: Ints, special: Ints) -> int:

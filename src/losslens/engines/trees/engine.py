@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PAIRS = 1 << 18  # handled at a time
 MOST_MASKS, MOST_WALKS = 4e9, 1e8  # pairs times trees: some seconds
+MOST_SINGLES = 3e8  # rows times trees times classes that are looked at one by one: the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,11 @@ class Trees:
         some = replace(self.bound, codes=np.ascontiguousarray(self.bound.codes[:, rows]))
         search = self._search(np.zeros(len(self.bound.size), np.uint8), some)
         return self.bound.respond(np.concatenate([raw.own.copy() for raw in search.steps(0, len(rows))]))
+
+    def takes(self, column: int) -> bool:
+        """Whether a column has few enough classes that are looked at one by one: categories, or a missing value."""
+        singles = int(self.bound.size[column] - self.bound.special[column])
+        return singles <= 2 or singles * len(self.bound.roots) * self.bound.codes.shape[1] <= MOST_SINGLES
 
     # Several columns replaced together.
 

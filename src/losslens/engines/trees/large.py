@@ -22,8 +22,10 @@ class LargeTrees:
 
     def __init__(self, bound: Bound, wanted: NDArray[np.uint8], room: int) -> None:
         self.bound, self.wanted = bound, wanted
-        event = 8 * (1 + bound.value.shape[1])
-        self.rows = rows = int(np.clip(room // (EVENTS * event * len(bound.roots)), 16, MOST_ROWS))
+        self.features = int(wanted.sum())
+        self.slot = np.cumsum(wanted, dtype=np.int32) - 1
+        each = EVENTS * 8 * (1 + bound.value.shape[1]) + 4 * self.features  # bytes of a row in a tree
+        self.rows = rows = int(np.clip(room // (each * len(bound.roots)), 16, MOST_ROWS))
         self.strays = np.empty(128 * rows, np.uint64)
         self.found, self.at_leaf = np.empty(128 * rows, np.uint64), np.empty(64 * rows, np.int32)
         self.events = np.empty(EVENTS * rows * len(bound.roots) * (1 + bound.value.shape[1]), np.int64)
@@ -55,7 +57,7 @@ class LargeTrees:
 
     def _gains(self, codes: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The own leaves of a block of rows, and where the gains of each row and feature begin, tree by tree."""
-        bound, p, b = self.bound, *codes.shape
+        bound, p, b = self.bound, self.features, codes.shape[1]
         trees = len(bound.roots)
         own, begins = np.empty((trees, b), np.int32), np.empty((trees, b * p + 1), np.int32)
         s = 0
@@ -80,7 +82,16 @@ class LargeTrees:
     def _sort(self, t: int, arrived: int, s: int, own: NDArray[np.int32], begins: NDArray[np.int32]) -> int:
         return int(
             passing.sort_strays(
-                self.found, self.at_leaf, arrived, s, own, len(self.bound.size), self.bound.value, self.events, begins
+                self.found,
+                self.at_leaf,
+                arrived,
+                s,
+                own,
+                self.slot,
+                self.features,
+                self.bound.value,
+                self.events,
+                begins,
             )
         )
 

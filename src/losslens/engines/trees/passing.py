@@ -178,10 +178,10 @@ def pass_down(root, nodes, codes, size, special, wanted, sets, strays, on_path, 
 
 
 @compiled(
-    i8(array_of(u8), array_of(i4), i8, i8, array_of(i4), i8, array_of(i8, 2), array_of(i8), array_of(i4))
+    i8(array_of(u8), array_of(i4), i8, i8, array_of(i4), array_of(i4), i8, array_of(i8, 2), array_of(i8), array_of(i4))
 )  # fmt: skip
-def sort_strays(found, at_leaf, arrived, s, own, features, value, events, begins):
-    """Write the strays of one tree by row and feature behind place `s`; or FULL.
+def sort_strays(found, at_leaf, arrived, s, own, slot, features, value, events, begins):
+    """Write the strays of one tree by row and wanted feature, whose number is its `slot`, behind place `s`; or FULL.
 
     An event is 1 + width numbers: the classes from and to, and the gain there.
     """
@@ -192,14 +192,14 @@ def sort_strays(found, at_leaf, arrived, s, own, features, value, events, begins
     for k in range(U(len(begins))):
         begins[k] = 0
     for q in range(U(arrived)):
-        begins[(found[TWO * q] >> HALF) * p + (found[TWO * q] & LOW_HALF)] += 1
+        begins[(found[TWO * q] >> HALF) * p + U(slot[found[TWO * q] & LOW_HALF])] += 1
     stop = s
     for k in range(U(len(begins))):  # where each one ends; writing from there backwards leaves where it begins
         stop += begins[k]
         begins[k] = stop
     for q in range(U(arrived)):
         row, leaf = found[TWO * q] >> HALF, U(at_leaf[q])
-        k = row * p + (found[TWO * q] & LOW_HALF)
+        k = row * p + U(slot[found[TWO * q] & LOW_HALF])
         at = begins[k] - 1
         begins[k] = at
         place, mine = U(at) * long, U(own[row])
@@ -220,19 +220,19 @@ def emit_row(row, begins, events, own, value, output, size, wanted, diff, mark, 
 
     Gains go into the difference array, marks say where; both are left empty again.
     """
-    i, outputs, width, p, trees = U(row), U(raw.shape[1]), U(value.shape[1]), U(len(size)), U(len(output))
+    i, outputs, width, p, trees = U(row), U(raw.shape[1]), U(value.shape[1]), U(start.shape[1] - 1), U(len(output))
     long, s, number = width + ONE, U(s), U(0)
     for w in range(outputs):
         total[i, w] = 0
     for t in range(trees):
         for w in range(width):
             total[i, U(output[t]) + w] += value[U(own[t, i]), w]
-    for f in range(p):
+    for f in range(U(len(size))):
         if wanted[f] == 0:
             continue
         for t in range(trees):
             out = U(output[t])
-            for q in range(U(begins[t, i * p + f]), U(begins[t, i * p + f + ONE])):
+            for q in range(U(begins[t, i * p + number]), U(begins[t, i * p + number + ONE])):
                 span = U(events[q * long])
                 a, z = span >> HALF, span & LOW_HALF
                 mark[a >> U(6)] |= ONE << (a & U(63))
