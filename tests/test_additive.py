@@ -23,6 +23,11 @@ def pair_changes(j, loss, y):
     return np.stack([loss(y, column) for column in replaced.T], axis=1) - loss(y, f)[:, None]
 
 
+def changes_of(engine):
+    residual = Y - ENGINE.prediction
+    return squared_changes(engine, residual, WEIGHT, Moments.of(engine, WEIGHT, residual))
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_squared_changes_are_those_of_all_pairs(order, offset):

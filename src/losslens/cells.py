@@ -48,6 +48,11 @@ class Means:
         return self.__dict__["weights"] is not None
 
     @property
+    def has_pd(self) -> bool:
+        """Whether there is a mean prediction, without working it out."""
+        return self.__dict__["pd"] is not None
+
+    @property
     def pfi(self) -> float:
         """The mean over all cells."""
         if self.total is not None:

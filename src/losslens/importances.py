@@ -68,7 +68,8 @@ class FeatureImportance(FeatureResult):
     @property
     def ici(self) -> Floats:
         """Individual conditional importance, one curve a kept row, (n, g); NaN at values that it never met."""
-        self._need_cells("every single curve")
+        if not self.means.has_pd:  # nobody looked at single cells
+            self._need_cells("every single curve")
         return self._shaped(curves(self._changes, self.meeting, self.sample, self.cells.rows))
 
     @property
@@ -80,7 +81,7 @@ class FeatureImportance(FeatureResult):
     def std_error(self) -> float:
         """Standard error of `pfi` for this model on new data (jackknife over rows, as observations and donors)."""
         self._need_donors("standard error")
-        if not self.complete and len(self.at) < self.sample.n:
+        if len(self.at) < self.sample.n and not self.complete:
             raise ValueError("a streamed result has standard errors for all rows, not for some; raise memory=")
         return uncertainty.std_error(self.means, self.meeting, self.sample, self.at)
 

@@ -50,6 +50,7 @@ class FeatureScore:
     shares: Floats | None
     backend: str
     clipped: float = 0.0
+    complete: bool = True
     known_as_streamed: bool = False
     declined: str = ""
 

@@ -194,16 +194,23 @@ class _Sums:
             return np.asarray(changes * np.bincount(ask.own, self.sample.weight, ask.size) / self._value_mass)
 
     def cells(self) -> Cells:
-        """The cells of the kept rows."""
+        """The cells of the kept rows, laid out when somebody looks."""
+        predictions = Later(self._predictions)
+        changes = later(lambda: self._judged(predictions.now)) if self.loss is not None else None
+        return Cells(self.kept.now, later(lambda: predictions.now), changes)
+
+    def _predictions(self) -> Floats:
         rows, base = self.kept.now, self.sample.prediction
+        if self.constant:
+            return np.repeat(base[rows, None], self.question.now.ask.size, axis=1)
         predictions = (base - self.c)[rows, None] + self._on_grid
         own = self.question.now.ask.own[rows]
         predictions[np.arange(len(rows)), own] = base[rows]  # a row at its own value is the row itself
-        if self.constant:
-            predictions[:] = base[rows, None]
-        changes = None
-        if self.loss is not None:
-            changes = np.empty(predictions.shape)
-            for part in chunks(rows, predictions.shape[1]):
-                changes[part] = lose(self.loss, self.sample, rows[part], predictions[part])
-        return Cells(rows, predictions, changes)
+        return np.asarray(predictions)
+
+    def _judged(self, predictions: Floats) -> Floats:
+        assert self.loss is not None  # only asked for with a loss
+        rows, changes = self.kept.now, np.empty(predictions.shape)
+        for part in chunks(rows, predictions.shape[1]):
+            changes[part] = lose(self.loss, self.sample, rows[part], predictions[part])
+        return changes
