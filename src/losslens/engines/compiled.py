@@ -15,6 +15,10 @@ from numba.extending import intrinsic
 _NO_CACHE = (RuntimeError, OSError, AttributeError, ImportError, EOFError, pickle.UnpicklingError)
 
 
+# Without Python's lock; without wrappers for C and checks for division by zero, which take a quarter of the compiling.
+LEAN: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+
+
 def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function for one signature when its module is imported, or load it from the cache.
 
@@ -23,9 +27,9 @@ def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], A
 
     def compile_or_load(function: Callable[..., Any]) -> Any:
         try:
-            return numba.njit(signature, nogil=True, cache=True, **options)(function)
+            return numba.njit(signature, cache=True, **LEAN, **options)(function)
         except _NO_CACHE:
-            return numba.njit(signature, nogil=True, **options)(function)
+            return numba.njit(signature, **LEAN, **options)(function)
 
     return compile_or_load
 
