@@ -18,7 +18,8 @@ import losslens as ll
 from brute import predictions
 from losslens.engines import products
 from losslens.engines.ensembles import Declined
-from losslens.engines.products import ProductForm, Products, coalition_error, cost, node_count, read_product
+from losslens.engines.machines import read_product
+from losslens.engines.products import ProductForm, Products, coalition_error, cost, node_count
 from losslens.features import resolve
 from losslens.questions import Subjects, pose
 from losslens.tables import as_table

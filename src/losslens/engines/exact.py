@@ -15,8 +15,9 @@ from losslens.engines.additive import Additive
 from losslens.engines.base import Ask
 from losslens.engines.ensembles import Declined, Ensemble, Floats
 from losslens.engines.linear import Linear, read_linear
+from losslens.engines.machines import read_product
 from losslens.engines.pipelines import CHUNK, Image, Peeled, as_numbers, innermost, peel
-from losslens.engines.products import ProductForm, Products, read_product
+from losslens.engines.products import ProductForm, Products
 from losslens.losses import Response
 from losslens.models import Model, as_model
 from losslens.progress import waiting

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from losslens.engines.base import Answer, Ask, Indices
 from losslens.engines.ensembles import Declined
-from losslens.losses import Response
 from losslens.progress import Tick
 
 Floats = NDArray[np.float64]
@@ -31,7 +30,6 @@ Image = tuple[Sequence[int] | NDArray[np.intp], Floats]
 
 MOST_PRODUCTS = 2e11  # multiply-adds a feature; a caller declines above
 EPS = float(np.finfo(np.float64).eps)
-DIGITS = 1e-11  # a model whose own rounding, next to the spread of its predictions, is larger is declined
 SMALLEST = 1e-200  # a product that underflows may be divided by no less: its lost digits must stay lost in the sum
 FEWEST_ROWS, BLOCK = 64, 1 << 16  # rows, or rows times terms, of a block: its arrays stay in the processor's cache
 TOTAL_BYTES = 1 << 27  # of the terms that a total works on at a time
@@ -52,84 +50,6 @@ class ProductForm:
         """Predictions of rows of the estimator's input."""
         parts = np.array_split(matrix, 1 + len(matrix) * len(self.coef) // (16 * BLOCK))
         return np.concatenate([_Block(self, part, ()).predict() for part in parts])
-
-
-def read_product(estimator: Any, response: Response, classes: NDArray[Any] | None) -> ProductForm | None:
-    """The form of a fitted estimator; None where it is no such model, `Declined` where it can't be answered for.
-
-    The class itself has to be scikit-learn's: a subclass may predict otherwise.
-    """
-    fitted, gives, read = _READERS.get(_class(estimator), ("", "", None))
-    if read is None or not hasattr(estimator, fitted):  # the black box will hear from the model that it isn't fitted
-        return None
-    if classes is not None and len(classes) > 2:
-        raise Declined("the scores of more than two classes are no single sum of products")
-    if response != gives:
-        raise Declined(f"its {gives} are a sum of products, its {response} are not")
-    form = read(estimator)
-    some = form.centres[:: max(1, len(form.centres) // 50)]
-    spread = float(form.predict(some).std()) if len(some) else 0.0
-    if EPS * float(np.linalg.norm(form.coef)) > DIGITS * max(1.0, spread):
-        raise Declined("its coefficients are so large, and cancel, that its predictions are partly rounding errors")
-    return form
-
-
-def _class(thing: Any) -> str:
-    return f"{type(thing).__module__.partition('.')[0]}.{type(thing).__name__}"
-
-
-def _form(centres: Any, coef: Any, gamma: Any, intercept: Any) -> ProductForm:
-    if hasattr(centres, "toarray") or centres.dtype == np.float32:
-        raise Declined("it was fitted to a sparse table, or to one in single precision")
-    if coef.size != len(centres):
-        raise Declined("it has several outputs")
-    columns = np.asfortranarray(centres, dtype=np.float64)  # a column at a time is what is read
-    gammas = np.array(np.broadcast_to(gamma, columns.shape[1]), np.float64)
-    return ProductForm(columns, np.array(coef, np.float64).reshape(-1), gammas, float(np.squeeze(intercept)))
-
-
-def _read_machine(machine: Any) -> ProductForm:
-    """A support vector machine or kernel ridge; public signs of two classes are those of the decision function."""
-    if not isinstance(machine.kernel, str) or machine.kernel != "rbf":
-        raise Declined(f"its kernel is {machine.kernel!r}, not 'rbf'")
-    if not hasattr(machine, "X_fit_"):
-        return _form(machine.support_vectors_, machine.dual_coef_, machine._gamma, machine.intercept_)
-    gamma = 1 / machine.X_fit_.shape[1] if machine.gamma is None else machine.gamma
-    return _form(machine.X_fit_, machine.dual_coef_, gamma, 0.0)
-
-
-def _read_process(process: Any) -> ProductForm:
-    scale, gamma = _read_covariance(process.kernel_)
-    return _form(process.X_train_, scale * process._y_train_std * process.alpha_, gamma, process._y_train_mean)
-
-
-def _read_covariance(kernel: Any) -> tuple[Any, Any]:
-    """The factor before a Gaussian kernel and its gamma, one number or one a column."""
-    name = _class(kernel)
-    if name == "sklearn.RBF":
-        return 1.0, 0.5 / np.square(np.asarray(kernel.length_scale, np.float64))
-    if name == "sklearn.ConstantKernel":
-        return kernel.constant_value, 0.0
-    if name == "sklearn.WhiteKernel":  # noise of the training rows: between them and any others, even equal ones, 0
-        return 0.0, 0.0
-    if name not in ("sklearn.Product", "sklearn.Sum"):
-        raise Declined(f"its kernel {type(kernel).__name__} is no product of Gaussian and constant ones")
-    (scale, gamma), (other, more) = _read_covariance(kernel.k1), _read_covariance(kernel.k2)
-    if name == "sklearn.Product":
-        return scale * other, gamma + more
-    if scale and other:
-        raise Declined("its kernel is a sum")
-    return (scale, gamma) if scale else (other, more)
-
-
-_READERS: dict[str, tuple[str, Response | str, Callable[[Any], ProductForm] | None]] = {
-    "sklearn.SVR": ("support_vectors_", "values", _read_machine),
-    "sklearn.NuSVR": ("support_vectors_", "values", _read_machine),
-    "sklearn.SVC": ("support_vectors_", "scores", _read_machine),
-    "sklearn.NuSVC": ("support_vectors_", "scores", _read_machine),
-    "sklearn.KernelRidge": ("X_fit_", "values", _read_machine),
-    "sklearn.GaussianProcessRegressor": ("X_train_", "values", _read_process),
-}
 
 
 def _factor(form: ProductForm, x: Floats, column: int) -> Floats:
