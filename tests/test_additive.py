@@ -1,10 +1,14 @@
+from itertools import permutations
+
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import losslens as ll
 from losslens import losses
-from losslens.engines.additive import Additive, Hinges, Moments, hinges, judges, squared_changes
+from losslens.engines.additive import Additive, Hinges, Moments, hinges, judges, shapley_importances, squared_changes
 
 N, P = 37, 3
 RNG = np.random.default_rng(3)
@@ -95,3 +99,39 @@ def test_a_table_that_was_changed_is_refused_and_not_explained_wrongly():
         with pytest.raises(ValueError, match="the table was changed after it was explained"):
             curve()
     assert found["x1"].pi @ found["x1"].weights == pytest.approx(found["x1"].pfi)
+
+
+def test_a_pipeline_keeps_its_own_grid_when_the_table_is_changed():
+    table = PARTS.copy()
+    found = ll.feature_importance(make_pipeline(StandardScaler(), LinearRegression()).fit(table, Y), table, Y)
+    table[:] = 0.0
+    assert found.engine == "additive"
+    np.testing.assert_array_equal(found["x0"].grid, np.unique(PARTS[:, 0]))
+
+
+def test_shapley_importances_are_those_of_all_orders():
+    """GE_S is the mean over all pairs of (y_i - f(x_S of i, the rest of k))^2; a column's share is the mean, over all
+    orders, of what it takes off the error when it is added to those before it.
+    """
+    g = SCALE * PARTS
+
+    def error(kept):
+        own = g[:, list(kept)].sum(axis=1)
+        lent = np.delete(g, list(kept), axis=1).sum(axis=1)
+        return WEIGHT @ (Y[:, None] - 0.3 - own[:, None] - lent) ** 2 @ WEIGHT
+
+    expected = np.zeros(P)
+    for order in permutations(range(P)):
+        for place, j in enumerate(order):
+            expected[j] += (error(order[:place]) - error(order[: place + 1])) / 6
+    np.testing.assert_allclose(shapley_importances(ENGINE, Y, WEIGHT), expected, atol=1e-12)
+
+
+def test_a_logistic_model_is_additive_in_its_score():
+    label = np.where(Y > 0, "yes", "no")
+    model = LogisticRegression().fit(PARTS, label)
+    exact = ll.feature_importance(model, PARTS, label, loss="hinge", sample_weight=WEIGHT)
+    asked = ll.feature_importance(model, PARTS, label, loss="hinge", sample_weight=WEIGHT, donors=ll.Latin(N))
+    assert (exact.engine, asked.engine) == ("additive", "blackbox")
+    for name in exact:
+        np.testing.assert_allclose(exact[name].local, asked[name].local, atol=1e-12)

@@ -43,11 +43,10 @@ def run(
     found = _squared(engine, sample, loss, seen)
     filled = []
     for (subject, design), question in zip(asked, questions, strict=True):
-        columns = subject.feature.columns
-        sums = _Sums(engine, seen, columns, design, sample, loss, question, kept, rows)
-        alone = found is not None and len(columns) == 1
-        means = sums.means(*((found[0][columns[0]], float(found[1][columns[0]])) if alone and found else (None, None)))
-        posed = later(sums.posed)
+        j, *others = subject.feature.columns
+        sums = _Sums(engine, seen, (j, *others), design, sample, loss, question, kept, rows)
+        local, total = (None, None) if found is None or others else (found[0][j], float(found[1][j]))
+        means, posed = sums.means(local, total), later(sums.posed)
         filled.append(Filled(question=posed, means=means, cells=later(sums.cells), n_predictions=0))
     return sample, filled
 
@@ -62,10 +61,10 @@ def _posed(
         seen.check(engine, sample.weight, columns)
         return pose(subject, design, sample.n, entropy)
 
-    if any(column.array.dtype.kind not in "biuf" for column in subject.columns):
-        question = posed()  # words can't be told from other words later
-        return Later(lambda: question)
-    return Later(posed)
+    if all(np.may_share_memory(column.array, engine.parts) for column in subject.columns):
+        return Later(posed)  # the sums that are checked are those of the columns themselves
+    question = posed()
+    return Later(lambda: question)
 
 
 def _residual(sample: Sample, loss: Loss | None) -> Floats:
