@@ -3,16 +3,25 @@
 from typing import Any
 
 from losslens import losses
+from losslens.attributing import shapley_effect
 from losslens.breiman import breiman_importance
 from losslens.breiman_results import BreimanImportance
 from losslens.curves import Effects, FeatureEffect
 from losslens.donors import All, Derangements, Grid, Latin, Permutations, Systematic
 from losslens.explain import feature_effect, feature_importance
 from losslens.importances import FeatureImportance, Importances
+from losslens.interactions import Interactions
+from losslens.pairing import pair_interactions
 from losslens.planning import Plan, plan
+from losslens.shapley_curves import ShapleyCurve
+from losslens.shapley_effects import ShapleyEffect
+from losslens.shapley_results import ShapleyImportance
+from losslens.sharing import shapley_importance
+from losslens.stopping import Absolute
 from losslens.storage import load
 
 __all__ = [
+    "Absolute",
     "All",
     "BreimanImportance",
     "Derangements",
@@ -21,16 +30,23 @@ __all__ = [
     "FeatureImportance",
     "Grid",
     "Importances",
+    "Interactions",
     "Latin",
     "Permutations",
     "Plan",
+    "ShapleyCurve",
+    "ShapleyEffect",
+    "ShapleyImportance",
     "Systematic",
     "breiman_importance",
     "feature_effect",
     "feature_importance",
     "load",
     "losses",
+    "pair_interactions",
     "plan",
+    "shapley_effect",
+    "shapley_importance",
 ]
 
 

@@ -27,7 +27,7 @@ def applies(engine: Trees, loss: Loss | None) -> bool:
     """Whether a group's importance can be had without its cells."""
     if loss is None or loss.custom:
         return False
-    return engine.is_single or (engine.is_countable and _targets(engine, loss, np.zeros(1, np.intp)) is not None)
+    return engine.is_single or (engine.is_countable and targets(engine, loss, np.zeros(1, np.intp)) is not None)
 
 
 def run(
@@ -53,7 +53,7 @@ def _filled(means: Means, subject: Subject, design: Design, sample: Sample, entr
 def _total(engine: Trees, subject: Subject, design: Design, sample: Sample, loss: Loss) -> Means:
     """The mean over all pairs, of which nothing else is known."""
     weight, y = sample.weight, sample.target(loss)
-    target = _targets(engine, loss, y)
+    target = targets(engine, loss, y)
     assert target is not None  # `applies` has asked
     kept = np.setdiff1d(np.arange(len(engine.bound.size)), subject.feature.columns)
     total = engine.coalition_errors(target, weight).error(kept) - sample.error
@@ -62,7 +62,7 @@ def _total(engine: Trees, subject: Subject, design: Design, sample: Sample, loss
     return Means(None, weight, weights=later(lambda: _weights(subject, design, sample)), total=float(total))
 
 
-def _targets(engine: Trees, loss: Loss, y: NDArray[np.generic]) -> Floats | None:
+def targets(engine: Trees, loss: Loss, y: NDArray[np.generic]) -> Floats | None:
     """y on the scale of the trees' own sums, where the loss is a squared one there; else None."""
     trial = np.linspace(0.1, 0.9, 5)[:, None] + 0.01 * np.arange(engine.bound.ensemble.outputs)
     said, outputs = engine.bound.ensemble.link(trial), trial.shape[1]

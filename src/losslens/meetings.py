@@ -94,6 +94,7 @@ class PerRow:
     binned: bool = False
     leaves_out_own: bool = False
     repeats: bool = False  # a pair may be met twice
+    fresh: bool = False  # and then says something new
 
     has_mass = True
 

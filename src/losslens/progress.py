@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from threading import Event, Thread
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 PATIENCE = 0.7  # seconds before a bar appears: short runs should not flicker
 
@@ -20,8 +23,27 @@ class Tick(Protocol):
         """Note that `rows` more are done."""
 
 
-def _silent(rows: int, /) -> None:
+class Teller(Tick, Protocol):
+    """A tick that can also say how it goes."""
+
+    def say(self, words: str) -> None:
+        """Show these words beside the bar."""
+
+    def expect(self, total: int) -> None:
+        """There is more, or less, to do than was thought."""
+
+
+class _Silent:
     """No bar."""
+
+    def __call__(self, rows: int, /) -> None:
+        pass
+
+    def say(self, words: str) -> None:
+        pass
+
+    def expect(self, total: int) -> None:
+        pass
 
 
 def _wanted(progress: bool | None) -> bool:
@@ -62,10 +84,10 @@ def waiting(title: str, progress: bool | None) -> Iterator[None]:
 
 
 @contextmanager
-def bar(total: int, title: str, progress: bool | None, unit: str = "predictions") -> Iterator[Tick]:
+def bar(total: int, title: str, progress: bool | None, unit: str = "predictions") -> Iterator[Teller]:
     """Show how many of `total` predictions are made; ``progress=None`` asks whether anybody is looking."""
     if not _wanted(progress):
-        yield _silent
+        yield _Silent()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -76,24 +98,36 @@ def bar(total: int, title: str, progress: bool | None, unit: str = "predictions"
         TaskProgressColumn(),
         TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + unit),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[words]}"),
         console=Console(stderr=True, force_jupyter=_in_notebook() or None),
         transient=sys.stderr.isatty(),  # in a pipe the last line is all there is to see
     )
-    task = shown.add_task(title, total=total)
-    started, running = time.monotonic(), False
-
-    def tick(rows: int, /) -> None:
-        nonlocal running
-        if not running and time.monotonic() - started > PATIENCE:
-            shown.start()
-            running = True
-        shown.advance(task, rows)
-
+    teller = _Shown(shown, shown.add_task(title, total=total, words=""))
     try:
-        yield tick
+        yield teller
     finally:
-        if running:
+        if teller.running:
             shown.stop()
+
+
+class _Shown:
+    """A bar that appears once it has taken a while."""
+
+    def __init__(self, shown: Progress, task: TaskID) -> None:
+        self.shown, self.task = shown, task
+        self.started, self.running = time.monotonic(), False
+
+    def __call__(self, rows: int, /) -> None:
+        if not self.running and time.monotonic() - self.started > PATIENCE:
+            self.shown.start()
+            self.running = True
+        self.shown.advance(self.task, rows)
+
+    def say(self, words: str) -> None:
+        self.shown.update(self.task, words=words)
+
+    def expect(self, total: int) -> None:
+        self.shown.update(self.task, total=total)
 
 
 def _in_notebook() -> bool:

@@ -42,11 +42,9 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, asked: dict[str,
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
     table = as_table(X)
     truth = inputs.vector(y, table.n, "y")
-    _check_target(model, truth)
     weight = None if asked["sample_weight"] is None else inputs.row_weights(asked["sample_weight"], table.n) * table.n
-    method = _method_used(model, table, truth, weight, scorer)
-    response = _response(model, method)
-    task = prepare(model, table, None, loss=None, response=response, exact=False, **asked)
+    known = judge(model, table, truth, weight, scorer)
+    task = prepare(model, table, None, loss=None, response=known.response, exact=False, **asked)
     questions = [pose(s, task.design or score_design(s, task.n), task.n, task.entropy) for s in task.subjects]
     if not task.budget.fits(questions, task.n):
         needs = size_in_words(2 * task.n * task.budget.row_bytes(questions))
@@ -55,12 +53,29 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, asked: dict[str,
         sample, filled, predicted = passes.run(
             task.engine, questions, task.sample, None, task.budget, task.entropy, tick
         )
-    score = _replay(model, scorer, method, table.native, truth, sample.classes)
+    score = known.score
     base = score(sample.prediction, weight)
     features = {}
     for question, part in zip(questions, filled, strict=True):
-        features[question.subject.feature.name] = _judge(task, question, part, score, base, weight, _title(scorer))
+        features[question.subject.feature.name] = _judge(task, question, part, score, base, weight, known.title)
     return Scores(features, predicted + task.n)  # and once to see what the scorer asks for
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """A scorer that was asked what it reads, and scores predictions of that kind."""
+
+    title: str
+    response: Response
+    score: Score
+
+
+def judge(model: Model, table: Table, y: NDArray[Any], weight: Floats | None, scorer: Any) -> Judge:
+    """Call the scorer once, to see what it asks the model for."""
+    _check_target(model, y)
+    method = _method_used(model, table, y, weight, scorer)
+    score = _replay(model, scorer, method, table.native, y, model.classes)
+    return Judge(_title(scorer), _response(model, method), score)
 
 
 def score_design(subject: Subject, n: int) -> Design:

@@ -15,7 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from losslens import breiman_results, cells, curves, donors, importances, meetings, sample, scores
+from losslens import (
+    breiman_results,
+    cells,
+    curves,
+    donors,
+    importances,
+    interactions,
+    meetings,
+    sample,
+    scores,
+    shapley_curves,
+    shapley_effects,
+    shapley_results,
+)
 from losslens.losses import Loss, from_metadata
 
 FORMAT = "losslens result"
@@ -30,6 +43,11 @@ KINDS: dict[str, type] = {
         curves.Effects,
         curves.FeatureEffect,
         breiman_results.BreimanImportance,
+        shapley_results.ShapleyImportance,
+        shapley_results.Shares,
+        shapley_curves.Values,
+        shapley_effects.ShapleyEffect,
+        interactions.Interactions,
         sample.Sample,
         meetings.Common,
         meetings.PerRow,
@@ -44,6 +62,15 @@ KINDS: dict[str, type] = {
         donors.Derangements,
     )
 }
+
+SAVED = (
+    importances.Importances,
+    curves.Effects,
+    breiman_results.BreimanImportance,
+    shapley_results.ShapleyImportance,
+    shapley_effects.ShapleyEffect,
+    interactions.Interactions,
+)
 
 
 def save(result: Any, path: str | Path) -> None:
@@ -93,7 +120,7 @@ def load(path: str | Path) -> Any:
         raise ValueError(f"{path} is no losslens result, or not a whole one; save it again") from error
     if newer:
         raise ValueError(f"{path} was written by a newer losslens (file version {description['version']}); update")
-    if not isinstance(result, (importances.Importances, curves.Effects, breiman_results.BreimanImportance)):
+    if not isinstance(result, SAVED):
         raise ValueError(f"{path} is no losslens result, or not a whole one; save it again")
     return result
 

@@ -212,6 +212,49 @@ def _copies_on_write() -> bool:
     return int(sys.modules["pandas"].__version__.split(".")[0]) >= 3
 
 
+def one_behind_the_other(first: Any, second: Table) -> Table:
+    """Rows of a table of its own before those of another one, with the second's columns and types."""
+    table = as_rows(first, second)
+    if second.backend == "numpy":
+        return _array_table(np.concatenate([table, second.native]))
+    if second.backend == "pandas":
+        import pandas as pd
+
+        return _frame_table(pd.concat([table, second.native], ignore_index=True))
+    frames = [_narwhals(table), _narwhals(second.native)]
+    return _frame_table(nw.concat(frames, how="vertical").to_native())
+
+
+def as_rows(rows: Any, like: Table) -> Any:
+    """Rows of the user's as a table of the same kind, columns and types; or say what is wrong with them."""
+    if like.backend == "numpy":
+        array = np.atleast_2d(np.asarray(rows))
+        if array.ndim != 2 or array.shape[1] != len(like.names):
+            raise ValueError(f"rows must have the {len(like.names)} columns of X; got shape {np.shape(rows)}")
+        return array.astype(like.native.dtype, casting="same_kind" if array.dtype.kind != "O" else "unsafe")
+    if not _is_eager(rows):
+        raise TypeError(f"rows must be positions in X, or a table like X; got {type(rows).__name__}")
+    table = _frame_table(nw.to_native(rows, pass_through=True))
+    missing = [name for name in like.names if name not in table.names]
+    if missing or table.backend != like.backend:
+        problem = f"has no column {missing[0]!r}" if missing else f"is a {table.backend} table, X a {like.backend} one"
+        raise ValueError(f"rows must be a table like X, but it {problem}")
+    if like.backend == "pandas":
+        return _typed_like(table.native[list(like.labels)], like.native)
+    frame, schema = _narwhals(table.native).select(like.names), _narwhals(like.native).schema
+    return frame.with_columns(*(nw.col(name).cast(schema[name]) for name in like.names)).to_native()
+
+
+def _typed_like(frame: Any, like: Any) -> Any:
+    """A pandas frame with another one's types; a category that is none there is no missing value but an error."""
+    typed = frame.astype(like.dtypes.to_dict())
+    lost = typed.isna() & ~frame.isna()
+    if lost.to_numpy().any():
+        name = frame.columns[lost.to_numpy().any(axis=0)][0]
+        raise ValueError(f"rows has values in column {str(name)!r} that are no category of X's")
+    return typed
+
+
 def make_frame(data: Mapping[str, Any], backend: str) -> Any:
     """A data frame from columns: in the library the user came with, or else whichever is installed."""
     known: tuple[Literal["pandas", "polars", "pyarrow"], ...] = ("pandas", "polars", "pyarrow")

@@ -103,15 +103,15 @@ def fit_effects(means: Means, meeting: PerRow, sample: Sample, rows: Indices) ->
         )
     if means.local is None or means.caused is None:
         raise ValueError("no standard error: the mean of each donor's cells is not known for these rows")
-    met = _shares(meeting, sample, rows)
+    met, squares, cells = _shares(meeting, sample, rows)
     by_row, by_donor = _sums(met)
     row_total = by_row * np.where(by_row > 0, means.local - means.pfi, 0.0)
     donor_total = by_donor * np.where(by_donor > 0, means.caused - means.pfi, 0.0)
     row, donor = _least_squares(met, row_total, donor_total)
-    freedom, circles = _degrees_of_freedom(met)
+    freedom, circles = _degrees_of_freedom(met, cells)
     explained = row @ row_total + donor @ donor_total
-    unexplained = max(means.square - means.pfi**2 - explained, 0.0)
-    residual = unexplained * met.nnz / freedom if freedom > 0 else np.nan  # D2
+    unexplained = max(float(means.square - means.pfi**2 - explained), 0.0)
+    residual = unexplained * cells / freedom if freedom > 0 else np.nan  # D2
     complete = not meeting.repeats and meeting.width >= sample.n - 1
     left = 1.0 if meeting.repeats else 1 - (meeting.width - 1) / (sample.n - 1)  # all distinct shifts leave no noise
     balanced = complete or meeting.binned or circles > 1
@@ -121,14 +121,17 @@ def fit_effects(means: Means, meeting: PerRow, sample: Sample, rows: Indices) ->
     return Fit(
         row=_centred(row, by_row),
         donor=_centred(donor, by_donor),
-        noise=residual * float(met.data @ met.data) * left,
-        m=met.nnz / int(np.sum(by_row > 0)),
+        noise=residual * squares * left,
+        m=cells / int(np.sum(by_row > 0)),
         fitted=not balanced,
     )
 
 
-def _shares(meeting: PerRow, sample: Sample, rows: Indices) -> Any:
-    """How much each cell counts, a sparse matrix (rows, donors); cells that don't count are not in it."""
+def _shares(meeting: PerRow, sample: Sample, rows: Indices) -> tuple[Any, float, int]:
+    """How much each cell counts, a sparse matrix (rows, donors); the sum of the squares, and how many cells count.
+
+    A pair that is met twice is one cell, unless it says something new.
+    """
     from scipy import sparse
 
     lent = meeting.weights(sample, rows) * sample.weight[rows][:, None]
@@ -137,8 +140,10 @@ def _shares(meeting: PerRow, sample: Sample, rows: Indices) -> Any:
     if a_row < 2:
         raise ValueError(f"no standard error: the rows met {a_row:.1f} donors that count, on average; use more donors")
     where = np.repeat(np.arange(len(rows)), counted.sum(axis=1))
-    entries = (lent[counted] / lent.sum(), (where, np.asarray(meeting.donors[rows])[counted]))
-    return sparse.csr_array(entries, shape=(len(rows), sample.n))
+    share = lent[counted] / lent.sum()
+    met = sparse.csr_array((share, (where, np.asarray(meeting.donors[rows])[counted])), shape=(len(rows), sample.n))
+    told = share if meeting.fresh else met.data
+    return met, float(told @ told), len(told)
 
 
 def _sums(met: Any) -> tuple[Floats, Floats]:
@@ -160,7 +165,7 @@ def _least_squares(met: Any, row_total: Floats, donor_total: Floats) -> tuple[Fl
     return np.asarray(per_row * (row_total - met @ donor)), np.asarray(donor)
 
 
-def _degrees_of_freedom(met: Any) -> tuple[int, int]:
+def _degrees_of_freedom(met: Any, told: int) -> tuple[int, int]:
     """Cells less the effects that can be told apart, and the number of circles that never meet."""
     from scipy import sparse
     from scipy.sparse import csgraph
@@ -170,7 +175,7 @@ def _degrees_of_freedom(met: Any) -> tuple[int, int]:
     graph = sparse.csr_array((cells.data, (cells.coords[0], r + cells.coords[1])), shape=(r + n, r + n))
     idle = sum(int(np.sum(mass == 0)) for mass in _sums(met))
     circles = int(csgraph.connected_components(graph, directed=False)[0]) - idle
-    return met.nnz - (r + n - idle) + circles, circles
+    return told - (r + n - idle) + circles, circles
 
 
 def _inverse(mass: Floats) -> Floats:

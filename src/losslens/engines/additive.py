@@ -43,6 +43,7 @@ class Additive:
     def contribution(self, columns: Sequence[int], weight: Floats) -> Floats:
         """c of some columns together, (n,), centred."""
         some = self.parts[:, list(columns)] @ self.scale[list(columns)]
+        some -= some[0]  # a constant is exactly 0
         return np.asarray(some - weight @ some)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -15,6 +17,7 @@ from losslens.plots.wording import alike, count, labels, number
 from losslens.scores import Scores
 
 THICKEST = 22.0  # of a bar, in points
+ROOM = 0.45  # of the width, that numbers with their shares may take
 
 
 class Bar(NamedTuple):
@@ -45,23 +48,75 @@ def plot_ranking(importances: Importances, *, ax: Axes | None = None, ratio: boo
     >>> [label.get_text() for label in plot_ranking(imp).get_yticklabels()]
     ['x1', 'x0']
     """
-    bars = _ranked(importances, ratio)
+    bars, own = _ranked(importances, ratio), ax is None
+    ax, most = open_rows(ax, len(bars))
+    draw_bars(ax, bars[:most], own, start=1.0 if ratio else 0.0)
+    ax.set_xlabel(_title(importances, ratio), parse_math=False)
+    canvas.caption(ax, _notes(importances, bars, most))
+    return ax
+
+
+def open_rows(ax: Axes | None, rows: int, below: int = 0) -> tuple[Axes, int]:
+    """The axes, or new ones as high as so many rows of text need; and how many of the rows they hold.
+
+    Where a layout engine will shrink the user's axes for what is written under them, so many rows fewer.
+    """
     if ax is None:
-        ax = canvas.new_axes(min(len(bars), MOST_ROWS))
-        shown, own = bars[:MOST_ROWS], True
-    else:
-        shown, own = bars[: canvas.rows_that_fit(ax)], False
-    names = labels([bar.name for bar in shown], canvas.letters_beside(ax))
-    start = 1.0 if ratio else 0.0
-    _draw(ax, shown, start)
+        most = min(rows, MOST_ROWS)
+        return canvas.new_axes(most), most
+    taken = 0 if ax.figure.get_layout_engine() is None else below
+    return ax, min(rows, max(1, canvas.rows_that_fit(ax) - taken))
+
+
+def draw_bars(ax: Axes, bars: Sequence[Bar], own: bool, *, start: float = 0.0, shares: Sequence[str] = ()) -> float:
+    """Named bars, the first on top, each with its number and, where there is room for them, its share.
+
+    Returns the width of the axes in points.
+    """
+    names = labels([bar.name for bar in bars], canvas.letters_beside(ax))
+    _draw(ax, bars, start)
     canvas.name_rows(ax, names)
     width = canvas.width_beside(ax, names, own)
-    _numbers(ax, shown, start, width)
+    texts = alike([bar.value for bar in bars])
+    long = [f"{text} ({share})" for text, share in zip(texts, shares, strict=False)]
+    safe = (0.85 if own else 0.75) * width if long else width  # long texts must not trust a guess
+    if long and _room(long, safe) <= ROOM:
+        texts = long
+    ends = [max(start, bar.value, *(bar.interval or ())) for bar in bars]
+    low = min(start, *(min(bar.value, *(bar.interval or (bar.value,))) for bar in bars))
+    write_numbers(ax, texts, ends, low, safe, margin=low < start)
     canvas.value_ticks(ax.xaxis, width)
-    ax.set_xlabel(_title(importances, ratio), parse_math=False)
-    canvas.caption(ax, _notes(importances, bars, len(shown)))
     canvas.plain_frame(ax)
-    return ax
+    return width
+
+
+def label_across(ax: Axes, text: str, width: float) -> None:
+    """Label of the x axis, hardly longer than it, and clear of the power of ten at its end."""
+    low, high = ax.get_xlim()
+    power = not 1e-4 < max(abs(low), abs(high)) < 1e9
+    room = width - 50 if power else 1.1 * width
+    ax.set_xlabel(folded(text, room), parse_math=False, loc="left" if power else None)
+
+
+def write_numbers(
+    ax: Axes, texts: Sequence[str], ends: Sequence[float], low: float, width: float, *, margin: bool
+) -> None:
+    """A text right of each row's end, and an axis from `low` with room for them; `width`: of the axes, in points."""
+    for row, (text, end) in enumerate(zip(texts, ends, strict=True)):
+        style: dict[str, Any] = {"va": "center", "fontsize": "small", "color": QUIET}
+        ax.annotate(text, (end, row), (4, 0), textcoords="offset points", **style)
+    span = (max(ends) - low or 1.0) / (1 - _room(texts, width))
+    ax.set_xlim(low - (0.03 * span if margin else 0.0), low + span)
+
+
+def folded(text: str, room: float) -> str:
+    """A label of an axis in lines that are so many points long."""
+    return textwrap.fill(text, max(12, int(room / (LETTER * canvas.font_size(mpl.rcParams["axes.labelsize"])))))
+
+
+def _room(texts: Sequence[str], width: float) -> float:
+    """The share of the width that the longest text takes."""
+    return min(0.6, (max(map(len, texts)) * LETTER * canvas.font_size("small") + 8) / width)
 
 
 def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
@@ -97,19 +152,6 @@ def _draw(ax: Axes, bars: Sequence[Bar], start: float) -> None:
         at, low, high = np.array(known).T
         ax.hlines(at, low, high, color=INK, linewidth=1.1)
     ax.axvline(start, color=INK, linewidth=0.8)
-
-
-def _numbers(ax: Axes, bars: Sequence[Bar], start: float, width: float) -> None:
-    """Each number at the end of its bar, and an axis that has room for them; `width` is that of the axes in points."""
-    texts = alike([bar.value for bar in bars])
-    ends = [max(start, bar.value, *(bar.interval or ())) for bar in bars]
-    low = min(start, *(min(bar.value, *(bar.interval or (bar.value,))) for bar in bars))
-    for row, (text, end) in enumerate(zip(texts, ends, strict=True)):
-        style: dict[str, Any] = {"va": "center", "fontsize": "small", "color": QUIET}
-        ax.annotate(text, (end, row), (4, 0), textcoords="offset points", **style)
-    taken = min(0.6, (max(map(len, texts)) * LETTER * canvas.font_size("small") + 8) / width)
-    span = (max(ends) - low or 1.0) / (1 - taken)
-    ax.set_xlim(low - (0.03 * span if low < start else 0.0), low + span)
 
 
 def _title(importances: Importances, ratio: bool) -> str:

@@ -1,0 +1,165 @@
+"""Less noise from the same walks: regress what was walked on what is known to be zero on average.
+
+Over all pairs and orders the mean of each control is exactly 0, so that taking off a multiple of it changes no
+expectation. The walks' own total is one: its mean over all pairs is known, because both ends are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.games import Board, Ends, Marks
+from losslens.sample import Floats, Indices
+from losslens.walks import Sweep, additive_parts, own_parts, single_number
+
+CELLS_A_CONTROL = 20  # fewer would fit noise
+
+
+@dataclass(frozen=True, eq=False)
+class Walked:
+    """What the sweeps say together."""
+
+    sfimp: Floats  # (p,)
+    local: Floats  # (n, p): its rows sum to each row's gain, over all donors where the ends are known
+    caused: Floats  # (n, p): the same for donors
+    cells: Floats  # (n, R, p)
+    donors: Indices  # (n, R)
+
+
+def gather(board: Board, sweeps: list[Sweep], known: Ends | None) -> Walked:
+    """Means over the sweeps, with as little noise as their controls allow."""
+    donors = np.stack([one.donors for one in sweeps], axis=1)
+    cells = np.stack([one.shares for one in sweeps], axis=1)
+    weight = board.sample.weight
+    cells = cells - _explained(board, sweeps, cells, donors)
+    lent = weight[donors]
+    local, caused = _row_means(cells, lent), _donor_means(cells, donors, weight)
+    if known is not None:
+        total = known.total(weight)
+        met = cells.sum(axis=2)
+        excess = met - known.by_row[:, None] - known.by_donor[donors] + total  # its mean over any row or donor is 0
+        share = _slopes(cells, met, excess, weight, lent)
+        local -= (_row_means(met[:, :, None], lent) - known.by_row[:, None]) * share
+        caused -= (_donor_means(met[:, :, None], donors, weight) - known.by_donor[:, None]) * share
+        cells = cells - excess[:, :, None] * share
+    mass = weight * (lent.sum(axis=1) if known is None else 1.0)
+    met_rows = mass > 0
+    sfimp = mass[met_rows] @ local[met_rows] / mass[met_rows].sum()
+    return Walked(np.asarray(sfimp), local, caused, cells, donors)
+
+
+def _row_means(cells: Floats, lent: Floats) -> Floats:
+    with np.errstate(invalid="ignore"):  # a row that met nobody who counts
+        return np.asarray(np.einsum("irp,ir->ip", cells, lent) / lent.sum(axis=1, keepdims=True))
+
+
+def _donor_means(cells: Floats, donors: Indices, weight: Floats) -> Floats:
+    n, R, p = cells.shape
+    total, mass = np.zeros((n, p)), np.zeros(n)
+    for r in range(R):  # every donor once a sweep
+        total[donors[:, r]] += weight[:, None] * cells[:, r]
+        mass[donors[:, r]] += weight
+    with np.errstate(invalid="ignore"):
+        return total / mass[:, None]
+
+
+def _slopes(cells: Floats, met: Floats, excess: Floats, weight: Floats, lent: Floats) -> Floats:
+    """How much of a walk's excess each player has on average, (p,); they sum to one."""
+    if cells.shape[1] > 1:
+        excess = excess - np.average(excess, axis=1, keepdims=True)
+    pull = excess * weight[:, None] * lent
+    spread = float(np.sum(pull * met))
+    if not spread > 1e-12 * float(np.sum(weight[:, None] * lent * met**2)):
+        return np.full(cells.shape[2], 1 / cells.shape[2]) * 0.0
+    return np.asarray(np.einsum("irp,ir->p", cells, pull) / spread)
+
+
+def _explained(board: Board, sweeps: list[Sweep], cells: Floats, donors: Indices) -> Floats | float:
+    """What the controls say of each cell, (n, R, p)."""
+    y = _target(board)
+    if y is None or any(one.steps is None for one in sweeps) or board.p < 2:
+        return 0.0
+    parts = additive_parts(board, sweeps)
+    f = single_number(board.sample.prediction[:, None])
+    assert f is not None  # or there would be no steps
+    orders = np.stack([one.orders for one in sweeps], axis=1)
+    fitted = np.zeros_like(cells)
+    counts = board.sample.weight[:, None] * board.sample.weight[donors]
+    turns = _turns(parts, donors, orders)
+    for j in range(board.p):
+        controls = _controls(parts[:, j], turns[:, :, j], f[:, 0], y, donors, board.sample.weight)
+        if controls.shape[2] * CELLS_A_CONTROL > counts.size:
+            return 0.0
+        fitted[:, :, j] = _fit(controls, cells[:, :, j], counts)
+    return fitted
+
+
+def turned(board: Board, sweeps: list[Sweep], cells: Floats, lends: Marks) -> Floats | float:
+    """What the order alone does to each row's shares, where all donors walk together, (n, R, p)."""
+    y = _target(board)
+    f = single_number(board.sample.prediction[:, None])
+    if y is None or f is None or board.p < 2:
+        return 0.0
+    steps = np.mean([one.steps for one in sweeps if one.steps is not None], axis=0)
+    parts = own_parts(board, steps, lends)
+    orders = np.stack([one.orders for one in sweeps], axis=1)
+    turns = _turns(parts, None, orders)
+    counts = np.broadcast_to(board.sample.weight[:, None], cells.shape[:2])
+    fitted = np.zeros_like(cells)
+    for j in range(board.p):
+        turn = turns[:, :, j]
+        found = np.stack([turn, turn * y[:, None], turn * f], axis=2)
+        fitted[:, :, j] = _fit(found, cells[:, :, j], counts)
+    return fitted
+
+
+def _target(board: Board) -> Floats | None:
+    """The target as a number: values, or whether it is the second of two classes."""
+    y, classes = board.sample.y, board.sample.classes
+    if y is None or board.loss is None or board.loss.reads == "labels" or y.dtype.kind not in "biuf":
+        return None
+    return np.asarray(y, float) if classes is None or len(classes) == 2 else None
+
+
+def _turns(parts: Floats, donors: Indices | None, orders: NDArray[np.int16]) -> Floats:
+    """``d_j (sum of d before j - sum of d after j)``, d = c(row) - c(donor): a reversed order turns its sign.
+
+    It is how a squared loss of a sum depends on the order.
+    """
+    apart = np.broadcast_to(parts[:, None], orders.shape) if donors is None else parts[:, None] - parts[donors]
+    gaps = np.take_along_axis(apart, orders.astype(np.intp), axis=2)
+    up_to = np.cumsum(gaps, axis=2)
+    turn = gaps * (2 * up_to - gaps - up_to[:, :, -1:])
+    return np.take_along_axis(turn, np.argsort(orders, axis=2), axis=2)
+
+
+def _controls(c: Floats, turn: Floats, f: Floats, y: Floats, donors: Indices, weight: Floats) -> Floats:
+    """(n, R, controls): products of something of the row and something of the donor, and turns of the order."""
+
+    def centred(values: Floats) -> Floats:
+        return np.asarray(values - weight @ values)
+
+    of_row = [centred(values) for values in (c, f, y, y * f, y * c)]
+    of_donor = [centred(values)[donors] for values in (c, f)]
+    products = [a[:, None] * b for a in of_row for b in of_donor]
+    turns = [turn, turn * y[:, None], turn * f[:, None], turn * f[donors]]
+    return np.stack([*products, *turns], axis=2)
+
+
+def _fit(controls: Floats, cells: Floats, counts: Floats) -> Floats:
+    """The least-squares fit, rows' own means left out of it."""
+    inner, target = controls, cells
+    if cells.shape[1] > 1:
+        inner, target = inner - inner.mean(axis=1, keepdims=True), target - target.mean(axis=1, keepdims=True)
+    inner = inner.reshape(-1, inner.shape[2])
+    size = np.sqrt(np.mean(np.square(inner), axis=0))
+    used = size > 0
+    if not used.any():
+        return np.zeros(cells.shape)
+    inner = inner[:, used] / size[used]
+    weighted = inner * counts.reshape(-1, 1)
+    slope = np.linalg.lstsq(weighted.T @ inner, weighted.T @ target.ravel(), rcond=1e-10)[0]
+    return np.asarray(controls[:, :, used] @ (slope / size[used]))

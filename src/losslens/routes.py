@@ -1,0 +1,146 @@
+"""Which way to share out: exact wherever that is cheap, by stated counts; otherwise walks.
+
+The same data give the same way on every machine: rules count cells, words and predictions, never seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from losslens import grouping
+from losslens.auto import EXACT_PREDICTIONS
+from losslens.donors import All, Derangements, Design
+from losslens.engines.additive import Additive
+from losslens.engines.products import Products
+from losslens.engines.trees.engine import Trees
+from losslens.losses import Loss
+from losslens.questions import Subject
+from losslens.tasks import Task
+
+Way = Literal[
+    "closed form", "tree pairs", "single tree", "tree totals", "product totals", "tree orders", "coalitions", "walks"
+]
+ASKED_FOR = 16  # times as much is done where the exact answer is asked for by name
+MOST_CELLS = 4e9  # pairs times coalitions that trees are asked for one by one: half a minute
+MOST_ROWS = 3e8  # rows times coalitions of a single tree: the same
+MOST_WORDS = 4e11  # word operations of all coalitions' totals: the same
+MOST_MADDS = 2e12  # multiply-adds of all coalitions of a sum of products
+MOST_PLAYERS = 20  # of a table of all coalitions
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A way that was looked at, what it takes, and how much is too much."""
+
+    way: Way
+    takes: float
+    unit: str
+    most: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is cheap enough."""
+        return self.takes <= self.most
+
+    def __str__(self) -> str:
+        return f"{self.takes:,.0f} {self.unit}" if self.takes < 1e15 else f"{self.takes:.1e} {self.unit}"
+
+
+def exact_ways(task: Task, loss: Loss | None, aggregate: str, budget: int | None, asked_for: bool) -> list[Cost]:
+    """The ways to an exact answer, the most telling first."""
+    p, n, more = len(task.subjects), task.n, ASKED_FOR if asked_for else 1
+    engine, found = task.exact, []
+    coalitions = float(2.0**p)
+    if isinstance(engine, Additive) and _is_squared(loss) and aggregate == "loss":
+        found.append(Cost("closed form", 0.0, "predictions", 1.0))
+    if isinstance(engine, Trees) and loss is not None:
+        pairs = n * (n - 1) / (2 if aggregate == "loss" else 1)
+        if p <= MOST_PLAYERS:
+            found.append(Cost("tree pairs", pairs * coalitions, "cells of pairs and coalitions", more * MOST_CELLS))
+        if aggregate == "loss" and engine.is_single:
+            found.append(Cost("single tree", n * coalitions, "rows and coalitions", more * MOST_ROWS))
+        elif aggregate == "loss" and has_totals(task, loss):
+            words = coalitions / 2 * max(1.0, _tree_words(engine))
+            found.append(Cost("tree totals", words, "word operations", more * MOST_WORDS))
+    if isinstance(engine, Products) and _is_squared(loss) and aggregate == "loss":
+        found.append(Cost("product totals", coalitions * _madds(engine, n), "multiply-adds", more * MOST_MADDS))
+    if p > MOST_PLAYERS:
+        found = [cost for cost in found if cost.way == "closed form"]
+    by_model = by_predictions(task, n, budget, asked_for)
+    if isinstance(engine, Products) and by_model.fits:  # it tells more
+        return [by_model]
+    return [*found, by_model]
+
+
+def by_predictions(task: Task, m: int, budget: int | None, asked_for: bool) -> Cost:
+    """All coalitions by the model itself, with m donors a row."""
+    most = budget or EXACT_PREDICTIONS * len(task.subjects) * (1000 if asked_for else 1)
+    return Cost("coalitions", predictions(task.subjects, task.n, m, is_whole(task)), "predictions", most)
+
+
+def predictions(players: Sequence[Subject], n: int, m: int, whole: bool) -> float:
+    """The most that all coalitions take: a row meets no more values of the replaced players than there are."""
+    p = len(players)
+    if p > 2 * MOST_PLAYERS:
+        return float(2.0**p) * n * m
+    if p > MOST_PLAYERS:
+        return float((2.0**p - 2) * n * m)
+    values = np.ones(1)
+    for player in players:  # of each set of replaced players, none first
+        values = np.concatenate([values, np.minimum(values * len(player.distinct), float(m))])
+    return float(values[1 : -1 if whole else None].sum() * n) + n
+
+
+def is_whole(task: Task) -> bool:
+    """Whether every column belongs to a player."""
+    return sum(len(s.feature.columns) for s in task.subjects) == len(task.table.names)
+
+
+def has_totals(task: Task, loss: Loss) -> bool:
+    """Whether trees give the total of any coalition without its pairs."""
+    engine = task.exact
+    return isinstance(engine, Trees) and not engine.is_single and grouping.applies(engine, loss)
+
+
+def check_players(task: Task) -> None:
+    """Raise ValueError unless every column belongs to one player at most."""
+    design = task.design
+    if design is not None and (design.ranked or getattr(design, "values", None) is not None):
+        raise ValueError(f"{design!r} speaks of one feature's values; all features need the same donors: use Latin(m)")
+    seen: dict[int, str] = {}
+    for subject in task.subjects:
+        feature = subject.feature
+        if feature.kind == "pair":
+            raise ValueError(
+                f"{feature.name!r} is a pair on a product grid, which shares nothing out; for columns that play "
+                "together write {'name': [columns]}"
+            )
+        for j in feature.columns:
+            if j in seen:
+                name = task.table.names[j]
+                raise ValueError(f"column {name!r} is in {seen[j]!r} and in {feature.name!r}; players must not overlap")
+            seen[j] = feature.name
+
+
+def everybody_lends(design: Design | None) -> bool:
+    """Whether every pair counts."""
+    return design is None or isinstance(design, All) or design == Derangements()
+
+
+def _is_squared(loss: Loss | None) -> bool:
+    return loss is not None and loss.name == "squared_error" and not loss.custom
+
+
+def _tree_words(engine: Any) -> float:
+    from losslens.engines.trees.coalitions import cost
+
+    return cost(engine.bound)
+
+
+def _madds(engine: Products, n: int) -> float:
+    terms = len(engine.form.coef)
+    return float(n) * terms * min(n, terms)

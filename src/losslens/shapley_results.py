@@ -1,0 +1,339 @@
+"""Shapley feature importance as a result: the model's performance shared out among features, rows and donors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from losslens import shapley, uncertainty
+from losslens.cells import Cells, Means, means
+from losslens.features import unknown_feature
+from losslens.interactions import Interactions
+from losslens.losses import Loss
+from losslens.meetings import Common, Meeting
+from losslens.results import Floats, Indices, in_digits, positions, size_in_words, split
+from losslens.sample import Sample
+from losslens.shapley_curves import ShapleyCurve, Values
+from losslens.tables import make_frame
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+About = Literal["model", "sample"]
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """What is known of single rows and donors."""
+
+    local: Floats  # (r, p): mean over the donors of each row
+    caused: Floats | None  # (n, p): mean over the rows of each donor; None where rows alone have errors
+    meeting: Meeting  # who met whom
+    cells: Floats | None = None  # (r, m, p): of every pair that met; None where they are too many
+
+    @property
+    def leaves_out_own(self) -> bool:
+        """Whether every row met all others, but not itself."""
+        return isinstance(self.meeting, Common) and self.meeting.leaves_out_own
+
+    def means(self, j: int, sample: Sample, at: Indices) -> Means:
+        """Means over the pairs of one feature."""
+        if self.cells is not None:
+            changes = np.ascontiguousarray(self.cells[:, :, j])
+            return means(Cells(at, np.broadcast_to(0.0, changes.shape), changes), self.meeting, sample)
+        if self.caused is None or len(at) < sample.n:
+            raise ValueError("what each donor did to these rows is not kept")
+        apart = 1 - sample.weight if self.leaves_out_own else np.ones(sample.n)
+        mass = sample.weight * apart
+        return Means(self.local[:, j], mass, caused=self.caused[:, j], lent=mass / mass.sum())
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class ShapleyImportance:
+    """How much of a model's performance each feature earns; the shares sum to ``error_none - error_all``."""
+
+    features: tuple[str, ...]
+    sfimp: Floats  # (p,): positive = useful
+    error_all: float  # GE_P: nothing replaced
+    error_none: float  # GE_0: all features replaced
+    title: str  # of the loss or the scorer
+    loss: Loss | None  # None: a scorer, whose errors are scores with a minus sign
+    aggregate: Literal["loss", "prediction"]
+    method: str  # what was done: "closed form", "all coalitions", "walks", "orders", "paper"
+    engine: str
+    design: str
+    exact: bool
+    n_predictions: int
+    sample: Sample
+    at: Indices  # positions in the sample of the rows that this result speaks of
+    values: Values
+    monte_carlo_error: Floats  # (p,): standard error that is due to drawing orders and donors; 0 where nothing is
+    backend: str
+    shares: Shares | None = None
+    gains: Floats | None = None  # (r,): what all features together take off each row's loss
+    table: Floats | None = None  # (2^p,): the error of every coalition; bit j: feature j is kept
+    sampling: Floats | None = None  # (p,): the sampling error, where no shares tell it
+    absent: str = ""  # what it would take to know single rows
+    remarks: tuple[str, ...] = ()
+    complete: bool = True  # False: stopped by hand
+
+    # -- numbers --------------------------------------------------------------------------------------------------
+
+    @property
+    def share(self) -> Floats:
+        """Each feature's part of the whole, (p,): they sum to one."""
+        total = self.error_none - self.error_all
+        if total == 0:
+            raise ValueError("the features together take nothing off the error: there is nothing to share; use sfimp")
+        return np.asarray(self.sfimp / total)
+
+    @property
+    def paper_sfimp(self) -> Floats:
+        """The paper's sign: what a feature adds to the error, negative for a useful one."""
+        return np.asarray(-self.sfimp)
+
+    @property
+    def local(self) -> Floats:
+        """Importance of each feature for each row, (n, p): a row sums to its own gain, a column averages to SFIMP."""
+        return self._known.local
+
+    @property
+    def observations(self) -> Floats:
+        """What the features together take off each row's loss, (n,): how much the model's knowledge helps it."""
+        if self.gains is None:
+            raise ValueError(f"the gain of single rows is not known: {self.absent}")
+        return self.gains
+
+    @cached_property
+    def sampling_error(self) -> Floats:
+        """Standard error of this model's importance on new data, as if every order and pair had been asked, (p,)."""
+        if self.sampling is not None:
+            return self.sampling
+        known = self._known
+        if self.aggregate == "prediction":
+            return rows_only(known.local, self.sample.weight[self.at])
+        return np.array([self._sampling(known, j) for j in range(len(self.features))])
+
+    @property
+    def std_error(self) -> Floats:
+        """Standard error of `sfimp` for this model on new data, (p,): sampling and Monte-Carlo error together."""
+        return np.asarray(np.hypot(self.sampling_error, self.monte_carlo_error))
+
+    def interval(self, level: float = 0.95, about: About = "model") -> tuple[Floats, Floats]:
+        """Low and high ends for each feature.
+
+        About this model on new data (both errors; centred at the U-statistic), or about this sample, had every
+        order and pair been asked (Monte-Carlo error alone).
+        """
+        if about not in ("model", "sample"):
+            raise ValueError(f"about is 'model' or 'sample'; got {about!r}")
+        if about == "sample":
+            from scipy.stats import norm
+
+            if not 0 < level < 1:
+                raise ValueError(f"level lies between 0 and 1, such as 0.95; got {level!r}")
+            reach = float(norm.ppf((1 + level) / 2)) * self.monte_carlo_error
+            return self.sfimp - reach, self.sfimp + reach
+        units = uncertainty.count_units(self.sample, self.at)
+        up = self._up_to_u
+        pairs = zip(self.sfimp.tolist(), self.std_error.tolist(), strict=True)
+        ends = [uncertainty.interval(value * up, error, units, level) for value, error in pairs]
+        return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
+
+    @property
+    def interactions(self) -> Interactions:
+        """How much more each two features are worth together: the Shapley interaction index, from all coalitions."""
+        if self.table is None:
+            raise ValueError(
+                "interactions need the error of every coalition, which method='exact' gives; "
+                "pair_interactions gives PFI_j + PFI_l - PFI_jl without them"
+            )
+        index = shapley.interactions(self.table)
+        return Interactions(self.features, index, "Shapley interaction index", self.title, self.backend)
+
+    # -- some rows ------------------------------------------------------------------------------------------------
+
+    def given(self, rows: Any) -> Self:
+        """These rows, donors from everywhere; a boolean mask or row positions."""
+        chosen = positions(rows, len(self.at))
+        known, at = self._known, self.at[chosen]
+        weight = self.sample.weight[at]
+        if not weight.sum() > 0:
+            raise ValueError("these rows have weight zero: nothing is shared out among them")
+        cells = None if known.cells is None else known.cells[chosen]
+        shares = replace(known, local=known.local[chosen], cells=cells, caused=None)
+        weight = weight * (1 - weight) if known.leaves_out_own else weight
+        met = ~np.isnan(shares.local[:, 0]) & (weight > 0)
+        sfimp = weight[met] @ shares.local[met] / weight[met].sum()
+        assert self.sample.loss is not None  # who has shares has losses
+        error = float(weight @ self.sample.loss[at] / weight.sum())
+        gains = None if self.gains is None else self.gains[chosen]
+        none = error + float(sfimp.sum() if gains is None else weight @ gains / weight.sum())
+        new = replace(
+            self, sfimp=sfimp, error_all=error, error_none=none, at=at, shares=shares, gains=gains, table=None,
+            sampling=None,
+        )  # fmt: skip
+        return replace(new, monte_carlo_error=new._monte_carlo(self.monte_carlo_error))
+
+    def by(self, groups: Any) -> dict[Any, Self]:
+        """``{label: given(groups == label)}`` for each label."""
+        return {label: self.given(mask) for label, mask in split(groups, len(self.at)).items()}
+
+    # -- where ----------------------------------------------------------------------------------------------------
+
+    def curve(self, feature: str, by: Literal["own", "donor"] = "own") -> ShapleyCurve:
+        """Where in a feature's range its share comes from: at rows that hold a value, or at donors that lend it.
+
+        Either way the curve averages to the feature's SFIMP.
+        """
+        if feature not in self.features:
+            raise KeyError(unknown_feature(feature, self.features, "features"))
+        if by not in ("own", "donor"):
+            raise ValueError(f"by is 'own', a row's own value, or 'donor', the value it is given; got {by!r}")
+        j, known = self.features.index(feature), self._known
+        if by == "own":
+            weight, amount, codes = self.sample.weight[self.at], known.local[:, j], self.values.codes[self.at, j]
+        else:
+            weight, amount, codes = self.sample.weight, self._caused(known, j), self.values.codes[:, j]
+        if known.leaves_out_own:
+            weight = weight * (1 - weight)
+        return ShapleyCurve.of(feature, by, self.values, j, codes, weight, amount, self.title, self.backend)
+
+    def _caused(self, known: Shares, j: int) -> Floats:
+        if self.aggregate == "prediction":
+            raise ValueError("donors have no share where predictions are averaged over them first; use by='own'")
+        if known.caused is not None:
+            return known.caused[:, j]
+        found = known.means(j, self.sample, self.at).caused
+        assert found is not None  # Averages fills it
+        return found
+
+    # -- shown ----------------------------------------------------------------------------------------------------
+
+    @property
+    def headline(self) -> str:
+        """What the numbers are."""
+        what = "decrease" if self.loss is not None else "increase"
+        sign = 1 if self.loss is not None else -1
+        ends = f"{in_digits(sign * self.error_none)} without, {in_digits(sign * self.error_all)} with all features"
+        return f"{what} in {self.title} that each feature earns; {ends}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know of how the numbers came about."""
+        kind = "exact over all pairs" if self.exact else f"sampled with {self.design}"
+        game = "" if self.aggregate == "loss" else "SAGE: predictions averaged over donors before the loss; "
+        found = [f"{game}{self.method}, {kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        if not self.complete:
+            found.append("stopped by hand: a valid estimate with the error stated, but fewer walks than asked for")
+        return [*found, *self.remarks]
+
+    def to_frame(self) -> Any:
+        """One row a feature, the most important first."""
+        order = self._order
+        low, high = self._or_nan(self.interval, np.full((2, len(order)), np.nan))
+        total = self.error_none - self.error_all
+        data = {
+            "feature": [self.features[j] for j in order],
+            "sfimp": self.sfimp[order],
+            "share": self.sfimp[order] / total if total else np.full(len(order), np.nan),
+            "std_error": self._or_nan(lambda: self.std_error, np.full(len(order), np.nan))[order],
+            "monte_carlo_error": self.monte_carlo_error[order],
+            "low": np.asarray(low)[order],
+            "high": np.asarray(high)[order],
+        }
+        return make_frame(data, self.backend)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the features' shares, the largest on top."""
+        from losslens.plots import plot_shapley
+
+        return plot_shapley(self, ax=ax)
+
+    def save(self, path: str | Path) -> None:
+        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
+        from losslens.storage import save
+
+        save(self, path)
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.features))
+        errors = self._or_nan(lambda: self.std_error, np.full(len(self.features), np.nan))
+        total = self.error_none - self.error_all
+        numbers = [in_digits(value) for value in self.sfimp.tolist()]
+        for j, error in enumerate(errors.tolist()):
+            numbers[j] += f" ± {in_digits(error, like=float(self.sfimp[j]) or error)}" if np.isfinite(error) else ""
+        across = max(map(len, numbers))
+        lines = [f"ShapleyImportance: {self.headline}"]
+        for j in self._order:
+            part = f"  {self.sfimp[j] / total:6.1%}" if total else ""
+            lines.append(f"  {self.features[j]:<{width}}  {numbers[j]:<{across}}{part}")
+        return "\n".join([*lines, *(f"  ({note})" for note in self.notes)])
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _known(self) -> Shares:
+        if self.shares is None:
+            raise ValueError(f"single rows are not known: {self.absent}")
+        return self.shares
+
+    @property
+    def _order(self) -> Indices:
+        return np.argsort(-self.sfimp, kind="stable")
+
+    @property
+    def _up_to_u(self) -> float:
+        """From the V-statistic to the U-statistic, which leaves out pairs of a row with itself."""
+        if self.aggregate == "prediction" or (self.shares is not None and self.shares.meeting.leaves_out_own):
+            return 1.0
+        weight = self.sample.weight
+        own = weight[self.at] @ weight[self.at] / weight[self.at].sum()
+        return 1 / (1 - float(own))
+
+    def _sampling(self, known: Shares, j: int) -> float:
+        if known.cells is None and len(self.at) < self.sample.n:
+            needs = size_in_words(16 * self.sample.n**2 * len(self.features))
+            raise ValueError(f"the standard error for some rows needs every pair; explain again with memory='{needs}'")
+        found = known.means(j, self.sample, self.at)
+        total = uncertainty.std_error(found, known.meeting, self.sample, self.at) ** 2
+        noise = uncertainty.monte_carlo_variance(found, known.meeting, self.sample, self.at)
+        return float(np.sqrt(max(total - noise, 0.0)))
+
+    def _monte_carlo(self, otherwise: Floats) -> Floats:
+        """Of the rows at hand; where every pair was asked, nothing was drawn."""
+        if self.shares is None or isinstance(self.shares.meeting, Common) or self.shares.cells is None:
+            return np.zeros(len(self.features)) if self.exact else np.full_like(otherwise, np.nan)
+        return monte_carlo_error(self.shares, self.sample, self.at)
+
+    def _or_nan(self, number: Any, otherwise: Any) -> Any:
+        try:
+            return number()
+        except ValueError:
+            return otherwise
+
+
+def monte_carlo_error(shares: Shares, sample: Sample, at: Indices) -> Floats:
+    """Standard error over fresh draws of donors and orders, (p,); NaN where too few were drawn to tell."""
+    p = shares.local.shape[1]
+    try:
+        variance = [
+            uncertainty.monte_carlo_variance(shares.means(j, sample, at), shares.meeting, sample, at) for j in range(p)
+        ]
+    except ValueError:
+        return np.full(p, np.nan)
+    return np.asarray(np.sqrt(np.array(variance)))
+
+
+def rows_only(local: Floats, weight: Floats) -> Floats:
+    """Donors are taken as they are: rows alone vary."""
+    weight = weight / weight.sum()
+    n = int(np.sum(weight > 0))
+    if n < 2:
+        raise ValueError("a standard error needs at least 2 rows that count")
+    apart = local - weight @ local
+    return np.asarray(np.sqrt(n / (n - 1) * np.square(weight) @ np.square(apart)))

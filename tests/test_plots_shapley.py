@@ -1,0 +1,707 @@
+"""What is drawn of Shapley results, as data and artists; the results are made up."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib import dates
+from matplotlib import pyplot as plt
+from matplotlib.collections import LineCollection, PathCollection
+
+from losslens.interactions import Interactions
+from losslens.losses import squared_error
+from losslens.meetings import Common
+from losslens.plots import plot_interactions, plot_shapley, plot_shapley_curve, plot_shapley_effect
+from losslens.plots.canvas import BLUE, VERMILLION
+from losslens.plots.shapley import running_mean
+from losslens.sample import Sample
+from losslens.shapley_curves import ShapleyCurve, Values
+from losslens.shapley_effects import ShapleyEffect
+from losslens.shapley_results import ShapleyImportance, Shares
+
+N = 60
+LONG = "the share of {} among all households of the municipality, in percent, as counted in the census".format
+SAME_ENDS = "a name that is the same at its beginning, only number {} differs, and the same at its end".format
+
+
+@pytest.fixture(autouse=True)
+def _clean_desk():
+    before = dict(mpl.rcParams)
+    yield
+    assert dict(mpl.rcParams) == before  # no plot changes the user's style
+    plt.close("all")
+
+
+# -- results ----------------------------------------------------------------------------------------------------------
+
+
+def numbers(n, p):
+    """Values of p columns of numbers."""
+    columns = [np.unique(column, return_inverse=True) for column in np.random.default_rng(3).normal(size=(p, n))]
+    codes = np.column_stack([codes for _, codes in columns]).astype(np.int32)
+    return Values(tuple(d for d, _ in columns), codes, (True,) * p, tuple((f"x{j}",) for j in range(p)))
+
+
+def importance(p=5, *, scale=1.0, down=0.0, name="x{}".format, known=True, **other):
+    rng = np.random.default_rng(0)
+    local = scale * (rng.normal(size=(N, p)) + 3 * 0.8 ** np.arange(p) - down)
+    weight, sfimp = np.full(N, 1 / N), local.mean(axis=0)
+    sample = Sample(weight, np.zeros(N), np.zeros(N), scale * rng.gamma(1, 1, N))
+    caused = sfimp + scale * (local[::-1] - local.mean(axis=0)) / 4
+    shares = Shares(local, caused, Common(np.arange(N), np.arange(N), N)) if known else None
+    made = {
+        "features": tuple(name(j) for j in range(p)),
+        "sfimp": sfimp,
+        "error_all": sample.error,
+        "error_none": sample.error + sfimp.sum(),
+        "title": "squared error",
+        "loss": squared_error,
+        "aggregate": "loss",
+        "method": "walks",
+        "engine": "black box",
+        "design": "",
+        "exact": True,
+        "n_predictions": 100,
+        "sample": sample,
+        "at": np.arange(N),
+        "values": numbers(N, p),
+        "monte_carlo_error": np.zeros(p),
+        "backend": "pandas",
+        "shares": shares,
+    }
+    return ShapleyImportance(**(made | other))
+
+
+def curve(grid, earned, weights=None, *, by="own", ordered=True, name="LSTAT", columns=None):
+    weights = np.ones(len(grid)) if weights is None else np.asarray(weights, float)
+    return ShapleyCurve(
+        name, by, np.asarray(grid), weights / weights.sum(), np.asarray(earned, float), columns or (name,), ordered,
+        "squared error", "pandas",
+    )  # fmt: skip
+
+
+def noisy(n=500, scale=1.0, **asked):
+    rng = np.random.default_rng(1)
+    x = np.sort(rng.gamma(2, 5, n))
+    return curve(x, scale * (40 * np.exp(-(((x - 5) / 4) ** 2)) + x) * rng.gamma(0.6, 1.6, n), **asked)
+
+
+def words(*values):
+    return np.array(values, dtype=object)
+
+
+def interactions(p=4, scale=1.0, name="x{}".format):
+    index = np.random.default_rng(4).normal(size=(p, p)) * scale * np.arange(1, p + 1) / p
+    index = index + index.T
+    np.fill_diagonal(index, 0.0)
+    kind = "Shapley interaction index"
+    return Interactions(tuple(name(j) for j in range(p)), index, kind, "squared error", "pandas")
+
+
+def effect(rows=1, p=4, *, scale=1.0, name="x{}".format, error=0.0, **other):
+    local = scale * np.random.default_rng(2).normal(size=(rows, p)) * 0.9 ** np.arange(p)
+    made = {
+        "features": tuple(name(j) for j in range(p)),
+        "local": local,
+        "prediction": 22 * scale + local.sum(axis=1),
+        "base": np.full(rows, 22.0 * scale),
+        "std_error": np.full((rows, p), error * scale),
+        "target": None,
+        "method": "walks",
+        "engine": "black box",
+        "exact": not error,
+        "n_donors": 500,
+        "n_predictions": 100,
+        "values": numbers(rows, p),
+        "backend": "pandas",
+    }
+    return ShapleyEffect(**(made | other))
+
+
+# -- looking ----------------------------------------------------------------------------------------------------------
+
+
+def looked_at(ax):
+    ax.figure.canvas.draw()
+    return ax
+
+
+def texts(labels):
+    return [label.get_text() for label in labels]
+
+
+def legend(ax):
+    return [" ".join(text.split()) for text in texts(ax.get_legend().get_texts())]
+
+
+def caption(ax):
+    lines = " ".join(t.get_text() for t in ax.texts if t.get_gid() == "caption")
+    return " ".join(lines.replace("-\n", "-").split())
+
+
+def written(ax):
+    """The texts inside the axes."""
+    return [text for text in ax.texts if text.get_gid() != "caption"]
+
+
+def named(ax, start):
+    (found,) = [a for a in [*ax.lines, *ax.collections, *ax.patches] if str(a.get_label()).startswith(start)]
+    return found
+
+
+def segments(ax):
+    """Ends of the thin lines."""
+    return [s[:, 0] for c in ax.collections if isinstance(c, LineCollection) for s in c.get_segments()]
+
+
+def no_overlap(texts):
+    boxes = sorted((t.get_window_extent() for t in texts if t.get_text()), key=lambda box: box.y0)
+    return all(below.y1 <= above.y0 for below, above in pairwise(boxes))
+
+
+def on_page(ax, artists):
+    page = ax.figure.bbox
+    boxes = [artist.get_window_extent() for artist in artists]
+    return all(b.x0 >= -1 and b.y0 >= -1 and b.x1 <= page.x1 + 1 and b.y1 <= page.y1 + 1 for b in boxes)
+
+
+# -- the ranking ------------------------------------------------------------------------------------------------------
+
+
+def test_bars_are_the_shares_of_the_error_the_largest_on_top():
+    result = importance()
+    ax = looked_at(plot_shapley(result))
+    order = np.argsort(-result.sfimp)
+    assert texts(ax.get_yticklabels()) == [result.features[j] for j in order]
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], result.sfimp[order])
+    assert ax.yaxis_inverted()
+    assert ax.get_xlabel() == "decrease in squared error that each feature earns"
+    first = result.sfimp.max()
+    assert texts(written(ax))[0] == f"{first:.3f} ({first / result.sfimp.sum():.0%})"
+
+
+def test_thin_lines_are_the_intervals_and_the_caption_says_so():
+    result = importance()
+    ax = plot_shapley(result)
+    order = np.argsort(-result.sfimp)
+    np.testing.assert_allclose(segments(ax), np.column_stack(result.interval())[order])
+    ends = f"error {result.error_none:.1f} without, {result.error_all:.3f} with all features"
+    assert caption(ax) == f"{ends}; sums to {result.sfimp.sum():.3g}; lines: 95% intervals"
+
+
+def test_monte_carlo_error_alone_is_named():
+    result = importance(known=False, monte_carlo_error=np.array([0.1, 0.2, 0.0, np.nan, 0.1]), exact=False)
+    ax = looked_at(plot_shapley(result))
+    assert len(segments(ax)) == 3  # nothing was drawn for one feature, and of one the error is not known
+    assert "95% intervals of the Monte-Carlo error alone" in caption(ax)
+
+
+def test_no_lines_where_nothing_is_known():
+    for error in (0.0, np.nan):
+        ax = looked_at(plot_shapley(importance(known=False, monte_carlo_error=np.full(5, error))))
+        assert not segments(ax)
+        assert "lines" not in caption(ax)
+
+
+def test_unknown_monte_carlo_errors_leave_their_features_without_a_line():
+    result = importance(monte_carlo_error=np.array([0.1, np.nan, 0.1, 0.1, 0.1]))
+    assert len(segments(looked_at(plot_shapley(result)))) == 4
+
+
+def test_scores_increase():
+    result = importance(known=False, loss=None, title="r2", error_all=-0.9, error_none=0.1)
+    ax = looked_at(plot_shapley(result))
+    assert ax.get_xlabel() == "increase in r2 that each feature earns"
+    assert caption(ax).startswith("score −0.100 without, 0.900 with all features")
+
+
+def test_negative_values_lie_left_of_zero():
+    result = importance(8, down=1.0)
+    ax = looked_at(plot_shapley(result))
+    assert min(bar.get_width() for bar in ax.patches) == result.sfimp.min() < 0
+    assert ax.get_xlim()[0] < min(ends[0] for ends in segments(ax))
+    last = written(ax)[-1]
+    assert last.get_text().startswith("−")
+    assert "(−" in last.get_text()
+    zero = ax.transData.transform((0, 0))[0]
+    assert last.get_window_extent().x0 >= zero
+
+
+def test_there_are_no_shares_where_there_is_nothing_to_share():
+    lost = importance(down=3.0)
+    assert lost.error_none < lost.error_all
+    nothing = importance(error_none=importance().error_all)
+    nearly = importance(error_none=importance().error_all + 1e-6)
+    for result in (lost, nothing, nearly):
+        assert not any("%" in text for text in texts(written(looked_at(plot_shapley(result)))))
+
+
+def test_a_small_negative_share_is_no_minus_zero():
+    result = importance(3, sfimp=np.array([1.0, 0.002, -0.002]), error_none=importance(3).error_all + 1.0)
+    assert [text.split()[-1] for text in texts(written(plot_shapley(result)))] == ["(100%)", "(<1%)", "(0%)"]
+
+
+def test_how_the_numbers_came_about_is_in_the_caption():
+    assert "SAGE" in caption(plot_shapley(importance(aggregate="prediction")))
+    assert "stopped by hand" in caption(plot_shapley(importance(complete=False)))
+
+
+def test_features_without_a_number_are_left_out():
+    result = importance(3, known=False, sfimp=np.array([1.0, np.nan, 2.0]))
+    assert texts(looked_at(plot_shapley(result)).get_yticklabels()) == ["x2", "x0"]
+    with pytest.raises(ValueError, match="none of the features has a number"):
+        plot_shapley(importance(2, known=False, sfimp=np.full(2, np.nan)))
+
+
+@pytest.mark.parametrize("p", [1, 3, 40])
+@pytest.mark.parametrize("name", ["x{}".format, LONG, SAME_ENDS])
+def test_labels_of_the_ranking_never_overlap_and_stay_on_the_page(p, name):
+    ax = looked_at(plot_shapley(importance(p, name=name)))
+    shown = ax.get_yticklabels()
+    assert len(shown) == len(set(texts(shown))) == p
+    assert no_overlap(shown)
+    assert on_page(ax, [*shown, *ax.texts, ax.xaxis.label])
+
+
+@pytest.mark.parametrize("name", ["x{}".format, LONG])
+@pytest.mark.parametrize("scale", [1e-7, 1.0, 1e9])
+def test_numbers_of_the_ranking_stand_inside_the_axes(name, scale):
+    result = importance(12, name=name, scale=scale)
+    small = plt.subplots(2, 2, layout="constrained")[1][0, 0]
+    for ax in (plot_shapley(result), plot_shapley(result, ax=small)):
+        looked_at(ax)
+        right = ax.get_window_extent().x1 + 2
+        assert all(text.get_window_extent().x1 <= right for text in written(ax))
+        assert no_overlap(ax.get_yticklabels())
+
+
+def test_features_that_do_not_fit_are_counted():
+    assert "20 less important features not shown" in caption(plot_shapley(importance(60)))
+    ax = looked_at(plot_shapley(importance(40), ax=plt.subplots(figsize=(5, 3), layout="constrained")[1]))
+    shown = len(ax.get_yticklabels())
+    assert 3 <= shown < 40
+    assert f"{40 - shown} less important features not shown" in caption(ax)
+
+
+# -- along the values -------------------------------------------------------------------------------------------------
+
+
+def test_many_values_are_pale_points_and_a_running_mean():
+    shown = noisy()
+    ax = looked_at(plot_shapley_curve(shown))
+    points = named(ax, "rows that hold the value")
+    np.testing.assert_allclose(points.get_offsets(), np.column_stack((shown.grid, shown.importance)))
+    line = named(ax, "running mean, 15% of the rows")
+    assert line.get_color() == BLUE
+    assert np.all(np.diff(line.get_xdata()) > 0)
+    assert line.get_ydata().max() < shown.importance.max() / 3  # smooth
+    np.testing.assert_array_equal(named(ax, "SFIMP").get_ydata(), shown.sfimp)
+    assert [line for line in ax.lines if np.all(np.equal(line.get_ydata(), 0.0))]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("LSTAT", "decrease in squared error")
+
+
+def test_donors_are_named():
+    ax = plot_shapley_curve(noisy(by="donor"))
+    assert {"donors that lend the value", "running mean, 15% of the donors"} < set(legend(ax))
+    few = plot_shapley_curve(curve(words("a", "b"), [1, 2], by="donor", ordered=False))
+    assert "share of the donors that lend the value" in caption(few)
+
+
+def test_the_axis_is_cut_where_single_values_lie_far_out():
+    shown = noisy()
+    far = replace(shown, importance=np.where(np.arange(500) == 7, 2e3, shown.importance))
+    ax = looked_at(plot_shapley_curve(far))
+    assert ax.get_ylim()[1] < 1e3
+    assert "points lie beyond it" in caption(ax)
+
+
+def test_few_values_are_a_curve_through_each():
+    shown = curve(np.arange(1, 9), [3, 2, 1, 0.5, -0.5, 0.2, 1, 2], [1, 2, 5, 9, 9, 4, 2, 1])
+    ax = looked_at(plot_shapley_curve(shown))
+    (points,) = [c for c in ax.collections if isinstance(c, PathCollection)]
+    assert np.ptp(np.argsort(points.get_sizes()) - np.argsort(shown.weights)) == 0
+    assert "points are sized by weight" in caption(ax)
+    assert any(np.array_equal(line.get_ydata(), shown.importance) for line in ax.lines)
+    heights = np.array([segment[1, 1] for segment in named(ax, "distribution").get_segments()])
+    np.testing.assert_allclose(heights / heights.sum(), shown.weights)
+    assert all(float(tick).is_integer() for tick in ax.get_xticks())
+
+
+def test_the_curve_stays_clear_of_the_legend():
+    for shown in (noisy(by="donor"), curve([1, 2, 3], [3, 1, 3])):
+        ax = looked_at(plot_shapley_curve(shown))
+        bottom = ax.get_legend().get_window_extent().y0
+        highest = max(line.get_ydata().max() for line in ax.lines if len(line.get_xdata()) > 2)
+        assert ax.transData.transform((0, highest))[1] < bottom
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_a_missing_value_is_a_diamond_at_the_right(many):
+    shown = noisy() if many else curve([1.0, 2.0, 3.0], [1, 2, 1])
+    n = len(shown.grid)
+    shown = curve(np.append(shown.grid, np.nan), np.append(shown.importance, 70.0), np.append(np.ones(n), n))
+    ax = looked_at(plot_shapley_curve(shown))
+    (point,) = [line for line in ax.lines if line.get_marker() == "D"]
+    assert point.get_ydata()[0] == 70.0
+    assert point.get_xdata()[0] > shown.grid[-2]
+    assert "\nmissing (50%)" in texts(ax.get_xticklabels())
+
+
+def test_dates_have_a_date_axis():
+    days = np.datetime64("2020-01-01") + np.arange(400)
+    ax = looked_at(plot_shapley_curve(curve(days, np.sin(np.arange(400) / 60))))
+    assert isinstance(ax.xaxis.get_major_formatter(), dates.ConciseDateFormatter)
+    looked_at(plot_shapley_curve(curve(np.append(days, np.datetime64("NaT")), np.sin(np.arange(401) / 60))))
+
+
+def test_words_are_bars_sorted_by_importance_and_the_missing_one_is_last():
+    shown = curve(words("a", "b", LONG("x"), None), [0.2, -1, 2, 5], [5, 3, 1, 1], ordered=False, name="kind")
+    ax = looked_at(plot_shapley_curve(shown))
+    assert [text[:3] for text in texts(ax.get_yticklabels())] == ["the", "a (", "b (", "mis"]
+    assert texts(ax.get_yticklabels())[1] == "a (50%)"
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], [2, 0.2, -1, 5])
+    assert any(np.all(np.equal(line.get_xdata(), shown.sfimp)) for line in ax.lines)
+    assert f"the SFIMP, {shown.sfimp:.3f}" in caption(ax)
+    assert ax.get_ylabel() == "kind"
+
+
+def test_of_many_words_the_frequent_ones_are_shown():
+    grid = words(*(f"word {k}" for k in range(90)))
+    shown = curve(grid, np.arange(90), np.where(np.arange(90) == 5, 100, 1), ordered=False)
+    ax = looked_at(plot_shapley_curve(shown))
+    assert len(ax.get_yticklabels()) == 40
+    assert any(text.startswith("word 5 (") for text in texts(ax.get_yticklabels()))
+    assert "the 40 most frequent of 90 values" in caption(ax)
+    assert no_overlap(ax.get_yticklabels())
+
+
+def test_truth_values_keep_their_order_and_ordered_words_are_a_curve():
+    ax = plot_shapley_curve(curve(np.array([False, True]), [0.1, 2.0]))
+    assert [text.split()[0] for text in texts(ax.get_yticklabels())] == ["False", "True"]
+    ax = looked_at(plot_shapley_curve(curve(words("low", "high", "highest"), [1, 3, 2])))
+    assert texts(ax.get_xticklabels()) == ["low", "high", "highest"]
+
+
+def test_a_group_is_a_histogram_over_its_importance():
+    shown = replace(noisy(columns=("lat", "lon")), grid=np.random.default_rng(0).normal(size=(500, 2)), name="place")
+    ax = looked_at(plot_shapley_curve(shown))
+    assert sum(bar.get_height() for bar in ax.patches) == pytest.approx(1)
+    assert ax.get_ylabel() == "share of the rows"
+    assert "place is 2 columns (lat, lon) without a common axis" in caption(ax)
+    assert any(np.all(np.equal(line.get_xdata(), shown.sfimp)) for line in ax.lines)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        curve([3.0], [1.2]),
+        curve([np.nan], [1.2]),
+        curve(np.append(np.arange(40.0), np.inf), np.arange(41)),
+        curve(words("only"), [0.0], ordered=False),
+        curve([[1.0, 2.0]], [0.5], columns=("a", "b")),
+        noisy(scale=1e-7),
+        noisy(scale=1e9),
+        noisy(name="$x_1$ and _more_"),
+        curve(np.arange(50), np.zeros(50)),
+    ],
+    ids=["one", "missing", "infinite", "word", "group", "tiny", "huge", "name", "zero"],
+)
+def test_odd_curves_draw(shown):
+    looked_at(plot_shapley_curve(shown))
+    looked_at(plot_shapley_curve(shown, ax=plt.subplots(2, 2, layout="constrained")[1][0, 0]))
+
+
+def test_a_running_mean_respects_weights():
+    """A value that a hundred rows hold counts as these rows would one by one."""
+    rng = np.random.default_rng(0)
+    at, values = np.arange(30.0), rng.normal(size=30)
+    times = rng.integers(1, 100, 30)
+    expected = running_mean(np.repeat(at, times), np.repeat(values, times), np.ones(times.sum()))
+    np.testing.assert_allclose(running_mean(at, values, times.astype(float)), expected)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30))
+def test_a_running_mean_stays_between_the_values(values):
+    values = np.array(values)
+    at, means = running_mean(np.arange(len(values)) * 1.0, values, np.ones(len(values)))
+    assert values.min() - 1e-6 <= means.min() <= means.max() <= values.max() + 1e-6
+    assert np.all(np.diff(at) >= -1e-9)
+
+
+# -- pairs ------------------------------------------------------------------------------------------------------------
+
+
+def cells(ax):
+    return np.asarray(np.ma.filled(ax.collections[0].get_array(), np.nan))
+
+
+def test_the_table_is_symmetric_sorted_and_parts_at_zero():
+    result = interactions()
+    ax = looked_at(plot_interactions(result))
+    strength = np.abs(result.index).sum(axis=1)
+    order = np.argsort(-strength)
+    names = [result.features[j] for j in order]
+    assert texts(ax.get_yticklabels()) == texts(ax.get_xticklabels()) == names
+    wanted = result.index[np.ix_(order, order)] + np.diag(np.full(4, np.nan))  # a feature and itself: blank
+    np.testing.assert_array_equal(cells(ax), wanted)
+    low, high = ax.collections[0].get_clim()
+    assert -low == high == np.abs(result.index).max()
+    assert ax.yaxis_inverted()
+    assert ax.collections[0].colorbar.ax.get_ylabel().split() == [
+        "Shapley",
+        "interaction",
+        "index,",
+        "squared",
+        "error",
+    ]
+    strongest = max(written(ax), key=lambda text: abs(float(text.get_text().replace("−", "-"))))
+    assert abs(float(strongest.get_text().replace("−", "-"))) == pytest.approx(high, abs=0.01)
+
+
+def test_numbers_have_a_unit_where_they_are_very_large_or_small():
+    for scale, unit in ((1e-7, "1e−9"), (1e10, "1e9"), (1.0, None)):
+        ax = looked_at(plot_interactions(interactions(scale=scale)))
+        assert max(len(text.get_text()) for text in written(ax)) <= 6
+        assert (f"numbers in units of {unit}" in caption(ax)) == (unit is not None)
+
+
+def test_pairs_that_were_not_asked_for_are_blank():
+    result = interactions()
+    index = result.index.copy()
+    index[0, 1] = index[1, 0] = np.nan
+    ax = looked_at(plot_interactions(replace(result, index=index)))
+    assert np.isnan(cells(ax)).sum() == 4 + 2
+    assert len(written(ax)) == 10
+    assert "blank: not asked for" in caption(ax)
+    assert "blank" not in caption(plot_interactions(result))
+    looked_at(plot_interactions(replace(result, index=np.full((4, 4), np.nan))))
+
+
+@pytest.mark.parametrize("name", ["x{}".format, "FEATURE{}".format, LONG, SAME_ENDS])
+@pytest.mark.parametrize("p", [2, 13, 40])
+def test_tables_are_readable(p, name):
+    ax = looked_at(plot_interactions(interactions(p, name=name)))
+    shown = len(ax.get_yticklabels())
+    assert shown == min(p, 20)
+    assert len(set(texts(ax.get_xticklabels()))) == shown
+    assert no_overlap(ax.get_yticklabels())
+    assert on_page(ax, [*ax.get_yticklabels(), *ax.get_xticklabels(), *ax.texts])
+    width = ax.get_window_extent().width / shown
+    assert all(text.get_window_extent().width <= width for text in written(ax))
+    assert ("20 weaker features not shown" in caption(ax)) == (p == 40)
+
+
+def test_numbers_that_do_not_fit_are_left_out():
+    axes = plt.subplots(2, 3, layout="constrained")[1]
+    ax = looked_at(plot_interactions(interactions(13, name=LONG), ax=axes[0, 0]))
+    assert not written(ax)
+    assert no_overlap(ax.get_yticklabels())
+
+
+def test_a_table_of_zeros_draws():
+    assert set(texts(written(looked_at(plot_interactions(interactions(scale=0.0)))))) == {"0.00"}
+
+
+# -- effects on one row -----------------------------------------------------------------------------------------------
+
+
+def test_one_row_goes_from_the_base_to_its_prediction():
+    result = effect()
+    ax = looked_at(plot_shapley_effect(result))
+    order = np.argsort(-np.abs(result.local[0]))
+    starts = np.array([bar.get_x() for bar in ax.patches])
+    ends = starts + [bar.get_width() for bar in ax.patches]
+    np.testing.assert_allclose(ends - starts, result.local[0, order])
+    np.testing.assert_allclose(starts, np.append(result.base[0], ends[:-1]))
+    assert ends[-1] == pytest.approx(result.prediction[0])
+    up = [bar.get_facecolor() == mpl.colors.to_rgba(VERMILLION) for bar in ax.patches]
+    assert up == (result.local[0, order] > 0).tolist()
+    names = texts(ax.get_yticklabels())
+    assert names[0] == "mean over 500 donors"
+    assert names[-1] == "prediction"
+    values = [result.values.distinct[j][0] for j in order]
+    assert names[1:-1] == [f"x{j} = {v:.4g}".replace("-", "−") for j, v in zip(order, values, strict=True)]
+    assert texts(written(ax))[0].strip() == "22.00"
+    assert {text[0] for text in texts(written(ax))[1:-1]} == {"+", "−"}
+
+
+def test_effects_that_do_not_fit_are_joined():
+    result = effect(p=40)
+    ax = looked_at(plot_shapley_effect(result))
+    assert len(ax.patches) == 21
+    assert texts(ax.get_yticklabels())[-2] == "20 other features"
+    last = ax.patches[-1]
+    assert last.get_x() + last.get_width() == pytest.approx(result.prediction[0])
+    small = looked_at(plot_shapley_effect(result, ax=plt.subplots(2, 2, layout="constrained")[1][0, 0]))
+    assert 2 <= len(small.patches) < 10
+    assert sum(bar.get_width() for bar in small.patches) == pytest.approx(result.local.sum())
+    looked_at(plot_shapley_effect(result, ax=plt.figure(figsize=(1.5, 0.8)).add_subplot()))
+
+
+def test_errors_of_one_row_are_thin_lines_at_the_ends_of_bars():
+    result = effect(error=0.1)
+    result = replace(result, std_error=result.std_error * [1, 0, 1, 1])
+    ax = looked_at(plot_shapley_effect(result))
+    lines = [np.diff(ends)[0] for ends in segments(ax) if ends[0] != ends[1]]  # the others join the bars
+    np.testing.assert_allclose(lines, np.full(3, 2 * 1.959964 * 0.1), rtol=1e-6)
+    assert "Monte-Carlo error" in caption(ax)
+    assert caption(plot_shapley_effect(effect())) == ""
+
+
+def test_values_of_every_kind_are_named():
+    distinct = (
+        words(LONG("x"), "b"),
+        np.array(["2021-05-01"], "datetime64[s]"),
+        np.array([np.nan]),
+        words([2.5, "y"]).reshape(1, 2),
+    )
+    values = Values(distinct, np.zeros((1, 4), np.int32), (False, True, True, False), (("a",),) * 4)
+    ax = looked_at(plot_shapley_effect(effect(values=values)))
+    shown = dict(text.split(" = ") for text in texts(ax.get_yticklabels())[1:-1])
+    assert shown.pop("x0").startswith("the sha")
+    assert shown == {"x1": "2021-05-01", "x2": "missing", "x3": "(2.5, y)"}
+
+
+def test_a_class_is_named():
+    assert plot_shapley_effect(effect(target="yes")).get_xlabel() == "probability of yes"
+    assert plot_shapley_effect(effect()).get_xlabel() == "prediction"
+    assert (
+        plot_shapley_effect(effect(9, target="yes")).get_xlabel() == "what each feature adds to the probability of yes"
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 30])
+@pytest.mark.parametrize("name", ["x{}".format, LONG, SAME_ENDS])
+def test_labels_of_effects_never_overlap_and_stay_on_the_page(rows, name):
+    ax = looked_at(plot_shapley_effect(effect(rows, 20, name=name)))
+    shown = ax.get_yticklabels()
+    assert len(set(texts(shown))) == len(shown)
+    assert no_overlap(shown)
+    assert on_page(ax, [*shown, *ax.texts, ax.xaxis.label])
+
+
+# -- effects on many rows ---------------------------------------------------------------------------------------------
+
+
+def test_many_rows_are_dots_sorted_by_mean_size():
+    result = effect(200)
+    ax = looked_at(plot_shapley_effect(result))
+    order = np.argsort(-result.importance)
+    assert texts(ax.get_yticklabels()) == [f"x{j} ({result.importance[j]:.4f})" for j in order]
+    (dots,) = ax.collections
+    x, y = dots.get_offsets().T
+    lines = np.round(y).astype(int)
+    assert np.abs(y - lines).max() < 0.4
+    for line, j in enumerate(order):
+        np.testing.assert_allclose(np.sort(x[lines == line]), np.sort(result.local[:, j]))
+    assert "200 rows" in caption(ax)
+
+
+def test_dots_are_coloured_by_the_rank_of_the_value():
+    result = effect(50, 1)
+    (dots,) = looked_at(plot_shapley_effect(result)).collections
+    ranks = np.empty(50)
+    ranks[np.argsort(result.local[:, 0])] = dots.get_array()
+    np.testing.assert_allclose(ranks * 49, result.values.codes[:, 0])
+
+
+def test_missing_values_and_words_are_grey():
+    codes = np.column_stack([np.arange(40) % 4, np.arange(40) % 2]).astype(np.int32)
+    values = Values((np.array([1.0, 2.0, 5.0, np.nan]), words("a", "b")), codes, (True, False), (("a",), ("b",)))
+    ax = looked_at(plot_shapley_effect(effect(40, 2, values=values)))
+    colours = np.ma.filled(ax.collections[0].get_array(), np.nan)
+    assert np.isnan(colours).sum() == 10 + 40
+    assert set(colours[np.isfinite(colours)]) == {0.0, 0.5, 1.0}
+    assert "grey: no order, or missing" in caption(ax)
+    only_words = replace(values, ordered=(False, False))
+    ax = looked_at(plot_shapley_effect(effect(40, 2, values=only_words)))
+    assert len(ax.figure.axes) == 1  # no bar of colours
+    assert "grey" not in caption(plot_shapley_effect(effect(40)))
+
+
+def test_many_dots_are_thinned_and_both_ends_stay():
+    result = effect(3000, 2, error=0.2)
+    ax = plot_shapley_effect(result)
+    x = ax.collections[0].get_offsets()[:, 0]
+    assert len(x) == 2000
+    assert (x.min(), x.max()) == (result.local.min(), result.local.max())
+    assert "1,000 of 3,000 rows in each line" in caption(ax)
+    assert "Monte-Carlo error: 0.200 (median)" in caption(ax)
+    assert "20 smaller effects not shown" in caption(plot_shapley_effect(effect(9, 40)))
+
+
+# -- all of them ------------------------------------------------------------------------------------------------------
+
+PICTURES = [
+    (plot_shapley, importance),
+    (plot_shapley_curve, noisy),
+    (plot_interactions, interactions),
+    (plot_shapley_effect, effect),
+    (plot_shapley_effect, lambda **asked: effect(20, **asked)),
+]
+
+
+@pytest.mark.parametrize(("plot", "make"), PICTURES)
+def test_pictures_draw_in_the_users_axes(plot, make):
+    for size in ((1.5, 1.5), (2, 4), (12, 1.2), (5, 3)):
+        figure = plt.figure(figsize=size)
+        ax = figure.add_subplot()
+        assert plot(make(), ax=ax) is ax
+        looked_at(ax)
+        assert tuple(figure.get_size_inches()) == size
+    part = plt.figure(layout="constrained").subfigures(1, 2)[0]
+    plot(make(), ax=part.add_subplot())
+    part.figure.canvas.draw()
+
+
+@pytest.mark.parametrize(("plot", "make"), PICTURES)
+def test_numbers_of_all_sizes_draw(plot, make):
+    for scale in (0.0, 1e-12, 1e-7, 1e5, 1e9, 1e15):
+        looked_at(plot(make(scale=scale)))
+        plt.close("all")
+
+
+@pytest.mark.parametrize("name", ["größe", "$x_1$", "100 % of $", "_hidden", "a\nb"])
+def test_names_are_text_and_nothing_else(name):
+    def numbered(j):
+        return f"{name}{'' if j == 0 else j}"
+
+    wanted = " ".join(name.split())
+    assert wanted in texts(looked_at(plot_shapley(importance(name=numbered))).get_yticklabels())
+    assert looked_at(plot_shapley_curve(noisy(name=name))).get_xlabel() == wanted
+    assert wanted in texts(looked_at(plot_interactions(interactions(name=numbered))).get_xticklabels())
+    for rows in (1, 9):
+        shown = texts(looked_at(plot_shapley_effect(effect(rows, name=numbered))).get_yticklabels())
+        assert any(text.startswith(f"{wanted} ") for text in shown)
+
+
+def test_methods_of_results_draw():
+    ax = plt.figure().add_subplot()
+    result = importance()
+    assert result.plot(ax) is ax
+    assert result.curve("x1").plot().get_xlabel() == "x1"
+    assert result.curve("x1", by="donor").plot().get_xlabel() == "x1"
+    assert len(interactions().plot().get_yticklabels()) == 4
+    assert effect().plot().get_xlabel() == "prediction"
+
+
+@settings(max_examples=20)
+@given(
+    p=st.integers(1, 6),
+    rows=st.integers(1, 5),
+    scale=st.sampled_from([0.0, 1e-8, 1.0, 1e8]),
+    name=st.text(st.characters(codec="latin-1", exclude_categories=["C"]), min_size=1, max_size=80),
+)
+def test_odd_shapes_draw(p, rows, scale, name):
+    def numbered(j):
+        return f"{name}{j}"
+
+    looked_at(plot_shapley(importance(p, scale=scale, name=numbered)))
+    looked_at(plot_interactions(interactions(p, scale=scale, name=numbered)))
+    looked_at(plot_shapley_effect(effect(rows, p, scale=scale, name=numbered)))
+    looked_at(plot_shapley_curve(noisy(5 * rows, scale=scale, name=name)))
+    plt.close("all")
