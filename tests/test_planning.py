@@ -189,10 +189,29 @@ def test_a_plan_refuses_what_the_verb_refuses(verb, options, error):
 
 @pytest.mark.parametrize("verb", [ll.load, "feature_importance", Counting()])
 def test_a_plan_takes_a_verb_first(verb):
-    with pytest.raises(ValueError, match="plan takes a verb first: feature_importance or feature_effect"):
+    with pytest.raises(ValueError, match="plan takes a verb first: feature_importance, feature_effect"):
         ll.plan(verb, X, Y)
 
 
 def test_a_target_is_an_argument_like_any_other():
     model = LogisticRegression().fit(X, Y > 0)
     assert ll.plan(ll.feature_effect, model, X, target=True).features == ("x0", "x1", "x2")
+
+
+def test_a_plan_of_shares_says_the_way_and_what_it_takes():
+    """A sweep of walks is n (p - 1) predictions; all coalitions of n rows with distinct values (2^p - 2) n^2."""
+
+    def f(table):
+        return table[:, 0] * table[:, 1] + table[:, 2]
+
+    few = ll.plan(ll.shapley_importance, f, X[:20], Y[:20], loss="squared_error")
+    asked = ll.shapley_importance(f, X[:20], Y[:20], loss="squared_error")
+    assert few.exact and few.way == "all coalitions, by the model"
+    assert asked.n_predictions <= few.n_predictions
+    n, p = X.shape
+    walks = ll.plan(ll.shapley_importance, f, X, Y, loss="squared_error", method="walk", budget=n + 7 * n * (p - 1))
+    assert walks.n_predictions == walks.most == n + 7 * n * (p - 1)
+    assert "walks (sampled)" in repr(walks)
+    linear = ll.plan(ll.shapley_importance, LinearRegression().fit(X, Y), X, Y)
+    assert linear.way == "closed form" and linear.engine == "additive"
+    assert linear.to_frame()["exact"].tolist() == [True]

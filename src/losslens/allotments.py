@@ -33,6 +33,7 @@ class Allotment:
     gains: Floats | None = None
     table: Floats | None = None
     monte_carlo_error: Floats
+    freedom: float = np.inf  # degrees of freedom of the Monte-Carlo error
     sampling: Floats | None = None
     absent: str = ""
     remarks: tuple[str, ...] = ()
@@ -54,7 +55,8 @@ def left_apart(found: Allotment, sample: Sample, error_all: float) -> Allotment:
     weight = sample.weight
     up = 1 / (1 - float(weight @ weight))
     new = replace(
-        found, sfimp=found.sfimp * up, monte_carlo_error=found.monte_carlo_error * up, error_none=error_all + up * (found.error_none - error_all),
+        found, sfimp=found.sfimp * up, monte_carlo_error=found.monte_carlo_error * up,
+        error_none=error_all + up * (found.error_none - error_all),
         design="all pairs of different rows",
         table=None if found.table is None else error_all + up * (found.table - error_all),
         gains=None if found.gains is None else found.gains / (1 - weight),
@@ -187,6 +189,11 @@ class Orders:
     def mean(self) -> Floats:
         """The estimate."""
         return np.asarray(self.rounds.mean(axis=0))
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the standard error."""
+        return float(len(self.rounds) - 1)
 
     @property
     def std_error(self) -> Floats:

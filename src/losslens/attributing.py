@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from losslens import inputs, routes, shapley, stopping
 from losslens.auto import EXACT_PREDICTIONS
 from losslens.donors import All, Design, Grid
 from losslens.engines.additive import Additive
-from losslens.engines.trees.engine import Trees
 from losslens.games import Board, Marks, set_up
 from losslens.models import as_model
 from losslens.progress import Teller, bar
@@ -22,6 +21,9 @@ from losslens.shapley_curves import values_of
 from losslens.shapley_effects import ShapleyEffect
 from losslens.tables import Table, as_table, one_behind_the_other
 from losslens.tasks import Task, class_of, effect_response, prepare
+
+if TYPE_CHECKING:
+    from losslens.engines.trees.engine import Trees
 
 TOGETHER = 1 << 18  # cells that are handled at a time
 
@@ -171,7 +173,7 @@ class _Asked:
         task, engine = self._of_one_number(), self.task.exact
         p, r, B = len(task.subjects), len(self.rows), len(self.donors)
         exact = engine if self.method != "walk" and self._engine_answers() else None
-        most = self.budget or EXACT_PREDICTIONS * p * (1000 if self.method == "exact" else 1)
+        most = self.budget or (routes.MOST_PREDICTIONS if self.method == "exact" else EXACT_PREDICTIONS * p)
         count = routes.predictions(task.subjects, r, B, routes.is_whole(task))
         if exact is None and self.method == "exact" and count > most:
             raise ValueError(
@@ -198,7 +200,7 @@ class _Asked:
         engine, p = self.task.exact, len(self.task.subjects)
         if isinstance(engine, Additive):
             return True
-        if not isinstance(engine, Trees):
+        if not routes.is_trees(engine):
             return False
         from losslens.engines.trees.effects import linear_response
 

@@ -15,6 +15,7 @@ from losslens.games import Board, Ends, Marks
 from losslens.sample import Floats, Indices
 from losslens.walks import Sweep, additive_parts, own_parts, single_number
 
+CONTROLS = 14  # of each player
 CELLS_A_CONTROL = 20  # fewer would fit noise
 
 
@@ -34,21 +35,30 @@ def gather(board: Board, sweeps: list[Sweep], known: Ends | None) -> Walked:
     donors = np.stack([one.donors for one in sweeps], axis=1)
     cells = np.stack([one.shares for one in sweeps], axis=1)
     weight = board.sample.weight
-    cells = cells - _explained(board, sweeps, cells, donors)
     lent = weight[donors]
-    local, caused = _row_means(cells, lent), _donor_means(cells, donors, weight)
+    if _has_controls(board, sweeps):
+        cells = cells - _explained(board, sweeps, cells, donors)
+    by_row = by_donor = cells
     if known is not None:
-        total = known.total(weight)
-        met = cells.sum(axis=2)
-        excess = met - known.by_row[:, None] - known.by_donor[donors] + total  # its mean over any row or donor is 0
-        share = _slopes(cells, met, excess, weight, lent)
-        local -= (_row_means(met[:, :, None], lent) - known.by_row[:, None]) * share
-        caused -= (_donor_means(met[:, :, None], donors, weight) - known.by_donor[:, None]) * share
+        met, row, donor = cells.sum(axis=2), known.by_row[:, None], known.by_donor[donors]
+        excess = met - row - donor + known.total(weight)  # its mean over any row or donor is 0
+        share = _slopes(cells, met, excess, weight[:, None] * lent)
+        by_row = cells - (met - row)[:, :, None] * share
+        by_donor = cells - (met - donor)[:, :, None] * share
         cells = cells - excess[:, :, None] * share
+    local = _row_means(by_row, lent)
     mass = weight * (lent.sum(axis=1) if known is None else 1.0)
-    met_rows = mass > 0
-    sfimp = mass[met_rows] @ local[met_rows] / mass[met_rows].sum()
-    return Walked(np.asarray(sfimp), local, caused, cells, donors)
+    counts = mass > 0
+    sfimp = mass[counts] @ local[counts] / mass[counts].sum()
+    return Walked(np.asarray(sfimp), local, _donor_means(by_donor, donors, weight), cells, donors)
+
+
+def _folds(sweeps: int) -> list[tuple[Indices, Indices]]:
+    """Sweeps to fit on, and sweeps to apply the fit to: nobody is explained by a fit to its own noise."""
+    every = np.arange(sweeps)
+    if sweeps == 1:
+        return [(every, every)]
+    return [(every[1::2], every[::2]), (every[::2], every[1::2])]
 
 
 def _row_means(cells: Floats, lent: Floats) -> Floats:
@@ -66,35 +76,42 @@ def _donor_means(cells: Floats, donors: Indices, weight: Floats) -> Floats:
         return total / mass[:, None]
 
 
-def _slopes(cells: Floats, met: Floats, excess: Floats, weight: Floats, lent: Floats) -> Floats:
-    """How much of a walk's excess each player has on average, (p,); they sum to one."""
-    if cells.shape[1] > 1:
-        excess = excess - np.average(excess, axis=1, keepdims=True)
-    pull = excess * weight[:, None] * lent
-    spread = float(np.sum(pull * met))
-    if not spread > 1e-12 * float(np.sum(weight[:, None] * lent * met**2)):
-        return np.full(cells.shape[2], 1 / cells.shape[2]) * 0.0
-    return np.asarray(np.einsum("irp,ir->p", cells, pull) / spread)
+def _slopes(cells: Floats, met: Floats, excess: Floats, counts: Floats) -> Floats:
+    """How much of a walk's excess each player has on average, (R, p); they sum to one in every sweep."""
+    found = np.empty(cells.shape[1:])
+    for fit, use in _folds(cells.shape[1]):
+        apart = excess[:, fit]
+        if len(fit) > 1:
+            apart = apart - apart.mean(axis=1, keepdims=True)
+        pull = apart * counts[:, fit]
+        spread = float(np.sum(pull * met[:, fit]))
+        if spread > 1e-12 * float(np.sum(counts[:, fit] * met[:, fit] ** 2)):
+            found[use] = np.einsum("irp,ir->p", cells[:, fit], pull) / spread
+        else:  # every pair gains the same
+            found[use] = 1 / cells.shape[2]
+    return found
 
 
-def _explained(board: Board, sweeps: list[Sweep], cells: Floats, donors: Indices) -> Floats | float:
+def _has_controls(board: Board, sweeps: list[Sweep]) -> bool:
+    if board.p < 2 or len(sweeps) < 2 or any(one.steps is None for one in sweeps):
+        return False
+    return _target(board) is not None and board.n * (len(sweeps) // 2) >= CELLS_A_CONTROL * CONTROLS
+
+
+def _explained(board: Board, sweeps: list[Sweep], cells: Floats, donors: Indices) -> Floats:
     """What the controls say of each cell, (n, R, p)."""
-    y = _target(board)
-    if y is None or any(one.steps is None for one in sweeps) or board.p < 2:
-        return 0.0
-    parts = additive_parts(board, sweeps)
-    f = single_number(board.sample.prediction[:, None])
-    assert f is not None  # or there would be no steps
-    orders = np.stack([one.orders for one in sweeps], axis=1)
-    fitted = np.zeros_like(cells)
-    counts = board.sample.weight[:, None] * board.sample.weight[donors]
-    turns = _turns(parts, donors, orders)
-    for j in range(board.p):
-        controls = _controls(parts[:, j], turns[:, :, j], f[:, 0], y, donors, board.sample.weight)
-        if controls.shape[2] * CELLS_A_CONTROL > counts.size:
-            return 0.0
-        fitted[:, :, j] = _fit(controls, cells[:, :, j], counts)
-    return fitted
+    y, f = _target(board), single_number(board.sample.prediction[:, None])
+    assert y is not None and f is not None  # noqa: PT018  # `_has_controls` has asked
+    weight, orders = board.sample.weight, np.stack([one.orders for one in sweeps], axis=1)
+    counts, found = weight[:, None] * weight[donors], np.zeros_like(cells)
+    for fit, use in _folds(len(sweeps)):
+        parts = additive_parts(board, [sweeps[r] for r in fit])
+        turns = _turns(parts, donors, orders)
+        for j in range(board.p):
+            controls = _controls(parts[:, j], turns[:, :, j], f[:, 0], y, donors, weight)
+            slope = _fit(controls[:, fit], cells[:, fit, j], counts[:, fit])
+            found[:, use, j] = controls[:, use] @ slope
+    return found
 
 
 def turned(board: Board, sweeps: list[Sweep], cells: Floats, lends: Marks) -> Floats | float:
@@ -112,7 +129,7 @@ def turned(board: Board, sweeps: list[Sweep], cells: Floats, lends: Marks) -> Fl
     for j in range(board.p):
         turn = turns[:, :, j]
         found = np.stack([turn, turn * y[:, None], turn * f], axis=2)
-        fitted[:, :, j] = _fit(found, cells[:, :, j], counts)
+        fitted[:, :, j] = found @ _fit(found, cells[:, :, j], counts)
     return fitted
 
 
@@ -150,16 +167,15 @@ def _controls(c: Floats, turn: Floats, f: Floats, y: Floats, donors: Indices, we
 
 
 def _fit(controls: Floats, cells: Floats, counts: Floats) -> Floats:
-    """The least-squares fit, rows' own means left out of it."""
+    """The least-squares slopes of cells on controls, (controls,); rows' own means are left out of it."""
     inner, target = controls, cells
     if cells.shape[1] > 1:
         inner, target = inner - inner.mean(axis=1, keepdims=True), target - target.mean(axis=1, keepdims=True)
     inner = inner.reshape(-1, inner.shape[2])
     size = np.sqrt(np.mean(np.square(inner), axis=0))
-    used = size > 0
-    if not used.any():
-        return np.zeros(cells.shape)
-    inner = inner[:, used] / size[used]
-    weighted = inner * counts.reshape(-1, 1)
-    slope = np.linalg.lstsq(weighted.T @ inner, weighted.T @ target.ravel(), rcond=1e-10)[0]
-    return np.asarray(controls[:, :, used] @ (slope / size[used]))
+    used, slope = size > 0, np.zeros(inner.shape[1])
+    if used.any():
+        inner = inner[:, used] / size[used]
+        weighted = inner * counts.reshape(-1, 1)
+        slope[used] = np.linalg.lstsq(weighted.T @ inner, weighted.T @ target.ravel(), rcond=1e-10)[0] / size[used]
+    return slope

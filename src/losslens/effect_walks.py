@@ -101,10 +101,11 @@ class EffectWalk:
         board, R = self.board, len(sweeps)
         cells = np.stack([one.shares for one in sweeps], axis=1)  # (r, R, p)
         lenders = np.stack([one.donors for one in sweeps], axis=1)
-        if cells.shape[0] * R >= CELLS:
-            parts = walks.additive_parts(board, sweeps, self.rows)
-            parts = parts - self.weight @ parts[self.donors]
-            cells = cells + parts[lenders]  # their mean over the donors is 0
+        if cells.shape[0] * R >= 2 * CELLS:
+            for half in range(2):  # nobody is explained by a fit to its own noise
+                parts = walks.additive_parts(board, sweeps[1 - half :: 2], self.rows)
+                parts = parts - self.weight @ parts[self.donors]
+                cells[:, half::2] += parts[lenders[:, half::2]]  # their mean over the donors is 0
         if board.whole:
             base = board.sample.prediction
             excess = cells.sum(axis=2) - (base[self.rows] - self.weight @ base[self.donors])[:, None]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from losslens import grouping, shapley
+from losslens import shapley
 from losslens.allotments import Allotment, Orders, circles, everybody, from_all, met, nobody_drawn
 from losslens.donors import All, Latin
 from losslens.engines.products import Products, coalition_error
-from losslens.engines.trees.engine import Trees
-from losslens.engines.trees.rules import FEATURE
 from losslens.games import Board, RowGame, TotalGame
 from losslens.pair_walks import sampling_error
 from losslens.progress import Teller, Tick
@@ -21,9 +20,12 @@ from losslens.sample import Floats, Indices
 from losslens.shapley import Marks
 from losslens.shapley_results import Shares, monte_carlo_error
 
+if TYPE_CHECKING:
+    from losslens.engines.trees.engine import Trees
+
 FEW_DONORS = 6  # a row, where single pairs are looked at for the sampling error alone
 MOST_CELLS = 4e8  # pairs times coalitions that are looked at for it: some seconds
-FEWEST_CIRCLES, MOST_CIRCLES = 4, 200
+FEWEST_CIRCLES = 6  # of orders, before their error is looked at
 PRECISE = 0.005  # of the whole: orders are drawn until the Monte-Carlo error is below
 TOGETHER = 1 << 18  # cells of pairs and coalitions that are handled at a time
 
@@ -96,6 +98,9 @@ def of_single_tree(board: Board, engine: Trees, tick: Tick) -> Allotment:
 
 def tree_totals(board: Board, engine: Trees, tick: Tick) -> TotalGame:
     """Squared errors of coalitions over all pairs, from the leaves."""
+    from losslens import grouping
+    from losslens.engines.trees.rules import FEATURE
+
     assert board.loss is not None
     target = grouping.targets(engine, board.loss, board.sample.target(board.loss))
     assert target is not None  # `routes` has asked
@@ -147,7 +152,7 @@ def of_totals(board: Board, game: TotalGame, gains: Floats | None, absent: str) 
 
 
 def of_orders(
-    board: Board, game: TotalGame, gains: Floats | None, absent: str, rng: np.random.Generator, tell: Teller
+    board: Board, game: TotalGame, gains: Floats | None, absent: str, most: int, rng: np.random.Generator, tell: Teller
 ) -> Allotment:
     """Exact totals along random circles of features: the only noise is in the orders."""
     nothing, everything = (next(iter(game.values(np.full((1, board.p), full)))).total for full in (False, True))
@@ -155,7 +160,7 @@ def of_orders(
     try:
         for shares in circles(game, board.p, rng):
             rounds.append(shares)
-            if _is_precise(rounds, total, tell):
+            if _is_precise(rounds, total, tell) or len(rounds) >= most:
                 break
     except KeyboardInterrupt:
         if len(rounds) < 2:
@@ -164,7 +169,8 @@ def of_orders(
     orders = Orders(np.array(rounds))
     return Allotment(
         sfimp=orders.mean, method="orders of exact totals", design=f"{2 * board.p * len(rounds):,} orders", exact=False,
-        error_none=nothing, gains=gains, monte_carlo_error=orders.std_error, absent=absent, complete=complete,
+        error_none=nothing, gains=gains, monte_carlo_error=orders.std_error, freedom=orders.freedom, absent=absent,
+        complete=complete,
     )  # fmt: skip
 
 
@@ -174,7 +180,7 @@ def _is_precise(rounds: list[Floats], total: float, tell: Teller) -> bool:
     widest = float(Orders(np.array(rounds)).std_error.max())
     if total:
         tell.say(f"± {1.96 * widest / abs(total):.2%} of the whole")
-    return widest <= PRECISE * abs(total) or len(rounds) >= MOST_CIRCLES
+    return widest <= PRECISE * abs(total)
 
 
 def with_sampling_error(

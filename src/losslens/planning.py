@@ -16,10 +16,14 @@ from losslens.engines.exact import CHECKED
 from losslens.losses import is_scorer
 from losslens.models import as_model
 from losslens.questions import Question, Subject, pose
-from losslens.results import size_in_words
+from losslens.results import duration, size_in_words
 from losslens.scoring import score_design
+from losslens.shapley_plans import ShapleyPlan, plan_importance
+from losslens.sharing import shapley_importance
 from losslens.tables import make_frame
 from losslens.tasks import Task, class_of, default_loss, effect_response, prepare
+
+VERBS: tuple[Callable[..., Any], ...] = (explain.feature_importance, explain.feature_effect, shapley_importance)
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Plan:
         kept = "all cells kept" if self.complete else "streamed: single curves kept for some rows"
         lines = [
             f"Plan: {self.n_predictions:,} predictions in {self.calls:,} call{'s' * (self.calls != 1)}, "
-            f"about {_duration(self.seconds)}",
+            f"about {duration(self.seconds)}",
             f"  memory: {size_in_words(self.memory)} ({kept})",
         ]
         width = max(map(len, self.features))
@@ -62,13 +66,13 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options: Any) -> Plan:
+def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options: Any) -> Plan | ShapleyPlan:
     """What a verb would ask of the model: rows, calls, memory and seconds, from one timed batch.
 
     Parameters
     ----------
     verb
-        `losslens.feature_importance` or `losslens.feature_effect`.
+        `losslens.feature_importance`, `losslens.feature_effect` or `losslens.shapley_importance`.
     model, X, y, options
         The arguments of that verb.
 
@@ -79,12 +83,15 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     >>> ll.plan(ll.feature_effect, lambda X: X[:, 0], X).n_predictions
     190
     """
-    if verb not in (explain.feature_importance, explain.feature_effect):
-        raise ValueError(f"plan takes a verb first: feature_importance or feature_effect; got {verb!r}")
+    if verb not in VERBS:
+        names = ", ".join(known.__name__ for known in VERBS)
+        raise ValueError(f"plan takes a verb first: {names}; got {verb!r}")
     takes = inspect.signature(verb).parameters
     if unknown := options.keys() - takes.keys():
         raise TypeError(f"{verb.__name__} has no argument {min(unknown)!r}")
     wanted = {name: takes[name].default for name in takes if name not in ("model", "X", "y")} | options
+    if verb is shapley_importance:
+        return plan_importance(model, X, y, wanted)
     known = as_model(model)
     if verb is explain.feature_effect:
         response, target = effect_response(known), wanted.pop("target")
@@ -142,9 +149,3 @@ def _most(question: Question, n: int) -> int:
 
 def _grows(task: Task, question: Question) -> bool:
     return task.design is None and task.loss is not None and not question.design.common
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -256,3 +256,10 @@ def size_in_words(size: float) -> str:
             break
         size /= 1024
     return f"{ceil(size)} {unit}" if unit == "bytes" else f"{ceil(size * 10) / 10:.1f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -11,12 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from losslens import grouping
 from losslens.auto import EXACT_PREDICTIONS
 from losslens.donors import All, Derangements, Design
 from losslens.engines.additive import Additive
 from losslens.engines.products import Products
-from losslens.engines.trees.engine import Trees
 from losslens.losses import Loss
 from losslens.questions import Subject
 from losslens.tasks import Task
@@ -29,6 +27,7 @@ MOST_CELLS = 4e9  # pairs times coalitions that trees are asked for one by one: 
 MOST_ROWS = 3e8  # rows times coalitions of a single tree: the same
 MOST_WORDS = 4e11  # word operations of all coalitions' totals: the same
 MOST_MADDS = 2e12  # multiply-adds of all coalitions of a sum of products
+MOST_PREDICTIONS = 10**9  # where the exact answer is asked for by name
 MOST_PLAYERS = 20  # of a table of all coalitions
 
 
@@ -57,7 +56,7 @@ def exact_ways(task: Task, loss: Loss | None, aggregate: str, budget: int | None
     coalitions = float(2.0**p)
     if isinstance(engine, Additive) and _is_squared(loss) and aggregate == "loss":
         found.append(Cost("closed form", 0.0, "predictions", 1.0))
-    if isinstance(engine, Trees) and loss is not None:
+    if is_trees(engine) and loss is not None:
         pairs = n * (n - 1) / (2 if aggregate == "loss" else 1)
         if p <= MOST_PLAYERS:
             found.append(Cost("tree pairs", pairs * coalitions, "cells of pairs and coalitions", more * MOST_CELLS))
@@ -78,7 +77,7 @@ def exact_ways(task: Task, loss: Loss | None, aggregate: str, budget: int | None
 
 def by_predictions(task: Task, m: int, budget: int | None, asked_for: bool) -> Cost:
     """All coalitions by the model itself, with m donors a row."""
-    most = budget or EXACT_PREDICTIONS * len(task.subjects) * (1000 if asked_for else 1)
+    most = budget or (MOST_PREDICTIONS if asked_for else EXACT_PREDICTIONS * len(task.subjects))
     return Cost("coalitions", predictions(task.subjects, task.n, m, is_whole(task)), "predictions", most)
 
 
@@ -102,8 +101,22 @@ def is_whole(task: Task) -> bool:
 
 def has_totals(task: Task, loss: Loss) -> bool:
     """Whether trees give the total of any coalition without its pairs."""
-    engine = task.exact
-    return isinstance(engine, Trees) and not engine.is_single and grouping.applies(engine, loss)
+    if not is_trees(task.exact) or task.exact.is_single:
+        return False
+    from losslens import grouping
+
+    return grouping.applies(task.exact, loss)
+
+
+def most_circles(task: Task) -> int:
+    """Circles of orders that exact totals can afford: p (p - 1) / 2 coalitions each."""
+    p = len(task.subjects)
+    return int(4 * MOST_WORDS / max(1.0, p * (p - 1) / 2 * _tree_words(task.exact)))
+
+
+def is_trees(engine: Any) -> bool:
+    """Whether this is the tree engine; asked by name, as its compiled parts are imported when they are needed."""
+    return engine is not None and engine.name == "trees"
 
 
 def check_players(task: Task) -> None:

@@ -23,7 +23,7 @@ from losslens.tables import as_table
 from losslens.tasks import Task, prepare
 
 SHIFTS = 10  # donors a row, unless asked otherwise
-FEWEST, MOST = 4, 100  # rounds of orders
+FEWEST, MOST = 6, 100  # rounds of orders
 PRECISE = 0.01  # of the whole: the Monte-Carlo error at which orders end, unless asked otherwise
 
 
@@ -52,15 +52,16 @@ def score_shapley(
         board = set_up(task, None, tell)
         board.counter.rows += task.n  # once to see what the scorer asks for
         game = Remembered(_ScoreGame(PairGame(board, donors), judge.score, weight))
+        coalitions: Floats | None = None
         if cost.fits and method != "walk":
-            table_ = np.array([value.total for value in game.values(all_coalitions(board.p))])
-            shares, drawn, how = values(table_), np.zeros(board.p), "all coalitions"
+            coalitions = np.array([value.total for value in game.values(all_coalitions(board.p))])
+            shares, how = Orders(values(coalitions)[None]), "all coalitions"
         else:
-            table_ = None
-            orders = _orders(board, game, np.random.default_rng([task.entropy, 4]), precision, budget, donors, tell)
-            shares, drawn, how = orders.mean, orders.std_error, f"{2 * board.p * len(orders.rounds):,} orders"
-        nothing, everything = (next(iter(game.values(np.full((1, board.p), full)))).total for full in (False, True))
-    return _result(task, board, judge.title, shares, drawn, how, table_, nothing, everything, donors.shape[1])
+            rng = np.random.default_rng([task.entropy, 4])
+            shares = _orders(board, game, rng, precision, budget, donors, tell)
+            how = f"{2 * board.p * len(shares.rounds):,} orders"
+        ends = [next(iter(game.values(np.full((1, board.p), full)))).total for full in (False, True)]
+    return _result(task, board, judge.title, shares, how, coalitions, ends, donors.shape[1])
 
 
 def _donors(task: Task) -> Indices:
@@ -123,17 +124,16 @@ def _orders(
 
 
 def _result(
-    task: Task, board: Board, title: str, shares: Floats, drawn: Floats, how: str, table: Floats | None,
-    nothing: float, everything: float, m: int,
-) -> ShapleyImportance:  # fmt: skip
+    task: Task, board: Board, title: str, shares: Orders, how: str, table: Floats | None, ends: list[float], m: int
+) -> ShapleyImportance:
     players = board.players
     absent = f"the scorer {title} gives one number for all rows together; use a loss, such as 'log_loss'"
     exact = table is not None and m == board.n
     return ShapleyImportance(
         features=tuple(player.feature.name for player in players),
-        sfimp=shares,
-        error_all=everything,
-        error_none=nothing,
+        sfimp=shares.mean,
+        error_all=ends[1],
+        error_none=ends[0],
         title=title,
         loss=None,
         aggregate="loss",
@@ -145,7 +145,8 @@ def _result(
         sample=board.sample,
         at=task.every,
         values=values_of(players, task.table.names),
-        monte_carlo_error=drawn,
+        monte_carlo_error=shares.std_error if table is None else np.zeros(board.p),
+        freedom=shares.freedom if table is None else np.inf,
         backend=task.table.backend,
         table=table,
         absent=absent,

@@ -73,6 +73,7 @@ class ShapleyImportance:
     values: Values
     monte_carlo_error: Floats  # (p,): standard error that is due to drawing orders and donors; 0 where nothing is
     backend: str
+    freedom: float = np.inf  # degrees of freedom of the Monte-Carlo error
     shares: Shares | None = None
     gains: Floats | None = None  # (r,): what all features together take off each row's loss
     table: Floats | None = None  # (2^p,): the error of every coalition; bit j: feature j is kept
@@ -132,11 +133,11 @@ class ShapleyImportance:
         if about not in ("model", "sample"):
             raise ValueError(f"about is 'model' or 'sample'; got {about!r}")
         if about == "sample":
-            from scipy.stats import norm
+            from scipy.stats import t
 
             if not 0 < level < 1:
                 raise ValueError(f"level lies between 0 and 1, such as 0.95; got {level!r}")
-            reach = float(norm.ppf((1 + level) / 2)) * self.monte_carlo_error
+            reach = float(t.ppf((1 + level) / 2, self.freedom)) * self.monte_carlo_error
             return self.sfimp - reach, self.sfimp + reach
         units = uncertainty.count_units(self.sample, self.at)
         up = self._up_to_u

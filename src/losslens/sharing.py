@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Literal
 
 import numpy as np
 
-from losslens import engine_shares, routes, score_shares, walks
+from losslens import engine_shares, mean_walks, pair_walks, routes, score_shares, walks
 from losslens.allotments import Allotment, Orders, closed_form, everybody, from_all, left_apart, mean_along, met
 from losslens.donors import All, Derangements, Design, Grid, Permutations
 from losslens.games import Board, MeanGame, PairGame, Remembered, ends, set_up
@@ -146,13 +147,15 @@ class Request:
                 return cost.way
         if method == "exact":
             raise ValueError(_refusal(ways, self.wanted.budget))
-        if (
-            self.wanted.aggregate == "loss"
-            and routes.has_totals(task, self.loss)
-            and routes.everybody_lends(task.design)
-        ):
+        if self._has_totals and routes.most_circles(task) >= engine_shares.FEWEST_CIRCLES:
             return "tree orders"
         return "walks"
+
+    @property
+    def _has_totals(self) -> bool:
+        if self.wanted.aggregate == "prediction" or not routes.everybody_lends(self.task.design):
+            return False
+        return routes.has_totals(self.task, self.loss)
 
     @property
     def _donors_a_row(self) -> int:
@@ -163,7 +166,7 @@ class Request:
     def _expected(self, way: Way | Literal["paper"]) -> int:
         p, n = len(self.task.subjects), self.task.n
         if way == "coalitions":
-            return int(routes.predictions(self.task.subjects, n, self._width, routes.is_whole(self.task))) + n
+            return int(routes.predictions(self.task.subjects, n, self.width, routes.is_whole(self.task))) + n
         if way in ("tree totals", "product totals", "single tree"):
             return 1 << p
         if way == "tree pairs":
@@ -171,8 +174,23 @@ class Request:
         return n
 
     @property
-    def _width(self) -> int:
+    def width(self) -> int:
+        """Donors that a row meets."""
         return self.task.n if routes.everybody_lends(self.task.design) else self._donors_a_row
+
+    @property
+    def sweep_cost(self) -> int:
+        """The most predictions that a sweep of walks takes."""
+        steps = len(self.task.subjects) - int(routes.is_whole(self.task))
+        return self.task.n * steps * (1 if self.wanted.aggregate == "loss" else min(self.width, BACKGROUND))
+
+    @property
+    def fewest_sweeps(self) -> int:
+        """Sweeps of walks before anything is decided."""
+        if not routes.everybody_lends(self.task.design):
+            return self.width
+        kind = pair_walks if self.wanted.aggregate == "loss" else mean_walks
+        return int(max(kind.FEWEST_SWEEPS, ceil(kind.FEWEST_WALKS / self.task.n)))
 
     # -- ways -----------------------------------------------------------------------------------------------------
 
@@ -202,7 +220,8 @@ class Request:
         if way == "tree totals":
             found = engine_shares.of_totals(board, game, gains, absent)
         else:
-            found = engine_shares.of_orders(board, game, gains, absent, rng, tell)
+            most = routes.most_circles(self.task)
+            found = engine_shares.of_orders(board, game, gains, absent, most, rng, tell)
         return engine_shares.with_sampling_error(found, board, engine, rng, self.task.n_jobs)
 
     def _coalitions(self, board: Board, rng: np.random.Generator) -> Allotment:
@@ -242,7 +261,8 @@ class Request:
         nothing = next(iter(game.values(np.zeros((1, board.p), bool)))).total
         return Allotment(
             sfimp=orders.mean, method="the paper's algorithm", exact=False, error_none=nothing,
-            design=f"{self.wanted.orders} orders and {self.wanted.permutations} permutations", monte_carlo_error=orders.std_error,
+            monte_carlo_error=orders.std_error, freedom=orders.freedom,
+            design=f"{self.wanted.orders} orders and {self.wanted.permutations} permutations",
             absent="the paper's algorithm averages over rows; use method='walk'",
             remarks=("the Monte-Carlo error is that of the orders: the permutations of a coalition add to it",),
         )  # fmt: skip
@@ -291,6 +311,7 @@ class Request:
             at=task.every,
             values=values_of(players, task.table.names),
             monte_carlo_error=found.monte_carlo_error,
+            freedom=found.freedom,
             backend=task.table.backend,
             shares=found.shares,
             gains=found.gains,

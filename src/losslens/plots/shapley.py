@@ -51,9 +51,17 @@ def plot_shapley(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     result
-        A finished `ShapleyImportance`.
+        What `losslens.shapley_importance` gives.
     ax
         Where to draw; a new figure by default, as high as the features need.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> result = ll.shapley_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
+    >>> [label.get_text() for label in plot_shapley(result).get_yticklabels()]
+    ['x1', 'x0']
     """
     lines, what = _intervals(result)
     bars = [Bar(name, float(result.sfimp[j]), lines[j]) for j, name in enumerate(result.features)]
@@ -283,7 +291,7 @@ def plot_interactions(result: Interactions, *, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     result
-        ``.interactions`` of a `ShapleyImportance`, say.
+        ``.interactions`` of a `ShapleyImportance`, or what `losslens.pair_interactions` gives.
     ax
         Where to draw; a new figure by default.
 

@@ -37,9 +37,17 @@ def plot_shapley_effect(result: ShapleyEffect, *, ax: Axes | None = None) -> Axe
     Parameters
     ----------
     result
-        A finished `ShapleyEffect`.
+        What `losslens.shapley_effect` gives.
     ax
         Where to draw; a new figure by default, as high as the features need.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.array([[0.0, 0.0], [2.0, 4.0]])
+    >>> result = ll.shapley_effect(lambda X: X[:, 0] + X[:, 0] * X[:, 1], X, 1)
+    >>> [label.get_text() for label in plot_shapley_effect(result).get_yticklabels()]
+    ['mean over 2 donors', 'x0 = 2', 'x1 = 4', 'prediction']
     """
     return _draw_way(result, ax) if len(result.local) == 1 else _draw_dots(result, ax)
 

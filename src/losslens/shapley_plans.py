@@ -1,0 +1,116 @@
+"""What a Shapley verb would do, before it does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from losslens import routes
+from losslens.engines.exact import CHECKED
+from losslens.losses import is_scorer
+from losslens.results import duration, size_in_words
+from losslens.sharing import CELLS_SHARE, Request, request
+from losslens.stopping import MOST_PREDICTIONS, Wanted
+from losslens.tables import make_frame
+
+WORDS = {  # what the ways of `routes` are, to people
+    "closed form": "closed form",
+    "tree pairs": "all coalitions of all pairs, inside the trees",
+    "single tree": "all coalitions, from the leaves",
+    "tree totals": "all coalitions' totals, from the leaves; no single rows",
+    "product totals": "all coalitions' totals, from the kernel's factors; no single rows",
+    "tree orders": "orders of exact totals; no single rows",
+    "coalitions": "all coalitions, by the model",
+    "walks": "walks",
+    "paper": "the paper's algorithm",
+}
+SECONDS = {"tree pairs": 4e-9, "single tree": 3e-7, "tree totals": 1e-10, "product totals": 3e-10}  # a unit, about
+
+
+@dataclass(frozen=True)
+class ShapleyPlan:
+    """The cost of sharing out."""
+
+    features: tuple[str, ...]
+    way: str  # what would be done
+    engine: str
+    exact: bool
+    n_predictions: int  # at least
+    most: int  # predictions
+    calls: int
+    memory: int  # bytes that the result keeps and the run needs
+    seconds: float
+    backend: str
+
+    def to_frame(self) -> Any:
+        """One row."""
+        names = ("way", "engine", "exact", "n_predictions", "most", "calls", "memory", "seconds")
+        return make_frame({name: [getattr(self, name)] for name in names}, self.backend)
+
+    def __repr__(self) -> str:
+        more = f", at most {self.most:,} until certain" if self.most > self.n_predictions else ""
+        kind = "exact" if self.exact else "sampled"
+        return "\n".join(
+            [
+                f"Plan: {self.way} ({kind}), engine {self.engine}, {len(self.features)} features",
+                f"  {self.n_predictions:,} predictions in {self.calls:,} call{'s' * (self.calls != 1)}{more}, "
+                f"about {duration(self.seconds)}",
+                f"  memory: {size_in_words(self.memory)}",
+            ]
+        )
+
+
+def plan_importance(model: Any, X: Any, y: Any, options: dict[str, Any]) -> ShapleyPlan:
+    """The cost of `shapley_importance` with these arguments."""
+    loss = options.pop("loss")
+    if is_scorer(loss):
+        raise ValueError("plan knows what losses take; of a scorer's shares each coalition is n predictions a donor")
+    names = ("method", "aggregate", "precision", "budget", "m_feat", "m_obs")
+    wanted = Wanted(**{name: options.pop(name) for name in names})
+    return _plan(request(model, X, y, loss, wanted, options))
+
+
+def _plan(asked: Request) -> ShapleyPlan:
+    task, way = asked.task, asked.way
+    n, p, wanted = task.n, len(task.subjects), asked.wanted
+    by_model = way in ("coalitions", "walks", "paper")
+    least, most = (min(n, CHECKED),) * 2 if not by_model else _predictions(asked)
+    rows, seconds = task.engine.timed_batch()
+    time = seconds * least / rows
+    if not by_model:
+        costs = routes.exact_ways(task, asked.loss, wanted.aggregate, None, asked_for=True)
+        time += sum(cost.takes * SECONDS.get(way, 0.0) for cost in costs if cost.way == way)
+    kept = 40 * n * p if way in ("walks", "paper") else min(8 * n * n * p, task.budget.memory // CELLS_SHARE)
+    return ShapleyPlan(
+        features=tuple(subject.feature.name for subject in task.subjects),
+        way=WORDS[way],
+        engine=task.engine.name if by_model else task.exact.name,
+        exact=way not in ("walks", "paper", "tree orders") and routes.everybody_lends(task.design),
+        n_predictions=least,
+        most=most,
+        calls=ceil(least / task.engine.rows_a_call(n)),
+        memory=int(kept + rows * (task.table.row_bytes + 64)),
+        seconds=time,
+        backend=task.table.backend,
+    )
+
+
+def _predictions(asked: Request) -> tuple[int, int]:
+    """The fewest and the most predictions that the model is asked for."""
+    task, wanted = asked.task, asked.wanted
+    n, p, way = task.n, len(task.subjects), asked.way
+    whole = routes.is_whole(task)
+    if way == "coalitions":
+        count = int(routes.predictions(task.subjects, n, asked.width, whole)) + n
+        return count, count
+    if way == "paper":
+        distinct = min(wanted.orders * (p - 1), 2**p - 2)
+        return n + n * (p - 1) * wanted.permutations, n + distinct * n * wanted.permutations
+    sweep = asked.sweep_cost
+    if wanted.budget is not None and wanted.precision is None:
+        count = n + (wanted.budget - n) // max(1, sweep) * sweep
+        return count, count
+    if not routes.everybody_lends(task.design):
+        return (n + asked.fewest_sweeps * sweep,) * 2
+    return n + asked.fewest_sweeps * sweep, max(wanted.budget or MOST_PREDICTIONS, n + asked.fewest_sweeps * sweep)

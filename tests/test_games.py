@@ -1,0 +1,274 @@
+"""Games of a model: the error of every coalition against brute force, in every container, and what it takes."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+import brute
+import coalitions
+import losslens as ll
+from losslens import games, losses
+from losslens.games import MeanGame, PairGame, Remembered, TotalGame, ends, set_up
+from losslens.shapley import members
+from losslens.tasks import prepare
+
+RNG = np.random.default_rng(0)
+N = 9
+X = np.column_stack([RNG.normal(size=N), RNG.integers(0, 3, N), RNG.integers(0, 2, N)])
+Y = X[:, 0] * X[:, 1] + X[:, 2] + RNG.normal(size=N)
+WEIGHT = RNG.integers(0, 4, N).astype(float)
+CLASSIFIER = LogisticRegression().fit(X, np.digitize(Y, [-0.5, 0.7]))
+EVERY = members(3, np.arange(8))
+
+
+def model(X):
+    return X[:, 0] * X[:, 1] + np.cos(X[:, 2])
+
+
+def steep(y, f):
+    return np.abs(y - f) ** 3 + (f > y)
+
+
+def board(model=model, X=X, y=Y, loss="squared_error", **options):
+    loss = losses.resolve(loss)
+    asked = {"features": None, "donors": "all", "sample_weight": None, "groups": None, "random_state": 0}
+    asked |= {"n_jobs": None, "memory": "1 GiB", "progress": False, "exact": False}
+    task = prepare(model, X, y, loss=loss, response=loss.reads, **(asked | options))
+    return set_up(task, None, lambda rows: None)
+
+
+def share(weight):
+    return np.full(N, 1 / N) if weight is None else np.asarray(weight) / np.sum(weight)
+
+
+CASES = {
+    "squared": (model, Y, "squared_error", model, brute.LOSSES["squared_error"]),
+    "absolute": (model, Y, "absolute_error", model, brute.LOSSES["absolute_error"]),
+    "tied targets": (model, np.round(Y), "absolute_error", model, brute.LOSSES["absolute_error"]),
+    "a loss of one's own": (model, Y, losses.pointwise(steep, reads="values"), model, steep),
+    "log loss": (
+        CLASSIFIER,
+        np.digitize(Y, [-0.5, 0.7]),
+        "log_loss",
+        CLASSIFIER.predict_proba,
+        brute.LOSSES["log_loss"],
+    ),
+}
+
+
+# The two ends.
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
+@pytest.mark.parametrize("case", CASES)
+def test_ends_are_means_over_all_pairs(case, weight):
+    fitted, y, loss, predict, judge = CASES[case]
+    found = ends(board(fitted, y=y, loss=loss, sample_weight=weight))
+    expected = coalitions.shares(predict, X, y, judge, weight=weight)
+    np.testing.assert_allclose(found.by_row, expected.gains, rtol=1e-9, atol=1e-9)
+    losses_of_pairs = np.stack([judge(y, np.repeat(predict(X)[k : k + 1], N, 0)) for k in range(N)], axis=1)
+    gain = losses_of_pairs - judge(y, predict(X))[:, None]
+    np.testing.assert_allclose(found.by_donor, share(weight) @ gain, rtol=1e-9, atol=1e-9)
+    assert found.total(share(weight)) == pytest.approx(expected.error_none - expected.error_all, abs=1e-12)
+
+
+def test_ends_of_a_squared_loss_keep_their_digits_far_from_zero():
+    near, far = (ends(board(lambda X, a=a: model(X) + a, y=Y + a)) for a in (0.0, 1e8))
+    np.testing.assert_allclose(far.by_row, near.by_row, atol=1e-6)
+    np.testing.assert_allclose(far.by_donor, near.by_donor, atol=1e-6)
+
+
+def test_ends_in_parts_are_the_same(monkeypatch):
+    whole = ends(board(loss="absolute_error"))
+    monkeypatch.setattr(games, "TOGETHER", 2 * N)
+    parts = ends(board(loss="absolute_error"))
+    np.testing.assert_allclose(parts.by_row, whole.by_row, rtol=1e-12)
+    np.testing.assert_allclose(parts.by_donor, whole.by_donor, rtol=1e-12)
+
+
+def test_ends_are_unknown_where_a_column_is_kept():
+    assert ends(board(features=["x0", "x1"])) is None
+
+
+def test_ends_that_take_too_many_losses_are_left_out(monkeypatch):
+    monkeypatch.setattr(games, "MOST_ENDS", N * N - 1)
+    assert ends(board(loss="absolute_error")) is None
+    assert ends(board()) is not None  # squares need no pairs
+
+
+# All pairs, all coalitions.
+
+
+def compare(found, losses_of_pairs, weight=None):
+    weight = share(weight)
+    for value, expected in zip(found, losses_of_pairs, strict=True):
+        np.testing.assert_allclose(value.pairs, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(value.by_row, expected @ weight, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(value.by_donor, weight @ expected, rtol=1e-9, atol=1e-12)
+        assert value.total == pytest.approx(weight @ expected @ weight)
+
+
+@pytest.mark.parametrize("together", [4, 1 << 17], ids=["row by row", "at once"])
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
+@pytest.mark.parametrize("case", CASES)
+def test_errors_of_all_coalitions(case, weight, together, monkeypatch):
+    monkeypatch.setattr(games, "TOGETHER", together)
+    fitted, y, loss, predict, judge = CASES[case]
+    found = PairGame(board(fitted, y=y, loss=loss, sample_weight=weight), None, keeps_pairs=True).values(EVERY)
+    compare(found, coalitions.pair_losses(predict, X, y, judge, [[0], [1], [2]]), weight)
+
+
+@pytest.mark.parametrize("players", [{"a": [0, 2], "b": [1]}, {"b": [1], "c": [2]}], ids=["groups", "some"])
+def test_players_of_several_columns_and_columns_that_nobody_plays(players):
+    found = PairGame(board(features=players), None, keeps_pairs=True).values(members(2, np.arange(4)))
+    squared = brute.LOSSES["squared_error"]
+    compare(found, coalitions.pair_losses(model, X, Y, squared, list(players.values())))
+
+
+WORDS = np.array(["a", "b", "c"])[RNG.integers(0, 3, N)]
+FRAME = pd.DataFrame(
+    {
+        "x": np.where(RNG.random(N) < 0.3, np.nan, X[:, 0]),
+        "count": X[:, 1].astype(np.int32),
+        "word": pd.Categorical(WORDS, categories=["c", "a", "b", "d"], ordered=True),
+        "flag": X[:, 2].astype(bool),
+        "day": np.datetime64("2020-01-01") + RNG.integers(0, 3, N).astype("timedelta64[D]"),
+    }
+)
+FRAME.loc[3, "word"] = np.nan
+FRAMES = {
+    "pandas": FRAME,
+    "another index": FRAME.set_index(pd.Index(list("abcdefghi"))),
+    "nullable": FRAME.convert_dtypes(),
+    "polars": pl.from_pandas(FRAME),
+}
+
+
+def reads_everything(table):
+    """Numbers, words, flags and days, missing ones too, from either container."""
+    plain = {name: table[name].to_list() for name in table.columns}
+    x = [0.5 if v is None or v != v else v for v in plain["x"]]
+    words = [{"a": 1.0, "b": -2.0, "c": 0.5}.get(v, 3.0) for v in plain["word"]]
+    days = [v.day for v in plain["day"]]
+    columns = np.array([x, plain["count"], words, plain["flag"], days], float)
+    return columns[0] * columns[2] + columns[1] * (1 + columns[3]) + np.sin(columns[4]) * columns[0]
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_columns_of_every_kind(name):
+    table = FRAMES[name]
+    found = list(PairGame(board(reads_everything, table), None, keeps_pairs=True).values(members(5, np.arange(32))))
+    squared = brute.LOSSES["squared_error"]
+    compare(found, coalitions.pair_losses(reads_everything, table, Y, squared, [[j] for j in range(5)]))
+
+
+def test_missing_numbers_are_values_like_others():
+    gaps = np.where(RNG.random(X.shape) < 0.3, np.nan, X)
+
+    def fills(X):
+        return model(np.nan_to_num(X, nan=0.7))
+
+    found = PairGame(board(fills, gaps), None, keeps_pairs=True).values(EVERY)
+    compare(found, coalitions.pair_losses(fills, gaps, Y, brute.LOSSES["squared_error"], [[0], [1], [2]]))
+
+
+def test_drawn_donors_have_their_own_means():
+    """Each row's mean over its donors, each donor's mean over its rows; the total over the pairs that met."""
+    donors = RNG.integers(0, N, size=(N, 4))
+    on = board(sample_weight=WEIGHT + 1)
+    expected = coalitions.pair_losses(model, X, Y, brute.LOSSES["squared_error"], [[0], [1], [2]])
+    met = np.zeros((N, N))
+    np.add.at(met, (np.arange(N)[:, None], donors), 1)
+    mass = met * np.outer(WEIGHT + 1, WEIGHT + 1)
+    for value, cells in zip(PairGame(on, donors, keeps_pairs=True).values(EVERY), expected, strict=True):
+        np.testing.assert_allclose(value.pairs, np.take_along_axis(cells, donors, axis=1), rtol=1e-9)
+        np.testing.assert_allclose(value.by_row, (mass * cells).sum(axis=1) / mass.sum(axis=1))
+        lent = mass.sum(axis=0) > 0
+        np.testing.assert_allclose(value.by_donor[lent], ((mass * cells).sum(axis=0)[lent] / mass.sum(axis=0)[lent]))
+        assert np.isnan(value.by_donor[~lent]).all()
+        assert value.total == pytest.approx((mass * cells).sum() / mass.sum())
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
+@pytest.mark.parametrize("case", ["squared", "log loss"])
+def test_mean_games_average_predictions_first(case, weight):
+    fitted, y, loss, predict, judge = CASES[case]
+    found = MeanGame(PairGame(board(fitted, y=y, loss=loss, sample_weight=weight), None)).values(EVERY)
+    expected = coalitions.mean_shares(predict, X, y, judge, weight=weight).table
+    np.testing.assert_allclose([value.total for value in found], expected, rtol=1e-9)
+
+
+# What it takes.
+
+
+class Recorder:
+    """A model that counts what it is asked for."""
+
+    def __init__(self):
+        self.rows = 0
+
+    def __call__(self, X):
+        self.rows += len(X)
+        return model(X)
+
+
+def test_values_that_a_row_meets_twice_are_asked_for_once():
+    """Two values of x2, three of x1: with both replaced a row meets as many pairs of values as there are."""
+    recorder = Recorder()
+    on = board(recorder)
+    game, asked = PairGame(on, None), recorder.rows
+    for S in EVERY:
+        list(game.values(S[None]))
+        replaced = np.unique(X[:, ~S], axis=0)
+        known = S.all() or not S.any()
+        assert recorder.rows - asked == (0 if known else N * len(replaced)) == game.count(S[None])
+        asked = recorder.rows
+    assert on.counter.rows == recorder.rows == N + game.count(EVERY)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"features": ["x0", "x2"]},
+        {"donors": ll.Latin(4)},
+        {"donors": ll.Derangements()},
+        {"method": "walk"},
+        {"method": "walk", "features": ["x0", "x2"]},
+        {"method": "walk", "budget": 300},
+        {"method": "paper", "m_feat": 3, "m_obs": 2},
+        {"aggregate": "prediction"},
+        {"aggregate": "prediction", "method": "walk"},
+    ],
+    ids=str,
+)
+def test_a_result_says_how_many_rows_the_model_saw(options):
+    recorder = Recorder()
+    found = ll.shapley_importance(recorder, X, Y, loss="squared_error", random_state=0, **options)
+    assert found.n_predictions == recorder.rows
+
+
+# Games that remember.
+
+
+def test_a_coalition_is_asked_for_once():
+    on = board()
+    game = Remembered(PairGame(on, None))
+    first = [value.total for value in game.values(EVERY)]
+    asked = on.counter.rows
+    assert [value.total for value in game.values(EVERY[::-1])] == first[::-1]
+    assert on.counter.rows == asked
+
+
+def test_a_coalition_comes_with_its_complement():
+    calls = []
+
+    def both(S):
+        calls.append(S.tolist())
+        return float(S.sum()), float((~S).sum())
+
+    found = [value.total for value in TotalGame(both).values(EVERY)]
+    assert found == EVERY.sum(axis=1).tolist()
+    assert len(calls) == 4
