@@ -175,7 +175,7 @@ def test_missing_numbers_are_values_like_others():
 
 
 def test_drawn_donors_have_their_own_means():
-    """Each row's mean over its donors, each donor's mean over its rows; the total over the pairs that met."""
+    """Each row's mean over its donors, each donor's mean over its rows; the total is the mean over the rows."""
     donors = RNG.integers(0, N, size=(N, 4))
     on = board(sample_weight=WEIGHT + 1)
     expected = coalitions.pair_losses(model, X, Y, brute.LOSSES["squared_error"], [[0], [1], [2]])
@@ -188,7 +188,7 @@ def test_drawn_donors_have_their_own_means():
         lent = mass.sum(axis=0) > 0
         np.testing.assert_allclose(value.by_donor[lent], ((mass * cells).sum(axis=0)[lent] / mass.sum(axis=0)[lent]))
         assert np.isnan(value.by_donor[~lent]).all()
-        assert value.total == pytest.approx((mass * cells).sum() / mass.sum())
+        assert value.total == pytest.approx((WEIGHT + 1) @ value.by_row / (WEIGHT + 1).sum())
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])

@@ -71,6 +71,17 @@ def left_apart(found: Allotment, sample: Sample, error_all: float) -> Allotment:
     )
 
 
+def mean_of(local: Floats, weight: Floats) -> Floats:
+    """The mean over rows, (p,); a row that met nobody who counts says nothing."""
+    known = (weight > 0) & ~np.isnan(local).any(axis=1)
+    return np.asarray(weight[known] @ local[known] / weight[known].sum())
+
+
+def levelled(caused: Floats, weight: Floats, sfimp: Floats) -> Floats:
+    """Means of donors, moved so that they average to the rows' mean: with weights, pairs met weigh neither as both."""
+    return caused + (sfimp - mean_of(caused, weight))
+
+
 # Additive models.
 
 
@@ -110,7 +121,7 @@ def from_all(
     tally = _Tally(board.n, board.p, meeting, keeps)
     for S, value in zip(kept, game.values(kept), strict=True):
         tally.add(shapley.coefficients(S[None])[0], value)
-    table, shares = np.array(tally.totals), tally.shares()
+    table, shares = np.array(tally.totals), tally.shares(board.sample.weight)
     exact = isinstance(meeting, Common)
     gains = None if shares is None else tally.by_row_none - tally.by_row_all
     drawn = nobody_drawn(board.p) if exact or shares is None else monte_carlo_error(shares, board.sample, _every(board))
@@ -159,10 +170,13 @@ class _Tally:
         pairs = [np.array(self.seen).reshape(-1, 2, 1 << j) for j in range(self.p)]
         return [j for j, both in enumerate(pairs) if np.array_equal(both[:, 0], both[:, 1])]
 
-    def shares(self) -> Shares | None:
+    def shares(self, weight: Floats) -> Shares | None:
         if not self.knows_rows:
             return None
         cells = np.ascontiguousarray(np.moveaxis(self.cells, 0, 2)) if self.cells is not None else None
+        if self.knows_donors and isinstance(self.meeting, PerRow):
+            mass = weight * (1 - weight) if self.meeting.leaves_out_own else weight
+            self.caused = levelled(self.caused, mass, mean_of(self.local, mass))
         for j in self._idle():  # what coalitions add up to is rounding
             self.local[:, j] = self.caused[:, j] = 0.0
             if cells is not None:

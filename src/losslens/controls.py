@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.allotments import levelled, mean_of
 from losslens.games import Board, Ends, Marks
 from losslens.sample import Floats, Indices
 from losslens.walks import Sweep, additive_parts, own_parts, single_number
@@ -30,14 +31,14 @@ class Walked:
     donors: Indices  # (n, R)
 
 
-def gather(board: Board, sweeps: list[Sweep], known: Ends | None) -> Walked:
-    """Means over the sweeps, with as little noise as their controls allow."""
+def gather(board: Board, sweeps: list[Sweep], known: Ends | None, *, apart: bool = False) -> Walked:
+    """Means over the sweeps, with as little noise as their controls allow; apart, no row has met itself."""
     donors = np.stack([one.donors for one in sweeps], axis=1)
     cells = np.stack([one.shares for one in sweeps], axis=1)
     weight = board.sample.weight
     lent = weight[donors]
     if _has_controls(board, sweeps):
-        cells = cells - _explained(board, sweeps, cells, donors)
+        cells = cells - _explained(board, sweeps, cells, donors, apart)
     by_row = by_donor = cells
     if known is not None:
         met, row, donor = cells.sum(axis=2), known.by_row[:, None], known.by_donor[donors]
@@ -47,10 +48,9 @@ def gather(board: Board, sweeps: list[Sweep], known: Ends | None) -> Walked:
         by_donor = cells - (met - donor)[:, :, None] * share
         cells = cells - excess[:, :, None] * share
     local = _row_means(by_row, lent)
-    mass = weight * (lent.sum(axis=1) if known is None else 1.0)
-    counts = mass > 0
-    sfimp = mass[counts] @ local[counts] / mass[counts].sum()
-    return Walked(np.asarray(sfimp), local, _donor_means(by_donor, donors, weight), cells, donors)
+    mass = weight * (1 - weight) if apart else weight
+    sfimp = mean_of(local, mass)
+    return Walked(sfimp, local, levelled(_donor_means(by_donor, donors, weight), mass, sfimp), cells, donors)
 
 
 def _folds(sweeps: int) -> list[tuple[Indices, Indices]]:
@@ -87,8 +87,9 @@ def _slopes(cells: Floats, met: Floats, excess: Floats, counts: Floats) -> Float
         spread = float(np.sum(pull * met[:, fit]))
         if spread > 1e-12 * float(np.sum(counts[:, fit] * met[:, fit] ** 2)):
             found[use] = np.einsum("irp,ir->p", cells[:, fit], pull) / spread
-        else:  # every pair gains the same
-            found[use] = 1 / cells.shape[2]
+        else:  # every pair gains about the same; who changes nothing still earns nothing
+            size = np.abs(cells).mean(axis=(0, 1))
+            found[use] = size / size.sum() if size.any() else 1 / len(size)
     return found
 
 
@@ -98,7 +99,7 @@ def _has_controls(board: Board, sweeps: list[Sweep]) -> bool:
     return _target(board) is not None and board.n * (len(sweeps) // 2) >= CELLS_A_CONTROL * CONTROLS
 
 
-def _explained(board: Board, sweeps: list[Sweep], cells: Floats, donors: Indices) -> Floats:
+def _explained(board: Board, sweeps: list[Sweep], cells: Floats, donors: Indices, apart: bool) -> Floats:
     """What the controls say of each cell, (n, R, p)."""
     y, f = _target(board), single_number(board.sample.prediction[:, None])
     assert y is not None and f is not None  # noqa: PT018  # `_has_controls` has asked
@@ -108,18 +109,21 @@ def _explained(board: Board, sweeps: list[Sweep], cells: Floats, donors: Indices
         parts = additive_parts(board, [sweeps[r] for r in fit])
         turns = _turns(parts, donors, orders)
         for j in range(board.p):
-            controls = _controls(parts[:, j], turns[:, :, j], f[:, 0], y, donors, weight)
+            controls = _controls(parts[:, j], turns[:, :, j], f[:, 0], y, donors, weight, apart)
             slope = _fit(controls[:, fit], cells[:, fit, j], counts[:, fit])
             found[:, use, j] = controls[:, use] @ slope
     return found
 
 
-def turned(board: Board, sweeps: list[Sweep], cells: Floats, lends: Marks) -> Floats | float:
-    """What the order alone does to each row's shares, where all donors walk together, (n, R, p)."""
+def turned(board: Board, sweeps: list[Sweep], cells: Floats, gains: Floats, lends: Marks) -> Floats:
+    """Shares of walks of all donors together, without what the order alone does to them, (n, R, p).
+
+    They sum to each row's gain before, so they are made to after.
+    """
     y = _target(board)
     f = single_number(board.sample.prediction[:, None])
     if y is None or f is None or board.p < 2:
-        return 0.0
+        return cells
     steps = np.mean([one.steps for one in sweeps if one.steps is not None], axis=0)
     parts = own_parts(board, steps, lends)
     orders = np.stack([one.orders for one in sweeps], axis=1)
@@ -130,7 +134,9 @@ def turned(board: Board, sweeps: list[Sweep], cells: Floats, lends: Marks) -> Fl
         turn = turns[:, :, j]
         found = np.stack([turn, turn * y[:, None], turn * f], axis=2)
         fitted[:, :, j] = found @ _fit(found, cells[:, :, j], counts)
-    return fitted
+    cells = cells - fitted
+    excess = cells.sum(axis=2) - gains[:, None]
+    return np.asarray(cells - excess[:, :, None] * _slopes(cells, cells.sum(axis=2), excess, counts))
 
 
 def _target(board: Board) -> Floats | None:
@@ -153,15 +159,16 @@ def _turns(parts: Floats, donors: Indices | None, orders: NDArray[np.int16]) -> 
     return np.take_along_axis(turn, np.argsort(orders, axis=2), axis=2)
 
 
-def _controls(c: Floats, turn: Floats, f: Floats, y: Floats, donors: Indices, weight: Floats) -> Floats:
+def _controls(c: Floats, turn: Floats, f: Floats, y: Floats, donors: Indices, weight: Floats, apart: bool) -> Floats:
     """(n, R, controls): products of something of the row and something of the donor, and turns of the order."""
+    own = weight / (1 - weight) if apart else np.zeros(len(weight))  # what a row would have added to its own mean
 
     def centred(values: Floats) -> Floats:
         return np.asarray(values - weight @ values)
 
     of_row = [centred(values) for values in (c, f, y, y * f, y * c)]
-    of_donor = [centred(values)[donors] for values in (c, f)]
-    products = [a[:, None] * b for a in of_row for b in of_donor]
+    of_donor = [centred(values) for values in (c, f)]
+    products = [a[:, None] * b[donors] + (own * a * b)[:, None] for a in of_row for b in of_donor]
     turns = [turn, turn * y[:, None], turn * f[:, None], turn * f[donors]]
     return np.stack([*products, *turns], axis=2)
 

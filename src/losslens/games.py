@@ -177,6 +177,7 @@ class PairGame:
     board: Board
     donors: Indices | None  # (n, m); None: every row lends to every row
     keeps_pairs: bool = False
+    apart: bool = False  # no row is its own donor
 
     def count(self, kept: Marks) -> int:
         """Predictions that these coalitions take."""
@@ -206,7 +207,7 @@ class PairGame:
         return np.concatenate(found)
 
     def _reducer(self) -> _Reducer:
-        return _Reducer(self.board.sample, self.donors, self.keeps_pairs)
+        return _Reducer(self.board.sample, self.donors, self.keeps_pairs, self.apart)
 
     def _needs_model(self, S: Marks) -> bool:
         return not S.all() and not (self.board.whole and not S.any())
@@ -255,8 +256,8 @@ def _flat(predictions: NDArray[Any]) -> NDArray[Any]:
 class _Reducer:
     """Averages the losses of a coalition's cells."""
 
-    def __init__(self, sample: Sample, donors: Indices | None, keeps_pairs: bool) -> None:
-        self.sample, self.donors = sample, donors
+    def __init__(self, sample: Sample, donors: Indices | None, keeps_pairs: bool, apart: bool) -> None:
+        self.sample, self.donors, self.apart = sample, donors, apart
         n = sample.n
         self.by_row, self.by_donor = np.empty(n), np.zeros(n)
         self.mass, self.row_mass = np.zeros(n), np.ones(n)
@@ -282,8 +283,9 @@ class _Reducer:
             self.pairs[rows] = losses
 
     def value(self) -> Value:
-        mass = self.sample.weight * self.row_mass
-        met = mass > 0
+        weight = self.sample.weight
+        mass = weight * (1 - weight) if self.apart else weight
+        met = (mass > 0) & (self.row_mass > 0)
         with np.errstate(invalid="ignore"):
             by_donor = self.by_donor / self.mass
         return Value(float(mass[met] @ self.by_row[met] / mass[met].sum()), self.by_row, by_donor, self.pairs)

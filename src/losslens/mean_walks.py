@@ -101,15 +101,16 @@ class MeanWalk:
     def summary(self, sweeps: list[Sweep]) -> Summary:
         """Means over the sweeps, turns of the order taken off; every row's total is known."""
         weight, cells = self.board.sample.weight, np.stack([one.shares for one in sweeps], axis=1)
+        gains = cells.sum(axis=2).mean(axis=1)  # the same in every sweep
         if all(one.steps is not None for one in sweeps):
-            cells = cells - controls.turned(self.board, sweeps, cells, self._marks)
+            cells = controls.turned(self.board, sweeps, cells, gains, self._marks)
         local = cells.mean(axis=1)
         drawn = np.full(self.board.p, np.nan)
         if len(sweeps) > 1:
             drawn = np.sqrt(np.square(weight) @ cells.var(axis=1, ddof=1) / len(sweeps))
         sfimp = weight @ local
         shares = Shares(local, None, everybody(self.board.n))
-        return Summary(sfimp, shares, drawn, float(sfimp.sum()), local.sum(axis=1))
+        return Summary(sfimp, shares, drawn, float(weight @ gains), gains)
 
     @property
     def _marks(self) -> Marks:

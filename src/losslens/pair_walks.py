@@ -81,7 +81,7 @@ class PairWalk:
     def summary(self, sweeps: list[Sweep]) -> Summary:
         """With as little noise as controls allow."""
         sample = self.board.sample
-        found = controls.gather(self.board, sweeps, self.ends)
+        found = controls.gather(self.board, sweeps, self.ends, apart=self.apart)
         shares = Shares(
             found.local, found.caused, met(found.donors, repeats=True, fresh=True, apart=self.apart), found.cells
         )

@@ -111,6 +111,11 @@ def _orders(
     wanted = precision.value if isinstance(precision, Absolute) else (precision or PRECISE) * abs(total)
     reach = 1.96 if precision is not None else 1.0
     dearest = board.p * (board.p - 1) * donors.size
+    if budget is not None and board.counter.rows + dearest > budget:
+        raise ValueError(
+            f"budget={budget:,} is too small: a round of orders takes up to {dearest:,} predictions, and "
+            f"{board.counter.rows:,} are for the rows as they are; draw fewer donors with Latin(m)"
+        )
     for shares in circles(game, board.p, rng):
         rounds.append(shares)
         if len(rounds) >= MOST or (budget is not None and board.counter.rows + dearest > budget):

@@ -37,8 +37,8 @@ class Shares:
 
     @property
     def leaves_out_own(self) -> bool:
-        """Whether every row met all others, but not itself."""
-        return isinstance(self.meeting, Common) and self.meeting.leaves_out_own
+        """Whether no row met itself."""
+        return self.meeting.leaves_out_own
 
     def means(self, j: int, sample: Sample, at: Indices) -> Means:
         """Means over the pairs of one feature."""

@@ -106,6 +106,8 @@ def request(model: Any, X: Any, y: Any, loss: Any, wanted: Wanted, asked: dict[s
         raise ValueError(f"{chosen.name} reads labels, which have no mean; aggregate='prediction' needs numbers")
     task = prepare(known, X, y, loss=chosen, response=chosen.reads, groups=None, **asked)
     routes.check_players(task)
+    if wanted.method == "paper" and task.design is not None:
+        raise ValueError("the paper's algorithm draws permutations of its own, m_obs of them; leave out donors")
     if wanted.aggregate == "prediction" and task.design is not None and task.design.leaves_out_own:
         raise ValueError(f"averaged predictions hold every donor's; {task.design!r} would leave one out of each")
     return Request(task, chosen, wanted)
@@ -229,7 +231,7 @@ class Request:
         width = board.n if drawn is None else drawn.shape[1]
         keeps = self._keeps(width)
         meeting = everybody(board.n) if drawn is None else self._met(drawn)
-        pairs = PairGame(board, drawn, keeps)
+        pairs = PairGame(board, drawn, keeps, apart=drawn is not None and meeting.leaves_out_own)
         game = pairs if self.wanted.aggregate == "loss" else MeanGame(pairs)
         return from_all(
             board, game, meeting, keeps=keeps, design="all pairs" if drawn is None else repr(self.task.design)
@@ -246,6 +248,8 @@ class Request:
         lenders: Iterator[Indices] = walks.circles(board.n, rng, apart=apart)
         words = "sweeps of Latin walks"
         if not routes.everybody_lends(design):
+            if design is not None and design.common:
+                raise ValueError(f"each sweep of walks gives rows different donors: use Latin(m), not {design!r}")
             drawn = self._drawn(board.n, rng)
             lenders, sweeps, words = iter(drawn.T), drawn.shape[1], f"sweeps of walks, {design!r}"
             if self.wanted.budget is not None or self.wanted.precision is not None:

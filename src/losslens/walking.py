@@ -109,13 +109,13 @@ class Walking:
                 while len(sweeps) < wanted:
                     sweeps += walk.sweeps(min(together, wanted - len(sweeps)))
                     self._say(sweeps)
-                more = self._wanted(sweeps, width)
+                more = max(more, self._wanted(sweeps, width))
                 wanted = max(wanted, min(more, most))
         except KeyboardInterrupt:
             if not sweeps:
                 raise
             complete = False
-        return self._allotment(sweeps, complete, ended=complete and more > most)
+        return self._allotment(sweeps, complete, ended=complete and more > len(sweeps))
 
     def _wanted(self, sweeps: list[Any], width: float | None) -> int:
         """Sweeps that the rule wants, now that some are there."""
