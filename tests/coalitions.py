@@ -102,3 +102,14 @@ def interactions(table):
             more = table[S | 1 << j] + table[S | 1 << k] - table[S] - table[S | 1 << j | 1 << k]
             index[j, k] += factorial(size) * factorial(p - size - 2) / factorial(p - 1) * more
     return index
+
+
+def effects(predict, X, rows, players=None, weight=None):
+    """Shapley values of the predictions of some rows of X, donors from all of X, (r, p)."""
+    players = [[j] for j in range(X.shape[1])] if players is None else players
+    means = []
+    for place in range(1 << len(players)):
+        lent = [c for j, columns in enumerate(players) if not place >> j & 1 for c in columns]
+        said = [predict(mixed(X, np.full(len(X), i), np.arange(len(X)), lent)) for i in rows]
+        means.append(np.average(said, axis=1, weights=weight))
+    return -by_orders(np.array(means)).T

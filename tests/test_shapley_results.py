@@ -142,7 +142,7 @@ def test_errors_fit_together(kind):
     narrow = found.interval(level=0.5)
     assert (low <= narrow[0]).all()
     assert (narrow[1] <= high).all()
-    low, high = found.interval(about="sample")
+    low, high = found.interval(target="sample")
     np.testing.assert_allclose((low + high) / 2, found.sfimp)
     if kind in EXACT:
         np.testing.assert_array_equal(low, high)
@@ -161,9 +161,9 @@ def test_intervals_that_are_asked_for_wrongly():
     found = share()
     for about in ("model", "sample"):
         with pytest.raises(ValueError, match="level lies between 0 and 1"):
-            found.interval(level=95, about=about)
+            found.interval(level=95, target=about)
     with pytest.raises(ValueError, match="about is 'model' or 'sample'"):
-        found.interval(about="data")
+        found.interval(target="data")
 
 
 def test_a_single_player_has_the_error_of_its_permutation_importance():
@@ -189,7 +189,7 @@ def test_intervals_of_walks_cover_the_exact_share():
     """Of 60 seeds and 3 features, 95% intervals miss about 9 times; 25 misses are beyond chance."""
     exact, missed = share().sfimp, 0
     for seed in range(60):
-        low, high = share(method="walk", budget=N + 12 * 2 * N, random_state=seed).interval(about="sample")
+        low, high = share(method="walk", budget=N + 12 * 2 * N, random_state=seed).interval(target="sample")
         missed += int(np.sum((exact < low) | (exact > high)))
     assert missed < 25
 

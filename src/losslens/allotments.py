@@ -124,10 +124,12 @@ def from_all(
     table, shares = np.array(tally.totals), tally.shares(board.sample.weight)
     exact = isinstance(meeting, Common)
     gains = None if shares is None else tally.by_row_none - tally.by_row_all
+    sfimp = shapley.values(table)
     drawn = nobody_drawn(board.p) if exact or shares is None else monte_carlo_error(shares, board.sample, _every(board))
     return Allotment(
-        sfimp=shapley.values(table), method="all coalitions", design=design, exact=exact, error_none=float(table[0]),
-        shares=shares, gains=gains, table=table, monte_carlo_error=drawn,
+        sfimp=sfimp, method="all coalitions", design=design, exact=exact, shares=shares,
+        error_none=float(table[0] if exact else board.sample.error + sfimp.sum()), gains=gains, table=table,
+        monte_carlo_error=drawn,
     )  # fmt: skip
 
 

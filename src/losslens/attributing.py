@@ -142,7 +142,10 @@ def _as_positions(rows: Any, background: Table) -> Indices | None:
     if hasattr(rows, "columns") or hasattr(rows, "column_names"):
         return None
     array = np.asarray(rows)
-    return positions(rows, background.n) if array.ndim == 1 and array.dtype.kind in "biu" else None
+    if array.ndim != 1 or array.dtype.kind not in "biu" or len(array) == 0:
+        return None
+    chosen = positions(rows, background.n)
+    return chosen if array.dtype.kind == "b" else array.astype(np.intp) % background.n  # in the order asked for
 
 
 def _chosen(task: Task, lenders: Indices, weight: Floats) -> tuple[Indices, Floats]:
@@ -253,16 +256,19 @@ class _Asked:
     def _means(self, board: Board, S: Marks) -> Floats:
         """The mean prediction over the donors, for each row, (r,)."""
         base, B = board.sample.prediction, len(self.donors)
-        if S.all():
-            return base[self.rows]
-        if board.whole and not S.any():
-            return np.full(len(self.rows), self.weight @ base[self.donors])
         found, step = np.empty(len(self.rows)), max(1, TOGETHER // B)
         for start in range(0, len(self.rows), step):
             rows = self.rows[start : start + step]
-            lent = np.tile(self.donors, len(rows))
-            said = board.predict(np.repeat(rows, B), lent, np.broadcast_to(S, (len(lent), board.p)))
-            found[start : start + step] = said.reshape(len(rows), B) @ self.weight
+            said = np.empty((len(rows), B), base.dtype)
+            if S.all():
+                said[:] = base[rows][:, None]
+            elif board.whole and not S.any():
+                said[:] = base[self.donors]
+            else:
+                lent = np.tile(self.donors, len(rows))
+                mixed = board.predict(np.repeat(rows, B), lent, np.broadcast_to(S, (len(lent), board.p)))
+                said[:] = mixed.reshape(len(rows), B)
+            found[start : start + step] = said @ self.weight  # one way for all: equal predictions, equal means
         return found
 
     def _by_walks(self, board: Board, tell: Teller) -> _Found:

@@ -84,10 +84,11 @@ def _slopes(cells: Floats, met: Floats, excess: Floats, counts: Floats) -> Float
         if len(fit) > 1:
             apart = apart - apart.mean(axis=1, keepdims=True)
         pull = apart * counts[:, fit]
-        spread = float(np.sum(pull * met[:, fit]))
-        if spread > 1e-12 * float(np.sum(counts[:, fit] * met[:, fit] ** 2)):
+        spread, own = float(np.sum(pull * met[:, fit])), float(np.sum(pull * excess[:, fit]))
+        # Effects of the rows and donors that happened to meet are in `met`: where they count much, slopes are wild.
+        if own > 1e-12 * float(np.sum(counts[:, fit] * met[:, fit] ** 2)) and 0.5 <= spread / own <= 2:
             found[use] = np.einsum("irp,ir->p", cells[:, fit], pull) / spread
-        else:  # every pair gains about the same; who changes nothing still earns nothing
+        else:  # who changes nothing still earns nothing
             size = np.abs(cells).mean(axis=(0, 1))
             found[use] = size / size.sum() if size.any() else 1 / len(size)
     return found
@@ -122,18 +123,18 @@ def turned(board: Board, sweeps: list[Sweep], cells: Floats, gains: Floats, lend
     """
     y = _target(board)
     f = single_number(board.sample.prediction[:, None])
-    if y is None or f is None or board.p < 2:
+    if y is None or f is None or board.p < 2 or len(sweeps) < 2:
         return cells
-    steps = np.mean([one.steps for one in sweeps if one.steps is not None], axis=0)
-    parts = own_parts(board, steps, lends)
     orders = np.stack([one.orders for one in sweeps], axis=1)
-    turns = _turns(parts, None, orders)
     counts = np.broadcast_to(board.sample.weight[:, None], cells.shape[:2])
     fitted = np.zeros_like(cells)
-    for j in range(board.p):
-        turn = turns[:, :, j]
-        found = np.stack([turn, turn * y[:, None], turn * f], axis=2)
-        fitted[:, :, j] = found @ _fit(found, cells[:, :, j], counts)
+    for fit, use in _folds(len(sweeps)):
+        steps = np.mean([sweeps[r].steps for r in fit], axis=0)
+        turns = _turns(own_parts(board, steps, lends), None, orders)
+        for j in range(board.p):
+            turn = turns[:, :, j]
+            found = np.stack([turn, turn * y[:, None], turn * f], axis=2)
+            fitted[:, use, j] = found[:, use] @ _fit(found[:, fit], cells[:, fit, j], counts[:, fit])
     cells = cells - fitted
     excess = cells.sum(axis=2) - gains[:, None]
     return np.asarray(cells - excess[:, :, None] * _slopes(cells, cells.sum(axis=2), excess, counts))

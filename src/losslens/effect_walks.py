@@ -72,7 +72,9 @@ class EffectWalk:
 
     def _enough(self, sweeps: list[Sweep], spread: float) -> int:
         error = np.sqrt(np.mean(np.square(self._summary(sweeps).std_error), axis=0)).max()
-        return len(sweeps) if not error > PRECISE * spread else int(1 + len(sweeps) * (error / (PRECISE * spread)) ** 2)
+        if not error > PRECISE * spread > 0:  # or every donor predicts the same
+            return len(sweeps)
+        return int(1 + len(sweeps) * min(4.0, (error / (PRECISE * spread)) ** 2))
 
     def _sweeps(self, count: int) -> list[Sweep]:
         """Donors of a sweep come without replacement where they weigh the same and are enough."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +29,14 @@ MOST_CELLS = 4e8  # pairs times coalitions that are looked at for it: some secon
 FEWEST_CIRCLES = 6  # of orders, before their error is looked at
 PRECISE = 0.005  # of the whole: orders are drawn until the Monte-Carlo error is below
 TOGETHER = 1 << 18  # cells of pairs and coalitions that are handled at a time
+
+
+def prepare(way: str) -> None:
+    """Import what is compiled the first time on a machine, so that somebody can be told what the wait is for."""
+    compiled = {"tree pairs": "pair_games", "single tree": "coalitions"}
+    compiled |= {"tree totals": "coalitions", "tree orders": "coalitions"}
+    if way in compiled:
+        import_module(f"losslens.engines.trees.{compiled[way]}")
 
 
 def columns(board: Board) -> list[tuple[int, ...]]:

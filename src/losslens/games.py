@@ -189,7 +189,9 @@ class PairGame:
             finish = self._reducer()
             for rows, codes, predictions in self.cells(S):
                 losses = self.board.judge(np.repeat(rows, predictions.shape[1]), _flat(predictions))
-                finish.add(rows, codes, losses.reshape(predictions.shape[:2]))
+                losses = losses.reshape(predictions.shape[:2])
+                for some in self._blocks(len(rows)):
+                    finish.add(rows[some], self._spread(losses[some], codes))
             yield finish.value()
 
     def mean_predictions(self, S: Marks) -> NDArray[Any]:
@@ -197,14 +199,24 @@ class PairGame:
         found: list[NDArray[Any]] = []
         weight = self.board.sample.weight
         for rows, codes, predictions in self.cells(S):
-            if self.donors is None:
-                lent = np.asarray(np.bincount(codes, weight, predictions.shape[1]), float)
-                found.append(np.tensordot(predictions, lent, (1, 0)))
-            else:
-                shares = weight[self.donors[rows]]
-                shares /= shares.sum(axis=1, keepdims=True)
-                found.append(np.einsum("bm...,bm->b...", predictions, shares))
+            for some in self._blocks(len(rows)):
+                lent = weight[None] if self.donors is None else weight[self.donors[rows[some]]]
+                lent = np.broadcast_to(lent / lent.sum(axis=1, keepdims=True), (len(rows[some]), lent.shape[1]))
+                found.append(np.einsum("bm...,bm->b...", self._spread(predictions[some], codes), lent))
         return np.concatenate(found)
+
+    @property
+    def _step(self) -> int:
+        """Rows that are averaged together, whatever the coalition: equal losses have equal means, to the last bit."""
+        return max(1, TOGETHER // (self.board.n if self.donors is None else self.donors.shape[1]))
+
+    def _blocks(self, rows: int) -> Iterator[slice]:
+        for start in range(0, rows, self._step):
+            yield slice(start, start + self._step)
+
+    def _spread(self, cells: NDArray[Any], codes: Indices) -> NDArray[Any]:
+        """One column a donor, not one a value."""
+        return cells if self.donors is not None else cells[:, codes]
 
     def _reducer(self) -> _Reducer:
         return _Reducer(self.board.sample, self.donors, self.keeps_pairs, self.apart)
@@ -231,7 +243,7 @@ class PairGame:
         """Some rows, the place of each donor among the columns of their cells, and the predictions there."""
         board, sample = self.board, self.board.sample
         first, codes = self._replaced(S) if self.donors is None else (np.zeros(self.donors.shape[1], np.intp),) * 2
-        step = max(1, TOGETHER // len(first))
+        step = self._step * max(1, board.n // len(first) if self.donors is None else 1)
         for start in range(0, board.n, step):
             rows = np.arange(start, min(start + step, board.n))
             lenders = np.broadcast_to(first, (len(rows), len(first))) if self.donors is None else self.donors[rows]
@@ -263,14 +275,14 @@ class _Reducer:
         self.mass, self.row_mass = np.zeros(n), np.ones(n)
         self.pairs = np.empty((n, n if donors is None else donors.shape[1])) if keeps_pairs else None
 
-    def add(self, rows: Indices, codes: Indices, losses: Floats) -> None:
+    def add(self, rows: Indices, losses: Floats) -> None:
         weight = self.sample.weight
+        if self.pairs is not None:
+            self.pairs[rows] = losses
         if self.donors is None:
-            self.by_row[rows] = losses @ np.bincount(codes, weight, losses.shape[1])
-            self.by_donor += (weight[rows] @ losses)[codes]
+            self.by_row[rows] = losses @ weight
+            self.by_donor += weight[rows] @ losses
             self.mass += weight[rows].sum()
-            if self.pairs is not None:
-                self.pairs[rows] = losses[:, codes]
             return
         lent = weight[self.donors[rows]]
         self.row_mass[rows] = lent.sum(axis=1)
@@ -279,8 +291,6 @@ class _Reducer:
         counts, where = (weight[rows][:, None] * lent).ravel(), self.donors[rows].ravel()
         self.by_donor += np.bincount(where, counts * losses.ravel(), self.sample.n)
         self.mass += np.bincount(where, counts, self.sample.n)
-        if self.pairs is not None:
-            self.pairs[rows] = losses
 
     def value(self) -> Value:
         weight = self.sample.weight

@@ -56,13 +56,16 @@ def pair_interactions(
     columns = {feature.name: [table.labels[j] for j in feature.columns] for feature in named}
     wanted = _pairs(list(columns), pairs)
     alone = {name: columns[name] for pair in wanted for name in pair}
-    together = {f"{a} and {b}": [*columns[a], *columns[b]] for a, b in wanted}
+    between = " and "
+    while any(f"{a}{between}{b}" in columns for a, b in wanted):  # somebody has called a feature so
+        between += " "
+    together = {f"{a}{between}{b}": [*columns[a], *columns[b]] for a, b in wanted}
     found = feature_importance(model, table, y, loss=loss, features=alone | together, **options)
     names = tuple(alone)
     index = np.full((len(names), len(names)), np.nan)
     np.fill_diagonal(index, 0.0)
     for a, b in wanted:
-        value = found[a].pfi + found[b].pfi - found[f"{a} and {b}"].pfi
+        value = found[a].pfi + found[b].pfi - found[f"{a}{between}{b}"].pfi
         index[names.index(a), names.index(b)] = index[names.index(b), names.index(a)] = value
     return Interactions(names, index, "PFI_j + PFI_l - PFI_jl", found.loss.title, table.backend)
 
@@ -72,6 +75,8 @@ def _pairs(names: list[str], pairs: Any) -> list[tuple[str, str]]:
         raise ValueError("an interaction needs two features")
     if pairs is None:
         return list(combinations(names, 2))
+    if not len(pairs):
+        raise ValueError("pairs is empty: name two features at least, or leave it out for all pairs")
     found = []
     for pair in pairs:
         if isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1]:

@@ -75,7 +75,8 @@ def interactions(table: Floats) -> Floats:
     for j in range(p):
         for other in range(j):
             S = places[~inside[:, j] & ~inside[:, other]]
-            gain = table[S | 1 << j] + table[S | 1 << other] - table[S] - table[S | 1 << j | 1 << other]
+            # Differences first: with who changes nothing nobody interacts.
+            gain = (table[S | 1 << j] - table[S | 1 << j | 1 << other]) - (table[S] - table[S | 1 << other])
             index[j, other] = index[other, j] = float(share[size[S]] @ gain)
     return index
 

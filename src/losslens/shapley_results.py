@@ -23,7 +23,7 @@ from losslens.tables import make_frame
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-About = Literal["model", "sample"]
+Target = Literal["model", "sample"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,15 +124,15 @@ class ShapleyImportance:
         """Standard error of `sfimp` for this model on new data, (p,): sampling and Monte-Carlo error together."""
         return np.asarray(np.hypot(self.sampling_error, self.monte_carlo_error))
 
-    def interval(self, level: float = 0.95, about: About = "model") -> tuple[Floats, Floats]:
+    def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
         """Low and high ends for each feature.
 
         About this model on new data (both errors; centred at the U-statistic), or about this sample, had every
         order and pair been asked (Monte-Carlo error alone).
         """
-        if about not in ("model", "sample"):
-            raise ValueError(f"about is 'model' or 'sample'; got {about!r}")
-        if about == "sample":
+        if target not in ("model", "sample"):
+            raise ValueError(f"target is 'model' or 'sample'; got {target!r}")
+        if target == "sample":
             from scipy.stats import t
 
             if not 0 < level < 1:
@@ -171,9 +171,9 @@ class ShapleyImportance:
         met = ~np.isnan(shares.local[:, 0]) & (weight > 0)
         sfimp = weight[met] @ shares.local[met] / weight[met].sum()
         assert self.sample.loss is not None  # who has shares has losses
-        error = float(weight @ self.sample.loss[at] / weight.sum())
+        error = float(self.sample.weight[at] @ self.sample.loss[at] / self.sample.weight[at].sum())
         gains = None if self.gains is None else self.gains[chosen]
-        none = error + float(sfimp.sum() if gains is None else weight @ gains / weight.sum())
+        none = error + float(sfimp.sum())
         new = replace(
             self, sfimp=sfimp, error_all=error, error_none=none, at=at, shares=shares, gains=gains, table=None,
             sampling=None,

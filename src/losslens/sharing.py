@@ -18,7 +18,7 @@ from losslens.mean_walks import MeanWalk
 from losslens.meetings import PerRow
 from losslens.models import as_model
 from losslens.pair_walks import PairWalk
-from losslens.progress import Teller, bar
+from losslens.progress import PREPARING, Teller, bar, waiting
 from losslens.routes import Cost, Way
 from losslens.sample import Indices
 from losslens.shapley import random_orders
@@ -70,7 +70,8 @@ def shapley_importance(
         from donors to rows. ``"paper"``: the paper's own algorithm.
     donors
         ``"auto"`` or ``"all"``: every pair of rows; ``Derangements()``: pairs of different rows; ``Latin(m)``,
-        ``Permutations(m)``, ``Derangements(m)``, ``Grid(m)``: a sample of donors; for walks m is the number of sweeps.
+        ``Permutations(m)``, ``Derangements(m)``: a sample of donors, for walks m sweeps; ``Grid(m)``: the same m donors
+        for every row.
     aggregate
         ``"loss"``: losses are averaged over donors. ``"prediction"``: predictions are, before the loss: SAGE values.
     precision
@@ -125,6 +126,8 @@ class Request:
         """Choose a way, go it, and say which it was."""
         task, way = self.task, self.way
         exact = task.exact if way not in ("coalitions", "walks", "paper") else None
+        with waiting(PREPARING, task.progress):
+            engine_shares.prepare(way)
         with bar(self._expected(way), "sharing out", task.progress, _unit(way)) as tell:
             board = set_up(task, exact, tell)
             found = self._go(way, board, tell)

@@ -247,12 +247,14 @@ def as_rows(rows: Any, like: Table) -> Any:
 
 def _typed_like(frame: Any, like: Any) -> Any:
     """A pandas frame with another one's types; a category that is none there is no missing value but an error."""
-    typed = frame.astype(like.dtypes.to_dict())
-    lost = typed.isna() & ~frame.isna()
-    if lost.to_numpy().any():
-        name = frame.columns[lost.to_numpy().any(axis=0)][0]
-        raise ValueError(f"rows has values in column {str(name)!r} that are no category of X's")
-    return typed
+    for label, kind in like.dtypes.items():
+        known = getattr(kind, "categories", None)
+        if known is None or not hasattr(kind, "ordered"):
+            continue
+        strange = frame[label].dropna()[lambda values, known=known: ~values.isin(known)]
+        if len(strange):
+            raise ValueError(f"rows has {strange.iloc[0]!r} in column {str(label)!r}, which is no category of X's")
+    return frame.astype(like.dtypes.to_dict())
 
 
 def make_frame(data: Mapping[str, Any], backend: str) -> Any:

@@ -16,6 +16,7 @@ from losslens.shapley_results import Shares
 from losslens.stopping import MOST_PREDICTIONS, Rule, enough, stein
 
 TOGETHER = 30_000  # predictions between two looks at the clock and the keyboard
+GROWTH = 4  # times as many sweeps at most before the next look: the first one may have seen little
 SAID = 100  # of the last sweeps, from which the interval beside the bar is estimated
 
 
@@ -131,7 +132,7 @@ class Walking:
         if width is not None:
             return stein(R * np.square(drawn), width, max(1, self.board.n * (R - 2)))
         more = enough(drawn, self.walk.sampling(found), found.total, R)
-        return R if more <= R else max(more, ceil(1.25 * R))
+        return R if more <= R else min(max(more, ceil(1.25 * R)), GROWTH * R)
 
     def _say(self, sweeps: list[Any]) -> None:
         if len(sweeps) < 2:

@@ -20,7 +20,7 @@ from losslens.engines.pipelines import CHUNK, Image, Peeled, as_numbers, innermo
 from losslens.engines.products import ProductForm, Products
 from losslens.losses import Response
 from losslens.models import Model, as_model
-from losslens.progress import waiting
+from losslens.progress import PREPARING, waiting
 from losslens.tables import Batch, Table
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def find(model: Model, response: Response, respond: Respond, site: Site) -> tupl
         read = _read(model, response)
         if read is None:
             return None, ""
-        with waiting("preparing the exact engine (it is compiled the first time on a machine)", site.progress):
+        with waiting(PREPARING, site.progress):
             engine = _build(read, peel(model.native, site.table), site)
             _check(engine, respond, site)
         return engine, ""

@@ -85,7 +85,7 @@ def _intervals(result: ShapleyImportance) -> tuple[list[tuple[float, float] | No
     try:
         low, high = result.interval()
     except ValueError:  # single rows are not known: what drawing orders and donors adds is all that there is
-        low, high = result.interval(about="sample")
+        low, high = result.interval(target="sample")
         what = "lines: 95% intervals of the Monte-Carlo error alone, not for new data"
     ends = zip(low.tolist(), high.tolist(), strict=True)
     return [pair if np.isfinite(pair).all() and pair[0] < pair[1] else None for pair in ends], what

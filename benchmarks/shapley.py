@@ -1,0 +1,340 @@
+"""Shapley importance: error and predictions against the paper's algorithm and sage-importance; exact engines' times.
+
+One thread on both sides, unless a line says otherwise. About 12 minutes on two quiet cores; `--quick` takes fewer seeds
+and leaves out what is long, `--only 1,3` takes some lines. Line 6, coverage, is `benchmarks.shapley_coverage`.
+The lines against sage-importance need `pip install sage-importance`; without it they say so. Bars are in the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from importlib import import_module
+from importlib.util import find_spec
+from math import ceil
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.datasets import make_friedman1
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestRegressor
+
+import losslens as ll
+from benchmarks import shapley_coverage
+from benchmarks.engines import ONE_THREAD
+from benchmarks.models import data, models
+from benchmarks.peers import interleaved, seconds
+from benchmarks.shapley_coverage import Floats, Line
+from losslens.datasets import load_boston
+
+Estimator = Literal["PermutationEstimator", "KernelEstimator"]
+SAGE: tuple[Estimator, ...] = ("PermutationEstimator", "KernelEstimator")
+SAGE_LOSS = {"squared_error": "mse", "log_loss": "cross entropy"}
+HALF = 0.5  # of each competitor's error
+PAPER_ROWS = 10_600_000  # of the R package's default run on Boston, as given
+PAPER_SUM = 0.016  # how far its sum was off, as given
+
+
+class Recorded:
+    """A model as a bare function, which no exact engine reads; it counts the rows that it is asked for."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function, self.rows = function, 0
+
+    def __call__(self, X: Any) -> Any:
+        self.rows += len(X)
+        return self.function(X)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Boosted trees, the rows to explain, and a loss."""
+
+    model: Any
+    X: Any
+    y: Any
+    loss: str
+
+    @property
+    def function(self) -> Recorded:
+        """The model, unreadable."""
+        return Recorded(self.model.predict if self.loss == "squared_error" else self.model.predict_proba)
+
+    def share(self, model: Any = None, **asked: Any) -> Any:
+        """What the features earn; from the bare function unless a model is given."""
+        given = self.function if model is None else model
+        return ll.shapley_importance(given, self.X, self.y, loss=self.loss, progress=False, **asked)
+
+    def exact(self, **asked: Any) -> Any:
+        """From the trees themselves, over all coalitions and pairs."""
+        found = self.share(self.model, method="exact", **asked)
+        assert found.exact  # or it is no reference
+        return found
+
+
+@lru_cache(maxsize=8)
+def boosted(loss: str, n: int, p: int) -> Case:
+    """Friedman's first function, or classes that follow it; a hundred trees of 31 leaves, or fifty of eight."""
+    X, y = make_friedman1(n_samples=1000 + n, n_features=p, noise=1.0, random_state=0)
+    if loss == "squared_error":
+        model: Any = HistGradientBoostingRegressor(random_state=0)
+    else:
+        chance = 1 / (1 + np.exp(-(y - y.mean()) / 2))
+        y = (np.random.default_rng(1).random(len(y)) < chance).astype(int)
+        model = HistGradientBoostingClassifier(max_iter=50, max_leaf_nodes=8, random_state=0)
+    return Case(model.fit(X[:1000], y[:1000]), X[1000:], y[1000:], loss)
+
+
+def relative(found: list[Floats], truth: Floats) -> float:
+    """Root mean square over runs of ||estimate - truth|| / ||truth||."""
+    return float(np.sqrt(np.mean([np.sum((one - truth) ** 2) for one in found]) / np.sum(truth**2)))
+
+
+# 1. Error at equal numbers of predictions.
+
+
+def errors(quick: bool) -> Iterator[Line]:
+    """Both games, 8 and 13 features, squared and log loss."""
+    seeds = 4 if quick else 12
+    for p in (8,) if quick else (8, 13):
+        for loss in SAGE_LOSS:
+            yield from _against_paper(boosted(loss, 150, p), seeds, (20_000,) if quick else (20_000, 100_000))
+    for p in (8,) if quick else (8, 13):
+        for loss in SAGE_LOSS:
+            yield from _against_sage(boosted(loss, 100, p), seeds, (2,) if quick else (1, 2, 4))
+
+
+def _against_paper(case: Case, seeds: int, budgets: tuple[int, ...]) -> Iterator[Line]:
+    """The paper's algorithm spends at least as much: 12 orders to 5 permutations, as by default, or to 1."""
+    truth = case.exact().sfimp
+    for budget in budgets:
+        ours = [case.share(method="walk", budget=budget, random_state=seed) for seed in range(seeds)]
+        error = relative([one.sfimp for one in ours], truth)
+        for words, split in (("12:5", _as_by_default), ("12:1", _more_orders)):
+            m_feat, m_obs = _enough(case, budget, split)
+            theirs = [
+                case.share(method="paper", m_feat=m_feat, m_obs=m_obs, random_state=seed) for seed in range(seeds)
+            ]
+            other = relative([one.sfimp for one in theirs], truth)
+            work = f"SFIMP, {_named(case)}, {budget:,} predictions"
+            note = f"{error:.4f} of {ours[0].n_predictions:,} against {other:.4f} of {theirs[0].n_predictions:,}"
+            note += f" ({m_feat} orders, {m_obs} permutations)"
+            yield Line(work, f"the paper's algorithm, {words}", error / other, HALF, note)
+
+
+def _as_by_default(step: int) -> tuple[int, int]:
+    return ceil(2.4 * step), step
+
+
+def _more_orders(step: int) -> tuple[int, int]:
+    return 12 * step, step
+
+
+def _enough(case: Case, budget: int, split: Callable[[int], tuple[int, int]]) -> tuple[int, int]:
+    """The smallest step of a split that takes the budget."""
+    for step in range(1, 1000):
+        m_feat, m_obs = split(step)
+        if case.share(method="paper", m_feat=m_feat, m_obs=m_obs, random_state=0).n_predictions >= budget:
+            return m_feat, m_obs
+    raise ValueError(f"no split takes {budget:,} predictions")
+
+
+def _against_sage(case: Case, seeds: int, sweeps: tuple[int, ...]) -> Iterator[Line]:
+    """The same game: every row lends, predictions are averaged, every row is judged."""
+    if find_spec("sage") is None:
+        yield Line(f"SAGE, {_named(case)}", "sage-importance", np.nan, None, "not there: pip install sage-importance")
+        return
+    n, p = case.X.shape
+    truth = case.exact(aggregate="prediction").sfimp
+    for count in sweeps:
+        budget = n + count * n * n * (p - 1)
+        asked = {"method": "walk", "aggregate": "prediction", "budget": budget}
+        ours = [case.share(random_state=seed, **asked) for seed in range(seeds)]
+        error = relative([one.sfimp for one in ours], truth)
+        for name in SAGE:
+            theirs = [_sage(case, name, budget, seed) for seed in range(seeds)]
+            other = relative([values for values, _ in theirs], truth)
+            note = f"{error:.4f} of {ours[0].n_predictions:,} against {other:.4f} of {theirs[0][1]:,}"
+            yield Line(
+                f"SAGE, {_named(case)}, {budget:,} predictions", f"sage-importance, {name}", error / other, HALF, note
+            )
+
+
+def _sage(case: Case, name: Estimator, budget: int, seed: int) -> tuple[Floats, int]:
+    """Its values, and the rows that it asked for, drawn in one batch; its check of the data comes on top."""
+    sage, function, (n, p) = import_module("sage"), case.function, case.X.shape
+    estimator = getattr(sage, name)
+    estimate = estimator(sage.MarginalImputer(function, case.X), SAGE_LOSS[case.loss], random_state=seed)
+    if name == "PermutationEstimator":
+        draws = ceil(budget / (n * (p + 1)))
+        drawn = {"n_permutations": draws}
+    else:  # its two ends take 2 n^2
+        draws = ceil((budget - 2 * n * n) / (2 * n))
+        drawn = {"n_samples": draws}
+    found = estimate(case.X, case.y, batch_size=draws, detect_convergence=False, bar=False, **drawn)
+    return found.values, function.rows
+
+
+def _named(case: Case) -> str:
+    return f"{'squared' if case.loss == 'squared_error' else 'log'} loss, p = {case.X.shape[1]}"
+
+
+# 2. Predictions to a standard error.
+
+
+def to_a_standard_error(quick: bool, share: float = 0.025) -> Iterator[Line]:
+    """0.025 of the whole; sage-importance stops at 0.025 of the gap from the largest to the smallest value."""
+    X_fit, y_fit, X, y = data(1000)
+    boosting = HistGradientBoostingRegressor(max_iter=50, max_leaf_nodes=15, random_state=0)
+    for name, model in (("MLP", models()["MLP"]), ("boosting", boosting)):
+        case = Case(model.fit(X_fit, y_fit), X, y, "squared_error")
+        found = list(_standard_errors(case, 10 if quick else 30))
+        theirs = None if quick or find_spec("sage") is None else _until_converged(case, share)
+        for of in ("whole", "gap"):
+            needed = next(((rows, one[of]) for rows, one in found if one[of] <= share), (np.inf, np.nan))
+            work = f"{name}, p = 13, n = 1,000: error of {share} of the {of}"
+            note = f"ours {needed[0]:,} rows, {needed[1]:.4f}"
+            if theirs is None:
+                yield Line(work, "sage-importance: --quick, or not there", np.nan, None, note)
+                continue
+            rows, error = theirs
+            note += f"; theirs {rows:,} rows, {error['gap']:.4f} of the gap, {error['whole']:.4f} of the whole"
+            yield Line(work, "sage-importance, 512 background rows", needed[0] / rows, 1 / 250, note + "; games differ")
+            if of == "whole":  # it stopped at less than that
+                scaled = rows * (error["whole"] / share) ** 2
+                yield Line(work, "the same, scaled to that error", needed[0] / scaled, 1 / 250, f"{scaled:,.0f} rows")
+
+
+def _standard_errors(case: Case, seeds: int) -> Iterator[tuple[int, dict[str, float]]]:
+    """What the walks' predictions spread over seeds, the largest feature, at one sweep after the other."""
+    n, p = case.X.shape
+    for sweeps in range(1, 7):
+        budget = n + sweeps * n * (p - 1)
+        runs = [case.share(method="walk", budget=budget, random_state=seed) for seed in range(seeds)]
+        values = np.array([run.sfimp for run in runs])
+        spread, mean = float(values.std(axis=0, ddof=1).max()), values.mean(axis=0)
+        whole = runs[0].error_none - runs[0].error_all
+        yield max(run.n_predictions for run in runs), {"whole": spread / whole, "gap": spread / float(np.ptp(mean))}
+
+
+def _until_converged(case: Case, thresh: float) -> tuple[int, dict[str, float]]:
+    """Rows until sage-importance says that it has converged, and the error that it says it has."""
+    sage, function = import_module("sage"), case.function
+    background = case.X[np.random.default_rng(0).choice(len(case.X), 512, replace=False)]
+    estimate = sage.PermutationEstimator(sage.MarginalImputer(function, background), "mse", random_state=0)
+    found = estimate(case.X, case.y, thresh=thresh, bar=False)
+    spread = float(found.std.max())
+    return function.rows, {"whole": spread / float(found.values.sum()), "gap": spread / float(np.ptp(found.values))}
+
+
+# 3 and 4. Exact, from trees.
+
+
+def exact_seconds(quick: bool) -> Iterator[Line]:
+    """A thousand rows, ten features."""
+    case = boosted("squared_error", 1000, 10)
+    ll.shapley_importance(case.model, case.X[:50], case.y[:50], progress=False)
+    took = [seconds(lambda: _is_exact(case, n_jobs=2)) for _ in range(1 if quick else 2)]
+    work = "exact SFIMP, boosting 100 x 31, p = 10, n = 1,000"
+    yield Line(work, "n_jobs=2, seconds", min(took), 20, "means something on two idle cores alone")
+
+
+def exact_ratio(quick: bool, some: int = 100_000) -> Iterator[Line]:
+    """All coalitions of all pairs against predicting them: a batch at the same moment, and extrapolated."""
+    for loss in SAGE_LOSS:
+        case = boosted(loss, 200, 13)
+        case.exact()
+        n, p = case.X.shape
+        many, function = np.tile(case.X, (some // n, 1)), case.function
+        scale = 2**p * n * n / some
+        found = interleaved(partial(case.exact, n_jobs=1), partial(function, many), 1 if quick else 3, scale)
+        against = "2^p n^2 rows through predict"
+        note = f"{found.note} ({some:,} rows, x {scale:,.0f}: extrapolated)"
+        yield Line(f"exact SFIMP, {_named(case)}, n = {n}", against, found.ratio, 500, note, at_least=True)
+
+
+def _is_exact(case: Case, **asked: Any) -> None:
+    """By the default method."""
+    assert case.share(case.model, **asked).exact
+
+
+# 5. The R package's default run on Boston.
+
+
+def boston(quick: bool) -> Iterator[Line]:
+    """Walks with a twentieth of its predictions; its own algorithm at full scale on a forest of 20 trees."""
+    large, small = _forest(40 if quick else 500), _forest(20)
+    for case, seeds in ((small, 4 if quick else 10), (large, 1)):
+        truth, budget = case.exact(n_jobs=2), PAPER_ROWS // 20
+        runs = [case.share(method="walk", budget=budget, random_state=seed) for seed in range(seeds)]
+        whole = truth.error_none - truth.error_all
+        off = max(abs(float(run.sfimp.sum()) / whole - 1) for run in runs)
+        error = relative([run.sfimp for run in runs], truth.sfimp)
+        work = f"Boston, forest of {len(case.model.estimators_)}: walks"
+        note = f"{runs[0].n_predictions:,} predictions of at most {budget:,}"
+        yield Line(work, f"R package: sum off by {PAPER_SUM} (given)", off, 1e-12, f"the sum's error; {note}")
+        if case is large:
+            yield Line(work, "exact", error, None, "relative error, one run")
+        elif quick:
+            yield Line(work, "exact", error, None, f"relative error; {note}; the paper's algorithm: not in --quick")
+        else:
+            yield _default_run(case, error, truth.sfimp, whole, work)
+
+
+def _default_run(case: Case, error: float, truth: Floats, whole: float, work: str, seeds: int = 3) -> Line:
+    """The paper's algorithm with its defaults, on the forest that affords it."""
+    runs = [case.share(method="paper", random_state=seed) for seed in range(seeds)]
+    other = relative([run.sfimp for run in runs], truth)
+    off = np.sqrt(np.mean([(run.sfimp.sum() / whole - 1) ** 2 for run in runs]))
+    note = f"{error:.4f} against {other:.4f} of {runs[0].n_predictions:,} predictions, whose sum is off by {off:.4f}"
+    return Line(work, "the paper's algorithm, its defaults", error / other, 1.0, note)
+
+
+def _forest(trees: int) -> Case:
+    """306 rows to fit on, 200 to explain, no preprocessing."""
+    table, y = load_boston()
+    X, order = table.to_numpy(float), np.random.default_rng(0).permutation(len(y))
+    fit, explain = order[:306], order[306:]
+    return Case(
+        RandomForestRegressor(trees, random_state=0).fit(X[fit], y[fit]), X[explain], y[explain], "squared_error"
+    )
+
+
+LINES: dict[int, Callable[[bool], Iterator[Line]]] = {
+    1: errors,
+    2: to_a_standard_error,
+    3: exact_seconds,
+    4: exact_ratio,
+    5: boston,
+    6: shapley_coverage.lines,
+}
+
+
+def main() -> None:
+    """Print the table, from a process that has had one thread from its beginning."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.shapley", description=__doc__)
+    parser.add_argument("--only", default="", help="numbers of lines, such as 1,3")
+    parser.add_argument("--quick", action="store_true", help="fewer seeds, and nothing that is long")
+    asked = parser.parse_known_args()[0]
+    chosen = {int(word) for word in asked.only.split(",") if word} or set(LINES)
+    if not chosen <= set(LINES):
+        parser.error(f"--only takes numbers from 1 to {max(LINES)}")
+    if any(os.environ.get(key) != value for key, value in ONE_THREAD.items()):
+        command = [sys.executable, "-m", "benchmarks.shapley", *sys.argv[1:]]
+        subprocess.run(command, env=os.environ | ONE_THREAD, check=True)
+        return
+    warnings.simplefilter("ignore")
+    print("1: ratio of relative errors, theirs at least as many rows; 2: ratio of rows; 3: seconds; 4: ratio of times;")
+    print("5: error of the sum, and ratio of errors; 6: shares of runs that hold the truth", flush=True)
+    for line in sorted(chosen):
+        for row in LINES[line](asked.quick):
+            print(f"{line:>2}  {row}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
