@@ -206,12 +206,14 @@ def test_a_plan_of_shares_says_the_way_and_what_it_takes():
 
     few = ll.plan(ll.shapley_importance, f, X[:20], Y[:20], loss="squared_error")
     asked = ll.shapley_importance(f, X[:20], Y[:20], loss="squared_error")
-    assert few.exact and few.way == "all coalitions, by the model"
+    assert few.exact
+    assert few.way == "all coalitions, by the model"
     assert asked.n_predictions <= few.n_predictions
     n, p = X.shape
     walks = ll.plan(ll.shapley_importance, f, X, Y, loss="squared_error", method="walk", budget=n + 7 * n * (p - 1))
     assert walks.n_predictions == walks.most == n + 7 * n * (p - 1)
     assert "walks (sampled)" in repr(walks)
     linear = ll.plan(ll.shapley_importance, LinearRegression().fit(X, Y), X, Y)
-    assert linear.way == "closed form" and linear.engine == "additive"
+    assert linear.way == "closed form"
+    assert linear.engine == "additive"
     assert linear.to_frame()["exact"].tolist() == [True]

@@ -159,10 +159,10 @@ def test_an_interval_about_the_model_is_centred_at_pairs_of_different_rows():
 
 def test_intervals_that_are_asked_for_wrongly():
     found = share()
-    for about in ("model", "sample"):
+    for target in ("model", "sample"):
         with pytest.raises(ValueError, match="level lies between 0 and 1"):
-            found.interval(level=95, target=about)
-    with pytest.raises(ValueError, match="about is 'model' or 'sample'"):
+            found.interval(level=95, target=target)
+    with pytest.raises(ValueError, match="target is 'model' or 'sample'"):
         found.interval(target="data")
 
 
