@@ -17,6 +17,7 @@ import losslens as ll
 Floats = NDArray[np.float64]
 TRUTH = np.array([3.0, 3.0, 2.0])  # SFIMP of Y = X1 + X2 + X3 + X1 X2 + e, X standard normal, f without e
 LOW, HIGH = 0.92, 0.97  # of single intervals
+JUDGED = 200  # runs, for a bar to mean something
 ROUNDING = 1e-12  # of the whole: a feature that changes nothing has an interval of no width
 
 
@@ -60,8 +61,8 @@ def chances(X: Any) -> Floats:
 
 def lines(quick: bool) -> Iterator[Line]:
     """Everything."""
-    yield from _fixed_sample(50 if quick else 300)
-    yield from _new_samples(100 if quick else 1000)
+    yield from _fixed_sample(30 if quick else 200)
+    yield from _new_samples(60 if quick else 500)
 
 
 # One sample, many seeds: what was drawn is all that varies.
@@ -81,7 +82,7 @@ def _fixed_sample(runs: int) -> Iterator[Line]:
                 for seed in range(runs)
             ]
             yield _joint(found, truth, precision)
-        for sweeps in (5, 10, 30):
+        for sweeps in (5, 30):
             found = [
                 ll.shapley_importance(function, X, target, budget=100 + 500 * sweeps, random_state=seed, **asked)
                 for seed in range(runs)
@@ -125,7 +126,8 @@ def _single(held: list[Any], work: str, against: str, used: slice, low: float = 
     value = float(each.mean())
     if low <= value <= HIGH and not (low - 2 * noise <= each.min() and each.max() <= HIGH + 2 * noise):
         value = float(each.min() if each.min() < low - 2 * noise else each.max())
-    return Line(work, against, value, HIGH, f"{len(held)} runs; each: {shown} (± {noise:.3f})", low=low)
+    bar = HIGH if len(held) >= JUDGED else None
+    return Line(work, against, value, bar, f"{len(held)} runs; each: {shown} (± {noise:.3f})", low=low)
 
 
 # New samples from a known distribution: rows and donors vary, too.

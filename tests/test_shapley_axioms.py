@@ -202,7 +202,7 @@ def test_the_papers_second_simulation(options):
         ({"method": "exact", "precision": 0.1}, "has no error to bound"),
         ({"precision": 1.5}, r"between 0 and 1, or Absolute\(value\)"),
         ({"method": "walk", "donors": ll.Latin(4), "budget": 500}, "says how many sweeps to walk"),
-        ({"aggregate": "prediction", "donors": ll.Derangements()}, "would leave one out of each"),
+        ({"aggregate": "prediction", "donors": ll.Derangements()}, "need donors that all rows share"),
         ({"aggregate": "prediction", "donors": ll.Latin(3), "method": "walk"}, "donors that all rows share"),
         ({"y": None}, "y, the true values, is missing"),
         ({"loss": None}, "loss must be named"),
@@ -222,7 +222,7 @@ def test_calls_that_are_refused(options, message):
 def test_a_precision_is_a_number():
     with pytest.raises(TypeError, match=r"precision is a share such as 0\.02"):
         share(precision="high")
-    with pytest.raises(ValueError, match="a precision is above 0"):
+    with pytest.raises(ValueError, match="Absolute takes a number above 0"):
         ll.Absolute(0.0)
 
 

@@ -121,7 +121,8 @@ def test_rows_of_a_result_without_pairs_say_what_they_would_take(native, monkeyp
     part = found.given([0, 1, 2])
     np.testing.assert_allclose(part.sfimp, whole.given([0, 1, 2]).sfimp, atol=1e-9)
     with pytest.raises(
-        ValueError, match="the standard error for some rows needs every pair; explain again with memory="
+        ValueError,
+        match="the standard error for some rows is not known: it needs every pair of rows; explain again with memory=",
     ):
         _ = part.std_error
     np.testing.assert_allclose(found.std_error, whole.std_error, rtol=1e-9)

@@ -17,7 +17,7 @@ from losslens.games import Board, Game, Value
 from losslens.meetings import Common, Meeting, PerRow
 from losslens.sample import Floats, Indices, Sample
 from losslens.shapley import Marks
-from losslens.shapley_results import Shares, monte_carlo_error
+from losslens.shapley_results import Shares, levelled, mean_of, monte_carlo_error
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -35,6 +35,7 @@ class Allotment:
     monte_carlo_error: Floats
     freedom: float = np.inf  # degrees of freedom of the Monte-Carlo error
     sampling: Floats | None = None
+    index: Floats | None = None  # (p, p): interactions, where they are known without a table
     absent: str = ""
     remarks: tuple[str, ...] = ()
     complete: bool = True
@@ -53,11 +54,14 @@ def nobody_drawn(p: int) -> Floats:
 def left_apart(found: Allotment, sample: Sample, error_all: float) -> Allotment:
     """The same without pairs of a row with itself, in which no feature earns anything: the U-statistic."""
     weight = sample.weight
+    if weight.max() >= 1:
+        raise ValueError("one row has all the weight: there is no pair of different rows that counts")
     up = 1 / (1 - float(weight @ weight))
     new = replace(
         found, sfimp=found.sfimp * up, monte_carlo_error=found.monte_carlo_error * up,
         error_none=error_all + up * (found.error_none - error_all),
-        design="all pairs of different rows",
+        design="all pairs of different rows" if found.exact else f"{found.design}, pairs of different rows",
+        index=None if found.index is None else found.index * up,
         table=None if found.table is None else error_all + up * (found.table - error_all),
         gains=None if found.gains is None else found.gains / (1 - weight),
     )  # fmt: skip
@@ -69,17 +73,6 @@ def left_apart(found: Allotment, sample: Sample, error_all: float) -> Allotment:
     return replace(
         new, shares=replace(shares, local=shares.local / apart, caused=shares.caused / apart, meeting=meeting)
     )
-
-
-def mean_of(local: Floats, weight: Floats) -> Floats:
-    """The mean over rows, (p,); a row that met nobody who counts says nothing."""
-    known = (weight > 0) & ~np.isnan(local).any(axis=1)
-    return np.asarray(weight[known] @ local[known] / weight[known].sum())
-
-
-def levelled(caused: Floats, weight: Floats, sfimp: Floats) -> Floats:
-    """Means of donors, moved so that they average to the rows' mean: with weights, pairs met weigh neither as both."""
-    return caused + (sfimp - mean_of(caused, weight))
 
 
 # Additive models.
@@ -101,8 +94,15 @@ def closed_form(board: Board, engine: Additive, keeps: bool) -> Allotment:
     shares = Shares(local, caused, everybody(board.n), cells)
     return Allotment(
         sfimp=sfimp, method="closed form", error_none=sample.error + float(sfimp.sum()), shares=shares,
-        gains=local.sum(axis=1), monte_carlo_error=nobody_drawn(board.p),
+        gains=local.sum(axis=1), monte_carlo_error=nobody_drawn(board.p), index=_interactions(parts, weight),
     )  # fmt: skip
+
+
+def _interactions(parts: Floats, weight: Floats) -> Floats:
+    """Replacing j and l adds ``2 d_j d_l`` to a pair's loss, d = c_i - c_k: in the mean 4 cov(c_j, c_l), taken off."""
+    index = -4 * (parts * weight[:, None]).T @ parts
+    np.fill_diagonal(index, 0.0)
+    return index
 
 
 # All coalitions.

@@ -15,7 +15,7 @@ from losslens.engines.additive import Additive
 from losslens.games import Board, Marks, set_up
 from losslens.models import as_model
 from losslens.progress import Teller, bar
-from losslens.results import positions
+from losslens.results import in_order
 from losslens.sample import Floats, Indices
 from losslens.shapley_curves import values_of
 from losslens.shapley_effects import ShapleyEffect
@@ -88,8 +88,8 @@ def shapley_effect(
     )  # fmt: skip
     routes.check_players(task)
     column, label = class_of(task.sample, target, response)
-    lenders, weight = _chosen(task, lenders, weight)
-    ask = _Asked(task, explained, lenders[weight > 0], weight[weight > 0] / weight.sum(), column, method, budget)
+    lenders, weight = _chosen(task, lenders[weight > 0], weight[weight > 0])
+    ask = _Asked(task, explained, lenders, weight / weight.sum(), column, method, budget)
     found, board, engine = ask.answer()
     base = board.base_of(explained, ask.donors, ask.weight)
     return ShapleyEffect(
@@ -99,6 +99,7 @@ def shapley_effect(
         base=board.sample.prediction[explained] - found.local.sum(axis=1) if base is None else base,
         std_error=found.std_error,
         target=label,
+        response={"values": "value", "probabilities": "probability"}.get(response, "score"),
         method=found.method,
         engine=engine,
         exact=found.exact,
@@ -136,16 +137,13 @@ def _stage(background: Table, rows: Any) -> tuple[Table, Indices, Indices]:
 
 def _as_positions(rows: Any, background: Table) -> Indices | None:
     if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
-        return positions([rows], background.n)
+        return in_order([rows], background.n)
     if isinstance(rows, slice):
-        return positions(np.arange(background.n)[rows], background.n)
+        return in_order(np.arange(background.n)[rows], background.n)
     if hasattr(rows, "columns") or hasattr(rows, "column_names"):
         return None
     array = np.asarray(rows)
-    if array.ndim != 1 or array.dtype.kind not in "biu" or len(array) == 0:
-        return None
-    chosen = positions(rows, background.n)
-    return chosen if array.dtype.kind == "b" else array.astype(np.intp) % background.n  # in the order asked for
+    return in_order(rows, background.n) if array.ndim == 1 and array.dtype.kind in "biu" and len(array) else None
 
 
 def _chosen(task: Task, lenders: Indices, weight: Floats) -> tuple[Indices, Floats]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.allotments import levelled, mean_of
 from losslens.games import Board, Ends, Marks
 from losslens.sample import Floats, Indices
+from losslens.shapley_results import levelled, mean_of
 from losslens.walks import Sweep, additive_parts, own_parts, single_number
 
 CONTROLS = 14  # of each player
@@ -116,28 +116,21 @@ def _explained(board: Board, sweeps: list[Sweep], cells: Floats, donors: Indices
     return found
 
 
-def turned(board: Board, sweeps: list[Sweep], cells: Floats, gains: Floats, lends: Marks) -> Floats:
+def turned(board: Board, sweeps: list[Sweep], cells: Floats, lends: Marks) -> Floats:
     """Shares of walks of all donors together, without what the order alone does to them, (n, R, p).
 
-    They sum to each row's gain before, so they are made to after.
+    Turns of a walk sum to 0 over the players, and all players have one slope: rows sum to their gain as before.
     """
-    y = _target(board)
-    f = single_number(board.sample.prediction[:, None])
-    if y is None or f is None or board.p < 2 or len(sweeps) < 2:
+    y, f = _target(board), single_number(board.sample.prediction[:, None])
+    if y is None or f is None or board.p < 2:
         return cells
-    orders = np.stack([one.orders for one in sweeps], axis=1)
-    counts = np.broadcast_to(board.sample.weight[:, None], cells.shape[:2])
-    fitted = np.zeros_like(cells)
-    for fit, use in _folds(len(sweeps)):
-        steps = np.mean([sweeps[r].steps for r in fit], axis=0)
-        turns = _turns(own_parts(board, steps, lends), None, orders)
-        for j in range(board.p):
-            turn = turns[:, :, j]
-            found = np.stack([turn, turn * y[:, None], turn * f], axis=2)
-            fitted[:, use, j] = found[:, use] @ _fit(found[:, fit], cells[:, fit, j], counts[:, fit])
-    cells = cells - fitted
-    excess = cells.sum(axis=2) - gains[:, None]
-    return np.asarray(cells - excess[:, :, None] * _slopes(cells, cells.sum(axis=2), excess, counts))
+    steps = np.mean([one.steps for one in sweeps if one.steps is not None], axis=0)
+    turns = _turns(own_parts(board, steps, lends), None, np.stack([one.orders for one in sweeps], axis=1))
+    controls = np.stack([turns, turns * y[:, None, None], turns * f[:, :, None]], axis=3)
+    axis = 1 if len(sweeps) > 1 else 0  # a single sweep does not tell rows apart
+    inner, target = controls - controls.mean(axis=axis, keepdims=True), cells - cells.mean(axis=axis, keepdims=True)
+    counts = np.broadcast_to(board.sample.weight[:, None, None], cells.shape).reshape(-1)
+    return np.asarray(cells - controls @ _least_squares(inner.reshape(-1, 3), target.reshape(-1), counts))
 
 
 def _target(board: Board) -> Floats | None:
@@ -179,11 +172,15 @@ def _fit(controls: Floats, cells: Floats, counts: Floats) -> Floats:
     inner, target = controls, cells
     if cells.shape[1] > 1:
         inner, target = inner - inner.mean(axis=1, keepdims=True), target - target.mean(axis=1, keepdims=True)
-    inner = inner.reshape(-1, inner.shape[2])
+    return _least_squares(inner.reshape(-1, inner.shape[2]), target.ravel(), counts.ravel())
+
+
+def _least_squares(inner: Floats, target: Floats, counts: Floats) -> Floats:
+    """Slopes; 0 for what never differs from 0."""
     size = np.sqrt(np.mean(np.square(inner), axis=0))
     used, slope = size > 0, np.zeros(inner.shape[1])
     if used.any():
         inner = inner[:, used] / size[used]
-        weighted = inner * counts.reshape(-1, 1)
-        slope[used] = np.linalg.lstsq(weighted.T @ inner, weighted.T @ target.ravel(), rcond=1e-10)[0] / size[used]
+        weighted = inner * counts[:, None]
+        slope[used] = np.linalg.lstsq(weighted.T @ inner, weighted.T @ target, rcond=1e-10)[0] / size[used]
     return slope

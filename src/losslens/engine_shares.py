@@ -20,13 +20,14 @@ from losslens.results import size_in_words
 from losslens.sample import Floats, Indices
 from losslens.shapley import Marks
 from losslens.shapley_results import Shares, monte_carlo_error
+from losslens.stopping import Rule, joint_reach
 
 if TYPE_CHECKING:
     from losslens.engines.trees.engine import Trees
 
 FEW_DONORS = 6  # a row, where single pairs are looked at for the sampling error alone
 MOST_CELLS = 4e8  # pairs times coalitions that are looked at for it: some seconds
-FEWEST_CIRCLES = 6  # of orders, before their error is looked at
+FEWEST_CIRCLES = 8  # of orders, before their error is looked at
 PRECISE = 0.005  # of the whole: orders are drawn until the Monte-Carlo error is below
 TOGETHER = 1 << 18  # cells of pairs and coalitions that are handled at a time
 
@@ -161,35 +162,45 @@ def of_totals(board: Board, game: TotalGame, gains: Floats | None, absent: str) 
 
 
 def of_orders(
-    board: Board, game: TotalGame, gains: Floats | None, absent: str, most: int, rng: np.random.Generator, tell: Teller
-) -> Allotment:
+    board: Board, game: TotalGame, gains: Floats | None, absent: str, most: int, rule: Rule, rng: np.random.Generator,
+    tell: Teller,
+) -> Allotment:  # fmt: skip
     """Exact totals along random circles of features: the only noise is in the orders."""
     nothing, everything = (next(iter(game.values(np.full((1, board.p), full)))).total for full in (False, True))
     total, rounds, complete = nothing - everything, [], True
+    width = rule.half_width(total, 0.0)
     try:
         for shares in circles(game, board.p, rng):
             rounds.append(shares)
-            if _is_precise(rounds, total, tell) or len(rounds) >= most:
+            precise = _is_precise(rounds, total, width, tell)
+            if precise or len(rounds) >= most:
                 break
     except KeyboardInterrupt:
         if len(rounds) < 2:
             raise
         complete = False
     orders = Orders(np.array(rounds))
+    short = "the most work of a call ended it before the precision was reached"
     return Allotment(
         sfimp=orders.mean, method="orders of exact totals", design=f"{2 * board.p * len(rounds):,} orders", exact=False,
         error_none=nothing, gains=gains, monte_carlo_error=orders.std_error, freedom=orders.freedom, absent=absent,
-        complete=complete,
+        complete=complete, remarks=(short,) if complete and width and not precise else (),
     )  # fmt: skip
 
 
-def _is_precise(rounds: list[Floats], total: float, tell: Teller) -> bool:
-    if len(rounds) < FEWEST_CIRCLES:
+def _is_precise(rounds: list[Floats], total: float, width: float | None, tell: Teller) -> bool:
+    """Whether the orders are; after every fourth round, so that looking often does not make a lucky look."""
+    if len(rounds) < FEWEST_CIRCLES or len(rounds) % 4:
         return False
-    widest = float(Orders(np.array(rounds)).std_error.max())
+    orders = Orders(np.array(rounds))
+    widest = float(orders.std_error.max())
     if total:
         tell.say(f"± {1.96 * widest / abs(total):.2%} of the whole")
-    return widest <= PRECISE * abs(total)
+    return (
+        joint_reach(orders.rounds.shape[1], orders.freedom) * widest <= width
+        if width
+        else widest <= PRECISE * abs(total)
+    )
 
 
 def with_sampling_error(

@@ -26,6 +26,7 @@ from losslens.tasks import Task
 
 Marks = NDArray[np.bool_]
 TOGETHER = 1 << 17  # pairs that the model is asked for, and judged, at a time
+HELD = 256  # coalitions whose distinct values are remembered
 MOST_ENDS = 1e9  # losses of one row's target at another row's prediction
 
 
@@ -178,14 +179,14 @@ class PairGame:
     donors: Indices | None  # (n, m); None: every row lends to every row
     keeps_pairs: bool = False
     apart: bool = False  # no row is its own donor
-
-    def count(self, kept: Marks) -> int:
-        """Predictions that these coalitions take."""
-        return sum(self._width(S) * self.board.n for S in kept if self._needs_model(S))
+    asked: dict[bytes, NDArray[Any]] = field(default_factory=dict)  # predictions of coalitions that come next
+    held: dict[bytes, tuple[Indices, Indices]] = field(
+        default_factory=dict
+    )  # the distinct values of the last coalitions
 
     def values(self, kept: Marks) -> Iterator[Value]:
         """Coalition by coalition."""
-        for S in kept:
+        for S in self.in_turn(kept):
             finish = self._reducer()
             for rows, codes, predictions in self.cells(S):
                 losses = self.board.judge(np.repeat(rows, predictions.shape[1]), _flat(predictions))
@@ -204,6 +205,41 @@ class PairGame:
                 lent = np.broadcast_to(lent / lent.sum(axis=1, keepdims=True), (len(rows[some]), lent.shape[1]))
                 found.append(np.einsum("bm...,bm->b...", self._spread(predictions[some], codes), lent))
         return np.concatenate(found)
+
+    def in_turn(self, kept: Marks) -> Iterator[Marks]:
+        """Coalitions one by one; the model is asked for several small ones at once."""
+        waiting: list[Marks] = []
+        cells = 0
+        for S in kept:
+            width = len(self._replaced(S)[0]) if self.donors is None else self.donors.shape[1]
+            if waiting and cells + self.board.n * width > TOGETHER:
+                yield from self._ask(waiting)
+                waiting, cells = [], 0
+            waiting.append(S)
+            cells += self.board.n * width
+        yield from self._ask(waiting)
+
+    def _ask(self, together: list[Marks]) -> Iterator[Marks]:
+        """These coalitions, their predictions at hand; a single one is asked for piece by piece."""
+        several = [S for S in together if self._needs_model(S)]
+        if len(several) > 1:
+            every = np.arange(self.board.n)
+            lenders = [self._lenders(S, every) for S in several]
+            sizes = [part.size for part in lenders]
+            rows = np.concatenate([np.repeat(every, part.shape[1]) for part in lenders])
+            keeps = np.repeat(np.stack(several), sizes, axis=0)
+            found = self.board.predict(rows, np.concatenate([part.ravel() for part in lenders]), keeps)
+            parts = np.split(found, np.cumsum(sizes)[:-1])
+            self.asked.update({S.tobytes(): part for S, part in zip(several, parts, strict=True)})
+        yield from together
+        self.asked.clear()
+
+    def _lenders(self, S: Marks, rows: Indices) -> Indices:
+        """Who lends to these rows, (rows, m)."""
+        if self.donors is not None:
+            return self.donors[rows]
+        first = self._replaced(S)[0]
+        return np.broadcast_to(first, (len(rows), len(first)))
 
     @property
     def _step(self) -> int:
@@ -224,12 +260,15 @@ class PairGame:
     def _needs_model(self, S: Marks) -> bool:
         return not S.all() and not (self.board.whole and not S.any())
 
-    def _width(self, S: Marks) -> int:
-        """Donors, or values of the replaced columns, that a row meets."""
-        return len(self._replaced(S)[0]) if self.donors is None else self.donors.shape[1]
-
     def _replaced(self, S: Marks) -> tuple[Indices, Indices]:
         """Rows that hold the distinct values of the replaced players, and which of them each row holds."""
+        if S.tobytes() not in self.held:
+            if len(self.held) > HELD:
+                self.held.clear()
+            self.held[S.tobytes()] = self._distinct(S)
+        return self.held[S.tobytes()]
+
+    def _distinct(self, S: Marks) -> tuple[Indices, Indices]:
         board = self.board
         if S.all():
             return np.zeros(1, np.intp), np.zeros(board.n, np.intp)
@@ -246,8 +285,11 @@ class PairGame:
         step = self._step * max(1, board.n // len(first) if self.donors is None else 1)
         for start in range(0, board.n, step):
             rows = np.arange(start, min(start + step, board.n))
-            lenders = np.broadcast_to(first, (len(rows), len(first))) if self.donors is None else self.donors[rows]
-            if S.all():
+            lenders = self._lenders(S, rows)
+            if S.tobytes() in self.asked:
+                whole = self.asked[S.tobytes()]
+                predictions = whole.reshape(board.n, len(first), *whole.shape[1:])[rows]
+            elif S.all():
                 predictions = np.broadcast_to(
                     sample.prediction[rows][:, None], (*lenders.shape, *sample.prediction.shape[1:])
                 )
@@ -307,14 +349,10 @@ class MeanGame:
 
     pairs: PairGame
 
-    def count(self, kept: Marks) -> int:
-        """Predictions that these coalitions take."""
-        return self.pairs.count(kept)
-
     def values(self, kept: Marks) -> Iterator[Value]:
         """Coalition by coalition."""
         board = self.pairs.board
-        for S in kept:
+        for S in self.pairs.in_turn(kept):
             losses = board.judge(np.arange(board.n), self.pairs.mean_predictions(S))
             yield Value(float(board.sample.weight @ losses), losses)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.features import unknown_feature
 from losslens.results import in_digits
 from losslens.tables import make_frame
 
@@ -30,6 +31,11 @@ class Interactions:
     backend: str
 
     def __getitem__(self, pair: tuple[str, str]) -> float:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise KeyError(f"two names, such as interactions['a', 'b']; got {pair!r}")
+        for name in pair:
+            if name not in self.features:
+                raise KeyError(unknown_feature(name, self.features, "features"))
         return float(self.index[self.features.index(pair[0]), self.features.index(pair[1])])
 
     def to_frame(self) -> Any:

@@ -103,7 +103,7 @@ class MeanWalk:
         weight, cells = self.board.sample.weight, np.stack([one.shares for one in sweeps], axis=1)
         gains = cells.sum(axis=2).mean(axis=1)  # the same in every sweep
         if all(one.steps is not None for one in sweeps):
-            cells = controls.turned(self.board, sweeps, cells, gains, self._marks)
+            cells = controls.turned(self.board, sweeps, cells, self._marks)
         local = cells.mean(axis=1)
         drawn = np.full(self.board.p, np.nan)
         if len(sweeps) > 1:
@@ -124,4 +124,11 @@ class MeanWalk:
 
     def design(self, sweeps: int) -> str:
         """What was drawn."""
-        return f"{sweeps} sweeps of walks from {len(self.donors):,} donors"
+        return f"{sweeps:,} sweeps of walks from {len(self.donors):,} donors"
+
+    @property
+    def remarks(self) -> list[str]:
+        """Where some donors stand for all."""
+        if len(self.donors) >= int(np.sum(self.board.sample.weight > 0)):
+            return []
+        return [f"{len(self.donors):,} donors, drawn at random, stand for all rows: the errors leave that draw out"]

@@ -96,7 +96,12 @@ class PairWalk:
 
     def design(self, sweeps: int) -> str:
         """What was drawn."""
-        return f"{sweeps} {self.words}"
+        return f"{sweeps:,} {self.words}"
+
+    @property
+    def remarks(self) -> list[str]:
+        """Where the whole is not known beforehand."""
+        return [] if self.ends is not None else ["the whole is the mean gain over the pairs that met"]
 
 
 def sampling_error(board: Board, shares: Shares, drawn: Floats) -> Floats:

@@ -193,7 +193,15 @@ def take_columns(cells: Cells, kept: Indices) -> Cells:
 
 
 def positions(rows: Any, n: int) -> Indices:
-    """Row positions from a boolean mask or from positions, checked."""
+    """Row positions from a boolean mask or from positions, checked, sorted, each once."""
+    array = in_order(rows, n)
+    if len(np.unique(array)) < len(array):
+        raise ValueError("a row position occurs twice")
+    return np.sort(array)
+
+
+def in_order(rows: Any, n: int) -> Indices:
+    """Row positions from a boolean mask or from positions, checked, as they were given."""
     array = np.asarray(rows)
     if array.shape == (0,):
         raise ValueError("no row is chosen")
@@ -210,9 +218,7 @@ def positions(rows: Any, n: int) -> Indices:
     array = array.astype(np.intp) % n
     if len(array) == 0:
         raise ValueError("no row is chosen")
-    if len(np.unique(array)) < len(array):
-        raise ValueError("a row position occurs twice")
-    return np.sort(array)
+    return array
 
 
 def split(groups: Any, n: int) -> dict[Any, NDArray[np.bool_]]:

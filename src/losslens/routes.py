@@ -12,11 +12,12 @@ from typing import Any, Literal
 import numpy as np
 
 from losslens.auto import EXACT_PREDICTIONS
-from losslens.donors import All, Derangements, Design
+from losslens.donors import All, Derangements, Design, Grid
 from losslens.engines.additive import Additive
 from losslens.engines.products import Products
 from losslens.losses import Loss
 from losslens.questions import Subject
+from losslens.stopping import Wanted
 from losslens.tasks import Task
 
 Way = Literal[
@@ -137,6 +138,21 @@ def check_players(task: Task) -> None:
                 name = task.table.names[j]
                 raise ValueError(f"column {name!r} is in {seen[j]!r} and in {feature.name!r}; players must not overlap")
             seen[j] = feature.name
+
+
+def check_design(task: Task, wanted: Wanted) -> None:
+    """Raise ValueError unless the donors fit what is wanted."""
+    design = task.design
+    if design is None:
+        return
+    if wanted.method == "paper":
+        raise ValueError("the paper's algorithm draws permutations of its own, m_obs of them; leave out donors")
+    if wanted.precision is not None and not everybody_lends(design):
+        raise ValueError(f"donors={design!r} says how much is drawn; leave out precision=")
+    if wanted.aggregate == "prediction" and not isinstance(design, (All, Grid)):
+        raise ValueError(f"averaged predictions need donors that all rows share: 'all' or Grid(m); got {design!r}")
+    if wanted.aggregate == "loss" and isinstance(design, Grid):
+        raise ValueError(f"with {design!r} all rows have the same few donors, whose effects don't cancel: use Latin(m)")
 
 
 def everybody_lends(design: Design | None) -> bool:

@@ -64,7 +64,7 @@ def interactions(table: Floats) -> Floats:
     ``I_jl = sum over S without j, l of |S|! (p - |S| - 2)! / (p - 1)! (gain(S, j and l) - gain(S, j) - gain(S, l))``,
     where a gain is the error that joining takes off. Above 0: the two are worth more together.
 
-    >>> interactions(np.array([10.0, 7.0, 9.0, 2.0]))[0, 1]
+    >>> interactions(np.array([10.0, 7.0, 9.0, 2.0]))[0, 1].item()
     4.0
     """
     p = len(table).bit_length() - 1

@@ -74,8 +74,10 @@ class ShapleyCurve:
 
     def to_frame(self) -> Any:
         """The curve as a data frame: value, weight, importance."""
-        grid = {"value": self.grid} if self.grid.ndim == 1 else dict(zip(self.columns, self.grid.T, strict=True))
-        return make_frame(grid | {"weight": self.weights, "importance": self.importance}, self.backend)
+        data = {"value": self.grid} if self.grid.ndim == 1 else dict(zip(self.columns, self.grid.T, strict=True))
+        for name, numbers in (("weight", self.weights), ("importance", self.importance)):
+            data[name if name not in data else f"{name}_"] = numbers  # a column's own name is its own
+        return make_frame(data, self.backend)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the curve over the values, how many rows hold them below."""

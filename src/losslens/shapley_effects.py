@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from losslens.results import Floats, in_digits, positions, split
+from losslens.results import Floats, in_digits, in_order, split
 from losslens.shapley_curves import Values
 from losslens.tables import make_frame
 
@@ -25,7 +25,8 @@ class ShapleyEffect:
     prediction: Floats  # (r,)
     base: Floats  # (r,): mean prediction over the donors, with all features replaced; one number unless some are kept
     std_error: Floats  # (r, p): due to drawing orders and donors; 0 where nothing was drawn
-    target: str | None  # the class whose probability it is
+    target: str | None  # the class whose probability, or score, it is
+    response: str = "probability"  # or "value", "score"
     method: str
     engine: str
     exact: bool
@@ -51,7 +52,7 @@ class ShapleyEffect:
 
     def given(self, rows: Any) -> Self:
         """Some of the rows."""
-        chosen = positions(rows, len(self.local))
+        chosen = in_order(rows, len(self.local))
         values = replace(self.values, codes=self.values.codes[chosen])
         return replace(
             self, local=self.local[chosen], prediction=self.prediction[chosen], base=self.base[chosen],
@@ -65,7 +66,7 @@ class ShapleyEffect:
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        what = "prediction" if self.target is None else f"probability of {self.target}"
+        what = "prediction" if self.target is None else f"{self.response} of {self.target}"
         rows = "1 row" if len(self.local) == 1 else f"{len(self.local):,} rows"
         return f"what each feature adds to the {what}; {rows}, {self.n_donors:,} donors"
 
@@ -80,7 +81,9 @@ class ShapleyEffect:
 
     def to_frame(self) -> Any:
         """One row for each row explained: its prediction, the base, and what each feature adds."""
-        data: dict[str, Any] = {"prediction": self.prediction, "base": self.base}
+        data: dict[str, Any] = {}
+        for name, values in (("prediction", self.prediction), ("base", self.base)):
+            data[name if name not in self.features else f"{name}_"] = values  # a feature's own name is its own
         return make_frame(data | dict(zip(self.features, self.local.T, strict=True)), self.backend)
 
     def plot(self, ax: Axes | None = None) -> Axes:

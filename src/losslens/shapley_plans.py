@@ -81,7 +81,11 @@ def _plan(asked: Request) -> ShapleyPlan:
     if not by_model:
         costs = routes.exact_ways(task, asked.loss, wanted.aggregate, None, asked_for=True)
         time += sum(cost.takes * SECONDS.get(way, 0.0) for cost in costs if cost.way == way)
-    kept = 40 * n * p if way in ("walks", "paper") else min(8 * n * n * p, task.budget.memory // CELLS_SHARE)
+    kept = (
+        40 * n * p * asked.fewest_sweeps
+        if way in ("walks", "paper")
+        else min(8 * n * n * p, task.budget.memory // CELLS_SHARE)
+    )
     return ShapleyPlan(
         features=tuple(subject.feature.name for subject in task.subjects),
         way=WORDS[way],
@@ -102,7 +106,7 @@ def _predictions(asked: Request) -> tuple[int, int]:
     n, p, way = task.n, len(task.subjects), asked.way
     whole = routes.is_whole(task)
     if way == "coalitions":
-        count = int(routes.predictions(task.subjects, n, asked.width, whole)) + n
+        count = int(routes.predictions(task.subjects, n, asked.width, whole))
         return count, count
     if way == "paper":
         distinct = min(wanted.orders * (p - 1), 2**p - 2)

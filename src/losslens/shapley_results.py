@@ -63,7 +63,7 @@ class ShapleyImportance:
     title: str  # of the loss or the scorer
     loss: Loss | None  # None: a scorer, whose errors are scores with a minus sign
     aggregate: Literal["loss", "prediction"]
-    method: str  # what was done: "closed form", "all coalitions", "walks", "orders", "paper"
+    method: str  # what was done, in words
     engine: str
     design: str
     exact: bool
@@ -74,10 +74,12 @@ class ShapleyImportance:
     monte_carlo_error: Floats  # (p,): standard error that is due to drawing orders and donors; 0 where nothing is
     backend: str
     freedom: float = np.inf  # degrees of freedom of the Monte-Carlo error
+    leaves_out_own: bool = False  # pairs of a row with itself don't count: the U-statistic
     shares: Shares | None = None
     gains: Floats | None = None  # (r,): what all features together take off each row's loss
     table: Floats | None = None  # (2^p,): the error of every coalition; bit j: feature j is kept
     sampling: Floats | None = None  # (p,): the sampling error, where no shares tell it
+    index: Floats | None = None  # (p, p): interactions, where they are known without a table
     absent: str = ""  # what it would take to know single rows
     remarks: tuple[str, ...] = ()
     complete: bool = True  # False: stopped by hand
@@ -87,10 +89,15 @@ class ShapleyImportance:
     @property
     def share(self) -> Floats:
         """Each feature's part of the whole, (p,): they sum to one."""
-        total = self.error_none - self.error_all
-        if total == 0:
+        if not self._whole:
             raise ValueError("the features together take nothing off the error: there is nothing to share; use sfimp")
-        return np.asarray(self.sfimp / total)
+        return np.asarray(self.sfimp / self._whole)
+
+    @property
+    def _whole(self) -> float:
+        """What the features take off together; 0 where that is rounding."""
+        total = self.error_none - self.error_all
+        return total if abs(total) > 1e-12 * (abs(self.error_none) + abs(self.error_all)) else 0.0
 
     @property
     def paper_sfimp(self) -> Floats:
@@ -148,12 +155,13 @@ class ShapleyImportance:
     @property
     def interactions(self) -> Interactions:
         """How much more each two features are worth together: the Shapley interaction index, from all coalitions."""
-        if self.table is None:
+        if self.table is None and self.index is None:
             raise ValueError(
-                "interactions need the error of every coalition, which method='exact' gives; "
+                "interactions need the error of every coalition, which method='exact' gives for all rows; "
                 "pair_interactions gives PFI_j + PFI_l - PFI_jl without them"
             )
-        index = shapley.interactions(self.table)
+        index = self.index if self.table is None else shapley.interactions(self.table)
+        assert index is not None
         return Interactions(self.features, index, "Shapley interaction index", self.title, self.backend)
 
     # -- some rows ------------------------------------------------------------------------------------------------
@@ -176,7 +184,7 @@ class ShapleyImportance:
         none = error + float(sfimp.sum())
         new = replace(
             self, sfimp=sfimp, error_all=error, error_none=none, at=at, shares=shares, gains=gains, table=None,
-            sampling=None,
+            sampling=None, index=None,
         )  # fmt: skip
         return replace(new, monte_carlo_error=new._monte_carlo(self.monte_carlo_error))
 
@@ -209,9 +217,18 @@ class ShapleyImportance:
             raise ValueError("donors have no share where predictions are averaged over them first; use by='own'")
         if known.caused is not None:
             return known.caused[:, j]
+        if known.cells is None:
+            raise ValueError(f"what donors did to these rows alone is not known: {self._needs_pairs}")
         found = known.means(j, self.sample, self.at).caused
         assert found is not None  # Averages fills it
-        return found
+        weight = self.sample.weight
+        mass = weight * (1 - weight) if known.leaves_out_own else weight
+        return levelled(np.where(np.isfinite(found), found, np.nan)[:, None], mass, self.sfimp[[j]])[:, 0]
+
+    @property
+    def _needs_pairs(self) -> str:
+        needs = size_in_words(32 * self.sample.n**2 * len(self.features))
+        return f"it needs every pair of rows; explain again with memory='{needs}', or with method='walk'"
 
     # -- shown ----------------------------------------------------------------------------------------------------
 
@@ -226,7 +243,7 @@ class ShapleyImportance:
     @property
     def notes(self) -> list[str]:
         """What a reader should know of how the numbers came about."""
-        kind = "exact over all pairs" if self.exact else f"sampled with {self.design}"
+        kind = f"exact over {self.design}" if self.exact else f"sampled with {self.design}"
         game = "" if self.aggregate == "loss" else "SAGE: predictions averaged over donors before the loss; "
         found = [f"{game}{self.method}, {kind}; {self.engine}; {self.n_predictions:,} predictions"]
         if not self.complete:
@@ -237,7 +254,7 @@ class ShapleyImportance:
         """One row a feature, the most important first."""
         order = self._order
         low, high = self._or_nan(self.interval, np.full((2, len(order)), np.nan))
-        total = self.error_none - self.error_all
+        total = self._whole
         data = {
             "feature": [self.features[j] for j in order],
             "sfimp": self.sfimp[order],
@@ -264,7 +281,7 @@ class ShapleyImportance:
     def __repr__(self) -> str:
         width = max(map(len, self.features))
         errors = self._or_nan(lambda: self.std_error, np.full(len(self.features), np.nan))
-        total = self.error_none - self.error_all
+        total = max(self._whole, 0.0)  # parts of a loss would turn the signs
         numbers = [in_digits(value) for value in self.sfimp.tolist()]
         for j, error in enumerate(errors.tolist()):
             numbers[j] += f" ± {in_digits(error, like=float(self.sfimp[j]) or error)}" if np.isfinite(error) else ""
@@ -290,7 +307,7 @@ class ShapleyImportance:
     @property
     def _up_to_u(self) -> float:
         """From the V-statistic to the U-statistic, which leaves out pairs of a row with itself."""
-        if self.aggregate == "prediction" or (self.shares is not None and self.shares.meeting.leaves_out_own):
+        if self.aggregate == "prediction" or self.leaves_out_own:
             return 1.0
         weight = self.sample.weight
         own = weight[self.at] @ weight[self.at] / weight[self.at].sum()
@@ -298,8 +315,7 @@ class ShapleyImportance:
 
     def _sampling(self, known: Shares, j: int) -> float:
         if known.cells is None and len(self.at) < self.sample.n:
-            needs = size_in_words(16 * self.sample.n**2 * len(self.features))
-            raise ValueError(f"the standard error for some rows needs every pair; explain again with memory='{needs}'")
+            raise ValueError(f"the standard error for some rows is not known: {self._needs_pairs}")
         found = known.means(j, self.sample, self.at)
         total = uncertainty.std_error(found, known.meeting, self.sample, self.at) ** 2
         noise = uncertainty.monte_carlo_variance(found, known.meeting, self.sample, self.at)
@@ -316,6 +332,17 @@ class ShapleyImportance:
             return number()
         except ValueError:
             return otherwise
+
+
+def mean_of(local: Floats, weight: Floats) -> Floats:
+    """The mean over rows, (p,); a row that met nobody who counts says nothing."""
+    known = (weight > 0) & ~np.isnan(local).any(axis=1)
+    return np.asarray(weight[known] @ local[known] / weight[known].sum())
+
+
+def levelled(caused: Floats, weight: Floats, sfimp: Floats) -> Floats:
+    """Means of donors, moved to average to the rows' mean: with weights, pairs that met weigh as neither does."""
+    return np.asarray(caused + (sfimp - mean_of(caused, weight)))
 
 
 def monte_carlo_error(shares: Shares, sample: Sample, at: Indices) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from losslens import engine_shares, mean_walks, pair_walks, routes, score_shares, walks
 from losslens.allotments import Allotment, Orders, closed_form, everybody, from_all, left_apart, mean_along, met
-from losslens.donors import All, Derangements, Design, Grid, Permutations
+from losslens.donors import All, Derangements, Design, Permutations
 from losslens.games import Board, MeanGame, PairGame, Remembered, ends, set_up
 from losslens.losses import Loss, is_scorer
 from losslens.mean_walks import MeanWalk
@@ -28,6 +28,9 @@ from losslens.stopping import Absolute, Method, Rule, Wanted
 from losslens.tasks import Task, default_loss, prepare
 from losslens.walking import Walking
 
+PRODUCTS = (
+    "totals of coalitions need no pairs; raise budget=, so that the model is asked for them, or use method='walk'"
+)
 BACKGROUND = 512  # donors whose predictions are averaged before the loss, where all rows are more
 CELLS_SHARE = 4  # of the memory: what a result keeps of single pairs
 
@@ -70,8 +73,8 @@ def shapley_importance(
         from donors to rows. ``"paper"``: the paper's own algorithm.
     donors
         ``"auto"`` or ``"all"``: every pair of rows; ``Derangements()``: pairs of different rows; ``Latin(m)``,
-        ``Permutations(m)``, ``Derangements(m)``: a sample of donors, for walks m sweeps; ``Grid(m)``: the same m donors
-        for every row.
+        ``Permutations(m)``, ``Derangements(m)``: a sample of donors, for walks m sweeps. Averaged predictions: all rows
+        (walks with ``"auto"``: 512 of them, where there are more), or ``Grid(m)``.
     aggregate
         ``"loss"``: losses are averaged over donors. ``"prediction"``: predictions are, before the loss: SAGE values.
     precision
@@ -107,10 +110,7 @@ def request(model: Any, X: Any, y: Any, loss: Any, wanted: Wanted, asked: dict[s
         raise ValueError(f"{chosen.name} reads labels, which have no mean; aggregate='prediction' needs numbers")
     task = prepare(known, X, y, loss=chosen, response=chosen.reads, groups=None, **asked)
     routes.check_players(task)
-    if wanted.method == "paper" and task.design is not None:
-        raise ValueError("the paper's algorithm draws permutations of its own, m_obs of them; leave out donors")
-    if wanted.aggregate == "prediction" and task.design is not None and task.design.leaves_out_own:
-        raise ValueError(f"averaged predictions hold every donor's; {task.design!r} would leave one out of each")
+    routes.check_design(task, wanted)
     return Request(task, chosen, wanted)
 
 
@@ -171,11 +171,16 @@ class Request:
     def _expected(self, way: Way | Literal["paper"]) -> int:
         p, n = len(self.task.subjects), self.task.n
         if way == "coalitions":
-            return int(routes.predictions(self.task.subjects, n, self.width, routes.is_whole(self.task))) + n
+            return int(routes.predictions(self.task.subjects, n, self.width, routes.is_whole(self.task)))
+        if way == "paper":
+            return n + n * self.wanted.permutations * min((1 << p) - 2, self.wanted.orders * (p - 1))
         if way in ("tree totals", "product totals", "single tree"):
-            return 1 << p
+            return 1 << (p - int(way == "tree totals" and routes.is_whole(self.task)))
         if way == "tree pairs":
-            return n * (n - 1) // 2 if self.wanted.aggregate == "loss" else n * n
+            from losslens.engines.trees.pair_games import cost
+
+            columns = [subject.feature.columns for subject in self.task.subjects]
+            return int(cost(self.task.exact.bound, columns, n)) if self.wanted.aggregate == "loss" else n * n
         return n
 
     @property
@@ -220,17 +225,23 @@ class Request:
         gains = None if known is None else known.by_row
         absent = engine_shares.what_rows_take(board.n, board.p)
         if way == "product totals":
-            return engine_shares.of_totals(board, engine_shares.product_totals(board, engine, tell), gains, absent)
+            found = engine_shares.of_totals(board, engine_shares.product_totals(board, engine, tell), gains, PRODUCTS)
+            return replace(
+                found, remarks=(*found.remarks, "the sampling error is not known: nothing is of single rows")
+            )
         game = engine_shares.tree_totals(board, engine, tell)
         if way == "tree totals":
             found = engine_shares.of_totals(board, game, gains, absent)
         else:
             most = routes.most_circles(self.task)
-            found = engine_shares.of_orders(board, game, gains, absent, most, rng, tell)
+            rule = Rule(None, self.wanted.precision)
+            found = engine_shares.of_orders(board, game, gains, absent, most, rule, rng, tell)
         return engine_shares.with_sampling_error(found, board, engine, rng, self.task.n_jobs)
 
     def _coalitions(self, board: Board, rng: np.random.Generator) -> Allotment:
-        drawn = None if routes.everybody_lends(self.task.design) else self._drawn(board.n, rng)
+        drawn: Indices | None = None
+        if not routes.everybody_lends(self.task.design):
+            drawn = self._drawn(board, rng)
         width = board.n if drawn is None else drawn.shape[1]
         keeps = self._keeps(width)
         meeting = everybody(board.n) if drawn is None else self._met(drawn)
@@ -245,18 +256,16 @@ class Request:
         room = self.task.budget.memory // 2
         if self.wanted.aggregate == "prediction":
             rule = Rule(self.wanted.budget, self.wanted.precision)
-            walk: Any = MeanWalk(board, self._background(board.n, rng), rng)
+            walk: Any = MeanWalk(board, self._background(board, rng), rng)
             return Walking(board, walk, rule, room, tell).run()
         apart = design is not None and design.leaves_out_own
         lenders: Iterator[Indices] = walks.circles(board.n, rng, apart=apart)
         words = "sweeps of Latin walks"
         if not routes.everybody_lends(design):
-            if design is not None and design.common:
-                raise ValueError(f"each sweep of walks gives rows different donors: use Latin(m), not {design!r}")
-            drawn = self._drawn(board.n, rng)
+            drawn = self._drawn(board, rng)
             lenders, sweeps, words = iter(drawn.T), drawn.shape[1], f"sweeps of walks, {design!r}"
-            if self.wanted.budget is not None or self.wanted.precision is not None:
-                raise ValueError(f"donors={design!r} says how many sweeps to walk; leave out budget= and precision=")
+            if self.wanted.budget is not None:
+                raise ValueError(f"donors={design!r} says how many sweeps to walk; leave out budget=")
         rule = Rule(self.wanted.budget, self.wanted.precision, sweeps)
         return Walking(board, PairWalk(board, lenders, rng, words, apart), rule, room, tell).run()
 
@@ -286,17 +295,19 @@ class Request:
         assert design is not None
         return met(drawn, repeats=design.repeats, apart=design.leaves_out_own)
 
-    def _drawn(self, n: int, rng: np.random.Generator) -> Indices:
+    def _drawn(self, board: Board, rng: np.random.Generator) -> Indices:
+        """The donors of each row, (n, m)."""
         assert self.task.design is not None
-        return self.task.design.draw(n, rng)
+        if self.wanted.aggregate == "loss":
+            return self.task.design.draw(board.n, rng)
+        some = self._background(board, rng)
+        return np.broadcast_to(some, (board.n, len(some)))
 
-    def _background(self, n: int, rng: np.random.Generator) -> Indices:
-        design = self.task.design
-        if design is None:
-            return np.arange(n) if n <= BACKGROUND else np.sort(rng.choice(n, BACKGROUND, replace=False))
-        if isinstance(design, (All, Grid)):
-            return np.asarray(design.draw(n, rng)[0])
-        raise ValueError(f"averaged predictions need donors that all rows share: 'all' or Grid(m); got {design!r}")
+    def _background(self, board: Board, rng: np.random.Generator) -> Indices:
+        """Donors that all rows share, among those that count."""
+        rows, design = np.flatnonzero(board.sample.weight > 0), self.task.design
+        m = len(rows) if isinstance(design, All) else getattr(design, "m", None) or BACKGROUND
+        return rows if m >= len(rows) else np.sort(rng.choice(rows, m, replace=False))
 
     def _result(self, found: Allotment, board: Board, engine: str) -> ShapleyImportance:
         players, task = board.players, self.task
@@ -319,6 +330,8 @@ class Request:
             values=values_of(players, task.table.names),
             monte_carlo_error=found.monte_carlo_error,
             freedom=found.freedom,
+            leaves_out_own=task.design is not None and task.design.leaves_out_own,
+            index=found.index,
             backend=task.table.backend,
             shares=found.shares,
             gains=found.gains,
@@ -356,4 +369,4 @@ def _refusal(ways: list[Cost], budget: int | None) -> str:
 def _unit(way: Any) -> str:
     if way in ("tree totals", "product totals", "single tree", "tree orders"):
         return "coalitions"
-    return "pairs" if way == "tree pairs" else "predictions"
+    return "cells" if way == "tree pairs" else "predictions"

@@ -25,8 +25,9 @@ class Absolute:
     value: float
 
     def __post_init__(self) -> None:
-        if not self.value > 0:
-            raise ValueError(f"a precision is above 0; got {self.value!r}")
+        number = isinstance(self.value, (int, float, np.number)) and not isinstance(self.value, bool)
+        if not number or not 0 < self.value < np.inf:
+            raise ValueError(f"Absolute takes a number above 0, in units of the loss; got {self.value!r}")
 
 
 @dataclass(frozen=True)
@@ -117,10 +118,14 @@ def stein(variance: Floats, half_width: float, freedom: float) -> int:
 
     The second stage takes the variances of the first as they are: then the coverage holds whatever they truly are.
     """
+    return ceil(float(np.max(variance)) * joint_reach(len(variance), freedom) ** 2 / half_width**2)
+
+
+def joint_reach(p: int, freedom: float) -> float:
+    """Standard errors that hold p intervals together (Bonferroni)."""
     from scipy.stats import t
 
-    reach = float(t.ppf(1 - (1 - LEVEL) / (2 * len(variance)), freedom))
-    return ceil(float(np.max(variance)) * reach**2 / half_width**2)
+    return float(t.ppf(1 - (1 - LEVEL) / (2 * p), freedom))
 
 
 def enough(monte_carlo: Floats, sampling: Floats, total: float, draws: int) -> int:

@@ -228,12 +228,12 @@ def one_behind_the_other(first: Any, second: Table) -> Table:
 def as_rows(rows: Any, like: Table) -> Any:
     """Rows of the user's as a table of the same kind, columns and types; or say what is wrong with them."""
     if like.backend == "numpy":
-        array = np.atleast_2d(np.asarray(rows))
-        if array.ndim != 2 or array.shape[1] != len(like.names):
-            raise ValueError(f"rows must have the {len(like.names)} columns of X; got shape {np.shape(rows)}")
-        return array.astype(like.native.dtype, casting="same_kind" if array.dtype.kind != "O" else "unsafe")
-    if not _is_eager(rows):
-        raise TypeError(f"rows must be positions in X, or a table like X; got {type(rows).__name__}")
+        return _array_rows(rows, like)
+    if not _is_eager(rows) or not (hasattr(rows, "columns") or hasattr(rows, "column_names")):
+        raise TypeError(
+            "rows must be positions in X, or a table like X (one row of pandas is X.iloc[[0]], not X.iloc[0]); "
+            f"got {type(rows).__name__}"
+        )
     table = _frame_table(nw.to_native(rows, pass_through=True))
     missing = [name for name in like.names if name not in table.names]
     if missing or table.backend != like.backend:
@@ -241,19 +241,53 @@ def as_rows(rows: Any, like: Table) -> Any:
         raise ValueError(f"rows must be a table like X, but it {problem}")
     if like.backend == "pandas":
         return _typed_like(table.native[list(like.labels)], like.native)
-    frame, schema = _narwhals(table.native).select(like.names), _narwhals(like.native).schema
-    return frame.with_columns(*(nw.col(name).cast(schema[name]) for name in like.names)).to_native()
+    if like.backend == "pyarrow":
+        return _unchanged(table.native.select(list(like.names)), lambda native: native.cast(like.native.schema))
+    schema = _narwhals(like.native).schema
+    casts = [nw.col(name).cast(schema[name]) for name in like.names]
+    same = _narwhals(table.native).select(like.names).to_native()
+    return _unchanged(same, lambda native: _narwhals(native).with_columns(*casts).to_native())
+
+
+def _array_rows(rows: Any, like: Table) -> NDArray[Any]:
+    array = np.atleast_2d(np.asarray(rows))
+    if array.ndim != 2 or array.shape[1] != len(like.names):
+        raise ValueError(f"rows must have the {len(like.names)} columns of X; got shape {np.shape(rows)}")
+    with np.errstate(invalid="ignore"):
+        typed = array.astype(like.native.dtype)
+    if array.dtype.kind in "fc" and typed.dtype.kind in "iub" and not np.array_equal(typed, array):
+        raise ValueError(f"rows has values that X, of type {typed.dtype}, can't hold; make X a table of floats")
+    return typed
+
+
+def _unchanged(native: Any, cast: Any) -> Any:
+    """The same table in other types, unless a value would change."""
+    try:
+        typed = cast(native)
+    except Exception as error:  # whatever the frame library raises
+        raise ValueError(f"rows has values that X's types can't hold: {error}") from error
+    before, after = _narwhals(native), _narwhals(typed)
+    for name in before.columns:
+        first, second = (frame[name].to_numpy() for frame in (before, after))
+        if first.dtype.kind == "f" and second.dtype.kind in "iub" and not np.array_equal(first, second):
+            raise ValueError(f"rows has values in column {name!r} that X's type {second.dtype} can't hold")
+    return typed
 
 
 def _typed_like(frame: Any, like: Any) -> Any:
-    """A pandas frame with another one's types; a category that is none there is no missing value but an error."""
+    """A pandas frame with another one's types; what these can't hold is an error, not another value."""
     for label, kind in like.dtypes.items():
-        known = getattr(kind, "categories", None)
-        if known is None or not hasattr(kind, "ordered"):
-            continue
-        strange = frame[label].dropna()[lambda values, known=known: ~values.isin(known)]
-        if len(strange):
-            raise ValueError(f"rows has {strange.iloc[0]!r} in column {str(label)!r}, which is no category of X's")
+        known, column = getattr(kind, "categories", None), frame[label]
+        if known is not None and hasattr(kind, "ordered"):
+            strange = column.dropna()[lambda values, known=known: ~values.isin(known)]
+            if len(strange):
+                raise ValueError(f"rows has {strange.iloc[0]!r} in column {str(label)!r}, which is no category of X's")
+        elif getattr(kind, "kind", "") in "iub" and getattr(column.dtype, "kind", "") == "f":
+            lost = column[column != column.round()]  # missing values are unequal, too
+            if len(lost):
+                raise ValueError(
+                    f"rows has {lost.iloc[0]!r} in column {str(label)!r}, which X's type {kind} can't hold"
+                )
     return frame.astype(like.dtypes.to_dict())
 
 

@@ -69,6 +69,10 @@ class Walk(Protocol):
     def design(self, sweeps: int) -> str:
         """What was drawn, in words."""
 
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader should know."""
+
 
 @dataclass(frozen=True, eq=False)
 class Walking:
@@ -93,6 +97,10 @@ class Walking:
                 f"budget={self.rule.budget:,} is too small: one sweep of walks takes up to {cost:,} predictions, and "
                 f"{board.n:,} are for the rows as they are"
             )
+        if self.rule.sweeps is not None:
+            if by_memory < self.rule.sweeps:
+                raise ValueError(f"memory is too small for {self.rule.sweeps:,} sweeps of walks; raise memory=")
+            return self.rule.sweeps
         return int(max(1, min(by_budget, by_memory)))
 
     def run(self) -> Allotment:
@@ -110,7 +118,7 @@ class Walking:
                 while len(sweeps) < wanted:
                     sweeps += walk.sweeps(min(together, wanted - len(sweeps)))
                     self._say(sweeps)
-                more = max(more, self._wanted(sweeps, width))
+                more = max(more, self._wanted(sweeps, width, first=more == 0))
                 wanted = max(wanted, min(more, most))
         except KeyboardInterrupt:
             if not sweeps:
@@ -118,17 +126,17 @@ class Walking:
             complete = False
         return self._allotment(sweeps, complete, ended=complete and more > len(sweeps))
 
-    def _wanted(self, sweeps: list[Any], width: float | None) -> int:
+    def _wanted(self, sweeps: list[Any], width: float | None, *, first: bool) -> int:
         """Sweeps that the rule wants, now that some are there."""
         R = len(sweeps)
         if self.rule.sweeps is not None or (self.rule.budget is not None and width is None):
             return R
-        if width is not None and self.walk.fewest != R:
+        if width is not None and not first:
             return R  # the first stage has decided
         found = self.walk.summary(sweeps)
         drawn = found.monte_carlo_error
-        if not np.isfinite(drawn).all():
-            return R
+        if not np.isfinite(drawn).all():  # too few to tell
+            return R if width is None else R + 1
         if width is not None:
             return stein(R * np.square(drawn), width, max(1, self.board.n * (R - 2)))
         more = enough(drawn, self.walk.sampling(found), found.total, R)
@@ -144,8 +152,7 @@ class Walking:
 
     def _allotment(self, sweeps: list[Any], complete: bool, ended: bool) -> Allotment:
         found, remarks = self.walk.summary(sweeps), []
-        if self.walk.total is None:
-            remarks.append("the whole is the gain over the pairs that met: the gain over all pairs was too dear")
+        remarks += self.walk.remarks
         if ended:
             reason = "budget=" if self.rule.budget else "the most predictions, or the memory, of a call"
             remarks.append(f"{reason} ended it before the Monte-Carlo error was as small as asked for")

@@ -78,7 +78,9 @@ def _draw_way(result: ShapleyEffect, ax: Axes | None) -> Axes:
     ends = [steps[0].start, *map(max, spans), steps[-1].end]
     write_numbers(ax, _texts(steps), ends, min(map(min, spans)), 0.85 * width, margin=True)
     canvas.value_ticks(ax.xaxis, 0.7 * width)  # numbers far from 0 have more digits
-    label_across(ax, "prediction" if result.target is None else f"probability of {shorten(result.target, 30)}", width)
+    label_across(
+        ax, "prediction" if result.target is None else f"{result.response} of {shorten(result.target, 30)}", width
+    )
     canvas.plain_frame(ax)
     canvas.caption(ax, _notes(result, any(step.interval for step in steps)))
     return ax
