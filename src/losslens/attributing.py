@@ -207,7 +207,7 @@ class _Asked:
 
         if linear_response(engine.bound) is not None:
             return True
-        cells = len(self.rows) * len(self.donors) * 2.0**p
+        cells = len(self.rows) * len(self.donors) * routes.coalition_count(p)
         return p <= routes.MOST_PLAYERS and cells <= routes.MOST_CELLS
 
     def _by_engine(self, board: Board, engine: Any, tell: Teller) -> _Found:

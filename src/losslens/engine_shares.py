@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from losslens import shapley
+from losslens import routes, shapley
 from losslens.allotments import Allotment, Orders, circles, everybody, from_all, met, nobody_drawn
 from losslens.donors import All, Latin
 from losslens.engines.products import Products, coalition_error
@@ -225,7 +225,7 @@ def with_sampling_error(
 
 def what_rows_take(n: int, p: int) -> str:
     """What it would take to know single rows where only totals are affordable."""
-    cells = n * (n - 1) / 2 * 2.0**p
+    cells = n * (n - 1) / 2 * routes.coalition_count(p)
     return (
         f"the totals of coalitions need no pairs; single rows would take {cells:.2g} cells of pairs and coalitions. "
         f"Explain fewer rows, or use method='walk' (its results take {size_in_words(40 * n * p)} a sweep)"

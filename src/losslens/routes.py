@@ -25,6 +25,7 @@ Way = Literal[
 ]
 ASKED_FOR = 16  # times as much is done where the exact answer is asked for by name
 MOST_CELLS = 4e9  # pairs times coalitions that trees are asked for one by one: half a minute
+LOOKED_UP, WALKED = 25, 1500  # cells that a tree of a pair takes as long as
 MOST_ROWS = 3e8  # rows times coalitions of a single tree: the same
 MOST_WORDS = 4e11  # word operations of all coalitions' totals: the same
 MOST_MADDS = 2e12  # multiply-adds of all coalitions of a sum of products
@@ -54,13 +55,14 @@ def exact_ways(task: Task, loss: Loss | None, aggregate: str, budget: int | None
     """The ways to an exact answer, the most telling first."""
     p, n, more = len(task.subjects), task.n, ASKED_FOR if asked_for else 1
     engine, found = task.exact, []
-    coalitions = float(2.0**p)
+    coalitions = coalition_count(p)
     if isinstance(engine, Additive) and _is_squared(loss) and aggregate == "loss":
         found.append(Cost("closed form", 0.0, "predictions", 1.0))
     if is_trees(engine) and loss is not None:
         pairs = n * (n - 1) / (2 if aggregate == "loss" else 1)
         if p <= MOST_PLAYERS:
-            found.append(Cost("tree pairs", pairs * coalitions, "cells of pairs and coalitions", more * MOST_CELLS))
+            cells = pairs * (coalitions + _cells_of_trees(engine))
+            found.append(Cost("tree pairs", cells, "cells of pairs and coalitions", more * MOST_CELLS))
         if aggregate == "loss" and engine.is_single:
             found.append(Cost("single tree", n * coalitions, "rows and coalitions", more * MOST_ROWS))
         elif aggregate == "loss" and has_totals(task, loss):
@@ -85,14 +87,17 @@ def by_predictions(task: Task, m: int, budget: int | None, asked_for: bool) -> C
 def predictions(players: Sequence[Subject], n: int, m: int, whole: bool) -> float:
     """The most that all coalitions take: a row meets no more values of the replaced players than there are."""
     p = len(players)
-    if p > 2 * MOST_PLAYERS:
-        return float(2.0**p) * n * m
     if p > MOST_PLAYERS:
-        return float((2.0**p - 2) * n * m)
+        return (coalition_count(p) - 2) * n * m
     values = np.ones(1)
     for player in players:  # of each set of replaced players, none first
         values = np.concatenate([values, np.minimum(values * len(player.distinct), float(m))])
     return float(values[1 : -1 if whole else None].sum() * n) + n
+
+
+def coalition_count(p: int) -> float:
+    """2^p, or as much as a number holds."""
+    return float(2.0 ** min(p, 900))
 
 
 def is_whole(task: Task) -> bool:
@@ -168,6 +173,11 @@ def _tree_words(engine: Any) -> float:
     from losslens.engines.trees.coalitions import cost
 
     return cost(engine.bound)
+
+
+def _cells_of_trees(engine: Any) -> float:
+    """What the trees take for a pair, in cells: small ones are looked up, large ones are walked."""
+    return float(len(engine.bound.roots) * (LOOKED_UP if engine.tables is not None else WALKED))
 
 
 def _madds(engine: Products, n: int) -> float:

@@ -145,7 +145,14 @@ class Batch:
             self.rows, self.base = rows, self._gather(rows)
         if self.source is None:
             return self._replace(rows, edits)
-        array = self._replace_in_array(edits)
+        return self._framed(self._replace_in_array(edits))
+
+    def mix(self, rows: Indices, donors: Indices, kept: NDArray[np.bool_]) -> Any:
+        """Rows of a table that is one array, with a donor's values in the columns that are not kept, (m, columns)."""
+        assert self.source is not None  # callers have asked
+        return self._framed(np.where(kept, self.source.take(rows, axis=0), self.source.take(donors, axis=0)))
+
+    def _framed(self, array: NDArray[Any]) -> Any:
         if self.table.backend == "numpy":
             return array
         # A frame around the array, several times cheaper than a new column in a frame.

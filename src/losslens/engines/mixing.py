@@ -58,13 +58,22 @@ class Mixer:
             yield part.start, predictions
 
     def _mixed(self, rows: Indices, donors: Indices, kept: Marks) -> NDArray[Any]:
-        edits = []
+        batch, edits = Batch(self.table), []
+        if batch.source is not None:
+            return self.respond(batch.mix(rows, donors, self._columns(kept)))
         for j, player in enumerate(self.players):
             if kept[:, j].all():
                 continue
             lender = np.where(kept[:, j], rows, donors)
             edits += [Edit(0, len(rows), column, self.columns[column], lender) for column in player]
-        return self.respond(Batch(self.table).fill(rows, edits))
+        return self.respond(batch.fill(rows, edits))
+
+    def _columns(self, kept: Marks) -> Marks:
+        """Which columns keep the row's own value, (m, columns): those of no player always do."""
+        player = np.full(len(self.table.names), len(self.players))
+        for j, columns in enumerate(self.players):
+            player[list(columns)] = j
+        return np.concatenate([kept, np.ones((len(kept), 1), bool)], axis=1)[:, player]
 
 
 def _ask(mixer: Mixer, rows: Indices, donors: Indices, kept: Marks) -> NDArray[Any]:
