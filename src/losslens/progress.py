@@ -92,16 +92,18 @@ def bar(total: int, title: str, progress: bool | None, unit: str = "predictions"
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.table import Column
 
     shown = Progress(
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=6)),  # it gives way to the words
         TaskProgressColumn(),
         TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + unit),
         TimeRemainingColumn(),
         TextColumn("{task.fields[words]}"),
         console=Console(stderr=True, force_jupyter=_in_notebook() or None),
         transient=sys.stderr.isatty(),  # in a pipe the last line is all there is to see
+        expand=True,
     )
     teller = _Shown(shown, shown.add_task(title, total=total, words=""))
     try:
