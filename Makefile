@@ -1,13 +1,14 @@
-# The two commands of the README, and two more. Everything is installed into .venv; nothing else is touched.
+# The two commands of the README, and three more. Everything is installed into .venv; nothing else is touched.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test bench clean
+.PHONY: help demo test bench gallery clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
 	@echo "make test    ruff, mypy, import-linter and the tests"
 	@echo "make bench   speed and accuracy against named peers"
+	@echo "make gallery the paper's figures and tables as a page: docs/gallery/build/index.html"
 	@echo "make clean   remove .venv, caches and builds"
 
 demo: .venv/installed-demo
@@ -23,8 +24,11 @@ test: .venv/installed-test
 bench: .venv/installed-test
 	@$(BIN)/python -m benchmarks
 
+gallery: .venv/installed-demo
+	@$(BIN)/python -m docs.gallery.page
+
 clean:
-	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist docs/gallery/build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

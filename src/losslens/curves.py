@@ -160,5 +160,10 @@ class ResultMapping(Mapping[str, T]):
 class Effects(ResultMapping[FeatureEffect]):
     """Effects of several features: a mapping from name to `FeatureEffect`."""
 
+    def _repr_html_(self) -> str:
+        from losslens.plots.html import show
+
+        return show(self)
+
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.features.values()))

@@ -160,6 +160,11 @@ class FeatureImportance(FeatureResult):
 
         return plot_importance(self, ax=ax)
 
+    def _repr_html_(self) -> str:
+        from losslens.plots.html import show
+
+        return show(self)
+
     def __repr__(self) -> str:
         number = in_digits(self.pfi) if self.means.has_weights else "curves only"
         return f"<FeatureImportance {self.name!r}: {number} ({self.loss.title}), {len(self.at)} rows, {self.design}>"
@@ -309,6 +314,11 @@ class Importances(ResultMapping[FeatureImportance]):
         from losslens.storage import save
 
         save(self, path)
+
+    def _repr_html_(self) -> str:
+        from losslens.plots.html import show
+
+        return show(self)
 
     def __repr__(self) -> str:
         width = max(map(len, self.features))

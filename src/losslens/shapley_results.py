@@ -278,6 +278,11 @@ class ShapleyImportance:
 
         save(self, path)
 
+    def _repr_html_(self) -> str:
+        from losslens.plots.html import show
+
+        return show(self)
+
     def __repr__(self) -> str:
         width = max(map(len, self.features))
         errors = self._or_nan(lambda: self.std_error, np.full(len(self.features), np.nan))

@@ -3,17 +3,25 @@
 `losslens` doesn't import this package until a picture is asked for, so that it works without loading matplotlib.
 """
 
+from losslens.plots.cells import plot_cells, plot_local
+from losslens.plots.conditional import plot_groups
 from losslens.plots.feature import plot_effect, plot_importance
 from losslens.plots.ranking import plot_ranking
 from losslens.plots.shapley import plot_interactions, plot_shapley, plot_shapley_curve
 from losslens.plots.shapley_effect import plot_shapley_effect
+from losslens.plots.shares import plot_shares, plot_waterfall
 
 __all__ = [
+    "plot_cells",
     "plot_effect",
+    "plot_groups",
     "plot_importance",
     "plot_interactions",
+    "plot_local",
     "plot_ranking",
     "plot_shapley",
     "plot_shapley_curve",
     "plot_shapley_effect",
+    "plot_shares",
+    "plot_waterfall",
 ]

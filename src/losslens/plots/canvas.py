@@ -24,6 +24,8 @@ SINGLE, CAPTION = "single row", "caption"  # marks of artists, to find them agai
 MOST_ROWS = 40  # lines of text that a figure of our own grows to
 LINE = 1.45  # height of a line of text that needs a place of its own, in font sizes
 HANDLE = 6  # what a legend draws before a name, in letters
+HIGHEST = 0.45  # share of the axes that a legend which names the colours may take
+SHORTEST = 8  # letters of a name in it
 LETTER = 0.53  # width of an average letter, in font sizes
 
 
@@ -153,6 +155,23 @@ def _fit_legend(names: Sequence[str], width: float, height: float, size: float) 
     wrapped = [textwrap.fill(name, max(12, int(letters - HANDLE))) for name in names]
     lines = half if columns == 2 else sum(name.count("\n") + 1 for name in wrapped)
     return (lines * 1.55 + 0.8) * size / height, columns, size, wrapped
+
+
+def room_left(ax: Axes, own: bool) -> tuple[float, float]:
+    """Width and height in points, less what a layout engine will take for labels and the caption."""
+    width, height = size_in_points(ax)
+    if ax.figure.get_layout_engine() is None:
+        return width, height
+    return (0.9 * width, 0.85 * height) if own else (0.72 * width, 0.7 * height)
+
+
+def legend_room(width: float, height: float) -> tuple[int, int]:
+    """How long names in a legend of axes of this size may be, and how many it has room for."""
+    size = font_size("small")
+    letters = width / size / LETTER
+    columns = 2 if letters / 2 - HANDLE >= SHORTEST else 1
+    lines = int((HIGHEST * height / size - 0.8) / 1.55)
+    return int(np.clip(letters / columns - HANDLE, SHORTEST, 36)), max(1, columns * lines)
 
 
 def make_room(ax: Axes, below: float, above: float, limits: tuple[float, float] = (-np.inf, np.inf)) -> None:

@@ -32,7 +32,7 @@ def draw_lines(shown: Shown, ax: Axes) -> None:
     places = scale(shown.values[0], shown.weights)
     _draw_mean(ax, shown, places)
     _draw_levels(ax, shown)
-    strip = _draw_strip(ax, shown, places)
+    strip = draw_strip(ax, shown, places)
     drawn = _draw_singles(ax, shown, places)
     dress(ax, places, shown.title)
     ax.set_ylabel(shown.axis, parse_math=False)
@@ -137,7 +137,7 @@ def _trace(ax: Axes, places: Scale, curve: Floats, *, marker: str, **style: Any)
         ax.plot(places.at[-1:], curve[-1:], marker="D" if marker == "o" else marker, markersize=6, **style)
 
 
-def _draw_strip(ax: Axes, shown: Shown, places: Scale) -> float:
+def draw_strip(ax: Axes, shown: Shown, places: Scale) -> float:
     """The feature's distribution along the bottom; returns the share of the height that it takes."""
     at = places.at[places.present]
     seen = np.isfinite(at)

@@ -96,10 +96,11 @@ def _shares(result: ShapleyImportance, bars: Sequence[Bar]) -> list[str]:
     total = result.error_none - result.error_all
     if not total > 0 or max(abs(bar.value) for bar in bars) > MOST_SHARE * total:
         return []
-    return [_signed_percent(bar.value / total) for bar in bars]
+    return [signed_percent(bar.value / total) for bar in bars]
 
 
-def _signed_percent(share: float) -> str:
+def signed_percent(share: float) -> str:
+    """A share that may be negative."""
     if share >= 0:
         return percent(share)
     return f"{MINUS}{-share:.0%}" if share <= -0.005 else "0%"

@@ -71,12 +71,12 @@ def _draw_way(result: ShapleyEffect, ax: Axes | None) -> Axes:
     steps = _steps(result, max(1, most - 2), letters)
     base = f"mean over {count(result.n_donors, 'donor')}"
     names = [base if len(base) <= letters else "mean", *(step.name for step in steps), "prediction"]
-    _draw_steps(ax, steps)
+    draw_steps(ax, steps)
     canvas.name_rows(ax, names)
     width = canvas.width_beside(ax, names, own)
     spans = [(step.start, step.end, *(step.interval or ())) for step in steps]
     ends = [steps[0].start, *map(max, spans), steps[-1].end]
-    write_numbers(ax, _texts(steps), ends, min(map(min, spans)), 0.85 * width, margin=True)
+    write_numbers(ax, step_texts(steps), ends, min(map(min, spans)), 0.85 * width, margin=True)
     canvas.value_ticks(ax.xaxis, 0.7 * width)  # numbers far from 0 have more digits
     label_across(
         ax, "prediction" if result.target is None else f"{result.response} of {shorten(result.target, 30)}", width
@@ -86,7 +86,7 @@ def _draw_way(result: ShapleyEffect, ax: Axes | None) -> Axes:
     return ax
 
 
-def _texts(steps: Sequence[Step]) -> list[str]:
+def step_texts(steps: Sequence[Step]) -> list[str]:
     """Both ends, as precise as the changes need, and the changes with their signs."""
     changes = alike([step.end - step.start for step in steps])
     decimals = len(changes[0].partition(".")[2]) - 1
@@ -128,11 +128,12 @@ def _value(result: ShapleyEffect, j: int) -> str:
     return text.replace("-", MINUS) if isinstance(value, (int, float, np.number)) else text
 
 
-def _draw_steps(ax: Axes, steps: Sequence[Step]) -> None:
+def draw_steps(ax: Axes, steps: Sequence[Step], up: str = VERMILLION, down: str = BLUE) -> None:
+    """The bars from the second line on, in these colours, and marks at both ends of the way."""
     rows = np.arange(1, len(steps) + 1)
     start, end = np.array([(step.start, step.end) for step in steps]).T
     thick = min(0.62, THICKEST * (len(steps) + 2) / canvas.size_in_points(ax)[1])
-    colours = np.where(end >= start, VERMILLION, BLUE).tolist()
+    colours = np.where(end >= start, up, down).tolist()
     ax.barh(rows, end - start, left=start, height=thick, color=colours)
     at = np.append(start, end[-1])  # where each row is entered from the one above
     ax.vlines(at, np.arange(len(at)), np.arange(len(at)) + 1, color=PALE, linewidth=0.8, zorder=0)
@@ -179,9 +180,9 @@ def _swarm(ax: Axes, result: ShapleyEffect, order: Indices) -> PathCollection:
     width = (float(shown.max() - shown.min()) or 1.0) / BINS
     x, y, colour = [], [], []
     for line, j in enumerate(order):
-        rows = _thinned(result.local[:, j])
+        rows = thinned(result.local[:, j])
         x.append(result.local[rows, j])
-        y.append(line + _apart(np.floor(x[-1] / width)))
+        y.append(line + apart(np.floor(x[-1] / width)))
         colour.append(_ranks(result, int(j))[rows])
     height = canvas.size_in_points(ax)[1] / len(order)  # of a line, in points
     diameter = np.clip(0.13 * height, 1.5, 4.5)
@@ -191,7 +192,7 @@ def _swarm(ax: Axes, result: ShapleyEffect, order: Indices) -> PathCollection:
     )  # fmt: skip
 
 
-def _thinned(effect: Floats) -> Indices:
+def thinned(effect: Floats) -> Indices:
     """At most `MOST_DOTS` rows, evenly along the order of their effects: both extremes are among them."""
     order = np.argsort(effect, kind="stable")
     if len(order) <= MOST_DOTS:
@@ -199,10 +200,10 @@ def _thinned(effect: Floats) -> Indices:
     return order[np.linspace(0, len(order) - 1, MOST_DOTS).round().astype(np.intp)]
 
 
-def _apart(bins: Floats) -> Floats:
+def apart(bins: Floats) -> Floats:
     """How far each dot leaves its line: those in one bin go up and down in turn.
 
-    >>> _apart(np.array([1.0, 1.0, 1.0, 5.0])).tolist()
+    >>> apart(np.array([1.0, 1.0, 1.0, 5.0])).tolist()
     [0.0, -0.09, 0.09, 0.0]
     """
     _, inverse, counts = np.unique(bins, return_inverse=True, return_counts=True)

@@ -1,0 +1,273 @@
+"""The error of a model, divided among its features: models side by side, and one model step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from numpy.typing import NDArray
+
+from losslens.plots import canvas
+from losslens.plots.canvas import BLUE, GREEN, INK, LETTER, SKY, VERMILLION
+from losslens.plots.ranking import folded, label_across, open_rows, write_numbers
+from losslens.plots.scale import word_ticks
+from losslens.plots.shapley import LIGHTNESS, MOST_SHARE, signed_percent
+from losslens.plots.shapley_effect import MOST_LINES, Step, draw_steps, step_texts
+from losslens.plots.wording import count, labels, number, shorten
+from losslens.shapley_results import ShapleyImportance
+
+Floats = NDArray[np.float64]
+# Okabe and Ito's colours, neighbours as different as they can be; more than these can't be told apart.
+COLOURS = (BLUE, "#E69F00", GREEN, "#CC79A7", SKY, VERMILLION, "#F0E442", "0.25")
+OTHERS = "0.82"
+REST: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.55", "hatch": "////", "linewidth": 0.8}
+WIDTH, SIDE = 0.62, 0.13  # of a bar, and of the narrow one beside it, in bars
+SMALL = 150.0  # points of height below which the caption says little
+
+
+# -- models side by side ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """One model: where its parts begin and end, and how much each is; scores are scores again."""
+
+    name: str
+    parts: Floats  # (k,): positive = useful
+    start: float  # what the parts stand on: the error that remains, or the score without features
+    end: float  # what they sum up to
+    whole: float  # of which percentages are taken; 0: there are none
+
+
+def plot_shares(models: Mapping[str, ShapleyImportance], *, ax: Axes | None = None) -> Axes:
+    """Draw the error without features as a bar for each model: the error that remains, and each feature's share.
+
+    Features come in the same order in all bars, the largest on average on top. A feature that raises the error hangs
+    beside its bar, from the top down to the error without features.
+
+    Parameters
+    ----------
+    models
+        What `losslens.shapley_importance` gives for each model, by the model's name; all with the same loss.
+    ax
+        Where to draw; a new figure by default.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> models = {"one": lambda X: X[:, 1], "both": lambda X: X[:, 1] + X[:, 0]}
+    >>> found = {k: ll.shapley_importance(f, X, X.sum(axis=1), loss="squared_error") for k, f in models.items()}
+    >>> [label.get_text() for label in plot_shares(found).get_xticklabels()]
+    ['one', 'both']
+    """
+    first, own = _check(models), ax is None
+    ax = canvas.new_axes() if ax is None else ax
+    room = canvas.room_left(ax, own)
+    letters, entries = canvas.legend_room(*room)
+    most = int(np.clip(entries - 2, 2, len(COLOURS)))  # others and what remains are named, too
+    names, table = _table(models)
+    kept = len(names) if len(names) <= most + (most < len(COLOURS)) else most
+    if kept < len(names):
+        table = np.column_stack([table[:, :kept], table[:, kept:].sum(axis=1)])
+        names = [*names[:kept], f"{len(names) - kept} others"]
+    stacks = [_stack(str(name), m, parts) for (name, m), parts in zip(models.items(), table, strict=True)]
+    colours = [*COLOURS[:kept], OTHERS]
+    for k, name in enumerate(labels(names, letters)):
+        _draw_part(ax, stacks, k, colours[k], name)
+    _draw_ends(ax, stacks, first.loss is not None)
+    _dress(ax, stacks, first, room)
+    _write(ax, stacks, colours, room)
+    canvas.caption(ax, _notes(stacks, first, short=room[1] < SMALL))
+    return ax
+
+
+def _check(models: Mapping[str, ShapleyImportance]) -> ShapleyImportance:
+    """The first of the models; all speak of the same loss and have numbers."""
+    if not models:
+        raise ValueError("there is no model to draw")
+    titles = list(dict.fromkeys(result.title for result in models.values()))
+    if len(titles) > 1:
+        raise ValueError(f"the models are judged by different losses, which have no common axis: {', '.join(titles)}")
+    for name, result in models.items():
+        if not np.isfinite(result.sfimp).all():
+            raise ValueError(f"{name!r} has no shares to draw: no row that counts met a donor")
+    return next(iter(models.values()))
+
+
+def _table(models: Mapping[str, ShapleyImportance]) -> tuple[list[str], Floats]:
+    """All features, the largest on average first, and what each earns in each model: 0 where it is no feature."""
+    names = list(dict.fromkeys(name for result in models.values() for name in result.features))
+    found = [dict(zip(result.features, result.sfimp.tolist(), strict=True)) for result in models.values()]
+    table = np.array([[some.get(name, 0.0) for name in names] for some in found])
+    order = np.argsort(-table.mean(axis=0), kind="stable")
+    large = np.argsort(-np.abs(table).max(axis=0), kind="stable")[: len(COLOURS)]  # those have a colour of their own
+    order = np.array([*(j for j in order if j in large), *(j for j in order if j not in large)], np.intp)
+    return [names[j] for j in order], table[:, order]
+
+
+def _stack(name: str, result: ShapleyImportance, parts: Floats) -> Stack:
+    ends = (result.error_all, result.error_none) if result.loss is not None else (-result.error_none, -result.error_all)
+    whole = result.error_none - result.error_all
+    clear = whole > 0 and np.abs(parts).max() <= MOST_SHARE * whole
+    return Stack(name, parts, *ends, whole if clear else 0.0)
+
+
+def _spans(stack: Stack) -> Floats:
+    """Lower end and height of each part, (k, 2): useful ones pile up, the last at the bottom; others come down."""
+    useful = np.maximum(stack.parts, 0.0)[::-1]
+    low = (stack.start + np.cumsum(useful) - useful)[::-1]
+    harm = np.maximum(-stack.parts, 0.0)
+    top = stack.start + useful.sum() - np.cumsum(harm)
+    return np.column_stack([np.where(stack.parts < 0, top, low), np.abs(stack.parts)])
+
+
+def _draw_part(ax: Axes, stacks: Sequence[Stack], k: int, colour: str, name: str) -> None:
+    """One feature in all models."""
+    low, height = np.array([_spans(stack)[k] for stack in stacks]).T
+    harm = np.array([stack.parts[k] < 0 for stack in stacks])
+    at = np.arange(len(stacks)) + np.where(harm, (WIDTH + SIDE) / 2, 0.0)
+    style: dict[str, Any] = {"edgecolor": ax.get_facecolor(), "linewidth": 0.6}
+    # A blank before a name that begins with _: matplotlib would leave it out.
+    label = f" {name}" if name.startswith("_") else name
+    ax.bar(at, height, np.where(harm, SIDE, WIDTH), low, color=colour, label=label, **style)
+
+
+def _draw_ends(ax: Axes, stacks: Sequence[Stack], error: bool) -> None:
+    """What the parts stand on, and a line where they end."""
+    start, end = np.array([(stack.start, stack.end) for stack in stacks]).T
+    at = np.arange(len(stacks), dtype=float)
+    ax.bar(at, np.maximum(start, 0.0), WIDTH, label="remaining" if error else "without features", zorder=1, **REST)
+    harm = np.array([(stack.parts < 0).any() for stack in stacks])
+    left, right = np.where(harm, WIDTH / 2, -WIDTH / 2 - 0.03), np.where(harm, WIDTH / 2 + SIDE, WIDTH / 2) + 0.03
+    ax.hlines(end, at + left, at + right, color=INK, linewidth=1.4, zorder=3)
+    if min(start.min(), end.min()) < 0:
+        ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
+
+
+def _dress(ax: Axes, stacks: Sequence[Stack], first: ShapleyImportance, room: tuple[float, float]) -> None:
+    width, height = room
+    word_ticks(ax.xaxis, np.arange(len(stacks), dtype=float), [stack.name for stack in stacks], width)
+    ax.tick_params(axis="x", length=0)
+    ax.set_xlim(-0.6, len(stacks) - 0.4)
+    ax.set_xlabel("model")
+    ax.set_ylabel(folded(f"mean {first.title}" if first.loss is not None else first.title, height), parse_math=False)
+    canvas.plain_frame(ax)
+    above = canvas.legend(ax, width) * canvas.size_in_points(ax)[1] / height
+    canvas.make_room(ax, 0.0, min(0.65, above + 1.5 * canvas.font_size("small") / height))
+    if min(min(stack.start, stack.end) for stack in stacks) >= 0:
+        ax.set_ylim(bottom=0)
+    canvas.value_ticks(ax.yaxis)
+
+
+def _write(ax: Axes, stacks: Sequence[Stack], colours: Sequence[str], room: tuple[float, float]) -> None:
+    """Numbers inside the parts where they fit, and where each stack ends."""
+    size, (low, high) = canvas.font_size("small"), ax.get_ylim()
+    points, pitch = room[1] / (high - low), room[0] / (len(stacks) + 0.2)
+    style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": "small"}
+    for at, stack in enumerate(stacks):
+        for (start, height), part, colour in zip(_spans(stack), stack.parts.tolist(), colours, strict=False):
+            if part > 0 and height * points > 1.2 * size:
+                dark = np.array(to_rgb(colour)) @ LIGHTNESS < 0.5
+                text = _fitting(part, stack.whole, WIDTH * pitch)
+                ax.text(at, start + height / 2, text, color="white" if dark else INK, **style)
+        if stack.start * points > 1.8 * size:
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
+            text = _fitting(stack.start, 0.0, WIDTH * pitch)
+            ax.text(at, stack.start / 2, text, color=INK, bbox=box if text else None, zorder=4, **style)
+        _write_end(ax, at, stack, pitch)
+
+
+def _write_end(ax: Axes, at: int, stack: Stack, pitch: float) -> None:
+    """The number at the line: above the bar, or under what hangs beside it."""
+    style: dict[str, Any] = {"textcoords": "offset points", "color": INK, "fontsize": "small"}
+    if not (stack.parts < 0).any():
+        ax.annotate(_fitting(stack.end, 0.0, pitch), (at, stack.end), (0, 2), ha="center", va="bottom", **style)
+        return
+    text = _fitting(stack.end, 0.0, (1 - WIDTH) * pitch - 3)
+    ax.annotate(text, (at + WIDTH / 2, stack.end), (2, -2), ha="left", va="top", **style)
+
+
+def _fitting(value: float, whole: float, room: float) -> str:
+    """A number with its share of the whole, the number alone, or nothing, by the room in points."""
+    texts = [number(value), ""]
+    if whole:
+        texts.insert(0, f"{number(value)} ({signed_percent(value / whole)})")
+    return next(text for text in texts if len(text) * LETTER * canvas.font_size("small") < room or not text)
+
+
+def _notes(stacks: Sequence[Stack], first: ShapleyImportance, *, short: bool) -> list[str]:
+    error = first.loss is not None
+    notes = ["line: " + ("error without features" if error else "score with all features")]
+    if any(stack.whole for stack in stacks) and not short:
+        notes.append(f"percent: of what all features {'take off the error' if error else 'add to the score'}")
+    if any((stack.parts < 0).any() for stack in stacks):
+        notes.append(f"narrow: features that {'raise the error' if error else 'lower the score'}")
+    if first.aggregate == "prediction":
+        notes.append("SAGE: predictions averaged over donors before the loss")
+    return notes
+
+
+# -- one model, step by step ------------------------------------------------------------------------------------------
+
+
+def plot_waterfall(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
+    """Draw the way from the error without features to that with all of them, the largest share first.
+
+    Parameters
+    ----------
+    result
+        What `losslens.shapley_importance` gives.
+    ax
+        Where to draw; a new figure by default, as high as the features need.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> result = ll.shapley_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
+    >>> [label.get_text() for label in plot_waterfall(result).get_yticklabels()]
+    ['no feature', 'x1', 'x0', 'all features']
+    """
+    _check({"the result": result})
+    own, p, error = ax is None, len(result.features), result.loss is not None
+    ax, most = open_rows(ax, min(p, MOST_LINES) + 2 + (p > MOST_LINES), below=3)
+    steps = _steps(result, max(1, most - 2), canvas.letters_beside(ax))
+    draw_steps(ax, steps, *((VERMILLION, BLUE) if error else (BLUE, VERMILLION)))
+    names = ["no feature", *(step.name for step in steps), "all features"]
+    canvas.name_rows(ax, names)
+    width = canvas.width_beside(ax, names, own)
+    spans = [(step.start, step.end) for step in steps]
+    ends = [steps[0].start, *map(max, spans), steps[-1].end]
+    write_numbers(ax, step_texts(steps), ends, min(map(min, spans)), 0.85 * width, margin=True)
+    canvas.value_ticks(ax.xaxis, 0.7 * width)
+    label_across(ax, f"mean {result.title}" if error else result.title, width)
+    canvas.plain_frame(ax)
+    notes = ["each bar: a feature's Shapley importance"]
+    if any((step.end > step.start) == error and step.end != step.start for step in steps):
+        notes.append("orange: " + ("raises the error" if error else "lowers the score"))
+    if result.aggregate == "prediction":
+        notes.append("SAGE: predictions averaged over donors before the loss")
+    canvas.caption(ax, notes if result.complete else [*notes, "stopped by hand"])
+    return ax
+
+
+def _steps(result: ShapleyImportance, most: int, letters: int) -> list[Step]:
+    """The largest share first; those that don't fit are one last step."""
+    p, sign = len(result.features), -1.0 if result.loss is not None else 1.0
+    size = np.argsort(-np.abs(result.sfimp), kind="stable")
+    kept = size if p <= most else size[: most - 1]
+    kept = kept[np.argsort(-result.sfimp[kept], kind="stable")]
+    names = labels([result.features[j] for j in kept], letters)
+    at, steps = result.error_none if result.loss is not None else -result.error_none, []
+    for name, change in zip(names, result.sfimp[kept].tolist(), strict=True):
+        steps.append(Step(name, at, at + sign * change))
+        at = steps[-1].end
+    if len(kept) < p:
+        rest = float(result.sfimp[size[len(kept) :]].sum())
+        steps.append(Step(shorten(count(p - len(kept), "other feature"), letters), at, at + sign * rest))
+    return steps
