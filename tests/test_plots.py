@@ -24,6 +24,7 @@ from losslens.plots import plot_effect, plot_importance, plot_ranking
 from losslens.plots.canvas import BLUE, GREEN, SINGLE, VERMILLION
 from losslens.plots.shown import MOST_CURVES
 from losslens.results import take_rows
+from pictures import caption, legend, looked_at, texts
 
 N = 60
 
@@ -67,23 +68,6 @@ def explain_column(values, score, **asked):
     y = predict(table) + rng.normal(scale=0.1, size=len(table))
     asked = {"features": ["z"], "random_state": 0} | asked
     return ll.feature_importance(predict, table, y, loss="squared_error", **asked)["z"]
-
-
-def looked_at(ax):
-    ax.figure.canvas.draw()
-    return ax
-
-
-def texts(labels):
-    return [label.get_text() for label in labels]
-
-
-def legend(ax):
-    return [" ".join(text.split()) for text in texts(ax.get_legend().get_texts())]
-
-
-def caption(ax):
-    return " ".join(" ".join(t.get_text() for t in ax.texts if t.get_gid() == "caption").split())
 
 
 def named(ax, start):

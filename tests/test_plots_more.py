@@ -23,6 +23,7 @@ from losslens.plots.conditional import LOOKS
 from losslens.plots.html import MOST_LINES, show
 from losslens.plots.shapley_effect import MOST_DOTS
 from losslens.plots.shares import COLOURS, SIDE, WIDTH
+from pictures import caption, legend, looked_at, texts
 
 N = 40
 LONG = "the share of {} among all households of the municipality, in percent, as counted in the census".format
@@ -76,23 +77,6 @@ def models():
 @pytest.fixture(scope="module")
 def imp():
     return importance(table())
-
-
-def looked_at(ax):
-    ax.figure.canvas.draw()
-    return ax
-
-
-def texts(labels):
-    return [label.get_text() for label in labels]
-
-
-def legend(ax):
-    return [" ".join(text.split()) for text in texts(ax.get_legend().get_texts())]
-
-
-def caption(ax):
-    return " ".join(" ".join(t.get_text() for t in ax.texts if t.get_gid() == "caption").split())
 
 
 def no_overlap(texts):

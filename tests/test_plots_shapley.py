@@ -22,6 +22,7 @@ from losslens.sample import Sample
 from losslens.shapley_curves import ShapleyCurve, Values
 from losslens.shapley_effects import ShapleyEffect
 from losslens.shapley_results import ShapleyImportance, Shares
+from pictures import caption, legend, looked_at, texts
 
 N = 60
 LONG = "the share of {} among all households of the municipality, in percent, as counted in the census".format
@@ -123,24 +124,6 @@ def effect(rows=1, p=4, *, scale=1.0, name="x{}".format, error=0.0, **other):
 
 
 # -- looking ----------------------------------------------------------------------------------------------------------
-
-
-def looked_at(ax):
-    ax.figure.canvas.draw()
-    return ax
-
-
-def texts(labels):
-    return [label.get_text() for label in labels]
-
-
-def legend(ax):
-    return [" ".join(text.split()) for text in texts(ax.get_legend().get_texts())]
-
-
-def caption(ax):
-    lines = " ".join(t.get_text() for t in ax.texts if t.get_gid() == "caption")
-    return " ".join(lines.replace("-\n", "-").split())
 
 
 def written(ax):

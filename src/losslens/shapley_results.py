@@ -246,6 +246,8 @@ class ShapleyImportance:
         kind = f"exact over {self.design}" if self.exact else f"sampled with {self.design}"
         game = "" if self.aggregate == "loss" else "SAGE: predictions averaged over donors before the loss; "
         found = [f"{game}{self.method}, {kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        if not self.exact and self._or_nan(lambda: self.std_error, None) is None:
+            found.append("± is the Monte-Carlo error alone: how the numbers would be on new data is not known")
         if not self.complete:
             found.append("stopped by hand: a valid estimate with the error stated, but fewer walks than asked for")
         return [*found, *self.remarks]
@@ -285,7 +287,8 @@ class ShapleyImportance:
 
     def __repr__(self) -> str:
         width = max(map(len, self.features))
-        errors = self._or_nan(lambda: self.std_error, np.full(len(self.features), np.nan))
+        drawn = self.monte_carlo_error if not self.exact else np.full(len(self.features), np.nan)
+        errors = self._or_nan(lambda: self.std_error, drawn)
         total = max(self._whole, 0.0)  # parts of a loss would turn the signs
         numbers = [in_digits(value) for value in self.sfimp.tolist()]
         for j, error in enumerate(errors.tolist()):
