@@ -15,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib import dates
 from matplotlib import pyplot as plt
-from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.collections import LineCollection, PathCollection, QuadMesh
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
 from losslens.plots import plot_effect, plot_importance, plot_ranking
 from losslens.plots.canvas import BLUE, GREEN, SINGLE, VERMILLION
+from losslens.plots.scale import MOST_DATES
 from losslens.plots.shown import MOST_CURVES
 from losslens.results import take_rows
 from pictures import caption, legend, looked_at, texts
@@ -81,6 +82,15 @@ def no_overlap(texts):
     return all(below.y1 <= above.y0 for below, above in pairwise(boxes))
 
 
+def apart(ax):
+    """How many labels of the x axis there are; no two of them touch."""
+    low, high = sorted(ax.get_xlim())
+    ticks = zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)
+    ends = sorted(tuple(label.get_window_extent().intervalx) for tick, label in ticks if low <= tick <= high)
+    assert all(left[1] < right[0] for left, right in pairwise(ends))
+    return len(ends)
+
+
 def inside(ax, artist):
     box, page = artist.get_window_extent(), ax.figure.bbox
     return box.x0 >= -1 and box.y0 >= -1 and box.x1 <= page.x1 + 1 and box.y1 <= page.y1 + 1
@@ -109,12 +119,14 @@ def test_the_ranking_shows_intervals_and_the_base_error(imp):
     assert "95% intervals" in caption(ax)
 
 
-def test_the_ratio_starts_at_one_and_has_no_interval(imp):
+def test_the_ratio_starts_at_one_and_has_its_own_interval(imp):
     ax = looked_at(plot_ranking(imp, ratio=True))
     ends = sorted((bar.get_x() + bar.get_width() for bar in ax.patches), reverse=True)
     np.testing.assert_allclose(ends, sorted((f.ratio for f in imp.values()), reverse=True))
-    assert not ax.collections
-    assert "interval" not in caption(ax)
+    drawn = sorted(ax.collections[0].get_segments(), key=lambda line: -line[0, 0])
+    expected = sorted((f.ratio_interval() for f in imp.values()), key=lambda ends: -ends[0])
+    np.testing.assert_allclose([line[:, 0] for line in drawn], expected)
+    assert "95% intervals" in caption(ax)
 
 
 def test_features_without_a_number_are_left_out(X):
@@ -336,6 +348,13 @@ def test_effects_draw_the_same_way(imp):
     np.testing.assert_array_equal(named(ax, f"row {highest}: largest mean").get_ydata(), effect.ice[highest])
 
 
+def test_effects_far_from_zero_fill_their_axis(X):
+    effect = ll.feature_effect(lambda X: 25_000 + 1000 * X[:, 0], X)["x0"]
+    low, high = looked_at(plot_effect(effect)).get_ylim()
+    assert low > 15_000
+    assert np.ptp(effect.ice) > 0.5 * (high - low)
+
+
 def test_an_effect_on_a_class_names_it(X):
     classifier = LogisticRegression().fit(X, np.where(X[:, 0] > 0, "yes", "no"))
     effect = ll.feature_effect(classifier, X)["x0"]
@@ -476,6 +495,26 @@ def test_dates_have_a_date_axis():
     assert isinstance(ax.xaxis.get_major_formatter(), dates.ConciseDateFormatter)
     np.testing.assert_array_equal(named(ax, "PI").get_xdata(), dates.date2num(one.grid))
     assert any(text.startswith("20") for text in texts(ax.get_xticklabels()))
+
+
+@pytest.mark.parametrize("size", [(3, 2.5), (6.4, 4.8)])
+@pytest.mark.parametrize("days", [0.2, 1, 9, 40, 100, 400, 1500, 4000, 20000])
+def test_ticks_of_dates_stand_apart(days, size):
+    start = np.datetime64("2021-03-04T05:06:07", "s")
+    values = start + (np.linspace(0, 86400 * days, N)).astype("timedelta64[s]")
+    ax = plt.subplots(figsize=size, layout="constrained")[1]
+    plot_effect(explain_column(values, lambda z: z.rank().to_numpy()).effect, ax=ax)
+    assert 2 <= apart(looked_at(ax)) <= MOST_DATES
+
+
+@pytest.mark.parametrize("size", [(3, 2.5), (6.4, 4.8)])
+@pytest.mark.parametrize("ends", [(0, 1), (0, 0.001), (-3, 3), (0.5, 0.5001), (1e5, 2e5), (0, 3e9), (1990, 2021)])
+def test_ticks_of_numbers_stand_apart(ends, size):
+    values = np.linspace(*ends, N)
+    for some in (values, values.round()) if np.ptp(values) > 2 else (values,):
+        ax = plt.subplots(figsize=size, layout="constrained")[1]
+        plot_effect(explain_column(some, lambda z: z.rank().to_numpy()).effect, ax=ax)
+        assert apart(looked_at(ax)) >= 2
 
 
 def test_spans_of_time_name_their_unit():
@@ -635,7 +674,7 @@ def test_groups_draw_under_every_design(X, design):
 def test_a_pair_is_a_heat_map(X):
     one = explain(X, features=[("x0", "x1")])["x0", "x1"]
     ax = looked_at(plot_importance(one))
-    (mesh,) = ax.collections
+    (mesh,) = [some for some in ax.collections if isinstance(some, QuadMesh)]
     np.testing.assert_array_equal(mesh.get_array(), one.pi.T)
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("x0", "x1")
     assert mesh.colorbar.ax.get_ylabel() == "increase in squared error"

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib import pyplot as plt
 from matplotlib.collections import PathCollection, QuadMesh
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import get_scorer
 
@@ -20,9 +21,10 @@ from losslens.plots import plot_cells, plot_groups, plot_local, plot_shares, plo
 from losslens.plots.canvas import BLUE, VERMILLION
 from losslens.plots.cells import MOST_MAPPED
 from losslens.plots.conditional import LOOKS
-from losslens.plots.html import MOST_LINES, show
+from losslens.plots.html import MOST_LINES, VIEWS, show
 from losslens.plots.shapley_effect import MOST_DOTS
 from losslens.plots.shares import COLOURS, SIDE, WIDTH
+from losslens.storage import KINDS, SAVED
 from pictures import caption, legend, looked_at, texts
 
 N = 40
@@ -428,14 +430,41 @@ def results(X):
     def predict(X):
         return X.to_numpy() @ weights
 
-    imp = importance(X)
+    imp, effects, shared = importance(X), ll.feature_effect(predict, X), shapley(X)
+    forest = RandomForestRegressor(5, random_state=0, bootstrap=True).fit(X, response(X))
+    scores = ll.feature_importance(LinearRegression().fit(X, response(X)), X, response(X), loss=get_scorer("r2"))
     return [
         imp,
         imp[X.columns[0]],
-        shapley(X),
-        ll.feature_effect(predict, X),
+        scores,
+        scores[X.columns[0]],
+        shared,
+        shared.curve(X.columns[0]),
+        shared.curve(X.columns[0], by="donor"),
+        *([shared.interactions] if X.shape[1] > 1 else []),
+        effects,
+        effects[X.columns[0]],
+        *([ll.breiman_importance(forest, X, response(X))] if len(X) > 20 else []),
         ll.shapley_effect(predict, X, [0]),
         ll.shapley_effect(predict, X, list(range(min(3, len(X))))),
+        *learners(X, predict),
+    ]
+
+
+def learners(X, predict):
+    """Results that take several models, or refits."""
+    if len(X) < 12:
+        return []
+    y = response(X)
+    refits = ll.feature_importance_cv(LinearRegression(), X, y, cv=3, random_state=0)
+    return [
+        refits,
+        refits.curve(refits.features[0]),
+        ll.permuted_target_test(LinearRegression(), X, y, cv=2, permutations=5, random_state=0),
+        ll.conditional_predictive_impact(
+            predict, X, y, lambda X, columns, rng: X.iloc[rng.permutation(len(X))], loss="squared_error"
+        ),
+        ll.compare({"one": predict, "other": lambda X: predict(X) / 2}, X, y, loss="squared_error", shapley=False),
     ]
 
 
@@ -461,6 +490,26 @@ def test_html_has_the_numbers(imp, models):
     assert page.index(">x0<") < page.index(">x3<")  # the most important first
     page = show(models["good"])
     assert f"{models['good'].share[0]:.1%}" in page
+
+
+def test_every_result_shows_itself_in_a_notebook():
+    for kind in {
+        *SAVED,
+        *(kind for kind in KINDS.values() if hasattr(kind, "to_frame")),
+        ll.shapley_curves.ShapleyCurve,
+    }:
+        assert hasattr(kind, "_repr_html_"), kind
+    shown = results(table())
+    for kind, _ in VIEWS:  # so that the other tests look at each
+        assert any(isinstance(result, kind) for result in shown), kind
+
+
+def test_html_of_curves_has_their_ends():
+    X = table()
+    effect = ll.feature_effect(lambda X: X.to_numpy() @ slopes(4), X)["x0"]
+    assert f"<td>{ll.results.in_digits(effect.pd.max())}</td>" in show(effect)
+    curve = shapley(X).curve("x0")
+    assert f"<td>{ll.results.in_digits(curve.sfimp)}</td>" in show(curve)
 
 
 def test_html_escapes_names():

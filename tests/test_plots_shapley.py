@@ -21,7 +21,8 @@ from losslens.plots.shapley import running_mean
 from losslens.sample import Sample
 from losslens.shapley_curves import ShapleyCurve, Values
 from losslens.shapley_effects import ShapleyEffect
-from losslens.shapley_results import ShapleyImportance, Shares
+from losslens.shapley_results import ShapleyImportance
+from losslens.shares import Shares
 from pictures import caption, legend, looked_at, texts
 
 N = 60

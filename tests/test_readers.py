@@ -207,6 +207,42 @@ def test_a_forest_of_deep_trees_is_in_preorder_as_it_is_and_one_grown_best_first
     assert asked
 
 
+def prune(tree, rng):
+    """Makes leaves of some inner nodes, as people do by hand; what hung below stays in the arrays."""
+    inner = np.flatnonzero(tree.children_left >= 0)
+    for node in rng.choice(inner, max(1, len(inner) // 5), replace=False):
+        tree.children_left[node] = tree.children_right[node] = -1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("leaves", [None, 30])  # grown depth first, and best first
+@pytest.mark.parametrize(
+    "make", [DecisionTreeRegressor, RandomForestRegressor, RandomForestClassifier, GradientBoostingRegressor]
+)
+def test_trees_that_somebody_pruned(make, leaves, seed):
+    X, y = table(seed, missing=make is DecisionTreeRegressor)
+    options = {} if make is DecisionTreeRegressor else {"n_estimators": 5}
+    model = make(**options, max_leaf_nodes=leaves, max_depth=6, random_state=seed)
+    model.fit(X, classes(y, 2) if "Classifier" in make.__name__ else y)
+    rng = np.random.default_rng(seed)
+    estimators = [model] if make is DecisionTreeRegressor else np.ravel(model.estimators_)
+    for estimator in estimators[::2]:
+        prune(estimator.tree_, rng)
+    agree(model, X, ["probabilities"] if "Classifier" in make.__name__ else None)
+
+
+def test_a_right_part_that_was_pruned_leaves_nothing_behind():
+    X = np.arange(8.0)[:, None]
+    model = DecisionTreeRegressor().fit(X, X[:, 0] ** 2)
+    right = model.tree_.children_right[0]
+    model.tree_.children_left[right] = model.tree_.children_right[right] = -1
+    agree(model, X)
+    ensemble = read(as_model(model), "values")
+    assert len(ensemble.feature) == right + 1
+    model.tree_.children_left[0] = model.tree_.children_right[0] = -1
+    agree(model, X)  # a root alone
+
+
 def test_left_children_next_to_their_parents_are_not_yet_preorder():
     # Node 1 and node 0 have each other's right children.
     nodes = layout.Nodes(

@@ -1,9 +1,11 @@
 """Bike hires: the paper's questions to a boosting model of another data set, and its performance shared out."""
 
 from functools import cache
+from itertools import combinations
 
 import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib.lines import Line2D
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
 
@@ -12,37 +14,58 @@ from losslens.datasets import load_bikeshare
 
 TITLE = "Bikeshare: the same questions to a boosting model"
 
-WORDS = """
-A boosting model predicts how many bikes are hired in an hour in Washington from the time and the weather. These data
-are not in the paper; the questions are. Which feature? The hour of the day, `hr`, by far. Where? On working days
-borrowing a rush hour, 8:00 or 17:00, does the most harm, because the model then expects commuters; on days off the
-hours before dawn do. For whom? Rows of the rush hours on working days rest on `hr` three times as much as the others,
-and for one row in a hundred the prediction would be better with a borrowed hour. `workingday` is the second: without
-it the model does not know whether to expect commuters or people on an outing. Recomputed on working days alone it is
-worth nothing, as all rows there lend each other the same value: the difference between `given` and `subset`.
+QUESTION = """\
+A boosting model predicts how many bikes are hired in an hour in Washington from the time and the weather. Which
+features does it rest on, where, and for which hours? These data are not in the paper; the questions are.\
+"""
+
+WORDS = """\
+Which feature? The hour of the day, `hr`, by far. Where? On working days borrowing a rush hour does the most harm
+({cost_work} most of all), because the model then expects commuters; on days off the night does ({cost_off}). For
+whom? Rows of the rush hours on working days rest on `hr` {rush} times as much as the others, and {negative} of {rows}
+rows would be predicted better with a borrowed hour. `workingday` comes second: without it the model does not know
+whether to expect commuters or people on an outing. Recomputed on working days alone it is worth nothing, as all rows
+there lend each other the same value: the difference between `given` and `subset`.
+
+In rain and snow other things count: `hr` is worth {rain_hr} of what it is worth when it is dry, and `weathersit`
+{rain_weather} times as much.
 
 A permutation importance counts an interaction for every feature that takes part. Shapley shares count it once and
-split it, so they sum to all that the features take off the error. `workingday` loses almost half: most of its
-importance is its interaction with `hr`, the strongest of all, which the two now share. `temp`, `atemp`, `mnth` and
-`season` gain: they tell the same story, so each one alone can be missed, which is what a permutation importance asks,
-but not all of them. Their interactions are negative: together they are worth less than the sum. So is that of `hr`
-and `hum`, which tells of the time of day too. There is no number of the paper to compare with; in its place stand
-sums that must hold, and do.
+split it, so they sum to all that the features take off the error. `workingday` loses {lost}: most of its importance
+is its interaction with `hr`, the strongest of all, which the two now share. `temp`, `atemp`, `mnth` and `season`
+gain: they tell the same story, so each one alone can be missed, which is what a permutation importance asks, but not
+all of them. Their interactions are negative: together they are worth less than the sum. So is that of `hr` and `hum`,
+which tells of the time of day too.\
+"""
+
+DIFFERS = """\
+There is no number of the paper to compare with; in its place stand sums that must hold, and do.\
 """
 
 CAPTIONS = {
-    "ranking": "Permutation importance of all features with 95% intervals, on 1,000 test hours.",
-    "hours": "PI curves of the hour, for all rows and apart for working days and days off.",
-    "curves": "ICI curves of single rows and the PI curve of the hour.",
-    "local": "Local importance of the hour over a row's own hour: single rows as dots, means as lines.",
-    "shares": "Each feature's share of what all features together take off the squared error (Shapley).",
-    "interactions": "Shapley interaction indices. Orange: two features are worth more together; violet: less.",
-    "conditional": "Importance of each feature for all rows and for four kinds of rows, donors from everywhere.",
+    "ranking": "The hour carries the model. Permutation importance of all features with 95% intervals, on {rows} test "
+    "hours.",
+    "hours": "Rush hours do the harm on working days, the night on days off. PI curves of the hour, for all rows and "
+    "apart.",
+    "curves": "ICI curves of single rows, whose mean is the PI curve of the hour; the largest and the smallest "
+    "integral are highlighted.",
+    "local": "Rows of the rush hours need the hour most. Local importance over a row's own hour: single rows as dots, "
+    "means as lines.",
+    "conditional": "In rain and snow the weather counts and the hour counts less. Importance of each feature for all "
+    "rows and for four kinds of rows, donors from everywhere (`given`).",
+    "shares": "Shapley shares: what each feature earns of all that the features together take off the squared error.",
+    "compared": "Features that interact lose against their PFI, features that stand in for each other gain. The scale "
+    "is logarithmic.",
+    "interactions": "Shapley interaction indices. Orange: two features are worth more together; violet: less, as they "
+    "tell the same story.",
 }
+
+SHOWN = ("fit", "explain", "share_out")
 
 BLUE, VERMILLION, INK = "#0072B2", "#D55E00", "0.1"
 DAYS = ((1, "working days", BLUE, "-", "o"), (0, "days off", VERMILLION, "--", "^"))
-NONE = "not in the paper"
+RUSH = (8, 17, 18)
+RAIN = {"hr": "hr", "weather": "weathersit"}
 
 
 @cache
@@ -77,9 +100,10 @@ def pictures():
         "hours": hours(),
         "curves": curves(),
         "local": local(),
-        "shares": shares(),
-        "interactions": interactions(),
         "conditional": conditional(),
+        "shares": shares(),
+        "compared": compared(),
+        "interactions": interactions(),
     }
 
 
@@ -87,56 +111,127 @@ def pictures():
 
 
 def numbers():
-    return [*of_importance(), *of_groups(), *of_shares()]
+    """Tables by title."""
+    return {"What the model rests on": findings(), "Shares and importances": of_shares(), "Sums that must hold": sums()}
 
 
-def of_importance():
-    imp = explain()
-    hr = imp["hr"]
-    low, high = hr.interval()
-    return [
-        ("Test error (mean squared)", f"{imp.error:,.0f}", NONE),
-        ("PFI of hr, 95% interval", f"{hr.pfi:,.0f} ({low:,.0f} to {high:,.0f})", NONE),
-        ("Mean of the local importances of hr", f"{hr.local.mean():,.0f}", f"{hr.pfi:,.0f}, the PFI"),
-        ("Mean of the PI curve of hr over the donors", f"{hr.pi @ hr.weights:,.0f}", f"{hr.pfi:,.0f}, the PFI"),
-        ("Rows with a negative local importance of hr", f"{np.sum(hr.local < 0)} of {len(hr.local):,}", NONE),
-    ]
-
-
-def of_groups():
+def findings():
     imp, masks = explain(), kinds()
-    hr, work, off = imp["hr"], masks["working day"], masks["day off"]
-    parts = [hr.given(work), hr.given(off)]
-    back = parts[0].pfi * work.mean() + parts[1].pfi * off.mean()
-    days = imp["workingday"]
+    hr, days, work = imp["hr"], imp["workingday"], masks["working day"]
+    low, high = hr.interval()
+    parts = {"working days": hr.given(work), "days off": hr.given(~work)}
     return [
+        ("number", "losslens"),
+        ("test error (mean squared)", f"{imp.error:,.0f}"),
+        ("PFI of hr, 95% interval", f"{hr.pfi:,.0f} ({low:,.0f} to {high:,.0f})"),
         *(
-            (f"PFI of hr given {name}; costliest hour", f"{part.pfi:,.0f}; {part.grid[part.pi.argmax()]}:00", NONE)
-            for name, part in zip(("working days", "days off"), parts, strict=True)
+            (f"PFI of hr given {name}; costliest hour", f"{part.pfi:,.0f}; {costliest(part)}")
+            for name, part in parts.items()
         ),
-        ("The two averaged by their numbers of rows", f"{back:,.0f}", f"{hr.pfi:,.0f}, the PFI"),
-        ("PFI of workingday given working days, all donors", f"{days.given(work).pfi:,.0f}", NONE),
-        ("PFI of workingday within working days (`subset`)", f"{days.subset(work).pfi:,.0f}", "0: nothing to borrow"),
+        ("rows with a negative local importance of hr", f"{np.sum(hr.local < 0)} of {len(hr.local):,}"),
+        ("PFI of workingday given working days, all donors", f"{days.given(work).pfi:,.0f}"),
     ]
+
+
+def costliest(part):
+    return f"{part.grid[part.pi.argmax()]}:00"
 
 
 def of_shares():
     got, imp = share_out(), explain()
-    whole = got.error_none - got.error_all
+    order = np.argsort(-got.sfimp)
+    lines = [("feature", "PFI", "SFIMP", "share of the whole")]
+    for j in order:
+        name = got.features[j]
+        lines.append((name, f"{imp[name].pfi:,.0f}", f"{got.sfimp[j]:,.0f}", f"{got.share[j]:.1%}"))
+    return lines
+
+
+def sums():
+    got, hr, days = share_out(), explain()["hr"], explain()["workingday"]
+    work = kinds()["working day"]
+    back = hr.given(work).pfi * work.mean() + hr.given(~work).pfi * (~work).mean()
     model, X_test, y_test = fit()
     twice = 2 * np.cov(model.predict(X_test), y_test, bias=True)[0, 1]
-    table = got.interactions.to_frame()
-    pairs = [(f"{a}, {b}", value) for a, b, value in table.head(3).itertuples(index=False)]
+    whole = got.error_none - got.error_all
     return [
-        ("Sum of the Shapley shares", f"{got.sfimp.sum():,.0f}", f"{whole:,.0f}, error without − with features"),
-        ("The same from the predictions", f"{whole:,.0f}", f"{twice:,.0f}, 2 cov(f, y)"),
-        *(
-            (f"{name}: Shapley share, and PFI", f"{value:,.0f} ({part:.0%}), {imp[name].pfi:,.0f}", NONE)
-            for name, value, part in zip(got.features, got.sfimp, got.share, strict=True)
-            if part > 0.045
-        ),
-        *((f"Interaction of {names}", f"{value:,.0f}".replace("-", "−"), NONE) for names, value in pairs),
+        ("number", "losslens", "must be"),
+        ("mean of the local importances of hr", f"{hr.local.mean():,.0f}", f"{hr.pfi:,.0f}, the PFI"),
+        ("mean of the PI curve of hr over the donors", f"{hr.pi @ hr.weights:,.0f}", f"{hr.pfi:,.0f}, the PFI"),
+        ("PFI of hr given both kinds of days, averaged by rows", f"{back:,.0f}", f"{hr.pfi:,.0f}, the PFI"),
+        ("PFI of workingday within working days (`subset`)", f"{days.subset(work).pfi:,.0f}", "0, nothing to borrow"),
+        ("sum of the Shapley shares", f"{got.sfimp.sum():,.0f}", f"{whole:,.0f}, error without − with features"),
+        ("the same from the predictions", f"{whole:,.0f}", f"{twice:,.0f}, 2 cov(f, y)"),
     ]
+
+
+def sfimp():
+    got = share_out()
+    return dict(zip(got.features, got.sfimp, strict=True))
+
+
+def in_rain():
+    """How many times as much as when it is dry the hour and the weather are worth in rain and snow."""
+    imp, masks = explain(), kinds()
+    wet, dry = masks["rain, snow"], masks["dry"]
+    return {f"rain_{key}": imp[name].given(wet).pfi / imp[name].given(dry).pfi for key, name in RAIN.items()}
+
+
+def needed_most():
+    """The three hours of working days with the largest mean of local importances."""
+    _, X_test, _ = fit()
+    mine = kinds()["working day"]
+    held, local = X_test["hr"].to_numpy()[mine], explain()["hr"].local[mine]
+    means = [local[held == hour].mean() for hour in range(24)]
+    return set(np.argsort(means)[-3:].tolist())
+
+
+def facts():
+    imp, work, rush, told = explain(), kinds()["working day"], in_rush(), in_rain()
+    hr = imp["hr"]
+    return {
+        "cost_work": costliest(hr.given(work)),
+        "cost_off": costliest(hr.given(~work)),
+        "rush": f"{hr.local[rush].mean() / hr.local[~rush].mean():.1f}",
+        "negative": f"{np.sum(hr.local < 0)}",
+        "rows": f"{len(hr.local):,}",
+        "rain_hr": f"{told['rain_hr']:.0%}",
+        "rain_weather": f"{told['rain_weather']:.0f}",
+        "lost": f"{1 - sfimp()['workingday'] / imp['workingday'].pfi:.0%}",
+    }
+
+
+def in_rush():
+    """Rows of the rush hours of working days."""
+    _, X_test, _ = fit()
+    return (X_test["hr"].isin(RUSH) & (X_test["workingday"] == 1)).to_numpy()
+
+
+def claims():
+    imp, work, got, shared, told = explain(), kinds()["working day"], sfimp(), pairs(), in_rain()
+    first, second, third = sorted(imp, key=lambda name: -imp[name].pfi)[:3]
+    on, off = imp["hr"].given(work), imp["hr"].given(~work)
+    alike = ("temp", "atemp", "mnth", "season")
+    return {
+        "hr is first by far": first == "hr" and imp["hr"].pfi > 4 * imp[second].pfi,
+        "workingday comes second": second == "workingday" and imp[second].pfi > imp[third].pfi,
+        "on working days rush hours do the most harm": set(on.grid[np.argsort(on.pi)[-3:]]) == set(RUSH),
+        "on days off the night does": off.grid[off.pi.argmax()] < 7,
+        "rows of the rush hours need the hour most": needed_most() == set(RUSH),
+        "in rain and snow the hour counts less and the weather more": told["rain_hr"] < 1 < told["rain_weather"],
+        "workingday loses by sharing": got["workingday"] < imp["workingday"].pfi,
+        "most of its importance is its interaction with hr": shared["hr", "workingday"] > imp["workingday"].pfi / 2,
+        "that is the strongest of all": max(shared, key=lambda pair: abs(shared[pair])) == ("hr", "workingday"),
+        "temp, atemp, mnth and season gain": all(got[name] > imp[name].pfi for name in alike),
+        "their interactions are negative": all(shared[tuple(sorted(pair))] < 0 for pair in combinations(alike, 2)),
+        "so is that of hr and hum": shared["hr", "hum"] < 0,
+    }
+
+
+def pairs():
+    """Interactions by the sorted names of two features."""
+    lines = share_out().interactions.to_frame().itertuples(index=False)
+    return {tuple(sorted(names)): value for *names, value in lines}
 
 
 # -- pictures -----------------------------------------------------------------------------------------------------
@@ -157,7 +252,7 @@ def hours():
         part = parts[label]
         ax.plot(part.grid, part.pi, dashes, color=colour, linewidth=2.2, label=f"{words}: PFI {part.pfi:,.0f}")
     ax.plot(hr.grid, hr.pi, ":", color=INK, linewidth=1.6, label=f"all: PFI {hr.pfi:,.0f}")
-    ax.set_ylim(0, 82_000)
+    ax.set_ylim(0, 1.3 * max(part.pi.max() for part in parts.values()))  # room for the legend
     finish(ax, "hr, as borrowed from another row", "increase in squared error")
     return figure
 
@@ -190,8 +285,31 @@ def shares():
     return figure
 
 
-def interactions():
+def compared():
+    """PFI and share of each feature, a line from the one to the other."""
+    imp, got = explain(), sfimp()
+    names = sorted(got, key=got.get)
     figure, ax = plt.subplots(figsize=(6.2, 4.8), layout="constrained")
+    for at, name in enumerate(names):
+        gains = got[name] > imp[name].pfi
+        ax.plot([imp[name].pfi, got[name]], [at, at], color=BLUE if gains else VERMILLION, linewidth=1.6, zorder=1)
+    pfi = [imp[name].pfi for name in names]
+    ax.plot(pfi, range(len(names)), "o", color=INK, markerfacecolor="white", label="PFI")
+    ax.plot([got[name] for name in names], range(len(names)), "D", color=INK, label="SFIMP")
+    handles = ax.get_legend_handles_labels()[0]
+    handles += [Line2D([], [], color=BLUE, label="gains by sharing"), Line2D([], [], color=VERMILLION, label="loses")]
+    ax.set_xscale("log")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.set_yticks(range(len(names)), names)
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel("increase in squared error (PFI), share of it (SFIMP)")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(handles=handles, frameon=False, loc="lower right", fontsize="small")
+    return figure
+
+
+def interactions():
+    figure, ax = plt.subplots(figsize=(9, 5.6), layout="constrained")
     share_out().interactions.plot(ax=ax)
     return figure
 

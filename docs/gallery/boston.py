@@ -1,8 +1,10 @@
 """Boston housing: what a random forest's predictions of house values rest on (the paper's real-data example)."""
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from matplotlib import pyplot as plt
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import train_test_split
@@ -12,64 +14,91 @@ from losslens.datasets import load_boston
 
 TITLE = "Boston housing: which features a random forest rests on"
 
-WORDS = """
-A random forest predicts the median house value of districts around Boston. For every pair of the 166 test districts
-one borrows a feature's value from the other, and the growth of its squared error is kept. Two features carry the
-model: `LSTAT`, the percentage of poorer residents, and `RM`, the average number of rooms. The curves show where: a
-district that is given an `LSTAT` under 5 or more than 7 rooms is taken for an expensive one, and its prediction goes
-far wrong; values in the middle do little harm. Nor does every district need `LSTAT`: those at both ends of its range
-do, those in the middle hardly, and some are even predicted better with a borrowed value, so that their local
-importance is below zero. It also depends on whom one asks: recomputed among the districts with `LSTAT` up to 10,
-rooms matter most, because there the values of `LSTAT` differ little.
+QUESTION = """\
+A random forest predicts the median house value of districts around Boston. Which features does it rest on, where in
+their range, and for which districts?\
+"""
 
-Our forest is not the paper's, so its numbers are others. It has 500 trees too
-(4 features tried at a split, nodes of 5 rows stay whole), but it comes from scikit-learn, takes `RAD` as a number and
-not as a category (for `CHAS`, which is 0 or 1, that makes no difference), and is trained on 340 rows of our own
-drawing. How far the split alone moves the numbers the first picture shows: we draw 21 splits and show the one whose
-test error is in the middle; the bars are what all of them give. The paper's error is below all of ours, and so is its
-importance of `RM`. Column `B` rests on a racist
-premise; the data are here only to repeat the paper's example.
+WORDS = """\
+For every pair of the {rows} test districts one borrows a feature's value from the other, and the growth of its
+squared error is kept. Two features carry the model: `LSTAT`, the percentage of poorer residents, and `RM`, the
+average number of rooms. The curves show where: a district that is given an `LSTAT` under 5 or more than 7 rooms is
+taken for an expensive one, and its prediction goes far wrong; values in the middle do little harm.
+
+Nor does every district need `LSTAT`: those at both ends of its range do, those in the middle hardly, and {negative}
+are even predicted better with borrowed values, so that the integral of their curve, the local importance, is below
+zero. The two highlighted curves of `LSTAT` are the ends: row {most_row} ({most_about}) and row {least_row}
+({least_about}).
+
+It also depends on whom one asks: recomputed among the districts with `LSTAT` up to 10, `RM` matters most, because
+there the values of `LSTAT` differ less.\
+"""
+
+DIFFERS = """\
+Our forest is not the paper's, so its numbers are others. It has {trees} trees too ({tried} features tried at a split,
+nodes of 5 rows stay whole), but it comes from scikit-learn, takes `RAD` as a number and not as a category (for
+`CHAS`, which is 0 or 1, that makes no difference), and is trained on {train} rows of our own drawing. The split
+matters a lot: over {splits} splits of ours, the forest otherwise the same, the importance of `RM` alone goes from
+{rm_range}. We show the split whose test error is in the middle; the bars of the first picture are what all of them
+give. The paper's test error is {error_place}, its importance of `LSTAT` {lstat_place}, that of `RM` {rm_place}, and
+its number of negative integrals {negative_place}.
+
+Column `B` rests on a racist premise; the data are here only to repeat the paper's example.\
 """
 
 CAPTIONS = {
-    "ranking": "Permutation importance of all 13 features: our forest with its 95% interval, the range over 21 splits, "
-    "and the paper's value.",
-    "curves": "ICI curves of the 166 test districts and their mean, the PI curve, for LSTAT and RM. The districts with "
-    "the largest and the smallest local importance are highlighted.",
-    "conditional": "PI curves apart for districts with LSTAT up to 10 and above; donors are all districts (`given`).",
-    "local": "Local importance of LSTAT over a district's own value. Below zero the district is predicted better with "
-    "borrowed values.",
+    "ranking": "LSTAT and RM carry the model, here as in the paper. Permutation importance of all 13 features: our "
+    "forest with its 95% interval, the range over {splits} splits, and the paper's value.",
+    "curves": "A borrowed LSTAT under 5 or RM over 7 does the harm. Above: PI curves, one dot a value. Below: the ICI "
+    "curves whose mean they are, with the largest and the smallest integral highlighted.",
+    "conditional": "Districts with LSTAT above 10 are harmed by a low LSTAT, the others by a high one. PI curves apart "
+    "for the two, donors are all districts (`given`).",
+    "local": "LSTAT matters at both ends of its range. Local importance over a district's own value; below zero the "
+    "district is predicted better with borrowed values.",
 }
+
+SHOWN = ("forest", "table_two")
 
 BLUE, VERMILLION, PALE, INK = "#0072B2", "#D55E00", "#BBD7EA", "0.1"
 SPLITS = 21  # odd: one of them has the middle error
 LIMIT = 10.0  # of LSTAT, the paper's
 
-# The paper's table 2: all rows; only LSTAT <= 10; only rows whose LSTAT curve has a positive integral.
+TREES, TRIED = 500, 4
+
+# The paper's table: all rows; only LSTAT <= 10; only rows whose LSTAT curve has a positive integral.
 PAPER = {
-    "LSTAT": (31.95, 10.41, 35.30), "RM": (15.57, 29.63, 17.01), "NOX": (3.91, 1.49, 4.28), "DIS": (2.71, 3.29, 2.37),
-    "CRIM": (2.57, 0.84, 2.52), "PTRATIO": (2.16, 2.33, 2.50), "AGE": (1.23, 0.82, 1.09), "TAX": (1.02, 1.20, 0.83),
-    "INDUS": (1.01, 0.51, 1.18), "RAD": (0.82, 1.13, 0.91), "B": (0.81, 0.64, 0.83), "CHAS": (0.12, 0.22, 0.10),
-    "ZN": (0.07, 0.17, 0.06),
+    "LSTAT": (32.0, 10.4, 35.3), "RM": (15.6, 29.6, 17.0), "NOX": (3.9, 1.5, 4.3), "DIS": (2.7, 3.3, 2.4),
+    "CRIM": (2.6, 0.8, 2.5), "PTRATIO": (2.2, 2.3, 2.5), "AGE": (1.2, 0.8, 1.1), "INDUS": (1.0, 0.5, 1.2),
+    "TAX": (1.0, 1.2, 0.8), "RAD": (0.8, 1.1, 0.9), "B": (0.8, 0.6, 0.8), "ZN": (0.1, 0.2, 0.1),
+    "CHAS": (0.1, 0.2, 0.1),
 }  # fmt: skip
-PAPER_ERROR, PAPER_NEGATIVE, PAPER_GIVEN = 7.96, 18, 20.48
+PAPER_ERROR, PAPER_NEGATIVE = 7.96, 18
+
+
+class Explained(NamedTuple):
+    """A forest's importances, and its test rows with what is true and what the forest says."""
+
+    imp: ll.Importances
+    X_test: pd.DataFrame
+    y_test: np.ndarray
+    said: np.ndarray
 
 
 @cache
 def forest(split):
-    """Importances of a forest trained on one split, and its test rows."""
     X, y = load_boston()
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=166, random_state=split)
     # The defaults of R's randomForest for regression: a third of the features at a split, nodes of 5 stay whole.
-    model = RandomForestRegressor(500, max_features=4, min_samples_split=6, random_state=0, n_jobs=2)
+    model = RandomForestRegressor(TREES, max_features=TRIED, min_samples_split=6, random_state=0, n_jobs=2)
     model.fit(X_train, y_train)
-    return ll.feature_importance(model, X_test, y_test), X_test
+    imp = ll.feature_importance(model, X_test, y_test, donors="all")
+    return Explained(imp, X_test, y_test, model.predict(X_test))
 
 
 @cache
 def over_splits():
     """Test errors (s,) and importances (s, p) of the forests of all splits; features as in PAPER."""
-    found = [forest(split)[0] for split in range(SPLITS)]
+    found = [forest(split).imp for split in range(SPLITS)]
     return np.array([imp.error for imp in found]), np.array([[imp[name].pfi for name in PAPER] for imp in found])
 
 
@@ -83,60 +112,150 @@ def pictures():
     return {"ranking": ranking(), "curves": curves(), "conditional": conditional(), "local": local()}
 
 
+# -- numbers ------------------------------------------------------------------------------------------------------
+
+
 def numbers():
-    imp, X_test = explain()
-    lstat, low = imp["LSTAT"], is_low(X_test)
+    """Tables by title."""
+    shown = explain()
+    lstat = shown.imp["LSTAT"]
+    every = [forest(split) for split in range(SPLITS)]
+    small = [(one.imp["LSTAT"].subset(is_low(one)).pfi, one.imp["LSTAT"].given(is_low(one)).pfi) for one in every]
+    counts = [count_negative(one.imp) for one in every]
     errors, _ = over_splits()
-    counts = [count_negative(forest(split)[0]) for split in range(SPLITS)]
-    return [
-        ("Test error (mean squared), this split", f"{imp.error:.2f}", f"{PAPER_ERROR:.2f}"),
-        (f"Test error over {SPLITS} splits", f"{errors.min():.2f} to {errors.max():.2f}", "one split"),
+    low, rows = is_low(shown), f" of {len(shown.y_test)}"
+    around = [
+        ("number", "losslens", f"over {SPLITS} splits", "paper"),
+        ("test error (mean squared)", f"{shown.imp.error:.2f}", ends(errors, ".2f"), f"{PAPER_ERROR}"),
         (
-            "Districts with a negative local importance of LSTAT",
-            f"{count_negative(imp)} of 166",
-            f"{PAPER_NEGATIVE} of 166",
+            "districts with a negative LSTAT integral",
+            f"{count_negative(shown.imp)}{rows}",
+            ends(counts, "d"),
+            f"{PAPER_NEGATIVE}{rows}",
         ),
-        (f"The same over {SPLITS} splits", f"{min(counts)} to {max(counts)}", "one split"),
-        ("PFI of LSTAT, rows and donors with LSTAT ≤ 10 (`subset`)", f"{lstat.subset(low).pfi:.2f}", "10.41"),
-        ("PFI of LSTAT, rows with LSTAT ≤ 10, all donors (`given`)", f"{lstat.given(low).pfi:.2f}", f"{PAPER_GIVEN}"),
         (
-            "PFI of LSTAT, rows and donors with LSTAT > 10 (`subset`)",
-            f"{lstat.subset(~low).pfi:.2f}",
-            "not in the table",
+            "PFI of LSTAT, rows and donors with LSTAT ≤ 10 (`subset`)",
+            f"{lstat.subset(low).pfi:.1f}",
+            ends([part[0] for part in small], ".1f"),
+            f"{PAPER['LSTAT'][1]}",
         ),
-        *table_two(imp, low, lstat.local > 0),
+        (
+            "PFI of LSTAT, rows with LSTAT ≤ 10, all donors (`given`)",
+            f"{lstat.given(low).pfi:.1f}",
+            ends([part[1] for part in small], ".1f"),
+            "not printed",
+        ),
     ]
+    return {
+        "PFI of all districts and recomputed on two parts of them, the paper's table": table_two(shown),
+        "The forest and its LSTAT curves": around,
+        "The highlighted districts (values in 1,000 dollars)": highlighted(shown),
+    }
 
 
-def table_two(imp, low, positive):
-    """Table 2: one line a feature, PFI of all rows and recomputed on two subsets."""
-    parts = (imp, imp.subset(low), imp.subset(positive))
-    heading = "PFI of {}: all / LSTAT ≤ 10 / positive LSTAT curve"
-    return [
-        (
-            heading.format(name),
-            " / ".join(f"{part[name].pfi:.2f}".replace("-", "−") for part in parts),
-            " / ".join(map("{:.2f}".format, paper)),
-        )
-        for name, paper in PAPER.items()
-    ]
+def table_two(shown):
+    """One line a feature: PFI of all rows and recomputed, rows and donors, on two subsets."""
+    imp = shown.imp
+    parts = (imp, imp.subset(is_low(shown)), imp.subset(imp["LSTAT"].local > 0))
+    heads = ("feature", "(1) all", "paper", "(2) LSTAT ≤ 10", "paper", "(3) positive LSTAT integral", "paper")
+    lines = [heads]
+    for name, theirs in PAPER.items():
+        pairs = ((f"{round(part[name].pfi, 1) + 0.0}", f"{paper}") for part, paper in zip(parts, theirs, strict=True))
+        lines.append((name, *(cell.replace("-", "−") for pair in pairs for cell in pair)))
+    return lines
+
+
+def highlighted(shown):
+    """The districts whose curves are at both ends."""
+    lines = [("curve", "row", "own value", "true house value", "prediction", "local importance")]
+    for name in ("LSTAT", "RM"):
+        local = shown.imp[name].local
+        for words, row in (("largest", local.argmax()), ("smallest", local.argmin())):
+            own = shown.X_test[name].iloc[row]
+            cells = (f"{row}", f"{own:.1f}", f"{shown.y_test[row]:.1f}", f"{shown.said[row]:.1f}", f"{local[row]:.0f}")
+            lines.append((f"{name}, {words} integral", *(cell.replace("-", "−") for cell in cells)))
+    return lines
+
+
+def ends(values, form):
+    return f"{min(values):{form}} to {max(values):{form}}"
+
+
+def facts():
+    shown = explain()
+    local = shown.imp["LSTAT"].local
+    errors, across = over_splits()
+    counts = [count_negative(forest(split).imp) for split in range(SPLITS)]
+    lstats, rooms = (across[:, list(PAPER).index(name)] for name in ("LSTAT", "RM"))
+    most, least = int(local.argmax()), int(local.argmin())
+    return {
+        "rows": f"{len(local)}",
+        "train": f"{len(load_boston()[1]) - len(local)}",
+        "negative": f"{count_negative(shown.imp)}",
+        "most_row": f"{most}",
+        "most_about": about(shown, most),
+        "least_row": f"{least}",
+        "least_about": about(shown, least),
+        "trees": f"{TREES}",
+        "tried": f"{TRIED}",
+        "splits": f"{SPLITS}",
+        "error_place": place(PAPER_ERROR, errors),
+        "lstat_place": place(PAPER["LSTAT"][0], lstats),
+        "rm_place": place(PAPER["RM"][0], rooms),
+        "rm_range": ends(rooms, ".0f"),
+        "negative_place": place(PAPER_NEGATIVE, counts),
+    }
+
+
+def about(shown, row):
+    own, true, said = shown.X_test["LSTAT"].iloc[row], shown.y_test[row], shown.said[row]
+    return f"`LSTAT` {own:.1f}; worth {true:.1f} and predicted {said:.1f} thousand dollars"
+
+
+def place(value, ours):
+    if value < min(ours):
+        return "below all of ours"
+    return "above all of ours" if value > max(ours) else "within their range"
+
+
+def claims():
+    shown = explain()
+    imp, low = shown.imp, is_low(shown)
+    lstat, rm, own = imp["LSTAT"], imp["RM"], shown.X_test["LSTAT"].to_numpy()
+    part = imp.subset(low)
+    middle = (own > 5) & (own < 14)
+    return {
+        "LSTAT and RM carry the model": set(sorted(imp, key=lambda name: imp[name].pfi)[-2:]) == {"LSTAT", "RM"},
+        "a borrowed LSTAT under 5 does the harm": lstat.pi[lstat.grid < 5].min() > lstat.pi[lstat.grid > 6].max(),
+        "so do more than 7 rooms": rm.pi[rm.grid > 7].min() > rm.pi[rm.grid < 6.8].max(),
+        "districts in the middle hardly need LSTAT": lstat.local[~middle].mean() > 4 * lstat.local[middle].mean(),
+        "some are predicted better with borrowed values": count_negative(imp) > 0,
+        "among districts with LSTAT up to 10, RM matters most": max(part, key=lambda name: part[name].pfi) == "RM",
+        "there the values of LSTAT differ less": np.std(own[low]) < np.std(own),
+        "low LSTAT harms the high and high LSTAT the low": crosses(lstat.given(low), lstat.given(~low)),
+    }
+
+
+def crosses(below, above):
+    """Whether the curve of the one group is under the other's at its start and over it at its end."""
+    return bool(below.pi[0] < above.pi[0] and below.pi[-1] > above.pi[-1])
 
 
 def count_negative(imp):
     return int(np.sum(imp["LSTAT"].local < 0))
 
 
-def is_low(X_test):
-    return (X_test["LSTAT"] <= LIMIT).to_numpy()
+def is_low(shown):
+    return (shown.X_test["LSTAT"] <= LIMIT).to_numpy()
 
 
 # -- pictures -----------------------------------------------------------------------------------------------------
 
 
 def ranking():
-    imp, _ = explain()
+    imp = explain().imp
     _, across = over_splits()
-    figure, ax = plt.subplots(figsize=(8.5, 5), layout="constrained")
+    figure, ax = plt.subplots(figsize=(10, 4.8), layout="constrained")
     place = np.arange(len(PAPER))
     low, high = across.min(axis=0), across.max(axis=0)
     ax.barh(place, high - low, left=low, height=0.55, color=PALE, label=f"range of {SPLITS} splits")
@@ -163,17 +282,25 @@ def ranking():
 
 
 def curves():
-    imp, _ = explain()
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.8), layout="constrained")
-    for ax, name in zip(axes, ("LSTAT", "RM"), strict=True):
-        imp[name].plot(ax=ax)
-    figure.get_layout_engine().set(wspace=0.06)
+    imp = explain().imp
+    figure, axes = plt.subplots(2, 2, figsize=(10, 8.6), layout="constrained", height_ratios=(1, 1.35))
+    for (above, below), name in zip(axes.T, ("LSTAT", "RM"), strict=True):
+        one = imp[name]
+        above.plot(one.grid, one.pi, "-o", color=BLUE, linewidth=1.6, markersize=3, label="PI")
+        above.axhline(
+            one.pfi, color=INK, linewidth=1.2, linestyle="--", label=f"PFI, its mean over the districts: {one.pfi:.1f}"
+        )
+        above.set_ylim(0, 1.2 * one.pi.max())  # room for the legend
+        finish(above, xlabel=name, ylabel="increase in squared error")
+        above.legend(frameon=False)
+        one.plot(ax=below)
+    figure.get_layout_engine().set(wspace=0.06, hspace=0.06)
     return figure
 
 
 def conditional():
-    imp, X_test = explain()
-    low = is_low(X_test)
+    shown = explain()
+    imp, low = shown.imp, is_low(shown)
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for ax, name in zip(axes, ("LSTAT", "RM"), strict=True):
         parts = imp[name].by(low)
@@ -190,9 +317,9 @@ def conditional():
 
 
 def local():
-    imp, X_test = explain()
-    one, held = imp["LSTAT"].local, X_test["LSTAT"].to_numpy()
-    figure, ax = plt.subplots(figsize=(8.5, 4.4), layout="constrained")
+    shown = explain()
+    imp, one, held = shown.imp, shown.imp["LSTAT"].local, shown.X_test["LSTAT"].to_numpy()
+    figure, ax = plt.subplots(figsize=(10, 4.2), layout="constrained")
     below = one < 0
     ax.plot(
         held[~below],

@@ -8,6 +8,7 @@ python -m docs.gallery.page boston     only these scripts, while working on them
 
 import base64
 import importlib
+import inspect
 import re
 import shutil
 import sys
@@ -44,9 +45,12 @@ class Picture:
 class Section:
     name: str
     title: str
+    question: str
     words: str
+    differs: str
     pictures: list[Picture]
-    numbers: list[tuple[str, str, str]]
+    tables: dict[str, list[tuple[str, ...]]]  # by title; the first line has the headings
+    code: str
     seconds: float
 
 
@@ -79,29 +83,44 @@ def run(name):
     try:
         script = importlib.import_module(f"docs.gallery.{name}")
         figures = script.pictures()
-        numbers = checked(script.numbers())
-        pictures = [save(script, name, key, figure) for key, figure in figures.items()]
+        tables = checked(script.numbers())
+        facts = script.facts()
+        check_claims(script.claims())
+        captions = {key: text.format(**facts) for key, text in script.CAPTIONS.items()}
+        pictures = [save(script.TITLE, name, key, captions.get(key, ""), figure) for key, figure in figures.items()]
     except BaseException as error:
         error.add_note(f"the gallery was not built: docs/gallery/{name}.py failed")
         raise
     plt.close("all")
-    return Section(name, script.TITLE, script.WORDS, pictures, numbers, time.perf_counter() - start)
+    words, differs = script.WORDS.format(**facts), script.DIFFERS.format(**facts)
+    seconds = time.perf_counter() - start
+    return Section(name, script.TITLE, script.QUESTION, words, differs, pictures, tables, source(script), seconds)
 
 
-def checked(numbers):
-    for line in numbers:
-        if len(line) != 3 or not all(isinstance(part, str) for part in line):
-            raise TypeError(f"numbers() gives three strings a line; got {line!r}")
-    return numbers
+def checked(tables):
+    for title, lines in tables.items():
+        if len({len(line) for line in lines}) != 1 or not all(isinstance(part, str) for line in lines for part in line):
+            raise TypeError(f"numbers() gives lines of as many strings as there are headings; look at {title!r}")
+    return tables
 
 
-def save(script, name, key, figure):
+def check_claims(claims):
+    """Words can't be computed, but they can be checked: a sentence that the numbers belie stops the build."""
+    if belied := [sentence for sentence, holds in claims.items() if not holds]:
+        raise ValueError(f"the numbers no longer say: {'; '.join(belied)}")
+
+
+def source(script):
+    """The functions that ask losslens, as they ran."""
+    return "\n\n".join(inspect.getsource(getattr(script, name)).strip() for name in script.SHOWN)
+
+
+def save(title, name, key, caption, figure):
     stem = BUILD / f"{name}-{slug(key)}"
     figure.savefig(stem.with_suffix(".png"), dpi=170)
     with mpl.rc_context({"svg.hashsalt": name}):  # the same file for the same picture
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
-    caption = getattr(script, "CAPTIONS", {}).get(key, "")
-    alt = f"{script.TITLE}: {caption or describe(key, figure)}"
+    alt = f"{title}: {caption or describe(key, figure)}".replace("`", "")
     return Picture(key, alt, caption, stem.with_suffix(".png").read_bytes(), figure.get_figwidth() > WIDE)
 
 
@@ -137,13 +156,20 @@ def page_html(sections):
 
 def section_html(section):
     pictures = "\n".join(map(picture_html, section.pictures))
+    tables = "\n".join(table_html(title, lines) for title, lines in section.tables.items())
     return f"""<section id="{section.name}">
 <h2>{escape(section.title)}</h2>
-{paragraphs(section.words)}
+<p class="question">{marked(section.question)}</p>
 <div class="pictures">
 {pictures}
 </div>
-{table_html(section.numbers)}
+<h3>What to see</h3>
+{paragraphs(section.words)}
+<h3>Numbers</h3>
+{tables}
+{paragraphs(section.differs)}
+<details><summary>The lines that ask losslens</summary>
+<pre><code>{escape(section.code, quote=False)}</code></pre></details>
 <p class="origin">docs/gallery/{section.name}.py, {section.seconds:.1f} s</p>
 </section>"""
 
@@ -156,15 +182,18 @@ def picture_html(picture):
     return f'<figure{kind}><img src="data:image/png;base64,{data}" alt="{alt}">{caption}</figure>'
 
 
-def table_html(numbers):
-    lines = "\n".join(
-        f'<tr><th scope="row">{marked(what)}</th><td>{marked(ours)}</td><td>{marked(theirs)}</td></tr>'
-        for what, ours, theirs in numbers
+def table_html(title, lines):
+    heads, *rows = lines
+    head = "".join(f'<th scope="col">{marked(text)}</th>' for text in heads)
+    body = "\n".join(
+        f'<tr><th scope="row">{marked(what)}</th>{"".join(f"<td>{marked(cell)}</td>" for cell in cells)}</tr>'
+        for what, *cells in rows
     )
     return f"""<div class="table"><table>
-<thead><tr><th scope="col">number</th><th scope="col">losslens</th><th scope="col">paper or theory</th></tr></thead>
+<caption>{marked(title)}</caption>
+<thead><tr>{head}</tr></thead>
 <tbody>
-{lines}
+{body}
 </tbody></table></div>"""
 
 

@@ -3,17 +3,10 @@
 One matrix of predictions (rows down, borrowed values across) is all that is asked of the model. Its rows are the ICE
 curves and its column means the PD curve; put through the loss, less each row's own loss, its rows are the ICI curves
 and its column means the PI curve.
-
-Run it from anywhere: python docs/gallery/scheme.py [folder for the pictures].
 """
 
-import sys
 from functools import cache
-from pathlib import Path
 
-import matplotlib as mpl
-
-mpl.use("Agg")
 import numpy as np
 from matplotlib import pyplot as plt
 
@@ -22,24 +15,36 @@ from losslens.plots.canvas import BLUE, GREEN, INK, PALE, QUIET, SKY, VERMILLION
 
 TITLE = "From predictions to curves: ICE and PD, ICI and PI"
 
+QUESTION = """\
+What is the difference between how predictions move with a feature (PD) and how much it matters that they are right
+(PI)?\
+"""
+
 WORDS = """\
 Five rows, one feature x, one model. Each row is asked what the model would say if it had the value of x of each of
 the five rows: 25 predictions. Drawn over the borrowed value, one line a row, they are the ICE curves, and their mean
-is the partial dependence (PD) curve: how predictions move with x. Nothing in this picture knows whether the
-predictions are any good.
+is the partial dependence (PD) curve. Nothing in this picture knows whether the predictions are any good.
 
 Compare each prediction with the row's true value, and take off the error that the row has anyway: the same 25 numbers
-become the ICI curves and their mean the partial importance (PI) curve: how much worse the predictions get. The rings
-mark each row at its own value, where nothing changes, so each ICI curve is 0 there. The two pictures tell different
-stories. The PD curve is nearly flat, because x pushes three rows up and two rows down; the PI curve isn't, because
-all of them go wrong with a value borrowed from afar. The mean of the PI curve over the donors is the PFI. The example
-is our own, so its numbers are checked against the formulas, written out.\
+become the ICI curves and their mean the partial importance (PI) curve. The rings mark each row at its own value,
+where nothing changes, so each ICI curve is 0 there.
+
+The two pictures tell different stories. The PD curve is nearly flat, because x pushes three rows up and two rows
+down; the PI curve isn't, because on the whole a value borrowed from afar makes the prediction wrong. The mean of the
+PI curve over the donors is the PFI.\
+"""
+
+DIFFERS = """\
+The paper has this scheme as a drawing, without numbers. The example is our own, so its numbers stand beside the
+formulas, written out.\
 """
 
 CAPTIONS = {
-    "curves": "The same 25 predictions twice: ICE curves and their mean, PD (left); ICI curves and their mean, PI "
-    "(right). Rings: a row at its own value.",
+    "curves": "PD says x hardly matters, PI says it does, most at its ends. The same 25 predictions twice: ICE curves "
+    "and their mean, PD (left); ICI curves and their mean, PI (right). Rings: a row at its own value.",
 }
+
+SHOWN = ("model", "results")
 
 SIGN, SHIFT = [1.0, -1.0, 1.0, -1.0, 1.0], [-0.6, 0.4, 0.0, -0.3, 0.5]
 X = np.column_stack([np.arange(-2.0, 3.0), SIGN, SHIFT])  # x, the sign of its effect, and a shift that is the row's own
@@ -63,19 +68,36 @@ def by_hand():
 
 
 def digits(values):
-    return ", ".join(f"{value:.3g}" for value in np.round(np.atleast_1d(values), 9) + 0.0)
+    return ", ".join(f"{value:.3g}" for value in np.round(np.atleast_1d(values), 9) + 0.0).replace("-", "−")
 
 
 def numbers():
-    """Rows of (what, ours, the paper's or the analytic value)."""
+    """Tables by title."""
     one = results()
     predictions, changes = by_hand()
-    return [
-        ("PD curve, at x = -2 to 2", digits(one.effect.pd), digits(predictions.mean(axis=0))),
-        ("PI curve, at x = -2 to 2", digits(one.pi), digits(changes.mean(axis=0))),
+    lines = [
+        ("number", "losslens", "by the formulas"),
+        ("PD curve, at x = −2 to 2", digits(one.effect.pd), digits(predictions.mean(axis=0))),
+        ("PI curve, at x = −2 to 2", digits(one.pi), digits(changes.mean(axis=0))),
         ("local importances of rows 1 to 5", digits(one.local), digits(changes.mean(axis=1))),
         ("PFI", digits(one.pfi), digits(changes.mean())),
     ]
+    return {"Curves, local importances and their mean": lines}
+
+
+def facts():
+    return {}
+
+
+def claims():
+    one = results()
+    pd, pi, away = one.effect.pd, one.pi, np.abs(one.grid)
+    return {
+        "the PD curve is nearly flat": np.ptp(pd) < 0.2 * np.ptp(one.effect.ice),
+        "x pushes three rows up and two rows down": sum(SIGN) == 1,
+        "the PI curve is highest at its ends": set(np.argsort(pi)[-2:]) == set(np.argsort(away)[-2:]),
+        "each ICI curve is 0 at the row's own value": np.allclose(np.diag(one.ici), 0),
+    }
 
 
 def pictures():
@@ -114,15 +136,3 @@ def draw_curves(ax, grid, curves, mean, names):
     ax.set_xticks(grid)
     ax.set_xlabel("x, as borrowed")
     plain_frame(ax)
-
-
-def main():
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    for row in numbers():
-        print(*row, sep=" | ")
-    for name, figure in pictures().items():
-        figure.savefig(folder / f"scheme-{name}.png", dpi=110)
-
-
-if __name__ == "__main__":
-    main()

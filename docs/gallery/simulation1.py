@@ -2,19 +2,12 @@
 
 The target rests on X1 where X3 = 0 and on X2 where X3 = 1. Averaged over all rows both look equally important;
 importances within the two groups, and PI curves of the two groups, show who rests on what.
-
-Run it from anywhere: python docs/gallery/simulation1.py [folder for the pictures].
 """
 
-import sys
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-import matplotlib as mpl
-
-mpl.use("Agg")
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.lines import Line2D
@@ -25,34 +18,43 @@ from losslens.plots.canvas import BLUE, GREEN, INK, QUIET, SKY, VERMILLION, plai
 
 TITLE = "Simulation 1: a feature that matters for half of the rows"
 
+QUESTION = """\
+Y = X1 + X2 + 10 X1 [X3 = 0] + 10 X2 [X3 = 1] + noise: where X3 is 0 nearly everything hangs on X1, where X3 is 1 on
+X2. Does an importance show that?\
+"""
+
 WORDS = """\
-The target is Y = X1 + X2 + 10 X1 [X3 = 0] + 10 X2 [X3 = 1] + noise: where X3 is 0 nearly everything hangs on X1,
-where X3 is 1 on X2. One importance for all rows hides this: X1 and X2 come out alike. Looked at within the two
-groups, X1 is worth about a hundred times as much in the one as in the other. The curves say the same for each value:
-to be given a large or a small X1 costs a row with X3 = 0 dearly and a row with X3 = 1 next to nothing. They are
-U-shaped because an unusual value is wrong for nearly everybody.
+One importance for all rows hides it: X1 and X2 come out alike. Looked at within the two groups, X1 is worth {times}
+times as much in the one as in the other (forest, all features). The curves say the same for each value: to be given a
+large or a small X1 costs a row with X3 = 0 dearly and a row with X3 = 1 next to nothing. They are U-shaped because an
+unusual value is wrong for nearly everybody.\
+"""
 
-For the true function the importances can be worked out by hand: 122 for X1 and X2, 242 and 2 within the groups. The
-paper reports about 77 and 152. The reason, as far as we can tell, is how R's random forest grows its trees with one
-randomly drawn feature a split: where it draws X3 and X3 has been asked for already, there is nothing to split, and
-the node stays a leaf, however many rows it holds. So the paper's forest underfits, and a model that uses a feature
+DIFFERS = """\
+For the true function the importances can be worked out by hand. The paper's forest stays far below them because it
+underfits: it tries one randomly drawn feature a split, and in R's forest, as far as we can tell, a node that draws X3
+for the second time finds nothing to split and stays a leaf, however many rows it holds. A model that uses a feature
 less loses less without it. scikit-learn draws another feature instead, and its forest comes close to the truth, also
-with one feature a split. With R's rule put into it, our forest comes near the paper's numbers and spreads: within 8%
-for the large ones, X1 below and X2 above.
+with one feature a split. With R's rule put into it, our forest comes within {gap} of the paper's large numbers, with
+data and trees of our own drawing.
 
-Two things set our means apart from the hand-worked values even for the true function: a row is also paired with
-itself, which costs nothing (1 pair in 100, within a group 1 in 50), and 100 test sets of 100 rows are still a sample:
-the mean over them is known to about 2, within a group to about 5.\
+Two things set our means apart from the hand-worked values even for the true function. A row is also paired with
+itself, which costs nothing (1 pair in {rows}, within a group about 1 in {half}). And {sets} test sets of {rows} rows
+are still a sample: the mean over them has a standard error of about {error_all}, within a group {error_group}. As in
+the paper's table, rows and donors are from the group (`subset`), and each run is rounded to one decimal. In the
+picture of the curves donors are all rows (`given`).\
 """
 
 CAPTIONS = {
-    "table": "Importance of X1 and X2 over all rows and within the groups of X3: means and standard deviations over "
-    "100 test sets of 100 rows.",
-    "conditional": "PI curves of X1 over all rows and by X3 (donors are all rows), for a forest grown as in R, "
-    "a well-fitted forest and the true function; dotted: the truth.",
+    "table": "X3 decides which of X1 and X2 matters; over all rows they look alike. Means and standard deviations over "
+    "{sets} test sets of {rows} rows.",
+    "conditional": "X1 matters where X3 = 0 (orange) and not where X3 = 1 (blue). PI curves of X1 for a forest grown "
+    "as in R, a well-fitted forest and the true function.",
 }
 
-TEST_SETS, ROWS, TRAIN = 100, 100, 10_000
+SHOWN = ("explain", "over_tests", "by_group")
+
+TEST_SETS, ROWS, TRAIN, CURVE_ROWS = 100, 100, 10_000, 4000
 GROUPS = {"all rows": None, "X3 = 0": 0, "X3 = 1": 1}
 # Means and standard deviations over the repetitions.
 PAPER = {
@@ -107,9 +109,8 @@ def end_early(forest, rng):
     a node gets its value.
     """
     for tree in (grown.tree_ for grown in forest.estimators_):
-        asked, ended = np.zeros(
-            (2, tree.node_count), dtype=bool
-        )  # whether X3 was asked for above; whether a leaf by now
+        # Whether X3 was asked for above; whether it is a leaf by now.
+        asked, ended = np.zeros((2, tree.node_count), dtype=bool)
         draws = rng.random(tree.node_count)
         left, right, feature = tree.children_left, tree.children_right, tree.feature
         for node in np.flatnonzero(left >= 0):  # parents come before their children
@@ -123,14 +124,29 @@ def end_early(forest, rng):
 
 
 def explain(model, X, y, features=("x0", "x1")):
-    return ll.feature_importance(model, X, y, loss="squared_error", features=list(features), progress=False)
+    """Importances over all pairs of rows."""
+    return ll.feature_importance(
+        model, X, y, loss="squared_error", features=list(features), donors="all", n_jobs=1, progress=False
+    )
 
 
-def by_group(model, X, y):
-    """PFI of X1 and X2, for all rows and with rows and donors in the group, to one decimal as in the paper."""
-    imp, found = explain(model, X, y), {}
+def over_tests(model, tests):
+    """`by_group` of every test set. Ten sets are asked together, so that the model is read once for ten."""
+    runs = []
+    for start in range(0, len(tests), 10):
+        some = tests[start : start + 10]
+        X, y = (np.concatenate(parts) for parts in zip(*some, strict=True))
+        of_set = np.repeat(np.arange(len(some)), [len(y) for _, y in some])
+        imp = explain(model, X, y)
+        runs += [by_group(imp, X, of_set == one) for one in range(len(some))]
+    return runs
+
+
+def by_group(imp, X, mine):
+    """PFI of X1 and X2, rows and donors of mine or of mine in a group of X3, to one decimal as in the paper."""
+    found = {}
     for group, value in GROUPS.items():
-        part = imp if value is None else imp.subset(X[:, 2] == value)
+        part = imp.subset(mine if value is None else mine & (X[:, 2] == value))
         found |= {(f"X{j + 1}", group): round(part[f"x{j}"].pfi, 1) for j in range(2)}
     return found
 
@@ -142,26 +158,78 @@ def results():
     tests = [draw(ROWS, rng) for _ in range(TEST_SETS)]
     pfi = {}
     for name, model in fitted.items():
-        runs = [by_group(model, X, y) for X, y in tests]
+        runs = over_tests(model, tests)
         pfi[name] = {key: np.array([run[key] for run in runs]) for key in PAPER}
-    X, y = draw(1000, rng)
+    X, y = draw(CURVE_ROWS, rng)
     large = {name: explain(model, X, y, ["x0"]) for name, model in fitted.items()}
     return Results(pfi, {n: imp["x0"] for n, imp in large.items()}, X[:, 2], {n: i.error for n, i in large.items()})
 
 
-def spread(values):
-    return f"{values.mean():.2f} ({values.std(ddof=1):.2f})"
+def spread(mean, deviation):
+    """Two numbers as in a table; the small ones keep one digit more."""
+    digits = 1 if mean >= 10 else 2
+    return f"{mean:.{digits}f} ({deviation:.{digits}f})"
 
 
 def numbers():
-    """Rows of (what, ours, the paper's or the analytic value)."""
-    found, rows = results(), []
-    for key, (mean, deviation) in PAPER.items():
-        what = f"PFI of {key[0]}, {key[1]}"
-        rows.append((f"{what}; {ENDING}", spread(found.pfi[ENDING][key]), f"paper {mean:.2f} ({deviation:.2f})"))
-        rows += [(f"{what}; {n}", spread(found.pfi[n][key]), f"analytic {TRUTH[key]}") for n in (ONE, WELL, TRUE)]
-    rows += [(f"mean squared error; {n}", f"{error:.2f}", "noise alone 0.25") for n, error in found.errors.items()]
-    return rows
+    """Tables by title."""
+    found = results()
+    lines = [("PFI of", "paper's forest", *(f"ours: {name}" for name in LOOKS), "truth, by hand")]
+    for key, theirs in PAPER.items():
+        ours = [found.pfi[name][key] for name in LOOKS]
+        spreads = [spread(runs.mean(), runs.std(ddof=1)) for runs in ours]
+        lines.append((f"{key[0]}, {key[1]}", spread(*theirs), *spreads, str(TRUTH[key])))
+    errors = [f"{found.errors[name]:.2f}" for name in LOOKS]
+    lines.append(("test error", "not printed", *errors, "0.25, the noise"))
+    return {f"PFI: means over {TEST_SETS} test sets (standard deviations)": lines}
+
+
+def facts():
+    found = results()
+    well, true = found.pfi[WELL], found.pfi[TRUE]
+    return {
+        "times": f"{well['X1', 'X3 = 0'].mean() / well['X1', 'X3 = 1'].mean():.0f}",
+        "gap": f"{max(gaps()):.0%}",
+        "sets": f"{TEST_SETS}",
+        "rows": f"{ROWS}",
+        "half": f"{ROWS // 2}",
+        "error_all": f"{standard_error(true['X1', 'all rows']):.1f}",
+        "error_group": f"{standard_error(true['X1', 'X3 = 0']):.1f}",
+    }
+
+
+def standard_error(runs):
+    return runs.std(ddof=1) / np.sqrt(len(runs))
+
+
+def gaps():
+    """How far the forest with R's rule is from the paper's, relatively, for the large numbers."""
+    found = results().pfi[ENDING]
+    return [abs(found[key].mean() / theirs - 1) for key, (theirs, _) in PAPER.items() if theirs > 10]
+
+
+def costs_only_the_one():
+    """Whether, wherever on the curve, the rows with X3 = 0 lose ten times as much, and most at both ends."""
+    found = results()
+    parts = found.curves[WELL].by(found.groups)
+    dear, cheap = parts[0.0].pi, parts[1.0].pi
+    middle = dear[np.abs(parts[0.0].grid) < 0.5]
+    return bool(np.all(dear > 10 * cheap) and min(dear[0], dear[-1]) > 2 * middle.max())
+
+
+def claims():
+    pfi = results().pfi
+    small = [pfi[name][key].mean() / TRUTH[key] for name in (ONE, WELL, TRUE) for key in PAPER]
+    ended = [pfi[ENDING][key].mean() / TRUTH[key] for key in PAPER]
+    return {
+        "X1 and X2 come out alike over all rows": all(
+            abs(of["X1", "all rows"].mean() / of["X2", "all rows"].mean() - 1) < 0.15 for of in pfi.values()
+        ),
+        "scikit-learn's forests come close to the truth": min(small) > 0.85 and max(small) < 1.15,
+        "to be given another X1 costs rows with X3 = 0 dearly and the others next to nothing": costs_only_the_one(),
+        "with R's rule the forest stays far below the truth": max(ended) < 0.75,
+        "with R's rule the forest comes near the paper's numbers": max(gaps()) < 0.15,
+    }
 
 
 def pictures():
@@ -170,7 +238,7 @@ def pictures():
 
 
 def draw_table(found):
-    figure, ax = plt.subplots(figsize=(8, 4.2), layout="constrained")
+    figure, ax = plt.subplots(figsize=(10, 4.2), layout="constrained")
     for at, key in enumerate(PAPER):
         ax.errorbar(at - 0.3, PAPER[key][0], PAPER[key][1], fmt="D", color=QUIET, capsize=3, markersize=5)
         for shift, (name, (colour, marker)) in zip((-0.15, 0, 0.15, 0.3), LOOKS.items(), strict=True):
@@ -205,7 +273,7 @@ def draw_conditional(found):
         plain_frame(ax)
     axes[0].set_ylabel("PI: increase in squared error")
     handles = [
-        Line2D([], [], color=QUIET, linewidth=2, label="PI curve of 1,000 test rows"),
+        Line2D([], [], color=QUIET, linewidth=2, label=f"PI curve of {CURVE_ROWS:,} test rows"),
         Line2D([], [], color=QUIET, linestyle=":", label="truth: 121 (1 + x²), 61 (1 + x²) and 1 + x²"),
     ]
     figure.legend(handles=handles, loc="outside upper left", ncols=2, frameon=False, fontsize="small")
@@ -216,15 +284,3 @@ def name_curve(ax, group, part, colour):
     """The group and its PFI, at the top, where no curve is."""
     heights = {"X3 = 0": 860, "all rows": 800, "X3 = 1": 740}
     ax.text(0, heights[group], f"{group}: PFI {part.pfi:.0f}", color=colour, ha="center", va="center", fontsize="small")
-
-
-def main():
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    for row in numbers():
-        print(*row, sep=" | ")
-    for name, figure in pictures().items():
-        figure.savefig(folder / f"simulation1-{name}.png", dpi=110)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,17 +2,10 @@
 
 Every row borrows the value of every row. The change of its loss is a cell; a row's mean is its local importance, a
 column's mean a point of the PI curve, and the mean of all cells the importance of the feature.
-
-Run it from anywhere: python docs/gallery/toy.py [folder for the pictures].
 """
 
-import sys
 from functools import cache
-from pathlib import Path
 
-import matplotlib as mpl
-
-mpl.use("Agg")
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.colors import LinearSegmentedColormap
@@ -23,24 +16,33 @@ from losslens.plots.canvas import BLUE, GREEN, INK, QUIET, VERMILLION, plain_fra
 
 TITLE = "Nine cells: how one importance is made"
 
+QUESTION = """\
+How does one number, the importance of a feature, come about, and what else can be read from the same table?\
+"""
+
 WORDS = """\
 Three rows of test data each borrow the value of one feature from every row, also from themselves. How much worse the
 model then does on that row is written into a cell; a row that borrows its own value loses nothing, so the diagonal is
-0. All numbers of the method are means of these cells. Along a row: how much this row rests on the feature, its local
-importance; here the first row most. Down a column: how much it hurts everybody to be given this value, a point of the
-partial importance (PI) curve; here the third value most. Over everything: the permutation feature importance (PFI). A
-row of cells drawn as a line is the row's individual conditional importance (ICI) curve, and the PI curve is the mean
-of these lines.
+0. All numbers of the method are means of these cells.
 
+Along a row: how much this row rests on the feature, its local importance; here the {leaning} row most. Down a column:
+how much it hurts everybody to be given this value, a point of the partial importance (PI) curve; here the {hurting}
+value most. Over everything: the permutation feature importance (PFI). A row of cells drawn as a line is the row's
+individual conditional importance (ICI) curve, and the PI curve is the mean of these lines.\
+"""
+
+DIFFERS = """\
 The numbers are those of the paper, to the last digit: nothing is estimated. They come from the library and not from a
-calculator: a model that looks its prediction up gives just these losses. The mean of all nine cells is 1/3; without
-the three cells on the diagonal, which are 0 whatever the model does, it is 1/2.\
+calculator: a model that looks its prediction up gives just these losses. The three cells of the diagonal are 0
+whatever the model does. With them the mean is called V here, without them U.\
 """
 
 CAPTIONS = {
-    "cells": "Left: the change of loss of each row with each borrowed value, with the means of rows and columns and, "
-    "in the corner, of everything. Right: the same cells as curves.",
+    "cells": "Row 1 leans on x most, and x = 3 hurts most. Left: the change of loss of each row with each borrowed "
+    "value, with the means of rows and columns and, in the corner, of everything. Right: the same cells as curves.",
 }
+
+SHOWN = ("look_up", "results")
 
 CELLS = np.array([[0, 0.65, 0.7], [0.6, 0, 0.5], [0.3, 0.25, 0]])
 VALUES = np.array([1, 2, 3])
@@ -67,16 +69,33 @@ def digits(values):
 
 
 def numbers():
-    """Rows of (what, ours, the paper's or the analytic value)."""
+    """Tables by title."""
     every, others = results()
     rows = [(f"cells of row {i + 1}", digits(every.ici[i]), digits(CELLS[i])) for i in range(3)]
-    return [
+    lines = [
+        ("number", "losslens", "paper"),
         *rows,
-        ("PI curve: means of the columns", digits(every.pi), "0.3, 0.3, 0.4"),
-        ("local importances: means of the rows", digits(every.local), "0.45, 0.3667, 0.1833"),
+        ("PI curve: means of the columns", digits(every.pi), "0.3000, 0.3000, 0.4000"),
+        ("local importances: means of the rows", digits(every.local), "0.4500, 0.3667, 0.1833"),
         ("PFI over all 9 pairs (V)", f"{every.pfi:.4f}", "1/3"),
         ("PFI over the 6 pairs of different rows (U)", f"{others.pfi:.4f}", "1/2"),
     ]
+    return {"The cells and their means": lines}
+
+
+def facts():
+    every, _ = results()
+    names = ("first", "second", "third")
+    return {"leaning": names[every.local.argmax()], "hurting": names[every.pi.argmax()]}
+
+
+def claims():
+    every, others = results()
+    return {
+        "row 1 leans on x most": every.local.argmax() == 0,
+        "x = 3 hurts most": every.pi.argmax() == 2,
+        "the numbers are those of the paper": np.allclose(every.ici, CELLS) and np.allclose(others.pfi, 1 / 2),
+    }
 
 
 def pictures():
@@ -126,15 +145,3 @@ def draw_curves(ax, one):
     ax.set(xlabel="x, as borrowed", ylabel="change of loss", ylim=(-0.03, 1.0), yticks=np.arange(0, 0.9, 0.2))
     ax.legend(loc="upper left", ncols=2, frameon=False, fontsize="small")
     plain_frame(ax)
-
-
-def main():
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    for row in numbers():
-        print(*row, sep=" | ")
-    for name, figure in pictures().items():
-        figure.savefig(folder / f"toy-{name}.png", dpi=110)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,13 +6,22 @@ from losslens import losses
 from losslens.attributing import shapley_effect
 from losslens.breiman import breiman_importance
 from losslens.breiman_results import BreimanImportance
+from losslens.comparing import compare
+from losslens.comparisons import Comparison
 from losslens.curves import Effects, FeatureEffect
 from losslens.donors import All, Derangements, Grid, Latin, Permutations, Systematic
 from losslens.explain import feature_effect, feature_importance
-from losslens.importances import FeatureImportance, Importances
+from losslens.impact import conditional_predictive_impact
+from losslens.impact_results import ConditionalImpact
+from losslens.importance import FeatureImportance
+from losslens.importances import Importances
 from losslens.interactions import Interactions
+from losslens.null_results import PermutedTarget
+from losslens.nulls import permuted_target_test
 from losslens.pairing import pair_interactions
 from losslens.planning import Plan, plan
+from losslens.refit_results import Refits
+from losslens.refits import feature_importance_cv, shapley_importance_cv
 from losslens.shapley_curves import ShapleyCurve
 from losslens.shapley_effects import ShapleyEffect
 from losslens.shapley_results import ShapleyImportance
@@ -24,6 +33,8 @@ __all__ = [
     "Absolute",
     "All",
     "BreimanImportance",
+    "Comparison",
+    "ConditionalImpact",
     "Derangements",
     "Effects",
     "FeatureEffect",
@@ -33,20 +44,27 @@ __all__ = [
     "Interactions",
     "Latin",
     "Permutations",
+    "PermutedTarget",
     "Plan",
+    "Refits",
     "ShapleyCurve",
     "ShapleyEffect",
     "ShapleyImportance",
     "Systematic",
     "breiman_importance",
+    "compare",
+    "conditional_predictive_impact",
     "feature_effect",
     "feature_importance",
+    "feature_importance_cv",
     "load",
     "losses",
     "pair_interactions",
+    "permuted_target_test",
     "plan",
     "shapley_effect",
     "shapley_importance",
+    "shapley_importance_cv",
 ]
 
 

@@ -17,7 +17,7 @@ from losslens.games import Board, Game, Value
 from losslens.meetings import Common, Meeting, PerRow
 from losslens.sample import Floats, Indices, Sample
 from losslens.shapley import Marks
-from losslens.shapley_results import Shares, levelled, mean_of, monte_carlo_error
+from losslens.shares import Shares, levelled, mean_of, monte_carlo_error
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

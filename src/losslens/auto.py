@@ -11,7 +11,7 @@ import numpy as np
 
 from losslens import uncertainty
 from losslens.donors import All, Design, Grid, Latin, Systematic
-from losslens.importances import FeatureImportance
+from losslens.importance import FeatureImportance
 from losslens.questions import Subject
 from losslens.sample import Sample
 

@@ -113,6 +113,11 @@ class BreimanImportance:
 
         save(self, path)
 
+    def _repr_html_(self) -> str:
+        from losslens.plots.html import show
+
+        return show(self)
+
     def __repr__(self) -> str:
         width = max(map(len, self.features))
         lines = [f"BreimanImportance: {self.headline}"]

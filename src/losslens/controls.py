@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from losslens.games import Board, Ends, Marks
 from losslens.sample import Floats, Indices
-from losslens.shapley_results import levelled, mean_of
+from losslens.shares import levelled, mean_of
 from losslens.walks import Sweep, additive_parts, own_parts, single_number
 
 CONTROLS = 14  # of each player

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.bands import Band
 from losslens.cells import curves
 from losslens.columns import is_missing
 from losslens.features import pair_name, unknown_feature
@@ -40,6 +41,10 @@ class FeatureEffect(FeatureResult):
         """One curve a kept row, (n, g): the row's prediction with the value replaced; NaN where never met."""
         return self._shaped(curves(self.cells.predictions, self.meeting, self.sample, self.cells.rows))
 
+    def band(self, level: float = 0.95) -> Band:
+        """Confidence band of the whole PD curve, for this model on new data."""
+        return self._band(self.cells.predictions, self.means.pd, "the PD curve", level)
+
     def centred(self, at: Any = None) -> NDArray[Any]:
         """ICE curves less their own value at one grid value (the first, or the one nearest to `at`)."""
         if len(self.values) == 2:
@@ -58,6 +63,11 @@ class FeatureEffect(FeatureResult):
         from losslens.plots import plot_effect
 
         return plot_effect(self, ax=ax)
+
+    def _repr_html_(self) -> str:
+        from losslens.plots.html import show
+
+        return show(self)
 
     def __repr__(self) -> str:
         of = f" of {self.target!r}" if self.target is not None else ""

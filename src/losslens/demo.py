@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from losslens.importances import FeatureImportance, Importances
+    from losslens.importance import FeatureImportance
+from losslens.importances import Importances
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from losslens.questions import pose
 from losslens.results import size_in_words
 from losslens.sample import Floats, Indices
 from losslens.shapley import Marks
-from losslens.shapley_results import Shares, monte_carlo_error
+from losslens.shares import Shares, monte_carlo_error
 from losslens.stopping import Rule, joint_reach
 
 if TYPE_CHECKING:

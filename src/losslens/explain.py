@@ -11,7 +11,8 @@ from losslens import auto
 from losslens.answers import Answered, ask, exact_for
 from losslens.curves import Effects, FeatureEffect
 from losslens.donors import All, Design
-from losslens.importances import FeatureImportance, Importances
+from losslens.importance import FeatureImportance
+from losslens.importances import Importances
 from losslens.late import later
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
@@ -174,6 +175,7 @@ def _shared(task: Task, answer: Answered) -> dict[str, Any]:
         "cells": later(lambda: filled.cells) if filled.is_late else filled.cells,
         "backend": task.table.backend,
         "declined": answer.declined,
+        "observed": filled.question.observed if feature.kind == "pair" else None,
     }
     for name in ("values", "ordered", "meeting"):
         # A question holds the table's column; where it is known already, what the result needs of it is taken out.

@@ -67,6 +67,11 @@ class Interactions:
         asked = [(int(first[k]), int(second[k])) for k in order]
         return [pair for pair in asked if np.isfinite(self.index[pair])]
 
+    def _repr_html_(self) -> str:
+        from losslens.plots.html import show
+
+        return show(self)
+
     def __repr__(self) -> str:
         lines = [f"Interactions: {self.kind}, {self.title}"]
         pairs = self._pairs

@@ -13,7 +13,7 @@ from losslens.allotments import everybody
 from losslens.games import Board, Marks
 from losslens.sample import Floats, Indices
 from losslens.shapley import along, random_orders
-from losslens.shapley_results import Shares, rows_only
+from losslens.shares import Shares, rows_only
 from losslens.walking import Summary
 from losslens.walks import Sweep
 
@@ -71,7 +71,7 @@ class MeanWalk:
         """Of the rows' gains."""
         if self.gains is None:
             return np.inf
-        return float(rows_only(self.gains[:, None], self.board.sample.weight)[0])
+        return float(np.linalg.norm(rows_only(self.gains[:, None], self.board.sample.weight)))
 
     def sweeps(self, count: int) -> list[Sweep]:
         """In each an order for each row; all donors walk along."""
@@ -120,7 +120,7 @@ class MeanWalk:
 
     def sampling(self, found: Summary) -> Floats:
         """Rows alone vary; donors are taken as they are."""
-        return rows_only(found.shares.local, self.board.sample.weight)
+        return np.asarray(np.linalg.norm(rows_only(found.shares.local, self.board.sample.weight), axis=0))
 
     def design(self, sweeps: int) -> str:
         """What was drawn."""

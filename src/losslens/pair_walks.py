@@ -14,7 +14,7 @@ from losslens.allotments import everybody, met
 from losslens.cells import Means
 from losslens.games import Board, Ends, ends
 from losslens.sample import Floats, Indices
-from losslens.shapley_results import Shares, monte_carlo_error
+from losslens.shares import Shares, monte_carlo_error
 from losslens.walking import Summary
 from losslens.walks import Sweep
 

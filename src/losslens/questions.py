@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.columns import Column, Distinct, joint
+from losslens.columns import Column, Distinct, is_missing, joint
 from losslens.donors import All, Design, Grid, Shifts, Systematic
 from losslens.engines import Ask, Met
 from losslens.features import Feature
 from losslens.meetings import Common, Meeting, PerRow
 from losslens.tables import Table
 
+Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+EDGE = 0.4  # how far beyond a product grid its outermost rows lie, in steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,7 @@ class Question:
     meeting: Meeting
     values: tuple[NDArray[Any], ...]  # the grid
     ordered: bool
+    observed: Floats | None = None  # (n, 2), of a pair: where the rows lie on the product grid
 
 
 class Subjects:
@@ -214,7 +217,33 @@ def _pair(subject: Subject, design: Design, n: int, rng: np.random.Generator) ->
     feature = subject.feature
     ask = Ask(feature.name, feature.columns, subject.columns, index, own, size)
     meeting = Common(own, np.empty(0, np.intp), size)
-    return Question(subject, design, ask, meeting, (a.values[in_a], b.values[in_b]), a.ordered and b.ordered)
+    values, observed = (a.values[in_a], b.values[in_b]), np.column_stack([_steps(*axis) for axis in axes])
+    return Question(subject, design, ask, meeting, values, a.ordered and b.ordered, observed)
+
+
+def _steps(part: Distinct, kept: Indices) -> Floats:
+    """Where each row lies on a grid of these values, in steps from the first.
+
+    Numbers and dates lie between two grid values by their distance, or `EDGE` steps beyond an end; a missing value,
+    or a word without an order, lies on its own grid value, and nowhere (NaN) where the grid lacks it.
+    """
+    on_grid = _places(part, kept).astype(float)
+    on_grid[on_grid < 0] = np.nan
+    if not part.ordered:
+        return on_grid
+    last, kind = part.values[-1], part.values.dtype.kind
+    present = len(part) - int(np.isnat(last) if kind in "mM" else is_missing(last))
+    inner = kept[kept < present]
+    if len(inner) == 0:
+        return on_grid
+    at = np.arange(present, dtype=float)  # ordered words: each as far from the next
+    if kind in "iufmM":
+        numbers = part.values[:present].astype("i8" if kind in "mM" else float).astype(float)
+        at = numbers if np.isfinite(numbers).all() else at
+    steps = np.full(len(part), np.nan)
+    steps[:present] = np.interp(at, at[inner], np.arange(len(inner)))
+    steps[: inner[0]], steps[inner[-1] + 1 : present] = -EDGE, len(inner) - 1 + EDGE
+    return np.where(np.isnan(on_grid), steps[part.codes], on_grid)
 
 
 def _places(part: Distinct, kept: Indices) -> Indices:

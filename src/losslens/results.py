@@ -12,12 +12,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells import Cells, Means, means, shares
+from losslens.bands import Band, band
+from losslens.cells import Cells, Means, curves, means, shares
 from losslens.columns import is_missing
 from losslens.donors import Design
 from losslens.late import Later, late, later
-from losslens.meetings import Common, Meeting
+from losslens.meetings import Common, Meeting, PerRow
 from losslens.sample import Sample
+from losslens.uncertainty import count_units
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -43,6 +45,7 @@ class FeatureResult:
     cells: Cells = late()
     backend: str
     declined: str = ""  # why no exact engine answered, where one knows the kind of model
+    observed: Floats | None = None  # (len(at), 2), of a pair: where these rows lie on the grid, in its steps
 
     @property
     def grid(self) -> Any:
@@ -89,15 +92,16 @@ class FeatureResult:
         Groups average back to the whole with their shares as weights.
         """
         chosen = positions(rows, len(self.at))
-        at = self.at[chosen]
+        at, observed = self.at[chosen], None if self.observed is None else self.observed[chosen]
         if self.means.local is None and self.means.total is not None:
             self._need_cells("the importance for some rows")
         if self.complete:
             cells = take_rows(self.cells, chosen)
-            return replace(self, at=at, cells=cells, means=self._means(cells, self.meeting, self.sample)).trimmed()
+            numbers = self._means(cells, self.meeting, self.sample)
+            return replace(self, at=at, cells=cells, means=numbers, observed=observed).trimmed()
         kept = np.flatnonzero(np.isin(self.cells.rows, at))
         cells, numbers = take_rows(self.cells, kept), self._streamed(chosen, kept)
-        return replace(self, at=at, cells=cells, means=numbers, exact=False).trimmed()
+        return replace(self, at=at, cells=cells, means=numbers, exact=False, observed=observed).trimmed()
 
     def trimmed(self) -> Self:
         """Without grid values that none of these rows met: a curve has nothing to say there."""
@@ -145,6 +149,27 @@ class FeatureResult:
         if pi is not None and local is not None and some.local is not None:
             pi = pi + (numbers.pfi - some.pfi)
         return replace(numbers, pi=pi, pd=some.pd, weights=some.weights)
+
+    def band(self, level: float = 0.95) -> Band:
+        """Confidence band of the whole curve, for this model on new data."""
+        raise NotImplementedError
+
+    def _band(self, cells: NDArray[Any], curve: Any, what: str, level: float) -> Band:
+        """A band around the mean of the kept rows' curves."""
+        mean, rows = np.asarray(self._known(curve, what), float), self.cells.rows
+        if isinstance(self.meeting, PerRow) and not self.meeting.binned:
+            raise ValueError(
+                f"no band: {self.design!r} gives each row donors of its own, so that few rows met each value; "
+                "use donors='all', Grid(m) or Systematic(m)"
+            )
+        if not self.complete and len(rows) < FEWEST_KEPT:
+            raise ValueError(f"no band: the single curves of {len(rows)} rows alone are kept; raise memory=")
+        single = np.asarray(curves(cells, self.meeting, self.sample, rows), float)
+        block = None if self.sample.block is None else self.sample.block[rows]
+        units = count_units(self.sample, self.at)
+        found = band(single, mean, self.sample.weight[rows], block, units, level)
+        low, high, error = map(self._shaped, (found.low, found.high, found.std_error))
+        return Band(low, high, error, level)
 
     def _need_cells(self, what: str) -> None:
         if len(self.cells.rows) == 0:

@@ -30,6 +30,7 @@ MOST_ROWS = 3e8  # rows times coalitions of a single tree: the same
 MOST_WORDS = 4e11  # word operations of all coalitions' totals: the same
 MOST_MADDS = 2e12  # multiply-adds of all coalitions of a sum of products
 MOST_PREDICTIONS = 10**9  # where the exact answer is asked for by name
+A_COALITION = 128  # predictions that a coalition takes as long as, however few rows it has
 MOST_PLAYERS = 20  # of a table of all coalitions
 
 
@@ -81,7 +82,8 @@ def exact_ways(task: Task, loss: Loss | None, aggregate: str, budget: int | None
 def by_predictions(task: Task, m: int, budget: int | None, asked_for: bool) -> Cost:
     """All coalitions by the model itself, with m donors a row."""
     most = budget or (MOST_PREDICTIONS if asked_for else EXACT_PREDICTIONS * len(task.subjects))
-    return Cost("coalitions", predictions(task.subjects, task.n, m, is_whole(task)), "predictions", most)
+    rows = predictions(task.subjects, task.n, m, is_whole(task))
+    return Cost("coalitions", max(rows, A_COALITION * coalition_count(len(task.subjects))), "predictions", most)
 
 
 def predictions(players: Sequence[Subject], n: int, m: int, whole: bool) -> float:

@@ -62,6 +62,11 @@ class FeatureScore:
         return float((self.score - self.column_scores) @ self.column_shares)  # exactly 0 where nothing changes
 
     @property
+    def unbiased(self) -> float:
+        """The same: a score of all rows together has no pairs to leave out."""
+        return self.pfi
+
+    @property
     def grid(self) -> Any:
         """The values of the curve."""
         return self.values[0] if len(self.values) == 1 else self.values
@@ -88,6 +93,11 @@ class FeatureScore:
     ratio = _absent("the ratio of errors")
     std_error = _absent("the standard error")
     interval = _absent("an interval")
+    ratio_std_error = _absent("the ratio of errors")
+    ratio_interval = _absent("the ratio of errors")
+    p_value = _absent("a test")
+    influence = _absent("an influence")
+    band = _absent("a band")
     effect = _absent("the effect")
     given = _absent("the importance given some rows")
     by = _absent("the importance by group")
@@ -105,6 +115,11 @@ class FeatureScore:
         from losslens.plots import plot_importance
 
         return plot_importance(self, ax=ax)
+
+    def _repr_html_(self) -> str:
+        from losslens.plots.html import show
+
+        return show(self)
 
     def __repr__(self) -> str:
         return f"<FeatureScore {self.name!r}: decrease in {self.title}, {self.design}>"
@@ -134,7 +149,16 @@ class Scores(Importances):
         return next(iter(self.features.values())).score
 
     @property
+    def title(self) -> str:
+        """Of the scorer."""
+        return next(iter(self.features.values())).title
+
+    @property
+    def base(self) -> float:
+        """What the numbers are compared with: the score with nothing replaced."""
+        return self.score
+
+    @property
     def headline(self) -> str:
         """What the numbers are."""
-        title = next(iter(self.features.values())).title
-        return f"decrease in {title}; {in_digits(self.score)} with nothing replaced"
+        return f"decrease in {self.title}; {in_digits(self.score)} with nothing replaced"

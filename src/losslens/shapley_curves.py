@@ -85,6 +85,11 @@ class ShapleyCurve:
 
         return plot_shapley_curve(self, ax=ax)
 
+    def _repr_html_(self) -> str:
+        from losslens.plots.html import show
+
+        return show(self)
+
     def __repr__(self) -> str:
         what = "rows that hold a value" if self.by == "own" else "donors that lend a value"
         return f"<ShapleyCurve {self.name!r}: {len(self.weights)} values, over {what}>"

@@ -4,56 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from losslens import shapley, uncertainty
-from losslens.cells import Cells, Means, means
 from losslens.features import unknown_feature
+from losslens.inference import Estimates, Inference
 from losslens.interactions import Interactions
 from losslens.losses import Loss
-from losslens.meetings import Common, Meeting
+from losslens.meetings import Common
 from losslens.results import Floats, Indices, in_digits, positions, size_in_words, split
 from losslens.sample import Sample
 from losslens.shapley_curves import ShapleyCurve, Values
+from losslens.shares import Shares, levelled, monte_carlo_error, rows_only
 from losslens.tables import make_frame
+from losslens.uncertainty import Influence, Target, check_level
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Target = Literal["model", "sample"]
-
-
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """What is known of single rows and donors."""
-
-    local: Floats  # (r, p): mean over the donors of each row
-    caused: Floats | None  # (n, p): mean over the rows of each donor; None where rows alone have errors
-    meeting: Meeting  # who met whom
-    cells: Floats | None = None  # (r, m, p): of every pair that met; None where they are too many
-
-    @property
-    def leaves_out_own(self) -> bool:
-        """Whether no row met itself."""
-        return self.meeting.leaves_out_own
-
-    def means(self, j: int, sample: Sample, at: Indices) -> Means:
-        """Means over the pairs of one feature."""
-        if self.cells is not None:
-            changes = np.ascontiguousarray(self.cells[:, :, j])
-            return means(Cells(at, np.broadcast_to(0.0, changes.shape), changes), self.meeting, sample)
-        if self.caused is None or len(at) < sample.n:
-            raise ValueError("what each donor did to these rows is not kept")
-        apart = 1 - sample.weight if self.leaves_out_own else np.ones(sample.n)
-        mass = sample.weight * apart
-        return Means(self.local[:, j], mass, caused=self.caused[:, j], lent=mass / mass.sum())
-
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ShapleyImportance:
+class ShapleyImportance(Inference):
     """How much of a model's performance each feature earns; the shares sum to ``error_none - error_all``."""
 
     features: tuple[str, ...]
@@ -100,6 +75,11 @@ class ShapleyImportance:
         return total if abs(total) > 1e-12 * (abs(self.error_none) + abs(self.error_all)) else 0.0
 
     @property
+    def unbiased(self) -> Floats:
+        """The U-statistics, at which intervals are centred: pairs of a row with itself are left out, (p,)."""
+        return np.asarray(self.sfimp * self._up_to_u)
+
+    @property
     def paper_sfimp(self) -> Floats:
         """The paper's sign: what a feature adds to the error, negative for a useful one."""
         return np.asarray(-self.sfimp)
@@ -121,10 +101,7 @@ class ShapleyImportance:
         """Standard error of this model's importance on new data, as if every order and pair had been asked, (p,)."""
         if self.sampling is not None:
             return self.sampling
-        known = self._known
-        if self.aggregate == "prediction":
-            return rows_only(known.local, self.sample.weight[self.at])
-        return np.array([self._sampling(known, j) for j in range(len(self.features))])
+        return np.sqrt([self._sampling_variance(j) for j in range(len(self.features))])
 
     @property
     def std_error(self) -> Floats:
@@ -137,20 +114,29 @@ class ShapleyImportance:
         About this model on new data (both errors; centred at the U-statistic), or about this sample, had every
         order and pair been asked (Monte-Carlo error alone).
         """
-        if target not in ("model", "sample"):
-            raise ValueError(f"target is 'model' or 'sample'; got {target!r}")
-        if target == "sample":
+        if uncertainty.check_target(target) == "sample":
             from scipy.stats import t
 
-            if not 0 < level < 1:
-                raise ValueError(f"level lies between 0 and 1, such as 0.95; got {level!r}")
-            reach = float(t.ppf((1 + level) / 2, self.freedom)) * self.monte_carlo_error
+            reach = float(t.ppf((1 + check_level(level)) / 2, self.freedom)) * self.monte_carlo_error
             return self.sfimp - reach, self.sfimp + reach
-        units = uncertainty.count_units(self.sample, self.at)
-        up = self._up_to_u
-        pairs = zip(self.sfimp.tolist(), self.std_error.tolist(), strict=True)
-        ends = [uncertainty.interval(value * up, error, units, level) for value, error in pairs]
+        ends = [
+            uncertainty.interval(value, error, self._units, level, skewness)
+            for value, error, skewness in np.column_stack((self.unbiased, self.std_error, self._skewness)).tolist()
+        ]
         return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """The importances of this model on new data and their covariance."""
+        if self.sampling is not None:
+            raise ValueError("how the shares vary together is not known: their errors alone were worked out")
+        drawn = self.monte_carlo_error
+        covariance = np.diag(np.square(self.std_error))
+        for j, k in combinations(range(len(self.features)), 2):
+            own = self.sampling_error[j] ** 2 + self.sampling_error[k] ** 2
+            # Shares of one walk move against each other: for draws, the least favourable covariance is taken.
+            covariance[j, k] = covariance[k, j] = (own - self._sampling_variance((j, k))) / 2 - drawn[j] * drawn[k]
+        return Estimates(self.features, self.unbiased, covariance, self._units - 1, self._skewness)
 
     @property
     def interactions(self) -> Interactions:
@@ -265,8 +251,9 @@ class ShapleyImportance:
             "monte_carlo_error": self.monte_carlo_error[order],
             "low": np.asarray(low)[order],
             "high": np.asarray(high)[order],
+            "target": ["model"] * len(order),  # whose importance the errors are about: this model's, on new data
         }
-        return make_frame(data, self.backend)
+        return self._frame(data)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the features' shares, the largest on top."""
@@ -302,6 +289,9 @@ class ShapleyImportance:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
+    def _frame(self, data: dict[str, Any]) -> Any:
+        return make_frame(data, self.backend)
+
     @property
     def _known(self) -> Shares:
         if self.shares is None:
@@ -321,13 +311,32 @@ class ShapleyImportance:
         own = weight[self.at] @ weight[self.at] / weight[self.at].sum()
         return 1 / (1 - float(own))
 
-    def _sampling(self, known: Shares, j: int) -> float:
+    @property
+    def _units(self) -> int:
+        return uncertainty.count_units(self.sample, self.at)
+
+    @property
+    def _skewness(self) -> Floats:
+        """Of each share; none where no shares of single rows tell it, (p,)."""
+        if self.sampling is not None:
+            return np.zeros(len(self.features))
+        found = (replace(self._influence(j), total=float(error) ** 2) for j, error in enumerate(self.std_error))
+        return np.array([influence.skewness for influence in found])
+
+    def _influence(self, j: int | tuple[int, int]) -> Influence:
+        """How far each row moves the share of a feature, or the difference of two."""
+        known = self._known
+        if self.aggregate == "prediction":
+            return Influence(rows_only(known.of(j)[:, None], self.sample.weight[self.at])[:, 0])
         if known.cells is None and len(self.at) < self.sample.n:
             raise ValueError(f"the standard error for some rows is not known: {self._needs_pairs}")
         found = known.means(j, self.sample, self.at)
-        total = uncertainty.std_error(found, known.meeting, self.sample, self.at) ** 2
+        moved = uncertainty.influence(found, known.meeting, self.sample, self.at)
         noise = uncertainty.monte_carlo_variance(found, known.meeting, self.sample, self.at)
-        return float(np.sqrt(max(total - noise, 0.0)))
+        return replace(moved, excess=moved.excess + noise)
+
+    def _sampling_variance(self, j: int | tuple[int, int]) -> float:
+        return self._influence(j).variance
 
     def _monte_carlo(self, otherwise: Floats) -> Floats:
         """Of the rows at hand; where every pair was asked, nothing was drawn."""
@@ -340,36 +349,3 @@ class ShapleyImportance:
             return number()
         except ValueError:
             return otherwise
-
-
-def mean_of(local: Floats, weight: Floats) -> Floats:
-    """The mean over rows, (p,); a row that met nobody who counts says nothing."""
-    known = (weight > 0) & ~np.isnan(local).any(axis=1)
-    return np.asarray(weight[known] @ local[known] / weight[known].sum())
-
-
-def levelled(caused: Floats, weight: Floats, sfimp: Floats) -> Floats:
-    """Means of donors, moved to average to the rows' mean: with weights, pairs that met weigh as neither does."""
-    return np.asarray(caused + (sfimp - mean_of(caused, weight)))
-
-
-def monte_carlo_error(shares: Shares, sample: Sample, at: Indices) -> Floats:
-    """Standard error over fresh draws of donors and orders, (p,); NaN where too few were drawn to tell."""
-    p = shares.local.shape[1]
-    try:
-        variance = [
-            uncertainty.monte_carlo_variance(shares.means(j, sample, at), shares.meeting, sample, at) for j in range(p)
-        ]
-    except ValueError:
-        return np.full(p, np.nan)
-    return np.asarray(np.sqrt(np.array(variance)))
-
-
-def rows_only(local: Floats, weight: Floats) -> Floats:
-    """Donors are taken as they are: rows alone vary."""
-    weight = weight / weight.sum()
-    n = int(np.sum(weight > 0))
-    if n < 2:
-        raise ValueError("a standard error needs at least 2 rows that count")
-    apart = local - weight @ local
-    return np.asarray(np.sqrt(n / (n - 1) * np.square(weight) @ np.square(apart)))

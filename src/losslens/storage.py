@@ -18,16 +18,22 @@ import numpy as np
 from losslens import (
     breiman_results,
     cells,
+    comparisons,
     curves,
     donors,
+    impact_results,
+    importance,
     importances,
     interactions,
     meetings,
+    null_results,
+    refit_results,
     sample,
     scores,
     shapley_curves,
     shapley_effects,
     shapley_results,
+    shares,
 )
 from losslens.losses import Loss, from_metadata
 
@@ -37,17 +43,21 @@ KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         importances.Importances,
-        importances.FeatureImportance,
+        importance.FeatureImportance,
         scores.Scores,
         scores.FeatureScore,
         curves.Effects,
         curves.FeatureEffect,
         breiman_results.BreimanImportance,
         shapley_results.ShapleyImportance,
-        shapley_results.Shares,
+        shares.Shares,
         shapley_curves.Values,
         shapley_effects.ShapleyEffect,
         interactions.Interactions,
+        comparisons.Comparison,
+        impact_results.ConditionalImpact,
+        null_results.PermutedTarget,
+        refit_results.Refits,
         sample.Sample,
         meetings.Common,
         meetings.PerRow,
@@ -70,6 +80,10 @@ SAVED = (
     shapley_results.ShapleyImportance,
     shapley_effects.ShapleyEffect,
     interactions.Interactions,
+    comparisons.Comparison,
+    impact_results.ConditionalImpact,
+    null_results.PermutedTarget,
+    refit_results.Refits,
 )
 
 

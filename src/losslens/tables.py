@@ -50,6 +50,14 @@ class Table:
             return frame_column(nw.from_native(self.native.iloc[:, position], series_only=True))
         return frame_column(_narwhals(self.native)[self.names[position]])
 
+    def rows(self, index: Indices) -> Any:
+        """Some rows, as a table of the same kind."""
+        if self.backend == "numpy":
+            return self.native[index]
+        if self.backend == "pandas":
+            return self.native.take(index)
+        return _narwhals(self.native)[index].to_native()
+
     @property
     def row_bytes(self) -> int:
         """About how many bytes a row of a batch takes."""

@@ -3,21 +3,58 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells import Means
+from losslens.donors import Grid
 from losslens.meetings import Common, Meeting, PerRow
 from losslens.sample import Sample
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+# Skewness that an interval is bent by; beyond, single rows make it, and bending adds to the width alone.
+MOST_BENT = 0.4
+Target = Literal["sample", "model", "learner"]
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """How far each row (or block of rows) moves a number: its squares sum to the variance, once noise is taken off."""
+
+    moved: Floats  # (u,), scaled by the jackknife's factor
+    excess: float = 0.0  # what the draw of the donors adds to the squares beyond its own share
+    total: float | None = None  # the variance, where it holds more than the squares do
+
+    @property
+    def variance(self) -> float:
+        """The variance of the number over new data."""
+        if self.total is not None:
+            return self.total
+        return max(float(self.moved @ self.moved) - self.excess, 0.0)
+
+    @property
+    def std_error(self) -> float:
+        """Its square root."""
+        return float(np.sqrt(self.variance))
+
+    @property
+    def skewness(self) -> float:
+        """Of the number itself: that of the influences over the root of their count."""
+        if not self.variance > 0:
+            return 0.0
+        return float(np.clip(np.sum(self.moved**3) / self.variance**1.5, -MOST_BENT, MOST_BENT))
 
 
 def std_error(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> float:
-    """Standard error of the PFI of this model over new data: the jackknife's.
+    """Standard error of the PFI of this model over new data: the jackknife's."""
+    return influence(means, meeting, sample, rows).std_error
+
+
+def influence(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> Influence:
+    """How far each row moves the PFI of this model.
 
     Each row counts twice, as an observation and as a donor: its influence is ``w_i a_i + u_i c_i``, with a and c
     its effects in both roles (cell ~ PFI + a_i + c_k) and w and u its shares among rows and donors. Rows that
@@ -29,17 +66,29 @@ def std_error(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> 
         raise ValueError(f"a standard error needs at least 3 {what} that count; there are {here}")
     factor = _small_sample(meeting, sample, units)
     if isinstance(meeting, Common):
-        return float(np.sqrt(factor * _squares(_influence(means, meeting, sample, rows), sample)))
+        return Influence(np.sqrt(factor) * _by_unit(_influence(means, meeting, sample, rows), sample))
     fit = fit_effects(means, meeting, sample, rows)
     if fit.fitted and (sample.block is not None or meeting.leaves_out_own):
         factor = units / (units - 1)  # fitted effects, unlike means, don't lack those of the own block
-    variance = factor * _squares(_influence_of(fit, means, sample, rows), sample)
-    if fit.fitted:
-        # A fitted effect has variance D2/(m-1), not D2/m: the donors' share of a row's information is lost. Both roles
-        # together bring 2 D2/(n(m-1)), of which D2/(nm) belongs to the estimate: the rest goes. Rank bins (Systematic)
-        # even out the donors that each row meets: there the noise counts about once as it is.
-        variance -= fit.noise * (2 * fit.m / (fit.m - 1) * factor - 1)
-    return float(np.sqrt(max(variance, 0.0)))
+    moved = np.sqrt(factor) * _by_unit(_influence_of(fit, means, sample, rows), sample)
+    if not fit.fitted:
+        return Influence(moved)
+    # A fitted effect has variance D2/(m-1), not D2/m: the donors' share of a row's information is lost. Both roles
+    # together bring 2 D2/(n(m-1)), of which D2/(nm) belongs to the estimate: the rest goes. Rank bins (Systematic)
+    # even out the donors that each row meets: there the noise counts about once as it is.
+    return Influence(moved, fit.noise * (2 * fit.m / (fit.m - 1) * factor - 1))
+
+
+def influence_on_error(sample: Sample, rows: Indices) -> Influence:
+    """How far each row moves the mean loss of these rows, nothing replaced."""
+    assert sample.loss is not None  # only judged samples are asked
+    share = sample.weight[rows] / sample.weight[rows].sum()
+    moved = np.zeros(sample.n)
+    moved[rows] = share * (sample.loss[rows] - share @ sample.loss[rows])
+    here = count_units(sample, rows)
+    if here < 3:
+        raise ValueError(f"a standard error needs at least 3 rows that count; there are {here}")
+    return Influence(np.sqrt(here / (here - 1)) * _by_unit(moved, sample))
 
 
 def count_units(sample: Sample, rows: Indices | None = None) -> int:
@@ -54,6 +103,22 @@ def monte_carlo_variance(means: Means, meeting: Meeting, sample: Sample, rows: I
     D2 is the residual mean square of the fit cell ~ row + donor. For rank bins (Systematic) this is an upper bound.
     """
     return 0.0 if isinstance(meeting, Common) else fit_effects(means, meeting, sample, rows).noise
+
+
+def grid_influence(means: Means, design: Grid, sample: Sample) -> Influence:
+    """How far each donor of a grid moves the PFI: donors are drawn among the rows, none twice."""
+    if design.at != "random":
+        raise ValueError(
+            f"{design!r} draws nothing: how far it is from all pairs is no matter of chance; use Latin(m) or Grid(m)"
+        )
+    if means.caused is None or means.lent is None:
+        raise ValueError("no Monte-Carlo error: the mean of each donor's cells is not known")
+    lends = means.lent > 0
+    d = int(lends.sum())
+    if d < 2:
+        raise ValueError("no Monte-Carlo error from one donor: nothing says how donors differ")
+    left = max(1 - d / count_units(sample), 0.0)
+    return Influence(np.sqrt(d / (d - 1) * left) * means.lent[lends] * (means.caused[lends] - means.pfi))
 
 
 def _influence(means: Means, meeting: Common, sample: Sample, rows: Indices) -> Floats:
@@ -186,10 +251,11 @@ def _centred(effect: Floats, mass: Floats) -> Floats:
     return np.where(mass > 0, effect - (effect @ mass) / mass.sum(), 0.0)
 
 
-def _squares(influences: Floats, sample: Sample) -> float:
-    if sample.block is not None:
-        influences = np.asarray(np.bincount(np.unique(sample.block, return_inverse=True)[1], influences), float)
-    return float(influences @ influences)
+def _by_unit(moved: Floats, sample: Sample) -> Floats:
+    """Rows that belong together move a number together."""
+    if sample.block is None:
+        return moved
+    return np.asarray(np.bincount(np.unique(sample.block, return_inverse=True)[1], moved), float)
 
 
 def _small_sample(meeting: Meeting, sample: Sample, units: int) -> float:
@@ -199,14 +265,47 @@ def _small_sample(meeting: Meeting, sample: Sample, units: int) -> float:
     return up**2 * units * (units - 1) / (units - 2) ** 2
 
 
-def interval(estimate: float, error: float, units: int, level: float) -> tuple[float, float]:
-    """A confidence interval: on the log scale where the estimate is over three standard errors, else symmetric."""
-    if not 0 < level < 1:
-        raise ValueError(f"level lies between 0 and 1, such as 0.95; got {level!r}")
+def interval(estimate: float, error: float, units: float, level: float, skewness: float = 0.0) -> tuple[float, float]:
+    """A confidence interval: Student's, bent by Hall's transformation as the estimate is skewed."""
     from scipy.stats import t
 
-    reach = float(t.ppf((1 + level) / 2, units - 1))
-    if estimate > 3 * error > 0:
-        factor = np.exp(reach * error / estimate)
-        return float(estimate / factor), float(estimate * factor)
-    return estimate - reach * error, estimate + reach * error
+    reach = float(t.ppf((1 + check_level(level)) / 2, units - 1))
+    return estimate - error * _unbent(reach, skewness), estimate - error * _unbent(-reach, skewness)
+
+
+def p_value(estimate: float, error: float, units: int, skewness: float = 0.0) -> float:
+    """Of the test that there is no importance, against there being some: one-sided, in step with `interval`."""
+    from scipy.stats import t
+
+    if not error > 0:
+        return 0.0 if estimate > 0 else 1.0
+    return float(t.sf(_bent(estimate / error, skewness), units - 1))
+
+
+def check_target(target: Target) -> Target:
+    """What an interval is about, where there is one fitted model."""
+    if target == "learner":
+        raise ValueError(
+            "one fitted model says nothing of what refits would give: target='learner' needs feature_importance_cv "
+            "or shapley_importance_cv"
+        )
+    if target not in ("model", "sample"):
+        raise ValueError(f"target is 'model', 'sample' or, after refits, 'learner'; got {target!r}")
+    return target
+
+
+def check_level(level: float) -> float:
+    """The probability that an interval holds what it is about."""
+    if not 0 < level < 1:
+        raise ValueError(f"level lies between 0 and 1, such as 0.95; got {level!r}")
+    return level
+
+
+def _bent(t: float, a: float) -> float:
+    """Hall (1992): a studentised mean of skewed numbers, bent so that it is nearly symmetric."""
+    return t + a * t**2 / 3 + a**2 * t**3 / 27 + a / 6
+
+
+def _unbent(t: float, a: float) -> float:
+    """The inverse: ``(3 / a) (cbrt(1 + a (t - a / 6)) - 1)``."""
+    return t if abs(a) < 1e-6 else float(3 / a * (np.cbrt(1 + a * (t - a / 6)) - 1))

@@ -12,7 +12,7 @@ from losslens.allotments import Allotment
 from losslens.games import Board
 from losslens.progress import Teller
 from losslens.sample import Floats
-from losslens.shapley_results import Shares
+from losslens.shares import Shares
 from losslens.stopping import MOST_PREDICTIONS, Rule, enough, stein
 
 TOGETHER = 30_000  # predictions between two looks at the clock and the keyboard

@@ -11,14 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from numpy.typing import NDArray
 
-from losslens.importances import FeatureImportance, Importances
+from losslens.importance import FeatureImportance
+from losslens.importances import Importances
 from losslens.plots import canvas
 from losslens.plots.canvas import BLUE, INK, VERMILLION
 from losslens.plots.ranking import folded, label_across, open_rows
 from losslens.plots.scale import word_ticks
 from losslens.plots.shapley_effect import BINS, MOST_DOTS, MOST_LINES, apart, thinned
 from losslens.plots.shown import MOST_VALUES, Shown, Singles, show
-from losslens.plots.wording import MINUS, alike, count, labels, number, value_label
+from losslens.plots.wording import MINUS, alike, count, labels, number, value_labels
 from losslens.shapley_results import ShapleyImportance
 
 Floats = NDArray[np.float64]
@@ -135,7 +136,7 @@ def _name_columns(ax: Axes, shown: Shown, columns: Indices) -> None:
         ax.set_xlabel(f"{shown.title}: joint values, by their mean", parse_math=False)
         return
     values = shown.values[0][columns]
-    names = [value_label(value) for value in values]
+    names = value_labels(values)
     room = 0.7 * canvas.size_in_points(ax)[0]  # the bar of colours takes some
     word_ticks(ax.xaxis, np.arange(len(values), dtype=float), names, room, turn=values.dtype.kind == "O")
     ax.set_xlabel(shown.title, parse_math=False)

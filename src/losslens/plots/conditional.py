@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from losslens.curves import FeatureEffect
-from losslens.importances import FeatureImportance
+from losslens.importance import FeatureImportance
 from losslens.plots import canvas
 from losslens.plots.canvas import BLUE, GREEN, INK, MOST_ROWS, PALE, SKY, VERMILLION
 from losslens.plots.lines import MARKED, draw_strip
@@ -218,8 +218,8 @@ def _draw_dots(
         order = _order(whole, groups, max(1, int(MOST_ROWS / high)))
     else:
         groups = _groups(parts, known, grid, _fit(ax, own))
-        left = canvas.rows_that_fit(ax) - 2 - len(groups)
-        order = _order(whole, groups, max(1, int(left / min(high, 1.5))))
+        left = canvas.rows_that_fit(ax) - len(groups)
+        order = _order(whole, groups, max(1, int(left / min(high, 1.4))))
     names = labels([value_label(grid[k]) for k in order], canvas.letters_beside(ax) - 6)
     if whole.weights is not None:
         names = [f"{name} ({percent(whole.weights[k])})" for name, k in zip(names, order, strict=True)]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from losslens.plots import canvas
-from losslens.plots.canvas import BLUE, INK, MOST_ROWS, PALE
+from losslens.plots.canvas import BAND, BLUE, INK, MOST_ROWS, PALE
 from losslens.plots.extent import beyond, extent
-from losslens.plots.lines import EXTREMES
+from losslens.plots.lines import EXTREMES, known_band
 from losslens.plots.scale import is_flag
 from losslens.plots.shown import Shown, Singles
 from losslens.plots.wording import count, is_absent, labels, number, percent, value_label
@@ -28,6 +30,7 @@ def draw_dots(shown: Shown, ax: Axes | None) -> Axes:
     order = _order(shown, MOST_ROWS if own else max(1, canvas.rows_that_fit(ax) - LEGEND))
     names, notes = _names(shown, order, canvas.letters_beside(ax)), _notes(shown, len(order))
     _means(ax, shown, order)
+    _band(ax, shown, order)
     lines = _levels(ax, shown)
     if shown.singles is not None and len(shown.singles.rows):
         ends = _ranges(ax, shown.singles, order)
@@ -109,6 +112,15 @@ def _means(ax: Axes, shown: Shown, order: Indices) -> None:
         size, name = 12 + 60 * shown.weights[order] / shown.weights.max(), f"{name}, sized by weight"
     met = np.isfinite(curve)
     ax.scatter(curve[met], np.flatnonzero(met), s=size[met], color=BLUE, label=name, zorder=4)
+
+
+def _band(ax: Axes, shown: Shown, order: Indices) -> None:
+    """Through each dot, where its mean lies on new data, all values at once."""
+    band = known_band(shown)
+    if band is not None:
+        label = f"{band.level:.0%} band of {shown.curve_name}"
+        style: dict[str, Any] = {"color": BLUE, "linewidth": 1.6, "zorder": 4, "gid": BAND}
+        ax.hlines(np.arange(len(order)), band.low[order], band.high[order], label=label, **style)
 
 
 def _levels(ax: Axes, shown: Shown) -> list[Line2D]:

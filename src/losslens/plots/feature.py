@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 
 from losslens.curves import FeatureEffect
-from losslens.importances import FeatureImportance
+from losslens.importance import FeatureImportance
 from losslens.plots.canvas import new_axes
 from losslens.plots.dots import draw_dots
 from losslens.plots.group import draw_group
@@ -20,8 +20,9 @@ def plot_importance(feature: FeatureImportance | FeatureScore, *, ax: Axes | Non
     """Draw where in a feature's range its importance comes from: the PI curve over the ICI curves of single rows.
 
     An ordered feature gives curves, or points where the design met each value with few rows only; words give dots
-    and ranges; a pair gives a heat map; a group of columns gives its local importances. At most 200 rows are drawn,
-    evenly along the order of their local importances, and the rows at both ends are named.
+    and ranges; a pair gives a heat map with the observed rows as points, hatched where there are none; a group of
+    columns gives its local importances. At most 200 curves are drawn, evenly along the order of the rows' local
+    importances, and the rows at both ends are named.
 
     Parameters
     ----------

@@ -1,38 +1,63 @@
-"""Two features on a product grid: a heat map."""
+"""Two features on a product grid: a heat map under the observed rows, hatched where there are none."""
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from numpy.typing import NDArray
 
-from losslens.plots.canvas import caption, size_in_points
-from losslens.plots.scale import word_ticks
+from losslens.plots import canvas
+from losslens.plots.canvas import INK
+from losslens.plots.ranking import folded
+from losslens.plots.scale import is_flag, word_ticks
 from losslens.plots.shown import Shown
-from losslens.plots.wording import count, shorten, value_label
+from losslens.plots.wording import count, is_absent, percent, shorten, value_labels
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+EMPTY, OBSERVED = "cells without a row", "observed rows"  # marks of artists, to find them again
+MOST_POINTS = 1000
+NEAR = 0.05  # a row is near a grid value that is at most this share of the rows away ...
+EXPECTED = 9  # ... or more where rows are few: so many would be near a cell if the features were independent
+FURTHEST = 0.2  # ... but never more than this: a single row is near its own cell alone
+FEW = 40  # values up to which rows that share one are spread over its room
+SPREAD = 0.6  # of them, in steps of the grid
+NARROW = 220.0  # points of width below which the bar of colours has its title in the caption
+BESIDE, BAR = 0.8, 58.0  # the bar of colours leaves at most this share of the width, and takes at least so many points
 
 
 def draw_heatmap(shown: Shown, ax: Axes) -> None:
-    """The whole picture; each grid value takes the same room, however far apart the values are."""
+    """The whole picture; each grid value takes the same room, however far apart the values are.
+
+    The observed rows lie over it as points, at most `MOST_POINTS` of them, evenly along the order of the two
+    features. Cells without an observed row near them are hatched (see `empty_cells`): there the model was asked about
+    combinations of values that the data doesn't have.
+    """
     first, second = shown.values
-    colours = _colours(shown)
     mesh = ax.pcolormesh(
-        np.arange(len(first)), np.arange(len(second)), shown.curve.T, shading="nearest", rasterized=True, **colours
-    )
-    bar = ax.figure.colorbar(mesh, ax=ax)
-    bar.set_label(shown.axis, parse_math=False)
-    bar.outline.set_visible(False)
-    room = size_in_points(ax)
-    for axis, values, points in ((ax.xaxis, first, room[0]), (ax.yaxis, second, room[1])):
-        names = [value_label(value) for value in values]
-        word_ticks(axis, np.arange(len(values), dtype=float), names, points, turn=values.dtype.kind == "O")
-    ax.set_xlabel(shorten(shown.columns[0], 60), parse_math=False)
-    ax.set_ylabel(shorten(shown.columns[1], 40), parse_math=False)
+        np.arange(len(first)), np.arange(len(second)), shown.curve.T, shading="nearest", rasterized=True,
+        **_colours(shown),
+    )  # fmt: skip
+    room = canvas.size_left(ax)
+    narrow = room[0] < NARROW
+    _colour_bar(ax, mesh, None if narrow else shown.axis)
+    width = max(0.3 * room[0], min(BESIDE * room[0], room[0] - BAR))
+    height = 0.75 * room[1] if narrow else room[1]  # a narrow caption is a high one
+    for axis, values, points in ((ax.xaxis, first, width), (ax.yaxis, second, height)):
+        names, words = value_labels(values), values.dtype.kind == "O"
+        word_ticks(axis, np.arange(len(values), dtype=float), names, points, turn=words)
+    letters = 36 if narrow else 60
+    ax.set_xlabel(folded(shorten(shown.columns[0], letters), room[0]), parse_math=False)
+    ax.set_ylabel(folded(shorten(shown.columns[1], letters), 0.9 * room[1]), parse_math=False)
     ax.spines[:].set_visible(False)
-    if shown.singles is not None:
-        rows = count(len(shown.singles.result.at), "row")
-        caption(ax, [f"{shown.curve_name} over {rows}", "a cell for each pair of grid values"])
+    what = shown.curve_name if not narrow else f"{shown.curve_name}, {shown.axis}"
+    canvas.caption(ax, [what, *_draw_observed(ax, shown, narrow)], 0.95)
 
 
 def _colours(shown: Shown) -> dict[str, Any]:
@@ -42,3 +67,113 @@ def _colours(shown: Shown) -> dict[str, Any]:
         reach = max(-low, high)
         return {"cmap": "PuOr_r", "vmin": -reach, "vmax": reach}
     return {"cmap": "cividis"}
+
+
+def _colour_bar(ax: Axes, mesh: QuadMesh, title: str | None) -> None:
+    bar = ax.figure.colorbar(mesh, ax=ax)
+    bar.outline.set_visible(False)
+    if title is not None:
+        bar.set_label(folded(title, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
+    canvas.value_ticks(bar.ax.yaxis)
+
+
+# -- the observed rows ------------------------------------------------------------------------------------------------
+
+
+def _draw_observed(ax: Axes, shown: Shown, narrow: bool) -> list[str]:
+    """Points, and hatches where there are none; says what they are."""
+    result = None if shown.singles is None else shown.singles.result
+    if result is None:
+        return []
+    if result.observed is None:  # of a file from before they were kept
+        return [f"over {count(len(result.at), 'row')}"]
+    rows = result.observed[np.isfinite(result.observed).all(axis=1)]
+    notes = [_draw_points(ax, rows, shown.values, len(result.at))]
+    empty = empty_cells(rows, shown.values)
+    if empty.any():
+        _hatch(ax, empty)
+        far = "" if narrow else f" (within {percent(reach(len(rows)))} of the ranks in both features)"
+        notes.append(f"hatched: no observed row near{far}")
+    return notes
+
+
+def _draw_points(ax: Axes, rows: Floats, values: tuple[NDArray[Any], ...], explained: int) -> str:
+    """Points that share a value of a coarse grid are spread over its room."""
+    order = np.lexsort(rows.T[::-1])
+    if len(order) > MOST_POINTS:
+        order = order[np.linspace(0, len(order) - 1, MOST_POINTS).round().astype(np.intp)]
+    at = rows[order].copy()
+    spread = [len(grid) <= FEW and np.array_equal(at[:, k], at[:, k].round()) for k, grid in enumerate(values)]
+    at += SPREAD * (np.random.default_rng(0).random(at.shape) - 0.5) * spread
+    side = min(canvas.size_in_points(ax))
+    size = float(np.clip(4.4 - len(at) / 500, 2.4, 4.4) * np.clip(side / 220, 0.5, 1.0))  # in points
+    # A white edge parts a dark point from dark cells, and from its neighbours.
+    style: dict[str, Any] = {"color": INK, "edgecolors": "white", "linewidths": 0.12 * size, "rasterized": True}
+    ax.scatter(at[:, 0], at[:, 1], s=size**2, zorder=3, gid=OBSERVED, **style)
+    many = f"{len(at):,} of {explained:,}" if len(at) < explained else f"{explained:,}"
+    return f"points: {many} observed {'row' if explained == 1 else 'rows'}" + (
+        ", spread in cells" if any(spread) else ""
+    )
+
+
+def reach(rows: int) -> float:
+    """How near a row must be to stand for a cell, as a share of the rows."""
+    return max(NEAR, min(FURTHEST, sqrt(EXPECTED / max(rows, 1)) / 2))
+
+
+def empty_cells(rows: Floats, values: tuple[NDArray[Any], ...]) -> NDArray[np.bool_]:
+    """Cells of the product grid that have no observed row near them, (g1, g2).
+
+    A row is near a cell if it lies inside, or if in both features at most `reach` of the rows lie between its value
+    and the cell's. Ranks are counted because grids hold quantiles, or every value: with all values of two continuous
+    features nearly no cell holds a row, however dense the data. A word, a truth value or a missing value is near
+    itself alone.
+
+    >>> diagonal = np.column_stack([np.arange(100.0)] * 2)
+    >>> empty = empty_cells(diagonal, (np.arange(100), np.arange(100)))
+    >>> bool(empty[10, 12]), bool(empty[10, 80])
+    (False, True)
+    """
+    shape = tuple(map(len, values))
+    (low_a, high_a), (low_b, high_b) = (_near(rows[:, axis], values[axis]) for axis in (0, 1))
+    corners = np.zeros((shape[0] + 1, shape[1] + 1), np.int64)  # a row's cells are a rectangle: count it by its corners
+    for sign, a, b in ((1, low_a, low_b), (-1, low_a, high_b), (-1, high_a, low_b), (1, high_a, high_b)):
+        np.add.at(corners, (a, b), sign)
+    covered = corners.cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
+    return np.asarray(covered == 0)
+
+
+def _near(at: Floats, values: NDArray[Any]) -> tuple[Indices, Indices]:
+    """The grid values that each row is near: from the first up to, but without, the second."""
+    size, absent = len(values), is_absent(values[-1])
+    own = np.clip(at.round(), 0, size - 1).astype(np.intp)
+    if is_flag(values) or _is_word(values):
+        return own, own + 1
+    grid = size - absent
+    missing = own >= grid
+    ordered = np.sort(at)
+    rank, of_grid = (_ranks(ordered, some) for some in (at, np.arange(grid, dtype=float)))
+    near, slack = reach(len(at)), 1e-9
+    low = np.minimum(np.searchsorted(of_grid, rank - near - slack), own)
+    high = np.maximum(np.searchsorted(of_grid, rank + near + slack), own + 1)
+    return np.where(missing, own, low), np.where(missing, own + 1, np.minimum(high, grid))
+
+
+def _is_word(values: NDArray[Any]) -> bool:
+    return any(isinstance(value, str) for value in values)
+
+
+def _ranks(ordered: Floats, at: Floats) -> Floats:
+    """The share of the rows below each place, and half of those at it."""
+    below, up_to = (np.searchsorted(ordered, at, side) for side in ("left", "right"))
+    return np.asarray((below + up_to) / (2 * max(len(ordered), 1)))
+
+
+def _hatch(ax: Axes, empty: NDArray[np.bool_]) -> None:
+    """One shape of all these cells, paler and with dark lines: they can be told on any colour, and in print."""
+    edges = np.diff(np.pad(empty, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    runs = zip(np.argwhere(edges == 1), np.argwhere(edges == -1), strict=True)  # along the second feature
+    boxes = [Path([(a - 0.5, b - 0.5), (a + 0.5, b - 0.5), (a + 0.5, c - 0.5), (a - 0.5, c - 0.5), (0, 0)],
+                  [Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY]) for (a, b), (_, c) in runs]  # fmt: skip
+    style: dict[str, Any] = {"facecolor": (1, 1, 1, 0.45), "edgecolor": "0.25", "linewidth": 0, "hatch": "////"}
+    ax.add_patch(PathPatch(Path.make_compound_path(*boxes), zorder=2, gid=EMPTY, rasterized=True, **style))

@@ -12,14 +12,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
-from losslens.curves import Effects
-from losslens.importances import FeatureImportance, Importances
+from losslens.breiman_results import BreimanImportance
+from losslens.comparisons import Comparison
+from losslens.curves import Effects, FeatureEffect
+from losslens.impact_results import ConditionalImpact
+from losslens.importance import FeatureImportance
+from losslens.importances import Importances
+from losslens.interactions import Interactions
+from losslens.null_results import PermutedTarget
+from losslens.plots.compared import plot_comparison
 from losslens.plots.feature import plot_effect, plot_importance
 from losslens.plots.ranking import plot_ranking
-from losslens.plots.shapley import plot_shapley
+from losslens.plots.refitted import plot_impact, plot_permuted_target, plot_refit_curve, plot_refits
+from losslens.plots.shapley import plot_interactions, plot_shapley, plot_shapley_curve
 from losslens.plots.shapley_effect import plot_shapley_effect
+from losslens.plots.wording import value_label
+from losslens.refit_results import RefitCurve, Refits
 from losslens.results import in_digits
+from losslens.scores import FeatureScore
+from losslens.shapley_curves import ShapleyCurve
 from losslens.shapley_effects import ShapleyEffect
 from losslens.shapley_results import ShapleyImportance
 
@@ -43,7 +56,7 @@ class View(NamedTuple):
     size: tuple[float, float]  # of the picture, in inches
 
 
-def show(result: Importances | FeatureImportance | ShapleyImportance | Effects | ShapleyEffect) -> str:
+def show(result: Any) -> str:
     """The table of a result beside a small picture of it, as HTML; leaves no figure behind.
 
     Parameters
@@ -71,16 +84,9 @@ def show(result: Importances | FeatureImportance | ShapleyImportance | Effects |
 
 
 def _view(result: Any) -> View:
-    if isinstance(result, Importances):
-        return _importances(result)
-    if isinstance(result, FeatureImportance):
-        return _feature(result)
-    if isinstance(result, ShapleyImportance):
-        return _shapley(result)
-    if isinstance(result, Effects):
-        return _effects(result)
-    if isinstance(result, ShapleyEffect):
-        return _shapley_effect(result)
+    for kind, view in VIEWS:
+        if isinstance(result, kind):
+            return view(result)
     raise TypeError(f"there is no table for {type(result).__name__}")
 
 
@@ -133,7 +139,7 @@ def _feature(result: FeatureImportance) -> View:
         ["95% interval", ends],
         ["error, nothing replaced", _number(lambda: result.error)],
         ["rows", f"{len(result.at):,}"],
-        ["values", " × ".join(f"{len(values):,}" for values in result.values)],
+        ["values", _sizes(result.values)],
     ]
     kind = "exact over all pairs" if result.exact else f"sampled with {result.design!r}"
     title = f"{result.name}: increase in {result.loss.title}"
@@ -159,11 +165,71 @@ def _shapley(result: ShapleyImportance) -> View:
     return View(title, head, lines, result.notes, _on_one(plot_shapley, result), _rows(len(lines)))
 
 
-def _effects(result: Effects) -> View:
+def _score(result: FeatureScore) -> View:
     lines = [
-        [f.name, f"{len(f.at):,}", " × ".join(f"{len(values):,}" for values in f.values), repr(f.design)]
-        for f in result.values()
+        ["importance", _number(lambda: result.pfi)],
+        ["score, nothing replaced", in_digits(result.score)],
+        ["values", _sizes(result.values)],
     ]
+    title = f"{result.name}: decrease in {result.title}"
+    notes = [f"{result.design!r}; {result.engine}"]
+    return View(title, ("", ""), lines, notes, _on_one(plot_importance, result), (5.2, 3.6))
+
+
+def _breiman(result: BreimanImportance) -> View:
+    order = np.argsort(-result.importance, kind="stable")
+    columns = (result.importance, result.std_error, result.scaled)
+    lines = [
+        [result.features[j], *(in_digits(float(some[j])) if np.isfinite(some[j]) else NONE for some in columns)]
+        for j in order
+    ]
+    head = ("feature", "importance", "std. error over trees", "scaled")
+    title = f"BreimanImportance: {result.headline}"
+
+    def draw(figure: Figure) -> None:
+        result.plot(figure.add_subplot())
+
+    return View(title, head, lines, result.notes, draw, _rows(len(lines)))
+
+
+def _interactions(result: Interactions) -> View:
+    pairs = [(result.features[j], result.features[k], result.index[j, k]) for j, k in result._pairs]
+    lines = [[f"{first}, {second}", in_digits(float(value))] for first, second, value in pairs]
+    title = f"Interactions: {result.kind}, {result.title}"
+    size = (5.6, 2.2 + 0.27 * min(len(result.features), MOST_BARS))
+    return View(title, ("pair", "interaction"), lines, [], _on_one(plot_interactions, result), size)
+
+
+def _shapley_curve(result: ShapleyCurve) -> View:
+    place = int(np.argmax(result.importance))
+    holders = "rows that hold the value" if result.by == "own" else "donors that lend the value"
+    lines = [
+        ["SFIMP, the mean", in_digits(result.sfimp)],
+        ["smallest", in_digits(float(result.importance.min()))],
+        ["largest", in_digits(float(result.importance.max()))],
+        ["largest at", ", ".join(map(value_label, np.atleast_1d(result.grid[place])))],
+        ["values", f"{len(result.weights):,}"],
+    ]
+    title = f"{result.name}: decrease in {result.title} along its values"
+    notes = [f"means over the {holders}"]
+    return View(title, ("", ""), lines, notes, _on_one(plot_shapley_curve, result), (5.2, 3.6))
+
+
+def _effect(result: FeatureEffect) -> View:
+    lines = [
+        ["smallest of the PD curve", _number(lambda: float(np.nanmin(result.pd)))],
+        ["largest of the PD curve", _number(lambda: float(np.nanmax(result.pd)))],
+        ["rows", f"{len(result.at):,}"],
+        ["values", _sizes(result.values)],
+    ]
+    of = "" if result.target is None else f" for class {result.target}"
+    notes = [f"{result.design!r}; {result.engine}"]
+    draw = _on_one(plot_effect, result)
+    return View(f"{result.name}: prediction{of}", ("", ""), lines, notes, draw, (5.2, 3.6))
+
+
+def _effects(result: Effects) -> View:
+    lines = [[f.name, f"{len(f.at):,}", _sizes(f.values), repr(f.design)] for f in result.values()]
     drawn = list(result.values())[:MOST_EFFECTS]
     across = min(ACROSS, len(drawn))
     down = -(-len(drawn) // across)
@@ -201,6 +267,11 @@ def _rows(rows: int) -> tuple[float, float]:
     return 5.2, 1.7 + 0.27 * min(rows, MOST_BARS)
 
 
+def _sizes(values: Sequence[NDArray[Any]]) -> str:
+    """How many values a grid has."""
+    return " × ".join(f"{len(some):,}" for some in values)
+
+
 def _number(ask: Callable[[], float]) -> str:
     """A number, or a dash where there is none."""
     try:
@@ -218,3 +289,76 @@ def _interval(feature: FeatureImportance) -> str:
     if not np.isfinite([low, high]).all():
         return NONE
     return f"{in_digits(low)} to {in_digits(high)}"
+
+
+def _refits(result: Refits) -> View:
+    low, high = result.interval()
+    order = np.argsort(-result.importance, kind="stable")
+    lines = [
+        [
+            result.features[j],
+            in_digits(float(result.importance[j])),
+            in_digits(float(result.std_error[j])),
+            f"{in_digits(float(low[j]))} to {in_digits(float(high[j]))}",
+            in_digits(float(result.spread[j])),
+        ]
+        for j in order
+    ]
+    head = ("feature", "importance", "std. error", "95% interval", "spread of folds")
+    notes = ["errors and intervals are about the learner, refitted on new data"]
+    return View(f"Refits: {result.headline}", head, lines, notes, _on_one(plot_refits, result), _rows(len(lines)))
+
+
+def _refit_curve(result: RefitCurve) -> View:
+    mean = result.importance
+    place = int(np.nanargmax(mean))
+    lines = [
+        ["smallest", in_digits(float(np.nanmin(mean)))],
+        ["largest", in_digits(float(mean[place]))],
+        ["largest at", value_label(result.grid[place])],
+        ["folds", f"{len(result.folds):,}"],
+    ]
+    title = f"{result.name}: {result.what} along its values"
+    return View(title, ("", ""), lines, ["mean over the folds"], _on_one(plot_refit_curve, result), (5.2, 3.6))
+
+
+def _tests(result: PermutedTarget | ConditionalImpact) -> View:
+    test = isinstance(result, PermutedTarget)
+    p = result.p_values if isinstance(result, PermutedTarget) else result.estimates.p_values()
+    order = np.argsort(-result.importance, kind="stable")
+    lines = [[result.features[j], in_digits(float(result.importance[j])), f"{p[j]:.3g}"] for j in order]
+    draw = _on_one(plot_permuted_target if test else plot_impact, result)
+    notes = ["each p by itself; .test() adjusts for the number of features"]
+    title = f"{type(result).__name__}: {result.headline}"
+    return View(title, ("feature", "importance", "p"), lines, notes, draw, _rows(len(lines) + 2))
+
+
+def _comparison(result: Comparison) -> View:
+    order = sorted(result.features, key=lambda f: -max(found[f].pfi for found in result.importances.values()))
+    models = result.importances.values()
+    lines = [["error", *(in_digits(found.error) for found in models)]]
+    lines += [[name, *(in_digits(found[name].pfi) for found in models)] for name in order]
+    head = ("", *result.names)
+    notes = [".differences() says what surely differs"]
+    draw, size = _on_one(plot_comparison, result), _rows(len(lines) * (1 + len(result.names) // 2))
+    return View(f"Comparison: {result.headline}", head, lines, notes, draw, size)
+
+
+# The first that fits: what one of the verbs gives, or one feature of it.
+VIEWS: tuple[tuple[type, Callable[[Any], View]], ...] = (
+    (Importances, _importances),
+    (FeatureImportance, _feature),
+    (FeatureScore, _score),
+    (ShapleyImportance, _shapley),
+    (ShapleyCurve, _shapley_curve),
+    (Interactions, _interactions),
+    (BreimanImportance, _breiman),
+    (Effects, _effects),
+    (FeatureEffect, _effect),
+    (ShapleyEffect, _shapley_effect),
+    (Refits, _refits),
+    (RefitCurve, _refit_curve),
+    (PermutedTarget, _tests),
+    (ConditionalImpact, _tests),
+    (Comparison, _comparison),
+)

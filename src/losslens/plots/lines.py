@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
+from losslens.bands import Band
 from losslens.plots import canvas
-from losslens.plots.canvas import BLUE, GREEN, INK, PALE, SINGLE, VERMILLION
+from losslens.plots.canvas import BAND, BLUE, GREEN, INK, PALE, SINGLE, VERMILLION
 from losslens.plots.extent import beyond, extent
+from losslens.plots.ranking import folded
 from losslens.plots.scale import Scale, dress, scale
 from losslens.plots.shown import MOST_VALUES, Shown, Singles
 from losslens.plots.wording import count, number
@@ -31,11 +34,12 @@ def draw_lines(shown: Shown, ax: Axes) -> None:
     """The whole picture."""
     places = scale(shown.values[0], shown.weights)
     _draw_mean(ax, shown, places)
+    _draw_band(ax, shown, places)
     _draw_levels(ax, shown)
     strip = draw_strip(ax, shown, places)
     drawn = _draw_singles(ax, shown, places)
     dress(ax, places, shown.title)
-    ax.set_ylabel(shown.axis, parse_math=False)
+    ax.set_ylabel(folded(shown.axis, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
     canvas.plain_frame(ax)
     limits = extent(shown, drawn)
     canvas.make_room(ax, strip, canvas.legend(ax), limits)
@@ -120,6 +124,32 @@ def _draw_mean(ax: Axes, shown: Shown, places: Scale) -> None:
         places.at[met], shown.curve[met], s=4 + 60 * area[met] * _thinner(met.sum()), color=BLUE, alpha=0.8,
         linewidths=0, label=f"{shown.curve_name}, sized by weight", zorder=5,
     )  # fmt: skip
+
+
+def known_band(shown: Shown) -> Band | None:
+    """A band around the mean curve, where the rows can tell how wide it is."""
+    if shown.singles is None or shown.scattered:
+        return None
+    with suppress(ValueError):  # too few rows, or none of their cells kept
+        return shown.singles.result.band()
+    return None
+
+
+def _draw_band(ax: Axes, shown: Shown, places: Scale) -> None:
+    band = known_band(shown)
+    if band is None:
+        return
+    style: dict[str, Any] = {"color": BLUE, "alpha": 0.22, "zorder": 4, "gid": BAND}
+    at, label = places.at[places.present], f"{band.level:.0%} band of {shown.curve_name}"
+    if len(at) > 1:
+        low, high = band.low[places.present], band.high[places.present]
+        ax.fill_between(at, low, high, linewidth=0, label=label, **style)
+    alone = at if len(at) == 1 else at[:0]  # one value has no line; nor has the missing one
+    alone = np.append(alone, places.at[-1:]) if places.missing else alone
+    if len(alone):
+        ends = slice(len(band.low) - len(alone), None)
+        style |= {"linewidth": 5, "label": None if len(at) > 1 else label}
+        ax.vlines(alone, band.low[ends], band.high[ends], **style)
 
 
 def _thinner(points: int) -> float:

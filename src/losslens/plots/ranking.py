@@ -10,7 +10,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 
-from losslens.importances import FeatureImportance, Importances
+from losslens.importance import FeatureImportance
+from losslens.importances import Importances
 from losslens.plots import canvas
 from losslens.plots.canvas import INK, LETTER, MOST_ROWS, QUIET, SKY
 from losslens.plots.wording import alike, count, labels, number
@@ -49,9 +50,9 @@ def plot_ranking(importances: Importances, *, ax: Axes | None = None, ratio: boo
     ['x1', 'x0']
     """
     bars, own = _ranked(importances, ratio), ax is None
-    ax, most = open_rows(ax, len(bars))
-    draw_bars(ax, bars[:most], own, start=1.0 if ratio else 0.0)
-    ax.set_xlabel(_title(importances, ratio), parse_math=False)
+    ax, most = open_rows(ax, len(bars), below=3)
+    width = draw_bars(ax, bars[:most], own, start=1.0 if ratio else 0.0)
+    label_across(ax, _title(importances, ratio), width)
     canvas.caption(ax, _notes(importances, bars, most))
     return ax
 
@@ -94,7 +95,7 @@ def label_across(ax: Axes, text: str, width: float) -> None:
     """Label of the x axis, hardly longer than it, and clear of the power of ten at its end."""
     low, high = ax.get_xlim()
     power = not 1e-4 < max(abs(low), abs(high)) < 1e9
-    room = width - 50 if power else 1.1 * width
+    room = width - 50 if power else width
     ax.set_xlabel(folded(text, room), parse_math=False, loc="left" if power else None)
 
 
@@ -116,7 +117,7 @@ def folded(text: str, room: float) -> str:
 
 def _room(texts: Sequence[str], width: float) -> float:
     """The share of the width that the longest text takes."""
-    return min(0.6, (max(map(len, texts)) * LETTER * canvas.font_size("small") + 8) / width)
+    return min(0.6, (max(canvas.text_width(text, canvas.font_size("small")) for text in texts) + 8) / width)
 
 
 def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
@@ -127,16 +128,16 @@ def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
         except ValueError:  # curves only
             continue
         if np.isfinite(value):
-            # The ratio has no interval: its denominator is uncertain too.
-            bars.append(Bar(feature.name, feature.ratio if ratio else value, None if ratio else _interval(feature)))
+            bars.append(Bar(feature.name, feature.ratio if ratio else value, known_interval(feature, ratio)))
     if not bars:
         raise ValueError("none of the features has a number to rank by, only curves; use a design such as 'all'")
     return sorted(bars, key=lambda bar: -bar.value)
 
 
-def _interval(feature: FeatureImportance) -> tuple[float, float] | None:
+def known_interval(feature: FeatureImportance, ratio: bool = False) -> tuple[float, float] | None:
+    """The 95% interval of a feature's importance, or of its ratio, where there is one."""
     try:
-        ends = feature.interval()
+        ends = feature.ratio_interval() if ratio else feature.interval()
     except ValueError:  # too few rows, or a scorer
         return None
     return ends if np.isfinite(ends).all() else None

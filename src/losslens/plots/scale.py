@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise, product
 from typing import Any, Literal
 
 import numpy as np
@@ -15,13 +16,26 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
 from numpy.typing import NDArray
 
-from losslens.plots.canvas import LETTER, LINE, PALE, font_size, size_in_points
+from losslens.plots.canvas import (
+    APART,
+    LINE,
+    PALE,
+    STEPS,
+    font_size,
+    size_in_points,
+    size_left,
+    text_width,
+    ticks_that_fit,
+)
+from losslens.plots.ranking import folded
 from losslens.plots.wording import is_absent, percent, shorten, value_label
 
 Floats = NDArray[np.float64]
 dates: Any = untyped_dates  # matplotlib has types for nearly all of its modules, not for this one
 Kind = Literal["number", "whole", "date", "span", "word"]
 SPANS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
+MOST_DATES = 7  # ticks of an axis of dates
+SHRUNK = 0.85  # of the width: what a layout engine leaves, beside the labels of the other axis
 GAP = 0.09  # between the largest value and the missing one, as a share of the range
 
 
@@ -86,7 +100,8 @@ def is_flag(values: NDArray[Any]) -> bool:
 
 def dress(ax: Axes, places: Scale, title: str) -> None:
     """Ticks and label of the x axis."""
-    ax.set_xlabel(f"{title} ({places.unit})" if places.unit else title, parse_math=False)
+    label = f"{title} ({places.unit})" if places.unit else title
+    ax.set_xlabel(folded(label, 1.1 * size_left(ax)[0]), parse_math=False)
     if places.kind == "word":
         words = [*places.words, *([places.missing_name] if places.missing else [])]
         word_ticks(ax.xaxis, places.at, words, size_in_points(ax)[0])
@@ -98,10 +113,15 @@ def dress(ax: Axes, places: Scale, title: str) -> None:
 
 
 def _number_ticks(ax: Axes, places: Scale) -> None:
-    locator: ticker.Locator = ticker.MaxNLocator("auto", integer=places.kind == "whole", steps=[1, 2, 2.5, 5, 10])
+    room, whole, at = SHRUNK * size_in_points(ax)[0], places.kind == "whole", places.at[places.present]
+    at = at[np.isfinite(at)]
+    ends = (float(at.min()), float(at.max())) if len(at) else (0.0, 1.0)
+    locator: ticker.Locator = ticker.MaxNLocator(
+        ticks_that_fit(*ends, room, whole=whole), integer=whole, steps=STEPS, min_n_ticks=1
+    )
     formatter: ticker.Formatter = ticker.ScalarFormatter()
     if places.kind == "date":
-        locator = dates.AutoDateLocator()
+        locator = _date_locator(*ends, room)
         formatter = dates.ConciseDateFormatter(locator)
     if places.missing:
         high = float(places.at[-2]) if len(places.at) > 1 else -np.inf
@@ -112,15 +132,42 @@ def _number_ticks(ax: Axes, places: Scale) -> None:
     ax.margins(x=0.03)
 
 
+def _date_locator(low: float, high: float, room: float) -> ticker.Locator:
+    """The most ticks, up to `MOST_DATES`, whose labels don't meet; matplotlib itself doesn't look at its labels."""
+    best, most = dates.AutoDateLocator(minticks=1, maxticks=3), 0
+    # With fewer at most than twice the least and one there are ranges for which it finds no interval, and warns.
+    for step, least, more in product((1, 2, 3), range(1, 6), (1, 3, 5)):
+        if step > 1 and most > 1:
+            break  # single ticks are left out only where there would be one otherwise
+        locator = dates.AutoDateLocator(minticks=least, maxticks=2 * least + more)
+        ticks = np.asarray(locator.tick_values(dates.num2date(low), dates.num2date(high)))
+        ticks = ticks[(ticks >= low) & (ticks <= high)][::step]
+        if most < len(ticks) <= MOST_DATES and _fit(ticks, low, high, room):
+            best, most = locator if step == 1 else ticker.FixedLocator(ticks.tolist()), len(ticks)
+    return best  # type: ignore[no-any-return]
+
+
+def _fit(ticks: Floats, low: float, high: float, room: float) -> bool:
+    """Whether the labels of these dates have room beside each other."""
+    size = font_size(rcParams["xtick.labelsize"])
+    names = dates.ConciseDateFormatter(dates.AutoDateLocator()).format_ticks(ticks)
+    half = [(text_width(name, size) + APART * size) / 2 for name in names]
+    at = room * (ticks - low) / ((high - low) or 1.0)
+    return all(right - left >= a + b for (left, right), (a, b) in zip(pairwise(at), pairwise(half), strict=True))
+
+
 def word_ticks(axis: Axis, at: Floats, words: Sequence[str], room: float, turn: bool = True) -> None:
     """Labels along an axis with so many points of room: turned or thinned out where they would overlap."""
     short = [shorten(word, 24) for word in words]
     size = font_size(rcParams["xtick.labelsize"])
     across = isinstance(axis, XAxis)
-    longest = (max(map(len, short)) + 1.5) * LETTER * size
+    longest = max(text_width(word, size) for word in short) + APART * size
     turned = across and turn and longest * len(short) > room
     step = max(1, int(np.ceil(len(short) * (longest if across and not turned else LINE * size) / room)))
-    axis.set_ticks(at[::step], short[::step], parse_math=False)
+    chosen = list(range(0, len(short), step))
+    if words[-1].startswith("missing") and chosen[-1] < len(short) - 1:  # it ends a grid, and is no value like others
+        chosen = [*(place for place in chosen if place < len(short) - step), len(short) - 1]
+    axis.set_ticks(at[chosen], [short[place] for place in chosen], parse_math=False)
     if turned:
         axis.set_tick_params(rotation=35)
         for text in axis.get_ticklabels():

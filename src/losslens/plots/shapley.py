@@ -393,4 +393,4 @@ def _caption(ax: Axes, sentences: Sequence[str]) -> None:
 
 
 def _rounded(value: float, decimals: int) -> str:
-    return f"{round(value, decimals) + 0.0:.{decimals}f}".replace("-", MINUS)  # + 0.0: no minus before a zero
+    return f"{round(value, decimals) + 0.0:,.{decimals}f}".replace("-", MINUS)  # + 0.0: no minus before a zero

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from losslens.cells import curves
 from losslens.curves import FeatureEffect
-from losslens.importances import FeatureImportance
+from losslens.importance import FeatureImportance
 from losslens.meetings import Common, PerRow
 from losslens.plots.wording import count, number, shorten
 from losslens.results import FeatureResult

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens.columns import is_missing
 
@@ -27,14 +28,16 @@ def number(value: float) -> str:
 
 
 def alike(values: Sequence[float]) -> list[str]:
-    """Numbers below each other: as many decimals as the largest needs, and one more.
+    """Numbers below each other: as many decimals as the largest needs, and one more; or all with a power of ten.
 
     >>> alike([1.2634, 0.0447, -0.00002])
     ['1.263', '0.045', '0.000']
+    >>> alike([2.5e9, 12345.6, 0.0])
+    ['2.50e+09', '1.23e+04', '0']
     """
     largest = max(map(abs, values))
     if not 1e-6 < largest < 1e9:
-        return [number(value) for value in values]
+        return [f"{value:.2e}".replace("-", MINUS) if value else "0" for value in values]
     decimals = max(0, 3 - math.floor(math.log10(largest)))
     rounded = [round(value, decimals) + 0.0 for value in values]  # + 0.0: no minus before a zero
     return [f"{value:,.{decimals}f}".replace("-", MINUS) for value in rounded]
@@ -110,3 +113,18 @@ def value_label(value: Any) -> str:
     if isinstance(value, dt.datetime):
         return value.isoformat(" ").replace(" 00:00:00", "")
     return str(value)
+
+
+def value_labels(values: NDArray[Any]) -> list[str]:
+    """The values of a grid below or beside each other: numbers with no more digits than tell apart what is drawn apart.
+
+    >>> value_labels(np.array([-1.60512, 0.09687, 2.0, np.nan]))
+    ['−1.61', '0.10', '2.00', 'missing']
+    """
+    numbers = values[np.isfinite(values)].astype(float) if values.dtype.kind == "f" else np.empty(0)
+    span = float(np.ptp(numbers)) if len(numbers) else 0.0
+    if not 1e-4 < span < 1e9 or np.array_equal(numbers, numbers.round()):
+        return [value_label(value).replace("-", MINUS) if len(numbers) else value_label(value) for value in values]
+    decimals = max(0, 2 - math.floor(math.log10(span)))
+    found = [f"{round(float(v), decimals) + 0.0:,.{decimals}f}".replace("-", MINUS) for v in values]
+    return ["missing" if is_absent(v) else text for v, text in zip(values, found, strict=True)]

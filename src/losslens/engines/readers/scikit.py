@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ def read_forest(model: Model, response: Response) -> Ensemble:
 def _average(estimators: Sequence[Any], model: Model, response: Response) -> Ensemble:
     if model.native.n_outputs_ > 1:
         raise Declined("it has several outputs")
-    trees = [estimator.tree_ for estimator in estimators]
+    trees = [_whole(estimator.tree_) for estimator in estimators]
     forest = _gathered(trees)
     value, link = _values(trees, forest) if response == "values" else _class_values(trees, forest, response)
     return forest.ensemble(
@@ -80,6 +80,34 @@ def _class_values(trees: Sequence[Any], forest: Forest, response: Response) -> t
 
 
 # Arrays of many trees -> one.
+
+
+class Pruned(NamedTuple):
+    """The nodes of a tree that rows can reach, as scikit-learn names their arrays."""
+
+    node_count: int
+    children_left: Ints
+    children_right: Ints
+    feature: Ints
+    threshold: Floats
+    missing_go_to_left: NDArray[Any]
+    value: Floats
+
+
+def _whole(tree: Any) -> Any:
+    """The tree, less what hangs below nodes that somebody made leaves: scikit-learn keeps it, and never gets there."""
+    left, right = tree.children_left, tree.children_right
+    if 2 * np.count_nonzero(left < 0) == tree.node_count + 1:  # every inner node has two children, and nothing is over
+        return tree
+    levels = [np.zeros(1, np.int64)]
+    while len(levels[-1]):
+        inner = levels[-1][left[levels[-1]] >= 0]
+        levels.append(np.concatenate([left[inner], right[inner]]))
+    reached = np.sort(np.concatenate(levels))
+    place = np.full(tree.node_count + 1, -1)  # the last one for -1
+    place[reached] = np.arange(len(reached))
+    rest = (tree.feature, tree.threshold, tree.missing_go_to_left, tree.value)
+    return Pruned(len(reached), place[left[reached]], place[right[reached]], *(array[reached] for array in rest))
 
 
 def _gathered(trees: Sequence[Any]) -> Forest:
@@ -122,7 +150,7 @@ def read_boosting(model: Model, response: Response) -> Ensemble:
     )
     if not constant and not (isinstance(native.init_, str) and native.init_ == "zero"):
         raise Declined("it starts from the predictions of another model")
-    trees = [estimator.tree_ for estimator in native.estimators_.ravel()]
+    trees = [_whole(estimator.tree_) for estimator in native.estimators_.ravel()]
     forest = _gathered(trees)
     offset = native._raw_predict_init(np.zeros((1, native.n_features_in_), np.float32)).ravel()
     return forest.ensemble(

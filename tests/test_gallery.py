@@ -1,0 +1,289 @@
+"""The gallery's scripts and page: the cheap sections as they are, the dear ones with few rows."""
+
+import ast
+import base64
+import importlib
+import inspect
+import re
+from html.parser import HTMLParser
+from itertools import product
+from pathlib import Path
+from string import Formatter
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from sklearn.ensemble import RandomForestRegressor
+
+ROOT = Path(__file__).resolve().parents[1]
+GALLERY = ROOT / "docs" / "gallery"
+SCRIPTS = sorted(path.stem for path in GALLERY.glob("*.py") if path.stem != "page")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _from_the_root():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT))
+        yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def page(_from_the_root):
+    return importlib.import_module("docs.gallery.page")
+
+
+def script(name):
+    return importlib.import_module(f"docs.gallery.{name}")
+
+
+def numbers(cell):
+    return [float(part) for part in cell.replace("−", "-").split(", ")]
+
+
+# -- scripts ------------------------------------------------------------------------------------------------------
+
+
+def test_every_script_has_its_place_on_the_page_and_in_the_readme(page):
+    assert sorted(page.ORDER) == SCRIPTS
+    readme = (GALLERY / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{name}.py`" in readme for name in SCRIPTS)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_keeps_the_contract(name):
+    one = script(name)
+    assert all(isinstance(getattr(one, text), str) for text in ("TITLE", "QUESTION", "WORDS", "DIFFERS"))
+    assert all(callable(getattr(one, ask)) for ask in ("pictures", "numbers", "facts", "claims", *one.SHOWN))
+    assert one.CAPTIONS
+    assert all(one.CAPTIONS.values())
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_texts_ask_for_facts_that_there_are(name):
+    """Read from the source: most scripts take long to compute them."""
+    one = script(name)
+    tree = ast.parse(inspect.getsource(one.facts))
+    known = {key.value for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys}
+    texts = [one.WORDS, one.DIFFERS, *one.CAPTIONS.values()]
+    asked = {field for text in texts for _, field, _, _ in Formatter().parse(text) if field is not None}
+    assert asked <= known
+
+
+@pytest.mark.parametrize("name", ["toy", "scheme"])
+def test_captions_belong_to_pictures_and_claims_hold(name):
+    one = script(name)
+    assert set(one.CAPTIONS) == set(one.pictures())
+    assert all(one.claims().values())
+
+
+def test_toy_numbers_are_means_of_the_nine_cells():
+    """Down: (0 + .6 + .3)/3, (.65 + 0 + .25)/3, (.7 + .5 + 0)/3. Along: 1.35/3, 1.1/3, .55/3. All: 3/9, or 3/6."""
+    (lines,) = script("toy").numbers().values()
+    assert lines[0] == ("number", "losslens", "paper")
+    found = {what: numbers(ours) for what, ours, _ in lines[1:]}
+    assert found["PI curve: means of the columns"] == pytest.approx([0.3, 0.3, 0.4])
+    assert found["local importances: means of the rows"] == pytest.approx([0.45, 0.3667, 0.1833])
+    assert found["PFI over all 9 pairs (V)"] == pytest.approx([0.3333])
+    assert found["PFI over the 6 pairs of different rows (U)"] == pytest.approx([0.5])
+    assert all(numbers(ours) == numbers(theirs) for _, ours, theirs in lines[1:-2])
+
+
+def test_scheme_numbers_follow_from_the_factors():
+    """a² - b² = (a - b)(a + b): for f = s x + c a cell is s (x_k - x_i) (s (x_k + x_i) + 2 c - 2 y_i)."""
+    scheme = script("scheme")
+    x, s, c = scheme.X.T
+    away, both = x - x[:, None], x + x[:, None]
+    cells = s[:, None] * away * (s[:, None] * both + 2 * (c - scheme.Y)[:, None])
+    (lines,) = scheme.numbers().values()
+    assert lines[0] == ("number", "losslens", "by the formulas")
+    found = [numbers(ours) for _, ours, _ in lines[1:]]
+    pd = s.mean() * x + c.mean()
+    for ours, known in zip(found, [pd, cells.mean(axis=0), cells.mean(axis=1), [cells.mean()]], strict=True):
+        assert ours == pytest.approx(known, abs=0.006)
+    assert all(ours == theirs for _, ours, theirs in lines[1:])
+
+
+def test_simulation1_within_groups():
+    """For the true function X1 counts a = 11 or 1 times; with residual r a cell is (r - a d)² - r², d = x_k - x_i."""
+    sim = script("simulation1")
+    rng = np.random.default_rng(0)
+    tests = [sim.draw(40, rng) for _ in range(12)]  # more than are asked together
+    *_, found = sim.over_tests(sim.true_function, tests)
+    X, y = tests[-1]
+    slope, left = np.where(X[:, 2] == 0, 11, 1), y - sim.true_function(X)
+    cells = (left[:, None] - slope[:, None] * (X[:, 0] - X[:, [0]])) ** 2 - left[:, None] ** 2
+    for group, value in sim.GROUPS.items():
+        mine = np.full(40, True) if value is None else X[:, 2] == value
+        assert found["X1", group] == pytest.approx(cells[np.ix_(mine, mine)].mean(), abs=0.051)  # one decimal
+    assert set(found) == set(sim.PAPER) == set(sim.TRUTH)
+
+
+def test_a_forest_that_always_draws_x3_again_ends_below_its_first_split_on_x3():
+    sim = script("simulation1")
+    X, y = sim.draw(300, np.random.default_rng(1))
+    forest = RandomForestRegressor(3, max_features=1, random_state=0).fit(X, y)
+    said = [[value_below_x3(grown.tree_, row) for row in X] for grown in forest.estimators_]
+
+    class Zeros:
+        def random(self, n):
+            return np.zeros(n)
+
+    np.testing.assert_allclose(sim.end_early(forest, Zeros()).predict(X), np.mean(said, axis=0))
+
+
+def value_below_x3(tree, row):
+    """Of a row on its way down: the value of the node after the first question for X3, or of its leaf."""
+    node = 0
+    while tree.children_left[node] >= 0:
+        feature = tree.feature[node]
+        lower = np.float32(row[feature]) <= tree.threshold[node]
+        node = (tree.children_left if lower else tree.children_right)[node]
+        if feature == 2:
+            break
+    return tree.value[node, 0, 0]
+
+
+def test_simulation2_measures_what_brute_force_gives():
+    """Errors of all 8 sets of kept features over all pairs of rows; shares are means over the 6 orders of features."""
+    sim = script("simulation2")
+    rng = np.random.default_rng(3)
+    X, y = sim.draw(12, rng)
+    fitted = sim.fit(rng, rows=60, rows_svm=30)
+    for model in fitted.values():
+        errors = {kept: pair_error(model.predict, X, y, kept) for kept in product((False, True), repeat=3)}
+        none, whole = errors[False, False, False], errors[True, True, True]
+        lacking = np.array([errors[tuple(k != j for k in range(3))] for j in range(3)])
+        (found,) = sim.measure(model, [(X, y)])
+        known = [*(lacking - whole), *(lacking / whole), *shares(errors), none, whole]
+        np.testing.assert_allclose(found, known, rtol=1e-9, atol=1e-9)
+
+
+def pair_error(predict, X, y, kept):
+    rows = np.repeat(X, len(X), axis=0)
+    donors = np.tile(X, (len(X), 1))
+    return np.mean((predict(np.where(kept, rows, donors)) - np.repeat(y, len(X))) ** 2)
+
+
+def shares(errors):
+    """Shapley's formula for three: weights 1/3, 1/6, 1/6, 1/3 for coming after none, one or both of the others."""
+    found = []
+    for j in range(3):
+        steps = 0.0
+        for others in product((False, True), repeat=2):
+            without = (*others[:j], False, *others[j:])
+            with_j = (*others[:j], True, *others[j:])
+            steps += (errors[without] - errors[with_j]) / (6 if sum(others) == 1 else 3)
+        found.append(steps)
+    return found
+
+
+def test_boston_places_a_number_among_ours():
+    boston = script("boston")
+    said = [boston.place(value, [2, 5, 3]) for value in (1, 2, 4, 5, 6)]
+    within = "within their range"
+    assert said == ["below all of ours", within, within, within, "above all of ours"]
+
+
+# -- page ---------------------------------------------------------------------------------------------------------
+
+
+class Asked(HTMLParser):
+    """What a page asks a browser to fetch, and its elements in words."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.fetched, self.tags, self.ids, self.links, self.alts = [], set(), set(), [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.tags.add(tag)
+        self.ids.add(attrs.get("id"))
+        if tag == "a":
+            self.links.append(attrs["href"])
+        else:
+            self.fetched += [attrs[key] for key in ("src", "href", "srcset", "data", "poster") if key in attrs]
+        if tag == "img":
+            self.alts.append(attrs["alt"])
+
+
+@pytest.fixture(scope="module")
+def built(page, tmp_path_factory):
+    """The two cheap sections as a page."""
+    build = tmp_path_factory.mktemp("gallery") / "build"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "BUILD", build)
+        page.main(["toy", "scheme"])
+    return build
+
+
+def test_the_page_fetches_nothing_and_runs_nothing(page, built):
+    text = (built / "index.html").read_text(encoding="utf-8")
+    asked = Asked(text)
+    assert asked.tags.isdisjoint({"script", "link", "iframe", "object", "embed"})
+    assert not re.search(r"@import|url\(|\son\w+=", text)
+    assert len(asked.fetched) == 2
+    for address in asked.fetched:
+        kind, data = address.split(",", 1)
+        assert kind == "data:image/png;base64"
+        assert base64.b64decode(data).startswith(b"\x89PNG")
+    assert all(asked.alts)
+    inside = [link[1:] for link in asked.links if link.startswith("#")]
+    assert inside == ["toy", "scheme"]
+    assert set(inside) <= asked.ids
+    assert [link for link in asked.links if not link.startswith("#")] == [page.PAPER]
+
+
+def test_the_page_has_every_part_of_a_section(built):
+    text = (built / "index.html").read_text(encoding="utf-8")
+    for name in ("toy", "scheme"):
+        assert script(name).TITLE in text
+        assert f"docs/gallery/{name}.py" in text
+        assert (built / f"{name}-{next(iter(script(name).CAPTIONS))}.svg").stat().st_size > 0
+    assert text.count("<h3>What to see</h3>") == text.count("<h3>Numbers</h3>") == text.count("<details>") == 2
+    assert '<th scope="col">paper</th>' in text
+    assert "def look_up(X):" in text
+    assert not re.search(r"\$\w|\{\w+\}", re.sub(r"<pre>.*?</pre>|<style>.*?</style>", "", text, flags=re.DOTALL))
+
+
+def test_texts_are_escaped_everywhere(page):
+    nasty, told = "<i>&</i>", "&lt;i&gt;&amp;&lt;/i&gt;"
+    picture = page.Picture("a", nasty + '"', nasty, b"", wide=False)
+    tables = {nasty: [(nasty, nasty), (nasty, nasty)]}
+    text = page.section_html(page.Section("s", nasty, nasty, nasty, nasty, [picture], tables, nasty, 1.0))
+    assert "<i>" not in text
+    assert text.count(told) == 12  # title, question, words, differs, alt, caption, code, and five in the table
+    assert '&quot;"' in text
+
+
+def test_names_in_words_are_code(page):
+    assert page.paragraphs("a `b < c`\n\nd\ne") == "<p>a <code>b &lt; c</code></p>\n<p>d e</p>"
+
+
+def test_a_sentence_that_the_numbers_belie_stops_the_build(page):
+    page.check_claims({"true": True})
+    with pytest.raises(ValueError, match="no longer say: X1 matters; X2 doesn't"):
+        page.check_claims({"X1 matters": False, "fine": True, "X2 doesn't": np.False_})
+
+
+def test_a_crooked_table_is_named(page):
+    with pytest.raises(TypeError, match="look at 'second'"):
+        page.checked({"first": [("a", "b"), ("c", "d")], "second": [("a", "b"), ("c",)]})
+    with pytest.raises(TypeError, match="look at 'third'"):
+        page.checked({"third": [("a", 1)]})
+
+
+def test_an_unknown_script_is_named(page):
+    with pytest.raises(SystemExit, match="no such script in docs/gallery: nobody"):
+        page.main(["nobody"])
+
+
+@pytest.mark.parametrize("readme", [ROOT / "README.md", GALLERY / "README.md"])
+def test_files_that_a_readme_names_exist(readme):
+    targets = re.findall(r"\]\(([^)#\s]+)", readme.read_text(encoding="utf-8"))
+    assert all((readme.parent / target).exists() for target in targets if "://" not in target)
+
+
+def test_the_readme_leads_to_the_gallery():
+    assert "](docs/gallery/README.md)" in (ROOT / "README.md").read_text(encoding="utf-8")

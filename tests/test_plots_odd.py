@@ -1,0 +1,488 @@
+"""Odd data: every plot and every `.plot()` draws results of every verb, in full, labelled and on the page.
+
+Hypothesis draws tables (one row to forty, one column to two hundred, all types, names that nobody expects), a donor
+design and a way to restrict the rows; a warning while drawing is an error here as everywhere.
+"""
+
+import datetime as dt
+import inspect
+import pkgutil
+import re
+from dataclasses import dataclass, replace
+from importlib import import_module
+from itertools import chain
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import Phase, assume, example, given, settings
+from hypothesis import strategies as st
+from matplotlib import pyplot as plt
+from matplotlib import ticker
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.metrics import get_scorer
+
+import losslens as ll
+from losslens import plots
+from pictures import looked_at
+
+# Letters that the font lacks: matplotlib says so to the user, who alone can choose another font.
+pytestmark = pytest.mark.filterwarnings("ignore:Glyph .* missing from font")
+
+LONG = "the share of households with two or more children in the municipality, in percent, as counted in the census"
+NAMES = (
+    "x", "größe µ_σ²", "Возраст", "العمر", "年齢", "年齢と住所", "😀🚲", "$math$", "$\\frac{", "100 % of $",
+    "<script>alert(1)</script>", "_hidden", " ", "\u200b", "a\tb\nc",
+    "\\n%s{x}", "None", "1.5", LONG, "MEDIAN_INCOME", "MEDIAN_INCOME_" * 20, "e\u0301",
+)  # fmt: skip
+DESIGNS = ("auto", "all", ll.Grid(2), ll.Permutations(2), ll.Latin(2), ll.Systematic(2), ll.Derangements(1))
+NUMBERS = ("normal", "constant", "zero", "integer", "huge", "tiny", "far")
+TYPES = (*NUMBERS, "bool", "word", "category", "date", "time", "span")
+READ = 4  # columns that the model reads: all others are worth nothing
+WORDS = ("low", "very high", "$mid$", LONG, "", "😀")
+
+
+@dataclass(frozen=True)
+class Data:
+    """A table, its true values, and a model that is a plain function."""
+
+    X: Any
+    y: np.ndarray
+    library: str
+    size: float
+    scales: tuple[float, ...] = (1.0,) * READ  # numbers around one, however large they are in the table
+
+    @property
+    def names(self):
+        return [f"x{j}" for j in range(self.X.shape[1])] if self.library == "numpy" else list(self.X.columns)
+
+    def __call__(self, X):
+        columns = [self.numbers(X, j) for j in range(min(READ, X.shape[1]))]
+        return self.size * (sum((0.5**j) * c for j, c in enumerate(columns)) + columns[0] * columns[-1])
+
+    def numbers(self, X, j):
+        """A column as numbers, a row at a time."""
+        if self.library == "numpy":
+            return X[:, j] / self.scales[j]
+        values = X.iloc[:, j] if self.library == "pandas" else X[:, j].to_pandas()
+        if values.dtype.kind in "mM":
+            return values.astype("int64").to_numpy() / self.scales[j]
+        if values.dtype.kind in "biuf":
+            return values.to_numpy(float) / self.scales[j]
+        return values.astype(str).str.len().to_numpy(float) / self.scales[j]
+
+
+def column(kind, n, rng):
+    start = dt.datetime(2020, 2, 29)
+    made = {
+        "normal": lambda: rng.normal(size=n),
+        "constant": lambda: np.full(n, 3.5),
+        "zero": lambda: np.zeros(n),
+        "integer": lambda: rng.integers(-2, 3, n),
+        "huge": lambda: rng.normal(size=n) * 1e12,
+        "tiny": lambda: rng.normal(size=n) * 1e-12,
+        "far": lambda: 1e6 + rng.normal(size=n) * 1e-3,
+        "bool": lambda: rng.integers(0, 2, n) == 1,
+        "word": lambda: np.array(WORDS, object)[rng.integers(0, len(WORDS), n)],
+        "category": lambda: np.array(WORDS[:3], object)[rng.integers(0, 3, n)],
+        "date": lambda: [start.date() + dt.timedelta(days=int(d)) for d in rng.integers(0, 900, n)],
+        "time": lambda: [start + dt.timedelta(seconds=int(d)) for d in rng.integers(0, 90, n)],
+        "span": lambda: [dt.timedelta(seconds=int(d)) for d in rng.integers(0, 9e5, n)],
+    }
+    return made[kind]()
+
+
+def table(library, n, p, kinds, names, seed):
+    rng = np.random.default_rng(seed)
+    kinds = [kinds[j % len(kinds)] for j in range(p)]
+    columns = [column(kind, n, rng) for kind in kinds]
+    if library == "numpy":
+        return np.column_stack(columns).astype(float)
+    # Names that look alike but aren't: a number at their end tells them apart from the second round on.
+    named = {f"{names[j % len(names)]}{j // len(names) or ''}": c for j, c in enumerate(columns)}
+    if library == "polars":
+        some = zip(named.items(), kinds, strict=True)
+        return pl.DataFrame(
+            {k: pl.Series(k, list(v), dtype=pl.Enum(WORDS[:3])) if kind == "category" else v for (k, v), kind in some}
+        )
+    frame = pd.DataFrame(named)
+    for name, kind in zip(named, kinds, strict=True):
+        if kind == "category":
+            frame[name] = frame[name].astype(pd.CategoricalDtype(WORDS[:3], ordered=True))
+        if kind == "date":
+            frame[name] = pd.to_datetime(frame[name])
+    return frame
+
+
+def make(library="pandas", n=12, p=3, kinds=("normal",), names=("x", "y", "z"), size=1.0, truth="noisy", seed=0):
+    X = table(library, n, p, kinds, names, seed)
+    plain = Data(X, np.zeros(n), library, size)
+    scales = tuple(float(np.abs(plain.numbers(X, j)).max()) or 1.0 for j in range(min(READ, p)))
+    right = replace(plain, scales=scales)(X)
+    noise = size * np.random.default_rng(seed + 1).normal(size=n)
+    # A model that is right, nearly so, always wrong (replacing helps), and one that has nothing to predict.
+    y = {"right": right, "noisy": right + noise, "wrong": -right + noise, "nothing": noise}[truth]
+    return Data(X, y, library, size, scales)
+
+
+@st.composite
+def shapes(draw):
+    """What `make` needs: a failure says it in one line."""
+    library = draw(st.sampled_from(["pandas", "numpy", "polars"]))
+    p = draw(st.one_of(st.integers(1, 6), st.sampled_from([21, 41, 200])))
+    return {
+        "library": library,
+        "n": draw(st.integers(2, 40) if p <= 6 else st.integers(3, 9)),
+        "p": p,
+        "kinds": draw(st.lists(st.sampled_from(NUMBERS if library == "numpy" else TYPES), min_size=1, max_size=4)),
+        "names": draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True)),
+        "size": draw(st.sampled_from([1.0, 0.0, 1e-12, 1e12, 1e3])),
+        "truth": draw(st.sampled_from(["noisy", "right", "wrong", "nothing"])),
+        "seed": draw(st.integers(0, 99)),
+    }
+
+
+# Shapes that must not be left to chance: a constant and a single row, two hundred features, all names and types.
+CONSTANT = {"n": 2, "p": 2, "kinds": ("constant", "word"), "names": ("年齢",), "truth": "wrong"}
+WIDE = {"library": "numpy", "n": 3, "p": 200}
+STRANGE = {"library": "polars", "n": 8, "p": len(NAMES), "kinds": TYPES, "names": NAMES}
+
+parts = st.sampled_from(["all", "one", "half", "subset"])
+designs = st.sampled_from(DESIGNS)
+
+
+def chosen(result, part):
+    """All rows of a result or some of them; donors from everywhere, or among themselves."""
+    if part == "one":
+        return result.given([0])
+    n = len(next(iter(result.values())).at)
+    if part == "half":
+        return result.given(np.arange(n) < (n + 1) // 2)
+    if part == "subset" and n > 3 and hasattr(result, "subset"):
+        try:
+            return result.subset(np.arange(n) % 4 != 3)
+        except ValueError:  # no donor is among them
+            return result
+    return result
+
+
+class Model(RegressorMixin, BaseEstimator):
+    """The function as scorers and refits want it."""
+
+    def __init__(self, function):
+        self.function = function
+        self.level_ = 0.0
+
+    def fit(self, X, y):
+        self.level_ = np.mean(y)
+        return self
+
+    def predict(self, X):
+        return self.function(X) + self.level_
+
+
+def ask(data, design="auto", features=None, **asked):
+    asked = {"loss": "squared_error", "random_state": 0, "donors": design, "features": features} | asked
+    return ll.feature_importance(data, data.X, data.y, **asked)
+
+
+def shares(data, **asked):
+    asked = {"loss": "squared_error", "random_state": 0, "budget": enough(data)} | asked
+    return ll.shapley_importance(data, data.X, data.y, **asked)
+
+
+def enough(data):
+    """Predictions for two sweeps of walks."""
+    return 2 * len(data.y) ** 2 * len(data.names) + 100
+
+
+def some(names, most=2):
+    """The first, which the model reads, and the last, which it needn't: not two hundred pictures."""
+    return list(dict.fromkeys([names[0], names[-1]]))[:most]
+
+
+# -- a case for each plot ---------------------------------------------------------------------------------------------
+
+
+def draw_ranking(data, design, part):
+    result = chosen(ask(data, design), part)
+    yield result.plot()
+    if data.library == "numpy" and len(data.y) > 3:
+        yield _forest(data).plot()
+    if all(np.isfinite(f.pfi) and f.error > 0 for f in result.values()):
+        yield plots.plot_ranking(result, ratio=True)
+
+
+def _forest(data):
+    forest = RandomForestRegressor(8, max_depth=2, max_samples=len(data.y) // 2, random_state=0).fit(data.X, data.y)
+    return ll.breiman_importance(forest, data.X, data.y)
+
+
+def draw_importance(data, design, part):
+    for one in chosen(ask(data, design, some(data.names)), part).values():
+        yield one.plot()
+
+
+def draw_several(data, design, part):
+    """Groups and pairs of columns, whose designs have no curve or no number."""
+    if len(data.names) < 2:
+        return
+    first, last = data.names[0], data.names[-1]
+    design = ll.Latin(2) if isinstance(design, ll.Systematic) else design  # columns together have no order
+    yield chosen(ask(data, design, {f"{first} & {last}": data.names[:3]}), part)[f"{first} & {last}"].plot()
+    if design in ("auto", "all"):
+        pair = chosen(ask(data, design, [(first, last)]), "all" if part == "subset" else part)[first, last]
+        yield pair.plot()
+        yield pair.effect.plot()
+
+
+def draw_scores(data, design, part):
+    if data.size != 1.0:  # R2 of a constant is no number
+        return
+    loss = get_scorer("neg_mean_absolute_error")
+    scores = ll.feature_importance(
+        Model(data), data.X, data.y, loss=loss, features=some(data.names), donors="all", random_state=0
+    )
+    yield scores.plot()
+    for one in scores.values():
+        yield one.plot()
+
+
+def draw_effect(data, design, part):
+    effects = ll.feature_effect(data, data.X, features=some(data.names), donors=design, random_state=0)
+    for one in chosen(effects, part).values():
+        yield one.plot()
+
+
+def draw_groups(data, design, part):
+    (one,) = ask(data, design, data.names[:1]).values()
+    labels = np.array([*NAMES[:10], *NAMES[:30]], object)[: len(data.y)]
+    groups = {"one": labels[[0] * len(data.y)], "half": np.arange(len(data.y)) % 2 == 0}.get(
+        part, np.resize(labels, len(data.y))
+    )
+    yield plots.plot_groups(one.by(groups))
+    yield plots.plot_groups(one.effect.by(groups))
+
+
+def draw_cells(data, design, part):
+    for one in chosen(ask(data, design, some(data.names, 2)), part).values():
+        if np.isfinite(one.local).any():
+            yield plots.plot_cells(one)
+
+
+def draw_local(data, design, part):
+    result = chosen(ask(data, design), part)
+    if any(np.isfinite(one.pfi) for one in result.values()):
+        yield plots.plot_local(result)
+    if part != "half":
+        yield plots.plot_local(shares(data))
+
+
+def draw_shapley(data, design, part):
+    yield _restricted(shares(data), part).plot()
+    if part == "subset":
+        yield shares(data, aggregate="prediction").plot()
+
+
+def _restricted(result, part):
+    return (
+        result.given([0])
+        if part == "one"
+        else result.given(np.arange(len(result.at)) % 2 == 0)
+        if part == "half"
+        else result
+    )
+
+
+def draw_shapley_curve(data, design, part):
+    result = shares(data)
+    for name in some(result.features):
+        yield result.curve(name).plot()
+    yield result.curve(result.features[0], by="donor").plot()
+    if len(data.names) > 1:
+        together = shares(data, features={"$all$": data.names})
+        yield together.curve("$all$").plot()
+
+
+def draw_shapley_effect(data, design, part):
+    rows = [0] if part == "one" else list(range(len(data.y)))
+    yield ll.shapley_effect(data, data.X, rows, random_state=0, budget=enough(data)).plot()
+
+
+def draw_interactions(data, design, part):
+    if len(data.names) < 2:
+        return
+    names = data.names[:21]
+    yield ll.pair_interactions(data, data.X, data.y, loss="squared_error", features=names, random_state=0).plot()
+    if len(names) <= 4:
+        yield shares(data, features=names, method="exact", budget=None).interactions.plot()
+
+
+def draw_shares(data, design, part):
+    result = _restricted(shares(data), part)
+    yield plots.plot_shares({NAMES[0]: result, **({LONG: result, NAMES[4]: result} if part == "half" else {})})
+
+
+def draw_waterfall(data, design, part):
+    yield plots.plot_waterfall(_restricted(shares(data), part))
+
+
+def draw_comparison(data, design, part):
+    models = {
+        LONG: data,
+        "$half$": lambda X: data(X) / 2,
+        **{f"{NAMES[k]}{k}": data for k in range(9 * (part == "half"))},
+    }
+    if len(data.y) < 3:  # no standard error
+        return
+    design = "all" if design in DESIGNS[2:] else design  # two donors a row have none, either
+    yield ll.compare(models, data.X, data.y, loss="squared_error", donors=design, shapley=False, random_state=0).plot()
+
+
+def draw_refits(data, design, part):
+    if len(data.y) < 8:
+        return
+    asked = {"loss": "squared_error", "cv": 2, "random_state": 0}
+    refits = ll.feature_importance_cv(Model(data), data.X, data.y, donors=design, **asked)
+    yield refits.plot()
+    for name in some(refits.features):
+        yield refits.curve(name).plot()
+    if part == "half":
+        yield ll.shapley_importance_cv(Model(data), data.X, data.y, budget=enough(data), **asked).plot()
+
+
+def draw_permuted_target(data, design, part):
+    if len(data.y) < 8:
+        return
+    asked = {"loss": "squared_error", "cv": 2, "permutations": 3, "random_state": 0}
+    yield ll.permuted_target_test(Model(data), data.X, data.y, **asked).plot()
+
+
+def draw_impact(data, design, part):
+    def shuffled(X, columns, rng):
+        order = rng.permutation(len(data.y))
+        return X.iloc[order] if data.library == "pandas" else X[order]
+
+    if len(data.y) < 3:  # no standard error
+        return
+    asked = {"loss": "squared_error", "random_state": 0, "features": data.names[:45]}
+    yield ll.conditional_predictive_impact(data, data.X, data.y, shuffled, **asked).plot()
+
+
+CASES = {
+    "plot_cells": [draw_cells],
+    "plot_comparison": [draw_comparison],
+    "plot_effect": [draw_effect],
+    "plot_groups": [draw_groups],
+    "plot_impact": [draw_impact],
+    "plot_importance": [draw_importance, draw_several, draw_scores],
+    "plot_interactions": [draw_interactions],
+    "plot_local": [draw_local],
+    "plot_permuted_target": [draw_permuted_target],
+    "plot_ranking": [draw_ranking],
+    "plot_refit_curve": [draw_refits],
+    "plot_refits": [draw_refits],
+    "plot_shapley": [draw_shapley],
+    "plot_shapley_curve": [draw_shapley_curve],
+    "plot_shapley_effect": [draw_shapley_effect],
+    "plot_shares": [draw_shares],
+    "plot_waterfall": [draw_waterfall],
+}
+METHODS = {
+    "BreimanImportance": draw_ranking,
+    "Comparison": draw_comparison,
+    "ConditionalImpact": draw_impact,
+    "FeatureEffect": draw_effect,
+    "FeatureImportance": draw_importance,
+    "FeatureScore": draw_scores,
+    "Importances": draw_ranking,
+    "Interactions": draw_interactions,
+    "PermutedTarget": draw_permuted_target,
+    "RefitCurve": draw_refits,
+    "Refits": draw_refits,
+    "ShapleyCurve": draw_shapley_curve,
+    "ShapleyEffect": draw_shapley_effect,
+    "ShapleyImportance": draw_shapley,
+}
+
+
+# -- what a picture must be -------------------------------------------------------------------------------------------
+
+
+def check(ax, blank=False):
+    """Drawn in full, both axes say what they are (unless a feature's name is blank), and all text is on the page."""
+    looked_at(ax)
+    for one in ax.figure.axes:
+        for axis in (one.xaxis, one.yaxis) if one is ax else (one.yaxis,):  # the others are bars of colours
+            named = isinstance(axis.get_major_locator(), ticker.FixedLocator) and len(axis.get_ticklabels())
+            assert axis.label.get_text().strip() or named or blank, f"{axis} has neither a label nor names"
+    page, slack = ax.figure.bbox, 0.03 * min(ax.figure.bbox.size)
+    for text in written(ax):
+        box = text.get_window_extent()
+        off = max(page.x0 - box.x0, page.y0 - box.y0, box.x1 - page.x1, box.y1 - page.y1)
+        assert off <= slack, f"{text} leaves the page by {off:.0f} pixels"
+
+
+def written(ax):
+    """All texts that are drawn."""
+    for one in ax.figure.axes:
+        legend = one.get_legend()
+        yield from [one.xaxis.label, one.yaxis.label, *one.texts, *(legend.get_texts() if legend else [])]
+        for axis in (one.xaxis, one.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            yield from (t.label1 for t in axis.get_major_ticks() if low <= t.get_loc() <= high and t.label1.get_text())
+            yield axis.get_offset_text()
+
+
+@pytest.fixture(autouse=True)
+def _clean_desk():
+    before = dict(mpl.rcParams)
+    yield
+    assert dict(mpl.rcParams) == before  # no plot changes the user's style
+    plt.close("all")
+
+
+def test_every_plot_has_a_case():
+    assert set(CASES) == set(plots.__all__)
+
+
+def test_every_plot_method_has_a_case():
+    found = set()
+    for module in pkgutil.walk_packages(ll.__path__, "losslens."):
+        if not module.name.endswith(".demo"):
+            classes = inspect.getmembers(import_module(module.name), inspect.isclass)
+            found |= {name for name, made in classes if "plot" in vars(made) and made.__module__.startswith("losslens")}
+    assert found == set(METHODS)
+
+
+@pytest.mark.parametrize("draw", list(dict.fromkeys(chain(*CASES.values()))))
+@settings(max_examples=1, phases=[Phase.explicit, Phase.reuse, Phase.generate])  # what is drawn is simple as it is
+@given(shape=shapes(), design=designs, part=parts)
+@example(shape=CONSTANT, design="auto", part="one")
+@example(shape=WIDE, design="auto", part="half")
+@example(shape=STRANGE, design="all", part="all")
+def test_odd_results_draw(draw, shape, design, part):
+    try:
+        for ax in draw(make(**shape), design, part):
+            check(ax, blank=" " in shape.get("names", ()))
+            plt.close("all")
+    finally:
+        plt.close("all")
+
+
+@settings(max_examples=4)
+@given(p=st.integers(2, 8), seed=st.integers(0, 99))
+def test_percentages_sum_to_a_hundred(p, seed):
+    """Each is rounded, so that the sum may be half a percent a feature off."""
+    result = shares(make("numpy", n=12, p=p, seed=seed))
+    assume(result.error_none > 1.2 * result.error_all)
+    written_there = [text.get_text() for text in result.plot().texts]
+    found = [re.search(r"\((−?<?\d+)%\)", text) for text in written_there]
+    percent = [float(one[1].replace("−", "-").replace("<1", "0.5")) for one in found if one]
+    assert len(percent) == p
+    assert sum(percent) == pytest.approx(100, abs=0.5 * p)
+    plt.close("all")
