@@ -135,21 +135,42 @@ def test_an_unused_feature_is_certain():
 # Intervals.
 
 
-def test_a_weak_feature_has_a_symmetric_interval_around_u():
-    noisy = Y + np.random.default_rng(9).normal(scale=3, size=N)
-    feature = explain(features="x2", Y=noisy)
-    u = feature.pfi * N / (N - 1)
-    assert u < 3 * feature.std_error
-    reach = stats.t.ppf(0.975, N - 1) * feature.std_error
-    np.testing.assert_allclose(feature.interval(), [u - reach, u + reach])
+def bent(t, a):
+    """Hall (1992), "On the removal of skewness by transformation": nearly Student's, where t is skewed by a."""
+    return t + a * t**2 / 3 + a**2 * t**3 / 27 + a / 6
 
 
-def test_a_strong_feature_has_a_symmetric_interval_on_the_log_scale():
-    feature = explain(features="x0", Y=model(X))
-    u = feature.pfi * N / (N - 1)
-    assert u > 3 * feature.std_error
-    reach = stats.t.ppf(0.95, N - 1) * feature.std_error / u
-    np.testing.assert_allclose(feature.interval(0.9), u * np.exp([-reach, reach]))
+def skewness(statistic, rows):
+    """Of a mean: the third moment of what leaving out each row takes off, over that of their size; at most 0.4."""
+    left_out = np.array([statistic(np.delete(rows, i)) for i in range(len(rows))])
+    moved = left_out.mean() - left_out
+    return float(np.clip(np.sum(moved**3) / np.sum(moved**2) ** 1.5, -0.4, 0.4))
+
+
+@pytest.mark.parametrize(("name", "scale"), [("x0", 0), ("x1", 1), ("x2", 3)])
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_an_interval_ends_where_the_bent_t_statistic_is_a_quantile_of_student(name, scale, level):
+    """The interval holds every importance whose distance from U, in standard errors and bent, is small enough."""
+    noisy = Y + np.random.default_rng(9).normal(scale=scale, size=N) if scale else model(X)
+    D = cells(name, Y=noisy)
+    feature = explain(features=name, Y=noisy)
+    a = skewness(lambda rows: brute.u_statistic(D[np.ix_(rows, rows)]), np.arange(N))
+    t = (brute.u_statistic(D) - np.array(feature.interval(level))) / feature.std_error
+    # The skewness is that of first-order effects; the jackknife's differ from them by terms of order 1/n.
+    np.testing.assert_allclose(bent(t, a), stats.t.ppf([(1 + level) / 2, (1 - level) / 2], N - 1), rtol=1e-6)
+
+
+def test_an_interval_without_skewness_is_students():
+    low, high = uncertainty.interval(2.0, 0.5, 11, 0.95)
+    np.testing.assert_allclose([low, high], stats.t.interval(0.95, 10, 2.0, 0.5))
+
+
+@pytest.mark.parametrize("a", [-0.4, -0.1, 1e-7, 0.2, 0.4])
+def test_a_test_and_an_interval_agree(a):
+    """p of the one-sided test is 2.5% exactly where the lower end of the 95% interval is 0."""
+    low, high = uncertainty.interval(1.0, 0.3, 40, 0.95, a)
+    assert uncertainty.p_value(1.0 - low, 0.3, 40, a) == pytest.approx(0.025, rel=1e-6)
+    assert uncertainty.p_value(1.0 - high, 0.3, 40, a) == pytest.approx(0.975, rel=1e-6)
 
 
 @pytest.mark.parametrize("design", [ll.All(), ll.Derangements()], ids=str)
@@ -161,19 +182,82 @@ def test_intervals_are_centred_at_the_u_statistic(design, weighted, part):
     mass = np.outer(weight, weight) * (1 - np.eye(N))
     u = (mass * cells())[part].sum() / mass[part].sum()
     feature = explain(donors=design, sample_weight=weight).given(part)
+    assert feature.unbiased == pytest.approx(u, rel=1e-9)
     low, high = feature.interval()
-    centre = np.sqrt(low * high) if u > 3 * feature.std_error else (low + high) / 2
-    assert centre == pytest.approx(u, rel=1e-9)
+    assert low < u < high
 
 
 def test_clustered_intervals_count_groups_not_rows():
     feature = explain(groups=FIVES)
-    low, high = feature.interval()
-    reach = stats.t.ppf(0.975, 5) * feature.std_error
-    if feature.pfi > 3 * feature.std_error:
-        assert np.log(high / low) == pytest.approx(2 * reach / feature.pfi)
-    else:
-        assert high - low == pytest.approx(2 * reach)
+    t = (feature.pfi - np.array(feature.interval())) / feature.std_error
+    np.testing.assert_allclose(bent(t, feature.influence.skewness), stats.t.ppf([0.975, 0.025], 5), rtol=1e-9)
+
+
+def test_nothing_is_known_of_refits_from_one_model():
+    with pytest.raises(ValueError, match="feature_importance_cv"):
+        explain().interval(target="learner")
+    with pytest.raises(ValueError, match="'model', 'sample'"):
+        explain().interval(target="data")
+
+
+# About this sample: had every pair been asked.
+
+
+def test_all_pairs_leave_nothing_to_guess_about_the_sample():
+    feature = explain()
+    assert feature.interval(target="sample") == (feature.pfi, feature.pfi)
+    assert feature.ratio_interval(target="sample") == (feature.ratio, feature.ratio)
+
+
+@pytest.mark.parametrize("design", [ll.Latin(8), ll.Permutations(8), ll.Grid(12)], ids=str)
+def test_intervals_about_the_sample_cover_the_number_over_all_pairs(design):
+    """300 draws of donors: a share near .95 has standard error .013."""
+    V, covered = explain().pfi, 0
+    for seed in range(300):
+        low, high = explain(donors=design, random_state=seed).interval(target="sample")
+        covered += low <= V <= high
+    assert 0.90 < covered / 300 < 0.99
+
+
+def test_a_grid_of_quantiles_is_not_drawn_and_has_no_error_of_drawing():
+    with pytest.raises(ValueError, match="draws nothing"):
+        explain(donors=ll.Grid(12, at="quantiles")).interval(target="sample")
+
+
+# The ratio.
+
+
+def ratio(D, loss, rows):
+    return 1 + brute.u_statistic(D[np.ix_(rows, rows)]) / loss[rows].mean()
+
+
+@pytest.mark.parametrize("name", ["x0", "x1", "x2"])
+def test_the_standard_error_of_the_ratio_is_the_jackknife_to_first_order(name):
+    """Both errors move with the rows: the plain influence differs from the jackknife by terms of order 1/n."""
+    rng = np.random.default_rng(5)
+    n = 400
+    Z = np.column_stack([rng.normal(size=(n, 2)), rng.integers(0, 2, size=n)])
+    y = model(Z) + rng.normal(size=n)
+    D, loss = cells(name, X=Z, Y=y), (y - model(Z)) ** 2
+    expected = brute.jackknife(lambda rows: ratio(D, loss, rows), np.arange(n))
+    assert explain(features=name, X=Z, Y=y).ratio_std_error == pytest.approx(expected, rel=0.02)
+
+
+def test_the_interval_of_the_ratio_is_students_on_the_log_scale():
+    feature = explain()
+    centre = 1 + feature.unbiased / feature.error
+    low, high = feature.ratio_interval()
+    assert np.sqrt(low * high) == pytest.approx(centre)
+    reach = stats.t.ppf(0.975, N - 1) * feature.ratio_std_error / centre
+    assert np.log(high / low) == pytest.approx(2 * reach)
+
+
+def test_a_model_without_error_has_no_ratio():
+    feature = explain(Y=model(X))
+    with pytest.raises(ValueError, match="exactly 0"):
+        feature.ratio_interval()
+    with pytest.raises(ValueError, match="exactly 0"):
+        _ = feature.ratio_std_error
 
 
 @pytest.mark.parametrize("level", [0, 1, 95, -0.1, float("nan")])

@@ -27,6 +27,7 @@ def compare(
     donors: str | Design = "auto",
     shapley: bool = True,
     sample_weight: Any = None,
+    groups: Any = None,
     random_state: Any = None,
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
@@ -43,6 +44,9 @@ def compare(
         As in `feature_importance`. All models are judged by one loss; scorers have no intervals and are refused.
     shapley
         Share out each model's performance as well (`shapley_importance`); False leaves out that cost.
+    groups
+        Labels of rows that belong together, of one set of rows: donors come from other groups and standard errors are
+        clustered. Shapley shares know no groups: pass ``shapley=False``.
 
     Examples
     --------
@@ -56,6 +60,8 @@ def compare(
     if is_scorer(loss):
         raise ValueError("a scorer gives one number for all rows together: differences need a loss of each row")
     paired = not isinstance(X, Mapping)
+    if groups is not None and (shapley or not paired):
+        raise ValueError("groups are for the importances of models on one set of rows: pass one X and shapley=False")
     cases = _cases(models, X, y, sample_weight)
     chosen = _one_loss({name: model for name, (model, *_) in cases.items()}, loss)
     _check_columns(cases)
@@ -65,7 +71,7 @@ def compare(
     importances, shares = {}, {}
     for name, (model, table, target, weight) in cases.items():
         try:
-            importances[name] = feature_importance(model, table, target, sample_weight=weight, **shared)
+            importances[name] = feature_importance(model, table, target, sample_weight=weight, groups=groups, **shared)
             _check_numbers(importances[name])
             if shapley:
                 shares[name] = shapley_importance(model, table, target, sample_weight=weight, **shared)

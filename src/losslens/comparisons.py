@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -50,9 +50,18 @@ class Comparison:
 
     # -- differences ----------------------------------------------------------------------------------------------
 
-    def difference(self, feature: str, first: str, second: str, level: float = 0.95) -> Difference:
-        """How much more a feature is worth to one than to the other; paired where the rows are the same."""
+    def difference(
+        self, feature: str, first: str, second: str, level: float = 0.95, *, of: Literal["pfi", "sfimp"] = "pfi"
+    ) -> Difference:
+        """How much more a feature is worth to one than to the other; paired where the rows are the same.
+
+        ``of="sfimp"`` compares Shapley shares, in units of the loss.
+        """
         a, b = self._of(first, feature), self._of(second, feature)
+        if of == "sfimp":
+            return self._share_difference(feature, first, second, level)
+        if of != "pfi":
+            raise ValueError(f"of is 'pfi' or 'sfimp'; got {of!r}")
         value = a.unbiased - b.unbiased
         if not self.paired:
             return _apart((first, second), value, (a.influence, b.influence), (a._units, b._units), level)
@@ -69,12 +78,35 @@ class Comparison:
         found = Influence(moved[0].moved - moved[1].moved)
         return difference((first, second), value, found.std_error, a._units - 1, level, found.skewness)
 
-    def differences(self, against: str | None = None, level: float = 0.95, adjust: Adjustment | None = "holm") -> Any:
+    def _share_difference(self, feature: str, first: str, second: str, level: float) -> Difference:
+        if not self.shapley:
+            raise ValueError("no shares were asked for; compare again with shapley=True")
+        a, b = self.shapley[first], self.shapley[second]
+        j, units = a.features.index(feature), (a._units, b._units)
+        value, drawn = a.unbiased[j] - b.unbiased[j], a.monte_carlo_error[j] + b.monte_carlo_error[j]
+        one, other = a.influence(feature), b.influence(feature)
+        if not self.paired:
+            errors = [Influence(found.moved, total=some.std_error[j] ** 2) for found, some in ((one, a), (other, b))]
+            return _apart((first, second), float(value), (errors[0], errors[1]), units, level)
+        # Walks of both may have drawn alike: how much of their noise is common is not known, so none is taken off.
+        moved = one.moved - other.moved
+        found = Influence(moved, total=float(moved @ moved + drawn**2))
+        return difference((first, second), float(value), found.std_error, units[0] - 1, level, found.skewness)
+
+    def differences(
+        self,
+        against: str | None = None,
+        level: float = 0.95,
+        adjust: Adjustment | None = "holm",
+        *,
+        of: Literal["pfi", "sfimp"] = "pfi",
+    ) -> Any:
         """Every feature of every model against one of them (the first by default); a data frame, largest first."""
         base = self.names[0] if against is None else against
         self._model(base)
         others = [name for name in self.names if name != base]
-        found = [(feature, self.difference(feature, name, base, level)) for name in others for feature in self.features]
+        pairs = [(feature, name) for name in others for feature in self.features]
+        found = [(feature, self.difference(feature, name, base, level, of=of)) for feature, name in pairs]
         found.sort(key=lambda pair: -abs(pair[1].value))
         p = np.array([each.p_value for _, each in found])
         data: dict[str, Any] = {

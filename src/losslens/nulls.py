@@ -39,7 +39,8 @@ def permuted_target_test(
 
     ``p = (1 + number of permutations with at least this importance) / (1 + permutations)``, which is never 0.
 
-    Targets are permuted over all rows, as if each were drawn by itself: where those of a group or of neighbouring
+    Targets are permuted over all rows, as if each were drawn by itself; where there are `groups`, inside them: the null
+    hypothesis is then that the features tell nothing about differences inside a group. Where targets of neighbouring
     times go together, p is too small.
 
     Parameters
@@ -89,5 +90,7 @@ def permuted_target_test(
 def _permuted(known: Learner, b: int) -> Learner:
     """The same rows; the targets change hands, and are split as the true ones are."""
     rng = np.random.default_rng([known.entropy, 9, b])
-    y = rng.permutation(known.y)
+    y = known.y.copy()
+    for rows in known.exchangeable:
+        y[rows] = known.y[rng.permutation(rows)]
     return replace(known, y=y, splits=known.split(y), entropy=int(rng.integers(2**63)))

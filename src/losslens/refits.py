@@ -15,6 +15,7 @@ from losslens.explain import feature_importance
 from losslens.losses import Loss
 from losslens.progress import bar
 from losslens.refit_results import Refits, numbers
+from losslens.results import split as by_label
 from losslens.sharing import shapley_importance
 from losslens.stopping import Absolute, Method
 from losslens.tables import Table, as_table
@@ -73,8 +74,8 @@ def feature_importance_cv(
     >>> import numpy as np, losslens as ll
     >>> from sklearn.linear_model import LinearRegression
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> ll.feature_importance_cv(LinearRegression(), X, X[:, 1], cv=4, random_state=0).importance.round(2)[0].item()
-    0.0
+    >>> ll.feature_importance_cv(LinearRegression(), X, X[:, 1], cv=4, random_state=0).importance.argmax().item()
+    1
     """
     options = {"loss": loss, "features": features, "donors": donors}
     known = learner(estimator, X, y, cv, groups, fit_params, sample_weight, random_state, memory)
@@ -116,8 +117,8 @@ def shapley_importance_cv(
     >>> import numpy as np, losslens as ll
     >>> from sklearn.linear_model import LinearRegression
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> ll.shapley_importance_cv(LinearRegression(), X, X[:, 1], cv=4, random_state=0).importance.round(2)[0].item()
-    0.0
+    >>> ll.shapley_importance_cv(LinearRegression(), X, X[:, 1], cv=4, random_state=0).importance.argmax().item()
+    1
     """
     options = {"loss": loss, "features": features, "donors": donors, "method": method}
     options |= {"aggregate": aggregate, "precision": precision, "budget": budget}
@@ -134,6 +135,7 @@ class Learner:
     y: NDArray[Any]
     split: Split  # for a target: some splitters look at it
     splits: Splits  # of y
+    exchangeable: tuple[Indices, ...]  # sets of rows whose targets could as well be each other's
     fit_params: Mapping[str, Any]
     weight: NDArray[Any] | None
     entropy: int
@@ -211,6 +213,7 @@ def learner(
         y=target,
         split=split,
         splits=split(target),
+        exchangeable=_exchangeable(groups, table.n),
         fit_params=dict(fit_params or {}),
         weight=None if weight is None else inputs.vector(weight, table.n, "sample_weight"),
         entropy=entropy,
@@ -272,6 +275,13 @@ def _positions(rows: Any, n: int, k: int) -> Indices:
     if len(found) == 0 or found.min() < 0 or found.max() >= n:
         raise ValueError(f"fold {k + 1}: row positions run from 0 to {n - 1}, and there must be some")
     return found
+
+
+def _exchangeable(groups: Any, n: int) -> tuple[Indices, ...]:
+    """The rows of each group; all rows where there is none."""
+    if groups is None:
+        return (np.arange(n),)
+    return tuple(np.flatnonzero(mask) for mask in by_label(groups, n).values())
 
 
 def _cut(value: Any, rows: Indices, n: int) -> Any:

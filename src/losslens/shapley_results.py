@@ -125,6 +125,12 @@ class ShapleyImportance(Inference):
         ]
         return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
 
+    def influence(self, feature: str) -> Influence:
+        """How far each row, as an observation and as a donor, moves a feature's share."""
+        if feature not in self.features:
+            raise KeyError(unknown_feature(feature, self.features, "features"))
+        return self._influence(self.features.index(feature))
+
     @cached_property
     def estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance."""

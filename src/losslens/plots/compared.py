@@ -11,6 +11,7 @@ from losslens.importances import Importances
 from losslens.plots import canvas
 from losslens.plots.canvas import INK, MOST_ROWS, PALE
 from losslens.plots.conditional import LOOKS, SPREAD
+from losslens.plots.ranking import label_across
 from losslens.plots.wording import count, labels, number
 
 LEGEND = 3  # lines of text that the legend takes
@@ -55,13 +56,14 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     zero = ax.axvline(0, color=INK, linewidth=0.8, zorder=1)
     canvas.name_rows(ax, names)
     width = canvas.width_beside(ax, names, own)
-    ax.set_xlabel(f"increase in {comparison.title}", parse_math=False)
+    label_across(ax, f"increase in {comparison.title}", width)
     canvas.value_ticks(ax.xaxis, width)
     canvas.plain_frame(ax)
     above = canvas.legend(ax, width)
     ax.set_ylim(len(order) - 0.4, -0.6 - len(order) * above / (1 - above))
     zero.set_ydata((0, 1 - above))  # not through the legend
-    canvas.caption(ax, _notes(comparison, len(shown), len(order)))
+    unnamed = [] if ax.get_legend() else ["no room to name the models"]
+    canvas.caption(ax, unnamed + _notes(comparison, len(shown), len(order)))
     return ax
 
 
@@ -92,7 +94,7 @@ def _notes(comparison: Comparison, models: int, features: int) -> list[str]:
     known = any(np.isfinite(_ends(next(iter(found.values())))).all() for found in comparison.importances.values())
     notes = ["lines: 95% intervals"] if known else []
     if known and comparison.paired:
-        notes.append("on the same rows differences are surer than the lines suggest")
+        notes.append("on the same rows: .differences() is often surer than the lines suggest")
     if models < len(comparison.names):
         notes.append(f"the first {models} of {len(comparison.names)}")
     if features < len(comparison.features):

@@ -6,6 +6,7 @@ import base64
 import io
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from html import escape
 from typing import Any, NamedTuple
 
@@ -324,9 +325,11 @@ def _refit_curve(result: RefitCurve) -> View:
 
 def _tests(result: PermutedTarget | ConditionalImpact) -> View:
     test = isinstance(result, PermutedTarget)
-    p = result.p_values if isinstance(result, PermutedTarget) else result.estimates.p_values()
     order = np.argsort(-result.importance, kind="stable")
-    lines = [[result.features[j], in_digits(float(result.importance[j])), f"{p[j]:.3g}"] for j in order]
+    lines = [[result.features[j], in_digits(float(result.importance[j])), NONE] for j in order]
+    with suppress(ValueError):  # two rows have no test
+        p = result.p_values if isinstance(result, PermutedTarget) else result.estimates.p_values()
+        lines = [[*line[:2], f"{p[j]:.3g}"] for j, line in zip(order, lines, strict=True)]
     draw = _on_one(plot_permuted_target if test else plot_impact, result)
     notes = ["each p by itself; .test() adjusts for the number of features"]
     title = f"{type(result).__name__}: {result.headline}"

@@ -1,0 +1,143 @@
+"""Bands over whole curves: their width, what they cover, and what they need."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import losslens as ll
+from losslens.bands import band
+
+RNG = np.random.default_rng(3)
+N = 60
+X = np.column_stack([RNG.normal(size=(N, 2)), RNG.integers(0, 3, size=N)])
+Y = X[:, 0] * X[:, 1] + X[:, 2] + RNG.normal(size=N)
+
+
+def model(X):
+    return X[:, 0] * X[:, 1] + X[:, 2]
+
+
+def explain(X=X, Y=Y, **options):
+    return ll.feature_importance(model, X, Y, loss="squared_error", **options)
+
+
+def test_a_curve_is_a_mean_of_rows_at_each_value_and_has_its_standard_error():
+    feature = explain()["x0"]
+    expected = feature.ici.std(axis=0, ddof=1) / np.sqrt(N)
+    np.testing.assert_allclose(feature.band().std_error, expected)
+    np.testing.assert_allclose(feature.effect.band().std_error, feature.effect.ice.std(axis=0, ddof=1) / np.sqrt(N))
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_a_band_lies_around_its_curve_and_is_wider_than_intervals_at_single_values(level):
+    feature = explain()["x0"]
+    found = feature.band(level)
+    np.testing.assert_allclose((found.low + found.high) / 2, feature.pi)
+    reach = (found.high - found.low) / 2 / found.std_error
+    assert np.ptp(reach) < 1e-9  # as many standard errors everywhere
+    assert reach[0] > stats.t.ppf((1 + level) / 2, N - 1)
+
+
+def test_a_surer_band_is_wider_and_the_same_result_has_the_same_band():
+    feature = explain()["x0"]
+    wide, narrow = feature.band(0.99), feature.band(0.5)
+    assert (wide.high > narrow.high).all()
+    np.testing.assert_array_equal(wide.high, explain()["x0"].band(0.99).high)
+
+
+def test_a_curve_that_does_not_vary_has_a_band_of_no_width():
+    unused = ll.feature_importance(lambda X: X[:, 1], X, Y, loss="squared_error", features="x0")["x0"]
+    found = unused.band()
+    np.testing.assert_array_equal(found.low, found.high)
+    np.testing.assert_array_equal(found.low, 0)
+
+
+def test_two_values_give_nearly_bonferronis_interval():
+    """Two independent means: the largest of two |t| is under q with probability .95 where each is with sqrt(.95)."""
+    rng = np.random.default_rng(0)
+    single = rng.normal(size=(2000, 2))
+    found = band(single, single.mean(axis=0), np.full(2000, 1 / 2000), None, 2000, 0.95)
+    reach = (found.high - found.low) / 2 / found.std_error
+    np.testing.assert_allclose(reach, stats.norm.ppf((1 + np.sqrt(0.95)) / 2), rtol=0.05)
+
+
+def test_a_row_of_weight_zero_is_a_row_that_is_not_there():
+    weight = np.ones(N)
+    weight[:10] = 0
+    with_them = explain(sample_weight=weight)["x2"].band()
+    without = explain(X[10:], Y[10:])["x2"].band()
+    np.testing.assert_allclose(with_them.low, without.low)
+    np.testing.assert_allclose(with_them.std_error, without.std_error)
+
+
+def test_rows_that_belong_together_move_a_curve_together():
+    """Every row twice, each pair a group: the standard error is that of the single rows, not smaller by sqrt(2)."""
+    twice, groups = np.repeat(np.arange(N), 2), np.repeat(np.arange(N), 2)
+    single = explain()["x0"].ici
+    once = band(single, single.mean(axis=0), np.full(N, 1 / N), None, N, 0.95)
+    both = band(single[twice], single.mean(axis=0), np.full(2 * N, 1 / (2 * N)), groups, N, 0.95)
+    np.testing.assert_allclose(both.std_error, once.std_error)
+    np.testing.assert_allclose(both.low, once.low)
+
+
+def test_a_band_covers_the_whole_curve_as_often_as_it_says():
+    """f = x0 x1 + x2, y = f + e: PI of x0 at v is E[(x1 (x0 - v))^2] = 1 + v^2, at every value at once.
+
+    300 samples of 100 rows: a share near .94 has standard error .014.
+    """
+    rng, covered = np.random.default_rng(8), 0
+    for _ in range(300):
+        Z = rng.normal(size=(100, 3))
+        y = model(Z) + rng.normal(scale=0.5, size=100)
+        feature = ll.feature_importance(model, Z, y, loss="squared_error", features="x0", donors=ll.Grid(30))["x0"]
+        found, truth = feature.band(), 1 + feature.grid**2
+        covered += bool(((found.low <= truth) & (truth <= found.high)).all())
+    assert 0.89 < covered / 300 < 0.985
+
+
+@pytest.mark.parametrize("design", ["all", ll.Derangements(), ll.Grid(10), ll.Systematic(10)], ids=str)
+def test_designs_with_common_values_have_bands(design):
+    feature = explain(donors=design)["x0"]
+    found = feature.band()
+    assert found.low.shape == feature.pi.shape
+    assert (found.low < feature.pi).all()
+    assert (found.high > feature.pi).all()
+
+
+@pytest.mark.parametrize("design", [ll.Latin(10), ll.Permutations(10)], ids=str)
+def test_donors_row_by_row_have_no_band_and_say_why(design):
+    with pytest.raises(ValueError, match="donors of its own"):
+        explain(donors=design)["x0"].band()
+
+
+def test_a_streamed_result_has_the_standard_errors_of_all_its_rows():
+    """Rows that are kept teach the spread; the curve is the mean of all of them."""
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(2000, 3))
+    y = model(Z) + rng.normal(size=2000)
+    options = {"loss": "squared_error", "features": "x0", "donors": ll.Grid(20), "random_state": 0}
+    whole = ll.feature_importance(model, Z, y, **options)["x0"]
+    streamed = ll.feature_importance(model, Z, y, memory="200 KiB", **options)["x0"]
+    assert not streamed.complete
+    np.testing.assert_allclose(streamed.pi, whole.pi)
+    np.testing.assert_allclose(streamed.band().std_error, whole.band().std_error, rtol=0.25)
+
+
+def test_bands_of_categories_classes_and_pairs():
+    frame = pd.DataFrame({"a": X[:, 0], "b": pd.Categorical(np.array(list("uvw"))[X[:, 2].astype(int)])})
+    found = ll.feature_importance(
+        lambda F: F["a"].to_numpy() * (F["b"] == "u").to_numpy(), frame, Y, loss="squared_error", features=["b"]
+    )["b"]
+    assert found.band().low.shape == (3,)
+    pair = explain(features=[("x0", "x1")], donors=ll.Grid(5))["x0", "x1"]
+    assert pair.band().low.shape == pair.pi.shape
+    part = explain()["x0"].given(X[:, 2] == 1)
+    np.testing.assert_allclose((part.band().low + part.band().high) / 2, part.pi)
+
+
+def test_what_a_band_needs():
+    with pytest.raises(ValueError, match="at least 3 rows"):
+        explain()["x0"].given([0, 1]).band()
+    with pytest.raises(ValueError, match="level lies between 0 and 1"):
+        explain()["x0"].band(95)

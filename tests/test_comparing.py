@@ -1,0 +1,583 @@
+"""Models side by side: paired differences against the jackknife of all pairs, by brute force."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.colors import to_hex
+from scipy import stats
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import get_scorer
+from sklearn.tree import DecisionTreeClassifier
+
+import brute
+import losslens as ll
+from losslens.comparisons import Comparison
+from losslens.plots import plot_comparison
+from losslens.plots.conditional import LOOKS
+from pictures import caption, legend, looked_at, texts
+
+RNG = np.random.default_rng(0)
+N = 36
+X = np.column_stack([RNG.normal(size=(N, 2)), RNG.integers(0, 3, N)])
+Y = X[:, 0] * X[:, 1] + X[:, 2] + 0.5 * RNG.normal(size=N)
+COLUMN = {"x0": 0, "x1": 1, "x2": 2}
+FRAME = pd.DataFrame(X, columns=list(COLUMN))
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    plt.close("all")
+
+
+def rich(X):
+    return X[:, 0] * X[:, 1] + X[:, 2]
+
+
+def plain(X):
+    return 0.5 * X[:, 0] + X[:, 2]
+
+
+MODELS = {"rich": rich, "plain": plain}
+ROWS = {"first": np.arange(0, 20), "second": np.arange(20, N)}
+
+
+def compare(models=None, X=X, y=Y, **options):
+    options = {"loss": "squared_error", "random_state": 0, "shapley": False} | options
+    return ll.compare(MODELS if models is None else models, X, y, **options)
+
+
+def of_parts(values):
+    return {name: values[rows] for name, rows in ROWS.items()}
+
+
+def cells(predict, name, X=X, y=Y):
+    return brute.cells(predict, X, y, [COLUMN[name]], brute.LOSSES["squared_error"])
+
+
+def jackknife(D):
+    return brute.jackknife(lambda rows: brute.u_statistic(D[np.ix_(rows, rows)]), np.arange(len(D)))
+
+
+# Differences on the same rows.
+
+
+@pytest.mark.parametrize("donors", ["all", ll.Derangements()], ids=str)
+@pytest.mark.parametrize("name", COLUMN)
+def test_a_paired_difference_has_the_jackknife_of_the_difference_of_all_pairs(name, donors):
+    """D(i, k) = D_a(i, k) - D_b(i, k): one matrix of cells, whose U-statistic is the difference.
+
+    Leaving out row i as an observation and as a donor: U_(-i) = (T - R_i - C_i)/((n - 1)(n - 2)), with T the sum of
+    all cells off the diagonal, R_i and C_i those of row and column i.
+    """
+    D = cells(rich, name) - cells(plain, name)
+    np.fill_diagonal(D, 0.0)
+    T, R, C = D.sum(), D.sum(axis=1), D.sum(axis=0)
+    left = (T - R - C) / ((N - 1) * (N - 2))
+    error = np.sqrt((N - 1) / N * np.sum((left - left.mean()) ** 2))
+    assert error == pytest.approx(jackknife(D))
+    found = compare(donors=donors).difference(name, "rich", "plain")
+    assert found.value == pytest.approx(T / (N * (N - 1)))
+    assert found.std_error == pytest.approx(error, rel=1e-9)
+    assert (found.first, found.second) == ("rich", "plain")
+    assert found.low < found.value < found.high
+
+
+def test_a_difference_turned_round():
+    found = compare()
+    one, other = found.difference("x0", "rich", "plain"), found.difference("x0", "plain", "rich")
+    assert (one.value, one.std_error, one.p_value) == pytest.approx((-other.value, other.std_error, other.p_value))
+    assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
+
+
+def test_a_model_does_not_differ_from_itself():
+    found = compare({"a": rich, "b": rich}).difference("x0", "a", "b")
+    assert (found.value, found.std_error, found.low, found.high, found.p_value) == (0, 0, 0, 0, 1)
+
+
+@pytest.mark.parametrize("design", [ll.Latin(N), ll.Derangements(N - 1)], ids=str)
+def test_all_shifts_are_all_pairs(design):
+    expected = jackknife(cells(rich, "x0") - cells(plain, "x0"))
+    assert compare(donors=design).difference("x0", "rich", "plain").std_error == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("donors", ["all", ll.Latin(6), ll.Permutations(8), ll.Systematic(6)], ids=str)
+def test_against_a_model_that_reads_nothing_of_a_feature_the_difference_is_the_importance(donors):
+    found = compare({"a": rich, "b": lambda X: X[:, 2]}, donors=donors)
+    alone = ll.feature_importance(rich, X, Y, loss="squared_error", donors=donors, random_state=0)["x0"]
+    apart = found.difference("x0", "a", "b")
+    assert apart.value == pytest.approx(alone.unbiased)
+    assert apart.std_error == pytest.approx(alone.std_error, rel=1e-9)
+    assert (apart.low, apart.high) == pytest.approx(alone.interval())
+
+
+@pytest.mark.parametrize("donors", ["all", ll.Latin(6), ll.Permutations(8)], ids=str)
+def test_on_the_same_donors_the_difference_has_cells_of_its_own(donors):
+    """With y = 0, twice the prediction has four times the loss: the cells of the difference are three times b's.
+
+    Had the two met donors of their own, or their errors been added up, it would be more.
+    """
+    found = compare({"a": lambda X: 2 * rich(X), "b": rich}, y=np.zeros(N), donors=donors)
+    alone = found.importances["b"]["x0"]
+    apart = found.difference("x0", "a", "b")
+    assert apart.value == pytest.approx(3 * alone.unbiased)
+    assert apart.std_error == pytest.approx(3 * alone.std_error, rel=1e-7)
+
+
+def test_sampled_donors_estimate_the_error_of_all_pairs_and_their_own():
+    """Over many draws the variance averages to that of the difference of all pairs, and what the draw adds to it."""
+    exact = jackknife(cells(rich, "x0") - cells(plain, "x0"))
+    drawn = [compare(donors=ll.Latin(10), random_state=seed, features=["x0"]) for seed in range(60)]
+    found = [some.difference("x0", "rich", "plain") for some in drawn]
+    noise = np.var([some.value for some in found], ddof=1)
+    assert np.mean([some.std_error**2 for some in found]) == pytest.approx(exact**2 + noise, rel=0.15)
+
+
+def by_hand(donors, seeds=(0, 1)):
+    """Two results of their own, each with its own donors."""
+    found = {
+        name: ll.feature_importance(model, X, Y, loss="squared_error", donors=some, random_state=seed)
+        for (name, model), some, seed in zip(MODELS.items(), donors, seeds, strict=True)
+    }
+    return Comparison(importances=found, shapley={}, paired=True)
+
+
+def test_donors_of_their_own_make_a_difference_less_sure():
+    """Draws that are not the same one add up: the error is that of all pairs at least, on average.
+
+    Where one has met all pairs, the other's noise counts once: all pairs' variance and what the draw adds to it.
+    """
+    exact = jackknife(cells(rich, "x0") - cells(plain, "x0"))
+    both = [by_hand([ll.Latin(10)] * 2, (seed, seed + 50)).difference("x0", "rich", "plain") for seed in range(40)]
+    mixed = [by_hand([ll.Latin(6), ll.All()], (seed, seed)).difference("x0", "rich", "plain") for seed in range(60)]
+    assert np.mean([some.std_error**2 for some in both]) > exact**2
+    noise = np.var([some.value for some in mixed], ddof=1)
+    assert np.mean([some.std_error**2 for some in mixed]) == pytest.approx(exact**2 + noise, rel=0.15)
+
+
+def test_a_row_of_weight_zero_is_a_row_that_is_not_there():
+    weight = np.ones(N)
+    weight[:6] = 0
+    one = compare(sample_weight=weight)
+    other = compare(X=X[6:], y=Y[6:])
+    for ask in (lambda c: c.difference("x1", "rich", "plain"), lambda c: c.error_difference("rich", "plain")):
+        first, second = ask(one), ask(other)
+        assert (first.value, first.std_error) == pytest.approx((second.value, second.std_error))
+        assert (first.low, first.high, first.p_value) == pytest.approx((second.low, second.high, second.p_value))
+
+
+def test_weights_reach_every_model():
+    weight = RNG.integers(1, 4, N).astype(float)
+    found = compare(sample_weight=weight)
+    for name, model in MODELS.items():
+        expected = brute.averages(cells(model, "x0"), np.ones((N, N)), weight)
+        assert found.importances[name]["x0"].pfi == pytest.approx(expected.pfi)
+    errors = found.errors().set_index("model")["error"]
+    assert errors["rich"] == pytest.approx(np.average((Y - rich(X)) ** 2, weights=weight))
+
+
+def test_importances_are_those_of_each_model_alone():
+    found = compare()
+    for name, model in MODELS.items():
+        for feature in COLUMN:
+            assert found.importances[name][feature].pfi == pytest.approx(cells(model, feature).mean(), abs=1e-12)
+
+
+# Errors and rankings.
+
+
+def test_the_difference_of_errors_is_a_paired_mean():
+    a, b = (Y - rich(X)) ** 2, (Y - plain(X)) ** 2
+    found = compare().error_difference("rich", "plain")
+    expected = stats.ttest_rel(a, b)
+    assert found.value == pytest.approx(np.mean(a - b))
+    assert found.std_error == pytest.approx(found.value / expected.statistic)
+    assert found.std_error == pytest.approx(stats.sem(a - b))
+    symmetric = compare({"up": lambda X: rich(X) + 1, "down": lambda X: rich(X) - 1})
+    turned = symmetric.error_difference("up", "down")
+    assert turned.std_error == pytest.approx(stats.sem(4 * (rich(X) - Y)))
+
+
+def test_errors_of_each_the_best_first():
+    found = compare().errors()
+    assert list(found["model"]) == ["rich", "plain"]
+    assert list(found.columns) == ["model", "error", "std_error", "low", "high"]
+    for row, model in zip(found.itertuples(), (rich, plain), strict=True):
+        assert row.error == pytest.approx(np.mean((Y - model(X)) ** 2))
+        assert row.std_error == pytest.approx(stats.sem((Y - model(X)) ** 2))
+        assert row.low < row.error < row.high
+
+
+def test_agreement_of_rankings_is_scipys():
+    models = {"rich": rich, "plain": plain, "flat": lambda X: np.zeros(len(X))}
+    found = compare(models)
+    values = {name: [f.pfi for f in some.values()] for name, some in found.importances.items()}
+    frame = found.agreement()
+    assert list(zip(frame["first"], frame["second"], strict=True)) == [
+        ("rich", "plain"),
+        ("rich", "flat"),
+        ("plain", "flat"),
+    ]
+    assert frame["kendall"][0] == pytest.approx(stats.kendalltau(values["rich"], values["plain"]).statistic)
+    assert frame["spearman"][0] == pytest.approx(stats.spearmanr(values["rich"], values["plain"]).statistic)
+    assert np.isnan(frame["kendall"][1:]).all()  # a model without importances has no ranking
+    assert np.isnan(frame["spearman"][1:]).all()
+
+
+# Rows of their own.
+
+
+def test_one_model_on_two_sets_of_rows_is_welchs():
+    """Variances add up; degrees of freedom (s_a² + s_b²)²/(s_a⁴/(n_a - 1) + s_b⁴/(n_b - 1)), rounded down."""
+    found = compare(rich, of_parts(X), of_parts(Y))
+    D = {name: cells(rich, "x0", X[rows], Y[rows]) for name, rows in ROWS.items()}
+    value = brute.u_statistic(D["first"]) - brute.u_statistic(D["second"])
+    one, two = (jackknife(D[name]) ** 2 for name in ROWS)
+    error = np.sqrt(one + two)
+    freedom = int((one + two) ** 2 / (one**2 / 19 + two**2 / 15))
+    apart = found.difference("x0", "first", "second")
+    assert not found.paired
+    assert apart.value == pytest.approx(value)
+    assert apart.std_error == pytest.approx(error, rel=1e-9)
+    assert apart.p_value == pytest.approx(2 * stats.t.sf(abs(value) / error, freedom))
+    reach = stats.t.ppf(0.975, freedom) * error
+    assert (apart.low, apart.high) == pytest.approx((value - reach, value + reach))
+
+
+def test_errors_on_two_sets_of_rows_are_welchs():
+    loss = (Y - rich(X)) ** 2
+    expected = stats.ttest_ind(loss[ROWS["first"]], loss[ROWS["second"]], equal_var=False)
+    found = compare(rich, of_parts(X), of_parts(Y)).error_difference("first", "second")
+    assert found.value == pytest.approx(loss[ROWS["first"]].mean() - loss[ROWS["second"]].mean())
+    assert found.std_error == pytest.approx(found.value / expected.statistic)
+    freedom = int(expected.df)
+    assert found.p_value == pytest.approx(2 * stats.t.sf(abs(expected.statistic), freedom))
+
+
+def test_models_and_rows_of_their_own():
+    models = {"second": plain, "first": rich}
+    found = compare(models, of_parts(X), of_parts(Y), sample_weight={name: np.ones(len(r)) for name, r in ROWS.items()})
+    assert found.names == ("first", "second")
+    for name, rows in ROWS.items():
+        expected = cells(models[name], "x1", X[rows], Y[rows]).mean()
+        assert found.importances[name]["x1"].pfi == pytest.approx(expected, abs=1e-12)
+
+
+def test_sets_of_rows_without_any_difference():
+    found = compare(lambda X: X[:, 2], of_parts(X), of_parts(Y)).difference("x0", "first", "second")
+    assert (found.value, found.std_error, found.p_value) == (0, 0, 1)
+
+
+def test_numbers_may_be_names():
+    found = compare(rich, {2019: X[:20], 2020: X[20:]}, {2019: Y[:20], 2020: Y[20:]})
+    assert found.names == ("2019", "2020")
+
+
+# Tables.
+
+
+def test_the_table_has_a_row_a_model_and_feature():
+    found = compare(X=X, shapley=True)
+    frame = found.to_frame()
+    assert list(frame.columns) == ["model", "feature", "importance", "std_error", "low", "high", "sfimp", "share"]
+    assert list(frame["model"]) == ["rich"] * 3 + ["plain"] * 3
+    assert list(frame["feature"]) == ["x0", "x1", "x2"] * 2
+    for row in frame.itertuples():
+        one = found.importances[row.model][row.feature]
+        assert (row.importance, row.std_error) == (one.pfi, one.std_error)
+        assert (row.low, row.high) == one.interval()
+    shares = ll.shapley_importance(rich, X, Y, loss="squared_error", random_state=0)
+    np.testing.assert_array_equal(frame["sfimp"][:3], shares.sfimp)
+    np.testing.assert_array_equal(frame["share"][:3], shares.share)
+    assert list(compare().to_frame().columns) == ["model", "feature", "importance", "std_error", "low", "high"]
+
+
+def test_a_model_that_earns_nothing_has_no_shares():
+    frame = compare({"flat": lambda X: np.zeros(len(X)), "rich": rich}, shapley=True).to_frame()
+    assert np.isnan(frame["share"][:3]).all()
+    np.testing.assert_array_equal(frame["sfimp"][:3], 0.0)
+
+
+def test_differences_from_one_of_them_the_largest_first():
+    models = MODELS | {"half": lambda X: rich(X) / 2}
+    found = compare(models)
+    frame = found.differences()
+    assert list(frame.columns) == [
+        "feature", "model", "against", "difference", "std_error", "low", "high", "p", "p_adjusted",
+    ]  # fmt: skip
+    assert set(zip(frame["model"], frame["against"], strict=True)) == {("plain", "rich"), ("half", "rich")}
+    assert len(frame) == 6
+    assert list(frame["difference"].abs()) == sorted(frame["difference"].abs(), reverse=True)
+    for row in frame.itertuples():
+        assert row.difference == found.difference(row.feature, row.model, "rich").value
+    p = np.sort(frame["p"])
+    assert frame["p_adjusted"].min() == pytest.approx(min(1, 6 * p[0]))
+    assert (frame["p_adjusted"] >= frame["p"]).all()
+    assert set(found.differences("half", adjust=None)["against"]) == {"half"}
+    assert "p_adjusted" not in found.differences(adjust=None)
+
+
+@pytest.mark.parametrize(("make", "kind"), [(pd.DataFrame, pd.DataFrame), (pl.DataFrame, pl.DataFrame)])
+def test_tables_are_of_the_users_library(make, kind):
+    table = make({name: X[:, j] for name, j in COLUMN.items()})
+    models = {"a": lambda X: np.asarray(X["x0"]), "b": lambda X: np.asarray(X["x2"])}
+    found = compare(models, table)
+    for frame in (found.to_frame(), found.differences(), found.errors(), found.agreement()):
+        assert isinstance(frame, kind)
+    assert found.difference("x0", "a", "b").value == pytest.approx(
+        brute.u_statistic(cells(lambda X: X[:, 0], "x0") - cells(lambda X: X[:, 2], "x0"))
+    )
+
+
+def test_the_words_of_a_comparison():
+    lines = repr(compare()).splitlines()
+    assert lines[0] == "Comparison: increase in squared error; 2 side by side, on the same rows and donors"
+    assert lines[1].split() == ["rich", "plain"]
+    assert lines[2].split()[0] == "error"
+    assert {line.split()[0] for line in lines[3:6]} == set(COLUMN)
+    assert lines[0] in compare()._repr_html_()
+    assert "on rows of their own" in repr(compare(rich, of_parts(X), of_parts(Y)))
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_a_saved_comparison_says_the_same(paired, tmp_path):
+    found = compare(shapley=True) if paired else compare(rich, of_parts(X), of_parts(Y), donors=ll.Latin(5))
+    found.save(tmp_path / "comparison.zip")
+    loaded = ll.load(tmp_path / "comparison.zip")
+    assert repr(loaded) == repr(found)
+    assert loaded.paired == paired
+    assert loaded.difference("x0", *loaded.names) == found.difference("x0", *found.names)
+    for ask in ("to_frame", "differences", "errors", "agreement"):
+        pd.testing.assert_frame_equal(getattr(loaded, ask)(), getattr(found, ask)())
+
+
+def test_fitted_models_of_several_kinds_on_frames():
+    models = {"linear": LinearRegression().fit(FRAME, Y), "forest": RandomForestRegressor(5).fit(FRAME, Y)}
+    found = ll.compare(models, FRAME, Y)
+    for name, model in models.items():
+        expected = cells(lambda X, model=model: model.predict(pd.DataFrame(X, columns=list(COLUMN))), "x0")
+        assert found.importances[name]["x0"].pfi == pytest.approx(expected.mean())
+    assert found.title == "squared error"
+    np.testing.assert_allclose(found.to_frame()["share"].to_numpy().reshape(2, 3).sum(axis=1), 1.0)
+
+
+def test_classifiers_are_judged_by_log_loss():
+    y = np.where(Y > 0.5, "yes", "no")
+    models = {"line": LogisticRegression().fit(X, y), "tree": DecisionTreeClassifier(max_depth=2).fit(X, y)}
+    found = ll.compare(models, X, y, shapley=False)
+    assert found.title == "log loss"
+    read, judge = (y == "yes").astype(int), brute.LOSSES["log_loss"]
+    D = [brute.cells(model.predict_proba, X, read, [0], judge) for model in models.values()]
+    apart = found.difference("x0", "line", "tree")
+    assert apart.value == pytest.approx(brute.u_statistic(D[0] - D[1]))
+    assert apart.std_error == pytest.approx(jackknife(D[0] - D[1]))
+
+
+def test_the_users_data_stay_as_they_are():
+    frame, y = pd.DataFrame(X, columns=list(COLUMN)), pd.Series(Y.copy())
+    compare({"a": lambda X: X["x0"].to_numpy(), "b": lambda X: X["x1"].to_numpy()}, frame, y, shapley=True)
+    pd.testing.assert_frame_equal(frame, pd.DataFrame(X, columns=list(COLUMN)))
+    np.testing.assert_array_equal(y, Y)
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("models", "options", "kind", "words"),
+    [
+        ({"one": rich}, {}, ValueError, "a comparison takes two or more; got 1"),
+        ({}, {}, ValueError, "a comparison takes two or more; got 0"),
+        (rich, {}, TypeError, "compare takes models as a mapping, .* got function"),
+        ([rich, plain], {}, TypeError, "compare takes models as a mapping, .* got list"),
+        (None, {"loss": get_scorer("r2")}, ValueError, "a scorer gives one number .* differences need a loss"),
+        (None, {"y": None}, ValueError, "'rich': y, the true values, is missing"),
+        (None, {"y": {"rich": Y, "plain": Y}}, ValueError, "y or sample_weight is a mapping, but X is one table"),
+        (None, {"features": [("x0", "x1")]}, ValueError, "'rich': 'x0 x x1' has no importance, only curves"),
+        (None, {"features": ["x7"]}, ValueError, "'rich': unknown feature 'x7'"),
+        (None, {"donors": "every"}, ValueError, "'rich': .*every"),
+        ({1: rich, "1": plain, "2": plain}, {}, ValueError, "two names read alike: 1, '1', '2'"),
+        ({"a": rich, "b": LinearRegression()}, {}, ValueError, "'b': the model is not fitted"),
+    ],
+)
+def test_comparisons_that_make_no_sense(models, options, kind, words):
+    with pytest.raises(kind, match=words):
+        compare(models, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"y": Y}, "y must be a mapping with the same names"),
+        ({"y": {"first": Y[:20], "2nd": Y[20:]}}, "y must be a mapping with the same names"),
+        ({"models": MODELS}, r"models \['rich', 'plain'\] and sets of rows \['first', 'second'\] must have the same"),
+        ({"sample_weight": np.ones(N)}, "sample_weight must be a mapping with the same names"),
+        ({"sample_weight": {"frst": np.ones(20)}}, "sample_weight must be a mapping with the same names"),
+        ({"X": {"first": FRAME[:20], "second": FRAME[["x0", "x1"]][20:]}}, "'second' and 'first' .* it lacks 'x2'"),
+        ({"X": {"first": FRAME[:20], "second": FRAME[["x1", "x0", "x2"]][20:]}}, "they come in another order"),
+    ],
+)
+def test_sets_of_rows_that_make_no_sense(options, words):
+    with pytest.raises(ValueError, match=words):
+        compare(**({"models": rich, "X": of_parts(X), "y": of_parts(Y)} | options))
+
+
+def test_models_that_disagree_on_columns():
+    models = {"all": LinearRegression().fit(FRAME, Y), "two": LinearRegression().fit(FRAME[["x0", "x1"]], Y)}
+    with pytest.raises(ValueError, match="'two' was fitted on other columns than X has: it lacks 'x2'"):
+        compare(models, FRAME)
+    models["two"] = lambda X, two=models["two"]: two.predict(X[["x0", "x1"]])
+    assert compare(models, FRAME).importances["two"]["x2"].pfi == 0
+
+
+def test_models_that_suggest_different_losses():
+    models = {"values": LinearRegression().fit(X, Y > 0), "classes": LogisticRegression().fit(X, Y > 0)}
+    with pytest.raises(ValueError, match="values: squared_error of values, classes: log_loss of probabilities"):
+        compare(models, y=Y > 0, loss=None)
+    with pytest.raises(ValueError, match="'values': LinearRegression gives values, not probabilities"):
+        compare(models, y=Y > 0, loss="brier")
+
+
+def test_names_that_nobody_has():
+    found = compare()
+    for ask in (lambda: found.difference("x0", "Rich", "plain"), lambda: found.error_difference("plain", "Rich")):
+        with pytest.raises(KeyError, match="unknown model 'Rich'; did you mean 'rich'"):
+            ask()
+    with pytest.raises(KeyError, match="unknown feature 'X0'; did you mean 'x0'"):
+        found.difference("X0", "rich", "plain")
+    with pytest.raises(KeyError, match="unknown model 'none'"):
+        found.differences("none")
+    with pytest.raises(ValueError, match="level lies between 0 and 1"):
+        found.difference("x0", "rich", "plain", level=95)
+    with pytest.raises(ValueError, match="no shares were asked for; compare again with shapley=True"):
+        found.plot_shares()
+
+
+@pytest.mark.parametrize("options", [{"X": X[:2], "y": Y[:2]}, {"donors": ll.Latin(2)}], ids=["rows", "donors"])
+def test_too_few_rows_or_donors_have_numbers_but_no_errors(options):
+    found = compare(**options)
+    with pytest.raises(ValueError, match="standard error"):
+        found.difference("x0", "rich", "plain")
+    frame = found.to_frame()
+    assert np.isfinite(frame["importance"]).all()
+    assert frame[["std_error", "low", "high"]].isna().all(axis=None)
+    assert "95%" not in caption(looked_at(found.plot()))
+
+
+def test_a_small_set_of_rows_says_so():
+    with pytest.raises(ValueError, match="a standard error needs at least 3 rows that count; there are 2"):
+        compare(rich, {"a": X[:2], "b": X[2:]}, {"a": Y[:2], "b": Y[2:]}).difference("x0", "a", "b")
+
+
+# Pictures.
+
+
+def test_the_picture_has_a_dot_and_a_line_a_model_and_feature():
+    found = compare(shapley=True)
+    ax = looked_at(found.plot())
+    order = sorted(COLUMN, key=lambda name: -max(some[name].pfi for some in found.importances.values()))
+    assert texts(ax.get_yticklabels()) == order
+    for k, (name, some) in enumerate(found.importances.items()):
+        dots = next(line for line in ax.lines if str(line.get_label()).startswith(f"{name}: error "))
+        np.testing.assert_array_equal(dots.get_xdata(), [some[f].pfi for f in order])
+        assert to_hex(dots.get_color()) == to_hex(LOOKS[k][0])
+        at = np.asarray(dots.get_ydata())
+        np.testing.assert_array_equal(np.round(at), np.arange(3))
+        lines = np.array([path.vertices for path in ax.collections[k].get_paths()])
+        np.testing.assert_allclose(lines[:, :, 0], [some[f].interval() for f in order])
+        np.testing.assert_allclose(lines[:, 0, 1], at)
+    assert [text.split(":")[0] for text in legend(ax)] == ["rich", "plain"]
+    assert ax.get_xlabel() == "increase in squared error"
+    assert "differences() is often surer than the lines suggest" in caption(ax)
+    assert looked_at(found.plot_shares()) is not ax
+
+
+def test_of_rows_of_their_own_the_picture_does_not_speak_of_pairs():
+    ax = looked_at(compare(rich, of_parts(X), of_parts(Y)).plot())
+    assert "same rows" not in caption(ax)
+
+
+def test_nine_models_are_too_many_for_one_picture():
+    found = compare({f"model {k}": lambda X, k=k: k * rich(X) for k in range(9)})
+    ax = looked_at(found.plot())
+    assert len(legend(ax)) == 8
+    assert "the first 8 of 9" in caption(ax)
+    assert len(found.differences()) == 24
+
+
+def sloped(p, k):
+    return lambda X: np.asarray(X) @ (0.9 ** ((np.arange(p) + 3 * k) % p))
+
+
+@pytest.mark.parametrize(("p", "name"), [(1, ("x{} " + 15 * "long").format), (60, "größe {} Возраст $x_1$ %".format)])
+@pytest.mark.parametrize("models", [2, 8])
+def test_pictures_of_few_and_many_features_in_axes_of_any_size(p, name, models):
+    table = pd.DataFrame(np.random.default_rng(3).normal(size=(20, p)), columns=[name(j) for j in range(p)])
+    cast = {f"model {k} with a name that is long, $x$": sloped(p, k) for k in range(models)}
+    found = compare(cast, table, sloped(p, 0)(table), donors=ll.Latin(3))
+    for size, layout in ((None, None), ((2.4, 2.2), None), ((2.4, 2.2), "constrained"), ((9, 1.8), "constrained")):
+        ax = None if size is None else plt.subplots(figsize=size, layout=layout)[1]
+        ax = looked_at(plot_comparison(found, ax=ax))
+        rows = len(texts(ax.get_yticklabels()))
+        assert 1 <= rows <= p
+        assert ("not shown" in caption(ax)) == (rows < p)
+        assert ("no room to name the models" in caption(ax)) == (ax.get_legend() is None)
+
+
+# Shapley shares.
+
+
+def test_a_difference_of_shares_is_the_jackknife_of_the_difference():
+    """Shares of pairs have rows and donors as changes of loss do: leaving out a row takes off both of its parts.
+
+    With row sums R and donor sums C of the differences of shares, U_(-i) = (T - R_i - C_i) / ((n - 1) (n - 2)).
+    """
+    found = compare(shapley=True)
+    a, b = (found.shapley[name] for name in MODELS)
+    for j, feature in enumerate(COLUMN):
+        row, donor = (one[:, j] - other[:, j] for one, other in zip(parts(a), parts(b), strict=True))
+        left_out = N * (N * row.mean() - row - donor) / ((N - 1) * (N - 2))
+        expected = np.sqrt((N - 1) / N * np.sum((left_out - left_out.mean()) ** 2))
+        difference = found.difference(feature, "rich", "plain", of="sfimp")
+        assert difference.value == pytest.approx(row.mean() * N / (N - 1))
+        assert difference.std_error == pytest.approx(expected, rel=1e-9)
+
+
+def parts(shares):
+    return shares.shares.local, shares.shares.caused
+
+
+def test_shares_of_different_rows_have_the_variances_of_both():
+    found = ll.compare(rich, of_parts(X), of_parts(Y), loss="squared_error", random_state=0, features=["x0", "x1"])
+    difference = found.difference("x0", "first", "second", of="sfimp")
+    a, b = found.shapley.values()
+    assert difference.value == pytest.approx(a.unbiased[0] - b.unbiased[0])
+    assert difference.std_error == pytest.approx(np.hypot(a.std_error[0], b.std_error[0]))
+    assert found.differences(of="sfimp")["feature"].tolist() in (["x0", "x1"], ["x1", "x0"])
+
+
+def test_differences_of_shares_need_shares_and_a_known_word():
+    with pytest.raises(ValueError, match="shapley=True"):
+        compare().difference("x0", "rich", "plain", of="sfimp")
+    with pytest.raises(ValueError, match="'pfi' or 'sfimp'"):
+        compare().difference("x0", "rich", "plain", of="shares")
+
+
+def test_groups_cluster_the_differences_of_importances():
+    groups = np.arange(N) // 4
+    found = compare(groups=groups)
+    D = cells(rich, "x0") - cells(plain, "x0")
+    apart = groups[:, None] != groups
+
+    def mean(rows):
+        inside = apart[np.ix_(rows, rows)]
+        return D[np.ix_(rows, rows)][inside].mean()
+
+    difference = found.difference("x0", "rich", "plain")
+    assert difference.value == pytest.approx(mean(np.arange(N)))
+    assert difference.std_error == pytest.approx(brute.jackknife(mean, groups), rel=1e-9)
+    with pytest.raises(ValueError, match="shapley=False"):
+        compare(groups=groups, shapley=True)
