@@ -33,10 +33,17 @@ def test_a_curve_is_a_mean_of_rows_at_each_value_and_has_its_standard_error():
 def test_a_band_lies_around_its_curve_and_is_wider_than_intervals_at_single_values(level):
     feature = explain()["x0"]
     found = feature.band(level)
-    np.testing.assert_allclose((found.low + found.high) / 2, feature.pi)
-    reach = (found.high - found.low) / 2 / found.std_error
-    assert np.ptp(reach) < 1e-9  # as many standard errors everywhere
-    assert reach[0] > stats.t.ppf((1 + level) / 2, N - 1)
+    for reach in ((feature.pi - found.low) / found.std_error, (found.high - feature.pi) / found.std_error):
+        assert np.ptp(reach) < 1e-9  # as many standard errors everywhere
+        assert reach[0] > 0
+    assert ((found.high - found.low) / 2 / found.std_error > stats.t.ppf((1 + level) / 2, N - 1)).all()
+
+
+def test_a_band_of_skewed_losses_reaches_further_up_than_down():
+    """The mean of skewed numbers lies below the truth more often than above, and its standard error with it."""
+    feature = explain()["x0"]
+    found = feature.band()
+    assert (found.high - feature.pi > feature.pi - found.low).all()
 
 
 def test_a_surer_band_is_wider_and_the_same_result_has_the_same_band():
@@ -54,12 +61,12 @@ def test_a_curve_that_does_not_vary_has_a_band_of_no_width():
 
 
 def test_two_values_give_nearly_bonferronis_interval():
-    """Two independent means: the largest of two |t| is under q with probability .95 where each is with sqrt(.95)."""
+    """Two independent means: the larger of both is under q with probability .975 where each is with sqrt(.975)."""
     rng = np.random.default_rng(0)
     single = rng.normal(size=(2000, 2))
     found = band(single, single.mean(axis=0), np.full(2000, 1 / 2000), None, 2000, 0.95)
     reach = (found.high - found.low) / 2 / found.std_error
-    np.testing.assert_allclose(reach, stats.norm.ppf((1 + np.sqrt(0.95)) / 2), rtol=0.05)
+    np.testing.assert_allclose(reach, stats.norm.ppf(np.sqrt(0.975)), rtol=0.05)
 
 
 def test_a_row_of_weight_zero_is_a_row_that_is_not_there():
@@ -133,7 +140,7 @@ def test_bands_of_categories_classes_and_pairs():
     pair = explain(features=[("x0", "x1")], donors=ll.Grid(5))["x0", "x1"]
     assert pair.band().low.shape == pair.pi.shape
     part = explain()["x0"].given(X[:, 2] == 1)
-    np.testing.assert_allclose((part.band().low + part.band().high) / 2, part.pi)
+    assert ((part.band().low < part.pi) & (part.pi < part.band().high)).all()
 
 
 def test_what_a_band_needs():

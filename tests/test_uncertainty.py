@@ -165,12 +165,11 @@ def test_an_interval_without_skewness_is_students():
     np.testing.assert_allclose([low, high], stats.t.interval(0.95, 10, 2.0, 0.5))
 
 
-@pytest.mark.parametrize("a", [-0.4, -0.1, 1e-7, 0.2, 0.4])
-def test_a_test_and_an_interval_agree(a):
-    """p of the one-sided test is 2.5% exactly where the lower end of the 95% interval is 0."""
-    low, high = uncertainty.interval(1.0, 0.3, 40, 0.95, a)
-    assert uncertainty.p_value(1.0 - low, 0.3, 40, a) == pytest.approx(0.025, rel=1e-6)
-    assert uncertainty.p_value(1.0 - high, 0.3, 40, a) == pytest.approx(0.975, rel=1e-6)
+def test_the_test_is_students_one_sided():
+    """Bent by its skewness, as the interval is, it flagged noise 1.5 times as often as it says at small levels."""
+    assert uncertainty.p_value(1.0, 0.5, 11) == pytest.approx(stats.t.sf(2, 10))
+    assert uncertainty.p_value(0.0, 0.0, 11) == 1
+    assert uncertainty.p_value(1.0, 0.0, 11) == 0
 
 
 @pytest.mark.parametrize("design", [ll.All(), ll.Derangements()], ids=str)

@@ -1,7 +1,8 @@
 """Bands around a whole curve: with the stated probability, the curve on new data lies inside at every value at once.
 
-A curve is a mean over rows at each value. The band is as many standard errors wide as the largest studentised
-deviation anywhere on the curve reaches, learnt by a bootstrap over the rows.
+A curve is a mean over rows at each value. The band reaches as many standard errors up and down as the largest
+studentised deviations anywhere on the curve do, learnt by a bootstrap over the rows, each side by itself: curves of
+losses are skewed.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ def band(
         raise ValueError(f"a band needs at least 3 rows that count; there are {len(known.mass)}")
     error = known.std_error * np.sqrt(len(known.mass) / max(units, len(known.mass)))
     size = float(np.nanmax(np.abs(single), initial=0.0))
-    reach = _largest_deviation(known, np.flatnonzero(error > CONSTANT * size), level) * error
-    return Band(curve - reach, curve + reach, error, level)
+    over, under = _largest_deviations(known, np.flatnonzero(error > CONSTANT * size), level)
+    return Band(curve - over * error, curve + under * error, error, level)
 
 
 def _add_up(single: Floats, weight: Floats, block: Indices | None) -> _Units:
@@ -92,30 +93,38 @@ def _add_up(single: Floats, weight: Floats, block: Indices | None) -> _Units:
     return _Units(*sums)
 
 
-def _largest_deviation(known: _Units, varying: Indices, level: float) -> float:
-    """The quantile of the largest studentised deviation, over the values that vary."""
+def _largest_deviations(known: _Units, varying: Indices, level: float) -> tuple[float, float]:
+    """How far a curve overshoots and undershoots at most, in standard errors, over the values that vary.
+
+    Each is exceeded with half the probability that is left.
+    """
     if len(varying) == 0:
-        return 0.0
+        return 0.0, 0.0
     # A seed of its own: the same result has the same band, whenever it is looked at.
     rng = np.random.default_rng(20180417)
     u = len(known.mass)
     rows = np.arange(u) if u <= MOST_UNITS else rng.choice(u, MOST_UNITS, replace=False)
     values = varying[np.unique(np.linspace(0, len(varying) - 1, MOST_VALUES).round().astype(np.intp))]
     mass, pull = (part[np.ix_(rows, values)] for part in (known.mass, known.pull))
+    if (mass == mass[:, :1]).all():  # rows speak of all values alike: one column says it
+        mass = mass[:, :1]
     pull = pull - mass * (pull.sum(axis=0) / mass.sum(axis=0))  # some rows have a mean of their own
-    draws = [_deviations(mass, pull, rng) for _ in range(DRAWS // AT_A_TIME)]
-    return float(np.quantile(np.concatenate(draws), level))
+    draws = np.concatenate([_deviations(mass, pull, rng) for _ in range(DRAWS // AT_A_TIME)], axis=1)
+    over, under = np.quantile(draws, (1 + level) / 2, axis=1)
+    return float(over), float(under)
 
 
 def _deviations(mass: Floats, pull: Floats, rng: np.random.Generator) -> Floats:
-    """The largest deviation of each of some bootstrap samples, in standard errors of that sample."""
+    """The largest deviations up and down of some bootstrap samples, in standard errors of each sample, (2, draws)."""
     u = len(mass)
-    times = rng.multinomial(u, np.full(u, 1 / u), size=AT_A_TIME).astype(float)
+    drawn_rows = rng.integers(u, size=(AT_A_TIME, u)) + u * np.arange(AT_A_TIME)[:, None]
+    times = np.bincount(drawn_rows.ravel(), minlength=AT_A_TIME * u).reshape(AT_A_TIME, u).astype(float)
     drawn = times @ mass
     with np.errstate(invalid="ignore", divide="ignore"):  # a sample in which a value does not occur or vary
         shift = times @ pull / drawn
         squares = (
             times @ np.square(pull) - 2 * shift * (times @ (pull * mass)) + np.square(shift) * (times @ np.square(mass))
         )
-        deviation = np.abs(shift) * drawn / np.sqrt(u / (u - 1) * np.maximum(squares, 0.0))
-    return np.asarray(np.where(np.isfinite(deviation), deviation, 0.0).max(axis=1))
+        deviation = shift * drawn / np.sqrt(u / (u - 1) * np.maximum(squares, 0.0))
+    known = np.where(np.isfinite(deviation), deviation, 0.0)
+    return np.stack([known.max(axis=1), -known.min(axis=1)])

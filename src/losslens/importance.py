@@ -120,8 +120,7 @@ class FeatureImportance(FeatureResult):
     @property
     def p_value(self) -> float:
         """Of the one-sided test that this model's importance on new data is 0 (or less), against more."""
-        known = self.influence
-        return uncertainty.p_value(self.unbiased, known.std_error, self._units, known.skewness)
+        return uncertainty.p_value(self.unbiased, self.std_error, self._units)
 
     @property
     def ratio_std_error(self) -> float:

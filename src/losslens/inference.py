@@ -90,7 +90,7 @@ class Estimates:
 
     def p_values(self) -> Floats:
         """One-sided, of no importance, (p,)."""
-        return np.array([p_value(v, e, self.freedom + 1, a) for v, e, a in self._each()])
+        return np.array([p_value(v, e, self.freedom + 1) for v, e, _ in self._each()])
 
     def _each(self) -> list[tuple[float, float, float]]:
         skewness = self.skewness if len(self.skewness) else np.zeros(len(self.names))
@@ -165,8 +165,7 @@ def difference(
 ) -> Difference:
     """A difference with its interval and two-sided p-value."""
     low, high = interval(value, error, freedom + 1, level, skewness)
-    above = p_value(value, error, freedom + 1, skewness)
-    p = min(1.0, 2 * min(above, 1 - above)) if error > 0 else float(value == 0)
+    p = min(1.0, 2 * p_value(abs(value), error, freedom + 1)) if error > 0 else float(value == 0)
     return Difference(*names, value, error, low, high, p, level)
 
 

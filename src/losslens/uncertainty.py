@@ -273,13 +273,16 @@ def interval(estimate: float, error: float, units: float, level: float, skewness
     return estimate - error * _unbent(reach, skewness), estimate - error * _unbent(-reach, skewness)
 
 
-def p_value(estimate: float, error: float, units: int, skewness: float = 0.0) -> float:
-    """Of the test that there is no importance, against there being some: one-sided, in step with `interval`."""
+def p_value(estimate: float, error: float, units: float) -> float:
+    """Of the test that there is no importance, against there being some: Student's, one-sided.
+
+    Without importance there is no skewness either, and an estimate of it would go up with the estimate itself.
+    """
     from scipy.stats import t
 
     if not error > 0:
         return 0.0 if estimate > 0 else 1.0
-    return float(t.sf(_bent(estimate / error, skewness), units - 1))
+    return float(t.sf(estimate / error, units - 1))
 
 
 def check_target(target: Target) -> Target:
@@ -301,11 +304,9 @@ def check_level(level: float) -> float:
     return level
 
 
-def _bent(t: float, a: float) -> float:
-    """Hall (1992): a studentised mean of skewed numbers, bent so that it is nearly symmetric."""
-    return t + a * t**2 / 3 + a**2 * t**3 / 27 + a / 6
-
-
 def _unbent(t: float, a: float) -> float:
-    """The inverse: ``(3 / a) (cbrt(1 + a (t - a / 6)) - 1)``."""
+    """Hall (1992): where ``t + a t^2 / 3 + a^2 t^3 / 27 + a / 6``, nearly symmetric for a t skewed by a, takes a value.
+
+    That is ``(3 / a) (cbrt(1 + a (t - a / 6)) - 1)``.
+    """
     return t if abs(a) < 1e-6 else float(3 / a * (np.cbrt(1 + a * (t - a / 6)) - 1))

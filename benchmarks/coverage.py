@@ -1,0 +1,395 @@
+"""How often intervals, bands, ranks and tests hold what they promise: simulated with known truths and counted.
+
+Bars: 95 % intervals of PFI, ratio and SFIMP cover 92 to 97 % at n = 300 and at least 91 % at n = 100, on linear and
+interaction cases, for all pairs and for sampled donors; bands, differences and intervals about the sample 92 to 97 %;
+simultaneous ranks are all right in at least 95 %; a noise feature is flagged in at most 6 % at the 5 % level.
+
+A line is the mean over its features, with the least and the largest of single ones and the simulation's standard error.
+The mean is held to the bar, and every single feature to the bar give or take two of its own errors. The peers see
+the same data. `python -m benchmarks.coverage [--quick] [--only intervals,bands] [--simulations 1000]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from io import StringIO
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from scipy.stats import t as student
+from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold, ShuffleSplit
+
+import losslens as ll
+from benchmarks import coverage_cases as cases
+from benchmarks.coverage_cases import HEAVY, INTERACTION, LINEAR, REAL, TRAINED, WEAK, Case
+from losslens.impact import conditional_predictive_impact
+from losslens.inference import adjusted
+from losslens.nulls import permuted_target_test
+
+Floats = NDArray[np.float64]
+Counted = dict[str, NDArray[np.bool_]]  # by number: what held in one run, or in all of them, (runs, k)
+Run = Callable[[int], Counted]  # one seed
+SIZES = (100, 300)
+PERMUTATIONS, SLOW = 39, 200  # of a test by refits; most runs of it
+JUDGED = 200  # runs, for a bar to mean something
+ROUNDING = 1e-9
+DIFFERENCES, RANKS = "differences of two features, paired", "ranks of all features (tied: any of theirs)"
+HOW: dict[str, Any] = {"loss": "squared_error", "progress": False}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Where a share must lie."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def __str__(self) -> str:
+        if self.low and self.high < 1:
+            return f"{100 * self.low:g} to {100 * self.high:g} %"
+        return f">= {100 * self.low:g} %" if self.low else f"<= {100 * self.high:g} %"
+
+
+COVERS, AT_LEAST, FLAGGED = Bar(0.92, 0.97), Bar(0.91), Bar(high=0.06)
+
+
+def bar_for(n: int) -> Bar:
+    """Of the interval of a single number."""
+    return COVERS if n >= 300 else AT_LEAST
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table; no bar: printed as it is."""
+
+    case: str
+    number: str
+    n: int
+    held: NDArray[np.bool_]  # (runs, k)
+    bar: Bar | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        each, runs = self.held.mean(axis=0), len(self.held)
+        value, error = each.mean(), self.held.mean(axis=1).std() / np.sqrt(runs)
+        span = f"{100 * each.min():5.1f} .. {100 * each.max():5.1f}" if len(each) > 1 else ""
+        bar = "" if self.bar is None else str(self.bar)
+        shown = f"{100 * value:6.1f} ± {100 * error:.1f}  {span:15}{runs:6}  {bar:12}{self._verdict(each):5}"
+        return f"{self.case:15}{self.number:43}{self.n:4}{shown} {self.note}".rstrip()
+
+    def _verdict(self, each: Floats) -> str:
+        if self.bar is None:
+            return "info"
+        if len(self.held) < JUDGED:
+            return "few"
+        slack = 2 * np.sqrt(np.maximum(each * (1 - each), 1e-4) / len(self.held)) if len(each) > 1 else 0.0
+        singles = np.all(each >= self.bar.low - slack) and np.all(each <= self.bar.high + slack)
+        return "ok" if self.bar.low <= each.mean() <= self.bar.high and singles else "MISS"
+
+
+HEAD = f"{'case':15}{'number':43}{'n':>4}{'%':>6} ± {'MC':5}{'single features':15}{'runs':>6}  {'bar':12}"
+
+
+def simulate(run: Run, runs: int) -> Counted:
+    """All runs, on two processes."""
+    parts = [part for part in np.array_split(np.arange(runs), 16) if len(part)]
+    found = Parallel(n_jobs=2)(delayed(_several)(run, part.tolist()) for part in parts)
+    return {name: np.concatenate([some[name] for some in found]) for name in found[0]}
+
+
+def _several(run: Run, seeds: list[int]) -> Counted:
+    warnings.simplefilter("ignore")
+    found = [run(seed) for seed in seeds]
+    return {name: np.stack([one[name] for one in found]) for name in found[0]}
+
+
+def within(ends: Any, truth: Any) -> NDArray[np.bool_]:
+    """Whether each truth lies between its ends."""
+    low, high = np.asarray(ends[0]), np.asarray(ends[1])
+    return np.asarray((low <= truth) & (truth <= high))
+
+
+def drawn(case: Case, n: int, seed: int) -> tuple[Floats, Floats]:
+    """The same data for everything that is counted on a case."""
+    return case.draw(np.random.default_rng([seed, n]), n)
+
+
+def each_end(ends: list[tuple[float, float]]) -> Floats:
+    """Intervals of several features as low and high ends, (2, p)."""
+    return np.array(ends).T
+
+
+# -- intervals ------------------------------------------------------------------------------------------------------
+
+
+def intervals(runs: int) -> Iterator[Line]:
+    """Single numbers, differences of two, all ranks at once; beside them what plainer intervals would have covered."""
+    for case in (LINEAR, WEAK, INTERACTION, HEAVY):
+        for n in SIZES:
+            bars = {"PFI": bar_for(n), "ratio": bar_for(n), "SFIMP": bar_for(n), DIFFERENCES: COVERS, RANKS: Bar(0.95)}
+            for name, held in simulate(partial(_intervals, case, n), runs).items():
+                yield Line(case.name, name, n, held, None if case is HEAVY else bars.get(name))
+
+
+def _intervals(case: Case, n: int, seed: int) -> Counted:
+    X, y = drawn(case, n, seed)
+    imp = ll.feature_importance(case.predict, X, y, donors="all", **HOW)
+    shap = ll.shapley_importance(case.predict, X, y, random_state=seed, **HOW)
+    found = {
+        "PFI": within(each_end([f.interval() for f in imp.values()]), case.pfi),
+        "ratio": within(each_end([f.ratio_interval() for f in imp.values()]), 1 + case.pfi / case.error),
+        "SFIMP": within(shap.interval(), case.sfimp),
+    }
+    return found | _compared(case, imp) | _plainer(case, imp, n)
+
+
+def _compared(case: Case, imp: Any) -> Counted:
+    """A feature tied with others has a set of ranks: its interval is right if it holds one of them (strictly: all)."""
+    gaps = [(imp.difference(f"x{j}", f"x{k}"), case.pfi[j] - case.pfi[k]) for j, k in ((0, 2), (1, 2), (0, 1))]
+    held = np.array([within((gap.low, gap.high), truth) for gap, truth in gaps])
+    _, low, high = imp.estimates.ranks()
+    first = 1 + np.sum(case.pfi > case.pfi[:, None] + ROUNDING, axis=1)
+    last = len(case.pfi) - np.sum(case.pfi < case.pfi[:, None] - ROUNDING, axis=1)
+    degenerate = {"  x0 - x1, which no single row moves": held[2:]} if case == INTERACTION else {}
+    return {
+        DIFFERENCES: held[:2] if degenerate else held,
+        **degenerate,
+        RANKS: np.atleast_1d(np.all((low <= last) & (high >= first))),
+        "  the same, tied: all of theirs": np.atleast_1d(np.all((low <= first) & (high >= last))),
+    }
+
+
+def _plainer(case: Case, imp: Any, n: int) -> Counted:
+    """Intervals of the PFI that are not bent by the skewness of the estimate."""
+    value, error = (np.array([getattr(f, name) for f in imp.values()]) for name in ("unbiased", "std_error"))
+    reach = student.ppf(0.975, n - 1) * error
+    plain = np.stack([value - reach, value + reach])
+    far = value > 3 * error
+    safe = np.where(far, value, 1.0)
+    by_log = np.where(far, safe * np.exp(np.stack([-reach, reach]) / safe), plain)
+    return {
+        "  PFI, for comparison: U ± t SE": within(plain, case.pfi),
+        "  PFI, for comparison: log where U > 3 SE": within(by_log, case.pfi),
+    }
+
+
+def designs(runs: int) -> Iterator[Line]:
+    """PFI from sampled donors, about new data and about the sample."""
+    for n in SIZES:
+        for name, held in simulate(partial(_designs, n), runs).items():
+            yield Line(LINEAR.name, name, n, held, COVERS if "sample" in name else bar_for(n))
+
+
+def _designs(n: int, seed: int) -> Counted:
+    X, y = drawn(LINEAR, n, seed)
+    found = {}
+    for design in (ll.Latin(5), ll.Systematic(20)):
+        imp = ll.feature_importance(LINEAR.predict, X, y, donors=design, random_state=seed, **HOW)
+        found[f"PFI, {design!r}"] = within(each_end([f.interval() for f in imp.values()]), LINEAR.pfi)
+    pairs = ll.feature_importance(LINEAR.predict, X, y, donors="all", **HOW)
+    imp = ll.feature_importance(LINEAR.predict, X, y, donors=ll.Latin(10), random_state=seed, **HOW)
+    ends = each_end([f.interval(target="sample") for f in imp.values()])
+    return found | {"PFI of the sample, Latin(10)": within(ends, np.array([f.pfi for f in pairs.values()]))}
+
+
+# -- curves ----------------------------------------------------------------------------------------------------------
+
+
+def bands(runs: int) -> Iterator[Line]:
+    """Whole curves of x0, at every value of the sample at once."""
+    for case in (LINEAR, INTERACTION):
+        for n in SIZES:
+            for name, held in simulate(partial(_bands, case, n), runs).items():
+                yield Line(case.name, name, n, held, COVERS)
+
+
+def _bands(case: Case, n: int, seed: int) -> Counted:
+    X, y = drawn(case, n, seed)
+    one = ll.feature_importance(case.predict, X, y, features=["x0"], donors="all", **HOW)["x0"]
+    grid = np.asarray(one.grid, float)
+    pi, pd = one.band(), one.effect.band()
+    return {
+        "band of PI, x0, whole curve": np.atleast_1d(within((pi.low, pi.high), case.pi(grid)).all()),
+        "band of PD, x0, whole curve": np.atleast_1d(within((pd.low, pd.high), case.pd(grid)).all()),
+    }
+
+
+# -- tests ----------------------------------------------------------------------------------------------------------
+
+
+def noise(runs: int) -> Iterator[Line]:
+    """Features that are worth nothing, flagged at the 5 % level; OLS is fitted on 200 other rows."""
+    for n in SIZES:
+        found = simulate(partial(_noise, n), runs)
+        power = " ".join(f"{100 * share:.0f} %" for share in found.pop("real").mean(axis=0))
+        for name, held in found.items():
+            bar = None if name.startswith(" ") else FLAGGED
+            yield Line("OLS, 7 noise", name, n, held, bar, f"real features by p_value: {power}" if bar else "")
+    for real, case in ((True, "OLS, 7 noise"), (False, "OLS, all noise")):
+        held = simulate(partial(_permuted_target, real), min(runs, SLOW))["flagged"]
+        note = f"{PERMUTATIONS} permutations, 2 folds"
+        yield Line(case, "flagged by permuted_target_test", 100, held, FLAGGED, note)
+    for n in SIZES:
+        held = simulate(partial(_conditional, n), runs)["flagged"]
+        note = "Gaussian sampler, correlation 0.7; the model uses the feature a little"
+        yield Line("correlated", "flagged by conditional_predictive_impact", n, held, FLAGGED, note)
+
+
+def _noise(n: int, seed: int) -> Counted:
+    rng = np.random.default_rng([seed, n])
+    model = LinearRegression().fit(*cases.with_noise(rng, TRAINED))
+    imp = ll.feature_importance(model, *cases.with_noise(rng, n), donors="all", **HOW)
+    p = np.array([f.p_value for f in imp.values()])
+    useless = slice(len(REAL), None)
+    return {
+        "flagged by p_value": p[useless] < 0.05,
+        "any flagged after Holm": np.atleast_1d(np.any(adjusted(p, "holm")[useless] < 0.05)),
+        "real": p[: len(REAL)] < 0.05,
+    }
+
+
+def _permuted_target(real: bool, seed: int) -> Counted:
+    X, y = cases.with_noise(np.random.default_rng([seed, real]), 100, real)
+    test = permuted_target_test(LinearRegression(), X, y, permutations=PERMUTATIONS, cv=2, random_state=seed, **HOW)
+    return {"flagged": test.p_values[len(REAL) if real else 0 :] <= 0.05 + ROUNDING}
+
+
+def _conditional(n: int, seed: int) -> Counted:
+    X, y = cases.correlated(np.random.default_rng([seed, n]), n)
+    how = HOW | {"features": ["x2"], "random_state": seed}
+    impact = conditional_predictive_impact(cases.uses_the_third, X, y, cases.gaussian_draw, **how)
+    return {"flagged": impact.estimates.p_values() < 0.05}
+
+
+# -- learners and peers ---------------------------------------------------------------------------------------------
+
+
+def learner(runs: int) -> Iterator[Line]:
+    """Refits: least squares is unbiased, so its expected PFI is E[2 b beta] = 2 beta^2. The error is approximate."""
+    for name, held in simulate(partial(_learner, 200), runs).items():
+        each = " ".join(f"{100 * share:.1f}" for share in held.mean(axis=0))
+        yield Line(LINEAR.name, name, 200, held, None, f"x0, x1, x2: {each}; meant: 92 to 99 %")
+
+
+def _learner(n: int, seed: int) -> Counted:
+    X, y = drawn(LINEAR, n, seed)
+    splits = {"10 folds": 10, "10 splits, 1/4 tested": ShuffleSplit(10, test_size=0.25, random_state=seed)}
+    found = {}
+    for name, cv in splits.items():
+        refits = ll.feature_importance_cv(LinearRegression(), X, y, cv=cv, random_state=seed, **HOW)
+        found[f"PFI of the learner, {name}"] = within(refits.interval(), 2 * np.square(LINEAR.beta))
+    return found
+
+
+def peers(runs: int) -> Iterator[Line | str]:
+    """The linear case again; its x2 is worth nothing to the model, which uses it a little."""
+    few = min(runs, 500)
+    asked = {"": (_ours, runs), "sklearn": (_sklearn, runs), "fippy": (_fippy, few), "hidimstat": (_hidimstat, few)}
+    for n in SIZES:
+        for name, (run, count) in asked.items():
+            if name and not installed(name):
+                yield f"{LINEAR.name:15}{name + ': not installed: pip install fippy hidimstat':43}"
+                continue
+            for number, held in simulate(partial(run, n), count).items():
+                yield Line(LINEAR.name, number, n, held)
+
+
+def installed(name: str) -> bool:
+    """Whether a peer can be imported, with all that it needs."""
+    try:
+        import_module(name)
+    except ImportError:
+        return False
+    return True
+
+
+def _ours(n: int, seed: int) -> Counted:
+    X, y = drawn(LINEAR, n, seed)
+    imp = ll.feature_importance(LINEAR.estimator, X, y, donors="all", **HOW)
+    refits = ll.feature_importance_cv(LinearRegression(), X, y, cv=5, random_state=seed, **HOW)
+    return {
+        "losslens: interval()": within(each_end([f.interval() for f in imp.values()]), LINEAR.pfi),
+        "losslens: x2 flagged, p_value": np.atleast_1d(imp["x2"].p_value < 0.05),
+        "losslens: x2 flagged, 5 refits": refits.estimates.p_values()[2:] < 0.05,
+    }
+
+
+def _sklearn(n: int, seed: int) -> Counted:
+    """Its guide calls a feature important whose mean is more than two standard deviations of the repeats above 0."""
+    X, y = drawn(LINEAR, n, seed)
+    how: dict[str, Any] = {"scoring": "neg_mean_squared_error", "n_repeats": 30, "random_state": seed}
+    found = permutation_importance(LINEAR.estimator, X, y, **how)
+    mean, spread = found.importances_mean, found.importances_std
+    return {
+        "scikit-learn: mean ± 1.96 std of 30 repeats": within((mean - 1.96 * spread, mean + 1.96 * spread), LINEAR.pfi),
+        "scikit-learn: x2 flagged, mean > 2 std": mean[2:] > 2 * spread[2:],
+    }
+
+
+def _fippy(n: int, seed: int) -> Counted:
+    """Donors are the rows explained, as everywhere here; its own interval and test."""
+    import pandas as pd
+
+    Explainer, loss = import_module("fippy").Explainer, import_module("fippy.losses").squared_error
+    X, y = drawn(LINEAR, n, seed)
+    frame = pd.DataFrame(X, columns=["x0", "x1", "x2"])
+    np.random.seed(seed)  # noqa: NPY002 - what it draws from
+    with redirect_stderr(StringIO()):  # its bars
+        found = Explainer(lambda rows: LINEAR.predict(rows.to_numpy()), frame, loss).pfi(frame, y, n_repeats=30)
+    ends = found.ci()
+    return {
+        "fippy: ci(), 30 repeats": within((ends["lower"], ends["upper"]), LINEAR.pfi),
+        "fippy: x2 flagged, test()": np.asarray(found.test()["p_value"])[2:] < 0.05,
+    }
+
+
+def _hidimstat(n: int, seed: int) -> Counted:
+    """It has p-values and no intervals: over its 50 permutations, and over folds by Nadeau and Bengio's test."""
+    peer, loss = import_module("hidimstat"), lambda true, told: np.mean(np.square(true - told))
+    X, y = drawn(LINEAR, n, seed)
+    with redirect_stderr(StringIO()):
+        one = peer.PFI(LINEAR.estimator, loss=loss, random_state=seed)
+        one.fit_importance(X, y)
+        cv = KFold(5, shuffle=True, random_state=seed)
+        folds = peer.PFICV(LinearRegression(), cv=cv, loss=loss, random_state=seed)
+        folds.fit_importance(X, y)
+    return {
+        "hidimstat: x2 flagged, PFI": one.pvalues_[2:] < 0.05,
+        "hidimstat: x2 flagged, PFICV, 5 refits": folds.pvalues_[2:] < 0.05,
+    }
+
+
+PARTS: dict[str, Callable[[int], Iterator[Any]]] = {
+    "intervals": intervals, "designs": designs, "bands": bands, "noise": noise, "learner": learner, "peers": peers,
+}  # fmt: skip
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
+    parser.add_argument("--only", default="", help=f"parts, such as intervals,bands; all: {', '.join(PARTS)}")
+    parser.add_argument("--quick", action="store_true", help="few simulations: nothing is held to a bar")
+    parser.add_argument("--simulations", type=int, default=None, help="a line; 1000 unless told")
+    asked = parser.parse_known_args()[0]
+    chosen = [word for word in asked.only.split(",") if word] or list(PARTS)
+    if not set(chosen) <= set(PARTS):
+        parser.error(f"--only takes some of {', '.join(PARTS)}")
+    runs = asked.simulations or (50 if asked.quick else 1000)
+    print(HEAD)
+    for name in chosen:
+        for line in PARTS[name](runs):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

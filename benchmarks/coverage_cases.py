@@ -1,0 +1,169 @@
+"""What the coverage of intervals is counted on: fixed models and distributions whose importances are known exactly.
+
+Everywhere X is independent with mean 0 and variance 1, the loss is squared error, and x' is an independent copy of x.
+
+Linear: ``y = beta'x + e`` and ``f = b'x``. Replacing feature j turns the residual ``r = y - f`` into
+``r + b_j (x_j - x'_j)``, so with ``E[r x_j] = beta_j - b_j``
+
+    PFI_j = 2 b_j E[r (x_j - x'_j)] + b_j^2 E[(x_j - x'_j)^2] = 2 b_j (beta_j - b_j) + 2 b_j^2 = 2 b_j beta_j.
+
+Replacing several features adds ``sum b_j (x_j - x'_j)``, whose terms are uncorrelated: the error of a coalition is the
+error plus the sum of the PFI of those replaced. Every order then gives a feature its PFI: SFIMP = PFI. The error
+is ``var(e) + |beta - b|^2`` and the ratio 1 + PFI / error. With every row at the value v the residual is
+``r + b_j (x_j - v)``, so ``PI_j(v) = 2 b_j (beta_j - b_j) + b_j^2 (1 + v^2)`` and ``PD_j(v) = b_j v``. Only second
+moments enter: heavier tails change nothing of this.
+
+Interaction: ``f = x0 x1 + x2`` and ``y = f + e``. Replacing x0, x1 or both moves the prediction by
+``(x0 - x0') x1``, ``x0 (x1 - x1')`` or ``x0 x1 - x0' x1'``: each has mean square 2, and so has ``x2 - x2'``, which is
+uncorrelated with them. So PFI = (2, 2, 2), and as x0 and x1 together are worth 2 like each alone, SFIMP = (1, 1, 2).
+With x0 at v, ``PI_0(v) = E[(x0 - v)^2] E[x1^2] = 1 + v^2`` and ``PD_0(v) = v E[x1] + E[x2] = 0``. A row moves PFI_0
+and PFI_1 by the same ``x0^2 x1^2 + x0^2 + x1^2 - 3`` (plus the same terms in e): their difference is degenerate, of
+order 1/n, and an interval of order 1/sqrt(n) covers it nearly always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LinearRegression
+
+Floats = NDArray[np.float64]
+NOISE = 0.5  # standard deviation of e
+REAL = (1.0, 0.5, 0.3)  # true coefficients where a model is fitted on real features and noise
+USELESS = 7  # features that have nothing to do with the target, beside the real ones
+TRAINED = 200  # rows that it is fitted on
+RHO = 0.7  # correlation of any two features, where they are correlated
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear model of a linear truth."""
+
+    name: str
+    b: tuple[float, ...]
+    beta: tuple[float, ...]
+    heavy: bool = False  # x ~ t(6) and e ~ t(3), with the same variances
+
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+        """X and y."""
+        size = (n, len(self.b))
+        if self.heavy:
+            X, e = rng.standard_t(6, size) / np.sqrt(6 / 4), rng.standard_t(3, n) / np.sqrt(3)
+        else:
+            X, e = rng.normal(size=size), rng.normal(size=n)
+        return X, X @ np.array(self.beta) + NOISE * e
+
+    def predict(self, X: Any) -> Floats:
+        """The model."""
+        return np.asarray(X @ np.array(self.b))
+
+    @property
+    def estimator(self) -> Any:
+        """The model as scikit-learn's."""
+        model = LinearRegression()
+        model.coef_, model.intercept_, model.n_features_in_ = np.array(self.b), 0.0, len(self.b)
+        return model
+
+    @property
+    def pfi(self) -> Floats:
+        """Of each feature."""
+        return np.asarray(2 * np.array(self.b) * np.array(self.beta))
+
+    @property
+    def sfimp(self) -> Floats:
+        """Of each feature: nothing interacts."""
+        return self.pfi
+
+    @property
+    def error(self) -> float:
+        """With nothing replaced."""
+        return NOISE**2 + float(np.sum(np.square(np.array(self.beta) - np.array(self.b))))
+
+    def pi(self, v: Floats) -> Floats:
+        """Partial importance of x0 at v."""
+        b, beta = self.b[0], self.beta[0]
+        return 2 * b * (beta - b) + b**2 * (1 + v**2)
+
+    def pd(self, v: Floats) -> Floats:
+        """Partial dependence of x0 at v."""
+        return self.b[0] * v
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """Two features that count by their product alone, and a third."""
+
+    name: str = "interaction"
+
+    def draw(self, rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+        """X and y."""
+        X = rng.normal(size=(n, 3))
+        return X, self.predict(X) + NOISE * rng.normal(size=n)
+
+    def predict(self, X: Any) -> Floats:
+        """The model."""
+        return np.asarray(X[:, 0] * X[:, 1] + X[:, 2])
+
+    @property
+    def pfi(self) -> Floats:
+        """Of each feature."""
+        return np.array([2.0, 2.0, 2.0])
+
+    @property
+    def sfimp(self) -> Floats:
+        """Of each feature: the product's worth is shared."""
+        return np.array([1.0, 1.0, 2.0])
+
+    @property
+    def error(self) -> float:
+        """With nothing replaced."""
+        return NOISE**2
+
+    def pi(self, v: Floats) -> Floats:
+        """Partial importance of x0 at v."""
+        return 1 + v**2
+
+    def pd(self, v: Floats) -> Floats:
+        """Partial dependence of x0 at v."""
+        return np.zeros_like(v)
+
+
+Case = Linear | Interaction
+LINEAR = Linear("linear", (1.0, 0.3, 0.05), (1.0, 0.3, 0.0))
+WEAK = Linear("weak", (0.2, 0.1, 0.05), (0.2, 0.1, 0.05))
+INTERACTION = Interaction()
+HEAVY = Linear("heavy-tailed", LINEAR.b, LINEAR.beta, heavy=True)
+
+
+def with_noise(rng: np.random.Generator, n: int, real: bool = True) -> tuple[Floats, Floats]:
+    """Three real features and some that have nothing to do with the target; `real` false: none has."""
+    X = rng.normal(size=(n, len(REAL) + USELESS))
+    return X, (X[:, : len(REAL)] @ np.array(REAL) if real else 0.0) + rng.normal(size=n)
+
+
+def correlated(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    """Any two of three features correlate; the third tells nothing of y beyond the others."""
+    X = np.sqrt(RHO) * rng.normal(size=(n, 1)) + np.sqrt(1 - RHO) * rng.normal(size=(n, 3))
+    return X, X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=n)
+
+
+def uses_the_third(X: Any) -> Floats:
+    """A model that uses the third feature a little.
+
+    Drawn given the others, x2' is as independent of e as x2 was: ``y - f = e - 0.1 x2`` keeps its distribution, and
+    the conditional importance of x2 is exactly 0.
+    """
+    return np.asarray(X[:, 0] + 0.5 * X[:, 1] + 0.1 * X[:, 2])
+
+
+def gaussian_draw(X: Any, columns: Any, rng: np.random.Generator) -> Any:
+    """One column of `correlated` given the two others: normal with the regression's mean and residual variance."""
+    (j,) = columns
+    others = [k for k in range(3) if k != j]
+    slope = RHO / (1 + RHO)  # solves [[1, rho], [rho, 1]] s = (rho, rho)
+    drawn = X.copy()
+    drawn[:, j] = slope * X[:, others].sum(axis=1) + np.sqrt(1 - 2 * slope * RHO) * rng.normal(size=len(X))
+    return drawn
