@@ -2,11 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test bench gallery clean
+.PHONY: help demo test browser bench gallery clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
 	@echo "make test    ruff, mypy, import-linter and the tests"
+	@echo "make browser finds or installs chromium, for the tests of the report"
 	@echo "make bench   speed and accuracy against named peers"
 	@echo "make gallery the paper's figures and tables as a page: docs/gallery/build/index.html"
 	@echo "make clean   remove .venv, caches and builds"
@@ -14,12 +15,26 @@ help:
 demo: .venv/installed-demo
 	@$(BIN)/python -m losslens.demo
 
-test: .venv/installed-test
+test: .venv/installed-test browser
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -q
+
+# The report is tested in a real browser: found, or installed where we may. Without one those tests are skipped, loudly.
+browser:
+	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
+		if command -v "$$name" >/dev/null; then exit 0; fi; \
+	done; \
+	if [ -n "$$LOSSLENS_BROWSER" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing chromium, for the tests of the report"; \
+		export DEBIAN_FRONTEND=noninteractive; \
+		apt-get install -y -qq chromium >/dev/null 2>&1 \
+			|| { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 || true; \
+	fi; \
+	command -v chromium >/dev/null || echo "NO BROWSER: the report will not be tested in one"
 
 bench: .venv/installed-test
 	@$(BIN)/python -m benchmarks

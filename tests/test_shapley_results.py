@@ -13,7 +13,7 @@ from sklearn.metrics import get_scorer
 import brute
 import coalitions
 import losslens as ll
-from losslens import losses, routes, sharing
+from losslens import losses, routes, sharing, uncertainty
 
 RNG = np.random.default_rng(0)
 N = 30
@@ -152,8 +152,12 @@ def test_errors_fit_together(kind):
 
 
 def test_an_interval_about_the_model_is_centred_at_pairs_of_different_rows():
-    low, high = share().interval()
-    np.testing.assert_allclose((low + high) / 2, N / (N - 1) * share().sfimp)
+    found = share()
+    low, high = found.interval()
+    np.testing.assert_allclose(found.unbiased, N / (N - 1) * found.sfimp)
+    for j, skewness in enumerate(found._skewness):
+        one = float(found.unbiased[j]), float(found.std_error[j])
+        np.testing.assert_allclose((low[j], high[j]), uncertainty.interval(*one, N, 0.95, skewness))
     apart = share(donors=ll.Derangements())
     np.testing.assert_allclose(apart.interval(), (low, high))
 
@@ -163,8 +167,10 @@ def test_intervals_that_are_asked_for_wrongly():
     for target in ("model", "sample"):
         with pytest.raises(ValueError, match="level lies between 0 and 1"):
             found.interval(level=95, target=target)
-    with pytest.raises(ValueError, match="target is 'model' or 'sample'"):
+    with pytest.raises(ValueError, match="target is 'model', 'sample'"):
         found.interval(target="data")
+    with pytest.raises(ValueError, match="shapley_importance_cv"):
+        found.interval(target="learner")
 
 
 def test_a_single_player_has_the_error_of_its_permutation_importance():
@@ -216,7 +222,8 @@ def test_frames_come_in_the_container_of_the_data(backend):
     frame, curve, pairs = found.to_frame(), found.curve("x2").to_frame(), found.interactions.to_frame()
     kind = pl.DataFrame if backend == "polars" else pd.DataFrame
     assert all(isinstance(one, kind) for one in (frame, curve, pairs))
-    assert list(frame.columns) == ["feature", "sfimp", "share", "std_error", "monte_carlo_error", "low", "high"]
+    columns = ["feature", "sfimp", "share", "std_error", "monte_carlo_error", "low", "high", "target"]
+    assert list(frame.columns) == columns
     order = np.argsort(-found.sfimp)
     np.testing.assert_allclose(frame["sfimp"], found.sfimp[order])
     assert list(frame["feature"]) == [names[j] for j in order]

@@ -22,6 +22,8 @@ from losslens.pairing import pair_interactions
 from losslens.planning import Plan, plan
 from losslens.refit_results import Refits
 from losslens.refits import feature_importance_cv, shapley_importance_cv
+from losslens.report import Report
+from losslens.reporting import report  # after the package of the same name, which it hides
 from losslens.shapley_curves import ShapleyCurve
 from losslens.shapley_effects import ShapleyEffect
 from losslens.shapley_results import ShapleyImportance
@@ -47,6 +49,7 @@ __all__ = [
     "PermutedTarget",
     "Plan",
     "Refits",
+    "Report",
     "ShapleyCurve",
     "ShapleyEffect",
     "ShapleyImportance",
@@ -62,6 +65,7 @@ __all__ = [
     "pair_interactions",
     "permuted_target_test",
     "plan",
+    "report",
     "shapley_effect",
     "shapley_importance",
     "shapley_importance_cv",

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 import losslens as ll
 from losslens.datasets import load_bikeshare
 
+PAGE = "report-bikeshare.html"
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.table import Table
 
     from losslens.importance import FeatureImportance
-from losslens.importances import Importances
+    from losslens.importances import Importances
 
 
 def main() -> None:
@@ -43,6 +45,9 @@ def main() -> None:
         f"{'exact: every pair of rows' if imp.exact else f'sampled: {imp.design}'}.\n"
     )
     console.print(hour_table(imp["hr"].by(X_test["workingday"])))
+    page = ll.report(model, X_test, y_test, by="workingday", title="Bikeshare: bikes hired per hour", random_state=0)
+    page.save(PAGE)
+    console.print(f"\nThe whole story as one page, to open in a browser: {PAGE}")
 
 
 def importance_table(imp: Importances) -> Table:

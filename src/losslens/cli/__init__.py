@@ -1,0 +1,58 @@
+"""The command line: `losslens --help`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from typing import Annotated, Any
+
+import typer
+
+from losslens.cli import commands
+from losslens.cli.boundary import plainly
+from losslens.cli.reports import report
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich" if sys.stdout.isatty() else None,  # boxes for people, plain text for pipes
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from losslens import __version__
+
+        typer.echo(f"losslens {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def losslens(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Which features a fitted model's performance rests on, where in their range, and for whom."""
+
+
+def demo() -> None:
+    """Explain a model of the bundled Bikeshare data."""
+    with plainly(debug=False, quiet=False):
+        from losslens.demo import main as run_demo
+
+        run_demo()
+
+
+for _command in (report, commands.importance, commands.curves, commands.shapley, commands.compare, commands.plan, demo):
+    app.command()(_command)
+
+
+def main() -> Any:
+    """Run the program."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError):  # a character that the terminal doesn't have is no reason to stop
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    app(prog_name="losslens")

@@ -1,0 +1,143 @@
+"""What can be asked on the command line: every option once. A command takes some of them (`running.takes`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from losslens.settings import Setting, read_settings
+
+
+class Method(StrEnum):
+    """Ways of sharing out."""
+
+    auto = "auto"
+    exact = "exact"
+    walk = "walk"
+    paper = "paper"
+
+
+class Aggregate(StrEnum):
+    """What is averaged over donors."""
+
+    loss = "loss"
+    prediction = "prediction"
+
+
+class Verb(StrEnum):
+    """What can be planned."""
+
+    importance = "importance"
+    curves = "curves"
+    shapley = "shapley"
+
+
+DATA, MODEL, ASK, RUN, OUT = "The data", "The model", "The question", "The run", "The output"
+
+
+def _option(panel: str, help: str, *names: str, metavar: str | None = None, **more: Any) -> Any:  # noqa: A002
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel, show_default=False, **more)
+
+
+def _from_file(ctx: typer.Context, path: str | None) -> str | None:
+    """Read the settings before anything else, so that the command line can win over them."""
+    if path is not None and ctx.parent is not None and not ctx.resilient_parsing:
+        group: Any = ctx.parent.command
+        known = {name: settings(command) for name, command in group.commands.items()}
+        try:
+            ctx.default_map = read_settings(path, known, str(ctx.info_name))
+        except (OSError, ValueError) as error:
+            raise typer.BadParameter(str(error), ctx=ctx, param_hint="--config") from error
+    return path
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Everything that was asked; a command takes some of it, the rest keeps its default."""
+
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file, or module:name.")] = ""
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A table: CSV, Parquet, Feather or Arrow.")] = ""
+    curves_of: Annotated[
+        list[str] | None, typer.Argument(metavar="FEATURE", help="Columns; all without.", show_default=False)
+    ] = None
+    # the data
+    target: Annotated[str | None, _option(DATA, "The column to predict.", "--target", "-t", metavar="COLUMN")] = None
+    weight: Annotated[str | None, _option(DATA, "A column with the weights of rows.", metavar="COLUMN")] = None
+    drop: Annotated[list[str] | None, _option(DATA, "Columns to leave out.", metavar="A,B")] = None
+    rows: Annotated[int | None, _option(DATA, "Take a sample of so many rows.", metavar="N", min=2)] = None
+    seed: Annotated[int, _option(DATA, "For everything drawn; 0 if not given.", metavar="N", min=0)] = 0
+    more_data: Annotated[
+        list[str] | None, _option(DATA, "More rows for the same model; again for more.", "--data", metavar="NAME=PATH")
+    ] = None
+    # the model
+    models: Annotated[
+        list[str] | None, _option(MODEL, "More models on the same rows; again for more.", metavar="NAME=PATH")
+    ] = None
+    trust: Annotated[bool, _option(MODEL, "Read joblib and pickle files: runs the code in them.", "--trust")] = False
+    trust_type: Annotated[
+        list[str] | None, _option(MODEL, "A type that a skops file may hold; again for more.", metavar="MODULE.TYPE")
+    ] = None
+    # the question
+    loss: Annotated[
+        str | None, _option(ASK, "Such as absolute_error, pinball:0.9, scorer:roc_auc, module:name.", metavar="NAME")
+    ] = None
+    features: Annotated[list[str] | None, _option(ASK, "Columns to explain; all without.", metavar="A,B")] = None
+    group: Annotated[
+        list[str] | None, _option(ASK, "Columns replaced together; again for more.", metavar="NAME=A,B")
+    ] = None
+    donors: Annotated[str, _option(ASK, "auto, all, latin:5, systematic:20, grid:30, ...", metavar="DESIGN")] = "auto"
+    by: Annotated[str | None, _option(ASK, "Also apart for each value of this column.", metavar="COLUMN")] = None
+    label: Annotated[str | None, _option(ASK, "The class whose probability is shown.", "--class", metavar="C")] = None
+    points: Annotated[int, _option(ASK, "Values to print a feature; 20 if not given.", metavar="N", min=2)] = 20
+    verb: Annotated[Verb, _option(ASK, "What to plan: importance (if not given), curves, shapley.")] = Verb.importance
+    shapley: Annotated[bool, _option(ASK, "Shapley shares as well.", "--shapley")] = False
+    no_shapley: Annotated[bool, _option(ASK, "Without Shapley shares, which cost most.", "--no-shapley")] = False
+    method: Annotated[Method, _option(ASK, "How to share out; auto if not given.")] = Method.auto
+    aggregate: Annotated[Aggregate, _option(ASK, "What is averaged over donors; prediction: SAGE values.")] = (
+        Aggregate.loss
+    )
+    precision: Annotated[
+        float | None, _option(ASK, "Walk until all shares are this close, such as 0.02.", metavar="P")
+    ] = None
+    budget: Annotated[int | None, _option(ASK, "The most predictions.", metavar="N", min=1)] = None
+    # the run
+    jobs: Annotated[int | None, _option(RUN, "Threads; -1: all cores.", metavar="N")] = None
+    memory: Annotated[str, _option(RUN, "The most memory; '1 GiB' if not given.", metavar="SIZE")] = "1 GiB"
+    config: Annotated[
+        str | None,
+        _option(RUN, "Options from a TOML file.", metavar="FILE", callback=_from_file, is_eager=True),
+    ] = None
+    quiet: Annotated[bool, _option(RUN, "No progress, notes or warnings.", "--quiet", "-q")] = False
+    debug: Annotated[bool, _option(RUN, "Show where an error came from.", "--debug")] = False
+    # the output
+    json: Annotated[bool, _option(OUT, "Print JSON.", "--json")] = False
+    csv: Annotated[bool, _option(OUT, "Print CSV.", "--csv")] = False
+    save: Annotated[str | None, _option(OUT, "Keep the result, for losslens.load.", metavar="FILE")] = None
+    output: Annotated[
+        str, _option(OUT, "Where to write; report.html if not given.", "--output", "-o", metavar="FILE")
+    ] = "report.html"
+    title: Annotated[str | None, _option(OUT, "Of the report.", metavar="TEXT")] = None
+
+
+SOURCE = ("model", "data", "target", "weight", "drop", "rows", "seed", "trust", "trust_type")
+RUNNING = ("jobs", "memory", "config", "quiet", "debug")
+TABLE = ("json", "csv")
+NAMED = ("group", "models", "more_data")  # name=value
+OPTIONAL = ("curves_of",)  # arguments that may be left out
+
+
+def settings(command: Any) -> Iterator[Setting]:
+    """What a file may say for a command."""
+    for parameter in command.params:
+        if parameter.name in ("config", "help"):
+            continue
+        long = [name.removeprefix("--") for name in parameter.opts if name.startswith("--")]
+        key = long[0] if long else "features" if parameter.name in OPTIONAL else parameter.name
+        many = getattr(parameter, "multiple", False) or parameter.nargs == -1
+        flag = getattr(parameter, "is_flag", False)
+        kind: Any = "named" if parameter.name in NAMED else "many" if many else "flag" if flag else "one"
+        yield Setting(key, kind, parameter.name)

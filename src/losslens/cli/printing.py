@@ -1,0 +1,147 @@
+"""Results as tables for people, JSON or CSV for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import narwhals as nw
+import typer
+
+from losslens.cli.options import Asked
+from losslens.results import in_digits
+
+WIDE = 10_000  # columns of a pipe, which has no edge
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One table for people."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    words: Sequence[str] = ("feature",)  # columns of text, which stand left
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command has to say."""
+
+    headline: str
+    sheets: Sequence[Sheet]
+    notes: Sequence[str]
+    records: Sequence[Mapping[str, Any]]  # all numbers, for CSV and as "result" in JSON
+    facts: Mapping[str, Any] = field(default_factory=dict)  # what JSON says besides
+    result: Any = None  # what --save keeps
+
+
+def records(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a data frame as mappings, missing numbers as None."""
+    rows = nw.from_native(frame, eager_only=True).rows(named=True)
+    return [{name: plain(value) for name, value in row.items()} for row in rows]
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def digits(value: Any, like: Any = None) -> str:
+    """A number for people; nothing where there is none."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, (bool, int)) or not math.isfinite(value):
+        return str(value)
+    return in_digits(value, like or None) if value else "0"
+
+
+def probability(value: float | None) -> str:
+    """A p-value for people."""
+    return "" if value is None else "<0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def emit(asked: Asked, output: Output, command: str) -> None:
+    """Print in the form that was asked for."""
+    if asked.json:
+        from losslens import __version__
+
+        head = {"command": command, "losslens": __version__, "model": asked.model, "data": asked.data}
+        facts = {key: plain(value) if not isinstance(value, list) else value for key, value in output.facts.items()}
+        whole = head | {"target": asked.target} | facts | {"notes": list(output.notes), "result": output.records}
+        text = json.dumps(whole, indent=1, ensure_ascii=False, default=str) + "\n"
+    elif asked.csv:
+        text = as_csv(output.records)
+    else:
+        text = for_people(output)
+    try:
+        typer.echo(text, nl=False)
+    except BrokenPipeError:  # `| head`
+        raise
+    except OSError as error:
+        with suppress(OSError, ValueError):  # what is left in the buffer would be tried again, and told as a traceback
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise ValueError(f"could not write to the standard output: {error.strerror}") from error
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Comma-separated, with a header; nothing where a value is missing."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def for_people(output: Output) -> str:
+    """Tables as wide as the terminal; in a pipe aligned text, one line a row."""
+    from rich.console import Console
+    from rich.padding import Padding
+
+    seen = sys.stdout.isatty()
+    text = io.StringIO()
+    console = Console(
+        file=text, force_terminal=seen, no_color=not seen, highlight=False, width=None if seen else WIDE, emoji=False
+    )
+    console.print(output.headline, markup=False, soft_wrap=not seen)
+    for sheet in output.sheets:
+        console.print()
+        if sheet.title:
+            console.print(sheet.title, markup=False, style="bold" if seen else "")
+        console.print(_table(sheet, seen))
+    if output.notes:
+        console.print()
+    for line in output.notes:
+        console.print(Padding(f"({line})", 0) if seen else f"({line})", markup=False, style="dim" if seen else "")
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+
+def _table(sheet: Sheet, seen: bool) -> Any:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=box.SIMPLE_HEAD if seen else None, show_edge=False, pad_edge=False, padding=(0, 1 if seen else 2, 0, 0)
+    )
+    full = [k for k, _ in enumerate(sheet.columns) if any(row[k] for row in sheet.rows)]
+    for name in (sheet.columns[k] for k in full):
+        left = name in sheet.words
+        table.add_column(Text(name), justify="left" if left else "right", overflow="fold", no_wrap=not left)
+    for row in sheet.rows:
+        table.add_row(*(Text(row[k]) for k in full))
+    return table

@@ -1,0 +1,167 @@
+"""ONNX files as models: tables in, values or probabilities out, by onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(int32)": np.int32,
+    "tensor(int64)": np.int64,
+    "tensor(bool)": np.bool_,
+    "tensor(string)": np.str_,
+}
+CLEAR = 1e-6  # how much larger the largest probability is where the label is beyond doubt
+
+
+class OnnxModel:
+    """A graph: one input for the whole table, or one for each column, whose names are then known."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.inputs = session.get_inputs()
+        for entry in self.inputs:
+            if entry.type not in TYPES:
+                raise ValueError(f"its input {entry.name!r} is a {entry.type}, no table of numbers or words")
+        self.outputs = [output.name for output in session.get_outputs()]
+        if len(self.inputs) > 1:
+            wide = [entry.name for entry in self.inputs if len(entry.shape) > 1 and entry.shape[1] != 1]
+            if wide:
+                raise ValueError(
+                    f"its input {wide[0]!r} takes several columns; give it one input a column, or one in all"
+                )
+            self.feature_names_in_ = np.array([entry.name for entry in self.inputs], dtype=object)
+            self.n_features_in_: int | None = len(self.inputs)
+        else:
+            width = self.inputs[0].shape[-1] if len(self.inputs[0].shape) > 1 else None
+            self.n_features_in_ = width if isinstance(width, int) else None
+
+    def ask(self, table: Any) -> list[Any]:
+        """Every output for these rows."""
+        if len(self.inputs) == 1:
+            feeds = {self.inputs[0].name: _typed(np.asarray(table), self.inputs[0].type)}
+        else:
+            frame = nw.from_native(table, eager_only=True)
+            feeds = {}
+            for entry in self.inputs:
+                column = _typed(frame[entry.name].to_numpy(), entry.type)
+                feeds[entry.name] = column.reshape(-1, 1) if len(entry.shape) > 1 else column
+        return list(self.session.run(self.outputs, feeds))
+
+    def probe(self) -> list[Any]:
+        """Every output for one row of zeros, or of empty words."""
+        width, feeds = self.n_features_in_ or 1, {}
+        for entry in self.inputs:
+            shape = (1, width if len(self.inputs) == 1 else 1) if len(entry.shape) > 1 else (1,)
+            words = entry.type == "tensor(string)"
+            feeds[entry.name] = np.full(shape, "", object) if words else np.zeros(shape, TYPES[entry.type])
+        return list(self.session.run(self.outputs, feeds))
+
+
+class OnnxRegressor(OnnxModel):
+    """A graph with one number a row."""
+
+    _estimator_type = "regressor"
+
+    def predict(self, table: Any) -> NDArray[Any]:
+        """One value a row."""
+        found = np.asarray(self.ask(table)[0])
+        return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+
+
+class OnnxFunction(OnnxModel):
+    """A graph with several numbers a row: probabilities or scores, which the loss tells."""
+
+    __name__ = "the ONNX model"
+
+    def __call__(self, table: Any) -> NDArray[Any]:
+        """The matrix."""
+        return np.asarray(self.ask(table)[0])
+
+
+class OnnxClassifier(OnnxModel):
+    """A graph with a label and probabilities for each row."""
+
+    _estimator_type = "classifier"
+
+    def __init__(self, session: Any, path: Path) -> None:
+        super().__init__(session)
+        labels, probabilities = self.probe()[:2]
+        self.guessed = False
+        if isinstance(probabilities, list):  # ZipMap: a mapping from label to probability for each row
+            self.classes_ = np.array(list(probabilities[0]))
+            return
+        k = np.shape(probabilities)[1]
+        named = _labels_in_graph(path, k)
+        if named is None and np.asarray(labels).dtype.kind not in "iu":
+            raise ValueError("it doesn't say which column is which class; convert it with zipmap=True")
+        self.classes_ = np.arange(k) if named is None else named
+        self.guessed = named is None
+
+    def predict(self, table: Any) -> NDArray[Any]:
+        """One label a row."""
+        return np.asarray(self.ask(table)[0]).reshape(-1)
+
+    def predict_proba(self, table: Any) -> NDArray[Any]:
+        """One column a class."""
+        labels, found = self.ask(table)[:2]
+        if isinstance(found, list):
+            classes = self.classes_.tolist()
+            return np.array([[row[label] for label in classes] for row in found])
+        found = np.asarray(found)
+        if self.guessed:
+            self._check(np.asarray(labels).reshape(-1), found)
+        return found
+
+    def _check(self, labels: NDArray[Any], probabilities: NDArray[Any]) -> None:
+        """The classes were taken for 0, 1, ...: a label that isn't its column's number says they are not."""
+        top = np.sort(probabilities, axis=1)
+        clear = top[:, -1] - top[:, -2] > CLEAR
+        if (labels != probabilities.argmax(axis=1))[clear].any():
+            raise ValueError("the ONNX model doesn't say which column is which class; convert it with zipmap=True")
+
+
+def read_onnx(path: Path) -> OnnxModel:
+    """A classifier where the file gives labels and probabilities; a regressor where it gives one number."""
+    import onnxruntime
+
+    quiet = onnxruntime.SessionOptions()
+    quiet.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), quiet, providers=["CPUExecutionProvider"])
+    outputs = session.get_outputs()
+    if len(outputs) >= 2 and outputs[0].type in ("tensor(int64)", "tensor(string)", "tensor(int32)"):
+        return OnnxClassifier(session, path)
+    shape = outputs[0].shape
+    if len(shape) == 2 and shape[1] != 1:  # a width without a number is looked at
+        model = OnnxModel(session)
+        if np.shape(model.probe()[0])[-1] > 1:
+            return OnnxFunction(session)
+    return OnnxRegressor(session)
+
+
+def _typed(array: NDArray[Any], kind: str) -> NDArray[Any]:
+    if kind == "tensor(string)":
+        return array.astype(str).astype(object)
+    return np.ascontiguousarray(array.astype(TYPES[kind]))
+
+
+def _labels_in_graph(path: Path, k: int) -> NDArray[Any] | None:
+    """The classifier's own labels, where a node lists them."""
+    try:
+        import onnx
+    except ImportError:
+        return None
+    for node in onnx.load(str(path), load_external_data=False).graph.node:
+        for attribute in node.attribute:
+            if attribute.name.startswith("classlabels") and len(attribute.ints) == k:
+                return np.array(list(attribute.ints))
+            if attribute.name.startswith("classlabels") and len(attribute.strings) == k:
+                return np.array([label.decode() for label in attribute.strings])
+    return None

@@ -1,0 +1,73 @@
+// The bar of the subgroup: what it is in words, how to add to it, and who lends values to its rows.
+
+const MOST_CHOICES = 60; // words offered of a column; the most frequent
+
+function subgroupBar(page) {
+  const choose = byId("condition-column");
+  page.columns.forEach((column) => choose.append(el("option", { value: column.key }, column.name)));
+  const first = page.columns.find((column) => column.own && column.name === page.data.by) ?? page.columns[3] ?? page.columns[0];
+  choose.value = first.key;
+  byId("add").open = page.data.by != null; // somebody asked for groups: here they are
+  choose.addEventListener("change", () => editor(page));
+  byId("clear").addEventListener("click", () => page.clear());
+  byId("condition-form").addEventListener("submit", (event) => { event.preventDefault(); apply(page); });
+  for (const radio of document.querySelectorAll("input[name=donors]")) {
+    radio.addEventListener("change", () => page.setDonors(radio.value));
+  }
+  editor(page);
+}
+
+const chosenColumn = (page) => page.columns.find((column) => column.key === byId("condition-column").value);
+
+function editor(page) {
+  const column = chosenColumn(page);
+  const fields = column.kind === "words" ? choices(page, column) : bounds(column);
+  byId("condition-fields").replaceChildren(...fields);
+}
+
+function choices(page, column) {
+  const now = page.conditions.find((condition) => condition.key === column.key)?.chosen;
+  const offered = distinct(column).slice(0, MOST_CHOICES);
+  const boxes = offered.map(([value, times], k) => el("label", { class: "choice" },
+    el("input", { type: "checkbox", value: k, checked: Boolean(now?.has(value)), onchange: () => apply(page) }), value, quiet(` ${count(times)}`)));
+  const rest = distinct(column).length - offered.length;
+  if (rest > 0) boxes.push(quiet(`and ${count(rest)} rarer ones: filter the table for them`));
+  return [el("fieldset", { class: "choices" }, el("legend", { class: "hidden" }, `values of ${column.name}`), boxes)];
+}
+
+function bounds(column) {
+  const [low, high] = extent(column.values);
+  const kind = column.kind === "date" ? "date" : "number";
+  const as = (value) => (kind === "date" ? (finite(value) ? new Date(value).toISOString().slice(0, 10) : "") : finite(value) ? String(value) : "");
+  const field = (name, text, value) => el("label", {}, `${text} `, el("input", { type: kind, step: "any", id: name, value: as(value) }));
+  return [field("bound-low", "from", low), field("bound-high", "to", high), el("button", { type: "submit" }, "Set")];
+}
+
+function apply(page) {
+  const column = chosenColumn(page);
+  if (column.kind === "words") {
+    const offered = distinct(column);
+    const ticked = [...document.querySelectorAll("#condition-fields input:checked")].map((box) => offered[Number(box.value)][0]);
+    page.setCondition(column.key, ticked.length ? { key: column.key, chosen: new Set(ticked) } : null);
+    return;
+  }
+  const day = 24 * 3600 * 1000;
+  const read = (id) => (column.kind === "date" ? byId(id).valueAsNumber : Number.parseFloat(byId(id).value));
+  const low = read("bound-low"), high = read("bound-high") + (column.kind === "date" ? day - 1 : 0);
+  const range = { key: column.key, low: finite(low) ? low : -Infinity, high: finite(high) ? high : Infinity };
+  page.setCondition(column.key, range);
+}
+
+function drawBar(page) {
+  const { group, conditions, data } = page;
+  const words = conditions.map((condition) => inWords(condition, page.columns));
+  const empty = group.rows.length ? "" : " No row is like that: take a condition away.";
+  byId("subgroup-words").textContent = group.everybody
+    ? `Everybody: ${count(data.n)} rows. Brush a chart, tick a category or choose rows to look at some of them.`
+    : `${count(group.rows.length)} of ${count(data.n)} rows: ${listed(words)}.${empty}`;
+  byId("subgroup-words").dataset.n = group.rows.length;
+  byId("clear").disabled = group.everybody;
+  byId("chips").replaceChildren(...conditions.map((condition, k) => el("li", {}, el("button", {
+    type: "button", "aria-label": `take away: ${words[k]}`, onclick: () => page.setCondition(condition.key, null),
+  }, words[k], el("span", { "aria-hidden": "true" }, " ×")))));
+}

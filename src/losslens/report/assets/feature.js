@@ -1,0 +1,248 @@
+// The open feature: its numbers, what the figures draw, the card of a row, and the rows that matter most.
+
+const MOST_CURVES = 200;
+const INFLUENTIAL = 5;
+const BINS = 30;
+const LONGEST = 128; // rows of the table of numbers
+
+const columnOf = (page, feature) => page.columns.find((column) => column.own && column.name === feature.name);
+
+// What both figures show. Curves and mean are those of the group; everybody stays behind it as a dashed line.
+function viewsOf(page) {
+  const feature = page.data.features[page.open];
+  const entry = feature.models[page.model];
+  const { group } = page;
+  const axis = axisOf(feature);
+  const shared = { axis, bars: barsOf(page, feature, axis), title: shortened(feature.name, 48) };
+  const others = (key) => feature.models.filter((_, m) => m !== page.model).map((other) => onGrid(other[key], axis));
+  const band = (low, high) => (group.everybody && entry[low] && entry[high] ? { low: entry[low], high: entry[high] } : null);
+  const local = entry.cells ? thinned(group.rows, entry.local, MOST_CURVES) : [];
+  const ice = iceCurves(entry, page.member);
+  const everybody = group.everybody;
+  return {
+    pi: {
+      ...shared, mean: piOf(feature, entry, group, page.weight), all: everybody ? null : entry.pi,
+      band: band("pi_low", "pi_high"), others: others("pi"),
+      drawn: local.map((row) => ({ row, curve: curveOfRow(entry, row) })), curveOf: (i) => curveOfRow(entry, i),
+    },
+    pd: {
+      ...shared, mean: everybody ? entry.pd : meanCurve(ice), all: everybody ? null : entry.pd,
+      band: band("pd_low", "pd_high"), others: others("pd"), drawn: ice, curveOf: (i) => iceOfRow(entry, i),
+    },
+  };
+}
+
+// Another model's curve, where it is on the same values.
+const onGrid = (curve, axis) => (curve && curve.length === axis.x.length ? curve : null);
+
+function iceCurves(entry, member) {
+  if (!entry.ice) return [];
+  const rows = Array.from(entry.ice.rows).filter((row) => member[row]);
+  return rows.map((row) => ({ row, curve: iceOfRow(entry, row) }));
+}
+
+function iceOfRow(entry, row) {
+  const place = entry.ice ? entry.ice.rows.indexOf(row) : -1;
+  if (place < 0) return null;
+  const g = entry.ice.values.length / entry.ice.rows.length;
+  return entry.ice.values.subarray(place * g, (place + 1) * g);
+}
+
+function meanCurve(drawn) {
+  if (!drawn.length) return null;
+  return Float64Array.from(drawn[0].curve, (_, v) => drawn.reduce((sum, { curve }) => sum + curve[v], 0) / drawn.length);
+}
+
+// How many rows hold which value: bins of numbers, or one bar a word.
+function barsOf(page, feature, axis) {
+  const column = axis.words ? null : columnOf(page, feature);
+  const edges = axis.words ? null : edgesOf(feature, axis, column);
+  const place = axis.words ? (i) => feature.own[i] : placeOn(edges, axis, column ? column.values : feature.own.map?.((v) => axis.x[v]));
+  const all = new Float64Array(axis.words ? axis.x.length : edges.length);
+  const group = new Float64Array(all.length);
+  if (feature.own !== null || column) {
+    for (let i = 0; i < page.data.n; i++) all[place(i)]++;
+    for (const i of page.group.rows) group[place(i)]++;
+  }
+  const left = axis.words ? axis.x.map((x) => x - 0.4) : edges.map((edge) => edge[0]);
+  const right = axis.words ? axis.x.map((x) => x + 0.4) : edges.map((edge) => edge[1]);
+  return { all: { left, right, top: Array.from(all) }, group: { left, right, top: Array.from(group) } };
+}
+
+function edgesOf(feature, axis, column) {
+  const there = axis.x.filter((x) => x !== axis.missing);
+  let [low, high] = extent(column ? column.values : there);
+  if (!finite(low)) [low, high] = [0, 1];
+  const units = feature.kind === "integer" && high - low <= 2 * BINS;
+  if (units) [low, high] = [low - 0.5, high + 0.5];
+  const bins = units ? Math.round(high - low) : BINS;
+  const width = (high - low || 1) / bins;
+  const start = high > low ? low : low - 0.5;
+  const edges = Array.from({ length: bins }, (_, b) => [start + b * width, start + (b + 1) * width]);
+  if (axis.missing !== null) edges.push([axis.missing - width / 2, axis.missing + width / 2]);
+  return edges;
+}
+
+function placeOn(edges, axis, values) {
+  const bins = axis.missing === null ? edges.length : edges.length - 1;
+  const start = edges[0][0], width = edges[0][1] - edges[0][0];
+  return (i) => {
+    const value = values[i];
+    if (Number.isNaN(value) || value === axis.missing) return edges.length - 1;
+    return Math.min(bins - 1, Math.max(0, Math.floor((value - start) / width)));
+  };
+}
+
+function drawFeature(page) {
+  const feature = page.data.features[page.open];
+  const entry = feature.models[page.model];
+  byId("feature-name").textContent = feature.name;
+  byId("feature-numbers").replaceChildren(...tiles(page, feature, entry));
+  byId("feature-how").textContent = howComputed(page, feature, entry);
+  for (const side of SIDES) {
+    byId(`note-${side}`).textContent = note(page, side, entry);
+    byId(`note-${side}`).dataset.error = side === "pi" ? curveErrorOf(entry, page.group.rows.length) ?? "" : "";
+    byId(`chart-${side}`).setAttribute("aria-label", alternative(page, side, feature));
+  }
+  const curves = SIDES.some((side) => page.view[side].mean !== null || page.view[side].drawn.length);
+  byId("no-curves").hidden = curves;
+  byId("curve-numbers").hidden = !curves;
+  drawLegend(page);
+  influential(page, entry);
+  if (byId("curve-numbers").open) drawNumbers(page);
+}
+
+function tile(title, ...content) {
+  return el("div", { class: "tile" }, el("h3", {}, title), ...content);
+}
+
+function tiles(page, feature, entry) {
+  const { group, weight } = page;
+  const found = [tile("PFI, everybody", output("pfi-all", entry.pfi, "PFI of everybody", 5), quiet(interval(entry.low, entry.high)))];
+  if (!group.everybody) {
+    const given = output("pfi-given", givenPfi(entry, group.rows, weight), "PFI given the subgroup", 5);
+    const { pfi } = subsetOf(feature, entry, group.rows, weight);
+    const error = errorOf(entry, group.rows.length);
+    const exact = error === null ? "exact" : `± ${number(error, 2)}, by the largest error measured`;
+    const subset = output("pfi-subset", pfi, "PFI within the subgroup", 5);
+    if (error !== null) subset.dataset.error = error;
+    found.push(tile("Subgroup, donors from everywhere", given, quiet("given: exact")));
+    found.push(tile("Subgroup, donors from it too", subset, quiet(finite(pfi) ? `subset: ${exact}` : "subset: its cells are not in this page")));
+  }
+  if (finite(entry.sfimp)) {
+    const share = finite(entry.share) ? `${number(100 * entry.share, 3)}% of the performance; ` : "";
+    const ends = interval(entry.sfimp_low, entry.sfimp_high);
+    found.push(tile("SFIMP, everybody", output("sfimp", entry.sfimp, "SFIMP of everybody", 5), quiet(share + ends)));
+  }
+  if (finite(entry.ratio)) {
+    const p = finite(entry.p) ? `p ${entry.p < 0.0001 ? "< 0.0001" : `= ${number(entry.p, 2)}`}` : "";
+    found.push(tile("Error without it, as a ratio", output("ratio", entry.ratio, "ratio of errors", 4), quiet(p)));
+  }
+  return found;
+}
+
+const quiet = (text) => el("span", { class: "quiet" }, text);
+const interval = (low, high) => (finite(low) && finite(high) ? `95%: ${number(low)} to ${number(high)}` : "");
+
+function howComputed(page, feature, entry) {
+  const model = page.data.models.length > 1 ? `${page.data.models[page.model].name}. ` : "";
+  const exact = entry.exact ? "Exact over all pairs of rows" : "Sampled pairs of rows";
+  return `${model}${exact} (${entry.design}; ${entry.engine}).`;
+}
+
+function note(page, side, entry) {
+  const { drawn } = page.view[side];
+  const rows = page.group.rows.length;
+  const what = side === "pi" ? "ICI" : "ICE";
+  const parts = [];
+  if (drawn.length) {
+    const thin = drawn.length < rows ? `${count(drawn.length)} of ${count(rows)} rows, evenly along their local importance` : `all ${count(rows)} rows`;
+    parts.push(`${what} curves of ${thin}${drawn.length < rows && side === "pi" ? ", the extremes among them" : ""}.`);
+  }
+  const error = curveErrorOf(entry, rows);
+  if (side === "pi" && error !== null) {
+    parts.push(`Single curves come from a low-rank form of the cells${page.group.everybody ? "." : `, and so does PI of the subgroup: ± ${number(error, 2)}.`}`);
+  }
+  if (side === "pd" && !page.group.everybody && drawn.length) parts.push("The line of the subgroup is the mean of the curves drawn.");
+  return parts.join(" ");
+}
+
+function alternative(page, side, feature) {
+  const { mean, axis } = page.view[side];
+  if (!mean) return `No curve for ${feature.name}`;
+  const [low, high] = extent(Array.from(mean).filter(finite));
+  const at = (value) => axis.labels[Array.from(mean).indexOf(value)];
+  const what = side === "pi" ? "PI curve" : "PD curve";
+  return `${what} of ${feature.name}: from ${number(low)} at ${at(low)} to ${number(high)} at ${at(high)}. The numbers are in the table below.`;
+}
+
+function drawLegend(page) {
+  const { models } = page.data;
+  const everybody = page.group.everybody;
+  const dashes = models.filter((_, m) => m !== page.model);
+  for (const side of SIDES) {
+    const mean = side === "pi" ? "PI" : "PD";
+    const items = [key(side === "pi" ? "pfi" : "pd", everybody ? `${mean}, the mean` : `${mean} of the subgroup`)];
+    if (!everybody) items.push(key("ink-soft", `${mean} of everybody`, true));
+    if (page.view[side].drawn.length) items.push(key("curve", "single rows"));
+    dashes.forEach((model, m) => { if (page.view[side].others[m]) items.push(key(`model${1 + (m % 4)}`, model.name, true)); });
+    if (page.picked !== null && page.view[side].curveOf(page.picked)) items.push(key("picked", `row ${page.rowName(page.picked)}`));
+    byId(`legend-${side}`).replaceChildren(...items);
+  }
+}
+
+const key = (colour, text, dashed) =>
+  el("li", {}, el("span", { class: dashed ? "key dashed" : "key", style: `border-color: var(--${colour})` }), text);
+
+// The rows that the number rests on most and least: a click away.
+function influential(page, entry) {
+  const order = Array.from(page.group.rows).sort((a, b) => entry.local[b] - entry.local[a]);
+  const fill = (id, rows) => byId(id).replaceChildren(...rows.map((i) => el("li", {}, rowButton(page, entry, i))));
+  fill("most", order.slice(0, INFLUENTIAL));
+  fill("least", order.slice(-INFLUENTIAL).reverse());
+}
+
+function rowButton(page, entry, i) {
+  const text = `row ${page.rowName(i)}`;
+  return el("button", { type: "button", "data-row": i, onclick: () => page.pick(i) }, text, quiet(` ${number(entry.local[i])}`));
+}
+
+// The card of the row that is hovered, or else of the one that was picked.
+function drawCard(page) {
+  const i = page.lit ?? page.picked;
+  const card = byId("card");
+  card.dataset.row = i ?? "";
+  if (i === null) {
+    card.replaceChildren(el("p", { class: "quiet" }, "Hover or tap a curve, or choose a row: its values appear here."));
+    return;
+  }
+  const feature = page.data.features[page.open];
+  const entry = feature.models[page.model];
+  const facts = [["local importance", output("card-local", entry.local[i], "local importance")]];
+  for (const column of page.columns.slice(0, 3)) facts.push([column.name, textOf(column, i)]);
+  const own = page.columns.slice(3).sort((a, b) => Number(b.name === feature.name) - Number(a.name === feature.name));
+  const rest = own.map((column) => [column.name, textOf(column, i)]);
+  const shown = el("dl", {}, [...facts, ...rest].flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+  const close = el("button", { type: "button", class: "small", onclick: () => page.pick(null) }, "Let go");
+  const choose = el("button", { type: "button", class: "small", onclick: () => page.parts.table.choose(i) }, "Choose it");
+  const title = el("h3", {}, `Row ${page.rowName(i)}`);
+  card.replaceChildren(el("div", { class: "card-head" }, title, ...(i === page.picked ? [choose, close] : [])), shown);
+}
+
+// The numbers behind the curves: for those who don't see the figures, and to copy.
+function drawNumbers(page) {
+  const feature = page.data.features[page.open];
+  const { pi, pd } = page.view;
+  const g = pi.axis.x.length;
+  const step = Math.max(1, Math.ceil(g / LONGEST));
+  const places = Array.from({ length: g }, (_, v) => v).filter((v) => v % step === 0);
+  const groups = page.group.everybody ? [] : [["PI, everybody", (v) => pi.all?.[v]], ["PD, everybody", (v) => pd.all?.[v]]];
+  const columns = [["PI", (v) => pi.mean?.[v]], ["PD", (v) => pd.mean?.[v]], ...groups];
+  const head = el("tr", {}, [feature.name, "share of donors", ...columns.map(([name]) => name)].map((name) => el("th", { scope: "col" }, name)));
+  const rows = places.map((v) => el("tr", {},
+    el("th", { scope: "row" }, feature.labels[v]),
+    el("td", { class: "number" }, `${number(100 * feature.weights[v], 3)}%`),
+    columns.map(([name, of]) => el("td", { class: "number" }, output(`${name}-${v}`, of(v), null, 5)))));
+  byId("curve-table").replaceChildren(el("thead", {}, head), el("tbody", {}, rows));
+  byId("curve-table-note").textContent = step > 1 ? `Every ${step}th of ${g} values.` : "";
+}

@@ -1,0 +1,113 @@
+// Numbers of a subgroup. Pure: rows in, numbers out; nothing here knows the page.
+// given: rows of the group, donors from everywhere. subset: rows and donors of the group.
+
+const isWhole = (cells) => cells !== null && cells.kind === "whole";
+
+function totalWeight(rows, weight) {
+  let total = 0;
+  for (const i of rows) total += weight ? weight[i] : 1;
+  return total;
+}
+
+function meanOf(values, rows, weight) {
+  let sum = 0;
+  for (const i of rows) sum += values[i] * (weight ? weight[i] : 1);
+  return sum / totalWeight(rows, weight);
+}
+
+// The mean row of a matrix (n, width) over the group.
+function meanRow(matrix, width, rows, weight) {
+  const sums = new Float64Array(width);
+  for (const i of rows) {
+    const w = weight ? weight[i] : 1;
+    for (let k = 0, at = i * width; k < width; k++, at++) sums[k] += w * matrix[at];
+  }
+  const total = totalWeight(rows, weight);
+  return sums.map((sum) => sum / total);
+}
+
+// D(i, v) of one row, or its mean over a group: local + pi - pfi + sum over r of row_r scale_r column_rv.
+function lowRankCurve(entry, local, row) {
+  const { scale, column } = entry.cells;
+  const g = entry.pi.length;
+  const curve = new Float64Array(g);
+  for (let v = 0; v < g; v++) curve[v] = local + entry.pi[v] - entry.pfi;
+  for (let r = 0; r < scale.length; r++) {
+    const factor = row[r] * scale[r];
+    for (let v = 0; v < g; v++) curve[v] += factor * column[r * g + v];
+  }
+  return curve;
+}
+
+function curveOfRow(entry, i) {
+  const { cells } = entry;
+  if (cells === null) return null;
+  if (isWhole(cells)) {
+    const g = cells.values.length / entry.local.length;
+    return cells.values.subarray(i * g, (i + 1) * g);
+  }
+  const r = cells.scale.length;
+  return lowRankCurve(entry, entry.local[i], cells.row.subarray(i * r, (i + 1) * r));
+}
+
+function givenPfi(entry, rows, weight) {
+  return rows.length ? meanOf(entry.local, rows, weight) : NaN;
+}
+
+function givenPi(entry, rows, weight) {
+  const { cells } = entry;
+  if (cells === null || !rows.length) return null;
+  if (isWhole(cells)) return meanRow(cells.values, cells.values.length / entry.local.length, rows, weight);
+  return lowRankCurve(entry, meanOf(entry.local, rows, weight), meanRow(cells.row, cells.scale.length, rows, weight));
+}
+
+// Which share of the group's weight lies at each value of the grid.
+function donorShares(own, g, rows, weight) {
+  const shares = new Float64Array(g);
+  for (const i of rows) shares[own[i]] += weight ? weight[i] : 1;
+  const total = totalWeight(rows, weight);
+  return shares.map((share) => share / total);
+}
+
+function subsetOf(feature, entry, rows, weight) {
+  const curve = givenPi(entry, rows, weight);
+  if (curve === null || feature.own === null) return { pfi: NaN, pi: null };
+  const shares = donorShares(feature.own, curve.length, rows, weight);
+  let pfi = 0;
+  for (let v = 0; v < curve.length; v++) pfi += shares[v] * curve[v];
+  return { pfi, pi: curve.map((value, v) => (shares[v] > 0 ? value : NaN)) };
+}
+
+// What low-rank cells are off by for a group of so many rows; null where numbers are exact. What is left out of the
+// cells averages out over rows and over donors: the error of a number falls with the rows, that of a curve, which has
+// no mean over donors, with their root.
+function errorOf(entry, rows) {
+  const { cells } = entry;
+  if (cells === null || isWhole(cells)) return null;
+  return finite(cells.error_times_n) ? cells.error_times_n / rows : cells.error;
+}
+
+function curveErrorOf(entry, rows) {
+  const { cells } = entry;
+  if (cells === null || isWhole(cells)) return null;
+  return finite(cells.pi_error_times_root_n) ? cells.pi_error_times_root_n / Math.sqrt(rows) : cells.error;
+}
+
+// The number of a feature for a group. Of everybody it is the library's own.
+function pfiOf(feature, entry, group, weight) {
+  if (group.everybody) return { pfi: entry.pfi, error: null };
+  if (group.donors === "given") return { pfi: givenPfi(entry, group.rows, weight), error: null };
+  return { pfi: subsetOf(feature, entry, group.rows, weight).pfi, error: errorOf(entry, group.rows.length) };
+}
+
+function piOf(feature, entry, group, weight) {
+  if (group.everybody) return entry.pi;
+  return group.donors === "given" ? givenPi(entry, group.rows, weight) : subsetOf(feature, entry, group.rows, weight).pi;
+}
+
+// At most so many rows, evenly along their values; the smallest and the largest are always there.
+function thinned(rows, values, most) {
+  const order = Array.from(rows).sort((a, b) => values[a] - values[b]);
+  if (order.length <= most) return order;
+  return Array.from({ length: most }, (_, k) => order[Math.round((k * (order.length - 1)) / (most - 1))]);
+}

@@ -1,0 +1,134 @@
+// The ranking: a table whose rows are buttons and whose bars are plain SVG. Not Bokeh's: each row can be reached by
+// keyboard, and 200 of them scroll and can be searched.
+
+const SHOWN_AT_FIRST = 20;
+
+function ranking(page) {
+  const models = page.data.models;
+  const search = byId("ranking-search");
+  const more = byId("ranking-more");
+  const body = byId("ranking-body");
+  const state = { order: null, upward: false, everything: false };
+  const headers = [{ key: "name", label: "Feature", value: (f) => page.data.features[f].name }];
+  models.forEach((model, m) => {
+    const of = models.length > 1 ? ` ${model.name}` : "";
+    headers.push({ key: `bars${m}`, label: marks(hasShares(page.data, m), of) });
+    headers.push({ key: `pfi${m}`, label: `PFI${of}`, value: (f) => page.numbers[f][m].pfi });
+    if (hasShares(page.data, m)) {
+      headers.push({ key: `sfimp${m}`, label: `SFIMP${of}`, value: (f) => page.data.features[f].models[m].sfimp });
+    }
+  });
+  search.hidden = byId("ranking-search-label").hidden = page.data.features.length <= SHOWN_AT_FIRST;
+  search.addEventListener("input", draw);
+  more.addEventListener("click", () => { state.everything = !state.everything; draw(); });
+
+  function sortBy(header) {
+    state.upward = state.order === header ? !state.upward : header.key === "name";
+    state.order = header;
+    draw();
+  }
+
+  function inOrder() {
+    const all = page.data.features.map((_, f) => f);
+    const wanted = search.value.trim().toLowerCase();
+    const found = wanted ? all.filter((f) => page.data.features[f].name.toLowerCase().includes(wanted)) : all;
+    if (!state.order) return found;
+    return found.sort((a, b) => compare(state.order.value(a), state.order.value(b)) * (state.upward ? 1 : -1));
+  }
+
+  function draw() {
+    byId("ranking-head").replaceChildren(...headers.map((header) => headerCell(header, state, sortBy)));
+    const all = inOrder();
+    const shown = state.everything || search.value ? all : all.slice(0, SHOWN_AT_FIRST);
+    const scale = scaleOf(page, shown);
+    body.replaceChildren(...shown.map((f) => row(page, f, scale)));
+    more.hidden = all.length <= SHOWN_AT_FIRST || Boolean(search.value);
+    more.textContent = state.everything ? `Show the first ${SHOWN_AT_FIRST}` : `Show all ${all.length} features`;
+    byId("ranking-note").textContent = page.group.everybody
+      ? "" : "Filled dots: the subgroup. Hollow dots, intervals and SFIMP: everybody.";
+  }
+
+  return { draw };
+}
+
+function marks(shares, of) {
+  const dot = ["PFI ", el("span", { class: "pfi-ink" }, "●")];
+  return shares ? [...dot, " SFIMP ", el("span", { class: "sfimp-ink" }, "◆"), of] : [...dot, of];
+}
+
+const hasShares = (data, m) => data.features.some((feature) => finite(feature.models[m].sfimp));
+
+function compare(a, b) {
+  if (typeof a === "string" && typeof b === "string") return a.localeCompare(b);
+  if (!finite(a) || !finite(b)) return Number(finite(a)) - Number(finite(b));
+  return a - b;
+}
+
+function headerCell(header, state, sortBy) {
+  const sorted = state.order === header ? (state.upward ? "ascending" : "descending") : "none";
+  const numeric = header.value && header.key !== "name" ? "number" : header.value ? null : "bars";
+  if (!header.value) return el("th", { scope: "col", class: numeric }, header.label);
+  const button = el("button", { type: "button", onclick: () => sortBy(header) }, header.label);
+  return el("th", { scope: "col", "aria-sort": sorted, class: numeric }, button);
+}
+
+// One scale for all models, so that lengths can be compared; zero is always on it.
+function scaleOf(page, shown) {
+  let low = 0, high = 0;
+  for (const f of shown) {
+    page.data.features[f].models.forEach((entry, m) => {
+      const ends = [entry.low, entry.high, entry.pfi, entry.sfimp, entry.sfimp_low, entry.sfimp_high];
+      for (const value of [...ends, page.numbers[f][m].pfi]) {
+        if (finite(value)) { low = Math.min(low, value); high = Math.max(high, value); }
+      }
+    });
+  }
+  const span = high - low || 1;
+  return (value) => 2 + (96 * (value - low)) / span;
+}
+
+function row(page, f, scale) {
+  const feature = page.data.features[f];
+  const open = f === page.open;
+  const name = el("button", {
+    type: "button", class: "feature", "aria-pressed": String(open), "data-feature": f, title: feature.name,
+    onclick: () => page.openFeature(f, true),
+  }, feature.name);
+  const cells = [el("th", { scope: "row" }, name)];
+  feature.models.forEach((entry, m) => {
+    const { pfi, error } = page.numbers[f][m];
+    cells.push(el("td", { class: "bars" }, bars(page, entry, pfi, scale, feature.name)));
+    const about = error === null || error === undefined ? null : plusMinus(error);
+    cells.push(el("td", { class: "number" }, output(`pfi-${f}-${m}`, pfi, `PFI of ${feature.name}`), about));
+    if (hasShares(page.data, m)) cells.push(el("td", { class: "number" }, output(`sfimp-${f}-${m}`, entry.sfimp)));
+  });
+  const click = (event) => { if (!event.target.closest("button")) page.openFeature(f, true); };
+  return el("tr", { class: open ? "open" : null, onclick: click }, cells);
+}
+
+const plusMinus = (error) => el("small", { class: "error" }, ` ± ${number(error, 2)}`);
+
+function bars(page, entry, pfi, scale, name) {
+  const parts = [line("zero", scale(0), scale(0), 0, 34)];
+  if (finite(entry.sfimp)) {
+    parts.push(line("sfimp bar", scale(0), scale(entry.sfimp), 24, 24));
+    if (finite(entry.sfimp_low)) parts.push(line("sfimp", scale(entry.sfimp_low), scale(entry.sfimp_high), 24, 24));
+    const diamond = svg("path", { d: "M-5 0L0 -5L5 0L0 5Z", class: "sfimp mark" });
+    parts.push(svg("svg", { x: `${scale(entry.sfimp)}%`, y: 24, overflow: "visible" }, diamond));
+  }
+  if (finite(pfi)) parts.push(line("pfi bar", scale(0), scale(pfi), 10, 10));
+  if (finite(entry.low)) parts.push(line("pfi", scale(entry.low), scale(entry.high), 10, 10));
+  if (!page.group.everybody) {
+    parts.push(svg("circle", { class: "pfi hollow", cx: `${scale(entry.pfi)}%`, cy: 10, r: 4 }));
+  }
+  if (finite(pfi)) parts.push(svg("circle", { class: "pfi mark", cx: `${scale(pfi)}%`, cy: 10, r: 5 }));
+  return svg("svg", { class: "bars", role: "img", "aria-label": said(entry, pfi, name), height: 34 }, parts);
+}
+
+const line = (kind, x1, x2, y1, y2) => svg("line", { class: kind, x1: `${x1}%`, x2: `${x2}%`, y1, y2 });
+
+function said(entry, pfi, name) {
+  const between = finite(entry.low) ? `, interval ${number(entry.low)} to ${number(entry.high)}` : "";
+  const share = finite(entry.sfimp) ? `; SFIMP ${number(entry.sfimp)}` : "";
+  return `${name}: PFI ${number(pfi)}${between}${share}`;
+}

@@ -1,0 +1,123 @@
+"""The Bokeh figures of the page, empty: the page's own script fills, colours and listens to them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from bokeh.document import Document
+from bokeh.models import (
+    BasicTicker,
+    BasicTickFormatter,
+    BoxSelectTool,
+    ColumnDataSource,
+    DatetimeAxis,
+    FixedTicker,
+    LinearAxis,
+    Range1d,
+)
+from bokeh.models.annotations import Span, Title
+from bokeh.plotting import figure
+
+HEIGHT, UNDER = 320, 130  # of the curves and of the distribution under them, in pixels
+LEFT = 64  # room for the numbers beside the axes: the same in all figures, so that they stand under each other
+
+
+@cache
+def document() -> dict[str, Any]:
+    """The figures as Bokeh's JSON, and which element of the page each of them goes to."""
+    page = Document()
+    places = []
+    for side in ("pi", "pd"):
+        across = Range1d(start=0, end=1, name=f"{side}-x")
+        for name, plot in ((side, _curves(side, across)), (f"{side}-rows", _distribution(side, across))):
+            page.add_root(plot)
+            places.append(f"chart-{name}")
+    return {"document": page.to_json(deferred=False), "places": places}
+
+
+def _figure(name: str, across: Range1d, height: int) -> figure:
+    plot = figure(
+        name=name,
+        height=height,
+        sizing_mode="stretch_width",
+        x_range=across,
+        y_range=Range1d(start=0, end=1, name=f"{name}-y"),
+        x_axis_type=None,
+        toolbar_location=None,
+        tools="",
+        min_border_left=LEFT,
+        min_border_right=12,
+        min_border_top=4,
+        outline_line_color=None,
+        output_backend="canvas",
+    )
+    plot.yaxis.formatter = BasicTickFormatter(power_limit_high=7, power_limit_low=-4)
+    plot.yaxis.name = f"{name}-up"
+    plot.ygrid.name = f"{name}-lines"
+    brush = BoxSelectTool(dimensions="width", renderers=[], name=f"{name}-brush")
+    plot.add_tools(brush)
+    plot.toolbar.active_drag = brush
+    plot.toolbar.logo = None
+    return plot
+
+
+def _curves(side: str, across: Range1d) -> figure:
+    """Curves of single rows, their mean with its band, other models, and what is picked or lit."""
+    plot = _figure(side, across, HEIGHT)
+    zero = Span(location=0, dimension="width", line_width=1, name=f"{side}-zero", visible=side == "pi")
+    plot.add_layout(zero)
+    many: dict[str, list[Any]] = {"xs": [], "ys": []}
+    plot.multi_line("xs", "ys", source=_source(f"{side}-curves", many), name=f"{side}-curves-of", line_width=1)
+    band: dict[str, list[Any]] = {"x": [], "low": [], "high": []}
+    plot.varea("x", "low", "high", source=_source(f"{side}-band", band), name=f"{side}-band-of", fill_alpha=0.25)
+    one: dict[str, list[Any]] = {"x": [], "y": []}
+    others = _source(f"{side}-others", {"xs": [], "ys": [], "colour": [], "dash": []})  # other models
+    plot.multi_line("xs", "ys", color="colour", line_dash={"field": "dash"}, line_width=2, source=others)
+    for part, width, dash in (("all", 2, "4 4"), ("mean", 3, "solid"), ("picked", 2.5, "solid"), ("lit", 2.5, "solid")):
+        source = _source(f"{side}-{part}", one)
+        plot.line("x", "y", source=source, name=f"{side}-{part}-of", line_width=width, line_dash=dash)
+        if part != "all":
+            dots = _source(f"{side}-{part}-dots", one)
+            plot.scatter("x", "y", source=dots, name=f"{side}-{part}-dots-of", size=7 if part == "mean" else 6)
+    return plot
+
+
+def _distribution(side: str, across: Range1d) -> figure:
+    """Bars of all rows and of the subgroup, with the axis for the values: one of three kinds is shown."""
+    name = f"{side}-rows"
+    plot = _figure(name, across, UNDER)
+    bars: dict[str, list[Any]] = {"left": [], "right": [], "top": []}
+    for part in ("all", "group"):
+        plot.quad(
+            left="left",
+            right="right",
+            top="top",
+            bottom=0,
+            source=_source(f"{name}-{part}", bars),
+            name=f"{name}-{part}-of",
+        )
+    notes: dict[str, list[Any]] = {"x": [], "y": [], "text": []}
+    plot.text(
+        "x",
+        "y",
+        "text",
+        source=_source(f"{name}-notes", notes),
+        name=f"{name}-notes-of",
+        text_align="right",
+        text_baseline="top",
+        text_font_size="11px",
+    )
+    plot.add_layout(LinearAxis(name=f"{name}-number"), "below")
+    plot.add_layout(DatetimeAxis(name=f"{name}-date", visible=False), "below")
+    words = LinearAxis(name=f"{name}-words", visible=False)
+    words.update(ticker=FixedTicker(ticks=[], name=f"{name}-ticks"))
+    plot.add_layout(words, "below")
+    plot.add_layout(Title(text="", name=f"{name}-title", align="center", text_font_style="normal"), "below")
+    plot.yaxis.ticker = BasicTicker(desired_num_ticks=3)
+    plot.yaxis.minor_tick_line_color = None
+    return plot
+
+
+def _source(name: str, columns: dict[str, Any]) -> ColumnDataSource:
+    return ColumnDataSource(data=columns, name=name)

@@ -1,0 +1,105 @@
+"""Arrays as bytes of a page: small, and exact where a number rests on them. `assets/data.js` unpacks.
+
+Every array is written byte by byte of its numbers (all first bytes, then all second ones), which gzip likes, and a tree
+of plain values refers to it by `{"$": [type, shape, start, how]}`.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+DECIMALS = 6  # numbers with no more of them are written as integers
+
+
+class Box:
+    """Arrays one after another in a run of bytes."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._length = 0
+
+    def put(self, array: NDArray[Any], **how: Any) -> dict[str, Any]:
+        """Takes the array as it is and gives the reference to it; `how` tells the page what to do with the numbers."""
+        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        size = array.dtype.itemsize
+        part = array.reshape(-1).view(np.uint8).reshape(-1, size).T.tobytes()
+        reference: list[Any] = [f"{array.dtype.kind}{size}", list(array.shape), self._length]
+        self._parts.append(part)
+        self._length += len(part)
+        return {"$": [*reference, how] if how else reference}
+
+    def fixed(self, array: NDArray[Any], bits: int = 32, *, differences: bool = False) -> dict[str, Any]:
+        """The array in steps of its range: with 32 bits, a step is 2e-10 of it. `differences` along the last axis."""
+        array = np.asarray(array, dtype=np.float64)
+        middle, half = _middle(array)
+        if not (array.size and np.isfinite(half) and half > 0):
+            return self.put(array)
+        room = 2 ** (bits - 1) - 1
+        steps = np.rint((array - middle) * (room / half)).astype(np.int64)
+        if differences:  # they may leave the integers' range: both sides count round the clock
+            steps = np.diff(steps, axis=-1, prepend=0)
+        kept = steps.astype(f"u{bits // 8}").view(f"i{bits // 8}")
+        return self.put(kept, scale=half / room, middle=middle, differences=differences)
+
+    def smallest(self, array: NDArray[Any]) -> dict[str, Any]:
+        """Numbers of a table: integers and short decimals exactly, others as float32."""
+        array = np.asarray(array)
+        if array.dtype.kind in "biu":
+            return self.put(_narrow(array.astype(np.int64)))
+        array = array.astype(np.float64)
+        if not np.isfinite(array).all():
+            return self.put(array)
+        for decimals in range(DECIMALS + 1):
+            steps = np.rint(array * 10.0**decimals)
+            if np.abs(steps).max(initial=0) >= 2**31:
+                break
+            if (steps / 10.0**decimals == array).all():
+                return self.put(_narrow(steps.astype(np.int64)), divide=10.0**decimals)
+        integers = (array == np.rint(array)).all()  # dates: too large for float32
+        return self.put(array if integers else array.astype(np.float32))
+
+    def base64(self) -> str:
+        """All of it, gzipped, as text; the same arrays give the same text."""
+        return base64.b64encode(gzip.compress(b"".join(self._parts), 6, mtime=0)).decode("ascii")
+
+
+def _middle(array: NDArray[Any]) -> tuple[float, float]:
+    low, high = float(array.min(initial=np.inf)), float(array.max(initial=-np.inf))
+    return (low + high) / 2, (high - low) / 2
+
+
+def _narrow(array: NDArray[np.int64]) -> NDArray[Any]:
+    low, high = int(array.min(initial=0)), int(array.max(initial=0))
+    for kind in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return array.astype(kind)
+    return array.astype(np.float64)  # a page has no 64-bit integers
+
+
+def safe_json(tree: Any) -> str:
+    """JSON that can stand inside a `<script>`: nothing in it can end the element. What is not finite is null."""
+    text = json.dumps(_plain(tree), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
+
+
+def _plain(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {str(key): _plain(value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_plain(value) for value in tree]
+    if isinstance(tree, np.ndarray):
+        return _plain(tree.tolist())
+    if isinstance(tree, np.generic):
+        return _plain(tree.item())
+    if isinstance(tree, float) and not math.isfinite(tree):
+        return None
+    return tree

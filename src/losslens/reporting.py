@@ -1,0 +1,178 @@
+"""The verb that writes a report: explain, share out, hand the results over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens import inputs
+from losslens.columns import Distinct, array_column
+from losslens.donors import All
+from losslens.explain import feature_importance
+from losslens.importance import FeatureImportance
+from losslens.importances import Importances
+from losslens.losses import Loss, is_scorer
+from losslens.models import as_model
+from losslens.progress import bar
+from losslens.report import Report
+from losslens.report.summary import Shown, summarise
+from losslens.shapley_results import ShapleyImportance
+from losslens.sharing import shapley_importance
+from losslens.tables import Table, as_table
+from losslens.tasks import default_loss
+
+Indices = NDArray[np.intp]
+
+
+def report(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    models: Mapping[str, Any] | None = None,
+    loss: str | Loss | Callable[..., Any] | None = None,
+    features: Any = None,
+    by: Any = None,
+    shapley: bool = True,
+    title: str | None = None,
+    rows: int = 5000,
+    sample_weight: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    memory: str | int = "1 GiB",
+    progress: bool | None = None,
+) -> Report:
+    """One page about a model: how good it is, what its performance rests on, where and for whom.
+
+    Parameters
+    ----------
+    model, X, y, loss, features, sample_weight, random_state, n_jobs, memory, progress
+        As in `feature_importance`; pairs and scorers have no place in a page.
+    models
+        Further models by name, shown beside the first on the same rows.
+    by
+        A column's name, or a label for each row: groups that the page offers to look at.
+    shapley
+        Share out the performance as well; False leaves out that cost.
+    title
+        Of the page; the model's name by default.
+    rows
+        The most rows that are explained: a random sample where there are more, and the page says so.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> page = ll.report(lambda X: X[:, 0], X, X[:, 0], loss="squared_error", title="A line", random_state=0)
+    >>> page
+    <Report 'A line': 2 features, 100 rows; .save(path)>
+    """
+    if is_scorer(loss):
+        raise ValueError("a scorer gives one number for all rows together; a report needs a loss of each row")
+    if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 3:
+        raise ValueError(f"rows is a whole number from 3 on; got {rows!r}")
+    known = as_model(model)
+    others = _named(known.name if title is None else title, models)
+    data = _sampled(as_table(X), y, sample_weight, by, int(rows), inputs.entropy(random_state))
+    chosen = default_loss(known, loss)
+    asked = {"loss": chosen, "features": features, "sample_weight": data.weight, "random_state": data.entropy}
+    asked |= {"n_jobs": n_jobs, "memory": memory, "progress": progress}
+    everyone = {"this model" if others else known.name: model, **others}
+    found = {name: _explained(name, each, data, asked) for name, each in everyone.items()}
+    shares: dict[str, ShapleyImportance] = {}
+    if shapley:
+        shares = {name: shapley_importance(each, data.X, data.y, **asked) for name, each in everyone.items()}
+    from importlib.metadata import version  # late: it would be a fifth of the time of `import losslens`
+
+    shown = Shown(
+        title or f"What {known.name} rests on", f"losslens {version('losslens')}", data.columns, data.index,
+        data.n_given, data.y, data.by,
+    )  # fmt: skip
+
+    def complete(one: FeatureImportance) -> FeatureImportance:
+        return one if one.complete else _again(one, model, data, asked)
+
+    with bar(len(next(iter(found.values()))), "writing the report", progress, "features") as tick:
+        return Report(summarise(shown, found, shares, complete, tick))
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """The rows that are explained."""
+
+    X: Any
+    y: NDArray[Any]
+    weight: NDArray[Any] | None
+    index: Indices  # row numbers in the user's table
+    n_given: int
+    columns: dict[str, Distinct]
+    by: str | None
+    entropy: int
+
+
+def _sampled(table: Table, y: Any, weight: Any, by: Any, most: int, entropy: int) -> _Data:
+    """At most so many rows, in their own order."""
+    if y is None:
+        raise ValueError("y, the true values, is missing: a report is about a model's performance")
+    target = inputs.vector(y, table.n, "y")
+    weights = None if weight is None else inputs.vector(weight, table.n, "sample_weight")
+    index = np.arange(table.n)
+    if table.n > most:
+        index = np.sort(np.random.default_rng([entropy, 8]).choice(table.n, most, replace=False))
+    labels, name = _groups(table, by)
+    rows = table.rows(index) if len(index) < table.n else table.native
+    some = as_table(rows)
+    columns = {label: some.column(j).distinct for j, label in enumerate(some.names)}
+    if labels is not None and name is not None:
+        columns[name] = array_column(labels[index]).distinct
+    return _Data(
+        rows, target[index], None if weights is None else weights[index], index, table.n, columns, name, entropy
+    )
+
+
+def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
+    """Labels of rows that are no column of the table, and the name of the column that groups them."""
+    if by is None or (isinstance(by, str) and by in table.names):
+        return None, by
+    if isinstance(by, str):
+        from losslens.features import unknown_feature
+
+        raise ValueError(unknown_feature(by, table.names, "columns"))
+    name = str(getattr(by, "name", None) or "group")
+    if name in table.names:
+        raise ValueError(f"by is called {name!r}, as a column of X is; pass the column's name, or rename the labels")
+    return inputs.vector(by, table.n, "by"), name
+
+
+def _named(first: str, models: Mapping[str, Any] | None) -> dict[str, Any]:
+    if models is None:
+        return {}
+    if not isinstance(models, Mapping):
+        raise TypeError(f"models is a mapping, {{'name': model, ...}}; got {type(models).__name__}")
+    return {str(name): model for name, model in models.items()}
+
+
+def _explained(name: str, model: Any, data: _Data, asked: Mapping[str, Any]) -> Importances:
+    try:
+        found = feature_importance(model, data.X, data.y, **asked)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{name}: {error}") from error
+    for feature in found.values():
+        if not feature.means.has_weights:
+            raise ValueError(f"{feature.name!r} has curves alone; a report takes columns and groups of columns")
+    return found
+
+
+def _again(one: FeatureImportance, model: Any, data: _Data, asked: Mapping[str, Any]) -> FeatureImportance:
+    """A feature whose cells were too many to keep beside the others', by itself."""
+    from losslens.inputs import memory_bytes
+
+    enough = max(memory_bytes(asked["memory"]), one.full_size)
+    if not isinstance(one.design, All) or enough > 4 * memory_bytes(asked["memory"]):
+        return one
+    alone = {**asked, "features": {one.name: list(one.columns)}, "memory": enough, "donors": "all"}
+    return feature_importance(model, data.X, data.y, **alone)[one.name]

@@ -1,0 +1,123 @@
+"""A real browser for the tests of pages: Debian's chromium, through playwright."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from losslens.report.page import html
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def executable() -> str | None:
+    """Where the browser is: what LOSSLENS_BROWSER says, or the first of the usual names on the path."""
+    said = os.environ.get("LOSSLENS_BROWSER")
+    return said or next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+@contextmanager
+def started() -> Iterator[Any]:
+    """A running browser; without one, the tests that ask are skipped, and say so loudly."""
+    path = executable()
+    if path is None:
+        _skip("no chromium on the path: `make browser` installs it on Debian, or set LOSSLENS_BROWSER")
+    try:
+        from playwright.sync_api import Error, sync_playwright
+    except ImportError:
+        _skip("playwright is not installed")
+
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        except Error as error:
+            _skip(f"{path} does not start: {str(error).splitlines()[0]}")
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def _skip(reason: str) -> NoReturn:
+    line = "!" * 80
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # seen in the summary, not an error
+        warnings.warn(f"\n{line}\nTHE REPORT WAS NOT TESTED IN A BROWSER: {reason}\n{line}", stacklevel=2)
+    pytest.skip(f"THE REPORT WAS NOT TESTED IN A BROWSER: {reason}")
+
+
+@dataclass
+class Reader:
+    """Opens pages, and hears what they complain about and whom they ask."""
+
+    chromium: Any
+    folder: Path
+    contexts: list[Any] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def open(self, summary: dict[str, Any], *, watched: bool = True, **options: Any) -> Any:
+        path = self.folder / f"page{len(self.contexts)}.html"
+        path.write_text(html(summary), encoding="utf-8")
+        usual = {"viewport": {"width": 1200, "height": 900}, "reduced_motion": "reduce"}
+        self.contexts.append(self.chromium.new_context(**(usual | options)))
+        page = self.contexts[-1].new_page()
+        if watched:
+            page.on("console", self._heard)
+            page.on("pageerror", lambda error: self.complaints.append(str(error)))
+            page.on("request", lambda asked: self.requests.append(asked.url))
+        page.goto(path.as_uri())
+        page.locator("html[data-ready]").wait_for()
+        return page
+
+    def _heard(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def close(self) -> None:
+        """At the end nothing has been complained about, and nothing asked for but the files themselves."""
+        for context in self.contexts:
+            context.close()
+        assert self.complaints == []
+        assert [url for url in self.requests if not url.startswith(self.folder.as_uri())] == []
+
+
+def value(page: Any, name: str) -> float:
+    """A number that is shown, in full."""
+    return float(page.locator(f'output[data-name="{name}"]').first.get_attribute("data-value"))
+
+
+def members(page: Any) -> int:
+    """How many rows the subgroup has."""
+    return int(page.locator("#subgroup-words").get_attribute("data-n"))
+
+
+def brush(page: Any, chart: str, start: float, end: float) -> None:
+    """Drags over a share of the chart, from left to right."""
+    page.locator(chart).scroll_into_view_if_needed()
+    box = page.locator(chart).bounding_box()
+    left, width, y = box["x"] + 70, box["width"] - 90, box["y"] + box["height"] / 3
+    page.mouse.move(left + start * width, y)
+    page.mouse.down()
+    page.mouse.move(left + (start + end) / 2 * width, y + 3)
+    page.mouse.move(left + end * width, y + 6)
+    page.mouse.up()
+    page.locator("#clear:enabled").wait_for()
+
+
+def set_range(page: Any, column: str, low: str, high: str) -> None:
+    add = page.locator("#add")
+    if add.get_attribute("open") is None:
+        add.locator("summary").click()
+    page.locator("#condition-column").select_option(label=column)
+    page.locator("#bound-low").fill(low)
+    page.locator("#bound-high").fill(high)
+    page.locator("#condition-fields button").click()

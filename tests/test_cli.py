@@ -1,0 +1,389 @@
+"""The command line: what it prints, what it writes, how it ends."""
+
+import csv
+import io
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import pytest
+from typer.testing import CliRunner
+
+import losslens as ll
+from losslens.cli import app
+from losslens.cli.boundary import to_the_end
+from losslens.loading import read_table
+from losslens.model_files import read_model
+from model_folder import TREE, fill
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return fill(tmp_path_factory.mktemp("files"))
+
+
+@pytest.fixture(autouse=True)
+def _inside(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def ask(*arguments, code=0):
+    result = RUNNER.invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def start(*arguments, **options):
+    """The program itself."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    program = "from losslens.cli import main; main()"
+    return subprocess.Popen([sys.executable, "-c", program, *map(str, arguments)], **(pipes | options))
+
+
+def run(*arguments, code=0, **options):
+    process = start(*arguments, **options)
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == code, (out, err)
+    return out, err
+
+
+LINEAR = ("linear.skops", "t.csv", "--target", "y")
+
+
+# -- what is printed ------------------------------------------------------------------------------------------------
+
+
+def test_importance_as_a_table_json_and_csv():
+    table = ask("importance", *LINEAR, "--rows", 100)
+    lines = table.stdout.splitlines()
+    assert lines[0].startswith("Importance: increase in squared error")
+    assert lines[2].split() == ["feature", "importance", "std_error", "low", "high", "ratio"]
+    assert [line.split()[0] for line in lines[3:5]] == ["a", "b"]
+    assert "(a sample of 100 of 200 rows, seed 0)" in lines
+    assert "─" not in table.stdout
+    assert "left out: size, label, id, weight" in table.stderr
+
+    whole = json.loads(ask("importance", *LINEAR, "--json").stdout)
+    assert whole["command"] == "importance"
+    assert whole["loss"] == "squared error"
+    assert whole["n_rows"] == 200
+    assert [row["feature"] for row in whole["result"]] == ["a", "b"]
+
+    rows = list(csv.DictReader(io.StringIO(ask("importance", *LINEAR, "--csv", "-q").stdout)))
+    assert [float(row["importance"]) for row in rows] == [row["importance"] for row in whole["result"]]
+
+
+def test_the_numbers_are_those_of_the_verb(folder):
+    table = read_table("t.csv")
+    imp = ll.feature_importance(
+        read_model("linear.skops"), table[["a", "b"]], table["y"], loss="absolute_error",
+        features=["b", {"both": ["a", "b"]}], donors=ll.Latin(5), sample_weight=table["weight"], random_state=3,
+    )  # fmt: skip
+    result = ask(
+        "importance", *LINEAR, "--loss", "absolute_error", "--features", "b", "--group", "both=a,b", "--donors",
+        "latin:5", "--weight", "weight", "--seed", 3, "--json", "--save", "kept.losslens",
+    )  # fmt: skip
+    found = {row["feature"]: row["importance"] for row in json.loads(result.stdout)["result"]}
+    assert found == {name: imp[name].pfi for name in imp}
+    assert {name: one.pfi for name, one in ll.load("kept.losslens").items()} == found
+
+
+def test_importance_by_a_column_that_is_no_input():
+    found = json.loads(ask("importance", *LINEAR, "--by", "label", "--json").stdout)["result"]
+    assert [(row["label"], row["feature"]) for row in found][::2] == [("(all)", "a"), ("down", "a"), ("up", "a")]
+    assert ask("importance", *LINEAR, "--by", "label").stdout.splitlines()[2].startswith("label")
+
+
+def test_curves_with_and_without_a_target():
+    result = ask("curves", *LINEAR, "a", "b", "--points", 4)
+    assert "a (4 of 200 values; --csv has all)" in result.stdout
+    full = json.loads(ask("curves", *LINEAR, "a", "--json").stdout)["result"]
+    assert len(full) == 200
+    assert set(full[0]) == {"feature", "value", "weight", "importance", "effect"}
+    alone = json.loads(ask("curves", "linear.skops", "t.csv", "a", "--json").stdout)["result"]
+    assert [row["effect"] for row in alone] == pytest.approx([row["effect"] for row in full])
+    assert "importance" not in alone[0]
+    group = ask("curves", "linear.skops", "t.csv", "--group", "both=a,b", "--points", 3).stdout
+    assert "a=" in group
+    assert "b=" in group
+
+
+def test_curves_of_a_class():
+    up = ask("curves", "classes.skops", "t.csv", "a", "--target", "label", "--points", 3)
+    assert "(the effect is that on the class up)" in up.stdout
+    down = ask("curves", "classes.skops", "t.csv", "a", "--class", "down", "--points", 3)
+    assert "(the effect is that on the class down)" in down.stdout
+
+
+def test_shapley_shares_sum_to_one():
+    result = ask("shapley", *LINEAR, "--json", "--save", "shares.losslens")
+    found = json.loads(result.stdout)
+    assert sum(row["share"] for row in found["result"]) == pytest.approx(1)
+    assert found["exact"] is True
+    assert isinstance(ll.load("shares.losslens"), ll.ShapleyImportance)
+    assert "%" in ask("shapley", *LINEAR, "--method", "walk", "--precision", 0.1, "--group", "all=a,b").stdout
+
+
+def test_models_and_rows_side_by_side():
+    models = ask("compare", *LINEAR, "--models", "nameless=nameless.skops", "--shapley")
+    heads = [line.split() for line in models.stdout.splitlines() if line.startswith("feature")]
+    assert heads[:2] == [["feature", "linear", "nameless"]] * 2
+    assert "Differences from linear" in models.stdout
+    rows = ("first=t.csv", "--target", "y", "--data", "second=t.parquet", "--json")
+    whole = json.loads(ask("compare", "linear.skops", *rows, "--weight", "weight").stdout)
+    assert [row["model"] for row in whole["result"]] == ["first", "first", "second", "second"]
+    assert all(row["difference"] == 0 for row in whole["differences"])
+    assert "with other models, --models name=path, or on other rows" in ask("compare", *LINEAR, code=2).stderr
+
+
+@pytest.mark.parametrize("verb", ["importance", "curves", "shapley"])
+def test_plans(verb):
+    assert ask("plan", *LINEAR, "--verb", verb).stdout.startswith("Plan: ")
+    assert json.loads(ask("plan", *LINEAR, "--verb", verb, "--json").stdout)["n_predictions"] > 0
+
+
+def test_a_scorer_has_no_empty_columns():
+    lines = ask("importance", "classes.skops", "t.csv", "--target", "label", "--loss", "scorer:roc_auc").stdout
+    assert lines.splitlines()[2].split()[:2] == ["feature", "importance"]
+    assert "std_error" not in lines
+
+
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [("tree.skops", "y"), ("words.skops", "y"), ("xgb.ubj", "y"), ("unordered.txt", "y"), ("columns.onnx", "y"),
+     ("linear.joblib", "y"), ("classes.skops", "label")],
+)  # fmt: skip
+def test_every_kind_of_model(model, target):
+    arguments = ["importance", model, "t.parquet", "--target", target, "--trust-type", TREE, "--rows", 60, "--csv"]
+    result = ask(*arguments, "--trust")
+    assert result.stdout.splitlines()[1].startswith("a,")
+    assert ("warning: reading linear.joblib runs any code" in result.stderr) == (model == "linear.joblib")
+
+
+def test_a_report_is_one_file(folder):
+    result = ask(
+        "report", *LINEAR, "--by", "label", "--models", "other=nameless.skops", "-o", "page.html", "--rows", 50
+    )
+    assert "wrote page.html" in result.stderr
+    assert result.stdout == ""
+    page = (folder / "page.html").read_text()
+    assert page.lstrip().lower().startswith("<!doctype html>")
+
+
+def test_the_demo_and_what_it_needs(monkeypatch):
+    monkeypatch.setattr("losslens.demo.main", lambda: sys.stdout.write("explained"))
+    assert ask("demo").stdout == "explained"
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
+    assert ask("demo", code=2).stderr.startswith("error: the demo needs scikit-learn and pandas: pip install")
+
+
+# -- settings -------------------------------------------------------------------------------------------------------
+
+
+def test_settings_from_a_file_and_the_command_line_wins(folder):
+    (folder / "s.toml").write_text(
+        'model = "linear.skops"\ndata = "t.csv"\ntarget = "y"\nrows = 100\njson = true\nquiet = true\n'
+        'group = {both = ["a", "b"]}\n[importance]\nfeatures = ["b"]\n[curves]\nfeatures = ["a"]\n'
+    )
+    found = json.loads(ask("importance", "--config", "s.toml").stdout)
+    assert found["n_rows"] == 100
+    assert {row["feature"] for row in found["result"]} == {"b", "both"}
+    other = ask("importance", "nameless.skops", "--config", "s.toml", "--rows", 50, "--group", "x=a", "--csv", "--drop",
+                "size,label,id,weight")  # fmt: skip
+    assert [line.split(",")[0] for line in other.stdout.splitlines()] == ["feature", "x", "b"]
+    assert "a sample" not in other.stderr  # quiet
+    assert {row["feature"] for row in json.loads(ask("curves", "--config", "s.toml").stdout)["result"]} == {"a", "both"}
+    (folder / "bad.toml").write_text('[report]\ntitel = "x"')
+    told = ask("importance", *LINEAR, "--config", "bad.toml", code=2).stderr
+    assert "unknown key 'titel'; did you mean 'title'?" in told
+    assert "there is no file" in ask("importance", "--config", "none.toml", code=2).stderr
+
+
+# -- errors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("none.skops", "t.csv", "--target", "y"), "there is no file none.skops"),
+        (("linear.skops", "none.csv", "--target", "y"), "there is no file none.csv"),
+        (("linear.skops", "t.csv"), "Name it with --target"),
+        (("linear.skops", "t.csv", "--target", "lable"), "no target 'lable'; did you mean 'label'?"),
+        (("linear.skops", "t.csv", "--target", "label"), "squared_error needs numbers in y"),
+        (("linear.pkl", "t.csv", "--target", "y"), "Add --trust if you made it yourself"),
+        (("tree.skops", "t.csv", "--target", "y", "--trust"), f"add --trust-type {TREE}"),
+        (("mine:slope", "t.csv", "--target", "y"), "--loss must be named for slope"),
+        (
+            ("mine:fails", "t.csv", "--target", "y", "--loss", "squared_error"),
+            "the model failed on these data: Runtime",
+        ),
+        (("classes.skops", "t.csv", "--target", "label", "--loss", "squared_error"), "use --loss zero_one"),
+        (("classes.skops", "t.csv", "--target", "label", "--loss", "roc_auc"), "pass --loss scorer:roc_auc"),
+        (("classes.skops", "t.csv", "--target", "label", "--loss", "scorer:roc"), "no scorer 'roc'"),
+        ((*LINEAR, "--loss", "pinball:high"), "--loss pinball:NUMBER takes a number"),
+        ((*LINEAR, "--loss", "mine:none"), "the module mine has no none"),
+        ((*LINEAR, "--features", "A"), "unknown feature 'A'; did you mean 'a'?"),
+        ((*LINEAR, "--group", "ab"), "--group takes name=value; got 'ab'"),
+        ((*LINEAR, "--group", "g=a", "--group", "g=b"), "--group names 'g' twice"),
+        ((*LINEAR, "--donors", "latin"), "--donors is auto, all, or one of"),
+        ((*LINEAR, "--memory", "much"), "memory is a size"),
+        ((*LINEAR, "--json", "--csv"), "choose one of --json and --csv"),
+        ((*LINEAR, "--by", "lable"), "no column 'lable'"),
+        ((*LINEAR, "--save", "no/where.losslens"), "could not write no/where.losslens: there is no folder no"),
+        ((*LINEAR, "--save", "."), "it is a folder"),
+        ((*LINEAR, "--save", "/dev/null"), "it is no plain file"),
+    ],
+)
+def test_one_sentence_says_what_is_wrong(arguments, message):
+    result = ask("importance", *arguments, code=2)
+    assert message in result.stderr
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("error: ")
+    assert message in last
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_debug_shows_where_an_error_came_from():
+    told = ask("importance", *LINEAR, "--features", "A", "--debug", code=2).stderr
+    assert "Traceback" in told
+    assert "features.py" in told
+    assert told.splitlines()[-1].startswith("error: unknown feature")
+
+
+def test_an_error_that_nobody_foresaw_has_its_own_code(monkeypatch):
+    def fail(*_, **__):
+        return {}["missing"]
+
+    monkeypatch.setattr("losslens.feature_importance", fail)
+    told = ask("importance", *LINEAR, "-q", code=1).stderr
+    assert told == "error: unexpected KeyError: missing; --debug shows where it came from\n"
+
+
+def test_wrong_usage_and_version():
+    assert "No such option" in ask("importance", *LINEAR, "--colour", code=2).stderr
+    assert "Missing argument" in ask("importance", code=2).stderr
+    assert ask("--version").stdout == f"losslens {ll.__version__}\n"
+
+
+# -- as a process ---------------------------------------------------------------------------------------------------
+
+
+def test_help_is_light():
+    code = (
+        "import sys\nfrom losslens.cli import main\nsys.argv = ['losslens', 'importance', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--trust-type" in done.stdout
+    assert not {"matplotlib", "sklearn", "numba", "pandas", "bokeh"} & set(done.stderr.split())
+
+
+def test_stdout_is_the_result_and_nothing_else():
+    out, err = run("importance", "mine:slope", "t.csv", "--target", "y", "--loss", "mine:error", "--features", "a,b",
+                   "--drop", "size,label,id", "--rows", "20", "--json")  # fmt: skip
+    assert json.loads(out)["result"][0]["feature"] == "a"
+    assert "a model may print" in err
+
+
+def test_a_pipe_that_closes_and_a_full_one(folder):
+    read, write = os.pipe()
+    os.close(read)
+    err = run("importance", *LINEAR, "-q", stdout=write, code=1)[1]
+    os.close(write)
+    assert "Traceback" not in err
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        err = run("importance", *LINEAR, "-q", stdout=full, code=2)[1]
+    assert err == "error: could not write to the standard output: No space left on device\n"
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """A function that mounts a small file system, where that is allowed."""
+    places = []
+
+    def mount(options):
+        place = tmp_path / f"mounted{len(places)}"
+        place.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place], capture_output=True, check=False)
+        if done.returncode:
+            return None
+        places.append(place)
+        return place
+
+    yield mount if os.getuid() == 0 else lambda options: None
+    for place in places:
+        subprocess.run(["umount", place], check=True)
+
+
+def test_a_read_only_folder_is_told_before_the_run(mounted, tmp_path):
+    place, reason = mounted("ro"), "Read-only file system"
+    if place is None:
+        if os.getuid() == 0:
+            pytest.skip("root may write everywhere, and not mount")
+        place, reason = tmp_path / "closed", "Permission denied"
+        place.mkdir(mode=0o555)
+    for path, command in ((place / "r.losslens", ("importance", "--save")), (place / "r.html", ("report", "-o"))):
+        arguments = ("mine:slow", "t.csv", "--target", "y", "--loss", "squared_error", command[1], path)
+        err = run(command[0], *arguments, code=2)[1]
+        assert err == f"error: could not write {path}: {reason}\n"  # and the model was never asked
+
+
+@pytest.mark.parametrize("command", ["importance", "report"])
+def test_a_full_disk_leaves_nothing_behind(mounted, tmp_path, command):
+    place, reason, more = mounted("size=16k"), "No space left on device", {}
+    if place is None:
+        place, reason = tmp_path / "small", "File too large"
+        place.mkdir()
+        more = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))}
+    path = place / "result"
+    path.write_text("an older one")
+    option = "--save" if command == "importance" else "-o"
+    out, err = run(command, *LINEAR, "-q", option, path, code=2, **more)
+    assert err == f"error: could not write {path}: {reason}\n"
+    assert out.startswith("Importance" if command == "importance" else "")  # what was found is shown all the same
+    assert [entry.name for entry in place.iterdir()] == ["result"]
+    assert path.read_text() == "an older one"
+
+
+@pytest.mark.parametrize(
+    "command", [("importance", "--save"), ("shapley", "--method", "walk", "--save"), ("report", "--output")]
+)
+def test_ctrl_c_stops_without_a_trace(folder, command):
+    arguments = (*command, "never.losslens", "mine:slow", "t.csv", "--target", "y", "--loss", "squared_error")
+    with start(*arguments, "--drop", "size,label,id") as process:
+        for line in process.stderr:
+            if line == "asked\n":
+                break
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert [line for line in err.splitlines() if line != "asked"] == ["stopped"]
+    assert not [path for path in folder.iterdir() if "losslens" in path.name and path.name.startswith((".", "never"))]
+
+
+def test_ctrl_c_counts_where_a_verb_took_it_for_enough():
+    reached = []
+
+    def body():
+        with to_the_end():
+            with to_the_end(), suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            reached.append("the file would be written")
+
+    usual = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        body()
+    assert reached == []
+    assert signal.getsignal(signal.SIGINT) is usual

@@ -1,0 +1,161 @@
+"""Tables from files and the columns that models read."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from losslens import loading
+from losslens.loading import near, read_table, rows_for
+from losslens.model_files import read_model
+from losslens.models import as_model
+from model_folder import SIZES, fill
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return fill(tmp_path_factory.mktemp("files"))
+
+
+@pytest.fixture
+def table(folder):
+    return read_table(str(folder / "t.csv"))
+
+
+def model(folder, name, **options):
+    return read_model(str(folder / name), **options)
+
+
+@pytest.mark.parametrize("suffix", ["csv.gz", "parquet", "feather", "arrow", "ipc"])
+def test_every_format_holds_the_same_rows(folder, table, suffix):
+    other = read_table(str(folder / f"t.{suffix}"))
+    assert list(other.columns) == list(table.columns)
+    for name in table:
+        assert np.array_equal(np.asarray(other[name].astype(table[name].dtype)), np.asarray(table[name]))
+
+
+@pytest.mark.parametrize(("missing", "library"), [({"pandas"}, "polars"), ({"pandas", "polars"}, "pyarrow")])
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "feather"])
+def test_another_library_reads_where_pandas_is_missing(folder, monkeypatch, missing, library, suffix):
+    monkeypatch.setattr(loading, "find_spec", lambda name: None if name in missing else name)
+    found = read_table(str(folder / f"t.{suffix}"))
+    assert type(found).__module__.partition(".")[0] == library
+    rows = rows_for([model(folder, "linear.skops")], found, target="y", rows=50)
+    assert type(rows.X) is type(found)
+    assert len(rows.y) == 50
+
+
+def test_pandas_without_pyarrow_leaves_parquet_to_polars(folder, monkeypatch):
+    monkeypatch.setattr(loading, "find_spec", lambda name: None if name == "pyarrow" else name)
+    assert type(read_table(str(folder / "t.parquet"))).__module__.startswith("polars")
+    assert type(read_table(str(folder / "t.csv"))).__module__.startswith("pandas")
+
+
+def test_no_library_at_all_is_told(folder, monkeypatch):
+    monkeypatch.setattr(loading, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="needs pandas or polars"):
+        read_table(str(folder / "t.csv"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("empty.csv", b"", "could not read .* as CSV: No columns"),
+        ("head.csv", b"a,b\n", "has no rows"),
+        ("bad.parquet", b"PAR1 and no more", "could not read .* as Parquet"),
+        ("bad.feather", b"nothing", "could not read .* as Feather or Arrow"),
+        ("table.xlsx", b"", "what kind of table is it"),
+    ],
+)
+def test_unreadable_tables_are_told_in_one_line(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as told:
+        read_table(str(path))
+    assert "\n" not in str(told.value)
+
+
+def test_a_path_that_is_no_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        read_table(str(tmp_path / "t.csv"))
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        read_table(str(tmp_path))
+
+
+def test_the_model_selects_and_orders_its_columns(folder, table):
+    shuffled = table[["size", "b", "y", "id", "a", "label", "weight"]]
+    rows = rows_for([model(folder, "linear.skops")], shuffled, target="y", weight="weight", drop=["label"])
+    assert list(rows.X.columns) == ["a", "b"]
+    assert rows.notes == ("columns that the model does not know are left out: size, id",)
+    assert np.array_equal(rows.y, table["y"])
+    assert np.array_equal(rows.weight, table["weight"])
+    assert np.array_equal(rows.column("id"), table["id"])
+
+
+def test_a_nameless_model_takes_what_is_left_by_position(folder, table):
+    nameless = model(folder, "nameless.skops")
+    rows = rows_for([nameless], table, target="y", weight="weight", drop=["label", "id", "size"])
+    assert list(rows.X.columns) == ["a", "b"]
+    assert rows.notes == ()
+    with pytest.raises(ValueError, match=r"takes 2 columns .* have 3 besides the target: a, b, size.* --drop"):
+        rows_for([nameless], table, target="y", weight="weight", drop=["label", "id"])
+
+
+def test_missing_columns_are_named_with_the_nearest(folder, table):
+    with pytest.raises(ValueError, match=r"lack columns that the model needs: 'b' \('b' may be 'B'\)"):
+        rows_for([model(folder, "linear.skops")], table.rename(columns={"b": "B"}), target="y")
+    with pytest.raises(ValueError, match="needs the column 'b': it can't be dropped"):
+        rows_for([model(folder, "linear.skops")], table, target="y", drop=["b"])
+
+
+@pytest.mark.parametrize(("option", "what"), [("target", "target"), ("weight", "weight"), ("drop", "column to drop")])
+def test_names_that_are_not_in_the_data(folder, table, option, what):
+    wrong = {"target": "y"} | {option: ["lable"] if option == "drop" else "lable"}
+    with pytest.raises(ValueError, match=f"the data have no {what} 'lable'; did you mean 'label'?"):
+        rows_for([model(folder, "linear.skops")], table, **wrong)
+
+
+def test_a_sample_has_a_seed_and_says_so(folder, table):
+    linear = model(folder, "linear.skops")
+    once, again, other = (rows_for([linear], table, target="y", rows=50, seed=seed) for seed in (1, 1, 2))
+    assert once.notes[0] == "a sample of 50 of 200 rows, seed 1"
+    assert np.array_equal(once.y, again.y)
+    assert not np.array_equal(once.y, other.y)
+    assert list(once.table["id"]) == sorted(once.table["id"])
+    assert rows_for([linear], table, target="y", rows=200).notes == rows_for([linear], table, target="y").notes
+    with pytest.raises(ValueError, match="two rows at least"):
+        rows_for([linear], table, target="y", rows=1)
+
+
+@pytest.mark.parametrize("name", ["xgb.ubj", "unordered.txt", "ordered.lgb"])
+def test_boosters_get_their_own_categories_from_words(folder, table, name):
+    """In a CSV file categories are words, in whichever order: the predictions are those for the categories."""
+    booster = model(folder, name)
+    kept = rows_for([booster], read_table(str(folder / "t.parquet")), target="y").X
+    words = rows_for([booster], table, target="y").X
+    assert list(words["size"].cat.categories) == SIZES
+    predict = as_model(booster).responder("values")
+    assert np.array_equal(predict(kept), predict(words))
+
+
+def test_a_word_that_a_booster_has_never_seen_counts_as_missing(folder, table):
+    table = table.assign(size=table["size"].replace("large", "huge"))
+    rows = rows_for([model(folder, "unordered.txt")], table, target="y")
+    assert "'size' has values that the model has never seen" in rows.notes[-1]
+    assert rows.X["size"].isna().sum() == (table["size"] == "huge").sum()
+
+
+def test_categories_that_are_not_in_the_file_are_refused(folder, table):
+    table = table.assign(a="word")  # LightGBM's file says how many columns were categories, not which
+    with pytest.raises(ValueError, match="does not list the values in order; save the data as Parquet"):
+        rows_for([model(folder, "ordered.lgb")], table, target="y")
+
+
+def test_words_stay_words_for_other_models(folder, table):
+    rows = rows_for([model(folder, "words.skops")], table, target="y")
+    assert not isinstance(rows.X["size"].dtype, pd.CategoricalDtype)
+
+
+def test_near_names_what_there_is():
+    assert near("x", ["alpha", "beta"]) == "; there is alpha, beta"
+    assert near("x", [f"column{k}" for k in range(12)]).endswith("... (12 in all)")
+    assert near("x", []) == ""

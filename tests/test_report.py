@@ -1,0 +1,344 @@
+"""The report as data: every number in the dict against the library's, and subgroups as the page works them out."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.svm import SVR
+
+import losslens as ll
+from losslens.report import Report, cells, summary
+
+RNG = np.random.default_rng(0)
+N = 80
+FRAME = pd.DataFrame(
+    {
+        "size": RNG.normal(size=N).round(1),
+        "rooms": RNG.integers(1, 6, N),
+        "town": RNG.choice(["harbour", "hills", 'the "old" <b>town</b>'], N),
+        "day": pd.Timestamp("2024-03-01") + pd.to_timedelta(RNG.integers(0, 30, N), unit="D"),
+    }
+)
+FRAME.loc[3, "size"] = np.nan
+
+
+def model(F):
+    return F["size"].fillna(1).to_numpy() * F["rooms"].to_numpy() + (F["town"] == "hills").to_numpy()
+
+
+Y = model(FRAME) + RNG.normal(size=N)
+
+
+def report(**options):
+    options = {"loss": "squared_error", "random_state": 0} | options
+    return ll.report(model, options.pop("X", FRAME), options.pop("y", Y), **options)
+
+
+@pytest.fixture(scope="module")
+def page():
+    return report(by="town").summary
+
+
+@pytest.fixture(scope="module")
+def imp():
+    return ll.feature_importance(model, FRAME, Y, loss="squared_error")
+
+
+def named(page):
+    return {feature["name"]: feature for feature in page["features"]}
+
+
+# Numbers.
+
+
+def test_the_numbers_are_the_librarys(page, imp):
+    shares = ll.shapley_importance(model, FRAME, Y, loss="squared_error")
+    assert [f["name"] for f in page["features"]] == [f.name for f in imp._ranked]
+    for name, feature in named(page).items():
+        entry, one, j = feature["models"][0], imp[name], shares.features.index(name)
+        assert entry["pfi"] == pytest.approx(one.pfi)
+        assert (entry["low"], entry["high"]) == pytest.approx(one.interval())
+        assert entry["p"] == pytest.approx(one.p_value)
+        assert entry["sfimp"] == pytest.approx(shares.sfimp[j])
+        assert entry["share"] == pytest.approx(shares.share[j])
+        np.testing.assert_allclose(entry["local"], one.local)
+        np.testing.assert_allclose(entry["pi"], one.pi)
+        np.testing.assert_allclose(entry["pd"], one.effect.pd)
+        np.testing.assert_allclose(feature["weights"], one.weights)
+        np.testing.assert_allclose(entry["cells"]["values"], one.ici, rtol=1e-6, atol=1e-6)
+        assert (entry["pi_low"] <= entry["pi"]).all()
+        assert (entry["pi_high"] >= entry["pi"]).all()
+
+
+def test_kinds_of_features(page):
+    kinds = {name: feature["kind"] for name, feature in named(page).items()}
+    assert kinds == {"size": "number", "rooms": "integer", "town": "words", "day": "date"}
+    size = named(page)["size"]
+    assert np.isnan(size["values"][-1])
+    assert size["labels"][-1] == "missing"
+    assert named(page)["day"]["values"][0] == pd.Timestamp(FRAME["day"].min()).value // 10**6
+
+
+def test_every_row_stands_at_its_own_value(page):
+    for name, feature in named(page).items():
+        own = np.asarray(feature["labels"])[feature["own"]]
+        expected = [summary.label(value) for value in FRAME[name].to_numpy()]
+        assert own.tolist() == expected
+
+
+def test_the_table_has_the_rows(page):
+    table = page["table"]
+    assert [c["name"] for c in table["columns"]] == list(FRAME.columns)
+    np.testing.assert_array_equal(table["columns"][0]["values"], FRAME["size"])
+    assert table["columns"][2]["values"] == FRAME["town"].tolist()
+    np.testing.assert_array_equal(table["y"], Y)
+    np.testing.assert_allclose(table["models"][0]["prediction"], model(FRAME))
+    np.testing.assert_allclose(table["models"][0]["loss"], (Y - model(FRAME)) ** 2)
+    assert page["by"] == "town"
+
+
+# Subgroups, by the formulas of the page.
+
+
+def given(entry, weight, group):
+    share = weight * group / weight[group].sum()
+    return share @ entry["local"], share @ entry["cells"]["values"].astype(float)
+
+
+def test_given_and_subset_are_the_librarys(page, imp):
+    group = (FRAME["rooms"] > 2).to_numpy()
+    weight = page["table"]["weight"]
+    for name, feature in named(page).items():
+        entry = feature["models"][0]
+        pfi, pi = given(entry, weight, group)
+        assert pfi == pytest.approx(imp[name].given(group).pfi, rel=1e-9, abs=1e-12)
+        np.testing.assert_allclose(pi, imp[name].given(group).pi, rtol=1e-5, atol=1e-5)
+        donors = np.bincount(feature["own"][group], minlength=len(pi)) / group.sum()
+        assert pi @ donors == pytest.approx(imp[name].subset(group).pfi, rel=1e-5, abs=1e-6)
+
+
+def wide(n=1200, p=3):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, p))
+    y = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + 0.3 * rng.normal(size=n)
+    forest = RandomForestRegressor(30, min_samples_leaf=5, random_state=0, n_jobs=1).fit(X, y)
+    return forest, X, y
+
+
+@pytest.fixture(scope="module")
+def large():
+    forest, X, y = wide()
+    page = ll.report(forest, X, y, shapley=False, random_state=0).summary
+    return page, ll.feature_importance(forest, X, y), X
+
+
+def test_many_cells_are_in_the_page_as_a_product(large):
+    page, imp, _ = large
+    for feature in page["features"]:
+        entry, one = feature["models"][0], imp[feature["name"]]
+        found = entry["cells"]
+        assert found["kind"] == "low rank"
+        assert found["row"].dtype == np.int8
+        assert found["row"].shape == (1200, 8)
+        assert len(feature["labels"]) == len(entry["pi"]) <= 128
+        np.testing.assert_allclose(entry["pi"] @ feature["weights"], one.pfi, rtol=1e-9)
+        assert found["typical"] <= found["error"] < 0.04 * max(one.pfi, 0.01)
+
+
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_the_stated_error_of_a_subset_holds_for_halves_along_columns(large, column):
+    page, imp, X = large
+    for group in (X[:, column] > np.median(X[:, column]), X[:, column] <= np.median(X[:, column])):
+        for feature in page["features"]:
+            if feature["name"] == f"x{column}":
+                continue
+            entry, weight = feature["models"][0], page["table"]["weight"]
+            share = weight * group / weight[group].sum()
+            donors = np.bincount(feature["own"], share, len(entry["pi"]))
+            product = (share @ (entry["cells"]["row"] * entry["cells"]["scale"])) @ (entry["cells"]["column"] @ donors)
+            found = share @ entry["local"] + donors @ entry["pi"] - entry["pfi"] + product
+            exact = imp[feature["name"]].subset(group).pfi
+            assert abs(found - exact) <= entry["cells"]["error"] * (1 + 1e-6) + 1e-9
+            assert share @ entry["local"] == pytest.approx(imp[feature["name"]].given(group).pfi, rel=1e-9, abs=1e-12)
+
+
+def test_streamed_features_are_explained_again_by_themselves():
+    forest, X, y = wide(600)
+    whole = ll.report(forest, X, y, shapley=False, random_state=0).summary
+    little = ll.report(forest, X, y, shapley=False, random_state=0, memory="10 MiB").summary
+    for one, other in zip(whole["features"], little["features"], strict=True):
+        assert other["models"][0]["cells"] is not None
+        np.testing.assert_allclose(other["models"][0]["pi"], one["models"][0]["pi"])
+
+
+def test_systematic_donors_have_bins_of_ranks():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(1500, 2))
+    y = X[:, 0] + rng.normal(size=1500)
+    machine = lambda X: np.tanh(X[:, 0]) + 0.1 * X[:, 1] ** 2  # noqa: E731
+    page = ll.report(machine, X, y, loss="squared_error", shapley=False, random_state=0).summary
+    feature = named(page)["x0"]
+    entry = feature["models"][0]
+    assert not entry["exact"]
+    assert entry["cells"] is not None
+    order = np.argsort(X[:, 0])
+    assert (np.diff(feature["own"][order]) >= 0).all()  # bins follow the values
+    one = ll.feature_importance(machine, X, y, loss="squared_error", donors="all", features="x0")["x0"]
+    group = X[:, 1] > 0
+    share = group / group.sum()
+    donors = np.bincount(feature["own"], share, len(entry["pi"]))
+    if entry["cells"]["kind"] == "whole":
+        found = (share @ entry["cells"]["values"]) @ donors
+        assert found == pytest.approx(one.subset(group).pfi, rel=0.05)
+
+
+# Words.
+
+
+def test_the_page_says_how_good_the_model_is_and_what_carries_it(page, imp):
+    said = page["words"]
+    assert f"{imp.error:.3f}" in said["headline"]
+    assert "size" in " ".join(said["sentences"])
+    assert any("exact over all pairs" in text for text in said["computed"])
+    assert any("80 rows are few" in text for text in said["careful"])
+
+
+def test_features_that_go_together_are_named():
+    X = np.random.default_rng(0).normal(size=(120, 2))
+    X = np.column_stack([X, X[:, 0] + 0.1 * X[:, 1]])
+    said = ll.report(lambda X: X[:, 0], X, X[:, 0], loss="squared_error", shapley=False).summary["words"]["careful"]
+    assert any("x0 and x2 (0.9" in text for text in said)
+
+
+# Rows, models, kinds.
+
+
+def test_a_large_table_is_sampled_and_the_page_says_so():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50_000, 2))
+    page = ll.report(LinearRegression().fit(X, X[:, 0]), X, X[:, 0] + 1, rows=400, random_state=0).summary
+    assert (page["n"], page["n_given"]) == (400, 50_000)
+    index = page["table"]["index"]
+    np.testing.assert_array_equal(page["table"]["y"], X[index, 0] + 1)
+    assert any("random sample of 400 of the 50,000 rows" in text for text in page["words"]["computed"])
+    again = ll.report(LinearRegression().fit(X, X[:, 0]), X, X[:, 0] + 1, rows=400, random_state=0).summary
+    np.testing.assert_array_equal(again["table"]["index"], index)
+
+
+def test_further_models_stand_beside_the_first():
+    found = report(models={"flat": lambda F: np.zeros(len(F)), "half": lambda F: model(F) / 2}).summary
+    assert [m["name"] for m in found["models"]] == ["this model", "flat", "half"]
+    size = named(found)["size"]
+    assert len(size["models"]) == len(found["table"]["models"]) == 3
+    assert size["models"][1]["pfi"] == 0
+    np.testing.assert_allclose(
+        size["models"][2]["pi"],
+        ll.feature_importance(lambda F: model(F) / 2, FRAME, Y, loss="squared_error", features="size")["size"].pi,
+    )
+
+
+def test_groups_of_columns_have_a_number_and_no_curve():
+    found = named(report(features={"house": ["size", "rooms"], "town": ["town"]}).summary)
+    house = found["house"]
+    assert house["kind"] == "group"
+    assert house["values"] is house["own"] is None
+    assert house["models"][0]["pi"] is house["models"][0]["cells"] is None
+    assert len(house["models"][0]["local"]) == N
+
+
+@pytest.mark.parametrize("library", ["polars", "numpy"])
+def test_other_tables(library):
+    numbers = FRAME[["size", "rooms"]].fillna(0)
+    table = pl.from_pandas(numbers) if library == "polars" else numbers.to_numpy(float)
+
+    def predict(table):
+        return np.asarray(table, float)[:, 0] if library == "numpy" else table["size"].to_numpy()
+
+    found = ll.report(predict, table, Y, loss="squared_error", by=np.where(Y > 0, "up", "down")).summary
+    assert found["by"] == "group"
+    assert found["table"]["columns"][-1] == {
+        "name": "group",
+        "kind": "words",
+        "values": np.where(Y > 0, "up", "down").tolist(),
+    }
+
+
+def test_classifiers_show_the_probability_of_the_true_class():
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    fitted = LogisticRegression().fit(X, y)
+    page = ll.report(fitted, X, y).summary
+    expected = np.where(y == "yes", fitted.predict_proba(X)[:, 1], fitted.predict_proba(X)[:, 0])
+    np.testing.assert_allclose(page["table"]["models"][0]["prediction"], expected)
+    three = ll.report(
+        LogisticRegression().fit(X, np.digitize(X[:, 0], [-0.5, 0.5])), X, np.digitize(X[:, 0], [-0.5, 0.5])
+    )
+    assert three.summary["features"][0]["models"][0]["pd"] is None  # one curve a class
+
+
+def test_kernel_machines():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    page = ll.report(SVR().fit(X, X[:, 0]), X, X[:, 0]).summary
+    assert page["features"][0]["models"][0]["engine"] == "products"
+
+
+# Files and refusals.
+
+
+def test_the_data_without_the_page():
+    known = json.loads(report().json())
+    assert known["format"] == 1
+    assert known["features"][0]["models"][0]["local"][0] is not None
+    assert known["table"]["columns"][0]["values"][3] is None  # missing
+
+
+def test_a_report_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(Report, "html", lambda self: "page")
+    found = report(shapley=False)
+    found.save(tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text() == "page"
+    monkeypatch.setattr("pathlib.Path.replace", lambda self, target: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        found.save(tmp_path / "other.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": "twon"}, "town"),
+        ({"by": np.arange(3)}, "by"),
+        ({"rows": 2}, "rows is a whole number from 3 on"),
+        ({"y": None}, "y, the true values, is missing"),
+        ({"features": [("size", "rooms")]}, "curves alone"),
+        ({"features": ["nothing"]}, "nothing"),
+    ],
+)
+def test_what_a_report_refuses(options, message):
+    with pytest.raises(ValueError, match=message):
+        report(**options)
+
+
+def test_scorers_and_lists_of_models_are_refused():
+    from sklearn.metrics import get_scorer
+
+    with pytest.raises(ValueError, match="loss of each row"):
+        report(loss=get_scorer("r2"))
+    with pytest.raises(TypeError, match="mapping"):
+        report(models=[model])
+
+
+def test_bins_keep_missing_apart_and_rare_words_together():
+    values = np.append(np.arange(300.0), np.nan)
+    place = cells._bins(values, np.full(301, 1 / 301), ordered=True, most=128)
+    assert place[-1] == place.max() == place[-2] + 1
+    assert place.max() < 128
+    words = cells._bins(
+        np.array([f"w{k}" for k in range(300)], object), np.arange(300, 0, -1.0), ordered=False, most=128
+    )
+    assert words[:127].tolist() == list(range(127))
+    assert set(words[127:]) == {127}

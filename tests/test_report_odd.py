@@ -1,0 +1,185 @@
+"""Pages of odd summaries in a real browser, and what no page lets happen."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from browser import Reader, brush, members, set_range, started, value
+from losslens.report.page import html
+from summaries import made
+
+Open = Callable[..., Any]
+NASTY = (
+    "</script><script>alert(1)</script>",
+    'it\'s "quoted" & <b>bold</b>',
+    "größe ☃ 温度",
+    "{{ 7 * 7 }}",
+    "a\nb\\u0000",
+)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with started() as running:
+        yield running
+
+
+@pytest.fixture
+def opened(chromium: Any, tmp_path: Path) -> Iterator[Open]:
+    reader = Reader(chromium, tmp_path)
+    yield reader.open
+    reader.close()
+
+
+def test_several_models_stand_side_by_side(opened: Open) -> None:
+    summary = made(models=3)
+    page = opened(summary)
+    assert page.locator("#models tbody tr").count() == 3
+    for m, entry in enumerate(summary["features"][0]["models"]):
+        assert value(page, f"pfi-0-{m}") == entry["pfi"]
+    page.get_by_label("model 2").check()
+    assert value(page, "pfi-all") == summary["features"][0]["models"][2]["pfi"]
+    set_range(page, "a", "0", "9")
+    assert page.locator('output[data-name="pfi-subset"]').get_attribute("data-value") == ""  # and no number is made up
+
+
+def test_names_are_text_whatever_they_hold(opened: Open) -> None:
+    page = opened(made(n=60, names=NASTY))
+    assert sorted(page.locator("button.feature").evaluate_all("all => all.map((one) => one.textContent)")) == sorted(
+        NASTY
+    )
+    for k in range(len(NASTY)):
+        page.locator("button.feature").nth(k).click()
+    assert page.locator("b").count() == 0
+
+
+def test_one_feature(opened: Open) -> None:
+    page = opened(made(n=50, names=("only",), shares=False))
+    assert page.locator("button.feature").count() == 1
+    assert page.locator('output[data-name="sfimp-0-0"]').count() == 0
+
+
+def test_200_features_are_searched(opened: Open) -> None:
+    names = tuple(f"feature {k}" for k in range(200))
+    page = opened(made(n=80, names=names, whole=False))
+    assert page.locator("button.feature").count() == 20
+    page.locator("#ranking-search").fill("feature 19")
+    assert page.locator("button.feature").count() == 11
+    page.locator("#ranking-search").fill("")
+    page.locator("#ranking-more").click()
+    assert page.locator("button.feature").count() == 200
+
+
+def test_thinned_rows_are_said(opened: Open) -> None:
+    page = opened(made(n=500, n_given=50_000, names=("a", "b")))
+    assert "500 of the 50,000 rows" in page.locator("#thinned").inner_text()
+    assert "200 of 500 rows" in page.locator("#note-pi").inner_text()
+
+
+def test_missing_values_stand_apart_and_can_be_brushed(opened: Open) -> None:
+    summary = made(missing=True, weighted=True)
+    page = opened(summary)
+    page.locator("button.feature", has_text="a").click()
+    lost = np.flatnonzero(np.isnan(summary["table"]["columns"][0]["values"]))
+    brush(page, "#chart-pi-rows", 0.92, 0.99)
+    assert "a is missing" in page.locator("#subgroup-words").inner_text()
+    assert members(page) == len(lost)
+
+
+def test_a_group_without_curves(opened: Open) -> None:
+    summary = made(n=60)
+    feature = summary["features"][0]
+    feature |= {"name": "a and b", "kind": "group", **dict.fromkeys(("values", "labels", "weights", "own"))}
+    feature["models"][0] |= dict.fromkeys(("pi", "pi_low", "pi_high", "pd", "pd_low", "pd_high", "ice", "cells"))
+    page = opened(summary)
+    assert page.locator("#no-curves").is_visible()
+    set_range(page, "a", "0", "9")
+    rows = summary["table"]["columns"][0]["values"] >= 0
+    weight = summary["table"]["weight"][rows]
+    np.testing.assert_allclose(
+        value(page, "pfi-given"), weight @ feature["models"][0]["local"][rows] / weight.sum(), rtol=1e-6
+    )
+
+
+def test_a_phone(opened: Open) -> None:
+    page = opened(made(n=60), viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_policy_holds(opened: Open) -> None:
+    """A script that somebody smuggles in does not run, and the page can ask nobody."""
+    page = opened(made(n=60), watched=False)
+    smuggle = """() => {
+        const script = document.createElement("script");
+        script.textContent = "window.smuggled = true";
+        document.body.append(script);
+        return window.smuggled === true;
+    }"""
+    assert page.evaluate(smuggle) is False
+    assert page.evaluate("fetch('https://example.org/').then(() => 'answered', (error) => error.name)") == "TypeError"
+    page.locator("html").evaluate("(html) => html.setAttribute('onclick', 'window.smuggled = true')")
+    page.locator("h1").click()
+    assert page.evaluate("window.smuggled === true") is False
+
+
+def test_every_script_has_its_hash_and_no_other() -> None:
+    text = html(made(n=30))
+    scripts = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy
+    assert re.findall(r"&#39;sha256-([^&]*)&#39;", policy[1]) == hashes
+    assert len(hashes) == 3
+    assert text == html(made(n=30))  # nothing random: the same page again
+
+
+def test_columns_may_be_called_as_the_page_calls_its_own(opened: Open) -> None:
+    summary = made(n=80, names=("loss", "target", "prediction"))
+    page = opened(summary)
+    page.locator("button.feature", has_text="loss").click()
+    brush(page, "#chart-pi-rows", 0.3, 0.7)
+    low, high = re.findall(r"from (\S+) to (\S+)\.$", page.locator("#subgroup-words").inner_text().replace("−", "-"))[0]
+    values = summary["table"]["columns"][0]["values"]
+    assert members(page) == ((values >= float(low)) & (values <= float(high))).sum()
+
+
+def test_groups_that_were_asked_for_are_offered(opened: Open) -> None:
+    page = opened(made(n=80) | {"by": "c"})
+    page.get_by_label("kind 0").check()
+    assert "c is kind 0" in page.locator("#subgroup-words").inner_text()
+
+
+def test_the_error_of_low_rank_cells_is_that_of_the_group(opened: Open) -> None:
+    summary = made(n=80, whole=False)
+    for feature in summary["features"]:
+        feature["models"][0]["cells"] |= {"error_times_n": 6.0, "pi_error_times_root_n": 5.0}
+    page = opened(summary)
+    set_range(page, "a", "0", "9")
+    subset = page.locator('output[data-name="pfi-subset"]').get_attribute("data-error")
+    assert float(subset) == 6 / members(page)
+    np.testing.assert_allclose(float(page.locator("#note-pi").get_attribute("data-error")), 5 / members(page) ** 0.5)
+
+
+def test_dates_text_targets_and_labels(opened: Open) -> None:
+    summary = made(n=80)
+    day = 24 * 3600 * 1000.0
+    feature = next(feature for feature in summary["features"] if feature["name"] == "a")
+    feature |= {"kind": "date", "values": 1.7e12 + day * np.arange(len(feature["values"]))}
+    dates = 1.7e12 + day * feature["own"]
+    summary["table"]["columns"][0] |= {"kind": "date", "values": dates}
+    summary["table"]["y"] = np.array(["yes", "no"] * 40)
+    summary["table"]["models"][0]["prediction"] = np.array(["no", "no"] * 40, dtype=object)
+    page = opened(summary)
+    page.locator("button.feature", has_text="a").click()
+    set_range(page, "a", "2023-12-01", "2023-12-20")
+    inside = (dates >= 1701388800000) & (dates < 1703116800000)
+    assert members(page) == inside.sum() > 0
+    assert "2023-12-01" in page.locator("#subgroup-words").inner_text()
