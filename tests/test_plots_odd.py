@@ -373,6 +373,14 @@ def draw_impact(data, design, part):
     yield ll.conditional_predictive_impact(data, data.X, data.y, shuffled, **asked).plot()
 
 
+def draw_regions(data, design, part):
+    if len(data.y) < 3:
+        return
+    imp = ask(data, "all", some(data.names))
+    for name, found in ((f, ll.regions(one, data.X, target="importance", permutations=9)) for f, one in imp.items()):
+        yield found.plot(name)
+
+
 CASES = {
     "plot_cells": [draw_cells],
     "plot_comparison": [draw_comparison],
@@ -404,6 +412,7 @@ METHODS = {
     "PermutedTarget": draw_permuted_target,
     "RefitCurve": draw_refits,
     "Refits": draw_refits,
+    "Regions": draw_regions,
     "ShapleyCurve": draw_shapley_curve,
     "ShapleyEffect": draw_shapley_effect,
     "ShapleyImportance": draw_shapley,

@@ -22,6 +22,8 @@ from losslens.pairing import pair_interactions
 from losslens.planning import Plan, plan
 from losslens.refit_results import Refits
 from losslens.refits import feature_importance_cv, shapley_importance_cv
+from losslens.region_results import Region, Regions
+from losslens.regions import regions
 from losslens.report import Report
 from losslens.reporting import report  # after the package of the same name, which it hides
 from losslens.shapley_curves import ShapleyCurve
@@ -49,6 +51,8 @@ __all__ = [
     "PermutedTarget",
     "Plan",
     "Refits",
+    "Region",
+    "Regions",
     "Report",
     "ShapleyCurve",
     "ShapleyEffect",
@@ -65,6 +69,7 @@ __all__ = [
     "pair_interactions",
     "permuted_target_test",
     "plan",
+    "regions",
     "report",
     "shapley_effect",
     "shapley_importance",

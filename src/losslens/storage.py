@@ -28,6 +28,7 @@ from losslens import (
     meetings,
     null_results,
     refit_results,
+    region_results,
     sample,
     scores,
     shapley_curves,
@@ -58,6 +59,8 @@ KINDS: dict[str, type] = {
         impact_results.ConditionalImpact,
         null_results.PermutedTarget,
         refit_results.Refits,
+        region_results.Regions,
+        region_results.Region,
         sample.Sample,
         meetings.Common,
         meetings.PerRow,
@@ -84,6 +87,7 @@ SAVED = (
     impact_results.ConditionalImpact,
     null_results.PermutedTarget,
     refit_results.Refits,
+    region_results.Regions,
 )
 
 

@@ -31,6 +31,7 @@ from losslens.plots.shapley import plot_interactions, plot_shapley, plot_shapley
 from losslens.plots.shapley_effect import plot_shapley_effect
 from losslens.plots.wording import value_label
 from losslens.refit_results import RefitCurve, Refits
+from losslens.region_results import Regions
 from losslens.results import in_digits
 from losslens.scores import FeatureScore
 from losslens.shapley_curves import ShapleyCurve
@@ -347,6 +348,27 @@ def _comparison(result: Comparison) -> View:
     return View(f"Comparison: {result.headline}", head, lines, notes, draw, size)
 
 
+def _regions(result: Regions) -> View:
+    lines = [
+        [
+            region.feature if not region.rule else f"{NONE * region.depth} {region.rule}",
+            in_digits(region.pfi),
+            f"{in_digits(region.low)} to {in_digits(region.high)}" if np.isfinite(region.low) else NONE,
+            f"{region.n:,}",
+            f"{region.p:.2g}" if np.isfinite(region.p) else NONE,
+        ]
+        for region in result.regions
+    ]
+
+    def draw(figure: Figure) -> None:
+        name = None if result.found else next(iter(result.features))  # without regions: the curve of all rows
+        result.plot(name, ax=figure.add_subplot())
+
+    head = ("region", "importance", "95% interval", "rows", "p")
+    notes = ["numbers are of rows that took no part in finding the rules; p: against the other side"]
+    return View(f"Regions: {' '.join(result.sentences) or 'none'}", head, lines, notes, draw, (5.2, 3.6))
+
+
 # The first that fits: what one of the verbs gives, or one feature of it.
 VIEWS: tuple[tuple[type, Callable[[Any], View]], ...] = (
     (Importances, _importances),
@@ -364,4 +386,5 @@ VIEWS: tuple[tuple[type, Callable[[Any], View]], ...] = (
     (PermutedTarget, _tests),
     (ConditionalImpact, _tests),
     (Comparison, _comparison),
+    (Regions, _regions),
 )

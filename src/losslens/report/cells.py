@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,10 @@ from losslens.results import Floats, Indices
 MOST_BINS = 128  # of donors, where cells are not whole
 RANK = 8
 STEPS = 127  # of a byte, either way
-GROUPS = 6  # columns, halved, on which the error of the low-rank form is measured
+COLUMNS = 6  # along which the error of the low-rank form is measured
+SHARES = (0.025, 0.1, 0.25, 0.5)  # of the rows, in a group that it is measured on
+FEWEST = 5  # rows of such a group
+SAFETY = 1.5  # other groups may be off by more than those that were looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +44,6 @@ class Grid:
     def joined(self, curves: NDArray[Any]) -> Floats:
         """Curves at all values as means over bins."""
         return join(np.asarray(curves, float), self.bin, self.shares)
-
-    def subset(self, weight: Floats, group: NDArray[np.bool_]) -> float:
-        """The exact PFI of rows and donors in a group."""
-        share = weight * group / weight[group].sum()
-        return float(share @ (self.every @ np.bincount(self.at, share, len(self.bin))))
 
 
 def grid_of(one: FeatureImportance, codes: Indices, most: int | None) -> Grid | None:
@@ -110,45 +109,57 @@ def _first(place: Indices, g: int) -> Indices:
 
 
 def low_rank(grid: Grid, local: Floats, weight: Floats, groups: list[NDArray[np.bool_]]) -> dict[str, Any]:
-    """The doubly centred cells as a product of narrow matrices, rows in bytes.
+    """The doubly centred cells as a product of narrow matrices, rows in bytes, with the errors measured on groups.
 
     Parameters
     ----------
     grid, local, weight
         The binned cells; the mean over all donors and the weight of each row.
     groups
-        Masks of rows to measure the error on.
+        Masks of rows to measure the errors on.
     """
     curve, level = weight @ grid.changes, float(weight @ local)
     apart = grid.changes - local[:, None] - curve + level
     tall = np.sqrt(weight)[:, None] * apart * np.sqrt(grid.weights)
     size, axes = np.linalg.eigh(tall.T @ tall)  # its eigenvectors are the right singular vectors
     right = axes[:, ::-1].T[: int(np.clip(np.sum(size > 1e-12 * max(size[-1], 1e-300)), 1, RANK))]
-    column = right / np.sqrt(grid.weights)
+    column = (right / np.sqrt(grid.weights)).astype(np.float32)
     row = apart @ (right * np.sqrt(grid.weights)).T
     scale = np.abs(row).max(axis=0, initial=1e-300) / STEPS
-    whole = np.round(row / scale).astype(np.int8)
-    found: dict[str, Any] = {
-        "kind": "low rank", "row": whole, "scale": scale, "column": column.astype(np.float32),
-    }  # fmt: skip
-    errors = [abs(subset(found, grid, local, weight, group) - grid.subset(weight, group)) for group in groups]
-    return found | {"error": float(max(errors, default=0.0)), "typical": float(np.median(errors)) if errors else 0.0}
+    found: dict[str, Any] = {"kind": "low rank", "row": np.round(row / scale).astype(np.int8), "scale": scale}
+    found["column"] = column
+    return found | _errors(found, grid, local, weight, groups)
 
 
-def subset(cells: dict[str, Any], grid: Grid, local: Floats, weight: Floats, group: NDArray[np.bool_]) -> float:
-    """The PFI of rows and donors in a group as the page works it out."""
-    share = weight * group / weight[group].sum()
+def _errors(
+    cells: dict[str, Any], grid: Grid, local: Floats, weight: Floats, groups: list[NDArray[np.bool_]]
+) -> dict[str, float]:
+    """How far subgroups' numbers are off as the page works them out, and how that grows for small groups."""
+    shares = np.stack([weight * group / weight[group].sum() for group in groups], axis=1)  # (n, groups)
+    every = np.stack([np.bincount(grid.at, share, len(grid.bin)) for share in shares.T], axis=1)
+    donors = np.stack([np.bincount(grid.own, share, len(grid.weights)) for share in shares.T], axis=1)
+    exact = np.einsum("ng,ng->g", shares, grid.every @ every)
     curve, level = weight @ grid.changes, float(weight @ local)
-    donors = np.bincount(grid.own, share, len(curve))
-    apart = (share @ (cells["row"] * cells["scale"])) @ (cells["column"] @ donors)
-    return float(share @ local + donors @ curve - level + apart)
+    interaction = (shares.T @ (cells["row"] * cells["scale"])) @ cells["column"]  # (groups, g)
+    curves = (shares.T @ local)[:, None] + curve - level + interaction
+    off = np.abs(np.einsum("gv,vg->g", curves, donors) - exact)
+    bent = np.abs(curves - shares.T @ grid.changes).max(axis=1)
+    n = np.array([group.sum() for group in groups])
+    return {
+        "error": float(off.max()),
+        "typical": float(np.median(off)),
+        "error_times_n": SAFETY * float((off * n).max()),
+        "pi_error_times_root_n": SAFETY * float((bent * np.sqrt(n)).max()),
+    }
 
 
 def measured_on(columns: list[Floats], n: int) -> list[NDArray[np.bool_]]:
-    """Groups of rows to measure on: halves along other columns, and rows drawn at random."""
+    """Groups of rows to measure on, small and large: ends and middles along columns, and rows drawn at random."""
     rng = np.random.default_rng(0)
-    groups = [rng.random(n) < share for share in (0.1, 0.3, 0.5)]
-    for column in columns[:GROUPS]:
-        upper = column > np.nanmedian(column)
-        groups += [upper, ~upper]
-    return [group for group in groups if group.sum() >= 5]
+    groups = [rng.permutation(n) < n * share for share in SHARES]
+    for column in columns[:COLUMNS]:
+        order = np.argsort(np.argsort(column, kind="stable"), kind="stable")
+        for share, start in product(SHARES, (0.0, 0.5, 1.0)):
+            low = start * (1 - share) * n
+            groups.append((order >= low) & (order < low + share * n))
+    return [group for group in groups if group.sum() >= FEWEST]

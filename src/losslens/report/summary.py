@@ -221,8 +221,9 @@ def _band(result: FeatureImportance | FeatureEffect, grid: Grid | None) -> Band:
 def _cells(one: FeatureImportance, grid: Grid, shown: Shown, whole: bool) -> dict[str, Any]:
     if whole:
         return {"kind": "whole", "values": grid.changes.astype(np.float32)}
-    others = [column.codes.astype(float) for name, column in shown.columns.items() if name != one.name]
-    groups = measured_on(others, len(grid.own))
+    own = shown.columns[one.columns[0]]
+    others = [column for column in shown.columns.values() if column is not own]
+    groups = measured_on([column.codes.astype(float) for column in (own, *others)], len(grid.own))
     return low_rank(grid, one.local, one.sample.weight, groups)
 
 

@@ -54,7 +54,7 @@ function observations(page) {
 
   function heading(column) {
     const is = state.sort === column.key ? (state.upward ? "ascending" : "descending") : "none";
-    const button = el("button", { type: "button", "data-key": column.key, onclick: () => sortBy(column) }, column.name);
+    const button = el("button", { type: "button", "data-key": column.key, title: column.name, onclick: () => sortBy(column) }, column.name);
     return el("th", { scope: "col", "aria-sort": is, class: column.kind === "words" ? null : "number" }, button);
   }
 

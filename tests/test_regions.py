@@ -1,0 +1,258 @@
+"""Regions: what is found, what is not, and that the numbers come from rows that took no part in finding."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import losslens as ll
+from losslens.divergence import divergence, is_constant
+from losslens.splits import Rule, both, candidates
+
+RNG = np.random.default_rng(0)
+N = 300
+
+
+def simulation(n=N, rng=RNG):
+    """The paper's first: X1 matters where X3 = 0, X2 where X3 = 1."""
+    X = np.column_stack([rng.normal(size=(n, 2)), rng.integers(0, 2, n), rng.normal(size=n)])
+    return X, one(X) + 0.5 * rng.normal(size=n)
+
+
+def one(X):
+    return X[:, 0] + X[:, 1] + 10 * X[:, 0] * (X[:, 2] == 0) + 10 * X[:, 1] * (X[:, 2] == 1)
+
+
+def additive(X):
+    return 2 * X[:, 0] + np.sin(X[:, 1]) + X[:, 2]
+
+
+def look(model, X, y, loss="squared_error", features=None, **options):
+    imp = ll.feature_importance(model, X, y, loss=loss, features=features, donors="all")
+    return ll.regions(imp, X, random_state=0, **options)
+
+
+# The target.
+
+
+def pairs(predictions, measure):
+    """Brute force: the mean over all pairs of donors of the divergence between a row's predictions."""
+    return np.array([np.mean([measure(a, b) for a in row for b in row]) for row in predictions])
+
+
+@pytest.mark.parametrize(
+    ("loss", "measure"), [("squared_error", lambda a, b: (a - b) ** 2), ("absolute_error", lambda a, b: abs(a - b))]
+)
+def test_the_divergence_of_a_row_is_the_mean_over_pairs_of_donors(loss, measure):
+    X, y = simulation(30, np.random.default_rng(3))
+    found = ll.feature_importance(one, X, y, loss=loss, features="x0")["x0"]
+    predictions = np.stack([one(np.column_stack([np.full(30, v), X[:, 1:]])) for v in X[:, 0]], axis=1)
+    np.testing.assert_allclose(divergence(found), pairs(predictions, measure))
+
+
+def test_the_divergence_of_probabilities_is_kullback_and_leiblers():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+
+    def proba(X):
+        p = 1 / (1 + np.exp(-X[:, 0] * (1 + X[:, 1])))
+        return np.column_stack([1 - p, p])
+
+    y = (X[:, 0] > 0).astype(int)
+    found = ll.feature_importance(proba, X, y, loss="log_loss", features="x0")["x0"]
+    predictions = np.stack([proba(np.column_stack([np.full(20, v), X[:, 1]])) for v in X[:, 0]], axis=1)
+    expected = pairs(predictions, lambda p, q: np.sum(p * np.log(p / q)))
+    np.testing.assert_allclose(divergence(found), expected, atol=1e-12)
+
+
+def test_without_interactions_every_row_has_the_same_divergence():
+    """f = g(x_j) + h(rest): the rest cancels in every difference, also where features depend on each other."""
+    X, y = simulation()
+    X[:, 1] += 2 * X[:, 0]
+    for name, feature in ll.feature_importance(additive, X, y, loss="squared_error").items():
+        assert is_constant(divergence(feature)), name
+
+
+def test_other_losses_are_refused_by_name():
+    X, y = simulation(60)
+    with pytest.raises(ValueError, match="with_loss"):
+        look(one, X, y, loss="huber")
+    assert look(one, X, y, loss="huber", target="importance").target == "importance"
+
+
+# What is found.
+
+
+def test_the_first_simulation_has_the_third_feature_and_nothing_else():
+    X, y = simulation()
+    found = look(one, X, y, features=["x0", "x1"])
+    for name, important in (("x0", "x2 = 0"), ("x1", "x2 = 1")):
+        regions = found.of(name)
+        assert {region.rule for region in regions} == {"", "x2 = 0", "x2 = 1"}
+        pfi = {region.rule: region.pfi for region in regions}
+        assert pfi[important] > 50 * min(pfi.values())
+    assert "x0 matters" in found.sentences[0]
+    assert "x2 = 0" in found.sentences[0]
+
+
+def test_numbers_are_of_rows_that_did_not_look():
+    X, y = simulation()
+    imp = ll.feature_importance(one, X, y, loss="squared_error", features="x0", donors="all")
+    root, *sides = ll.regions(imp, X, random_state=0).of("x0")
+    assert root.n == N // 2
+    assert sorted(np.concatenate([side.rows for side in sides])) == root.rows.tolist()
+    for region in (root, *sides):
+        part = imp["x0"].given(region.rows)
+        assert region.pfi == pytest.approx(part.pfi)
+        assert (region.low, region.high) == pytest.approx(part.interval())
+    assert sides[0].p == sides[1].p < 1e-6
+
+
+def test_dependent_features_of_an_additive_model_make_no_region():
+    """Correlated features make local importances differ along the other feature; the model has no interaction."""
+    split = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(N, 3))
+        X[:, 1] = 0.8 * X[:, 0] + 0.6 * X[:, 1]
+        split += bool(look(additive, X, additive(X) + rng.normal(size=N)).found)
+    assert split <= 3
+
+
+def test_noise_makes_no_region_more_often_than_the_level_says():
+    """Divergences that have nothing to do with any column: 60 runs at 5%; 9 or more have a probability under .003."""
+    split = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(200, 3))
+        hidden = rng.normal(size=200)
+        place = {round(float(a), 9): b for a, b in zip(X[:, 2], hidden, strict=True)}
+
+        def noisy(X, place=place):
+            return X[:, 0] * np.array([place[round(float(c), 9)] for c in X[:, 2]])
+
+        imp = ll.feature_importance(noisy, X, noisy(X), loss="squared_error", features="x0", donors="all")
+        split += bool(ll.regions(imp, X, random_state=seed, permutations=99).found)
+    assert split < 9
+
+
+def test_a_weak_interaction_is_found():
+    """Slopes 1.5 and 1: the divergence is 2 b^2 var(x0) on either side, without noise of labels."""
+    found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([rng.normal(size=N), rng.integers(0, 2, N), rng.normal(size=N)])
+
+        def weak(X):
+            return X[:, 0] * np.where(X[:, 1] == 1, 1.5, 1.0) + X[:, 2]
+
+        regions = look(weak, X, weak(X) + rng.normal(size=N), features="x0", permutations=99)
+        found += any(region.rule == "x1 = 1" for region in regions.of("x0"))
+    assert found >= 19
+
+
+# Rules.
+
+
+def columns(frame):
+    from losslens.tables import as_table
+
+    table = as_table(frame)
+    return {name: table.column(j).distinct for j, name in enumerate(table.names)}
+
+
+def test_questions_leave_enough_rows_on_both_sides_and_read_well():
+    frame = pd.DataFrame(
+        {
+            "rooms": np.repeat([1, 2, 3, 4], 25),
+            "size": np.append(np.linspace(0, 1, 90), np.full(10, np.nan)),
+            "town": np.repeat(["a", "b", "c"], [60, 30, 10]),
+            "day": pd.date_range("2024-01-01", periods=100),
+            "constant": 1,
+        }
+    )
+    asked = candidates(columns(frame), np.ones(100, bool), 20)
+    words = {str(split.yes) for split in asked}
+    assert {"rooms ≤ 1", "rooms ≤ 2", "rooms ≤ 3", "town = a", "town = b"} <= words
+    assert "town = c" not in words  # ten rows
+    assert not any("constant" in text for text in words)
+    assert any(text.startswith("day ≤ 2024-") for text in words)
+    for split in asked:
+        assert 20 <= split.rows.sum() <= 80
+        if split.yes.how == "≤" and split.yes.column == "size":
+            np.testing.assert_array_equal(split.rows, frame["size"] <= float(split.yes.what))
+
+
+def test_a_narrower_bound_replaces_a_wider_one():
+    rules = both((Rule("a", ">", "1"), Rule("b", "≠", "x")), Rule("a", ">", "2"))
+    assert " and ".join(map(str, rules)) == "b ≠ x and a > 2"
+    assert len(both((Rule("b", "≠", "x"),), Rule("b", "≠", "y"))) == 2
+
+
+# The result.
+
+
+def test_a_table_in_the_users_library():
+    X, y = simulation()
+    frame = pl.DataFrame(X, schema=["a", "b", "c", "d"])
+    imp = ll.feature_importance(lambda F: one(F.to_numpy()), frame, y, loss="squared_error", features="a", donors="all")
+    table = ll.regions(imp["a"], frame, random_state=0).to_frame()
+    assert isinstance(table, pl.DataFrame)
+    assert table.columns == ["feature", "rule", "n", "pfi", "low", "high", "p"]
+    assert table["rule"].to_list() == ["", "c = 0", "c = 1"]
+
+
+def test_further_columns_take_part_and_are_no_input_of_the_model():
+    X, y = simulation()
+    frame = pd.DataFrame(X[:, :2], columns=["a", "b"])
+    season = np.where(X[:, 2] == 0, "summer", "winter")
+
+    imp = ll.feature_importance(lambda F: F["a"].to_numpy(), frame, y, loss="squared_error", donors="all")
+    found = ll.regions(imp["a"], frame.assign(season=season), target="importance", random_state=0)
+    assert "season = summer" in [region.rule for region in found.of("a")]
+
+
+def test_saved_and_drawn(tmp_path):
+    X, y = simulation()
+    found = look(one, X, y, features=["x0", "x3"])
+    assert found.found == ("x0",)
+    found.save(tmp_path / "regions.losslens")
+    again = ll.load(tmp_path / "regions.losslens")
+    assert repr(again) == repr(found)
+    assert found.plot().get_xlabel() == "x0"
+    assert len(found.plot("x3").lines) > 0
+    with pytest.raises(KeyError, match="x9"):
+        found.of("x9")
+    none = look(additive, X, y)
+    assert "none" in repr(none)
+    with pytest.raises(ValueError, match="no feature has regions"):
+        none.plot()
+
+
+def test_the_same_seed_finds_the_same():
+    X, y = simulation()
+    first, second = look(one, X, y), look(one, X, y)
+    assert repr(first) == repr(second)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "effect"}, "'interaction' or 'importance'"),
+        ({"depth": 0}, "depth is a whole number"),
+        ({"permutations": 0}, "permutations is a whole number"),
+        ({"level": 5}, "level lies between 0 and 1"),
+    ],
+)
+def test_wrong_arguments(options, message):
+    X, y = simulation(60)
+    with pytest.raises(ValueError, match=message):
+        look(one, X, y, **options)
+
+
+def test_wrong_tables_and_results():
+    X, y = simulation(60)
+    imp = ll.feature_importance(one, X, y, loss="squared_error", donors="all")
+    with pytest.raises(ValueError, match="59 rows"):
+        ll.regions(imp, X[1:])
+    with pytest.raises(TypeError, match="feature_importance"):
+        ll.regions("imp", X)
