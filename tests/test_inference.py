@@ -52,11 +52,11 @@ def test_a_feature_does_not_differ_from_itself_and_signs_turn():
 
 
 def test_sampled_features_have_donors_of_their_own_and_their_noise_adds_up():
-    """1,000 draws of Latin(5): the spread of the difference of two features is that of two separate draws."""
-    both = [explain(donors=ll.Latin(5), random_state=seed, features=["x0", "x1"]) for seed in range(1000)]
+    """400 draws of Latin(5): the spread of the difference of two features is that of two separate draws."""
+    both = [explain(donors=ll.Latin(5), random_state=seed, features=["x0", "x1"]) for seed in range(400)]
     values = np.array([[f.pfi for f in imp.values()] for imp in both])
     apart = np.var(values[:, 0] - values[:, 1])
-    assert apart == pytest.approx(np.var(values[:, 0]) + np.var(values[:, 1]), rel=0.1)
+    assert apart == pytest.approx(np.var(values[:, 0]) + np.var(values[:, 1]), rel=0.2)
 
 
 def test_a_difference_of_shapley_shares_is_the_jackknife_of_their_difference():
@@ -115,16 +115,16 @@ def test_paired_numbers_can_be_told_apart_where_each_by_itself_could_not():
 def test_all_ranks_hold_at_once():
     """Three true numbers 0, .5, 1 with errors .4: 95% of the runs have all three ranks right, or more.
 
-    1,000 runs: a share of .95 has standard error .007.
+    300 runs: a share of .95 has standard error .013.
     """
     rng, truth = np.random.default_rng(0), np.array([0.0, 0.5, 1.0])
     covariance = 0.16 * np.array([[1, 0.3, 0], [0.3, 1, 0.3], [0, 0.3, 1]])
     root, right = np.linalg.cholesky(covariance), 0
-    for _ in range(1000):
+    for _ in range(300):
         known = Estimates(("a", "b", "c"), truth + root @ rng.normal(size=3), covariance, 10**6)
         _, low, high = known.ranks()
         right += bool(((low <= [3, 2, 1]) & (high >= [3, 2, 1])).all())
-    assert right / 1000 > 0.93
+    assert right / 300 > 0.92
 
 
 def test_ranks_as_a_table_in_the_users_library():

@@ -763,7 +763,7 @@ def test_pdf_and_svg_can_be_written(imp, tmp_path):
         plot_importance(imp["x0"]).figure.savefig(tmp_path / f"x.{kind}")
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(
     n=st.integers(2, 12),
     p=st.integers(1, 3),

@@ -673,7 +673,7 @@ def test_methods_of_results_draw():
     assert effect().plot().get_xlabel() == "prediction"
 
 
-@settings(max_examples=20)
+@settings(max_examples=6)
 @given(
     p=st.integers(1, 6),
     rows=st.integers(1, 5),

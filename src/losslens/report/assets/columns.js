@@ -8,8 +8,8 @@ function columnsOf(data, model) {
   const made = table.models[model];
   return [
     { key: "y", name: "target", ...guessed(table.y) },
-    { key: "prediction", name: "prediction", ...guessed(made.prediction) },
-    { key: "loss", name: "loss", ...guessed(made.loss) },
+    { key: "prediction", name: "prediction", made: true, ...guessed(made.prediction) },
+    { key: "loss", name: "loss", made: true, ...guessed(made.loss) },
     ...table.columns.map((column, k) => ({ ...column, key: `x${k}`, own: true })), // a feature may be called "loss", too
   ];
 }
@@ -19,7 +19,7 @@ const guessed = (values) => ({ values, kind: Array.isArray(values) ? "words" : "
 function textOf(column, i) {
   const value = column.values[i];
   if (column.kind === "date") return date(value);
-  if (typeof value === "number") return Number.isNaN(value) ? "missing" : plain(value);
+  if (typeof value === "number") return Number.isNaN(value) ? "missing" : column.made ? number(value) : plain(value);
   return value;
 }
 

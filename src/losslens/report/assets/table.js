@@ -20,7 +20,7 @@ function observations(page) {
     const { local } = page.data.features[page.open].models[page.model];
     const name = `local importance of ${page.data.features[page.open].name}`;
     const all = [{ key: "index", name: "row", kind: "integer", values: page.data.table.index },
-      { key: "local", name, kind: "number", values: local }, ...page.columns];
+      { key: "local", name, kind: "number", made: true, values: local }, ...page.columns];
     return state.wide ? all : all.slice(0, COLUMNS_AT_FIRST);
   }
 
