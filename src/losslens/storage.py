@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
-import os
-import tempfile
 import zipfile
 import zlib
 from dataclasses import fields, is_dataclass
@@ -36,6 +34,7 @@ from losslens import (
     shapley_results,
     shares,
 )
+from losslens.files import whole_file
 from losslens.losses import Loss, from_metadata
 
 FORMAT = "losslens result"
@@ -95,28 +94,11 @@ def save(result: Any, path: str | Path) -> None:
     """Write a result, whole or not at all."""
     packer = _Packer()
     description = {"format": FORMAT, "version": VERSION, "result": packer.pack(result)}
-    target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-    try:
-        os.fchmod(handle, _usual_mode(target))
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("result.json", json.dumps(description, indent=1))
-            for key, array in packer.arrays.items():
-                with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _usual_mode(target: Path) -> int:
-    """The mode that a plain `open` would give the file: mkstemp's is private."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+    with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("result.json", json.dumps(description, indent=1))
+        for key, array in packer.arrays.items():
+            with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def load(path: str | Path) -> Any:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from losslens.files import whole_file
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,18 +31,9 @@ class Report:
 
     def save(self, path: str | Path) -> None:
         """Write the page, whole or not at all."""
-        target, page = Path(path), self.html()
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(page)
-            mask = os.umask(0)
-            os.umask(mask)
-            Path(name).chmod(0o666 & ~mask)  # mkstemp's own mode is private
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        page = self.html().encode()
+        with whole_file(path) as file:
+            file.write(page)
 
     def _repr_html_(self) -> str:
         """In a notebook: the page in a frame of its own, so that neither disturbs the other."""
