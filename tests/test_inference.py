@@ -185,3 +185,31 @@ def test_features_without_a_standard_error_are_left_out_or_say_why():
     assert some.test()["feature"].tolist() == ["x0"]
     with pytest.raises(ValueError, match="at least 3 rows"):
         explain().given([0, 1]).test()
+
+
+def test_what_is_not_known_is_no_finding():
+    """An error that is not a number gives a p that is none, not p = 0."""
+    from losslens import uncertainty
+    from losslens.inference import difference
+
+    assert np.isnan(uncertainty.p_value(1.0, np.nan, 10))
+    assert np.isnan(difference(("a", "b"), 1.0, np.nan, 9, 0.95).p_value)
+    sage = ll.shapley_importance(model, X, Y, loss="squared_error", aggregate="prediction", donors=ll.Grid(10))
+    if np.isnan(sage.std_error).any():
+        with pytest.raises(ValueError, match="not known"):
+            sage.test()
+
+
+def test_the_noise_of_a_draw_is_never_taken_off_altogether():
+    """Ten rows, three donors each: what is left of the squares can be negative; the draw's own noise is not."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        Z = rng.normal(size=(10, 2))
+        imp = ll.feature_importance(
+            lambda Z: Z[:, 0] + 0.02 * np.sign(Z[:, 1]), Z, rng.normal(size=10), loss="squared_error",
+            donors=ll.Latin(3), random_state=seed, features="x1",
+        )  # fmt: skip
+        low, high = imp["x1"].interval(target="sample")
+        if high > low:
+            assert imp["x1"].std_error > 0
+            assert imp["x1"].p_value > 0

@@ -256,3 +256,59 @@ def test_wrong_tables_and_results():
         ll.regions(imp, X[1:])
     with pytest.raises(TypeError, match="feature_importance"):
         ll.regions("imp", X)
+
+
+# What is easily got wrong.
+
+
+@pytest.mark.parametrize("options", [{"donors": ll.Derangements()}, {"donors": "all"}], ids=str)
+def test_a_rows_own_pair_makes_no_region_of_an_additive_model(options):
+    """Without its own pair, a row's mean over donors depends on its own value, and so on columns that go with it."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 2))
+    X[:, 1] = X[:, 0] + 0.3 * X[:, 1]
+    y = X[:, 0] ** 2 + X[:, 1]
+    imp = ll.feature_importance(lambda X: X[:, 0] ** 2 + X[:, 1], X, y, loss="squared_error", **options)
+    assert ll.regions(imp, X, random_state=0).found == ()
+
+
+def test_rows_without_weight_take_no_part():
+    X, y = simulation()
+    weight = np.where(np.arange(N) < 100, 0.0, 1.0)
+    imp = ll.feature_importance(one, X, y, loss="squared_error", features="x0", sample_weight=weight, donors="all")
+    found = ll.regions(imp, X, random_state=0)
+    assert {region.rule for region in found.of("x0")} == {"", "x2 = 0", "x2 = 1"}
+    assert min(region.rows.min() for region in found.regions) >= 100
+    nobody = ll.feature_importance(
+        lambda X: X[:, 0] * (1 + 3 * (X[:, 2] > 0)), X, y, loss="squared_error", features="x0", donors="all",
+        sample_weight=np.where(X[:, 2] > 0, 0.0, 1.0),
+    )  # fmt: skip
+    assert ll.regions(nobody, X, random_state=0).found == ()
+
+
+def test_groups_are_refused():
+    X, y = simulation(60)
+    imp = ll.feature_importance(one, X, y, loss="squared_error", groups=np.arange(60) // 2)
+    with pytest.raises(ValueError, match="without groups="):
+        ll.regions(imp, X)
+    with pytest.raises(ValueError, match="use more"):
+        look(one, X, y, permutations=9)
+
+
+@pytest.mark.parametrize(
+    "values", [20230000.0 + np.arange(60), 1000 + np.arange(60) / 6000, np.repeat([0.5, 1.5, np.inf], 20)]
+)
+def test_rules_state_the_threshold_that_was_used(values):
+    for split in candidates(columns(pd.DataFrame({"a": values})), np.ones(60, bool), 10):
+        assert split.yes.how == "≤"
+        np.testing.assert_array_equal(split.rows, values <= float(split.yes.what))
+
+
+def test_what_the_judging_half_denies_is_no_sentence():
+    X, y = simulation()
+    found = look(one, X, y, features=["x0"])
+    from dataclasses import replace
+
+    doubtful = replace(found, regions=tuple(replace(region, p=0.4) for region in found.regions))
+    assert found.sentences
+    assert doubtful.sentences == []

@@ -359,3 +359,35 @@ def test_bins_keep_missing_apart_and_rare_words_together():
     )
     assert words[:127].tolist() == list(range(127))
     assert set(words[127:]) == {127}
+
+
+def test_no_model_takes_the_place_of_the_one_under_report():
+    with pytest.raises(ValueError, match="names of their own"):
+        report(models={"this model": model})
+    with pytest.raises(ValueError, match="names of their own"):
+        report(models={1: model, "1": model})
+    with pytest.raises(ValueError, match="flat: "):
+        report(models={"flat": lambda F: F["nothing"]})
+
+
+def test_columns_of_many_ties_do_not_go_together():
+    """Two independent columns that are mostly 0: ranks are means over ties."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((1500, 2)) < 0.95, 0.0, rng.normal(size=(1500, 2)))
+    X = np.column_stack([X, rng.normal(size=1500)])
+    said = ll.report(LinearRegression().fit(X, X[:, 2]), X, X[:, 2] + 1, shapley=False).summary["words"]["careful"]
+    assert not any("go together" in text for text in said)
+
+
+def test_a_column_under_another_name_keeps_its_column():
+    found = named(report(features={"bedrooms": ["rooms"], "house": ["size", "day"]}).summary)
+    assert found["bedrooms"]["column"] == "rooms"
+    assert found["house"]["column"] is None
+
+
+def test_rare_words_are_counted_in_the_label_of_their_bin():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"word": [f"w{k}" for k in rng.integers(0, 200, 4000)], "x": rng.normal(size=4000)})
+    machine = lambda F: F["x"].to_numpy() + (F["word"] == "w3").to_numpy()  # noqa: E731
+    page = ll.report(machine, frame, frame["x"], loss="squared_error", shapley=False, features=["word"]).summary
+    assert page["features"][0]["labels"][-1].endswith("rarer")

@@ -183,3 +183,84 @@ def test_dates_text_targets_and_labels(opened: Open) -> None:
     inside = (dates >= 1701388800000) & (dates < 1703116800000)
     assert members(page) == inside.sum() > 0
     assert "2023-12-01" in page.locator("#subgroup-words").inner_text()
+
+
+def test_another_model_has_its_own_categories_and_texts(opened: Open) -> None:
+    """The most frequent prediction is another: a ticked box means what stands beside it, and the filter looks anew."""
+    summary = made(n=80, models=2)
+    said = [np.array([often] * 60 + [seldom] * 20, object) for often, seldom in (("nope", "yeah"), ("yeah", "nope"))]
+    for model, prediction in zip(summary["table"]["models"], said, strict=True):
+        model["prediction"] = prediction
+    for feature in summary["features"]:
+        feature["models"][1]["ice"] = None  # as the library leaves it
+    page = opened(summary)
+    page.locator("#add summary").click()
+    page.locator("#condition-column").select_option(label="prediction")
+    page.locator("#table-filter").fill("yeah")
+    assert page.locator("#table-where").inner_text().endswith(" of 20")
+    page.get_by_label("model 1").check()
+    assert page.locator("#table-where").inner_text().endswith(" of 60")
+    assert page.locator(".choice").all_inner_texts() == ["yeah 60", "nope 20"]
+    page.get_by_label("yeah").check()
+    assert "prediction is yeah" in page.locator("#subgroup-words").inner_text()
+    assert members(page) == 60
+    assert "forest only" in page.locator("#no-curves").inner_text()
+    page.get_by_label("forest").check()
+    assert page.locator(".choice input:checked").evaluate_all("all => all.map((box) => box.value)") == ["yeah"]
+    assert members(page) == 20
+
+
+def test_a_feature_may_be_called_as_another_column(opened: Open) -> None:
+    summary = made(n=80)
+    features = {feature["name"]: feature for feature in summary["features"]}
+    features["a"] |= {"name": "b", "column": "a"}
+    features["b"] |= {"name": "of no column", "column": None}
+    features["c"] |= {"column": "c"}
+    page = opened(summary)
+    page.locator('button.feature[title="b"]').click()
+    brush(page, "#chart-pi-rows", 0.3, 0.7)
+    assert " a from " in page.locator("#subgroup-words").inner_text()
+    low = float(page.locator("#bound-low").get_attribute("value"))  # of a, which the editor shows first
+    assert low > summary["table"]["columns"][0]["values"].min()
+    page.locator("button.feature", has_text="of no column").click()
+    bars = page.evaluate("Bokeh.documents.at(-1).get_model_by_name('pi-rows-all').data.top")
+    expected = np.histogram(summary["table"]["columns"][1]["values"], 30)[0]
+    assert sum(bars) == 80
+    assert np.count_nonzero(bars) == np.count_nonzero(expected)  # at their values, not at whole numbers
+
+
+def test_rows_of_no_known_place(opened: Open) -> None:
+    summary = made(n=60)
+    for feature in summary["features"]:
+        feature |= {"column": None, "own": None}
+        feature["models"][0] |= {"cells": None, "ice": None}
+    page = opened(summary)
+    for k in range(3):
+        page.locator("button.feature").nth(k).click()
+    set_range(page, "a", "500", "600")
+    assert "no row is in the subgroup" in page.locator("#no-curves").inner_text()
+    set_range(page, "a", "9", "0")
+    assert "a from 9 to 0" in page.locator("#subgroup-words").inner_text()
+
+
+def test_sampled_numbers_are_not_called_exact(opened: Open) -> None:
+    summary = made(n=80, weighted=True)
+    for feature in summary["features"]:
+        feature["models"][0]["exact"] = False
+    page = opened(summary)
+    set_range(page, "a", "0", "9")
+    assert "exact" not in page.locator("#feature-numbers").inner_text()
+    assert "given: sampled" in page.locator("#feature-numbers").inner_text()
+    assert "sampled, by bins of ranks: approximate" in page.locator("#feature-numbers").inner_text()
+    page.locator("#curve-numbers summary").click()
+    shown = page.locator('output[data-name^="PD-"]').evaluate_all("all => all.map((one) => Number(one.dataset.value))")
+    rows = summary["table"]["columns"][0]["values"] >= 0
+    weight = summary["table"]["weight"][rows] / summary["table"]["weight"][rows].sum()
+    ice = summary["features"][0]["models"][0]["ice"]["values"][rows]  # all rows are drawn
+    np.testing.assert_allclose(shown, weight @ ice, atol=1e-3)
+
+
+def test_whole_numbers_are_written_in_full(opened: Open) -> None:
+    summary = made(n=30)
+    summary["table"]["columns"][1] |= {"kind": "integer", "values": np.arange(30) + 12345673.0}
+    assert "12,345,673" in opened(summary).locator("#table-body").inner_text()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.sample import Floats, Indices
+from losslens.uncertainty import check_level
 
 DRAWS = 1000
 AT_A_TIME = 100
@@ -65,11 +66,11 @@ def band(
     level
         Probability that the band holds the whole curve.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level lies between 0 and 1, such as 0.95; got {level!r}")
+    check_level(level)
     known = _add_up(single, weight, block)
     if len(known.mass) < 3:
-        raise ValueError(f"a band needs at least 3 rows that count; there are {len(known.mass)}")
+        what = "rows" if block is None else "groups"
+        raise ValueError(f"a band needs at least 3 {what} that count; there are {len(known.mass)}")
     error = known.std_error * np.sqrt(len(known.mass) / max(units, len(known.mass)))
     size = float(np.nanmax(np.abs(single), initial=0.0))
     over, under = _largest_deviations(known, np.flatnonzero(error > CONSTANT * size), level)

@@ -66,7 +66,7 @@ class Comparison:
         if not self.paired:
             return _apart((first, second), value, (a.influence, b.influence), (a._units, b._units), level)
         found = _together(a, b)
-        return difference((first, second), value, found.std_error, a._units - 1, level, found.skewness)
+        return difference((first, second), value, found.std_error, a._units - 1, level)
 
     def error_difference(self, first: str, second: str, level: float = 0.95) -> Difference:
         """How much larger the error of one is than that of the other, nothing replaced."""
@@ -76,7 +76,7 @@ class Comparison:
         if not self.paired:
             return _apart((first, second), value, (moved[0], moved[1]), (a._units, b._units), level)
         found = Influence(moved[0].moved - moved[1].moved)
-        return difference((first, second), value, found.std_error, a._units - 1, level, found.skewness)
+        return difference((first, second), value, found.std_error, a._units - 1, level)
 
     def _share_difference(self, feature: str, first: str, second: str, level: float) -> Difference:
         if not self.shapley:
@@ -91,7 +91,7 @@ class Comparison:
         # Walks of both may have drawn alike: how much of their noise is common is not known, so none is taken off.
         moved = one.moved - other.moved
         found = Influence(moved, total=float(moved @ moved + drawn**2))
-        return difference((first, second), float(value), found.std_error, units[0] - 1, level, found.skewness)
+        return difference((first, second), float(value), found.std_error, units[0] - 1, level)
 
     def differences(
         self,
@@ -265,7 +265,8 @@ def _together(a: FeatureImportance, b: FeatureImportance) -> Influence:
             return uncertainty.influence(means(cells, a.meeting, a.sample), a.meeting, a.sample, a.at)
         return Influence(a.influence.moved - b.influence.moved)
     assert isinstance(a.meeting, Common) or isinstance(b.meeting, Common)
-    return Influence(a.influence.moved - b.influence.moved, a.influence.excess + b.influence.excess)
+    moved = a.influence.moved - b.influence.moved
+    return Influence(moved, a.influence.excess + b.influence.excess, a.influence.noise + b.influence.noise)
 
 
 def _apart(

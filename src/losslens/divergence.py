@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.importance import FeatureImportance
+from losslens.meetings import Common
 from losslens.results import Floats
 
 Kind = Callable[[NDArray[Any], Floats], Floats]
@@ -35,12 +36,25 @@ def divergence(one: FeatureImportance) -> Floats:
     one._need_all_cells("regions")
     predictions = np.asarray(one.cells.predictions, float)
     one._need_donors("regions")
-    lent = one.meeting.weights(one.sample, one.cells.rows)
-    shares = np.broadcast_to(lent / lent.sum(axis=1, keepdims=True), predictions.shape[:2])
+    lent = _lent(one)
+    with np.errstate(invalid="ignore"):  # 0 / 0: a row that met nobody
+        shares = np.broadcast_to(lent / lent.sum(axis=1, keepdims=True), predictions.shape[:2])
     measure, power = kinds[one.loss.name]
     found = measure(predictions, shares)
     rounding = ROUNDING ** max(power, 1) * float(np.abs(predictions).max()) ** power
     return np.where(np.abs(found) <= rounding, 0.0, found)
+
+
+def _lent(one: FeatureImportance) -> Floats:
+    """How much donors count: on a common grid alike for all rows, also where a row's own pairs are left out.
+
+    A row's divergence would otherwise depend on its own value, and so on columns that go with it.
+    """
+    meeting, weight = one.meeting, one.sample.weight
+    if isinstance(meeting, Common):
+        lent = np.bincount(meeting.own[meeting.donors], weight[meeting.donors], meeting.size)
+        return np.asarray(lent, float)[None, :]
+    return meeting.weights(one.sample, one.cells.rows)
 
 
 def is_constant(values: Floats) -> bool:

@@ -130,13 +130,13 @@ class FeatureImportance(FeatureResult):
             return float(self.ratio)  # which says why there is none
         base = uncertainty.influence_on_error(self.sample, self.at).moved
         moved = self.influence.moved / error - self.unbiased / error**2 * base
-        return Influence(moved, self.influence.excess / error**2).std_error
+        return Influence(moved, self.influence.excess / error**2, self.influence.noise / error**2).std_error
 
     def ratio_interval(self, level: float = 0.95, target: Target = "model") -> tuple[float, float]:
         """Confidence interval of `ratio`, on its log scale; `level` and `target` as in `interval`."""
         if check_target(target) == "sample":
-            low, high = self.interval(level, "sample")
-            return 1 + low / self.error, 1 + high / self.error
+            low, high = (end - self.pfi for end in self.interval(level, "sample"))
+            return self.ratio + low / self.error, self.ratio + high / self.error
         error = self.ratio_std_error
         ratio = 1 + self.unbiased / self.error
         if not ratio > 0:
@@ -248,7 +248,7 @@ class FeatureImportance(FeatureResult):
 
     @property
     def _units(self) -> int:
-        return uncertainty.count_units(self.sample)
+        return uncertainty.count_units(self.sample, self.at)
 
     def _drawn_interval(self, level: float) -> tuple[float, float]:
         """Where the number over all pairs of these rows lies: the draw of the donors alone is uncertain."""
@@ -257,6 +257,8 @@ class FeatureImportance(FeatureResult):
             known = uncertainty.grid_influence(self.means, self.design, self.sample)
             return uncertainty.interval(self.pfi, known.std_error, len(known.moved), level, known.skewness)
         noise = 0.0 if self.exact else uncertainty.monte_carlo_variance(self.means, self.meeting, self.sample, self.at)
+        if not np.isfinite(noise):
+            raise ValueError("no Monte-Carlo error: so few cells can't tell rows, donors and noise apart")
         return uncertainty.interval(self.pfi, float(np.sqrt(noise)), np.inf, level)
 
     def _need_donors(self, what: str) -> None:

@@ -73,7 +73,7 @@ class Importances(Inference, ResultMapping[FeatureImportance]):
         np.fill_diagonal(covariance, [found.variance for found in influences])
         return Estimates(
             tuple(known), np.array([f.unbiased for f in known.values()]), covariance, self._first._units - 1,
-            np.array([found.skewness for found in influences]),
+            np.array([found.skewness for found in influences]), np.array([found.noise for found in influences]),
         )  # fmt: skip
 
     def subset(self, rows: Any) -> Self:

@@ -16,6 +16,7 @@ from losslens.uncertainty import check_level, interval, p_value
 Floats = NDArray[np.float64]
 Adjustment = Literal["holm", "benjamini_hochberg"]
 DRAWS, AT_A_TIME = 5000, 100
+MOST_GAPS = 4_000_000  # differences in memory at a time
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Estimates:
     covariance: Floats  # (p, p)
     freedom: int  # degrees of freedom of the variances
     skewness: Floats = field(default_factory=lambda: np.zeros(0))  # (p,): none where it is not known
+    noise: Floats = field(default_factory=lambda: np.zeros(0))  # (p,): the part that is due to draws, apart for each
 
     @property
     def std_error(self) -> Floats:
@@ -68,7 +70,9 @@ class Estimates:
     def _gap_error(self) -> Floats:
         """Standard errors of all differences, (p, p)."""
         own = np.diag(self.covariance)
-        return np.asarray(np.sqrt(np.maximum(own[:, None] + own - 2 * self.covariance, 0.0)))
+        noise = self.noise if len(self.noise) else np.zeros(len(own))
+        least = (noise[:, None] + noise) * (1 - np.eye(len(own)))
+        return np.asarray(np.sqrt(np.maximum(own[:, None] + own - 2 * self.covariance, least)))
 
     def ranks(self, level: float = 0.95) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
         """The rank of each number (1 is the largest) and the lowest and highest that it may have, all at once.
@@ -160,12 +164,10 @@ def adjusted(p: Floats, how: Adjustment) -> Floats:
     return out
 
 
-def difference(
-    names: tuple[str, str], value: float, error: float, freedom: int, level: float, skewness: float = 0.0
-) -> Difference:
-    """A difference with its interval and two-sided p-value."""
-    low, high = interval(value, error, freedom + 1, level, skewness)
-    p = min(1.0, 2 * p_value(abs(value), error, freedom + 1)) if error > 0 else float(value == 0)
+def difference(names: tuple[str, str], value: float, error: float, freedom: int, level: float) -> Difference:
+    """A difference with its interval and two-sided p-value, both Student's."""
+    low, high = interval(value, error, freedom + 1, level)
+    p = float(value == 0) if error == 0 else 2 * p_value(abs(value), error, freedom + 1)
     return Difference(*names, value, error, low, high, p, level)
 
 
@@ -175,10 +177,11 @@ def _largest_gap(covariance: Floats, error: Floats, freedom: int, level: float) 
     size, axes = np.linalg.eigh(covariance)
     root = axes * np.sqrt(np.maximum(size, 0.0))
     scale = np.divide(1.0, error, out=np.zeros_like(error), where=error > 1e-12 * max(error.max(), 1e-300))
-    largest = []
-    for _ in range(DRAWS // AT_A_TIME):
-        drawn = rng.normal(size=(AT_A_TIME, len(covariance))) @ root.T
-        drawn /= np.sqrt(rng.chisquare(freedom, size=(AT_A_TIME, 1)) / freedom)
+    largest: list[Floats] = []
+    step = int(np.clip(MOST_GAPS // error.size, 1, AT_A_TIME))
+    for _ in range(DRAWS // step):
+        drawn = rng.normal(size=(step, len(covariance))) @ root.T
+        drawn /= np.sqrt(rng.chisquare(freedom, size=(step, 1)) / freedom)
         gaps = np.abs(drawn[:, :, None] - drawn[:, None, :]) * scale
         largest.append(gaps.max(axis=(1, 2)))
     return float(np.quantile(np.concatenate(largest), level))

@@ -66,6 +66,9 @@ def permuted_target_test(
     inputs.check_workers(n_jobs, progress)
     options = {"loss": loss, "features": features, "donors": donors}
     known = learner(estimator, X, y, cv, groups, fit_params, sample_weight, random_state, memory)
+    if all(len(np.unique(known.y[rows])) < 2 for rows in known.exchangeable):
+        where = "" if groups is None else " inside a group"
+        raise ValueError(f"no two targets that differ can change hands{where}: there is nothing to permute")
     from joblib import Parallel, delayed
 
     with bar(permutations + 1, "refitting on permuted targets", progress, "targets") as tick:

@@ -241,6 +241,8 @@ def _checked(pairs: list[Any], n: int) -> Splits:
         train, test = (_positions(rows, n, k) for rows in pair)
         if len(test) < 2:
             raise ValueError(f"fold {k + 1} tests {len(test)} row(s); replacing values needs two: use fewer folds")
+        if len(np.unique(test)) < len(test):
+            raise ValueError(f"fold {k + 1} tests a row twice")
         if len(np.intersect1d(train, test)):
             raise ValueError(f"fold {k + 1} tests rows that it was fitted on; they must be apart")
         found.append((train, test))

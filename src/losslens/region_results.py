@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Target = Literal["interaction", "importance"]
+CONFIRMED = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +62,9 @@ class Regions:
 
     @property
     def sentences(self) -> list[str]:
-        """What was found, in words: the two sides of each feature's first question."""
-        return [_sentence(self.of(name)) for name in self.found]
+        """What the rows that took no part in finding confirm at 5%: the two sides of each feature's first question."""
+        found = [_sides(self.of(name)) for name in self.found]
+        return [_sentence(*sides) for sides in found if sides[0].p <= CONFIRMED and sides[0].pfi > 0]
 
     def to_frame(self) -> Any:
         """One row a region: feature, rule ("" for all rows), n, pfi, low, high, p."""
@@ -107,9 +109,13 @@ class Regions:
         return "\n".join(lines)
 
 
-def _sentence(regions: tuple[Region, ...]) -> str:
-    sides = sorted((region for region in regions if region.depth == 1), key=lambda region: -region.pfi)
-    more, less = sides[0], sides[-1]
+def _sides(regions: tuple[Region, ...]) -> tuple[Region, Region]:
+    """Both sides of the first question, where the feature matters more first."""
+    one, other = (region for region in regions if region.depth == 1)
+    return (one, other) if one.pfi >= other.pfi else (other, one)
+
+
+def _sentence(more: Region, less: Region) -> str:
     if less.pfi > 0:
         times = more.pfi / less.pfi
         told = f"{times:.1f}" if times < 10 else f"{times:,.0f}"

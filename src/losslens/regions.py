@@ -54,7 +54,7 @@ def regions(
     level
         The largest p-value of a question that is asked.
     permutations
-        Of the test at each question.
+        Of the test at each question, which takes all rows that have a weight as alike.
     random_state
         A seed or a NumPy generator, for the halves and the permutations.
 
@@ -76,25 +76,20 @@ def regions(
     for name, number in (("depth", depth), ("permutations", permutations)):
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
             raise ValueError(f"{name} is a whole number from 1 on; got {number!r}")
+    if not 1 / (1 + permutations) <= check_level(level):
+        raise ValueError(f"{permutations} permutations give no p-value of {level} or less; use more")
     first = next(iter(features.values()))
+    if first.sample.block is not None:
+        raise ValueError("rows that belong together are not exchanged one by one: explain without groups= for regions")
     table = as_table(X)
     if table.n != len(first.at):
         raise ValueError(f"X has {table.n} rows, the result {len(first.at)}; pass the table that was explained")
     columns = {name: table.column(j).distinct for j, name in enumerate(table.names)}
     seed = entropy(random_state)
-    looks = _half(first, seed)
-    search = _Search(columns, looks, int(depth), check_level(level), int(permutations), seed)
+    looks = np.random.default_rng([seed, 10]).permutation(table.n) < table.n / 2
+    search = _Search(columns, looks, int(depth), level, int(permutations), seed)
     found = [region for one in features.values() for region in search.of(one, target)]
     return Regions(tuple(found), dict(features), target)
-
-
-def _half(one: FeatureImportance, seed: int) -> Mask:
-    """The rows that look for rules; rows that belong together stay together."""
-    rng = np.random.default_rng([seed, 10])
-    if one.sample.block is None:
-        return np.asarray(rng.permutation(len(one.at)) < len(one.at) / 2)
-    blocks = np.unique(one.sample.block[one.at], return_inverse=True)[1]
-    return np.asarray((rng.permutation(blocks.max() + 1) < (blocks.max() + 1) / 2)[blocks])
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +106,8 @@ class _Search:
         values = divergence(one) if target == "interaction" else one.local
         others = {name: column for name, column in self.columns.items() if name not in one.columns}
         rng = np.random.default_rng([self.seed, 11])
-        everybody = np.ones(len(self.looks), bool)
-        return self._below(one, values, others, everybody, 0, (), (np.nan, np.nan), rng)
+        counted = np.isfinite(values) & np.isfinite(one.local) & (one.sample.weight[one.at] > 0)
+        return self._below(one, values, others, counted, 0, (), (np.nan, np.nan), rng)
 
     def _below(
         self, one: FeatureImportance, values: Floats, others: Mapping[str, Distinct], here: Mask, depth: int,
@@ -169,7 +164,8 @@ def _differ(one: FeatureImportance, yes: Indices, no: Indices) -> float:
     """p of no difference between two sets of rows, which share their donors."""
     try:
         a, b = one.given(yes), one.given(no)
-        moved = Influence(a.influence.moved - b.influence.moved, a.influence.excess + b.influence.excess)
+        first, second = a.influence, b.influence
     except ValueError:
         return np.nan
-    return difference(("", ""), a.pfi - b.pfi, moved.std_error, a._units - 1, 0.95).p_value
+    error = Influence(first.moved - second.moved, first.excess + second.excess, first.noise + second.noise).std_error
+    return difference(("", ""), a.unbiased - b.unbiased, error, min(a._units, b._units) - 1, 0.95).p_value

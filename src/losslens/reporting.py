@@ -26,6 +26,7 @@ from losslens.tables import Table, as_table
 from losslens.tasks import default_loss
 
 Indices = NDArray[np.intp]
+FIRST = "this model"  # what the model under report is called where there are others
 
 
 def report(
@@ -76,16 +77,16 @@ def report(
     if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 3:
         raise ValueError(f"rows is a whole number from 3 on; got {rows!r}")
     known = as_model(model)
-    others = _named(known.name if title is None else title, models)
+    others = _named(models)
     data = _sampled(as_table(X), y, sample_weight, by, int(rows), inputs.entropy(random_state))
     chosen = default_loss(known, loss)
     asked = {"loss": chosen, "features": features, "sample_weight": data.weight, "random_state": data.entropy}
     asked |= {"n_jobs": n_jobs, "memory": memory, "progress": progress}
-    everyone = {"this model" if others else known.name: model, **others}
+    everyone = {FIRST if others else known.name: model, **others}
     found = {name: _explained(name, each, data, asked) for name, each in everyone.items()}
     shares: dict[str, ShapleyImportance] = {}
     if shapley:
-        shares = {name: shapley_importance(each, data.X, data.y, **asked) for name, each in everyone.items()}
+        shares = {name: _asked(name, shapley_importance, each, data, asked) for name, each in everyone.items()}
     from importlib.metadata import version  # late: it would be a fifth of the time of `import losslens`
 
     shown = Shown(
@@ -148,23 +149,33 @@ def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
     return inputs.vector(by, table.n, "by"), name
 
 
-def _named(first: str, models: Mapping[str, Any] | None) -> dict[str, Any]:
+def _named(models: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Further models by name, none of which is the first one's."""
     if models is None:
         return {}
     if not isinstance(models, Mapping):
         raise TypeError(f"models is a mapping, {{'name': model, ...}}; got {type(models).__name__}")
-    return {str(name): model for name, model in models.items()}
+    found = {str(name): model for name, model in models.items()}
+    if len(found) < len(models) or FIRST in found:
+        raise ValueError(f"models need names of their own, other than {FIRST!r}; got {list(models)!r}")
+    return found
 
 
 def _explained(name: str, model: Any, data: _Data, asked: Mapping[str, Any]) -> Importances:
-    try:
-        found = feature_importance(model, data.X, data.y, **asked)
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"{name}: {error}") from error
+    found: Importances = _asked(name, feature_importance, model, data, asked)
     for feature in found.values():
         if not feature.means.has_weights:
             raise ValueError(f"{feature.name!r} has curves alone; a report takes columns and groups of columns")
     return found
+
+
+def _asked(name: str, verb: Callable[..., Any], model: Any, data: _Data, asked: Mapping[str, Any]) -> Any:
+    """A verb's answer, or its error with the model's name."""
+    try:
+        return verb(model, data.X, data.y, **asked)
+    except (ValueError, TypeError, KeyError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name}: {error}") from error
 
 
 def _again(one: FeatureImportance, model: Any, data: _Data, asked: Mapping[str, Any]) -> FeatureImportance:

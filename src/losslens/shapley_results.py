@@ -101,7 +101,7 @@ class ShapleyImportance(Inference):
         """Standard error of this model's importance on new data, as if every order and pair had been asked, (p,)."""
         if self.sampling is not None:
             return self.sampling
-        return np.sqrt([self._sampling_variance(j) for j in range(len(self.features))])
+        return np.sqrt([found.variance for found in self._influences])
 
     @property
     def std_error(self) -> Floats:
@@ -129,19 +129,21 @@ class ShapleyImportance(Inference):
         """How far each row, as an observation and as a donor, moves a feature's share."""
         if feature not in self.features:
             raise KeyError(unknown_feature(feature, self.features, "features"))
-        return self._influence(self.features.index(feature))
+        return self._influences[self.features.index(feature)]
 
     @cached_property
     def estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance."""
         if self.sampling is not None:
             raise ValueError("how the shares vary together is not known: their errors alone were worked out")
+        if np.isnan(self.std_error).any():
+            raise ValueError("no test and no difference: how much the draws moved the shares is not known here")
         drawn = self.monte_carlo_error
         covariance = np.diag(np.square(self.std_error))
         for j, k in combinations(range(len(self.features)), 2):
             own = self.sampling_error[j] ** 2 + self.sampling_error[k] ** 2
             # Shares of one walk move against each other: for draws, the least favourable covariance is taken.
-            covariance[j, k] = covariance[k, j] = (own - self._sampling_variance((j, k))) / 2 - drawn[j] * drawn[k]
+            covariance[j, k] = covariance[k, j] = (own - self._influence((j, k)).variance) / 2 - drawn[j] * drawn[k]
         return Estimates(self.features, self.unbiased, covariance, self._units - 1, self._skewness)
 
     @property
@@ -326,8 +328,12 @@ class ShapleyImportance(Inference):
         """Of each share; none where no shares of single rows tell it, (p,)."""
         if self.sampling is not None:
             return np.zeros(len(self.features))
-        found = (replace(self._influence(j), total=float(error) ** 2) for j, error in enumerate(self.std_error))
-        return np.array([influence.skewness for influence in found])
+        pairs = zip(self._influences, self.std_error.tolist(), strict=True)
+        return np.array([replace(found, total=error**2).skewness for found, error in pairs])
+
+    @cached_property
+    def _influences(self) -> list[Influence]:
+        return [self._influence(j) for j in range(len(self.features))]
 
     def _influence(self, j: int | tuple[int, int]) -> Influence:
         """How far each row moves the share of a feature, or the difference of two."""
@@ -338,11 +344,7 @@ class ShapleyImportance(Inference):
             raise ValueError(f"the standard error for some rows is not known: {self._needs_pairs}")
         found = known.means(j, self.sample, self.at)
         moved = uncertainty.influence(found, known.meeting, self.sample, self.at)
-        noise = uncertainty.monte_carlo_variance(found, known.meeting, self.sample, self.at)
-        return replace(moved, excess=moved.excess + noise)
-
-    def _sampling_variance(self, j: int | tuple[int, int]) -> float:
-        return self._influence(j).variance
+        return replace(moved, excess=moved.excess + moved.noise, noise=0.0)  # draws are stated apart
 
     def _monte_carlo(self, otherwise: Floats) -> Floats:
         """Of the rows at hand; where every pair was asked, nothing was drawn."""

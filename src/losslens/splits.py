@@ -89,14 +89,17 @@ def _cuts(name: str, column: Distinct, present: Any, counts: Any) -> list[Split]
 
 def _cut(name: str, column: Distinct, below: int, above: int) -> Split:
     low, high = column.values[below], column.values[above]
-    if column.values.dtype.kind in "iuf":
-        whole = float(low) == round(float(low)) and float(high) == round(float(high))
-        at = low if whole else (float(low) + float(high)) / 2
-        if not whole:  # as few digits as keep the values on their sides
-            at = next(float(f"{at:.{d}g}") for d in range(2, 18) if low <= float(f"{at:.{d}g}") < high)
-    else:
-        at = low
-    return Split(Rule(name, "≤", _said(at)), Rule(name, ">", _said(at)), column.codes <= below)
+    at = _between(float(low), float(high)) if column.values.dtype.kind == "f" else _said(low)
+    return Split(Rule(name, "≤", at), Rule(name, ">", at), column.codes <= below)
+
+
+def _between(low: float, high: float) -> str:
+    """A number with as few digits as keep two values on their sides."""
+    if not np.isfinite(high) or (low.is_integer() and high.is_integer()):
+        return np.format_float_positional(low, trim="-")
+    middle = (low + high) / 2
+    rounded = (float(f"{middle:.{digits}g}") for digits in range(2, 18))
+    return np.format_float_positional(next((at for at in rounded if low <= at < high), low), trim="-")
 
 
 def _absent(value: Any) -> bool:

@@ -26,6 +26,7 @@ class Influence:
 
     moved: Floats  # (u,), scaled by the jackknife's factor
     excess: float = 0.0  # what the draw of the donors adds to the squares beyond its own share
+    noise: float = 0.0  # its own share: the variance is never less
     total: float | None = None  # the variance, where it holds more than the squares do
 
     @property
@@ -33,7 +34,7 @@ class Influence:
         """The variance of the number over new data."""
         if self.total is not None:
             return self.total
-        return max(float(self.moved @ self.moved) - self.excess, 0.0)
+        return max(float(self.moved @ self.moved) - self.excess, self.noise)
 
     @property
     def std_error(self) -> float:
@@ -61,22 +62,22 @@ def influence(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> 
     belong together add up first. Sampled donors add their own noise to both effects: what is too much goes.
     """
     units, here = count_units(sample), count_units(sample, rows)
-    if here < 3:
-        what = "rows" if sample.block is None else "groups"
-        raise ValueError(f"a standard error needs at least 3 {what} that count; there are {here}")
+    _check_units(here, sample)
     factor = _small_sample(meeting, sample, units)
     if isinstance(meeting, Common):
         return Influence(np.sqrt(factor) * _by_unit(_influence(means, meeting, sample, rows), sample))
     fit = fit_effects(means, meeting, sample, rows)
+    if not np.isfinite(fit.noise):
+        raise ValueError("no standard error: so few cells can't tell rows, donors and noise apart; use more donors")
     if fit.fitted and (sample.block is not None or meeting.leaves_out_own):
         factor = units / (units - 1)  # fitted effects, unlike means, don't lack those of the own block
     moved = np.sqrt(factor) * _by_unit(_influence_of(fit, means, sample, rows), sample)
     if not fit.fitted:
-        return Influence(moved)
+        return Influence(moved, noise=0.0 if fit.complete else fit.noise)
     # A fitted effect has variance D2/(m-1), not D2/m: the donors' share of a row's information is lost. Both roles
     # together bring 2 D2/(n(m-1)), of which D2/(nm) belongs to the estimate: the rest goes. Rank bins (Systematic)
     # even out the donors that each row meets: there the noise counts about once as it is.
-    return Influence(moved, fit.noise * (2 * fit.m / (fit.m - 1) * factor - 1))
+    return Influence(moved, fit.noise * (2 * fit.m / (fit.m - 1) * factor - 1), fit.noise)
 
 
 def influence_on_error(sample: Sample, rows: Indices) -> Influence:
@@ -86,9 +87,14 @@ def influence_on_error(sample: Sample, rows: Indices) -> Influence:
     moved = np.zeros(sample.n)
     moved[rows] = share * (sample.loss[rows] - share @ sample.loss[rows])
     here = count_units(sample, rows)
-    if here < 3:
-        raise ValueError(f"a standard error needs at least 3 rows that count; there are {here}")
+    _check_units(here, sample)
     return Influence(np.sqrt(here / (here - 1)) * _by_unit(moved, sample))
+
+
+def _check_units(here: int, sample: Sample) -> None:
+    if here < 3:
+        what = "rows" if sample.block is None else "groups"
+        raise ValueError(f"a standard error needs at least 3 {what} that count; there are {here}")
 
 
 def count_units(sample: Sample, rows: Indices | None = None) -> int:
@@ -145,6 +151,7 @@ class Fit:
     noise: float  # variance of the PFI that is due to the draw of the donors
     m: float  # donors that a row met, on average
     fitted: bool  # False: the means are the effects, as they are balanced
+    complete: bool  # every pair met: there is no noise
 
 
 def _influence_of(fit: Fit, means: Means, sample: Sample, rows: Indices) -> Floats:
@@ -189,6 +196,7 @@ def fit_effects(means: Means, meeting: PerRow, sample: Sample, rows: Indices) ->
         noise=residual * squares * left,
         m=cells / int(np.sum(by_row > 0)),
         fitted=not balanced,
+        complete=complete,
     )
 
 
@@ -280,6 +288,8 @@ def p_value(estimate: float, error: float, units: float) -> float:
     """
     from scipy.stats import t
 
+    if not np.isfinite(error):
+        return float("nan")
     if not error > 0:
         return 0.0 if estimate > 0 else 1.0
     return float(t.sf(estimate / error, units - 1))
@@ -299,7 +309,7 @@ def check_target(target: Target) -> Target:
 
 def check_level(level: float) -> float:
     """The probability that an interval holds what it is about."""
-    if not 0 < level < 1:
+    if not isinstance(level, (int, float, np.number)) or not 0 < level < 1:
         raise ValueError(f"level lies between 0 and 1, such as 0.95; got {level!r}")
     return level
 

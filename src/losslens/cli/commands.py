@@ -43,12 +43,13 @@ def importance(asked: Asked) -> Output:
         sample_weight=rows.weight, **run_options(asked),
     )  # fmt: skip
     parts = {None: imp} if asked.by is None else {None: imp} | imp.by(np.asarray(rows.column(asked.by)))
+    group = f"{asked.by} (group)" if asked.by in imp.to_frame().columns else asked.by or ""  # a name of its own
     found = []
     for label, part in parts.items():
-        own = {} if asked.by is None else {asked.by: "(all)" if label is None else plain(label)}
+        own = {} if asked.by is None else {group: "(all)" if label is None else plain(label)}
         found += [own | row for row in records(part.to_frame())]
-    columns = [*([asked.by] if asked.by else []), "feature", *NUMBERS, "ratio"]
-    sheet = Sheet(columns, [_numbers(row, columns, "importance") for row in found], words=(asked.by or "", "feature"))
+    columns = [*([group] if asked.by else []), "feature", *NUMBERS, "ratio"]
+    sheet = Sheet(columns, [_numbers(row, columns, "importance") for row in found], words=(group, "feature"))
     facts = {"loss": imp.title, "error": imp.base, "exact": imp.exact, "engine": imp.engine, "design": imp.design}
     facts |= {"n_rows": len(rows.y), "n_predictions": imp.n_predictions}
     notes = [*sampled(rows), *imp.notes]

@@ -158,6 +158,7 @@ def _feature(
     tick(1)
     return {
         "name": one.name,
+        "column": None if group else one.columns[0],
         "kind": kind,
         "values": None if values is None else [label(v) for v in values] if kind == "words" else as_numbers(values),
         "labels": None if values is None else _labels(values, grid),
@@ -170,8 +171,12 @@ def _feature(
 def _labels(values: NDArray[Any], grid: Grid | None) -> list[str]:
     if grid is None or len(grid.bin) == len(values):
         return [label(value) for value in values]
-    ends = zip(values, grid.last, strict=True)
-    return [label(a) if label(a) == label(b) else f"{label(a)} to {label(b)}" for a, b in ends]
+    pairs = [(label(a), label(b)) for a, b in zip(values, grid.last, strict=True)]
+    ends = [a if a == b else f"{a} to {b}" for a, b in pairs]
+    rare = int(np.sum(grid.bin == len(values) - 1)) - 1
+    if rare > 0 and pairs[-1][0] == pairs[-1][1]:  # words: the rarest share the last bin
+        ends[-1] += f" and {rare:,} rarer"
+    return ends
 
 
 def _entry(one: FeatureImportance, share: ShapleyImportance | None, grid: Grid | None) -> dict[str, Any]:

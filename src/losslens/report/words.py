@@ -54,6 +54,8 @@ def _carriers(first: Importances, share: ShapleyImportance | None) -> list[str]:
         listed = _listed([f"{name} ({part:.0%})" for part, name in most])
         found.append(f"Of that, {listed} earn{'s' if len(most) == 1 else ''} the largest shares.")
     best = ranked[0]
+    if not best.pfi > 0:
+        return [*found, "Without any single feature the error would not grow."]
     text = f"Without {best.name} the error would grow by {in_digits(best.pfi)}"
     try:
         low, high = best.interval()
@@ -121,12 +123,15 @@ def _alike(columns: Mapping[str, Floats]) -> list[tuple[float, str, str]]:
     names = list(columns)
     if len(names) < 2:
         return []
-    ranks = np.stack([np.argsort(np.argsort(columns[name])) for name in names]).astype(float)
+    from scipy.stats import rankdata
+
     moving = [k for k, name in enumerate(names) if np.unique(columns[name]).size > 2]
     found = []
     for place, j in enumerate(moving):
         for k in moving[place + 1 :]:
-            value = float(np.corrcoef(ranks[j], ranks[k])[0, 1])
+            known = np.isfinite(columns[names[j]]) & np.isfinite(columns[names[k]])
+            a, b = (rankdata(columns[names[place]][known]) for place in (j, k))
+            value = float(np.corrcoef(a, b)[0, 1]) if known.sum() > 2 and np.ptp(a) and np.ptp(b) else 0.0
             if abs(value) >= ALIKE:
                 found.append((value, names[j], names[k]))
     return sorted(found, key=lambda pair: -abs(pair[0]))

@@ -21,40 +21,46 @@ const chosenColumn = (page) => page.columns.find((column) => column.key === byId
 
 function editor(page) {
   const column = chosenColumn(page);
-  const fields = column.kind === "words" ? choices(page, column) : bounds(column);
+  const fields = column.kind === "words" ? choices(page, column) : bounds(page, column);
   byId("condition-fields").replaceChildren(...fields);
 }
 
 function choices(page, column) {
   const now = page.conditions.find((condition) => condition.key === column.key)?.chosen;
   const offered = distinct(column).slice(0, MOST_CHOICES);
-  const boxes = offered.map(([value, times], k) => el("label", { class: "choice" },
-    el("input", { type: "checkbox", value: k, checked: Boolean(now?.has(value)), onchange: () => apply(page) }), value, quiet(` ${count(times)}`)));
+  const boxes = offered.map(([value, times]) => {
+    const box = el("input", { type: "checkbox", value, checked: Boolean(now?.has(value)), onchange: () => apply(page) });
+    box.category = value; // not its place, which is another for another model
+    return el("label", { class: "choice" }, box, value, quiet(` ${count(times)}`));
+  });
   const rest = distinct(column).length - offered.length;
   if (rest > 0) boxes.push(quiet(`and ${count(rest)} rarer ones: filter the table for them`));
   return [el("fieldset", { class: "choices" }, el("legend", { class: "hidden" }, `values of ${column.name}`), boxes)];
 }
 
-function bounds(column) {
-  const [low, high] = extent(column.values);
+// The range that is set, or else that of all rows.
+function bounds(page, column) {
+  const now = page.conditions.find((condition) => condition.key === column.key && !condition.chosen);
+  const [low, high] = now ? [now.low, now.high] : finiteExtent(column.values);
+  const lost = column.values.some(Number.isNaN);
   const kind = column.kind === "date" ? "date" : "number";
   const as = (value) => (kind === "date" ? (finite(value) ? new Date(value).toISOString().slice(0, 10) : "") : finite(value) ? String(value) : "");
   const field = (name, text, value) => el("label", {}, `${text} `, el("input", { type: kind, step: "any", id: name, value: as(value) }));
-  return [field("bound-low", "from", low), field("bound-high", "to", high), el("button", { type: "submit" }, "Set")];
+  const missing = lost ? [el("label", {}, el("input", { type: "checkbox", id: "bound-missing", checked: Boolean(now?.missing) }), " or missing")] : [];
+  return [field("bound-low", "from", low), field("bound-high", "to", high), ...missing, el("button", { type: "submit" }, "Set")];
 }
 
 function apply(page) {
   const column = chosenColumn(page);
   if (column.kind === "words") {
-    const offered = distinct(column);
-    const ticked = [...document.querySelectorAll("#condition-fields input:checked")].map((box) => offered[Number(box.value)][0]);
+    const ticked = [...document.querySelectorAll("#condition-fields input:checked")].map((box) => box.category);
     page.setCondition(column.key, ticked.length ? { key: column.key, chosen: new Set(ticked) } : null);
     return;
   }
   const day = 24 * 3600 * 1000;
   const read = (id) => (column.kind === "date" ? byId(id).valueAsNumber : Number.parseFloat(byId(id).value));
   const low = read("bound-low"), high = read("bound-high") + (column.kind === "date" ? day - 1 : 0);
-  const range = { key: column.key, low: finite(low) ? low : -Infinity, high: finite(high) ? high : Infinity };
+  const range = { key: column.key, low: finite(low) ? low : -Infinity, high: finite(high) ? high : Infinity, missing: Boolean(byId("bound-missing")?.checked) };
   page.setCondition(column.key, range);
 }
 

@@ -63,10 +63,9 @@ function axisOf(feature) {
     return { words, x, shown: evenly(g), labels, range: [-0.6, g - 0.4], missing: null, kind: "words" };
   }
   const x = Array.from(values);
-  const there = x.filter((value) => !Number.isNaN(value));
-  const [low, high] = extent(there);
+  const [low, high] = finiteExtent(x);
   const gap = (high - low || 1) * 0.06;
-  const missing = there.length < g ? high + 2 * gap : null;
+  const missing = x.some(Number.isNaN) ? high + 2 * gap : null;
   const range = [low - gap, (missing ?? high) + gap];
   return {
     words, x: x.map((value) => (Number.isNaN(value) ? missing : value)), shown: evenly(g), labels, range, missing,

@@ -51,7 +51,7 @@ function inWords(condition, columns) {
     if (chosen.length > few.length) few.push(`${chosen.length - few.length} more`);
     return `${column.name} is ${chosen.length > 1 ? "one of " : ""}${listed(few)}`;
   }
-  if (condition.low > condition.high) return `${column.name} is missing`;
+  if (condition.low > condition.high && condition.missing) return `${column.name} is missing`;
   const or = condition.missing ? " or missing" : "";
   if (condition.low === condition.high) return `${column.name} is ${valueText(column, condition.low)}${or}`;
   return `${column.name} from ${valueText(column, condition.low)} to ${valueText(column, condition.high)}${or}`;
@@ -64,6 +64,12 @@ function distinct(column) {
     column.distinct = [...counts].sort((a, b) => b[1] - a[1]);
   }
   return column.distinct;
+}
+
+// Of what is neither missing nor infinite; [0, 1] where nothing is.
+function finiteExtent(values) {
+  const [low, high] = extent(Array.from(values).filter(finite));
+  return low <= high ? [low, high] : [0, 1];
 }
 
 function extent(values) {

@@ -44,6 +44,7 @@ function number(value, digits = 4) {
 
 // A value of the data, as somebody would write it: a year is 2011.
 function plain(value) {
+  if (Number.isSafeInteger(value)) return withMinus(format({ useGrouping: Math.abs(value) >= 10000 }).format(value));
   if (outOfSight(Math.abs(value))) return withMinus(String(Number(value.toPrecision(6))));
   return withMinus(format({ maximumSignificantDigits: 6, useGrouping: Math.abs(value) >= 10000 }).format(value));
 }

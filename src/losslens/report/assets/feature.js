@@ -5,7 +5,11 @@ const INFLUENTIAL = 5;
 const BINS = 30;
 const LONGEST = 128; // rows of the table of numbers
 
-const columnOf = (page, feature) => page.columns.find((column) => column.own && column.name === feature.name);
+// The table's column that a feature is; a feature may be called as it likes, and a group of columns has none.
+function columnOf(page, feature) {
+  const name = feature.column === undefined ? feature.name : feature.column;
+  return name === null ? undefined : page.columns.find((column) => column.own && column.name === name);
+}
 
 // What both figures show. Curves and mean are those of the group; everybody stays behind it as a dashed line.
 function viewsOf(page) {
@@ -26,7 +30,7 @@ function viewsOf(page) {
       drawn: local.map((row) => ({ row, curve: curveOfRow(entry, row) })), curveOf: (i) => curveOfRow(entry, i),
     },
     pd: {
-      ...shared, mean: everybody ? entry.pd : meanCurve(ice), all: everybody ? null : entry.pd,
+      ...shared, mean: everybody ? entry.pd : meanCurve(ice, page.weight), all: everybody ? null : entry.pd,
       band: band("pd_low", "pd_high"), others: others("pd"), drawn: ice, curveOf: (i) => iceOfRow(entry, i),
     },
   };
@@ -48,19 +52,23 @@ function iceOfRow(entry, row) {
   return entry.ice.values.subarray(place * g, (place + 1) * g);
 }
 
-function meanCurve(drawn) {
+function meanCurve(drawn, weight) {
   if (!drawn.length) return null;
-  return Float64Array.from(drawn[0].curve, (_, v) => drawn.reduce((sum, { curve }) => sum + curve[v], 0) / drawn.length);
+  const total = totalWeight(drawn.map(({ row }) => row), weight);
+  const of = (row) => (weight ? weight[row] : 1);
+  return Float64Array.from(drawn[0].curve, (_, v) => drawn.reduce((sum, { row, curve }) => sum + of(row) * curve[v], 0) / total);
 }
 
 // How many rows hold which value: bins of numbers, or one bar a word.
 function barsOf(page, feature, axis) {
   const column = axis.words ? null : columnOf(page, feature);
   const edges = axis.words ? null : edgesOf(feature, axis, column);
-  const place = axis.words ? (i) => feature.own[i] : placeOn(edges, axis, column ? column.values : feature.own.map?.((v) => axis.x[v]));
+  const known = feature.own != null;
+  const values = () => (column ? column.values : known ? Array.from(feature.own, (v) => axis.x[v]) : []);
+  const place = axis.words ? (i) => feature.own[i] : placeOn(edges, axis, values());
   const all = new Float64Array(axis.words ? axis.x.length : edges.length);
   const group = new Float64Array(all.length);
-  if (feature.own !== null || column) {
+  if (known || column) {
     for (let i = 0; i < page.data.n; i++) all[place(i)]++;
     for (const i of page.group.rows) group[place(i)]++;
   }
@@ -71,8 +79,7 @@ function barsOf(page, feature, axis) {
 
 function edgesOf(feature, axis, column) {
   const there = axis.x.filter((x) => x !== axis.missing);
-  let [low, high] = extent(column ? column.values : there);
-  if (!finite(low)) [low, high] = [0, 1];
+  let [low, high] = finiteExtent(column ? column.values : there);
   const units = feature.kind === "integer" && high - low <= 2 * BINS;
   if (units) [low, high] = [low - 0.5, high + 0.5];
   const bins = units ? Math.round(high - low) : BINS;
@@ -106,10 +113,26 @@ function drawFeature(page) {
   }
   const curves = SIDES.some((side) => page.view[side].mean !== null || page.view[side].drawn.length);
   byId("no-curves").hidden = curves;
+  byId("no-curves").textContent = curves ? "" : whyNoCurves(page, feature);
   byId("curve-numbers").hidden = !curves;
   drawLegend(page);
   influential(page, entry);
   if (byId("curve-numbers").open) drawNumbers(page);
+}
+
+function whyNoCurves(page, feature) {
+  if (!page.group.rows.length) return "There are no curves: no row is in the subgroup.";
+  if (feature.kind === "group") return "There are no curves of this feature: it is a group of columns, which has no single axis.";
+  const { pi, pd } = feature.models[page.model];
+  const first = page.data.models[0].name;
+  if (page.model > 0 && !page.group.everybody && (pi || pd)) {
+    return `There are no curves of this model in a subgroup: the page holds curves of single rows for ${first} only.`;
+  }
+  if (page.model > 0 && (feature.models[0].pi || feature.models[0].pd)) {
+    return `No curves of this model are in the page: they are not at the values that those of ${first} are at.`;
+  }
+  if (!page.group.everybody && (pi || pd)) return "There are no curves of this subgroup: the page holds no curves of its rows.";
+  return "No curves of this feature are in the page: its rows have donors of their own.";
 }
 
 function tile(title, ...content) {
@@ -123,11 +146,12 @@ function tiles(page, feature, entry) {
     const given = output("pfi-given", givenPfi(entry, group.rows, weight), "PFI given the subgroup", 5);
     const { pfi } = subsetOf(feature, entry, group.rows, weight);
     const error = errorOf(entry, group.rows.length);
-    const exact = error === null ? "exact" : `± ${number(error, 2)}, by the largest error measured`;
     const subset = output("pfi-subset", pfi, "PFI within the subgroup", 5);
     if (error !== null) subset.dataset.error = error;
-    found.push(tile("Subgroup, donors from everywhere", given, quiet("given: exact")));
-    found.push(tile("Subgroup, donors from it too", subset, quiet(finite(pfi) ? `subset: ${exact}` : "subset: its cells are not in this page")));
+    const some = group.rows.length > 0;
+    const how = some ? (finite(pfi) ? howExact(entry, error) : "its cells are not in this page") : "no rows";
+    found.push(tile("Subgroup, donors from everywhere", given, quiet(`given: ${some ? (isSampled(entry) ? "sampled" : "exact") : "no rows"}`)));
+    found.push(tile("Subgroup, donors from it too", isSampled(entry) && finite(pfi) ? ["about ", subset] : subset, quiet(`subset: ${how}`)));
   }
   if (finite(entry.sfimp)) {
     const share = finite(entry.share) ? `${number(100 * entry.share, 3)}% of the performance; ` : "";
@@ -139,6 +163,13 @@ function tiles(page, feature, entry) {
     found.push(tile("Error without it, as a ratio", output("ratio", entry.ratio, "ratio of errors", 4), quiet(p)));
   }
   return found;
+}
+
+// What a subset's number is worth. Of sampled pairs, donors are joined to bins of ranks.
+function howExact(entry, error) {
+  const measured = error === null ? null : `± ${number(error, 2)}, by the largest error measured`;
+  if (!isSampled(entry)) return measured ?? "exact";
+  return `sampled, by bins of ranks: approximate${measured ? `, and the cells' form ${measured}` : ""}`;
 }
 
 const quiet = (text) => el("span", { class: "quiet" }, text);
@@ -163,7 +194,9 @@ function note(page, side, entry) {
   if (side === "pi" && error !== null) {
     parts.push(`Single curves come from a low-rank form of the cells${page.group.everybody ? "." : `, and so does PI of the subgroup: ± ${number(error, 2)}.`}`);
   }
-  if (side === "pd" && !page.group.everybody && drawn.length) parts.push("The line of the subgroup is the mean of the curves drawn.");
+  if (side === "pd" && !page.group.everybody && drawn.length) {
+    parts.push(`The line of the subgroup is the mean of the curves drawn${drawn.length < rows ? ": about that of all its rows" : ""}.`);
+  }
   return parts.join(" ");
 }
 
@@ -220,7 +253,8 @@ function drawCard(page) {
   const entry = feature.models[page.model];
   const facts = [["local importance", output("card-local", entry.local[i], "local importance")]];
   for (const column of page.columns.slice(0, 3)) facts.push([column.name, textOf(column, i)]);
-  const own = page.columns.slice(3).sort((a, b) => Number(b.name === feature.name) - Number(a.name === feature.name));
+  const its = columnOf(page, feature);
+  const own = page.columns.slice(3).sort((a, b) => Number(b === its) - Number(a === its));
   const rest = own.map((column) => [column.name, textOf(column, i)]);
   const shown = el("dl", {}, [...facts, ...rest].flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
   const close = el("button", { type: "button", class: "small", onclick: () => page.pick(null) }, "Let go");
@@ -237,8 +271,13 @@ function drawNumbers(page) {
   const step = Math.max(1, Math.ceil(g / LONGEST));
   const places = Array.from({ length: g }, (_, v) => v).filter((v) => v % step === 0);
   const groups = page.group.everybody ? [] : [["PI, everybody", (v) => pi.all?.[v]], ["PD, everybody", (v) => pd.all?.[v]]];
-  const columns = [["PI", (v) => pi.mean?.[v]], ["PD", (v) => pd.mean?.[v]], ...groups];
-  const head = el("tr", {}, [feature.name, "share of donors", ...columns.map(([name]) => name)].map((name) => el("th", { scope: "col" }, name)));
+  const entry = feature.models[page.model];
+  const { everybody, rows: members } = page.group;
+  const about = (is) => (!everybody && is ? ", about" : "");
+  const piTitle = `PI${about(curveErrorOf(entry, members.length) !== null || isSampled(entry))}`;
+  const pdTitle = `PD${about(pd.drawn.length < members.length)}`;
+  const columns = [["PI", (v) => pi.mean?.[v], piTitle], ["PD", (v) => pd.mean?.[v], pdTitle], ...groups];
+  const head = el("tr", {}, [feature.name, "share of donors", ...columns.map(([name, , title]) => title ?? name)].map((name) => el("th", { scope: "col" }, name)));
   const rows = places.map((v) => el("tr", {},
     el("th", { scope: "row" }, feature.labels[v]),
     el("td", { class: "number" }, `${number(100 * feature.weights[v], 3)}%`),

@@ -78,7 +78,10 @@ function subsetOf(feature, entry, rows, weight) {
   return { pfi, pi: curve.map((value, v) => (shares[v] > 0 ? value : NaN)) };
 }
 
-// What low-rank cells are off by for a group of so many rows; null where numbers are exact. What is left out of the
+// Whether an entry's numbers come from sampled pairs of rows.
+const isSampled = (entry) => entry.exact === false;
+
+// What low-rank cells are off by for a group of so many rows; null where cells are whole or none. What is left out of the
 // cells averages out over rows and over donors: the error of a number falls with the rows, that of a curve, which has
 // no mean over donors, with their root.
 function errorOf(entry, rows) {
@@ -97,7 +100,8 @@ function curveErrorOf(entry, rows) {
 function pfiOf(feature, entry, group, weight) {
   if (group.everybody) return { pfi: entry.pfi, error: null };
   if (group.donors === "given") return { pfi: givenPfi(entry, group.rows, weight), error: null };
-  return { pfi: subsetOf(feature, entry, group.rows, weight).pfi, error: errorOf(entry, group.rows.length) };
+  const { pfi } = subsetOf(feature, entry, group.rows, weight);
+  return { pfi, error: finite(pfi) ? errorOf(entry, group.rows.length) : null, about: isSampled(entry) && finite(pfi) };
 }
 
 function piOf(feature, entry, group, weight) {

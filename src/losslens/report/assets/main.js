@@ -13,7 +13,9 @@ function newPage(data) {
     setModel(m) {
       page.model = m;
       page.columns = columnsOf(data, m);
+      page.parts.table.forget(); // predictions and losses are others now
       page.redraw();
+      editor(page);
     },
     setDonors(donors) { page.donors = donors; page.redraw(); },
     setCondition(key, condition) {
@@ -79,12 +81,13 @@ function brush(page, x0, x1) {
   const { axis } = page.view.pi;
   if (!column) return;
   if (axis.words) {
+    if (feature.own == null) return;
     const chosen = new Set();
     for (let i = 0; i < page.data.n; i++) if (feature.own[i] >= x0 && feature.own[i] <= x1) chosen.add(column.values[i]);
     page.setCondition(column.key, chosen.size ? { key: column.key, chosen } : null);
     return;
   }
-  const [low, high] = extent(column.values);
+  const [low, high] = finiteExtent(column.values);
   const step = feature.kind === "integer" ? 1 : feature.kind === "date" ? 1 : 10 ** Math.floor(Math.log10((high - low || 1) / 500));
   const ends = feature.kind === "integer" ? [Math.ceil(x0), Math.floor(x1)] : [tidy(x0, step), tidy(x1, step)];
   const missing = axis.missing !== null && x0 <= axis.missing && x1 >= axis.missing;

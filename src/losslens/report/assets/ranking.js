@@ -96,10 +96,10 @@ function row(page, f, scale) {
   }, feature.name);
   const cells = [el("th", { scope: "row" }, name)];
   feature.models.forEach((entry, m) => {
-    const { pfi, error } = page.numbers[f][m];
+    const { pfi, error, about: sampled } = page.numbers[f][m];
     cells.push(el("td", { class: "bars" }, bars(page, entry, pfi, scale, feature.name)));
     const about = error === null || error === undefined ? null : plusMinus(error);
-    cells.push(el("td", { class: "number" }, output(`pfi-${f}-${m}`, pfi, `PFI of ${feature.name}`), about));
+    cells.push(el("td", { class: "number" }, sampled ? el("small", {}, "about ") : null, output(`pfi-${f}-${m}`, pfi, `PFI of ${feature.name}`), about));
     if (hasShares(page.data, m)) cells.push(el("td", { class: "number" }, output(`sfimp-${f}-${m}`, entry.sfimp)));
   });
   const click = (event) => { if (!event.target.closest("button")) page.openFeature(f, true); };

@@ -100,5 +100,5 @@ function observations(page) {
     draw();
   }
 
-  return { draw, choose };
+  return { draw, choose, forget() { state.texts = null; } };
 }
