@@ -151,7 +151,7 @@ function tiles(page, feature, entry) {
     const some = group.rows.length > 0;
     const how = some ? (finite(pfi) ? howExact(entry, error) : "its cells are not in this page") : "no rows";
     found.push(tile("Subgroup, donors from everywhere", given, quiet(`given: ${some ? (isSampled(entry) ? "sampled" : "exact") : "no rows"}`)));
-    found.push(tile("Subgroup, donors from it too", isSampled(entry) && finite(pfi) ? ["about ", subset] : subset, quiet(`subset: ${how}`)));
+    found.push(tile("Subgroup, donors from it too", isSampled(entry) && finite(pfi) ? el("span", {}, "about ", subset) : subset, quiet(`subset: ${how}`)));
   }
   if (finite(entry.sfimp)) {
     const share = finite(entry.share) ? `${number(100 * entry.share, 3)}% of the performance; ` : "";
