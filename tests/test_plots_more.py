@@ -448,7 +448,7 @@ def results(X):
         ll.shapley_effect(predict, X, [0]),
         ll.shapley_effect(predict, X, list(range(min(3, len(X))))),
         *learners(X, predict),
-        *([ll.regions(imp, X, target="importance", random_state=0, permutations=9)] if len(X) > 12 else []),
+        *([ll.regions(imp, X, target="importance", random_state=0, permutations=19)] if len(X) > 12 else []),
     ]
 
 

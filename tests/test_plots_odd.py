@@ -377,7 +377,7 @@ def draw_regions(data, design, part):
     if len(data.y) < 3:
         return
     imp = ask(data, "all", some(data.names))
-    for name, found in ((f, ll.regions(one, data.X, target="importance", permutations=9)) for f, one in imp.items()):
+    for name, found in ((f, ll.regions(one, data.X, target="importance", permutations=19)) for f, one in imp.items()):
         yield found.plot(name)
 
 
