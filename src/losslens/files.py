@@ -13,12 +13,14 @@ from typing import IO
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
     """A file to write to; once it is finished it takes the place of `path` in one step."""
-    target = Path(path)
+    target = Path(path).resolve()  # of a link: what it points to
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
         os.fchmod(handle, _usual_mode(target))
         with os.fdopen(handle, "wb") as file:
             yield file
+            file.flush()
+            os.fsync(file.fileno())  # a full disk is noticed here at the latest
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)

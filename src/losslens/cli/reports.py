@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from losslens.cli.boundary import note, to_the_end
 from losslens.cli.options import RUNNING, Asked
 from losslens.cli.reading import features_of, first_and_more, loss_of, one_model, pairs, rows_of, run_options
 from losslens.cli.running import takes
-from losslens.cli.writing import check_place, written_whole
+from losslens.cli.writing import check_place, telling
 from losslens.results import size_in_words
 from losslens.tables import as_table
 
@@ -41,8 +42,8 @@ def report(asked: Asked) -> None:
             loss=loss_of(asked.loss), features=features_of(asked), by=by, title=asked.title, rows=asked.rows or SHOWN,
             shapley=not asked.no_shapley, sample_weight=rows.weight, **run_options(asked),
         )  # fmt: skip
-    with written_whole(asked.output) as path:
-        found.save(path)
-        size = path.stat().st_size
+    with telling(asked.output):
+        found.save(asked.output)
+        size = Path(asked.output).stat().st_size
     if not asked.quiet:
         note(f"wrote {asked.output} ({size_in_words(size)})")

@@ -14,7 +14,7 @@ import typer
 from losslens.cli.boundary import plainly, to_the_end
 from losslens.cli.options import OPTIONAL, TABLE, Asked
 from losslens.cli.printing import Output, emit
-from losslens.cli.writing import check_place, written_whole
+from losslens.cli.writing import check_place, telling
 
 Body = Callable[[Asked], Output | None]
 
@@ -56,8 +56,8 @@ def run(body: Body, asked: Asked) -> None:
     problem = None
     if asked.save:
         try:
-            with written_whole(asked.save) as path:
-                output.result.save(path)
+            with telling(asked.save):
+                output.result.save(asked.save)
         except (ValueError, TypeError) as error:
             problem = error
     emit(asked, output, body.__name__)

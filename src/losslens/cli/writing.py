@@ -1,9 +1,7 @@
-"""Files that are written whole or not at all."""
+"""Whether files can be written, and what is said where they can't; the results write them whole or not at all."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,30 +18,13 @@ def check_place(name: str) -> None:
     folder = path.resolve().parent
     if not folder.is_dir():
         raise ValueError(f"could not write {name}: there is no folder {path.parent}")
-    with _telling(name), tempfile.TemporaryFile(dir=folder):
+    with telling(name), tempfile.TemporaryFile(dir=folder):
         pass
 
 
 @contextmanager
-def written_whole(name: str) -> Iterator[Path]:
-    """A path to write to; what is there in the end takes the place of `name` in one step."""
-    target = Path(name).resolve()  # of a link: what it points to
-    with _telling(name):
-        room = Path(tempfile.mkdtemp(dir=target.parent, prefix=".losslens-"))
-        try:
-            part = room / target.name
-            yield part
-            if target.exists():
-                part.chmod(target.stat().st_mode & 0o777)
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
-            part.replace(target)
-        finally:
-            shutil.rmtree(room, ignore_errors=True)
-
-
-@contextmanager
-def _telling(name: str) -> Iterator[None]:
+def telling(name: str) -> Iterator[None]:
+    """Say which file could not be written, and why."""
     try:
         yield
     except OSError as error:
