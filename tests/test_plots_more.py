@@ -523,8 +523,8 @@ def test_html_escapes_names():
     for result in results(X):
         page = show(result)
         assert "<script>" not in page
-        names_features = not isinstance(result, ll.Observations)  # it speaks of rows
-        assert names_features == ("&lt;script&gt;alert(&quot;0&quot;)&lt;/script&gt;&amp;" in page)
+        if not isinstance(result, ll.Observations | ll.Clusters):  # they speak of rows
+            assert "&lt;script&gt;alert(&quot;0&quot;)&lt;/script&gt;&amp;" in page
 
 
 def test_html_of_many_features_is_cut_and_says_so():

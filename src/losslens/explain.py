@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from losslens import auto
 from losslens.answers import Answered, ask, exact_for
 from losslens.curves import Effects, FeatureEffect
@@ -180,7 +182,7 @@ def _shared(task: Task, answer: Answered) -> dict[str, Any]:
         "declined": answer.declined,
         "observed": filled.question.observed if feature.kind == "pair" else None,
         "conditioning": filled.question.conditioning if isinstance(answer.design, Bound) else None,
-        "extrapolated": None if isinstance(answer.design, Bound) else _extrapolated(task, answer.subject),
+        "extrapolated": _extrapolated(task, answer),
     }
     for name in ("values", "ordered", "meeting"):
         # A question holds the table's column; where it is known already, what the result needs of it is taken out.
@@ -189,12 +191,18 @@ def _shared(task: Task, answer: Answered) -> dict[str, Any]:
     return shared
 
 
-def _extrapolated(task: Task, subject: Subject) -> Later[Extrapolation] | None:
-    """How far rows with values from everywhere are from real ones; a pair's values are nobody's."""
-    feature = subject.feature
+def _extrapolated(task: Task, answer: Answered) -> Later[Extrapolation] | None:
+    """How far rows with other values are from real ones; a pair's values are nobody's."""
+    feature, known = answer.subject.feature, task.surroundings
     if feature.kind == "pair":
         return None
-    return Later(partial(task.surroundings.judge, feature.name, feature.columns))
+    if not isinstance(answer.design, Bound):
+        return Later(partial(known.judge, feature.name, feature.columns))
+    ask = answer.filled.question.ask
+    assert ask.met is not None  # every row has draws of its own
+    drawn = ask.met[known.index][:, 0]
+    values = [source.array[index[drawn]] for source, index in zip(ask.sources, ask.index, strict=True)]
+    return Later(partial(known.judge_values, feature.name, feature.columns, np.arange(known.n), values))
 
 
 def _part(ask: Callable[[], Any], name: str) -> Any:

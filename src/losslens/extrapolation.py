@@ -39,6 +39,7 @@ class Extrapolation:
     at: Floats  # (g,): the share among the rows at each grid value
     ties: tuple[str, ...] = ()  # the columns that the feature hangs together with most
     threshold: float = WARNING  # the AUC over which it warns: higher where so few rows leave 0.6 to luck
+    drawn: bool = False  # values were drawn given other columns already
 
     @property
     def warns(self) -> bool:
@@ -59,7 +60,7 @@ class Extrapolation:
             return f"replaced rows of {self.name} look like real ones (AUC {self.auc:.2f})"
         tied = f"{self.name} is tied to {' and '.join(self.ties)}" if self.ties else f"{self.name} is tied to others"
         told = f"{self.percent} of the replaced rows are unlike any real one (AUC {self.auc:.2f})"
-        return f"{told}: {tied}; see Within() or Residual()"
+        return f"{told}: {tied}" if self.drawn else f"{told}: {tied}; see Within() or Residual()"
 
     @property
     def percent(self) -> str:

@@ -140,7 +140,7 @@ class Surroundings:
             half = rng.permutation(self.n) % 2
             return _judged(replaced, half, self._odds(columns, own, replaced, half))
 
-        return self._found(name, columns, own, once)
+        return replace(self._found(name, columns, own, once), drawn=True)
 
     def _codes(self, columns: Sequence[int]) -> Indices:
         return self.scored[columns[0]].distinct.codes if len(columns) == 1 else np.zeros(self.n, np.intp)
