@@ -165,9 +165,9 @@ def test_one_line_on_many_features_names_the_first_ones():
     many = {f"x{k}": Extrapolation(f"x{k}", 0.9, k / 100, np.empty(0), np.empty(0)) for k in range(9)}
     note = Extrapolations(many).note
     assert note.startswith("replaced rows that are unlike any real one: x8 8%, x7 7%")
-    assert "and 3 more" in note
+    assert "and 2 more" in note
     assert Extrapolations({}).note == ""
-    assert repr(Extrapolations(many)).startswith("Extrapolations: 9 of 9 features warn")
+    assert repr(Extrapolations(many)).startswith("Extrapolations: 8 of 9 features warn")
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------

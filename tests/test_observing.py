@@ -38,7 +38,7 @@ def made(importance, weight=None):
     weight = np.ones(len(importance)) if weight is None else np.asarray(weight, float)
     return Observations(
         importance=importance, loss=np.abs(importance), weight=weight / weight.sum(), target=None, prediction=None,
-        influence=None, influence_on=None, title="squared error", sampled=False, backend="pandas",
+        influence=None, influence_on=None, title="squared error", backend="pandas",
     )  # fmt: skip
 
 

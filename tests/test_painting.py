@@ -73,10 +73,14 @@ def test_missing_values_and_three_columns_have_no_rectangles():
     Z = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
     holes = bound(HistGradientBoostingRegressor(max_iter=5, min_samples_leaf=4).fit(Z, Y), Z)
     trees = bound(MODELS["boosting"])
-    assert painting.takes(trees, np.array([0, 2]), N * N)
-    assert not painting.takes(holes, np.array([0, 2]), N * N)
-    assert not painting.takes(trees, np.array([0, 1, 2]), N * N)
-    assert not painting.takes(trees, np.array([0, 2]), int(painting.MOST_READ) + 1)
+    picture = painting.look(trees, np.array([0, 2]))
+    assert picture.places > 1
+    assert painting.takes(trees, picture, N * N)
+    assert painting.look(holes, np.array([0, 2])) is None
+    assert painting.look(trees, np.array([0, 1, 2])) is None
+    assert not painting.takes(trees, None, N * N)
+    assert not painting.takes(trees, picture, int(painting.MOST_READ) + 1)
+    assert not painting.takes(trees, painting.Picture(painting.MOST_PLACES + 1, 1), N * N)
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "absolute_error"])

@@ -126,7 +126,7 @@ def test_one_pair_and_a_feature_named_like_a_pair():
         ({"pairs": [("x0", "x1", "x2")]}, "pairs is a list of two different names each"),
         ({"pairs": [("x0", "x9")]}, "unknown feature 'x9' in pairs"),
         ({"pairs": []}, "pairs"),
-        ({"features": {"a": [0, 1], "b": [1, 2]}}, "overlap|twice"),
+        ({"features": {"a": [0, 1], "b": [1, 2]}}, "'a' and 'b' share column 'x1'"),
         ({"y": None}, "y, the true values, is missing"),
     ],
     ids=str,

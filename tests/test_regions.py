@@ -429,3 +429,39 @@ def test_signs_of_groups_have_the_p_value_of_all_signs():
     truth = np.mean(t.max(axis=1) >= t[-1].max() * (1 - 1e-9))
     _, p = asked_of(X, target, block=block, permutations=4999)
     assert p == pytest.approx(truth, abs=4 * np.sqrt(truth * (1 - truth) / 4999))
+
+
+def _holds(rule, X):
+    """Rows for which a printed rule is true, read as a person would."""
+    held = np.ones(len(X), bool)
+    for part in filter(None, rule.split(" and ")):
+        either = part.endswith(" or missing")
+        words = part.removesuffix(" or missing").split(" ")
+        column = X[words[2] if len(words) == 5 else words[0]]
+        if len(words) == 5:
+            held &= (column > float(words[0])) & (column <= float(words[4]))
+            continue
+        _, how, what = words
+        known = {"≤": column.le, ">": column.gt, "=": column.eq, "≠": column.ne}
+        true = column.isna() == (what == "missing") if how == "is" else known[how](float(what))
+        held &= true | (column.isna() & either)
+    return np.asarray(held)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rules_say_which_rows_they_hold_for(seed):
+    """Rows that judge may lie between two values of those that look, or have a value that these have not."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(200, 2)), columns=["a", "z"])
+    X["q"] = rng.choice([0.0, 1.0, 2.0], 200, p=[0.5, 0.48, 0.02])
+    X.loc[rng.random(200) < 0.1, "z"] = np.nan
+
+    def model(X):
+        return X["a"] * (1 + 2 * (X["z"].fillna(2) > 0.3) + (X["q"] > 0) + np.where(X["z"].fillna(2) > 1, 3, 0))
+
+    found = ll.regions(
+        ll.feature_importance(model, X, model(X), loss="squared_error", features="a"), X, random_state=seed
+    )
+    assert found.found
+    for region in found.of("a"):
+        assert _holds(region.rule, X)[region.rows].all(), region.rule

@@ -4,8 +4,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import make_scorer, r2_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import losslens as ll
@@ -260,6 +263,124 @@ def test_drawn_rows_look_like_real_ones():
         found = ll.feature_importance(line, X, y, donors=sampler, **asked)["x0"].extrapolation
         assert not found.warns
         assert found.share < 0.02
+
+
+def test_rows_of_weight_zero_neither_lend_nor_teach():
+    """20 rows far out, of weight 0: every number is as if they were not there (the same draws are not, so closely)."""
+    X, y, _ = gaussian(600)
+    far = np.concatenate([X, X[:20] * 1000])
+    weight = np.append(np.ones(600), np.zeros(20))
+    target = np.append(y, y[:20])
+    for sampler in (ll.Within(m=60), ll.Residual(LinearRegression(), m=60)):
+        ask = {"loss": "squared_error", "donors": sampler, "random_state": 0}
+        one = ll.feature_importance(line, far, target, sample_weight=weight, **ask)
+        other = ll.feature_importance(line, X, y, **ask)
+        np.testing.assert_allclose(one.local[:600].mean(axis=0), other.local.mean(axis=0), rtol=0.15)
+        shared = ll.shapley_importance(line, far, target, sample_weight=weight, **ask)
+        np.testing.assert_allclose(shared.sfimp, ll.shapley_importance(line, X, y, **ask).sfimp, rtol=0.15)
+        np.testing.assert_allclose(shared.given(np.arange(620)).sfimp, shared.sfimp)
+        ask = {"loss": "squared_error", "random_state": 0, "draws": 20}
+        one = ll.conditional_predictive_impact(line, far, target, sampler, sample_weight=weight, **ask)
+        other = ll.conditional_predictive_impact(line, X, y, sampler, **ask)
+        np.testing.assert_allclose(one.importance, other.importance, rtol=0.2)
+
+
+def test_more_draws_than_a_leaf_has_rows_change_no_mean():
+    """Leaves of two rows: the one donor is all there is, however often values are drawn."""
+    X, y, _ = gaussian(200)
+    sampler = ll.Within(DecisionTreeRegressor(min_samples_leaf=2))
+    few, many = (
+        ll.conditional_predictive_impact(
+            line, X, y, sampler, loss="squared_error", features="x0", draws=draws, random_state=0
+        ).importance[0]
+        for draws in (1, 20)
+    )
+    assert many == pytest.approx(few, rel=0.35)
+    with pytest.raises(ValueError, match="every leaf of the tree holds one row"):
+        ll.feature_importance(line, X, y, loss="squared_error", donors=ll.Within(DecisionTreeRegressor()))
+
+
+def test_shares_hang_on_names_and_not_on_places():
+    X, y, _ = gaussian(200)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+
+    def model(X):
+        return line(X[["a", "b", "c"]].to_numpy())
+
+    ask = {"loss": "squared_error", "donors": ll.Within(m=5), "random_state": 0}
+    one = ll.shapley_importance(model, frame, y, **ask)
+    other = ll.shapley_importance(model, frame[["c", "a", "b"]], y, **ask)
+    np.testing.assert_allclose(one.sfimp, other.sfimp[[1, 2, 0]], rtol=1e-9)
+
+
+def test_whole_numbers_with_gaps_and_dates_beside():
+    rng = np.random.default_rng(0)
+    n = 400
+    a = rng.normal(size=n)
+    count = pd.array(rng.poisson(30 + 5 * a), dtype="Int64")
+    count[::9] = pd.NA
+    day = pd.date_range("2020-01-01", periods=n)
+    X = pd.DataFrame({"a": a, "count": count, "day": day})
+
+    def model(X):
+        X = X.to_pandas() if hasattr(X, "to_pandas") else X
+        return 5 * X["a"].to_numpy(float) + X["count"].astype("Float64").fillna(30).to_numpy(float)
+
+    y = model(X) + rng.normal(size=n)
+    ask = {"loss": "squared_error", "donors": ll.Residual(LinearRegression()), "random_state": 0}
+    for table in (X, pl.from_pandas(X)):
+        found = ll.feature_importance(model, table, y, features=["a", "count"], **ask)
+        alone = ll.feature_importance(model, X[["a", "count"]], y, **ask)
+        for name in ("a", "count"):  # the date tells nothing, however large its numbers are
+            assert found[name].pfi == pytest.approx(alone[name].pfi, rel=0.05)
+    tree = ll.Within(DecisionTreeRegressor(max_leaf_nodes=2), given=["day"])
+    found = ll.feature_importance(
+        model, X.assign(a=np.arange(n) / n), y, features="a", loss="squared_error", donors=tree
+    )
+    assert list(found["a"].leaves) == ["day ≤ 2020-07-18T12:00:00", "day > 2020-07-18T12:00:00"]
+
+
+def test_places_of_drawn_values():
+    """Numbers go to the nearest value, missing ones to a place of their own, words that nobody has nowhere."""
+    X = np.column_stack([np.repeat(np.arange(0, 4, 0.25), 8), np.zeros(128)])
+
+    def model(X):
+        return X[:, 0]
+
+    drawn = ll.feature_effect(
+        model, X, features=[0], donors=ll.Residual(LinearRegression(), given=[], m=20), random_state=0
+    )
+    np.testing.assert_allclose(drawn["x0"].pd[1:-1], drawn["x0"].grid[1:-1], atol=0.13)
+
+    def gaps(X, columns, rng):
+        X = X.copy()
+        X[::2, columns] = np.nan
+        return X
+
+    def known(X):
+        return np.nan_to_num(X[:, 0], nan=100.0)
+
+    curve = ll.feature_effect(known, X, features=[0], donors=gaps, random_state=0)["x0"]
+    assert np.isnan(curve.grid[-1])
+    assert curve.pd[-1] == 100
+    assert curve.weights[-1] == pytest.approx(0.5)
+    words = pd.DataFrame({"w": ["a", "b"] * 20, "v": range(40)})
+    with pytest.raises(ValueError, match="the sampler drew 'zzz' for 'w', which no row has"):
+        ll.feature_importance(
+            lambda X: X["v"].to_numpy(float), words, np.arange(40.0), loss="squared_error", features="w",
+            donors=lambda X, columns, rng: X.assign(w="zzz"),
+        )  # fmt: skip
+
+
+def test_estimators_inside_pipelines_are_seeded():
+    X, y, _ = gaussian(200)
+    sampler = ll.Residual(make_pipeline(StandardScaler(), RandomForestRegressor(3)))
+    ask = {"loss": "squared_error", "features": "x0", "donors": sampler, "random_state": 1}
+    np.random.seed(5)  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    first, second = (ll.feature_importance(line, X, y, **ask)["x0"].pfi for _ in range(2))
+    assert first == second
+    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
 
 
 def test_groups_lend_nothing_to_themselves():

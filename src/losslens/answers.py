@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from losslens import passes, stepping, summing
 from losslens.donors import All, Derangements, Design
@@ -115,7 +115,8 @@ def _ask_black_box(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Fil
     if not isinstance(task.design, Bound):
         return _pass(task, task.engine, asked, "predictions")
     # One feature after the other: two that share a column may have it drawn in two ways.
-    parts = [_pass(task, task.engine, [one], "predictions") for one in asked]
+    share = replace(task, budget=replace(task.budget, memory=task.budget.memory // len(asked)))
+    parts = [_pass(share, task.engine, [one], "predictions") for one in asked]
     return parts[0][0], [filled for _, part, _ in parts for filled in part], sum(count for *_, count in parts)
 
 

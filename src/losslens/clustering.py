@@ -166,5 +166,8 @@ def _described(
     for here in (half, ~half):
         where = rule_trees.placed(rule_trees.grow(columns, mine, mass, here, depth), len(told))
         right += float(mass[~here] @ (where == mine)[~here])
+    chance = float(np.bincount(mine, mass).max())
+    if right <= chance:  # rules that say less than the size of the largest cluster are none
+        return ("",) * k, (), right / float(mass.sum())
     tree = rule_trees.grow(columns, mine, mass, np.ones(len(told), bool), depth)
     return rule_trees.in_words(tree, k), rule_trees.asked_about(tree), right / float(mass.sum())

@@ -210,12 +210,13 @@ def behind(first: Any, second: Any) -> Any:
 
 def like_column(series: Any, values: Any) -> Any:
     """Values as a series of the same type as another one's."""
-    new = nw.new_series(series.name, values, dtype=series.dtype, backend=series.implementation)
     # The native type holds more than narwhals': pandas' category list and nullable types, arrow's index types.
+    native = series.to_native()
     if series.implementation.is_pandas():
-        return nw.from_native(new.to_native().astype(series.to_native().dtype), series_only=True)
+        return nw.from_native(type(native)(values, dtype=native.dtype, name=native.name), series_only=True)
+    new = nw.new_series(series.name, values, dtype=series.dtype, backend=series.implementation)
     if series.implementation.is_pyarrow():
-        return nw.from_native(new.to_native().cast(series.to_native().type), series_only=True).alias(series.name)
+        return nw.from_native(new.to_native().cast(native.type), series_only=True).alias(series.name)
     return new
 
 

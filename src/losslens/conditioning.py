@@ -18,7 +18,7 @@ class Conditioning:
     feature: str
     given: tuple[str, ...]  # the columns that the draw knew
     rest: bool  # these are all other columns
-    explained: float  # share of the feature's variance that these tell
+    explained: float  # how much of it these tell: a share of the variance, of words of the log loss
     leaf: Indices | None = None  # (n,): the leaf of each row; donors come from the same one
     rules: tuple[str, ...] = ()  # one a leaf
 
@@ -36,7 +36,9 @@ class Conditioning:
     @property
     def headline(self) -> str:
         """One sentence."""
-        known = f", which tell {self.explained:.0%} of its variance" if np.isfinite(self.explained) else ""
+        if self.given and len(self.rules) == 1:
+            return f"{self.feature} drawn {self.whom}, which no split of theirs tells of: donors come from everywhere"
+        known = f", which tell {self.explained:.0%} of it" if self.given and np.isfinite(self.explained) else ""
         return f"{self.feature} drawn {self.whom}{known}"
 
     def __repr__(self) -> str:

@@ -47,6 +47,12 @@ def drawn_losses(
     return found
 
 
+def lenders_weight(lent: Lent, weight: Floats) -> Floats:
+    """How much each draw counts, (m, n): as much as who lent it; nothing where nobody did."""
+    donors = lent.donors.T
+    return np.where(donors < 0, 0.0, 1.0 if lent.alone else weight[donors])
+
+
 @dataclass(frozen=True, eq=False)
 class Drawn:
     """What one coalition's draws gave."""
@@ -74,17 +80,18 @@ class DrawnGame:
         if kept.all():
             return self._known(board.sample.loss, np.zeros(board.n))
         if not kept.any() and self.known is not None:  # over all pairs, without a draw
-            return self._known(board.sample.loss + self.known.by_row, self.known.by_donor)
+            apart = 1 - board.sample.weight if self.design.leaves_out_own else 1.0
+            return self._known(board.sample.loss + self.known.by_row / apart, self.known.by_donor / apart)
         columns = [j for player, k in zip(board.players, kept, strict=True) if not k for j in player.feature.columns]
-        rng = np.random.default_rng([self.entropy, 17, *np.packbits(kept).tolist()])
+        rng = np.random.default_rng([self.entropy, 17, *_letters(board.names_of(kept))])
         lent = self.design.lend_to(columns, rng, m=self.m)
         losses = drawn_losses(board, self.engine, table, columns, lent, board.counter)
-        nobody = (lent.donors < 0).all(axis=1)  # is like these rows: nothing is known to be lost
-        losses[:, nobody] = board.sample.loss[nobody]
-        counted = (lent.donors.T >= 0) | nobody
-        by_row = np.where(counted, losses, 0.0).sum(axis=0) / counted.sum(axis=0)
-        filled = np.where(counted, losses, by_row) @ board.sample.weight
-        by_donor = None if lent.alone else _moved(losses - by_row, lent.donors.T, board.sample.weight)
+        counted = lenders_weight(lent, board.sample.weight)
+        nobody = counted.sum(axis=0) == 0  # is like these rows: nothing is known to be lost
+        losses[:, nobody], counted[:, nobody] = board.sample.loss[nobody], 1.0
+        by_row = (counted * losses).sum(axis=0) / counted.sum(axis=0)
+        filled = np.where(counted > 0, losses, by_row) @ board.sample.weight
+        by_donor = None if lent.alone else _moved(losses - by_row, lent.donors.T, counted * board.sample.weight)
         return Drawn(by_row, by_donor, np.append(filled, np.full(self.m - len(filled), filled.mean())))
 
     def _known(self, by_row: Floats, by_donor: Floats) -> Drawn:
@@ -92,19 +99,27 @@ class DrawnGame:
         return Drawn(by_row, by_donor - weight @ by_donor, np.full(self.m, weight @ by_row))
 
 
-def _moved(losses: Floats, donors: Indices, weight: Floats) -> Floats:
+def _moved(losses: Floats, donors: Indices, counts: Floats) -> Floats:
     """How far each donor moves its rows' losses from their means: what rows have in common is no donor's doing."""
-    counts, at = np.where(donors >= 0, weight, 0.0).ravel(), np.maximum(donors, 0).ravel()
-    mass = np.bincount(at, counts, len(weight))
-    total = np.bincount(at, counts * losses.ravel(), len(weight))
-    return np.divide(total, mass, out=np.zeros(len(weight)), where=mass > 0)
+    n, at = losses.shape[1], np.maximum(donors, 0).ravel()
+    counts = np.where(donors < 0, 0.0, counts).ravel()
+    mass = np.bincount(at, counts, n)
+    total = np.bincount(at, counts * losses.ravel(), n)
+    return np.divide(total, mass, out=np.zeros(n), where=mass > 0)
+
+
+def _letters(names: Sequence[str]) -> list[int]:
+    """Names as numbers, whatever the order of the columns."""
+    return list("\0".join(sorted(names)).encode())
 
 
 def share_out(board: Board, engine: BlackBox, design: Bound, entropy: int, budget: int) -> Allotment:
     """Shares of the error that knowing takes off, where what is not known is drawn given what is."""
     p, rng = board.p, np.random.default_rng([entropy, 18])
+    names = [player.feature.name for player in board.players]
+    order = np.argsort(names, kind="stable")  # circles go by names, not by the order of the columns
     exact, (circles, m) = p <= MOST_PLAYERS, rounds_and_draws(p, board.n, design, budget)
-    rounds = [_of_all(p)] if exact else [_of_circle(p, rng) for _ in range(circles)]
+    rounds = [_of_all(p)] if exact else [_of_circle(order[shapley.circle(p, rng)]) for _ in range(circles)]
     game = DrawnGame(board, engine, design, m, entropy, ends(board))
     tally = _Tally(board.n, p)
     for kept, share in rounds:
@@ -128,10 +143,9 @@ def _of_all(p: int) -> tuple[Marks, Floats]:
     return kept, shapley.coefficients(kept)
 
 
-def _of_circle(p: int, rng: np.random.Generator) -> tuple[Marks, Floats]:
+def _of_circle(orders: Indices) -> tuple[Marks, Floats]:
     """The coalitions of one circle of orders, and what each adds to each player's mean share along them."""
-    orders = shapley.circle(p, rng)
-    grown = shapley.coalitions_met(orders)
+    grown, p = shapley.coalitions_met(orders), orders.shape[1]
     share = np.zeros(grown.shape)
     joins = grown[:, 1:] & ~grown[:, :-1]
     share[:, :-1] += joins / len(orders)
@@ -169,7 +183,7 @@ class _Tally:
         sfimp = weight @ self.local
         repeats = self.rounds[0] if exact else np.array([drawn.mean(axis=0) for drawn in self.rounds])
         caused = levelled(self.caused, weight, sfimp) if self.knows_donors else None
-        apart = met(np.arange(board.n)[:, None], alone=True) if caused is None else everybody(board.n, apart=True)
+        apart = met(np.arange(board.n)[:, None], alone=True) if caused is None else everybody(board.n)
         return Allotment(
             sfimp=sfimp, method="all coalitions" if exact else "orders on circles", design=design, exact=False,
             shares=Shares(self.local, caused, apart), error_none=float(board.sample.error + sfimp.sum()), gains=gains,

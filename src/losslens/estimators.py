@@ -17,6 +17,5 @@ def scikit_learn(module: str) -> Any:
 def cloned(estimator: Any, seed: int) -> Any:
     """An unfitted copy; it draws by the seed where its owner has named none."""
     copy = scikit_learn("base").clone(estimator)
-    if "random_state" in copy.get_params() and copy.get_params()["random_state"] is None:
-        copy.set_params(random_state=seed % 2**31)
-    return copy
+    unseeded = [name for name, value in copy.get_params().items() if name.endswith("random_state") and value is None]
+    return copy.set_params(**dict.fromkeys(unseeded, seed % 2**31)) if unseeded else copy

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 WARNING = 0.6  # AUC from which replaced rows are told from real ones too well
+FEWEST_FAR = 0.01  # share of far cells under which nothing is warned of
 RARER = 10.0  # a cell is far where real rows like it are so many times rarer than replaced ones
 MOST_NAMED = 6  # features in one line of text
 FADED = 0.5  # share of far cells from which a part of a curve stands on them
@@ -43,8 +44,8 @@ class Extrapolation:
 
     @property
     def warns(self) -> bool:
-        """Whether replaced rows can be told from real ones: AUC > 0.6 (more under 100 rows)."""
-        return bool(self.auc > self.threshold)
+        """Whether replaced rows are told from real ones (AUC > 0.6; more under 100 rows), and some are far from all."""
+        return bool(self.auc > self.threshold and self.share >= FEWEST_FAR)
 
     @property
     def faded(self) -> NDArray[np.bool_]:
@@ -57,7 +58,8 @@ class Extrapolation:
         if np.isnan(self.auc):
             return f"too few rows to tell whether replaced rows of {self.name} are like real ones"
         if not self.warns:
-            return f"replaced rows of {self.name} look like real ones (AUC {self.auc:.2f})"
+            told = "look like real ones" if self.auc <= self.threshold else "are near real ones"
+            return f"replaced rows of {self.name} {told} (AUC {self.auc:.2f})"
         tied = f"{self.name} is tied to {' and '.join(self.ties)}" if self.ties else f"{self.name} is tied to others"
         told = f"{self.percent} of the replaced rows are unlike any real one (AUC {self.auc:.2f})"
         return f"{told}: {tied}" if self.drawn else f"{told}: {tied}; see Within() or Residual()"

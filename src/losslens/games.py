@@ -68,6 +68,10 @@ class Board:
         """Which of its values each player has in each row, (n, p)."""
         return np.stack([player.distinct.codes for player in self.players], axis=1).astype(np.int32)
 
+    def names_of(self, kept: Marks) -> list[str]:
+        """Who is in a coalition."""
+        return [player.feature.name for player, k in zip(self.players, kept, strict=True) if k]
+
     def predict(self, rows: Indices, donors: Indices, kept: Marks) -> NDArray[Any]:
         """Predictions of mixed rows."""
         if not len(rows):

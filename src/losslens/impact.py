@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens.drawn_games import drawn_losses
+from losslens.drawn_games import drawn_losses, lenders_weight
 from losslens.engines import BlackBox
 from losslens.games import Board, set_up
 from losslens.impact_results import ConditionalImpact
@@ -67,7 +67,7 @@ def conditional_predictive_impact(
     >>> (cpi.estimates.p_values() < 0.05).tolist()
     [True, False]
     """
-    if not callable(sampler):
+    if not callable(sampler) or isinstance(sampler, type):
         raise TypeError(f"sampler is a function (X, columns, rng) -> a table like X; got {type(sampler).__name__}")
     if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
         raise ValueError(f"draws is a whole number from 1 on; got {draws!r}")
@@ -79,7 +79,7 @@ def conditional_predictive_impact(
     )  # fmt: skip
     with bar(task.n * (1 + draws * len(task.subjects)), "drawing and predicting", progress) as tick:
         board = set_up(task, None, tick)
-        design = Bound(sampler, Numbers(task.table))
+        design = Bound(sampler, Numbers(task.table, task.sample.weight))
         changes = [_changes(task, board, subject, design, draws, tick) for subject in task.subjects]
     return ConditionalImpact(
         features=tuple(subject.feature.name for subject in task.subjects),
@@ -98,4 +98,6 @@ def _changes(task: Task, board: Board, subject: Subject, design: Bound, draws: i
     assert base is not None  # the board was judged
     lent = design.lend_to(where, subject.generator(task.entropy), m=draws)
     losses = drawn_losses(board, engine, task.table, where, lent, tick)
-    return np.asarray(losses.mean(axis=0) - base)
+    counted = lenders_weight(lent, board.sample.weight)
+    with np.errstate(invalid="ignore"):  # a row that nobody is like: NaN
+        return np.asarray((counted * losses).sum(axis=0) / counted.sum(axis=0) - base)

@@ -102,7 +102,7 @@ class FeatureImportance(FeatureResult):
         self._need_donors("importance")
         self._need_both_roles("row_influence")
         roles = leave_one_out(self.means, self.meeting, self.sample, self.unbiased)
-        return RowInfluence(self.name, self.loss.title, self.unbiased, *roles, not self.exact, self.backend)
+        return RowInfluence(self.name, self.loss.title, self.unbiased, *roles, self.backend)
 
     @property
     def std_error(self) -> float:

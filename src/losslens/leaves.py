@@ -64,7 +64,10 @@ def leaves_of(tree: Any, others: Floats, axes: Sequence[Axis]) -> tuple[Indices,
     """The leaf of each row, and a rule for each leaf that has rows."""
     if tree is None:
         return np.zeros(len(others), np.intp), ("",)
-    node, leaf = np.unique(np.asarray(tree.apply(others)), return_inverse=True)
+    reached = np.asarray(tree.apply(others))
+    if reached.ndim != 1:
+        raise TypeError(f"tree is one decision tree, of which each row has a leaf; got {type(tree).__name__}")
+    node, leaf = np.unique(reached, return_inverse=True)
     rules = _rules(tree.tree_, axes) if hasattr(tree, "tree_") else {int(k): f"leaf {k}" for k in node}
     seen = set(node.tolist())
     order = [k for k in rules if k in seen]  # from left to right

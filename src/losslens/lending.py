@@ -9,8 +9,9 @@ from typing import Any, Never
 import numpy as np
 
 from losslens.donors import Conditional, Design
-from losslens.numbers import Numbers
+from losslens.numbers import Floats, Numbers
 from losslens.samplers import Lender, Lent, Residual, Sampler, by_function, known_columns
+from losslens.tables import Table
 
 PREDICTIONS = 1_000_000  # for one feature, where nobody says how many donors a row meets
 FEWEST, FUNCTION_DRAWS = 8, 8  # donors a row; draws of a function of the user's
@@ -51,14 +52,12 @@ class Bound:
             return FUNCTION_DRAWS
         return int(np.clip(PREDICTIONS // n, min(FEWEST, n), n))
 
-    def lend_to(
-        self, columns: Sequence[int], rng: np.random.Generator, kept: Sequence[int] | None = None, m: int | None = None
-    ) -> Lent:
-        """Values of these columns for each row, given the columns that a sampler goes by, or those of `kept` alone."""
+    def lend_to(self, columns: Sequence[int], rng: np.random.Generator, m: int | None = None) -> Lent:
+        """Values of these columns for each row, given the columns that a sampler goes by."""
         sampler, table, m = self.sampler, self.numbers.table, m or self.draws
         if not isinstance(sampler, Lender):
             return by_function(sampler, columns, table, m, rng)
-        return sampler.lend(self.numbers, columns, self.given(columns) if kept is None else kept, m, rng)
+        return sampler.lend(self.numbers, columns, self.given(columns), m, rng)
 
     def given(self, columns: Sequence[int]) -> list[int]:
         """The columns that a draw of these goes by."""
@@ -85,8 +84,8 @@ class Bound:
     draw = lend
 
 
-def resolve(donors: Any, table: Any) -> Any:
+def resolve(donors: Any, table: Table, weight: Floats | None) -> Any:
     """A sampler bound to the table; other donors as they are."""
     if isinstance(donors, (Design, str, type)) or not callable(donors):
         return donors
-    return Bound(donors, Numbers(table))
+    return Bound(donors, Numbers(table, weight))

@@ -13,6 +13,7 @@ from losslens.columns import Column, is_missing
 from losslens.tables import Table
 
 Floats = NDArray[np.float64]
+LARGEST = 3e38  # of single precision
 MOST_WORDS = 32  # values of a column of words that get a number each, the most frequent
 
 
@@ -23,6 +24,7 @@ class Axis:
     column: str
     says: Literal["number", "value", "missing"]
     value: str = ""
+    start: Any = 0.0  # what numbers are counted from, so that single precision tells them apart; of dates, in days
 
     def rule(self, threshold: float, *, above: bool) -> str:
         """The rows at or below a threshold, or above it, in words."""
@@ -30,19 +32,20 @@ class Axis:
             return f"{self.column} is {'missing' if above else 'known'}"
         if self.says == "value":
             return f"{self.column} {'=' if above else '≠'} {self.value}"
-        return f"{self.column} {'>' if above else '≤'} {threshold:.4g}"
+        how = ">" if above else "≤"
+        if isinstance(self.start, np.datetime64):
+            bound = self.start + np.timedelta64(round(threshold * 86_400), "s")
+            return f"{self.column} {how} {str(bound.astype('datetime64[s]')).replace('T00:00:00', '')}"
+        return f"{self.column} {how} {self.start + threshold:.4g}"
 
 
 class Numbers:
     """The columns of a table as numbers; each is looked at once."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, weight: Floats | None = None) -> None:
         self.table = table
+        self.counted = np.arange(table.n) if weight is None else np.flatnonzero(weight > 0)  # rows to learn from
         self._known: dict[int, tuple[Floats, tuple[Axis, ...]]] = {}
-
-    def column(self, j: int) -> Column:
-        """A column of the table."""
-        return self.table.column(j)
 
     def of(self, columns: Sequence[int]) -> tuple[Floats, tuple[Axis, ...]]:
         """These columns side by side, (n, d), and what each number says."""
@@ -65,7 +68,8 @@ def _numbered(column: Column, name: str) -> tuple[Floats, tuple[Axis, ...]]:
         parts = [(distinct.codes == code).astype(float) for code in shown]
         axes = [Axis(name, "value", str(distinct.values[code])) for code in shown]
     else:
-        parts, axes = [_filled(_as_floats(distinct.values)[distinct.codes], missing)], [Axis(name, "number")]
+        values, start = _as_floats(distinct.values)
+        parts, axes = [_filled(values[distinct.codes], missing)], [Axis(name, "number", start=start)]
     if missing.any() and not missing.all():
         parts, axes = [*parts, missing.astype(float)], [*axes, Axis(name, "missing")]
     if not parts:  # nothing but missing values
@@ -73,14 +77,28 @@ def _numbered(column: Column, name: str) -> tuple[Floats, tuple[Axis, ...]]:
     return np.stack(parts, axis=1), tuple(axes)
 
 
-def _as_floats(values: NDArray[Any]) -> Floats:
-    """Values that have an order; ordered words by their place."""
+def _as_floats(values: NDArray[Any]) -> tuple[Floats, Any]:
+    """Values that have an order, and what they are counted from: dates in days, ordered words by their place."""
     if values.dtype.kind in "mM":
-        return np.where(np.isnat(values), np.nan, values.astype("i8").astype(float))
+        known = values[~np.isnat(values)]
+        start = known.min() if len(known) else values.dtype.type(0, "s")
+        days = (values - start) / np.timedelta64(1, "D")
+        return np.asarray(days, float), start if values.dtype.kind == "M" else start / np.timedelta64(1, "D")
     if values.dtype.kind in "biuf":
-        return values.astype(float)
+        return _counted(values.astype(float))
     numeric = all(isinstance(value, (int, float, np.number, np.bool_)) for value in values if not is_missing(value))
-    return np.array([np.nan if is_missing(v) else float(v) if numeric else k for k, v in enumerate(values)])
+    if not numeric:
+        return np.array([np.nan if is_missing(v) else k for k, v in enumerate(values)]), 0.0
+    return _counted(np.array([np.nan if is_missing(v) else float(v) for v in values]))
+
+
+def _counted(values: Floats) -> tuple[Floats, float]:
+    """Large numbers that lie near each other, from their middle; none beyond what single precision holds."""
+    values = np.clip(values, -LARGEST, LARGEST)
+    known = values[np.isfinite(values)]
+    far = len(known) > 0 and np.abs(known).max() > 1000 * np.ptp(known) > 0
+    start = float(np.round(np.median(known))) if far else 0.0
+    return values - start, start
 
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:

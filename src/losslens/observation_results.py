@@ -37,7 +37,6 @@ class Observations:
     influence: Floats | None  # (n,): of `RowInfluence.total` over the features, that which is largest in size
     influence_on: NDArray[Any] | None  # (n,): names of the features that it is of
     title: str  # of the loss
-    sampled: bool
     backend: str
 
     @cached_property
@@ -55,8 +54,9 @@ class Observations:
         middle, quarter = _quantiles(self.importance, self.weight, (0.5, 0.25))
         far = FAR * (middle - quarter)
         if not far > 1e-9 * abs(middle):
-            under = np.minimum(np.nan_to_num(self.importance) - middle, 0.0)
-            far = FAR * QUARTER * float(np.sqrt(self.weight @ under**2))
+            known = ~np.isnan(self.importance)
+            under = np.minimum(self.importance[known] - middle, 0.0)
+            far = FAR * QUARTER * float(np.sqrt(self.weight[known] @ under**2 / self.weight[known].sum()))
         return min(middle - far, 0.0)
 
     @cached_property

@@ -42,9 +42,12 @@ def observations(shapley: ShapleyImportance, importances: Importances | None = N
         raise TypeError(f"observations takes what shapley_importance gives; got {type(shapley).__name__}")
     if shapley.loss is None or shapley.sample.loss is None:
         raise ValueError(f"{shapley.title} is a score of all rows together: single rows have none; use a loss")
+    if shapley.aggregate == "prediction":
+        raise ValueError("averaged predictions share out another gain than that of single donors; use aggregate='loss'")
     at, sample = shapley.at, shapley.sample
+    assert sample.y is not None  # a loss has read it
     importance, loss = shapley.observations, shapley.sample.loss[at]
-    influence, on = (None, None) if importances is None else _largest(importances, len(at))
+    influence, on = (None, None) if importances is None else _largest(importances, len(at), sample.y[at])
     labels = shapley.loss.reads == "labels"
     return Observations(
         importance=importance,
@@ -55,7 +58,6 @@ def observations(shapley: ShapleyImportance, importances: Importances | None = N
         influence=influence,
         influence_on=on,
         title=shapley.title,
-        sampled=not shapley.exact,
         backend=shapley.backend,
     )
 
@@ -76,13 +78,16 @@ def _prediction(sample: Sample, at: Indices, labels: bool) -> NDArray[Any] | Non
     return np.asarray(sample.classes[shown.argmax(axis=1)]) if shown.ndim == 2 else np.asarray(shown)
 
 
-def _largest(importances: Importances, n: int) -> tuple[Floats, NDArray[Any]]:
+def _largest(importances: Importances, n: int, target: NDArray[Any]) -> tuple[Floats, NDArray[Any]]:
     """The largest influence of each row over the features, and on which."""
     if not isinstance(importances, Importances):
         raise TypeError(f"importances is what feature_importance gives; got {type(importances).__name__}")
     rows = len(next(iter(importances.values())).at)
     if rows != n:
         raise ValueError(f"the importances are of {rows} rows, the Shapley shares of {n}; explain the same rows")
+    first = next(iter(importances.values()))
+    if first.sample.y is None or not np.array_equal(first.sample.y[first.at], target):
+        raise ValueError("the importances are of other rows than the Shapley shares; explain the same in one order")
     totals, names, why = [], [], ""
     for name, feature in importances.items():
         try:
@@ -92,6 +97,6 @@ def _largest(importances: Importances, n: int) -> tuple[Floats, NDArray[Any]]:
             why = str(error)
     if not totals:
         raise ValueError(f"no feature tells the influence of single rows: {why}")
-    table = np.nan_to_num(np.stack(totals, axis=1))
-    place = np.abs(table).argmax(axis=1)
+    table = np.stack(totals, axis=1)
+    place = np.abs(np.nan_to_num(table)).argmax(axis=1)
     return table[np.arange(n), place], np.array(names, dtype=object)[place]

@@ -25,6 +25,8 @@ from losslens.uncertainty import Influence, influence
 Indices = NDArray[np.intp]
 ROUNDING, SINGLE_ROUNDING = 1e-9, 1e-5  # of the losses compared; models that answer in single precision
 
+KIND = "PFI_j + PFI_l - PFI_jl"
+
 
 def pair_interactions(
     model: Any,
@@ -69,6 +71,12 @@ def pair_interactions(
         raise ValueError("features are columns or groups of columns here; name the pairs in pairs=[(a, b), ...]")
     columns = {feature.name: [table.labels[j] for j in feature.columns] for feature in named}
     wanted = _pairs(list(columns), pairs)
+    for a, b in wanted:
+        shared = [label for label in columns[a] if label in columns[b]]
+        if shared:
+            raise ValueError(
+                f"{a!r} and {b!r} share column {str(shared[0])!r}: replaced together they are no two features"
+            )
     alone = {name: columns[name] for pair in wanted for name in pair}
     between = " and "
     while any(f"{a}{between}{b}" in columns for a, b in wanted):  # somebody has called a feature so
@@ -80,8 +88,9 @@ def pair_interactions(
         (names.index(a), names.index(b)): _strength(found[a], found[b], found[f"{a}{between}{b}"]) for a, b in wanted
     }
     first = found[names[0]]
+    kind = KIND if first.conditioning is None else f"{KIND}, values drawn {first.conditioning.whom}"
     return Interactions(
-        names, _matrix(of_pairs, "value", len(names), 0.0), "PFI_j + PFI_l - PFI_jl", found.title, table.backend,
+        names, _matrix(of_pairs, "value", len(names), 0.0), kind, found.title, table.backend,
         unbiased=_matrix(of_pairs, "unbiased", len(names)),
         std_error=_matrix(of_pairs, "std_error", len(names)),
         units=0 if isinstance(first, FeatureScore) else first._units,
@@ -152,7 +161,8 @@ def _strength(first: FeatureImportance, second: FeatureImportance, both: Feature
     least = compared * (SINGLE_ROUNDING if single else ROUNDING)
     if known.std_error > least:
         return _Strength(value, unbiased, known.std_error)
-    return _Strength(value, unbiased if abs(unbiased) > least else 0.0, 0.0)
+    zero = abs(unbiased) <= least
+    return _Strength(0.0 if zero else value, 0.0 if zero else unbiased, 0.0)
 
 
 def _reason(both: FeatureImportance, error: ValueError) -> str:
@@ -188,14 +198,15 @@ def _pairs(names: list[str], pairs: Any) -> list[tuple[str, str]]:
         raise ValueError("an interaction needs two features")
     if pairs is None:
         return list(combinations(names, 2))
-    if not len(pairs):
+    pairs = list(pairs)
+    if not pairs:
         raise ValueError("pairs is empty: name two features at least, or leave it out for all pairs")
-    found = []
+    found: dict[frozenset[str], tuple[str, str]] = {}  # a pair that is named twice is asked for once
     for pair in pairs:
-        if isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1]:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or pair[0] == pair[1]:
             raise ValueError(f"pairs is a list of two different names each, such as [('a', 'b')]; got {pair!r}")
         unknown = [name for name in map(str, pair) if name not in names]
         if unknown:
             raise ValueError(f"unknown feature {unknown[0]!r} in pairs; the features are {', '.join(names)}")
-        found.append((str(pair[0]), str(pair[1])))
-    return found
+        found.setdefault(frozenset(map(str, pair)), (str(pair[0]), str(pair[1])))
+    return list(found.values())

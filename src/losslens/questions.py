@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.binning import drawn_places, rank_bins
 from losslens.columns import Column, Distinct, is_missing, joint
 from losslens.conditioning import Conditioning
 from losslens.donors import All, Design, Grid, Shifts, Systematic
@@ -21,7 +22,6 @@ from losslens.tables import Table
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
-MOST_BINS = 50  # of a curve whose values are drawn, not all met
 EDGE = 0.4  # how far beyond a product grid its outermost rows lie, in steps
 
 
@@ -169,8 +169,6 @@ def _conditional(subject: Subject, design: Bound, n: int, rng: np.random.Generat
     if feature.kind == "pair":
         raise ValueError(f"the pair {feature.name!r} needs a grid: donors='auto', 'all' or Grid(m); got {design!r}")
     lent = design.lend_to(feature.columns, rng)
-    bins, values = (distinct.codes, distinct.values) if feature.kind == "group" else _bins(distinct)
-    place = distinct.codes if feature.kind == "group" else bins[distinct.codes]
     everyone = np.arange(n)[:, None]
     if lent.sources:
         m = lent.donors.shape[1]
@@ -179,13 +177,13 @@ def _conditional(subject: Subject, design: Bound, n: int, rng: np.random.Generat
         index = (np.arange(n, n * (m + 1)),) * len(sources)  # behind the columns themselves
         met = Met(cell, np.arange(n * m, dtype=np.int32), repeats=False)
         ask = Ask(feature.name, feature.columns, sources, index, np.full(n, -1), n * m, met)
-        if feature.kind != "group":
-            place = _bins_of(sources[0].array[n + cell], distinct, bins)
+        place, values = drawn_places(sources, n + cell, distinct, feature.name)
     else:
         donors = np.where(lent.donors < 0, everyone, lent.donors)  # a row's own value is not asked for
-        ask = _ask(
-            subject, distinct.codes, distinct.first, met=Met(donors, distinct.codes.astype(np.int32), repeats=True)
-        )
+        met = Met(donors, distinct.codes.astype(np.int32), repeats=True)
+        ask = _ask(subject, distinct.codes, distinct.first, met=met)
+        bins, values = rank_bins(distinct)
+        place = bins[distinct.codes]
     meeting = PerRow(lent.donors, place, len(values), leaves_out_own=not lent.own, even=True, alone=lent.alone)
     names, given = design.numbers.table.names, design.given(feature.columns)
     told = Conditioning(
@@ -197,28 +195,6 @@ def _conditional(subject: Subject, design: Bound, n: int, rng: np.random.Generat
         rules=lent.rules,
     )
     return Question(subject, design.told, ask, meeting, (values,), distinct.ordered, conditioning=told)
-
-
-def _bins(distinct: Distinct) -> tuple[Indices, NDArray[Any]]:
-    """The bin of each distinct value, as many of the rows in one as in another, and the bins' middle values."""
-    g = len(distinct)
-    if not distinct.ordered or g <= MOST_BINS:
-        return np.arange(g), distinct.values
-    reached = np.cumsum(np.bincount(distinct.codes, minlength=g)) / len(distinct.codes)
-    bins = np.unique(np.floor(reached * MOST_BINS * (1 - 1e-12)), return_inverse=True)[1]
-    last = np.flatnonzero(np.diff(bins, append=-1))
-    middle = (np.append(0.0, reached[last[:-1]]) + reached[last]) / 2
-    return bins, distinct.values[np.searchsorted(reached, middle)]
-
-
-def _bins_of(values: NDArray[Any], distinct: Distinct, bins: Indices) -> Indices:
-    """The bin of each value that was drawn; beyond what was seen, the outermost."""
-    if values.dtype.kind in "iuf":
-        edges = distinct.values[np.flatnonzero(np.diff(bins)) + 1]
-        return np.asarray(np.searchsorted(edges, values, side="right"))  # NaN goes last, as it does in the grid
-    place = {value: k for k, value in enumerate(distinct.values.tolist())}
-    codes = [place.get(value, len(distinct) - 1) for value in values.ravel().tolist()]  # a missing one is no key
-    return bins[np.array(codes, np.intp)].reshape(values.shape)
 
 
 def _grid_donors(distinct: Distinct, design: Design, n: int, rng: np.random.Generator) -> Indices:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens import inputs
+from losslens.clustering import clusters
 from losslens.columns import Distinct, array_column
-from losslens.donors import All
+from losslens.donors import All, Latin
 from losslens.explain import feature_importance
 from losslens.importance import FeatureImportance
 from losslens.importances import Importances
+from losslens.interactions import Interactions
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
+from losslens.observing import observations
+from losslens.pairing import pair_interactions
+from losslens.planning import Plan, plan
 from losslens.progress import bar
+from losslens.region_results import Regions
+from losslens.regions import regions
 from losslens.report import Report
+from losslens.report.findings import Findings
 from losslens.report.summary import Shown, summarise
 from losslens.shapley_results import ShapleyImportance
 from losslens.sharing import shapley_importance
@@ -27,6 +36,11 @@ from losslens.tasks import default_loss
 
 Indices = NDArray[np.intp]
 FIRST = "this model"  # what the model under report is called where there are others
+TOGETHER = 6  # features that are looked at two at a time
+FEW_PREDICTIONS = 50_000  # that pairs may always take; else no more than the importances took
+LEAST_DONORS = 5  # of a row, where a pair of features is sampled
+REGION_ROWS = 2_000  # that regions are looked for on
+REGION_CELLS = 100_000_000  # of all features in which regions are looked for, the most important first
 
 
 def report(
@@ -39,6 +53,7 @@ def report(
     features: Any = None,
     by: Any = None,
     shapley: bool = True,
+    interactions: bool | int = True,
     title: str | None = None,
     rows: int = 5000,
     sample_weight: Any = None,
@@ -58,7 +73,11 @@ def report(
     by
         A column's name, or a label for each row: groups that the page offers to look at.
     shapley
-        Share out the performance as well; False leaves out that cost.
+        Share out the performance as well, and say what it is worth row by row; False leaves out that cost.
+    interactions
+        How many of the most important features are looked at two at a time: 6 for True, none for False. Pairs take no
+        more predictions than the importances do (or 50,000): where every pair of rows would take more, donors
+        are sampled.
     title
         Of the page; the model's name by default.
     rows
@@ -76,6 +95,7 @@ def report(
         raise ValueError("a scorer gives one number for all rows together; a report needs a loss of each row")
     if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 3:
         raise ValueError(f"rows is a whole number from 3 on; got {rows!r}")
+    most = _most_together(interactions)
     known = as_model(model)
     others = _named(models)
     data = _sampled(as_table(X), y, sample_weight, by, int(rows), inputs.entropy(random_state))
@@ -94,11 +114,14 @@ def report(
         data.n_given, data.y, data.by,
     )  # fmt: skip
 
+    first = next(iter(found.values()))
+    findings = _findings(model, data, asked, first, next(iter(shares.values()), None), most)
+
     def complete(one: FeatureImportance) -> FeatureImportance:
         return one if one.complete else _again(one, model, data, asked)
 
-    with bar(len(next(iter(found.values()))), "writing the report", progress, "features") as tick:
-        return Report(summarise(shown, found, shares, complete, tick))
+    with bar(len(first), "writing the report", progress, "features") as tick:
+        return Report(summarise(shown, found, shares, findings, complete, tick))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +190,110 @@ def _explained(name: str, model: Any, data: _Data, asked: Mapping[str, Any]) -> 
         if not feature.means.has_weights:
             raise ValueError(f"{feature.name!r} has curves alone; a report takes columns and groups of columns")
     return found
+
+
+def _most_together(interactions: bool | int) -> int:
+    """How many features meet two at a time."""
+    if isinstance(interactions, (bool, np.bool_)):
+        return TOGETHER if interactions else 0
+    if not isinstance(interactions, (int, np.integer)) or interactions < 2:
+        raise ValueError(f"interactions is True, False or a number of features from 2 on; got {interactions!r}")
+    return int(interactions)
+
+
+def _findings(
+    model: Any, data: _Data, asked: Mapping[str, Any], first: Importances, share: ShapleyImportance | None, most: int
+) -> Findings:
+    """What else the cells and the shares tell of the first model; only pairs of features ask it again."""
+    table = as_table(data.X)
+    with bar(len(first), "looking for extrapolation", asked["progress"], "features") as tick:
+        for one in first.values():
+            _or_none(partial(getattr, one, "extrapolation"))  # it is kept with the result
+            tick(1)
+    pairs, how = (None, "") if most == 0 else _together(model, data, asked, first, most)
+    rows = None
+    if share is not None:
+        rows = _or_none(lambda: observations(share, first)) or _or_none(lambda: observations(share))
+    parts = None if share is None else _or_none(lambda: clusters(share, table, random_state=data.entropy))
+
+    return Findings(pairs, how, rows, parts, *_where(table, first, data.entropy))
+
+
+def _where(table: Table, first: Importances, entropy: int) -> tuple[Callable[[FeatureImportance], Regions | None], str]:
+    """Who looks for regions of a feature, and what to say where not all rows or features are looked at."""
+    some = np.arange(table.n)
+    if table.n > REGION_ROWS:
+        some = np.sort(np.random.default_rng([entropy, 13]).choice(table.n, REGION_ROWS, replace=False))
+    part = table if len(some) == table.n else as_table(table.rows(some))
+    cells = np.cumsum([len(some) * one.meeting.size for one in first._ranked])
+    count = max(1, int(np.sum(cells <= REGION_CELLS)))
+    looked = {one.name for one in first._ranked[:count]}
+
+    def where(one: FeatureImportance) -> Regions | None:
+        if one.name not in looked:
+            return None
+        rows = one if part is table else one.given(some)
+        found: Regions | None = _or_none(lambda: regions(rows, part, random_state=entropy))
+        return found
+
+    told = "" if count == len(first) else f" of the {count} most important feature{'s' if count > 1 else ''}"
+    told += "" if part is table else f", on a random sample of {len(some):,} rows"
+    return where, f"Regions were looked for{told}." if told else ""
+
+
+def _or_none(ask: Callable[[], Any]) -> Any:
+    """A finding where there can be one: too few rows, features without cells and the like have none."""
+    try:
+        return ask()
+    except ValueError:
+        return None
+
+
+def _together(
+    model: Any, data: _Data, asked: Mapping[str, Any], first: Importances, most: int
+) -> tuple[Interactions | None, str]:
+    """The most important features two at a time, and how: exactly where that is cheap, else on sampled donors."""
+    chosen = _apart(data, first, most)
+    if len(chosen) < 2:
+        return None, ""
+    allowed = max(first.n_predictions, FEW_PREDICTIONS)
+    for count in range(len(chosen), 1, -1):
+        some = dict(list(chosen.items())[:count])
+        donors = _affordable(model, data, asked, some, allowed)
+        if donors is None:
+            continue
+        asking = {**asked, "features": some, "donors": donors}
+        found: Interactions | None = _or_none(partial(pair_interactions, model, data.X, data.y, **asking))
+        how = "exact over all pairs of rows" if donors == "auto" else f"sampled with {donors}"
+        what = f"The {count} most important features" if count < len(first) else f"The {count} features"
+        told = f"{what} two at a time: {how}, "
+        return found, "" if found is None else f"{told}{found.n_predictions:,} predictions."
+    return None, f"Features were not looked at two at a time: that takes more than {allowed:,} predictions."
+
+
+def _apart(data: _Data, first: Importances, most: int) -> dict[str, list[Any]]:
+    """The most important features and their columns; of features that share columns the more important one."""
+    table = as_table(data.X)
+    label = dict(zip(table.names, table.labels, strict=True))
+    chosen: dict[str, list[Any]] = {}
+    for one in first._ranked:
+        columns = [label[name] for name in one.columns]
+        if len(chosen) < most and not any(column in taken for taken in chosen.values() for column in columns):
+            chosen[one.name] = columns
+    return chosen
+
+
+def _affordable(
+    model: Any, data: _Data, asked: Mapping[str, Any], some: Mapping[str, list[Any]], allowed: int
+) -> str | Latin | None:
+    """Donors for features alone and two at a time: all, where an exact engine knows the model or the table is small."""
+    names = list(some)
+    both = {f"{a}\n{b}": [*some[a], *some[b]] for k, a in enumerate(names) for b in names[k + 1 :]}
+    cost = plan(feature_importance, model, data.X, data.y, **{**asked, "features": {**some, **both}, "progress": False})
+    if isinstance(cost, Plan) and not cost.grows and cost.n_predictions <= allowed:
+        return "auto"
+    m = allowed // (len(some) + len(both)) // len(data.y)
+    return Latin(min(m, len(data.y))) if m >= LEAST_DONORS else None
 
 
 def _asked(name: str, verb: Callable[..., Any], model: Any, data: _Data, asked: Mapping[str, Any]) -> Any:

@@ -50,10 +50,10 @@ class Residuals:
     explained: float
 
     @classmethod
-    def of(cls, column: Column, others: Floats, regressor: Any, seed: int, name: str) -> Residuals:
-        """Predictions of models that have not seen the row."""
+    def of(cls, column: Column, others: Floats, rows: Indices, regressor: Any, seed: int, name: str) -> Residuals:
+        """Predictions of models that have not seen the row; they learn from some rows."""
         values = np.asarray(column.array, float)
-        known = np.flatnonzero(np.isfinite(values))
+        known = rows[np.isfinite(values[rows])]
         if len(known) < 2 * FOLDS:
             raise ValueError(f"column {name!r} has {len(known)} known values; residuals need {2 * FOLDS}: use Within()")
         expected = _expected(values, known, others, regressor, seed)
@@ -103,10 +103,11 @@ def _regressors() -> list[Any]:
     return [straight, scikit_learn("ensemble").HistGradientBoostingRegressor()]
 
 
-def _classifiers() -> list[Any]:
+def _classifiers(values: int) -> list[Any]:
     pipeline, linear, scale = scikit_learn("pipeline"), scikit_learn("linear_model"), scikit_learn("preprocessing")
     straight = pipeline.make_pipeline(scale.StandardScaler(), linear.LogisticRegression(max_iter=1000))
-    return [straight, scikit_learn("ensemble").HistGradientBoostingClassifier()]
+    # Boosting grows trees for each value: too many of them.
+    return [straight, scikit_learn("ensemble").HistGradientBoostingClassifier()] if values <= FEW else [straight]
 
 
 def _out_of_fold(estimator: Any, others: Floats, values: Floats, known: Indices, seed: int) -> Floats:
@@ -135,10 +136,10 @@ class Chances:
     explained: float
 
     @classmethod
-    def of(cls, column: Column, others: Floats, classifier: Any, seed: int) -> Chances:
-        """The classifier, or the better of two."""
+    def of(cls, column: Column, others: Floats, rows: Indices, classifier: Any, seed: int) -> Chances:
+        """The classifier, or the better of two, fitted to some rows."""
         codes, n = column.distinct.codes, len(column.distinct.codes)
-        shares = np.bincount(codes, minlength=len(column.distinct)) / n
+        shares = np.bincount(codes[rows], minlength=len(column.distinct)) / len(rows)
         fold = np.empty(n, np.intp)
         folds = list(_folds(n, seed))
         for k, (_, test) in enumerate(folds):
@@ -146,10 +147,11 @@ class Chances:
         if others.shape[1] == 0 or len(shares) < 2:
             return cls((None,) * FOLDS, fold, len(shares), shares, 0.0)
         if classifier is None:
-            classifier = _best(_classifiers(), others, codes, seed, _log_loss)
+            classifier = _best(_classifiers(len(shares)), others[rows], codes[rows], seed, _log_loss)
+        folds = [(np.intersect1d(train, rows), np.intersect1d(test, rows)) for train, test in folds]
         fitted = [_fit(classifier, others[train], codes[train], seed) for train, _ in folds]
         errors = [_log_loss(one, others[test], codes[test]) for one, (_, test) in zip(fitted, folds, strict=True)]
-        nothing = -float(shares @ np.log(shares))
+        nothing = -float(shares[shares > 0] @ np.log(shares[shares > 0]))
         return cls(fitted, fold, len(shares), shares, max(0.0, 1 - float(np.mean(errors)) / nothing))
 
     def of_rows(self, others: Floats) -> Floats:

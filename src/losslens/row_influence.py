@@ -37,7 +37,6 @@ class RowInfluence:
     unbiased: float  # U, of all rows
     as_row: Floats  # (n,)
     as_donor: Floats  # (n,)
-    sampled: bool  # not every pair met: a row's part also hangs on whom it met
     backend: str
 
     @property

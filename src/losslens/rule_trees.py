@@ -10,6 +10,7 @@ import numpy as np
 from losslens.columns import Distinct
 from losslens.results import Floats, Indices
 from losslens.splits import Mask, Rule, Split, both, candidates, sides_of
+from losslens.splits import in_words as said
 
 LEAST_ROWS, LEAST_SHARE = 5, 0.01  # on either side of a question
 WORTH = 0.01  # share of the rows that a question must put right, beyond what is right without it
@@ -98,7 +99,7 @@ def _leaves(tree: Node, rules: tuple[Rule, ...]) -> list[tuple[tuple[Rule, ...],
 
 
 def _either(leaves: list[tuple[Rule, ...]]) -> str:
-    told = [" and ".join(map(str, rules)) for rules in leaves]
+    told = [said(rules) for rules in leaves]
     if len(told) > 1:
         told = [f"({text})" if len(rules) > 1 else text for text, rules in zip(told, leaves, strict=True)]
     return " or ".join(told)

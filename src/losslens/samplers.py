@@ -7,7 +7,7 @@ intervals of both, rows and donors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -18,8 +18,8 @@ from losslens.columns import Column
 from losslens.donors import Latin
 from losslens.leaves import grown, leaves_of
 from losslens.numbers import Numbers
-from losslens.residuals import Chances, Residuals, by_classes, settled
-from losslens.tables import Batch, Edit, as_table
+from losslens.residuals import FOLDS, Chances, Residuals, by_classes, settled
+from losslens.tables import Batch, Edit, Table, as_table
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -50,7 +50,7 @@ class Lent:
 class Lender:
     """Samplers of ours as functions, which draw one value for each row."""
 
-    given: Sequence[Any] | None
+    given: Iterable[Any] | None
 
     def lend(
         self, numbers: Numbers, columns: Sequence[int], given: Sequence[int], m: int, rng: np.random.Generator
@@ -91,7 +91,7 @@ class Within(Lender):
     """
 
     tree: Any = None
-    given: Sequence[Any] | None = None
+    given: Iterable[Any] | None = None
     m: int | None = None
 
     def __post_init__(self) -> None:
@@ -106,14 +106,14 @@ class Within(Lender):
         self, numbers: Numbers, columns: Sequence[int], given: Sequence[int], m: int, rng: np.random.Generator
     ) -> Lent:
         """Donors of each row, from its leaf and never itself."""
-        others, axes = numbers.of(given)
-        target = _scaled(numbers.of(columns)[0])
+        (others, axes), counted = numbers.of(given), numbers.counted
+        target = _scaled(numbers.of(columns)[0], counted)
         seed = int(rng.integers(2**31))
-        tree = grown(self.tree, others, target, seed) if axes else None
+        tree = grown(self.tree, others[counted], target[counted], seed) if axes else None
         leaf, rules = leaves_of(tree, others, axes)
-        left = target - _means(target, leaf)
-        explained = 1 - float(np.square(left).sum() / max(np.square(target).sum(), 1e-300))
-        return Lent(_circles(leaf, m, rng), explained=explained, leaf=leaf, rules=rules)
+        if np.bincount(leaf).max() < 2:
+            raise ValueError("every leaf of the tree holds one row, so that nobody can lend; set its min_samples_leaf")
+        return Lent(_circles(leaf, m, rng), explained=_told(target[counted], leaf[counted]), leaf=leaf, rules=rules)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -134,7 +134,7 @@ class Residual(Lender):
 
     regressor: Any = None
     classifier: Any = None
-    given: Sequence[Any] | None = None
+    given: Iterable[Any] | None = None
     m: int | None = None
 
     def __post_init__(self) -> None:
@@ -152,6 +152,10 @@ class Residual(Lender):
     ) -> Lent:
         """Numbers by residuals of one donor, then words given these."""
         table, seed = numbers.table, int(rng.integers(2**31))
+        if len(numbers.counted) < 2 * FOLDS:
+            raise ValueError(
+                f"residuals need {2 * FOLDS} rows that count; there are {len(numbers.counted)}: use Within()"
+            )
         donors = Latin(min(m, table.n)).draw(table.n, rng)
         words = [j for j in columns if by_classes(table.column(j), table.names[j])]
         draw = _Draw(numbers, numbers.of(given)[0], donors, seed)
@@ -177,7 +181,8 @@ class _Draw:
     def number(self, j: int, regressor: Any) -> None:
         """All numbers go by what was there before, and take the residuals of the same donor."""
         column = self.table.column(j)
-        known = Residuals.of(column, self.seen[0], regressor, self.seed, self.table.names[j])
+        rows = self.numbers.counted
+        known = Residuals.of(column, self.seen[0], rows, regressor, self.seed, self.table.names[j])
         values = known.lent(self.donors.T).ravel()
         self.sources[j] = self.table.column_with(j, settled(values, column))
         self.explained.append(known.explained)
@@ -186,7 +191,7 @@ class _Draw:
     def word(self, j: int, classifier: Any, rng: np.random.Generator) -> None:
         """A word goes by the numbers and words before it, too."""
         column, (n, m) = self.table.column(j), self.donors.shape
-        chances = Chances.of(column, np.concatenate(self.seen, axis=1), classifier, self.seed)
+        chances = Chances.of(column, np.concatenate(self.seen, axis=1), self.numbers.counted, classifier, self.seed)
         cells = np.concatenate([np.tile(self.seen[0], (m, 1)), *self.drawn], axis=1) if self.drawn else self.seen[0]
         code = chances.drawn(cells, n, m, rng)
         self.sources[j] = _picked(column, code)
@@ -206,7 +211,7 @@ def _picked(column: Column, code: Indices) -> Column:
                   column.extend)  # fmt: skip
 
 
-def by_function(sampler: Sampler, columns: Sequence[int], table: Any, m: int, rng: np.random.Generator) -> Lent:
+def by_function(sampler: Sampler, columns: Sequence[int], table: Table, m: int, rng: np.random.Generator) -> Lent:
     """What a function of the user's draws, m times."""
     from losslens.tables import as_rows, one_behind_the_other
 
@@ -224,22 +229,22 @@ def by_function(sampler: Sampler, columns: Sequence[int], table: Any, m: int, rn
     return Lent(donors, {j: together.column(j) for j in columns}, alone=True)
 
 
-def called(columns: Sequence[int], table: Any) -> list[Any]:
+def called(columns: Sequence[int], table: Table) -> list[Any]:
     """Columns as the user's table calls them."""
     return [j if table.backend == "numpy" else table.labels[j] for j in columns]
 
 
-def positions(columns: Sequence[Any], table: Any) -> list[int]:
+def positions(columns: Iterable[Any], table: Table) -> list[int]:
     """Columns as places in the table."""
     from losslens.features import resolve
 
-    wanted = [columns] if isinstance(columns, (str, int)) else list(columns)
+    wanted = list(dict.fromkeys([columns] if isinstance(columns, (str, int)) else columns))
     if not wanted:
         return []
     return [j for one in resolve(wanted, table.labels, by_position=table.backend == "numpy") for j in one.columns]
 
 
-def known_columns(sampler: Lender, table: Any, replaced: Sequence[int]) -> list[int]:
+def known_columns(sampler: Lender, table: Table, replaced: Sequence[int]) -> list[int]:
     """The columns that a draw is given: those asked for, or all others."""
     if sampler.given is None:
         return [j for j in range(len(table.names)) if j not in replaced]
@@ -247,26 +252,28 @@ def known_columns(sampler: Lender, table: Any, replaced: Sequence[int]) -> list[
 
 
 def _check(given: Any, m: Any) -> None:
-    if given is not None and (isinstance(given, (str, bytes)) or not isinstance(given, Sequence)):
+    if given is not None and (isinstance(given, (str, bytes)) or not isinstance(given, Iterable)):
         raise TypeError(f"given is a list of columns, such as ['age', 'sex']; got {given!r}")
     if m is not None and (isinstance(m, bool) or not isinstance(m, (int, np.integer)) or m < 1):
         raise ValueError(f"m is a whole number of donors a row, from 1 on; got {m!r}")
 
 
-def _said(name: str, estimator: Any, given: Sequence[Any] | None) -> str:
+def _said(name: str, estimator: Any, given: Iterable[Any] | None) -> str:
     parts = [] if estimator is None else [type(estimator).__name__]
     parts += [] if given is None else [f"given={list(given)!r}"]
     return f"{name}({', '.join(parts)})"
 
 
-def _scaled(target: Floats) -> Floats:
-    spread = target.std(axis=0)
-    return np.asarray((target - target.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+def _scaled(target: Floats, counted: Indices) -> Floats:
+    spread = target[counted].std(axis=0)
+    return np.asarray((target - target[counted].mean(axis=0)) / np.where(spread > 0, spread, 1.0))
 
 
-def _means(target: Floats, leaf: Indices) -> Floats:
-    count = np.bincount(leaf)
-    return np.stack([np.bincount(leaf, column) / count for column in target.T], axis=1)[leaf]
+def _told(target: Floats, leaf: Indices) -> float:
+    """The share of the variance that lies between leaves."""
+    count, whole = np.maximum(np.bincount(leaf), 1), float(np.square(target).sum())
+    means = np.stack([np.bincount(leaf, column) / count for column in target.T], axis=1)[leaf]
+    return float(np.square(means).sum()) / whole if whole > 0 else 0.0
 
 
 def _circles(leaf: Indices, m: int, rng: np.random.Generator) -> Indices:

@@ -107,6 +107,11 @@ class FeatureScore:
     with_loss = _absent("another loss")
     effect_of = _absent("the effect")
     rows = _absent("the list of kept rows")
+    at = _absent("a list of rows")
+    cells = _absent("an error of single cells")
+    drop = _absent("the importance without some rows")
+    row_influence = _absent("the influence of single rows")
+    conditioning: ClassVar[None] = None
 
     def to_frame(self) -> Any:
         """The PI curve as a data frame: value, importance."""

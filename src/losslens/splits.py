@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -28,14 +28,22 @@ class Rule:
     column: str
     how: str
     what: str
+    or_missing: bool = False  # rows without a value are on this side, too
 
     def __str__(self) -> str:
-        return f"{self.column} {self.how} {self.what}"
+        return f"{self.column} {self.how} {self.what}" + (" or missing" if self.or_missing else "")
+
+    @property
+    def needs_value(self) -> bool:
+        """Whether a row without a value breaks it."""
+        return self.how in ("≤", "=") or (self.how, self.what) == ("is", "known")
 
 
 def both(rules: tuple[Rule, ...], rule: Rule) -> tuple[Rule, ...]:
-    """One more rule: a narrower bound takes the place of a wider one."""
-    return (*(old for old in rules if (old.column, old.how) != (rule.column, rule.how) or rule.how == "≠"), rule)
+    """One more rule: a narrower bound takes the place of a wider one, and who needs a value leaves none missing."""
+    kept = [old for old in rules if (old.column, old.how) != (rule.column, rule.how) or rule.how == "≠"]
+    known = {one.column for one in (*rules, rule) if one.needs_value}
+    return tuple(replace(one, or_missing=False) if one.column in known else one for one in (*kept, rule))
 
 
 def in_words(rules: tuple[Rule, ...]) -> str:
@@ -59,7 +67,7 @@ class Split:
     name: str
     column: Distinct
     code: int  # of the bound, or of the word
-    other: int | None = None  # the next value above the bound, or the only other word
+    other: int | None = None  # the only other word
     is_word: bool = False
 
     @property
@@ -80,7 +88,7 @@ class Split:
         """Of the other rows."""
         value = self.column.values[self.code]
         if not self.is_word:
-            return Rule(self.name, ">", self._bound)
+            return Rule(self.name, ">", self._bound, or_missing=_absent(self.column.values[-1]))
         if _absent(value):
             return Rule(self.name, "is", "known")
         if self.other is None:
@@ -90,8 +98,7 @@ class Split:
 
     @property
     def _bound(self) -> str:
-        assert self.other is not None  # a bound lies between two values
-        low, high = self.column.values[self.code], self.column.values[self.other]
+        low, high = self.column.values[self.code : self.code + 2]  # of all rows: those that judge lie in between, too
         return _between(float(low), float(high)) if self.column.values.dtype.kind == "f" else _said(low)
 
 
@@ -107,7 +114,8 @@ def candidates(columns: Mapping[str, Distinct], here: Mask, least: int, there: M
 def _of_column(name: str, column: Distinct, *needs: tuple[Indices, int]) -> list[Split]:
     counts = np.bincount(needs[0][0], minlength=len(column))
     present = np.flatnonzero(counts)
-    asked = [] if len(present) < 2 else _questions(name, column, present, counts)
+    everywhere = np.unique(np.concatenate([codes for codes, _ in needs]))
+    asked = [] if len(present) < 2 else _questions(name, column, present, counts, two=len(everywhere) == 2)
     for codes, least in needs:
         counts = np.bincount(codes, minlength=len(column))
         below = np.cumsum(counts)
@@ -116,8 +124,8 @@ def _of_column(name: str, column: Distinct, *needs: tuple[Indices, int]) -> list
     return asked
 
 
-def _questions(name: str, column: Distinct, present: Indices, counts: Indices) -> list[Split]:
-    if len(present) == 2:  # one of two values says all
+def _questions(name: str, column: Distinct, present: Indices, counts: Indices, *, two: bool) -> list[Split]:
+    if two:  # values are all there are: one of them says all
         return [Split(name, column, int(present[0]), int(present[1]), is_word=True)]
     if not column.ordered:
         chosen = present[np.argsort(-counts[present], kind="stable")][:MOST_WORDS]
@@ -132,7 +140,7 @@ def _cuts(name: str, column: Distinct, present: Indices, counts: Indices) -> lis
     ranks = np.cumsum(counts[known]) / counts[known].sum()
     wanted = np.arange(1, MOST_CUTS + 1) / (MOST_CUTS + 1)
     places = np.unique(np.searchsorted(ranks, wanted)) if len(known) > MOST_CUTS else np.arange(len(known) - 1)
-    found = [Split(name, column, int(known[k]), int(known[k + 1])) for k in places if k + 1 < len(known)]
+    found = [Split(name, column, int(known[k])) for k in places if k + 1 < len(known)]
     return [*found, Split(name, column, int(present[-1]), is_word=True)] if missing else found
 
 
@@ -152,6 +160,8 @@ def _absent(value: Any) -> bool:
 def _said(value: Any) -> str:
     if isinstance(value, np.datetime64):
         return str(value.astype("datetime64[s]")).replace("T00:00:00", "")
+    if isinstance(value, np.timedelta64):
+        return f"{value / np.timedelta64(1, 'D'):.6g} days"
     return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
@@ -205,7 +215,7 @@ def _sharpened(chosen: Split, asked: list[Split], values: Floats, here: Mask) ->
     v = float(np.mean(values**2))
     yes, sums, more = (np.cumsum(some)[present[near]] for some in (counts, total / np.sqrt(v), squares / v))
     at = near[int(np.argmax(_welch(sums, more, yes.astype(float), len(values))))]
-    return Split(chosen.name, chosen.column, int(present[at]), int(present[at + 1]))
+    return Split(chosen.name, chosen.column, int(present[at]))
 
 
 def sides_of(asked: list[Split], rows: Indices) -> Sides:

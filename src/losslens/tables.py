@@ -53,6 +53,8 @@ class Table:
         if self.backend == "numpy":
             return array_column(np.append(self.native[:, position], values.astype(self.native.dtype)))
         series = self._series(position)
+        if not series.dtype.is_float() and np.isnan(values).any():  # whole numbers with gaps are no array of theirs
+            return frame_column(behind(series, like_column(series, [None if np.isnan(v) else int(v) for v in values])))
         return frame_column(behind(series, like_column(series, values)))
 
     def _series(self, position: int) -> Any:

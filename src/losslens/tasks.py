@@ -86,12 +86,13 @@ def prepare(
         respond = partial(_label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
     named = resolve_features(features, table.labels, by_position=table.backend == "numpy")
     known = Subjects(table)
-    design = resolve_design(resolve_sampler(donors, table))
+    weight = inputs.row_weights(sample_weight, table.n)
+    design = resolve_design(resolve_sampler(donors, table, weight))
     if design is not None:
         design.check(table.n)
     outputs = len(classes) if response == "probabilities" or (response == "scores" and len(classes) > 2) else 1
     sample = Sample(
-        weight=inputs.row_weights(sample_weight, table.n),
+        weight=weight,
         prediction=np.empty(0),
         y=target,
         classes=classes if len(classes) else None,

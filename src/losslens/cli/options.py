@@ -96,6 +96,9 @@ class Asked:
     verb: Annotated[Verb, _option(ASK, "What to plan: importance (if not given), curves, shapley.")] = Verb.importance
     shapley: Annotated[bool, _option(ASK, "Shapley shares as well.", "--shapley")] = False
     no_shapley: Annotated[bool, _option(ASK, "Without Shapley shares, which cost most.", "--no-shapley")] = False
+    interactions: Annotated[
+        int | None, _option(ASK, "So many features two at a time; 6 if not given, 0: none.", metavar="N", min=0)
+    ] = None
     method: Annotated[Method, _option(ASK, "How to share out; auto if not given.")] = Method.auto
     aggregate: Annotated[Aggregate, _option(ASK, "What is averaged over donors; prediction: SAGE values.")] = (
         Aggregate.loss

@@ -19,7 +19,7 @@ SHOWN = 5000  # rows of a page, if not told otherwise
 
 @takes(
     "model", "data", "target", "weight", "drop", "rows", "seed", "models", "trust", "trust_type", "loss", "features",
-    "group", "by", "no_shapley", "title", "output", *RUNNING,
+    "group", "by", "no_shapley", "interactions", "title", "output", *RUNNING,
 )  # fmt: skip
 def report(asked: Asked) -> None:
     """Everything in one HTML file.
@@ -36,11 +36,12 @@ def report(asked: Asked) -> None:
     by: Any = asked.by
     if by is not None and by not in as_table(rows.X).names:
         by = rows.column(by)  # not an input of the model
+    together = True if asked.interactions is None else asked.interactions or False
     with to_the_end():  # before anything is written
         found = make(
             models[own], rows.X, rows.y, models={name: models[name] for name in others} or None,
             loss=loss_of(asked.loss), features=features_of(asked), by=by, title=asked.title, rows=asked.rows or SHOWN,
-            shapley=not asked.no_shapley, sample_weight=rows.weight, **run_options(asked),
+            shapley=not asked.no_shapley, interactions=together, sample_weight=rows.weight, **run_options(asked),
         )  # fmt: skip
     with telling(asked.output):
         found.save(asked.output)

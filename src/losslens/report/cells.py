@@ -62,7 +62,8 @@ def grid_of(one: FeatureImportance, codes: Indices, most: int | None) -> Grid | 
     place = _bins(one.values[0], weights, one.ordered, most)
     g = int(place.max()) + 1
     mass = np.asarray(np.bincount(place, weights, g), float)
-    shares = weights / mass[place]
+    count = np.bincount(place, minlength=g)  # values that only rows of weight 0 hold share their bin evenly
+    shares = np.divide(weights, mass[place], out=1 / count[place], where=mass[place] > 0)
     first = np.searchsorted(place, np.arange(g)) if one.ordered else _first(place, g)
     last = np.searchsorted(place, np.arange(g), side="right") - 1 if one.ordered else first
     values, at = one.values[0], np.asarray(own[one.at])
@@ -123,7 +124,8 @@ def low_rank(grid: Grid, local: Floats, weight: Floats, groups: list[NDArray[np.
     tall = np.sqrt(weight)[:, None] * apart * np.sqrt(grid.weights)
     size, axes = np.linalg.eigh(tall.T @ tall)  # its eigenvectors are the right singular vectors
     right = axes[:, ::-1].T[: int(np.clip(np.sum(size > 1e-12 * max(size[-1], 1e-300)), 1, RANK))]
-    column = (right / np.sqrt(grid.weights)).astype(np.float32)
+    root = np.sqrt(grid.weights)
+    column = np.divide(right, root, out=np.zeros_like(right), where=root > 0).astype(np.float32)
     row = apart @ (right * np.sqrt(grid.weights)).T
     scale = np.abs(row).max(axis=0, initial=1e-300) / STEPS
     found: dict[str, Any] = {"kind": "low rank", "row": np.round(row / scale).astype(np.int8), "scale": scale}

@@ -22,6 +22,10 @@ from bokeh.plotting import figure
 HEIGHT, UNDER = 320, 130  # of the curves and of the distribution under them, in pixels
 LEFT = 64  # room for the numbers beside the axes: the same in all figures, so that they stand under each other
 
+LINES = (  # what is drawn later lies above
+    ("all", 2, "4 4"), ("faded", 3, "2 4"), ("mean", 3, "solid"), ("picked", 2.5, "solid"), ("lit", 2.5, "solid")
+)  # fmt: skip
+
 
 @cache
 def document() -> dict[str, Any]:
@@ -74,12 +78,19 @@ def _curves(side: str, across: Range1d) -> figure:
     one: dict[str, list[Any]] = {"x": [], "y": []}
     others = _source(f"{side}-others", {"xs": [], "ys": [], "colour": [], "dash": []})  # other models
     plot.multi_line("xs", "ys", color="colour", line_dash={"field": "dash"}, line_width=2, source=others)
-    for part, width, dash in (("all", 2, "4 4"), ("mean", 3, "solid"), ("picked", 2.5, "solid"), ("lit", 2.5, "solid")):
+    lines = (
+        ("all", 2, "4 4"),
+        ("faded", 3, "2 4"),
+        ("mean", 3, "solid"),
+        ("picked", 2.5, "solid"),
+        ("lit", 2.5, "solid"),
+    )
+    for part, width, dash in lines:
         source = _source(f"{side}-{part}", one)
         plot.line("x", "y", source=source, name=f"{side}-{part}-of", line_width=width, line_dash=dash)
         if part != "all":
             dots = _source(f"{side}-{part}-dots", one)
-            plot.scatter("x", "y", source=dots, name=f"{side}-{part}-dots-of", size=7 if part == "mean" else 6)
+            plot.scatter("x", "y", source=dots, name=f"{side}-{part}-dots-of", size=6 if width < 3 else 7)
     return plot
 
 

@@ -15,7 +15,10 @@ from losslens.report.packing import Box, safe_json
 from losslens.results import in_digits
 
 # In the order in which one uses the other; together they are one script.
-SCRIPTS = ("dom", "data", "groups", "columns", "ranking", "charts", "feature", "bar", "table", "main")
+SCRIPTS = (
+    "dom", "data", "groups", "columns", "ranking", "charts", "findings", "feature", "together", "rows", "bar", "table",
+    "main",
+)  # fmt: skip
 
 
 def html(summary: dict[str, Any]) -> str:
@@ -31,6 +34,7 @@ def html(summary: dict[str, Any]) -> str:
     scripts = {"theme": asset("theme.js"), "bokeh": bokeh_script(), "own": own_script()}
     return environment.from_string(asset("page.html")).render(
         summary=summary,
+        warned=any((feature["extrapolation"] or {"warns": False})["warns"] for feature in summary["features"]),
         shares=any(entry["sfimp"] is not None for feature in summary["features"] for entry in feature["models"]),
         policy=policy(list(scripts.values())),
         style=asset("style.css"),
@@ -88,7 +92,21 @@ def packed(summary: dict[str, Any], box: Box) -> dict[str, Any]:
     table["y"], table["index"] = _values(table["y"], box), _values(table["index"], box)
     table["weight"] = None if table["weight"] is None else box.put(np.asarray(table["weight"], dtype=np.float64))
     table["models"] = [{key: _measured(model[key], box) for key in ("prediction", "loss")} for model in table["models"]]
-    return {**summary, "table": table, "features": [_feature(feature, box) for feature in summary["features"]]}
+    return {
+        **summary,
+        "table": table,
+        "features": [_feature(feature, box) for feature in summary["features"]],
+        "rows": _rows(summary["rows"], box),
+        "clusters": _clusters(summary["clusters"], box),
+    }
+
+
+def _rows(rows: dict[str, Any] | None, box: Box) -> dict[str, Any] | None:
+    return None if rows is None else {**rows, "importance": box.fixed(rows["importance"])}
+
+
+def _clusters(clusters: dict[str, Any] | None, box: Box) -> dict[str, Any] | None:
+    return None if clusters is None else {**clusters, "labels": box.smallest(np.asarray(clusters["labels"]))}
 
 
 def _values(values: Any, box: Box) -> Any:

@@ -18,6 +18,17 @@ from losslens.curves import FeatureEffect
 from losslens.importance import FeatureImportance
 from losslens.importances import Importances
 from losslens.report.cells import MOST_BINS, Grid, grid_of, low_rank, measured_on
+from losslens.report.findings import (
+    Findings,
+    absence_words,
+    far_words,
+    finding_words,
+    told_clusters,
+    told_far,
+    told_pairs,
+    told_regions,
+    told_rows,
+)
 from losslens.report.words import words
 from losslens.results import Floats, Indices
 from losslens.shapley_results import ShapleyImportance
@@ -45,6 +56,7 @@ def summarise(
     shown: Shown,
     models: Mapping[str, Importances],
     shares: Mapping[str, ShapleyImportance],
+    findings: Findings,
     complete: Complete,
     tick: Callable[[int], None],
 ) -> dict[str, Any]:
@@ -55,19 +67,28 @@ def summarise(
     heads = [_model(name, found, shares.get(name)) for name, found in models.items()]
     ends = (heads[0]["error_low"], heads[0]["error_high"])
     whole = sum(len(one.at) * one.meeting.size for one in first.values()) <= MOST_CELLS
+    features = [_feature(complete(one), shown, models, shares, findings, whole, tick) for one in first._ranked]
+    pairs, rows = told_pairs(findings), told_rows(findings.rows)
+    said = words(models, shares, ends, shown.n_given, {k: v for k, v in numbers.items() if k in first})
+    said["sentences"] += finding_words(features, pairs, rows)
+    said["computed"] += absence_words(findings, bool(shares))
+    said["careful"] += far_words(first.extrapolation)
     return {
         "format": FORMAT,
         "title": shown.title,
         "made": dt.date.today().isoformat(),  # noqa: DTZ011: the reader's own day
         "library": shown.library,
-        "words": words(models, shares, ends, shown.n_given, {k: v for k, v in numbers.items() if k in first}),
+        "words": said,
         "loss": {"name": first.loss.name, "title": first.title},
         "n": len(shown.index),
         "n_given": shown.n_given,
         "models": heads,
         "by": shown.by,
         "table": table,
-        "features": [_feature(complete(one), shown, models, shares, whole, tick) for one in first._ranked],
+        "features": features,
+        "interactions": pairs,
+        "rows": rows,
+        "clusters": told_clusters(findings.clusters),
     }
 
 
@@ -142,7 +163,7 @@ def label(value: Any) -> str:
 
 def _feature(
     one: FeatureImportance, shown: Shown, models: Mapping[str, Importances], shares: Mapping[str, ShapleyImportance],
-    whole: bool, tick: Callable[[int], None],
+    findings: Findings, whole: bool, tick: Callable[[int], None],
 ) -> dict[str, Any]:  # fmt: skip
     group = len(one.columns) > 1
     column = None if group else shown.columns[one.columns[0]]
@@ -155,6 +176,8 @@ def _feature(
     if grid is not None:
         entries[0] |= {"cells": _cells(one, grid, shown, whole), "ice": _ice(one, grid)}
     entries += [_entry(found[one.name], shares.get(other), grid) for other, found in others]
+    far = models[name][one.name].extrapolation  # of the table: the first answer knows it, another would look again
+    found_where = told_regions(findings.where(one), one.name)
     tick(1)
     return {
         "name": one.name,
@@ -165,6 +188,8 @@ def _feature(
         "weights": None if values is None else np.asarray(one.weights if grid is None else grid.weights, float),
         "own": None if grid is None else grid.own,
         "models": entries,
+        "extrapolation": told_far(None if far is None else far.on(one.values[0]), grid),
+        "regions": found_where,
     }
 
 

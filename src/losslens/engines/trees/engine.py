@@ -72,10 +72,22 @@ class Trees:
         """Whether so many pairs, with these columns replaced, are cheap enough to be looked at one by one."""
         from losslens.engines.trees import painting
 
-        asked = pairs * len(self.bound.roots)
-        return asked <= (MOST_WALKS if self.tables is None else MOST_MASKS) or painting.takes(
-            self.bound, np.asarray(columns), pairs
-        )
+        if pairs * len(self.bound.roots) <= (MOST_WALKS if self.tables is None else MOST_MASKS):
+            return True
+        return painting.takes(self.bound, self._picture(columns), pairs)
+
+    @cached_property
+    def _pictures(self) -> dict[tuple[int, ...], Any]:
+        return {}
+
+    def _picture(self, columns: Sequence[int]) -> Any:
+        """What a row's picture of two columns takes, looked at once."""
+        from losslens.engines.trees import painting
+
+        key = tuple(sorted(int(j) for j in columns))
+        if key not in self._pictures:
+            self._pictures[key] = painting.look(self.bound, np.array(key, np.intp))
+        return self._pictures[key]
 
     def coalition_errors(self, target: Floats, weight: Floats) -> CoalitionErrors:
         """Mean squared errors over all pairs, of any columns."""
@@ -118,8 +130,9 @@ class Trees:
         from losslens.engines.trees import painting
         from losslens.engines.trees.coalitions import pair_table
 
-        if painting.takes(self.bound, replaced, len(rows) * held.shape[1]) and (
-            self.tables is None or painting.pays(self.bound, replaced, held.shape[1])
+        picture = self._picture(replaced.tolist())
+        if painting.takes(self.bound, picture, len(rows) * held.shape[1]) and (
+            self.tables is None or painting.pays(self.bound, picture, held.shape[1])
         ):
             return painting.painted_table(self.bound, replaced, held, rows)
         kept = np.setdiff1d(np.arange(len(self.bound.size)), replaced)

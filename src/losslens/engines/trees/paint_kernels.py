@@ -49,7 +49,7 @@ def _sum_up(o, many, boxes, value, along, across, high, wide, grid):
         array_of(i4, 2), array_of(i4, 2),
     )
 )  # fmt: skip
-def _reach(i, nodes, roots, first, second, codes, size, sets, output, stack, boxes):
+def reach(i, nodes, roots, first, second, codes, size, sets, output, stack, boxes):
     """The leaves that a row can reach with two features free, each with its rectangle of classes; how many."""
     many = U(0)
     for t in range(len(roots)):
@@ -99,7 +99,7 @@ def paint(
     `along` and `across`: which place of the grid each class has; the last entry is how many places there are.
     """
     for i in range(start, U(raw.shape[0])):
-        many = _reach(i, nodes, roots, first, second, codes, size, sets, output, stack, boxes)
+        many = reach(i, nodes, roots, first, second, codes, size, sets, output, stack, boxes)
         along[:] = 0
         across[:] = 0
         for q in range(many):

@@ -8,6 +8,8 @@ walk over the trees for each row, and not for each pair.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,26 +17,58 @@ from losslens.engines.trees import paint_kernels as kernels
 from losslens.engines.trees.bound import Bound, Ints
 
 MOST_READ = 2e8  # pairs that are read off: some seconds, with their losses
-MOST_PAINTED = 1e10  # places of all grids, at most: the same
-EDGES = 8  # of a tree along one axis that a row can meet, about
+MOST_PAINTED = 4e9  # places of all grids: ten seconds
+MOST_PLACES = 1 << 22  # of one grid: 32 MiB
+LOOKED_AT = 8  # rows that say how large the grids are
+A_BOX = 10  # places that a leaf's rectangle takes as long as
 SIDES = 6  # of a box: where it begins and ends along both axes, its leaf, its output
 
 
-def takes(bound: Bound, columns: NDArray[np.intp], pairs: int) -> bool:
-    """Whether two columns have rectangles of classes (no missing values, no sets), and few enough of them."""
+@dataclass(frozen=True)
+class Picture:
+    """How much work one row's picture is: what the largest of a few rows takes."""
+
+    places: int
+    boxes: int
+
+    @property
+    def cost(self) -> int:
+        """In places."""
+        return self.places + A_BOX * self.boxes
+
+
+def look(bound: Bound, columns: NDArray[np.intp]) -> Picture | None:
+    """What pictures of two columns take; None where these have no rectangles of classes (missing values, sets)."""
     if len(columns) != 2 or np.any(bound.special[columns] < bound.size[columns]):
+        return None
+    n = bound.codes.shape[1]
+    rows = np.unique(np.linspace(0, n - 1, LOOKED_AT).astype(np.intp))
+    codes = np.ascontiguousarray(bound.codes[:, rows])
+    boxes, stack = np.empty((len(bound.value), SIDES), np.int32), np.empty((bound.depth + 2, 5), np.int32)
+    places = most = 0
+    for i in range(len(rows)):
+        many = int(
+            kernels.reach(
+                i, bound.nodes, bound.roots, columns[0], columns[1], codes, bound.size, bound.sets, bound.output, stack,
+                boxes,
+            )
+        )  # fmt: skip
+        edges = [len(np.unique(boxes[:many, [side, side + 1]])) for side in (0, 2)]
+        places, most = max(places, edges[0] * edges[1]), max(most, many)
+    return Picture(places, most)
+
+
+def takes(bound: Bound, picture: Picture | None, pairs: int) -> bool:
+    """Whether pictures are few and small enough."""
+    if picture is None or picture.places > MOST_PLACES:
         return False
-    a, b = bound.size[columns].tolist()
-    grid = float(min(a * b, (EDGES * len(bound.roots)) ** 2))
     n, outputs = bound.codes.shape[1], len(bound.unit)
-    return pairs * outputs <= MOST_READ and n * grid * outputs <= MOST_PAINTED
+    return pairs * outputs <= MOST_READ and n * picture.cost * outputs <= MOST_PAINTED
 
 
-def pays(bound: Bound, columns: NDArray[np.intp], donors: int) -> bool:
+def pays(bound: Bound, picture: Picture, donors: int) -> bool:
     """Whether a row's picture is less work than asking each donor of each tree."""
-    a, b = bound.size[columns].tolist()
-    trees = len(bound.roots)
-    return min(a * b, (EDGES * trees) ** 2) + 50 * trees < donors * trees
+    return picture.cost < donors * len(bound.roots)
 
 
 def painted_table(bound: Bound, columns: NDArray[np.intp], values: Ints, rows: NDArray[np.intp]) -> NDArray[np.int64]:

@@ -109,7 +109,9 @@ function drawCurves(get, side, view) {
   const band = view.band ? [points(axis, view.band.low).line, points(axis, view.band.high).line] : null;
   const here = band ? band[0].x.map((x, k) => [x, band[0].y[k], band[1].y[k]]).filter(([x]) => finite(x)) : [];
   get(`${side}-band`).data = { x: here.map((p) => p[0]), low: here.map((p) => p[1]), high: here.map((p) => p[2]) };
-  put(get, `${side}-mean`, axis, view.mean, true);
+  const { sure, faded } = partsOf(view.mean, view.faded);
+  put(get, `${side}-mean`, axis, sure, true);
+  put(get, `${side}-faded`, axis, faded, true);
   put(get, `${side}-all`, axis, view.all, false);
   drawOthers(get, side, view);
 }
@@ -204,6 +206,9 @@ function paint(page, get) {
     get(`${side}-band-of`).glyph.fill_color = { value: main };
     stroke(get, `${side}-all-of`, colour("ink-soft"), 1);
     drawOthers(get, side, page.view[side]);
+    stroke(get, `${side}-faded-of`, main, Number(colour("faded-alpha")));
+    stroke(get, `${side}-faded-dots-of`, main, Number(colour("faded-alpha")));
+    get(`${side}-faded-dots-of`).glyph.fill_color = { value: colour("paper") };
     for (const [part, name] of [["mean", main], ["picked", colour("picked")], ["lit", colour("lit")]]) {
       stroke(get, `${side}-${part}-of`, name, 1);
       stroke(get, `${side}-${part}-dots-of`, name, 1);

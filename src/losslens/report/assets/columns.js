@@ -11,6 +11,7 @@ function columnsOf(data, model) {
     { key: "prediction", name: "prediction", made: true, ...guessed(made.prediction) },
     { key: "loss", name: "loss", made: true, ...guessed(made.loss) },
     ...table.columns.map((column, k) => ({ ...column, key: `x${k}`, own: true })), // a feature may be called "loss", too
+    ...foundColumns(data),
   ];
 }
 

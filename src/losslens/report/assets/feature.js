@@ -17,7 +17,7 @@ function viewsOf(page) {
   const entry = feature.models[page.model];
   const { group } = page;
   const axis = axisOf(feature);
-  const shared = { axis, bars: barsOf(page, feature, axis), title: shortened(feature.name, 48) };
+  const shared = { axis, bars: barsOf(page, feature, axis), title: shortened(feature.name, 48), faded: farOf(feature)?.faded };
   const others = (key) => feature.models.filter((_, m) => m !== page.model).map((other) => onGrid(other[key], axis));
   const band = (low, high) => (group.everybody && entry[low] && entry[high] ? { low: entry[low], high: entry[high] } : null);
   const local = entry.cells ? thinned(group.rows, entry.local, MOST_CURVES) : [];
@@ -116,6 +116,7 @@ function drawFeature(page) {
   byId("no-curves").textContent = curves ? "" : whyNoCurves(page, feature);
   byId("curve-numbers").hidden = !curves;
   drawLegend(page);
+  drawFindings(page);
   influential(page, entry);
   if (byId("curve-numbers").open) drawNumbers(page);
 }
@@ -216,6 +217,7 @@ function drawLegend(page) {
   for (const side of SIDES) {
     const mean = side === "pi" ? "PI" : "PD";
     const items = [key(side === "pi" ? "pfi" : "pd", everybody ? `${mean}, the mean` : `${mean} of the subgroup`)];
+    if (isFaded(page, side)) items.push(key(side === "pi" ? "pfi" : "pd", `${mean} on rows unlike real ones`, true, true));
     if (!everybody) items.push(key("ink-soft", `${mean} of everybody`, true));
     if (page.view[side].drawn.length) items.push(key("curve", "single rows"));
     dashes.forEach((model, m) => { if (page.view[side].others[m]) items.push(key(`model${1 + (m % 4)}`, model.name, true)); });
@@ -224,8 +226,8 @@ function drawLegend(page) {
   }
 }
 
-const key = (colour, text, dashed) =>
-  el("li", {}, el("span", { class: dashed ? "key dashed" : "key", style: `border-color: var(--${colour})` }), text);
+const key = (colour, text, dashed, faded) =>
+  el("li", {}, el("span", { class: `key${dashed ? " dashed" : ""}${faded ? " faded" : ""}`, style: `border-color: var(--${colour})` }), text);
 
 // The rows that the number rests on most and least: a click away.
 function influential(page, entry) {

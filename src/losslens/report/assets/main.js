@@ -69,6 +69,7 @@ function redraw(page) {
   drawBar(page);
   page.parts.ranking.draw();
   drawFeature(page);
+  drawRowFindings(page);
   page.parts.charts.draw();
   drawCard(page);
   page.parts.table.draw();
@@ -138,6 +139,8 @@ async function start() {
   page.parts = { ranking: ranking(page), table: observations(page), charts: await makeCharts(page) };
   subgroupBar(page);
   chooseModel(page);
+  pairs(page);
+  rowFindings(page);
   byId("curve-numbers").addEventListener("toggle", () => drawNumbers(page));
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") page.pick(null); });
   page.redraw();

@@ -94,7 +94,7 @@ function row(page, f, scale) {
     type: "button", class: "feature", "aria-pressed": String(open), "data-feature": f, title: feature.name,
     onclick: () => page.openFeature(f, true),
   }, feature.name);
-  const cells = [el("th", { scope: "row" }, name)];
+  const cells = [el("th", { scope: "row" }, el("span", { class: "with-mark" }, name, farMark(feature)))];
   feature.models.forEach((entry, m) => {
     const { pfi, error, about: sampled } = page.numbers[f][m];
     cells.push(el("td", { class: "bars" }, bars(page, entry, pfi, scale, feature.name)));
@@ -104,6 +104,11 @@ function row(page, f, scale) {
   });
   const click = (event) => { if (!event.target.closest("button")) page.openFeature(f, true); };
   return el("tr", { class: open ? "open" : null, onclick: click }, cells);
+}
+
+function farMark(feature) {
+  const far = farOf(feature);
+  return far && el("span", { class: "far", role: "img", "aria-label": far.sentence, title: far.sentence }, "◌");
 }
 
 const plusMinus = (error) => el("small", { class: "error" }, ` ± ${number(error, 2)}`);

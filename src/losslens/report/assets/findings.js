@@ -1,0 +1,39 @@
+// What was found of the open feature, of the first model: where it matters more or less, and how far its replaced rows
+// are from real ones.
+
+const farOf = (feature) => (feature.extrapolation?.warns ? feature.extrapolation : null);
+
+// Where a curve stands on rows unlike real ones: pale and dashed, hollow where there are dots. A step between two values
+// is faded where one of its ends is.
+function partsOf(curve, faded) {
+  if (!curve || !faded?.some(Boolean)) return { sure: curve, faded: null };
+  const beside = (v) => faded[v] || faded[v - 1] || faded[v + 1];
+  const keep = (test) => Float64Array.from(curve, (value, v) => (test(v) ? value : NaN));
+  return { sure: keep((v) => !faded[v]), faded: keep(beside) };
+}
+
+const isFaded = (page, side) => Boolean(page.view[side].mean && page.view[side].faded?.some(Boolean));
+
+function drawFindings(page) {
+  const feature = page.data.features[page.open];
+  const far = farOf(feature);
+  byId("feature-far").hidden = !far;
+  byId("feature-far-words").textContent = far ? `${far.sentence}${far.faded?.some(Boolean) ? " Curves are faded where they stand on such rows." : ""}` : "";
+  const regions = page.model === 0 ? feature.regions : null;
+  byId("regions").hidden = !regions;
+  byId("regions-body").replaceChildren(...(regions ? regions.tree.map(regionLine) : []));
+  byId("regions-words").textContent = regions ? regions.sentences.join(" ") : "";
+}
+
+function regionLine(region, k) {
+  const rule = region.rule || "all rows";
+  return el("tr", {},
+    el("th", { scope: "row", class: "rule", style: `padding-left: ${0.5 + region.depth}em` }, rule),
+    el("td", { class: "number" }, count(region.n)),
+    el("td", { class: "number" }, output(`region-${k}`, region.pfi, `PFI where ${rule}`)),
+    el("td", { class: "number" }, between(region)),
+    el("td", { class: "number" }, finite(region.p) ? chance(region.p) : "–"));
+}
+
+const between = ({ low, high }) => (finite(low) && finite(high) ? `${number(low)} to ${number(high)}` : "–");
+const chance = (p) => (p < 0.0001 ? "< 0.0001" : number(p, 2));
