@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -226,7 +226,9 @@ def _holds_positions(columns: Any) -> bool:
         return any(isinstance(end, (int, np.integer)) for end in (columns.start, columns.stop)) or (
             columns.start is None and columns.stop is None
         )
-    return any(isinstance(item, (int, np.integer, bool, np.bool_)) for item in np.atleast_1d(columns).ravel().tolist())
+    if isinstance(columns, (int, np.integer)):
+        return True
+    return isinstance(columns, Iterable) and any(map(_holds_positions, columns))  # lists of sets, too
 
 
 def _without(table: Table, columns: tuple[int, ...]) -> Table:

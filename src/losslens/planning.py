@@ -13,6 +13,7 @@ from losslens.answers import exact_for
 from losslens.auto import effect_design, importance_design
 from losslens.donors import All, Design, Grid
 from losslens.engines.exact import CHECKED
+from losslens.lending import Bound
 from losslens.losses import is_scorer
 from losslens.models import as_model
 from losslens.questions import Question, Subject, pose
@@ -115,6 +116,7 @@ def _cost(task: Task, rule: Callable[[Subject, int], Design], more: int) -> Plan
     complete = task.budget.fits(questions, task.n)
     asked = [question for question, e in zip(questions, exact, strict=True) if not e]
     turns = 0 if not asked else 1 if complete else sum(1 for _ in task.budget.turns(asked))
+    turns = len(asked) if isinstance(task.design, Bound) else turns  # drawn features go one by one
     total = turns * task.n + sum(counts) + more + (min(task.n, CHECKED) if any(exact) else 0)
     rows, seconds = task.engine.timed_batch()
     kept = task.n if complete else task.budget.kept_rows(questions, task.n)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from losslens import donors, losses
+from losslens import donors, losses, samplers
 from losslens.cli.boundary import note
 from losslens.cli.options import Asked
 from losslens.loading import Rows, near, read_table, rows_for
@@ -20,6 +20,11 @@ DESIGNS: dict[str, Callable[..., Any]] = {
     "latin": donors.Latin,
     "systematic": donors.Systematic,
     "derangements": donors.Derangements,
+}
+UNNUMBERED: dict[str, Any] = {
+    "derangements": donors.Derangements,
+    "within": samplers.Within,
+    "residual": samplers.Residual,
 }
 FAMILIES: dict[str, Callable[[float], Any]] = {
     "huber": losses.huber,
@@ -125,9 +130,9 @@ def donors_of(text: str) -> Any:
     name, colon, number = text.partition(":")
     if name in DESIGNS and colon and number.isdigit():
         return DESIGNS[name](int(number))
-    if name == "derangements" and not colon:
-        return donors.Derangements()
-    kinds = ", ".join(f"{kind}:N" for kind in DESIGNS)
+    if name in UNNUMBERED and not colon:
+        return UNNUMBERED[name]()
+    kinds = ", ".join([*UNNUMBERED, *(f"{kind}:N" for kind in DESIGNS)])
     raise ValueError(f"--donors is auto, all, or one of {kinds}; got {text!r}")
 
 
