@@ -1,7 +1,18 @@
 """All benchmarks: python -m benchmarks."""
 
-from benchmarks import accuracy, coverage, engines, interactions, memory, overhead, shapley
+from benchmarks import (
+    accuracy,
+    conditional,
+    coverage,
+    engines,
+    extrapolation,
+    interactions,
+    memory,
+    overhead,
+    regions,
+    shapley,
+)
 
-for part in (overhead, accuracy, memory, engines, interactions, shapley, coverage):
+for part in (overhead, accuracy, memory, engines, interactions, shapley, coverage, conditional, extrapolation, regions):
     print(f"\n{(part.__doc__ or '').strip()}\n", flush=True)
     part.main()
