@@ -19,6 +19,16 @@ WHOLE = 64  # sizes are multiples of this: what the units for small whole number
 DIGIT = 8  # bits
 
 
+def marks(kept: Any, columns: int) -> Marks:
+    """Columns, by number or as marks, as marks."""
+    given = np.asarray(kept)
+    if given.dtype == np.bool_:
+        return given
+    found = np.zeros(columns, np.bool_)
+    found[given.astype(np.intp)] = True
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Boxes:
     """The answer is ``offset + sum over the leaves that a row meets of value``, one number an output."""

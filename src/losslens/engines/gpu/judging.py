@@ -1,8 +1,13 @@
-"""Links and losses on a device: what trees add up to, turned into predictions and judged; the named losses."""
+"""Links and losses on a device: what trees add up to, turned into predictions and judged; the named losses.
+
+A judge first says what it wants to see of a row's answers, ``shift + scale * sum``, so that what all of a row's pairs share
+is done in the one step that makes numbers of sums: for a squared error that is already the residual.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from math import log, log1p
 from typing import Any
@@ -13,9 +18,25 @@ from torch.nn.functional import softplus
 
 from losslens.losses import Loss
 
-Judge = Callable[[Any, Any], Any]  # y (rows, 1), sums of leaves (outputs, rows, donors), written over -> (rows, donors)
 Link = Callable[[Any], Any]
+Lose = Callable[[Any, Any], Any]  # y (rows, 1) and what is seen (outputs, rows, donors), written over -> (rows, donors)
 PROBE = np.linspace(0.05, 0.9, 7)  # scores that a link is known by
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """How a row's answers are seen, and what they lose."""
+
+    lose: Lose
+    less: bool = False  # y is taken off
+    signed: bool = False  # turned round for the second class
+
+    def seen(self, y: Any, offset: Any) -> tuple[Any, Any]:
+        """The shift and the scale of each row's sums, both (rows, outputs)."""
+        if self.less:
+            return offset - y, torch.ones_like(offset - y)
+        scale = 1 - 2 * y if self.signed else torch.ones_like(y)
+        return offset * scale, torch.ones_like(offset) * scale
 
 
 def judge_of(link: Callable[[Any], Any], outputs: int, loss: Loss) -> Judge | None:
@@ -37,17 +58,29 @@ def judge_of(link: Callable[[Any], Any], outputs: int, loss: Loss) -> Judge | No
 
 
 def _composed(link: Link, loss: Loss, eps: float) -> Judge | None:
+    options = dict(loss.parameters)
+    if link is _first and loss.name in _RESIDUALS:
+        return Judge(partial(_RESIDUALS[loss.name], **options), less=True)
+    if link is _logistic and loss.name == "log_loss":
+        return Judge(partial(_log_loss_of_scores, eps), signed=True)
+    if link is _first and loss.name == "hinge":
+        return Judge(_hinge, signed=True)
     several = link in (_all, _softmax)
     if loss.name == "log_loss":
-        if link is _logistic:
-            return partial(_log_loss_of_scores, eps)
-        return partial(_after, link, partial(_log_loss_of_several if several else _log_loss, eps))
-    lose = (_SEVERAL if several else _LOSSES).get(loss.name)
-    return None if lose is None else partial(_after, link, partial(lose, **dict(loss.parameters)))
+        return Judge(partial(_after, link, partial(_log_loss_of_several if several else _log_loss, eps)))
+    if several:
+        return Judge(partial(_after, link, _brier_of_several)) if loss.name == "brier" else None
+    if loss.name in _RESIDUALS:
+        return Judge(partial(_less, link, partial(_RESIDUALS[loss.name], **options)))
+    return Judge(partial(_after, link, _DEVIANCES[loss.name])) if loss.name in _DEVIANCES else None
 
 
-def _after(link: Link, lose: Judge, y: Any, raw: Any) -> Any:
-    return lose(y, link(raw))
+def _after(link: Link, lose: Lose, y: Any, seen: Any) -> Any:
+    return lose(y, link(seen))
+
+
+def _less(link: Link, lose: Lose, y: Any, seen: Any) -> Any:
+    return lose(y, link(seen).sub_(y)[None])
 
 
 # Links.
@@ -73,26 +106,25 @@ def _softmax(raw: Any) -> Any:
     return torch.softmax(raw, dim=0)
 
 
-# Losses, as in `losslens.losses`.
+# Losses, as in `losslens.losses`; of residuals f - y, of predictions, and of scores.
 
 
-def _squared_error(y: Any, f: Any) -> Any:
-    return f.sub_(y).square_()
+def _squared_error(y: Any, seen: Any) -> Any:
+    return seen[0].square_()
 
 
-def _absolute_error(y: Any, f: Any) -> Any:
-    return f.sub_(y).abs_()
+def _absolute_error(y: Any, seen: Any) -> Any:
+    return seen[0].abs_()
 
 
-def _huber(y: Any, f: Any, *, delta: float) -> Any:
-    f = _absolute_error(y, f)
-    inner = f.clamp(max=delta)
-    return f.sub_(inner, alpha=0.5).mul_(inner)
+def _huber(y: Any, seen: Any, *, delta: float) -> Any:
+    gap = seen[0].abs_()
+    inner = gap.clamp(max=delta)
+    return gap.sub_(inner, alpha=0.5).mul_(inner)
 
 
-def _pinball(y: Any, f: Any, *, alpha: float) -> Any:
-    f = f.neg_().add_(y)
-    return torch.maximum(f * (alpha - 1), f.mul_(alpha))
+def _pinball(y: Any, seen: Any, *, alpha: float) -> Any:
+    return torch.maximum(seen[0] * (1 - alpha), seen[0].mul_(-alpha))
 
 
 def _poisson(y: Any, f: Any) -> Any:
@@ -104,17 +136,17 @@ def _gamma(y: Any, f: Any) -> Any:
     return (ratio - ratio.log()).sub_(1).mul_(2)
 
 
-def _hinge(y: Any, f: Any) -> Any:
-    return f.mul_(1 - 2 * y).add_(1).clamp_(min=0)
+def _hinge(y: Any, seen: Any) -> Any:
+    return seen[0].add_(1).clamp_(min=0)
 
 
 def _log_loss(eps: float, y: Any, f: Any) -> Any:
     return torch.where(y > 0, f, 1 - f).clamp_(eps, 1 - eps).log_().neg_()
 
 
-def _log_loss_of_scores(eps: float, y: Any, raw: Any) -> Any:
+def _log_loss_of_scores(eps: float, y: Any, seen: Any) -> Any:
     """Without the probability: -log of it is log(1 + exp(-score)), for the first class log(1 + exp(score))."""
-    return softplus(raw[0].mul_(1 - 2 * y), threshold=40).clamp_(-log1p(-eps), -log(eps))
+    return softplus(seen[0], threshold=40).clamp_(-log1p(-eps), -log(eps))
 
 
 def _own(y: Any, f: Any) -> Any:
@@ -132,14 +164,11 @@ def _brier_of_several(y: Any, f: Any) -> Any:
     return (1 - own).square_() if len(f) == 2 else f.square().sum(dim=0).sub_(own, alpha=2).add_(1)
 
 
-_LOSSES: dict[str, Judge] = {
+_RESIDUALS: dict[str, Callable[..., Any]] = {
     "squared_error": _squared_error,
     "absolute_error": _absolute_error,
     "huber": _huber,
     "pinball": _pinball,
-    "poisson_deviance": _poisson,
-    "gamma_deviance": _gamma,
     "brier": _squared_error,
-    "hinge": _hinge,
 }
-_SEVERAL: dict[str, Judge] = {"brier": _brier_of_several}
+_DEVIANCES: dict[str, Lose] = {"poisson_deviance": _poisson, "gamma_deviance": _gamma}

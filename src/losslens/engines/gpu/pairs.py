@@ -1,8 +1,9 @@
 """Losses of a coalition over all pairs, on a device, any named loss: F = (A v) B^T, and every number of F is judged.
 
 A holds which rows meet the leaves' conditions on kept columns, B which meet those on lent ones, v the leaves' values. These
-are whole numbers of a unit, three or four digits of a byte each, so that sums are exact: what is lost is half a unit a
-leaf, where a unit is 2^-30 to 2^-26 of the largest possible answer.
+are whole numbers of a unit, two or three digits of eleven bits each: half precision holds a digit, and single precision a
+sum of digits, so that the products are exact, in the fastest units of a GPU. What is lost is half a unit a leaf, where a
+unit is 2^-30 to 2^-26 of the largest possible answer, and what single precision loses of a pair's answer, 2^-24.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from losslens.engines.gpu.boxes import WHOLE, Boxes, Floats, Marks, Sides, digits
+from losslens.engines.gpu.boxes import WHOLE, Boxes, Floats, Marks, Sides
 from losslens.engines.gpu.judging import Judge
 from losslens.engines.gpu.memory import Steps
 
-PAIRS = 1 << 24  # judged at a time
+PAIRS = 1 << 25  # judged at a time
 DONORS = 1 << 10  # words of donors that are spread at a time
-LARGEST = 127 * (1 + 256 + 65536)  # of three digits
-ROOM, COARSE = 2.0**30, 2.0**26  # units of the largest sum: the most, so that it fits into 32 bits, and the fewest
+BASE = 2048  # of the digits, which are from -1024 to 1023; the highest may be twice as large
+TWO, THREE = 2.0**22 - BASE, 2.0**33 - BASE**2  # the largest numbers of two and three digits
+FINE, COARSE = 2.0**30, 2.0**26  # units of the largest sum
+MOST_TREES = 2**13  # whose digits single precision can add up
 
 
 class DevicePairs:
@@ -27,15 +30,18 @@ class DevicePairs:
 
     def __init__(self, boxes: Boxes, y: Floats, weight: Floats, judge: Judge, device: str) -> None:
         self.sides, self.device, self.judge = Sides(boxes, device), device, judge
-        self.y, self.weight = self._on(np.asarray(y, np.float64)[:, None]), self._on(weight / weight.sum())
+        self.weight = self._on(weight / weight.sum())
+        self.equal = bool(np.all(weight == weight[0]))
         value, middle, largest = _centred(boxes)
-        self.offset = self._on(boxes.offset + middle)
-        self.unit, count = _unit(float(largest.max(initial=0.0)), float(largest.sum(axis=0).max(initial=0.0)))
-        whole = np.zeros((boxes.value.shape[1], len(self.sides.value)), np.int64)
-        whole[:, : len(value)] = np.rint(value / self.unit).T
+        unit, count = _unit(float(largest.max(initial=0.0)), float(largest.sum(axis=0).max(initial=0.0)))
+        target = self._on(np.asarray(y, np.float64)[:, None])
+        shift, scale = judge.seen(target, self._on(boxes.offset + middle))  # in double precision: y may be far from 0
+        self.y, self.shift, self.scale = target.float(), shift.float(), (scale * unit).float()
+        whole = np.zeros((boxes.value.shape[1], len(self.sides.value)))
+        whole[:, : len(value)] = np.rint(value / unit).T
+        self.digits = self._on(_digits(whole, count)).to(self._kind)  # (digits, outputs, leaves), the highest first
         most = min(DONORS, self.sides.bits.shape[1]) * WHOLE
         self.steps = Steps(max(1, PAIRS // (most * WHOLE)), f"times {WHOLE} rows")
-        self.digits = digits(self._on(whole), count).flip(0)  # (digits, outputs, leaves), the highest first
 
     def means(self, kept: Marks) -> tuple[Floats, Floats]:
         """The mean loss of each row, and of each donor, where these columns are kept; both (n,)."""
@@ -44,12 +50,11 @@ class DevicePairs:
         words = mine.shape[1]
         for start in range(0, words, DONORS):
             donors = slice(start, min(start + DONORS, words))
-            among = self._rows(donors)
-            other = self.sides.spread(lent[:, donors]).T.contiguous()
+            among, other = self._rows(donors), self._spread(lent[:, donors])
 
             def judged(part: slice, other: Any = other, among: slice = among) -> tuple[Any, Any]:
-                losses = self._losses(mine[:, part], other, self._rows(part), among)
-                return losses @ self.weight[among], self.weight[self._rows(part)] @ losses
+                rows = self._rows(part)
+                return self._means(self._losses(mine[:, part], other, rows, among), rows, among)
 
             for part, (of_rows, of_donors) in self.steps.over(words, judged):
                 by_row[self._rows(part)] += of_rows
@@ -57,17 +62,35 @@ class DevicePairs:
         return by_row.cpu().numpy(), by_donor.cpu().numpy()
 
     def _losses(self, mine: Any, other: Any, rows: slice, donors: slice) -> Any:
-        own = self.sides.spread(mine).T
-        shape, raw = (len(own), len(other)), []
-        for k in range(len(self.offset)):
+        own, seen = self._spread(mine), []
+        for k in range(self.digits.shape[1]):
             terms = (own * self.digits[:, k, None, :]).reshape(-1, own.shape[1])
-            sums = torch._int_mm(terms, other.T).view(-1, *shape)
+            sums = self._product(terms, other).view(-1, len(own), len(other))
             sums = sums[:, : rows.stop - rows.start, : donors.stop - donors.start]
             whole = sums[0]
             for lower in sums[1:]:
-                whole = torch.add(lower, whole, alpha=256)
-            raw.append(torch.add(self.offset[k], whole, alpha=self.unit))
-        return self.judge(self.y[rows], torch.stack(raw) if len(raw) > 1 else raw[0][None])
+                whole = torch.add(lower, whole, alpha=BASE)
+            seen.append(torch.addcmul(self.shift[rows, k, None], whole, self.scale[rows, k, None]))
+        return self.judge.lose(self.y[rows], torch.stack(seen) if len(seen) > 1 else seen[0][None])
+
+    def _means(self, losses: Any, rows: slice, donors: slice) -> tuple[Any, Any]:
+        """Added up in double precision."""
+        if self.equal:
+            each = self.weight[0]
+            return losses.sum(dim=1, dtype=torch.float64) * each, losses.sum(dim=0, dtype=torch.float64) * each
+        precise = losses.double()
+        return precise @ self.weight[donors], self.weight[rows] @ precise
+
+    @property
+    def _kind(self) -> Any:
+        return torch.float16 if self.device != "cpu" else torch.float32  # a CPU has no unit for the former
+
+    def _product(self, terms: Any, other: Any) -> Any:
+        return torch.mm(terms, other.T) if self.device == "cpu" else torch.mm(terms, other.T, out_dtype=torch.float32)
+
+    def _spread(self, met: Any) -> Any:
+        """Zeros and ones, (rows, leaves)."""
+        return self.sides.spread(met).T.to(self._kind, memory_format=torch.contiguous_format)
 
     def _rows(self, words: slice) -> slice:
         return slice(words.start * WHOLE, min(words.stop * WHOLE, self.sides.n))
@@ -77,9 +100,19 @@ class DevicePairs:
 
 
 def _unit(largest: float, total: float) -> tuple[float, int]:
-    """What leaves are counted in, and how many digits they then have: three where that is fine enough."""
-    unit = max(largest / LARGEST, total / ROOM, 1e-300)
-    return (unit, 3) if unit * COARSE <= max(total, 1e-290) else (max(total / ROOM, 1e-300), 4)
+    """What leaves are counted in, and how many digits they then have: two where that is fine enough."""
+    unit = max(largest / TWO, total / FINE, 1e-300)
+    return (unit, 2) if unit * COARSE <= total or total == 0 else (max(largest / THREE, total / FINE, 1e-300), 3)
+
+
+def _digits(whole: Floats, count: int) -> Floats:
+    """``sum of digit[d] BASE^(count - 1 - d)``, the highest first."""
+    found = []
+    for _ in range(count - 1):
+        low = np.mod(whole + BASE // 2, BASE) - BASE // 2
+        found.append(low)
+        whole = (whole - low) / BASE
+    return np.stack([whole, *found[::-1]])
 
 
 def _centred(boxes: Boxes) -> tuple[Floats, Floats, Floats]:

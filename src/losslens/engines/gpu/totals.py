@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from losslens.engines.gpu.boxes import WHOLE, Boxes, Floats, Marks, Sides, digits
+from losslens.engines.gpu.boxes import WHOLE, Boxes, Floats, Marks, Sides, digits, marks
 from losslens.engines.gpu.memory import Steps
 
 TILE = 4096  # leaves that are compared with as many others at a time
@@ -39,13 +39,14 @@ class DeviceErrors:
         self._lay_out(boxes.bits.shape[1] * WHOLE)
         self.value, self.offset = self._centred(boxes, mean)
 
-    def error(self, kept: Marks) -> float:
+    def error(self, kept: Any) -> float:
         """The error where these columns are kept and a donor lends all others."""
         return self.errors(kept)[0]
 
-    def errors(self, kept: Marks) -> tuple[float, float]:
+    def errors(self, kept: Any) -> tuple[float, float]:
         """The errors where these columns are kept, and where all others are: the work is the same."""
-        mine, asked = np.asarray(kept) & self.sides.asked, self.sides.asked
+        asked = self.sides.asked
+        mine = marks(kept, len(asked)) & asked
         if not mine.any() or mine[asked].all():
             together, apart = self._whole()
             return (together, apart) if mine[asked].all() else (apart, together)
