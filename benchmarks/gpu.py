@@ -1,15 +1,17 @@
 """What a GPU adds: coalitions of trees over all pairs, and a network on the device that it lives on.
 
-Needs NumPy, narwhals and torch with CUDA; from the repository's root: ``PYTHONPATH=src python benchmarks/gpu.py``. Trees are
-drawn at random, 100 of 31 leaves over 10 columns; ``--data file.npz`` takes boxes written by ``--export file.npz``
-(which needs scikit-learn and no GPU) with the CPU engine's own errors to compare with. Medians after a warm-up.
+Needs NumPy, narwhals and torch with CUDA; from the repository's root: ``PYTHONPATH=src python benchmarks/gpu.py``. Trees
+are drawn at random, 100 of 31 leaves over 10 columns; ``--data file.npz`` takes boxes written by ``--export file.npz``
+(which needs scikit-learn and no GPU) with the CPU engine's own errors to compare with. Medians after a warm-up. Half a
+minute on an H200.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,7 +19,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from losslens.engines.gpu import pairs as pair_settings
 from losslens.engines.gpu.boxes import Boxes
 from losslens.engines.gpu.judging import judge_of
 from losslens.engines.gpu.pairs import DevicePairs
@@ -93,7 +94,13 @@ def export(path: Path, n: int) -> None:
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000 + n, P))
-    y = X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + X[:, 3:6].sum(axis=1) + np.abs(X[:, 6]) * X[:, 7] + rng.normal(size=len(X))
+    y = (
+        X[:, 0] * X[:, 1]
+        + np.sin(2 * X[:, 2])
+        + X[:, 3:6].sum(axis=1)
+        + np.abs(X[:, 6]) * X[:, 7]
+        + rng.normal(size=len(X))
+    )
     model = GradientBoostingRegressor(n_estimators=TREES, max_leaf_nodes=LEAVES, max_depth=None, random_state=0)
     model.fit(X[n:], y[n:])
     task = prepare(
@@ -114,7 +121,9 @@ def read(path: Path) -> tuple[Boxes, Any, Any, Any]:
 
 def all_coalitions(boxes: Boxes, y: Any, device: str) -> None:
     prepared = DeviceErrors(boxes, y, np.full(boxes.n, 1 / boxes.n), device)
-    marks = (np.arange(1 << (P - 1))[:, None] >> np.arange(P) & 1).astype(bool)  # a coalition and its complement at once
+    marks = (np.arange(1 << (P - 1))[:, None] >> np.arange(P) & 1).astype(
+        bool
+    )  # a coalition and its complement at once
     what = f"4D: all {1 << P:,} coalitions, n = {boxes.n:,}, {len(boxes.value):,} leaves"
     line(what, seconds(lambda: [prepared.errors(S) for S in marks], 3), "s", 2.0, at_least=False)
 
@@ -124,34 +133,42 @@ def one_coalition(boxes: Boxes, y: Any, device: str) -> None:
     half = np.arange(P) % 2 == 0
     what = f"4D: one coalition, n = {boxes.n:,}"
     line(what, 1000 * seconds(lambda: prepared.errors(half), 20), "ms", 15.0, at_least=False)
-    prepared.equal, weighted = False, DeviceErrors(boxes, y, np.linspace(1, 1 + 1e-13, boxes.n), device)
-    prepared.equal = True
+    weighted = DeviceErrors(boxes, y, np.linspace(1, 1 + 1e-13, boxes.n), device)
     (a, b), (c, d) = prepared.errors(half), weighted.errors(half)
-    line("    against products in double precision", max(abs(a - c) / c, abs(b - d) / d), "relative", 1e-9, at_least=False)
+    line(
+        "    against products in double precision",
+        max(abs(a - c) / c, abs(b - d) / d),
+        "relative",
+        1e-9,
+        at_least=False,
+    )
 
 
 def compare(boxes: Boxes, y: Any, kept: Any, errors: Any, device: str) -> None:
     prepared = DeviceErrors(boxes, y, np.full(boxes.n, 1 / boxes.n), device)
     found = np.array([prepared.errors(S) for S in kept])
-    line("    against the CPU engine, worst of 48", float(np.max(np.abs(found / errors - 1))), "relative", 1e-9, at_least=False)
+    line(
+        "    against the CPU engine, worst of 48",
+        float(np.max(np.abs(found / errors - 1))),
+        "relative",
+        1e-9,
+        at_least=False,
+    )
     judge = judge_of(lambda raw: raw[:, 0], 1, squared_error)
     pairs = DevicePairs(boxes, y, np.ones(boxes.n), judge, device)
     worst = max(abs(pairs.means(S)[0].mean() / e - 1) for S, (e, _) in zip(kept[:6], errors[:6], strict=True))
     line("4E: squared error against the CPU engine's totals", worst, "relative", 1e-6, at_least=False)
 
 
-def pair_rates(boxes: Boxes, y: Any, device: str, steps: Sequence[int]) -> None:
+def pair_rates(boxes: Boxes, y: Any, device: str) -> None:
     same, logistic = lambda raw: raw[:, 0], _logistic
     for loss, link, target in (
         (squared_error, same, y), (absolute_error, same, y), (log_loss, logistic, (y > np.median(y)).astype(float)),
     ):  # fmt: skip
-        for step in steps:
-            pair_settings.PAIRS = step
-            prepared = DevicePairs(boxes, target, np.ones(boxes.n), judge_of(link, 1, loss), device)
-            half = np.arange(P) % 2 == 0
-            rate = boxes.n**2 / seconds(lambda: prepared.means(half))  # noqa: B023
-            what = f"4E: {loss.name}, n = {boxes.n:,}, {len(prepared.digits)} digits, {step / 2**20:g} Mi pairs a step"
-            line(what, rate, "pairs/s", 2e10)
+        prepared = DevicePairs(boxes, target, np.ones(boxes.n), judge_of(link, 1, loss), device)
+        half = np.arange(P) % 2 == 0
+        rate = boxes.n**2 / seconds(lambda: prepared.means(half))  # noqa: B023
+        line(f"4E: {loss.name}, n = {boxes.n:,}", rate, "pairs/s", 2e10)
 
 
 def _logistic(raw: Any) -> Any:
@@ -166,14 +183,14 @@ def network(device: str, n: int, donors: int) -> None:
     import losslens as ll
     from losslens.donors import Grid
     from losslens.engines import choose
+    from losslens.features import resolve
     from losslens.models import as_model
     from losslens.questions import Subjects, pose
-    from losslens.features import resolve
     from losslens.tables import as_table
 
     torch.manual_seed(0)
     widths = (P, 512, 512, 512, 1)
-    layers = [part for a, b in zip(widths, widths[1:], strict=False) for part in (torch.nn.Linear(a, b), torch.nn.ReLU())]
+    layers = [part for a, b in pairwise(widths) for part in (torch.nn.Linear(a, b), torch.nn.ReLU())]
     net = torch.nn.Sequential(*layers[:-1]).to(device)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, P)).astype(np.float32)
@@ -213,7 +230,6 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--small", action="store_true", help="tiny sizes, to see that it runs")
-    parser.add_argument("--steps", default="24")
     asked = parser.parse_args()
     if asked.export:
         export(asked.export, 500 if asked.small else 10_000)
@@ -226,7 +242,7 @@ def main() -> None:
         compare(boxes, y, kept, errors, asked.device)
     all_coalitions(boxes, y, asked.device)
     one_coalition(*drawn(10 * n, rng), asked.device)
-    pair_rates(boxes, y, asked.device, [1 << int(step) for step in asked.steps.split(",")])
+    pair_rates(boxes, y, asked.device)
     network(asked.device, n, 10 if asked.small else 100)
 
 

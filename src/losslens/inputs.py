@@ -123,10 +123,9 @@ def check_device(device: str | None) -> None:
     try:
         kind = torch.device(device).type
     except (RuntimeError, TypeError) as error:
-        raise ValueError(f"device must be the name of a torch device such as 'cuda', or None; got {device!r}") from error
+        raise ValueError(f"device must be None or the name of a torch device such as 'cuda'; got {device!r}") from error
     if kind == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r}: torch finds no CUDA device here; leave device out to compute on the CPU")
-
 
 
 def memory_bytes(memory: str | int) -> int:

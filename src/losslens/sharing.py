@@ -137,8 +137,7 @@ class Request:
             found = self._go(way, board, tell)
         if task.design == Derangements() and way != "walks":
             found = left_apart(found, board.sample, board.sample.error)
-        name = "blackbox" if exact is None else exact.name
-        return self._result(found, board, f"{name} on {task.device}" if self._on_device(way) else name)
+        return self._result(found, board, "blackbox" if exact is None else self.engine)
 
     @property
     def way(self) -> Way | Literal["paper"]:
@@ -161,8 +160,12 @@ class Request:
             return "tree orders"
         return "walks"
 
-    def _on_device(self, way: Way | Literal["paper"]) -> bool:
-        return self.task.device is not None and way in ("device pairs", "tree totals", "tree orders")
+    @property
+    def engine(self) -> str:
+        """The exact engine, and where it counts."""
+        name: str = self.task.exact.name
+        there = self.task.device is not None and self.way in ("device pairs", "tree totals", "tree orders")
+        return f"{name} on {self.task.device}" if there else name
 
     @property
     def _has_totals(self) -> bool:

@@ -1,7 +1,7 @@
 """Trees as boxes, in plain arrays: what each leaf asks of each column, and which rows meet that; as bits on a device.
 
-A leaf is a box: a condition on each column. For a coalition S the rows that meet a leaf's conditions on the columns of S
-are the conjunction of some rows of bits.
+A leaf is a box: a condition on each column. For a coalition S the rows that meet a leaf's conditions on the columns of
+S are the conjunction of some rows of bits.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Sides:
         """The rows that meet the conditions on these columns, (leaves, words)."""
         found = None
         for j in np.flatnonzero(columns & self.asked):
-            more = self.bits[self.condition[j]]
+            more = self.bits.index_select(0, self.condition[j])
             found = more if found is None else found.bitwise_and_(more)
-        return self.bits[torch.zeros_like(self.condition[0])] if found is None else found
+        return self.bits[:1].expand(len(self.value), -1).contiguous() if found is None else found
 
     def spread(self, words: Any) -> Any:
         """Bits as zeros and ones, (leaves, 64 words)."""

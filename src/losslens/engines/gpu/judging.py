@@ -1,7 +1,7 @@
 """Links and losses on a device: what trees add up to, turned into predictions and judged; the named losses.
 
-A judge first says what it wants to see of a row's answers, ``shift + scale * sum``, so that what all of a row's pairs share
-is done in the one step that makes numbers of sums: for a squared error that is already the residual.
+A judge first says what it wants to see of a row's answers, ``shift + scale * sum``, so that what all of a row's pairs
+share is done in the one step that makes numbers of sums: for a squared error that is already the residual.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class Judge:
     lose: Lose
     less: bool = False  # y is taken off
     signed: bool = False  # turned round for the second class
+    fused: int | None = None  # how `fused` calls it, if it knows it
+    clip: tuple[float, float] = (0.0, 0.0)  # the least and the largest log loss
 
     def seen(self, y: Any, offset: Any) -> tuple[Any, Any]:
         """The shift and the scale of each row's sums, both (rows, outputs)."""
@@ -60,9 +62,10 @@ def judge_of(link: Callable[[Any], Any], outputs: int, loss: Loss) -> Judge | No
 def _composed(link: Link, loss: Loss, eps: float) -> Judge | None:
     options = dict(loss.parameters)
     if link is _first and loss.name in _RESIDUALS:
-        return Judge(partial(_RESIDUALS[loss.name], **options), less=True)
+        return Judge(partial(_RESIDUALS[loss.name], **options), less=True, fused=_FUSED.get(loss.name))
     if link is _logistic and loss.name == "log_loss":
-        return Judge(partial(_log_loss_of_scores, eps), signed=True)
+        clip = -log1p(-eps), -log(eps)
+        return Judge(partial(_log_loss_of_scores, clip), signed=True, fused=_FUSED["log_loss"], clip=clip)
     if link is _first and loss.name == "hinge":
         return Judge(_hinge, signed=True)
     several = link in (_all, _softmax)
@@ -144,9 +147,9 @@ def _log_loss(eps: float, y: Any, f: Any) -> Any:
     return torch.where(y > 0, f, 1 - f).clamp_(eps, 1 - eps).log_().neg_()
 
 
-def _log_loss_of_scores(eps: float, y: Any, seen: Any) -> Any:
+def _log_loss_of_scores(clip: tuple[float, float], y: Any, seen: Any) -> Any:
     """Without the probability: -log of it is log(1 + exp(-score)), for the first class log(1 + exp(score))."""
-    return softplus(seen[0], threshold=40).clamp_(-log1p(-eps), -log(eps))
+    return softplus(seen[0], threshold=40).clamp_(*clip)
 
 
 def _own(y: Any, f: Any) -> Any:
@@ -171,4 +174,5 @@ _RESIDUALS: dict[str, Callable[..., Any]] = {
     "pinball": _pinball,
     "brier": _squared_error,
 }
+_FUSED = {"squared_error": 0, "brier": 0, "absolute_error": 1, "log_loss": 2}
 _DEVIANCES: dict[str, Lose] = {"poisson_deviance": _poisson, "gamma_deviance": _gamma}

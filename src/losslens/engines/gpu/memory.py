@@ -44,8 +44,8 @@ class Steps:
             raise error
         if self.size <= self.fewest:
             raise MemoryError(
-                f"the device has too little memory for {self.size} {self.unit} at a time; free some of it, or compute on "
-                "the CPU"
+                f"the device has too little memory for {self.size} {self.unit} at a time; free some of it, or compute "
+                "on the CPU"
             ) from error
         self.size = max(self.fewest, self.size // 2)
         if torch.cuda.is_available():

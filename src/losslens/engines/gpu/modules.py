@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,11 @@ class Modules(BlackBox):
         assert isinstance(respond.predict, TorchModule)
         return cls(table, respond, BATCH if respond.predict.like.is_cuda else batch_rows)
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether a device works while this processor does something else."""
+        return bool(self.lab.rows.is_cuda)
+
     @cached_property
     def lab(self) -> Lab:
         """The module and the table on its device."""
@@ -105,7 +110,7 @@ class Modules(BlackBox):
         base = _Base(self.lab, rows)
         for batch in batches:
             parts = _Parts(batch)
-            for part, coming in self.lab.answers(len(parts), lambda part, parts=parts: base.batch(parts[part], asks)):
+            for part, coming in self.lab.answers(len(parts), partial(base.part, parts, asks)):
                 waiting.append((parts[part], coming))
                 if len(waiting) > AHEAD:
                     yield self._arrived(*waiting.popleft(), tick)
@@ -147,8 +152,9 @@ class _Base:
         self.wanted: Indices | None = None
         self.held: Any = None
 
-    def batch(self, batch: list[Cut], asks: Sequence[Ask]) -> Any:
-        """A batch of rows, values replaced."""
+    def part(self, parts: _Parts, asks: Sequence[Ask], part: slice) -> Any:
+        """Rows of a part of a batch, values replaced."""
+        batch = parts[part]
         if len(batch) > 1 or self.wanted is not batch[0].rows:
             self.wanted = batch[0].rows if len(batch) == 1 else np.concatenate([piece.rows for piece in batch])
             self.held = self.lab.rows.index_select(0, self.lab.index(self.rows[self.wanted]))

@@ -23,8 +23,8 @@ DIGITS = 7  # of y: 54 bits and a sign
 class DeviceErrors:
     """The same as `CoalitionErrors`, of boxes on a device.
 
-    With equal weights the products are of bytes, summed up as whole numbers; y enters as digits. With others they are of
-    numbers in double precision, which takes some ten times as long.
+    With equal weights the products are of bytes, summed up as whole numbers; y enters as digits. With others they are
+    of numbers in double precision, which takes some ten times as long.
     """
 
     def __init__(self, boxes: Boxes, y: Floats, weight: Floats, device: str) -> None:
@@ -75,7 +75,9 @@ class DeviceErrors:
 
     def _whole(self) -> tuple[float, float]:
         """The errors where all columns that matter are kept, and where none is: neither is a difference."""
-        own = torch.zeros((self.sides.bits.shape[1] * WHOLE, self.value.shape[1]), dtype=torch.float64, device=self.device)
+        own = torch.zeros(
+            (self.sides.bits.shape[1] * WHOLE, self.value.shape[1]), dtype=torch.float64, device=self.device
+        )
         met = self.sides.met(self.sides.asked)
         for a in self._leaves():
             for words, rows in self._chunks():
@@ -115,7 +117,7 @@ class DeviceErrors:
         return torch.where(real, value - said[tree], 0.0), self._on(boxes.offset - mean) + said.sum(dim=0)
 
     def _compare(self, met: Any, a: slice, b: slice, sums: Any) -> Any:
-        """How many rows two leaves share, or their weight, (a, b); and, of leaves with themselves, sums of what is beside."""
+        """The rows that leaves share, or their weight, (a, b); and, where a is b, `sums` over the rows of each leaf."""
         shared = None
         if sums is not None:
             sums[a] = 0

@@ -43,7 +43,7 @@ def boxes(bound: Bound, rows: NDArray[np.intp]) -> Boxes:
 
 
 def _conditions(bound: Bound, test: Ints, left: Words, everybody: Words) -> tuple[Ints, Words]:
-    """What each leaf asks of each column, (leaves, columns), and who meets it; conditions met by the same rows are one."""
+    """What each leaf asks of each column, (leaves, columns), and who meets it; what the same rows meet is one."""
     nodes, known = bound.nodes, [everybody]
     place = {blake2b(everybody.tobytes(), digest_size=16).digest(): 0}
     condition = np.zeros((len(bound.value), len(bound.size)), np.int32)
