@@ -1,9 +1,9 @@
 """What a GPU adds: coalitions of trees over all pairs, and a network on the device that it lives on.
 
-Needs NumPy, narwhals and torch with CUDA; from the repository's root: ``PYTHONPATH=src python benchmarks/gpu.py``. Trees
-are drawn at random, 100 of 31 leaves over 10 columns; ``--data file.npz`` takes boxes written by ``--export file.npz``
-(which needs scikit-learn and no GPU) with the CPU engine's own errors to compare with. Medians after a warm-up. Half a
-minute on an H200.
+Needs NumPy, narwhals and torch with CUDA; from the repository's root: ``PYTHONPATH=src python benchmarks/gpu.py``.
+Trees are drawn at random, 100 of 31 leaves over 10 columns; ``--data file.npz`` takes boxes written by
+``--export file.npz`` (which needs scikit-learn and no GPU) with the CPU engine's own errors to compare with. Medians
+after a warm-up. Half a minute on an H200.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ def line(what: str, value: float, unit: str, bar: float | None = None, at_least:
 # Trees.
 
 
-def drawn(n: int, rng: np.random.Generator) -> tuple[Boxes, np.ndarray[Any, Any]]:
+def drawn(n: int, rng: np.random.Generator, trees: int = TREES) -> tuple[Boxes, np.ndarray[Any, Any]]:
     """Random trees: a leaf is cut in two until there are enough. And a target that they have something to say about."""
     X = rng.random((n, P))
     known: dict[tuple[int, float, float], int] = {}
     bits = [np.ones(n, bool)]
-    condition = np.zeros((TREES * LEAVES, P), np.int32)
-    for t in range(TREES):
+    condition = np.zeros((trees * LEAVES, P), np.int32)
+    for t in range(trees):
         leaves = [np.tile([0.0, 1.0], (P, 1))]
         while len(leaves) < LEAVES:
             box, j = leaves.pop(rng.integers(len(leaves))), rng.integers(P)
@@ -79,12 +79,12 @@ def drawn(n: int, rng: np.random.Generator) -> tuple[Boxes, np.ndarray[Any, Any]
                 condition[t * LEAVES + number, j] = known[j, low, high]
     words = np.zeros((len(bits), 8 * -(-n // 64)), np.uint8)
     words[:, : -(-n // 8)] = np.packbits(np.stack(bits), axis=1, bitorder="little")
-    value = rng.normal(size=(TREES * LEAVES, 1)) / 10
-    boxes = Boxes(n, condition, words.view(np.uint64), value, np.repeat(np.arange(TREES), LEAVES), np.zeros(1))
+    value = rng.normal(size=(trees * LEAVES, 1)) / 10
+    boxes = Boxes(n, condition, words.view(np.uint64), value, np.repeat(np.arange(trees), LEAVES), np.zeros(1))
     return boxes, X[:, 0] + rng.normal(size=n)
 
 
-def export(path: Path, n: int) -> None:
+def export(path: Path, n: int, trees: int) -> None:
     """Boxes of a fitted ensemble, and what the CPU engine says of some coalitions."""
     from sklearn.ensemble import GradientBoostingRegressor
 
@@ -101,7 +101,7 @@ def export(path: Path, n: int) -> None:
         + np.abs(X[:, 6]) * X[:, 7]
         + rng.normal(size=len(X))
     )
-    model = GradientBoostingRegressor(n_estimators=TREES, max_leaf_nodes=LEAVES, max_depth=None, random_state=0)
+    model = GradientBoostingRegressor(n_estimators=trees, max_leaf_nodes=LEAVES, max_depth=None, random_state=0)
     model.fit(X[n:], y[n:])
     task = prepare(
         model, X[:n], y[:n], loss=ll.losses.squared_error, response="values", features=None, donors="auto",
@@ -231,17 +231,18 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--small", action="store_true", help="tiny sizes, to see that it runs")
     asked = parser.parse_args()
+    n, trees = (300, 5) if asked.small else (10_000, TREES)
     if asked.export:
-        export(asked.export, 500 if asked.small else 10_000)
+        export(asked.export, n, trees)
         return
-    rng, n = np.random.default_rng(0), 300 if asked.small else 10_000
+    rng = np.random.default_rng(0)
     print(torch.__version__, torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU")
-    boxes, y = drawn(n, rng)
+    boxes, y = drawn(n, rng, trees)
     if asked.data:
         boxes, y, kept, errors = read(asked.data)
         compare(boxes, y, kept, errors, asked.device)
     all_coalitions(boxes, y, asked.device)
-    one_coalition(*drawn(10 * n, rng), asked.device)
+    one_coalition(*drawn(10 * n, rng, trees), asked.device)
     pair_rates(boxes, y, asked.device)
     network(asked.device, n, 10 if asked.small else 100)
 

@@ -302,6 +302,8 @@ def test_plan_on_a_device(boosting):
 def test_bad_devices(boosting):
     with pytest.raises(ValueError, match="name of a torch device"):
         shares(boosting, "the large one")
+    with pytest.raises(ValueError, match="must be 'cuda'"):
+        shares(boosting, "meta")
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="finds no CUDA device"):
             shares(boosting, "cuda")

@@ -124,6 +124,8 @@ def check_device(device: str | None) -> None:
         kind = torch.device(device).type
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"device must be None or the name of a torch device such as 'cuda'; got {device!r}") from error
+    if kind not in ("cuda", "cpu"):
+        raise ValueError(f"device must be 'cuda', where there is double precision, or None; got {device!r}")
     if kind == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={device!r}: torch finds no CUDA device here; leave device out to compute on the CPU")
 

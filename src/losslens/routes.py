@@ -64,7 +64,7 @@ def exact_ways(task: Task, loss: Loss | None, aggregate: str, budget: int | None
         found.append(Cost("closed form", 0.0, "predictions", 1.0))
     if is_trees(engine) and loss is not None:
         if aggregate == "loss" and p <= MOST_PLAYERS and not engine.is_single and engine.device_judge(loss) is not None:
-            madds = coalitions * n**2 * engine.bound.value.size
+            madds = coalitions * n**2 * len(engine.bound.value) * engine.bound.ensemble.outputs
             found.append(Cost("device pairs", madds, "multiply-adds", more * MOST_DEVICE_PAIRS))
         pairs = n * (n - 1) / (2 if aggregate == "loss" else 1)
         if p <= MOST_PLAYERS:

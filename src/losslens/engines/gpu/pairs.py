@@ -21,6 +21,7 @@ PAIRS = 1 << 26  # judged at a time
 DONORS = 1 << 10  # words of donors that are spread at a time
 BASE = 2048  # of the digits, which are from -1024 to 1023; the highest may be twice as large
 DIGITS, LARGEST = 3, 2.0**33 - BASE**2  # of a leaf, and what they can hold
+MIXED = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)  # half precision in, single out
 MOST_TREES = 2**13  # whose digits single precision can add up
 
 
@@ -29,6 +30,7 @@ class DevicePairs:
 
     def __init__(self, boxes: Boxes, y: Floats, weight: Floats, judge: Judge, device: str) -> None:
         self.sides, self.device, self.judge = Sides(boxes, device), device, judge
+        self.kind = torch.float16 if MIXED and device != "cpu" else torch.float32  # of the factors
         self.weight = self._on(weight / weight.sum())
         value, middle, largest = _centred(boxes)
         unit = max(float(largest.max(initial=0.0)) / LARGEST, 1e-300)
@@ -38,11 +40,11 @@ class DevicePairs:
         whole = np.zeros((boxes.value.shape[1], len(self.sides.value)))
         whole[:, : len(value)] = np.rint(value / unit).T
         spread = np.moveaxis(_digits(whole, DIGITS), 0, 2)  # (outputs, leaves, digits)
-        self.digits = self._on(spread[..., None]).to(self._kind)
+        self.digits = self._on(spread[..., None]).to(self.kind)
         self.clip = torch.tensor(judge.clip, dtype=torch.float64, device=device)
         self.fused = _fused() if judge.fused is not None and self.digits.is_cuda else None
         most = min(DONORS, self.sides.bits.shape[1]) * WHOLE
-        self.steps = Steps(max(1, PAIRS // (most * WHOLE)), f"times {WHOLE} rows")
+        self.steps = Steps(max(1, PAIRS // (most * WHOLE * len(self.digits))), f"times {WHOLE} rows")
 
     def means(self, kept: Marks) -> tuple[Floats, Floats]:
         """The mean loss of each row, and of each donor, where these columns are kept; both (n,)."""
@@ -85,16 +87,14 @@ class DevicePairs:
             whole = whole.mul_(BASE).add_(lower)
         return whole.mul_(self.scale[rows, k, None]).add_(self.shift[rows, k, None])
 
-    @property
-    def _kind(self) -> Any:
-        return torch.float16 if self.device != "cpu" else torch.float32  # a CPU has no unit for the former
-
     def _product(self, terms: Any, other: Any) -> Any:
-        return torch.mm(terms, other) if self.device == "cpu" else torch.mm(terms, other, out_dtype=torch.float32)
+        if terms.dtype == torch.float32:
+            return torch.mm(terms, other)
+        return torch.mm(terms, other, out_dtype=torch.float32)
 
     def _spread(self, met: Any) -> Any:
         """Zeros and ones, (leaves, rows)."""
-        return self.sides.spread(met).to(self._kind)
+        return self.sides.spread(met).to(self.kind)
 
     def _rows(self, words: slice) -> slice:
         return slice(words.start * WHOLE, min(words.stop * WHOLE, self.sides.n))

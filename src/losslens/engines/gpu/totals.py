@@ -24,7 +24,7 @@ class DeviceErrors:
     """The same as `CoalitionErrors`, of boxes on a device.
 
     With equal weights the products are of bytes, summed up as whole numbers; y enters as digits. With others they are
-    of numbers in double precision, which takes some ten times as long.
+    of numbers in double precision, which takes four times as long.
     """
 
     def __init__(self, boxes: Boxes, y: Floats, weight: Floats, device: str) -> None:
