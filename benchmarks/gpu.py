@@ -119,12 +119,12 @@ def read(path: Path) -> tuple[Boxes, Any, Any, Any]:
     return Boxes(int(held["n"]), *(held[name] for name in FIELDS)), held["y"], held["kept"], held["errors"]
 
 
-def all_coalitions(boxes: Boxes, y: Any, device: str) -> None:
+def all_coalitions(boxes: Boxes, y: Any, device: str, every: int) -> None:
     prepared = DeviceErrors(boxes, y, np.full(boxes.n, 1 / boxes.n), device)
     marks = (np.arange(1 << (P - 1))[:, None] >> np.arange(P) & 1).astype(
         bool
     )  # a coalition and its complement at once
-    what = f"4D: all {1 << P:,} coalitions, n = {boxes.n:,}, {len(boxes.value):,} leaves"
+    what = f"4D: all {2 * len(marks):,} coalitions, n = {boxes.n:,}, {len(boxes.value):,} leaves"
     line(what, seconds(lambda: [prepared.errors(S) for S in marks], 3), "s", 2.0, at_least=False)
 
 
@@ -241,7 +241,7 @@ def main() -> None:
     if asked.data:
         boxes, y, kept, errors = read(asked.data)
         compare(boxes, y, kept, errors, asked.device)
-    all_coalitions(boxes, y, asked.device)
+    all_coalitions(boxes, y, asked.device, 64 if asked.small else 1)
     one_coalition(*drawn(10 * n, rng, trees), asked.device)
     pair_rates(boxes, y, asked.device)
     network(asked.device, n, 10 if asked.small else 100)

@@ -138,8 +138,10 @@ class DeviceErrors:
         return sum(parts)
 
     def _product(self, mine: Any, other: Any, rows: slice) -> Any:
-        if self.equal:
+        if self.equal and mine.is_cuda:
             return torch._int_mm(mine, other.T)
+        if self.equal:  # a CPU has no units for bytes; the same whole numbers
+            return mine.double() @ other.double().T
         return (mine * self.weight[rows]) @ other.double().T
 
     def _read(self, product: Any) -> Any:
