@@ -50,9 +50,47 @@ def made(
             "columns": columns, "y": y, "index": np.arange(n) * 2, "weight": weight,
             "models": [{"prediction": _f(X, m), "loss": (y - _f(X, m)) ** 2} for m in range(models)],
         },
-        "features": features,
+        "features": features, "interactions": None, "rows": None, "clusters": None,
     })  # fmt: skip
     summary.exact = {feature["name"]: feature.pop("exact") for feature in features}
+    return summary
+
+
+def with_findings(summary: Made) -> Made:
+    """The same with a finding of each kind: the first feature warns and has regions, the last curve is not faded."""
+    n, features = summary["n"], summary["features"]
+    for place, feature in enumerate(features):
+        faded = np.arange(len(feature["weights"])) < len(feature["weights"]) / 2
+        said = f"40% of the replaced rows of {feature['name']} are unlike any real one."
+        far = {"auc": 0.8, "share": 0.4, "warns": place == 0, "sentence": said if place == 0 else ""}
+        feature["extrapolation"] = far | {"faded": faded & (place == 0)}
+    rules = [("", 0, 150, np.nan), ("b ≤ 0", 1, 80, 0.003), ("b > 0", 1, 70, 0.003)]
+    tree = [
+        {"rule": rule, "depth": depth, "n": many, "pfi": 1.5 * many, "low": 1.0 * many, "high": 2.0 * many, "p": p}
+        for rule, depth, many, p in rules
+    ]
+    features[0]["regions"] = {"sentences": ["a matters 1.1 times as much where b ≤ 0."], "tree": tree}
+    names = [feature["name"] for feature in features]
+    sure = {"first": names[0], "second": names[1], "value": 2.5, "std_error": 0.2, "low": 2.1, "high": 2.9, "p": 1e-9}
+    weak = {"first": names[0], "second": names[2], "value": -0.1, "std_error": 0.2, "low": -0.5, "high": 0.3, "p": 0.6}
+    summary["interactions"] = {"features": names, "n_pairs": 3, "pairs": [sure, weak], "how": "All pairs, exactly."}
+    worth = np.linspace(-3, 9, n)[::-1].copy()
+    summary["rows"] = {
+        "importance": worth, "fence": -2.0, "helped": int((worth > 0).sum()), "hurt": int((worth < 0).sum()),
+        "n_suspicious": 2, "suspicious": np.array([n - 1, n - 2]), "influence": np.array([0.5, -0.25]),
+        "influence_on": [names[0], names[1]], "sampled": False,
+    }  # fmt: skip
+    labels = np.where(np.arange(n) % 3 == 0, 1, 0)
+    known = [{"name": names[0], "value": 1.25}, {"name": names[1], "value": -0.5}]
+    clusters = [
+        {"n": int((labels == c).sum()), "share": float((labels == c).mean()), "rule": rule, "known_by": known,
+         "stability": 0.9}
+        for c, rule in enumerate(("b ≤ 0", ""))
+    ]  # fmt: skip
+    summary["clusters"] = {
+        "labels": labels, "clusters": clusters, "stability": 0.9, "described": 0.8, "chance": 0.67,
+        "sentence": "The rows fall into 2 clusters.",
+    }  # fmt: skip
     return summary
 
 
@@ -109,7 +147,7 @@ def _feature(
     texts = [f"kind {int(v)}" for v in grid] if words else [f"{v:.6g}" for v in grid]
     return {
         "name": column["name"], "kind": column["kind"], "values": texts if words else grid, "labels": texts,
-        "weights": mass, "own": own, "models": entries, "exact": exact,
+        "weights": mass, "own": own, "models": entries, "exact": exact, "extrapolation": None, "regions": None,
     }  # fmt: skip
 
 

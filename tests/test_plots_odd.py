@@ -317,7 +317,9 @@ def draw_interactions(data, design, part):
     if len(data.names) < 2:
         return
     names = data.names[:21]
-    yield ll.pair_interactions(data, data.X, data.y, loss="squared_error", features=names, random_state=0).plot()
+    found = ll.pair_interactions(data, data.X, data.y, loss="squared_error", features=names, random_state=0)
+    yield found.plot()
+    yield found.plot_ranking()
     if len(names) <= 4:
         yield shares(data, features=names, method="exact", budget=None).interactions.plot()
 
@@ -373,6 +375,13 @@ def draw_impact(data, design, part):
     yield ll.conditional_predictive_impact(data, data.X, data.y, shuffled, **asked).plot()
 
 
+def draw_left_out(data, design, part):
+    if len(data.y) < 8:
+        return
+    asked = {"loss": "squared_error", "cv": 2, "random_state": 0, "features": data.names[:45], "how": "constant"}
+    yield ll.leave_one_covariate_out(Model(data), data.X, data.y, **asked).plot()
+
+
 def draw_regions(data, design, part):
     if len(data.y) < 3:
         return
@@ -381,19 +390,51 @@ def draw_regions(data, design, part):
         yield found.plot(name)
 
 
+def draw_row_influence(data, design, part):
+    for one in chosen(ask(data, design, some(data.names)), "half" if part == "subset" else "all").values():
+        try:
+            found = one.row_influence
+        except ValueError:  # of rows that `given` chose, or where nothing can be left out
+            continue
+        if np.isfinite(found.total).any():
+            yield found.plot()
+
+
+def draw_observations(data, design, part):
+    yield ll.observations(_restricted(shares(data), part)).plot()
+
+
+def draw_extrapolation(data, design, part):
+    found = chosen(ask(data, design), part).extrapolation
+    if any(np.isfinite(one.auc) for one in found.values()):
+        yield found.plot()
+
+
+def draw_clusters(data, design, part):
+    result = shares(data)
+    many = len(np.unique(result.local.round(9), axis=0))
+    for k in {1, min(many, 2), min(many, 5)} if part == "half" else {None}:
+        yield ll.clusters(result, data.X, k=k, random_state=0, starts=2).plot()
+
+
 CASES = {
     "plot_cells": [draw_cells],
+    "plot_clusters": [draw_clusters],
     "plot_comparison": [draw_comparison],
     "plot_effect": [draw_effect],
+    "plot_extrapolation": [draw_extrapolation],
     "plot_groups": [draw_groups],
-    "plot_impact": [draw_impact],
+    "plot_impact": [draw_impact, draw_left_out],
     "plot_importance": [draw_importance, draw_several, draw_scores],
+    "plot_interaction_ranking": [draw_interactions],
     "plot_interactions": [draw_interactions],
     "plot_local": [draw_local],
+    "plot_observations": [draw_observations],
     "plot_permuted_target": [draw_permuted_target],
     "plot_ranking": [draw_ranking],
     "plot_refit_curve": [draw_refits],
     "plot_refits": [draw_refits],
+    "plot_row_influence": [draw_row_influence],
     "plot_shapley": [draw_shapley],
     "plot_shapley_curve": [draw_shapley_curve],
     "plot_shapley_effect": [draw_shapley_effect],
@@ -402,17 +443,21 @@ CASES = {
 }
 METHODS = {
     "BreimanImportance": draw_ranking,
+    "Clusters": draw_clusters,
     "Comparison": draw_comparison,
-    "ConditionalImpact": draw_impact,
+    "Extrapolations": draw_extrapolation,
     "FeatureEffect": draw_effect,
     "FeatureImportance": draw_importance,
     "FeatureScore": draw_scores,
     "Importances": draw_ranking,
     "Interactions": draw_interactions,
+    "Observations": draw_observations,
     "PermutedTarget": draw_permuted_target,
     "RefitCurve": draw_refits,
     "Refits": draw_refits,
     "Regions": draw_regions,
+    "RowChanges": draw_impact,
+    "RowInfluence": draw_row_influence,
     "ShapleyCurve": draw_shapley_curve,
     "ShapleyEffect": draw_shapley_effect,
     "ShapleyImportance": draw_shapley,

@@ -186,10 +186,12 @@ class _Tally:
         return Shares(self.local, self.caused if self.knows_donors else None, self.meeting, cells)
 
 
-def met(donors: Indices, *, repeats: bool = False, fresh: bool = False, apart: bool = False) -> PerRow:
+def met(
+    donors: Indices, *, repeats: bool = False, fresh: bool = False, apart: bool = False, alone: bool = False
+) -> PerRow:
     """Each row with donors of its own."""
     n = len(donors)
-    return PerRow(donors, np.arange(n), n, leaves_out_own=apart, repeats=repeats, fresh=fresh)
+    return PerRow(donors, np.arange(n), n, leaves_out_own=apart, repeats=repeats, fresh=fresh, alone=alone)
 
 
 # Some orders, where the error of a coalition is exact.

@@ -11,6 +11,7 @@ from losslens.engines import Engine
 from losslens.engines.additive import Additive
 from losslens.engines.exact import CHECKED
 from losslens.engines.products import MOST_PRODUCTS, Products, cost
+from losslens.lending import Bound
 from losslens.passes import Filled
 from losslens.progress import bar
 from losslens.questions import Subject, pose
@@ -46,13 +47,12 @@ def exact_for(task: Task, subject: Subject, design: Design | None) -> bool:
         return True
     if kind == "single":
         return bool(engine.takes(subject.feature.columns[0]))
-    return _table_fits(task, subject) or _groups(task)
+    return _takes_table(task, subject) or _groups(task)
 
 
-def _table_fits(task: Task, subject: Subject) -> bool:
-    """Whether the cells of a group of columns can be kept, and are few enough to look at one by one."""
-    pairs = task.n * len(subject.distinct)
-    return pairs * task.budget.cell_bytes <= task.budget.memory // 2 and bool(task.exact.takes_pairs(pairs))
+def _takes_table(task: Task, subject: Subject) -> bool:
+    """Whether the cells of a group of columns are few enough to look at one by one; they needn't all be kept."""
+    return bool(task.exact.takes_pairs(task.n * len(subject.distinct), subject.feature.columns))
 
 
 def _groups(task: Task) -> bool:
@@ -110,11 +110,15 @@ def _who(task: Task, subject: Subject, design: Design) -> Run:
         return _ask_black_box
     if isinstance(task.exact, (Additive, Products)) or subject.feature.kind == "single":
         return _ask_exact
-    return _ask_table if _table_fits(task, subject) else _ask_without_cells
+    return _ask_table if _takes_table(task, subject) else _ask_without_cells
 
 
 def _ask_black_box(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:
-    return _pass(task, task.engine, asked, "predictions")
+    if not isinstance(task.design, Bound):
+        return _pass(task, task.engine, asked, "predictions")
+    # One feature after the other: two that share a column may have it drawn in two ways.
+    parts = [_pass(task, task.engine, [one], "predictions") for one in asked]
+    return parts[0][0], [filled for _, part, _ in parts for filled in part], sum(count for *_, count in parts)
 
 
 def _ask_exact(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:

@@ -144,8 +144,7 @@ def frame_column(series: Any) -> Column:
     categories, ordered = _categories(series)
 
     def extend(values: Sequence[Any]) -> Column:
-        both = [s.alias("both").to_frame() for s in (series, _like(series, values))]  # any label, one name
-        return frame_column(nw.concat(both)["both"])
+        return frame_column(behind(series, _like(series, values)))
 
     return Column(_gatherer(series), _comparable(series), categories, ordered, extend)
 
@@ -204,16 +203,27 @@ def _arrow_indices(index: Indices) -> Any:
     return pa.array(index)
 
 
+def behind(first: Any, second: Any) -> Any:
+    """One series behind the other."""
+    return nw.concat([series.alias("both").to_frame() for series in (first, second)])["both"]  # any label, one name
+
+
+def like_column(series: Any, values: Any) -> Any:
+    """Values as a series of the same type as another one's."""
+    new = nw.new_series(series.name, values, dtype=series.dtype, backend=series.implementation)
+    # The native type holds more than narwhals': pandas' category list and nullable types, arrow's index types.
+    if series.implementation.is_pandas():
+        return nw.from_native(new.to_native().astype(series.to_native().dtype), series_only=True)
+    if series.implementation.is_pyarrow():
+        return nw.from_native(new.to_native().cast(series.to_native().type), series_only=True).alias(series.name)
+    return new
+
+
 def _like(series: Any, values: Sequence[Any]) -> Any:
     """Values of the user's own as a series of the same type, or an error that names them."""
     wanted = list(values)
     try:
-        new = nw.new_series(series.name, wanted, dtype=series.dtype, backend=series.implementation)
-        # The native type holds more than narwhals': pandas' category list and nullable types, arrow's index types.
-        if series.implementation.is_pandas():
-            new = nw.from_native(new.to_native().astype(series.to_native().dtype), series_only=True)
-        elif series.implementation.is_pyarrow():
-            new = nw.from_native(new.to_native().cast(series.to_native().type), series_only=True).alias(series.name)
+        new = like_column(series, wanted)
         lost = [w for w, got in zip(wanted, new.to_list(), strict=True) if is_missing(got) and not is_missing(w)]
         moved = not series.dtype.is_float() and [
             w for w, got in zip(wanted, new.to_list(), strict=True) if not is_missing(w) and got != w

@@ -314,6 +314,26 @@ class Derangements(_Drawn):
         return self.m is None or self.m == n - 1
 
 
+@dataclass(frozen=True, repr=False)
+class Conditional(_Drawn):
+    """Values drawn given other columns, by a sampler that is named here: what a result remembers of it."""
+
+    sampler: str
+    m: int  # values that a row meets, at most
+    common = ranked = leaves_out_own = False
+    repeats = True
+
+    def __repr__(self) -> str:
+        return self.sampler
+
+    def check(self, n: int) -> None:
+        """It has been drawn."""
+
+    def is_exact(self, n: int) -> bool:
+        """Never: what is drawn hangs on an estimator."""
+        return False
+
+
 def resolve(donors: object) -> Design | None:
     """Turn what users write into a design; None stands for ``"auto"``."""
     if isinstance(donors, str):
@@ -325,6 +345,6 @@ def resolve(donors: object) -> Design | None:
     if isinstance(donors, Design) and not isinstance(donors, type):
         return donors
     raise TypeError(
-        "donors is 'auto', 'all' or a design: All(), Grid(m), Permutations(m), Latin(m), Systematic(m), "
-        f"Derangements(m); got {donors!r}"
+        "donors is 'auto', 'all', a design: All(), Grid(m), Permutations(m), Latin(m), Systematic(m), Derangements(m), "
+        f"or a sampler: Within(), Residual(); got {donors!r}"
     )

@@ -7,13 +7,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from losslens import auto
 from losslens.answers import Answered, ask, exact_for
 from losslens.curves import Effects, FeatureEffect
 from losslens.donors import All, Design
+from losslens.extrapolation import Extrapolation
 from losslens.importance import FeatureImportance
 from losslens.importances import Importances
-from losslens.late import later
+from losslens.late import Later, later
+from losslens.lending import Bound
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.questions import Subject
@@ -56,7 +60,8 @@ def feature_importance(
     donors
         ``"auto"``: all pairs where an exact engine knows the model (trees, additive models, kernel machines; see
         ``.engine``) or where that takes at most a million predictions a feature, otherwise as many systematic shifts
-        as the data can tell apart; ``"all"``; or a design.
+        as the data can tell apart; ``"all"``; a design; or a sampler that draws values given the other columns:
+        `Within`, `Residual`, or a function of your own.
     sample_weight
         Weights of the rows, as observations and as donors.
     groups
@@ -169,7 +174,7 @@ def _shared(task: Task, answer: Answered) -> dict[str, Any]:
     shared = {
         "name": feature.name,
         "columns": tuple(task.table.names[j] for j in feature.columns),
-        "design": answer.design,
+        "design": answer.design.told if isinstance(answer.design, Bound) else answer.design,
         "engine": answer.engine,
         "exact": answer.design.is_exact(task.n) and feature.kind != "pair",
         "n_predictions": filled.n_predictions,
@@ -180,12 +185,28 @@ def _shared(task: Task, answer: Answered) -> dict[str, Any]:
         "backend": task.table.backend,
         "declined": answer.declined,
         "observed": filled.question.observed if feature.kind == "pair" else None,
+        "conditioning": filled.question.conditioning if isinstance(answer.design, Bound) else None,
+        "extrapolated": _extrapolated(task, answer),
     }
     for name in ("values", "ordered", "meeting"):
         # A question holds the table's column; where it is known already, what the result needs of it is taken out.
         ask = partial(getattr, filled, "question")
         shared[name] = later(partial(_part, ask, name)) if filled.is_late else getattr(filled.question, name)
     return shared
+
+
+def _extrapolated(task: Task, answer: Answered) -> Later[Extrapolation] | None:
+    """How far rows with other values are from real ones; a pair's values are nobody's."""
+    feature, known = answer.subject.feature, task.surroundings
+    if feature.kind == "pair":
+        return None
+    if not isinstance(answer.design, Bound):
+        return Later(partial(known.judge, feature.name, feature.columns))
+    ask = answer.filled.question.ask
+    assert ask.met is not None  # every row has draws of its own
+    drawn = ask.met[known.index][:, 0]
+    values = [source.array[index[drawn]] for source, index in zip(ask.sources, ask.index, strict=True)]
+    return Later(partial(known.judge_values, feature.name, feature.columns, np.arange(known.n), values))
 
 
 def _part(ask: Callable[[], Any], name: str) -> Any:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from losslens.drawn_games import drawn_losses
 from losslens.engines import BlackBox
 from losslens.games import Board, set_up
 from losslens.impact_results import ConditionalImpact
+from losslens.lending import Bound
 from losslens.losses import Loss
 from losslens.models import as_model
+from losslens.numbers import Numbers
 from losslens.progress import Tick, bar
 from losslens.questions import Subject
 from losslens.results import Floats
-from losslens.sample import lose
-from losslens.tables import Batch, Edit, Table, as_rows, as_table
+from losslens.samplers import Sampler
 from losslens.tasks import Task, default_loss, prepare
-
-
-class Sampler(Protocol):
-    """Draws some columns of every row given its other columns."""
-
-    def __call__(self, X: Any, columns: Sequence[Any], rng: np.random.Generator, /) -> Any:
-        """A table like X whose named columns (positions, for an array) are drawn anew; the others are not read."""
 
 
 def conditional_predictive_impact(
@@ -55,7 +50,8 @@ def conditional_predictive_impact(
     model, X, y, loss, features, sample_weight, random_state, n_jobs, memory, progress
         As in `feature_importance`.
     sampler
-        A function ``(X, columns, rng) -> a table like X`` whose named columns are drawn given the others.
+        `Within`, `Residual`, or a function ``(X, columns, rng) -> a table like X`` whose named columns are drawn given
+        the others.
     draws
         How often values are drawn for each row; more of them lessen the draw's own noise.
 
@@ -83,7 +79,8 @@ def conditional_predictive_impact(
     )  # fmt: skip
     with bar(task.n * (1 + draws * len(task.subjects)), "drawing and predicting", progress) as tick:
         board = set_up(task, None, tick)
-        changes = [_changes(task, board, subject, sampler, draws, tick) for subject in task.subjects]
+        design = Bound(sampler, Numbers(task.table))
+        changes = [_changes(task, board, subject, design, draws, tick) for subject in task.subjects]
     return ConditionalImpact(
         features=tuple(subject.feature.name for subject in task.subjects),
         local=np.stack(changes, axis=1),
@@ -94,44 +91,11 @@ def conditional_predictive_impact(
     )
 
 
-def _changes(task: Task, board: Board, subject: Subject, sampler: Sampler, draws: int, tick: Tick) -> Floats:
+def _changes(task: Task, board: Board, subject: Subject, design: Bound, draws: int, tick: Tick) -> Floats:
     """The mean change of each row's loss over the draws, (n,)."""
-    rng = subject.generator(task.entropy)
-    return np.asarray(np.mean([_drawn(task, board, subject, sampler, rng, tick) for _ in range(draws)], axis=0))
-
-
-def _drawn(
-    task: Task, board: Board, subject: Subject, sampler: Sampler, rng: np.random.Generator, tick: Tick
-) -> Floats:
-    """The change of each row's loss with one draw."""
-    table, engine, loss = task.table, task.engine, task.loss
+    engine, where, base = task.engine, subject.feature.columns, board.sample.loss
     assert isinstance(engine, BlackBox)  # the one that answers everything
-    assert loss is not None  # it was chosen above
-    where = subject.feature.columns
-    own = table.rows(np.arange(table.n))  # a copy: samplers may write into what they get
-    drawn = _taken(sampler(own, _called(task, where), rng), table)
-    sources, batch, found = {j: drawn.column(j) for j in where}, Batch(table), np.empty(table.n)
-    for start in range(0, table.n, engine.batch_rows):
-        rows = np.arange(start, min(start + engine.batch_rows, table.n))
-        edits = [Edit(0, len(rows), j, source, rows) for j, source in sources.items()]
-        prediction = engine.respond(batch.fill(rows, edits))
-        loss.check_prediction(prediction)
-        found[rows] = lose(loss, board.sample, rows, prediction[:, None])[:, 0]
-        tick(len(rows))
-    return found
-
-
-def _taken(given: Any, like: Table) -> Table:
-    """What a sampler gave as a table like X, or say what is wrong with it."""
-    try:
-        rows = as_rows(given, like)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"sampler must give a table like X: {error}") from error
-    if len(rows) != like.n:
-        raise ValueError(f"sampler gave {len(rows)} rows for {like.n}; it draws one value for each row")
-    return as_table(rows)
-
-
-def _called(task: Task, columns: Sequence[int]) -> list[Any]:
-    """Columns as the user's table calls them."""
-    return [j if task.table.backend == "numpy" else task.table.labels[j] for j in columns]
+    assert base is not None  # the board was judged
+    lent = design.lend_to(where, subject.generator(task.entropy), m=draws)
+    losses = drawn_losses(board, engine, task.table, where, lent, tick)
+    return np.asarray(losses.mean(axis=0) - base)

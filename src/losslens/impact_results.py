@@ -1,4 +1,4 @@
-"""Conditional predictive impact as a result: a change of loss a row and feature."""
+"""Changes of the loss of each row as a result: values drawn given the other features, or a feature left out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from losslens.inference import Estimates, Inference
-from losslens.results import Floats, in_digits
-from losslens.shares import rows_only
+from losslens.results import Floats, Indices, in_digits
+from losslens.shares import mean_of, rows_only
 from losslens.tables import make_frame
 from losslens.uncertainty import Influence, Target, check_target
 
@@ -20,48 +20,64 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ConditionalImpact(Inference):
-    """How much the loss grows when a feature's values are drawn anew given the other features."""
+class RowChanges(Inference):
+    """How much the loss of each row grows when the model can't make use of a feature: one number a row and feature."""
 
     features: tuple[str, ...]
-    local: Floats  # (n, p): the change of each row's loss
+    local: Floats  # (n, p): the change of each row's loss; NaN where it is not known
     weight: Floats  # (n,), sums to one
-    error: float  # with nothing replaced
+    error: float  # with nothing taken away
     title: str  # of the loss
     backend: str
+    block: Indices | None = None  # rows that belong together
 
     @property
     def importance(self) -> Floats:
         """The mean over rows, (p,)."""
-        return np.asarray(self.weight @ self.local)
+        return mean_of(self.local, self.weight)
 
     @property
     def std_error(self) -> Floats:
-        """Standard error of `importance` for this model on new data, (p,)."""
+        """Standard error of `importance` over new rows, (p,)."""
         return self.estimates.std_error
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
-        """Low and high ends for each feature, for this model on new data."""
+        """Low and high ends for each feature, over new rows."""
         if check_target(target) == "sample":
             raise ValueError("how much the draws alone move the numbers is not kept apart; use target='model'")
         return self.estimates.intervals(level)
 
     @cached_property
     def estimates(self) -> Estimates:
-        """The importances of this model on new data and their covariance."""
-        counted = int(np.sum(self.weight > 0))
-        if counted < 3:
-            raise ValueError(f"a standard error needs at least 3 rows that count; there are {counted}")
-        moved = rows_only(self.local, self.weight)
+        """The importances over new rows and their covariance; rows that belong together move them together."""
+        units = self._units
+        if units < 3:
+            what = "rows" if self.block is None else "groups"
+            raise ValueError(f"a standard error needs at least 3 {what} that count; there are {units}")
+        known = self._known
+        moved = rows_only(self.local[known], self.weight[known])
+        if self.block is not None:
+            group, n = np.unique(self.block[known], return_inverse=True)[1], len(moved)
+            together = np.zeros((units, moved.shape[1]))
+            np.add.at(together, group, moved)
+            moved = together * np.sqrt(units / (units - 1) * (n - 1) / n)
         skewness = np.array([Influence(column).skewness for column in moved.T])
-        return Estimates(self.features, self.importance, moved.T @ moved, counted - 1, skewness)
+        return Estimates(self.features, self.importance, moved.T @ moved, units - 1, skewness)
+
+    @property
+    def what(self) -> str:
+        """What the numbers are, as an axis says it."""
+        raise NotImplementedError
+
+    @property
+    def untouched(self) -> str:
+        """What `error` is with."""
+        raise NotImplementedError
 
     @property
     def headline(self) -> str:
-        """What the numbers are."""
-        return (
-            f"increase in {self.title} beyond what the other features tell; {in_digits(self.error)} with nothing drawn"
-        )
+        """What the numbers are, and beside what."""
+        return f"{self.what}; {in_digits(self.error)} {self.untouched}"
 
     def to_frame(self) -> Any:
         """One row a feature, the most important first."""
@@ -97,14 +113,45 @@ class ConditionalImpact(Inference):
         order, width = np.argsort(-self.importance, kind="stable"), max(map(len, self.features))
         told = self._told() if self._has_errors else [""] * len(order)
         lines = [f"  {self.features[j]:<{width}}  {in_digits(float(self.importance[j]))}{told[j]}" for j in order]
-        return "\n".join([f"ConditionalImpact: {self.headline}", *lines])
+        return "\n".join([f"{type(self).__name__}: {self.headline}", *lines])
+
+    @property
+    def _known(self) -> Indices:
+        """Rows that count."""
+        return np.flatnonzero((self.weight > 0) & ~np.isnan(self.local).any(axis=1))
+
+    @property
+    def _units(self) -> int:
+        """Rows, or groups of rows, that count."""
+        return len(self._known) if self.block is None else len(np.unique(self.block[self._known]))
 
     @property
     def _has_errors(self) -> bool:
         """Whether there are rows enough to say how sure the numbers are."""
-        return int(np.sum(self.weight > 0)) >= 3
+        return self._units >= 3
 
     def _told(self) -> list[str]:
         """How sure each number is, in words."""
         numbers = zip(self.importance.tolist(), self.std_error.tolist(), self.estimates.p_values(), strict=True)
         return [f" ± {in_digits(error, like=value)}  p = {p:.3g}" for value, error, p in numbers]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class ConditionalImpact(RowChanges):
+    """How much the loss grows when a feature's values are drawn anew given the other features."""
+
+    @property
+    def what(self) -> str:
+        """What the numbers are, as an axis says it."""
+        return f"increase in {self.title} beyond the other features"
+
+    @property
+    def untouched(self) -> str:
+        """What `error` is with."""
+        return "with nothing drawn"
+
+    @property
+    def headline(self) -> str:
+        """What the numbers are, and beside what."""
+        told = f"increase in {self.title} beyond what the other features tell"
+        return f"{told}; {in_digits(self.error)} {self.untouched}"

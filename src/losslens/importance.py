@@ -18,7 +18,8 @@ from losslens.donors import Grid
 from losslens.losses import Loss
 from losslens.losses import resolve as resolve_loss
 from losslens.meetings import Common, Meeting
-from losslens.results import FeatureResult, Floats, in_digits, positions, take_columns, take_rows
+from losslens.results import FeatureResult, Floats, all_but, in_digits, positions, take_columns, take_rows
+from losslens.row_influence import RowInfluence, leave_one_out
 from losslens.sample import Sample, chunks, lose
 from losslens.tables import make_frame
 from losslens.uncertainty import Influence, Target, check_target
@@ -94,6 +95,14 @@ class FeatureImportance(FeatureResult):
         if len(self.at) < self.sample.n and not self.complete:
             raise ValueError("a streamed result has standard errors for all rows, not for some; raise memory=")
         return uncertainty.influence(self.means, self.meeting, self.sample, self.at)
+
+    @cached_property
+    def row_influence(self) -> RowInfluence:
+        """How far leaving out each row, as an observation and as a donor, would move the importance (`unbiased`)."""
+        self._need_donors("importance")
+        self._need_both_roles("row_influence")
+        roles = leave_one_out(self.means, self.meeting, self.sample, self.unbiased)
+        return RowInfluence(self.name, self.loss.title, self.unbiased, *roles, not self.exact, self.backend)
 
     @property
     def std_error(self) -> float:
@@ -186,8 +195,15 @@ class FeatureImportance(FeatureResult):
         new = replace(
             self, meeting=meeting, sample=sample, at=np.arange(len(chosen)), cells=cells,
             values=(self.values[0][kept],), exact=self.exact and isinstance(meeting, Common),
+            conditioning=None if self.conditioning is None else self.conditioning.at(self.at[chosen]),
         )  # fmt: skip
         return replace(new, means=new._means(cells, meeting, sample)).trimmed()
+
+    def drop(self, rows: Any) -> Self:
+        """Without these rows, as observations and as donors: the `subset` of the others."""
+        self._need_both_roles("drop")
+        others = all_but(rows, len(self.at))
+        return self if len(others) == len(self.at) else self.subset(others)
 
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
         """The same predictions judged by another loss that reads the same response."""
@@ -260,6 +276,13 @@ class FeatureImportance(FeatureResult):
         if not np.isfinite(noise):
             raise ValueError("no Monte-Carlo error: so few cells can't tell rows, donors and noise apart")
         return uncertainty.interval(self.pfi, float(np.sqrt(noise)), np.inf, level)
+
+    def _need_both_roles(self, what: str) -> None:
+        if len(self.at) < self.sample.n:
+            raise ValueError(
+                f"{what} leaves rows out as observations and as donors, but `given` chose observations alone, and "
+                "their donors are all rows: drop rows first and choose then, or use subset instead of given"
+            )
 
     def _need_donors(self, what: str) -> None:
         if not self.means.has_weights:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from losslens.curves import ResultMapping
+from losslens.extrapolation import Extrapolations
 from losslens.importance import FeatureImportance
 from losslens.inference import Estimates, Inference
 from losslens.losses import Loss
@@ -60,6 +61,12 @@ class Importances(Inference, ResultMapping[FeatureImportance]):
         """How much each row's loss rests on the features together: the sum of its local importances, (n,)."""
         return np.asarray(self.local.sum(axis=1))
 
+    @property
+    def extrapolation(self) -> Extrapolations:
+        """How far the replaced rows of each feature are from real ones; worked out at the first look."""
+        found = {name: feature.extrapolation for name, feature in self.features.items()}
+        return Extrapolations({name: one for name, one in found.items() if one is not None}, self._first.backend)
+
     @cached_property
     def estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance; features with a standard error alone."""
@@ -80,6 +87,11 @@ class Importances(Inference, ResultMapping[FeatureImportance]):
         """These rows with donors among themselves."""
         self._need_all_cells("subset")
         return self._each(lambda feature: feature.subset(rows))
+
+    def drop(self, rows: Any) -> Self:
+        """Without these rows, as observations and as donors: the `subset` of the others."""
+        self._need_all_cells("drop")
+        return self._each(lambda feature: feature.drop(rows))
 
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
         """The same predictions judged by another loss that reads the same response."""
@@ -104,7 +116,9 @@ class Importances(Inference, ResultMapping[FeatureImportance]):
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        return f"increase in {self.loss.title}; {in_digits(self.error)} with nothing replaced"
+        told = self._first.conditioning
+        given = "" if told is None else f", values drawn {told.whom}"
+        return f"increase in {self.loss.title}{given}; {in_digits(self.error)} with nothing replaced"
 
     @property
     def notes(self) -> list[str]:
@@ -166,7 +180,14 @@ class Importances(Inference, ResultMapping[FeatureImportance]):
             number, error = _or_nan(f, lambda f: f.pfi), _or_nan(f, lambda f: f.std_error)
             pm = f" ± {in_digits(error, like=number)}" if np.isfinite(error) else ""
             lines.append(f"  {f.name:<{width}}  " + (in_digits(number) + pm if np.isfinite(number) else "curves only"))
-        return "\n".join([*lines, *(f"  ({note})" for note in self.notes)])
+        return "\n".join([*lines, *(f"  ({note})" for note in [*self.notes, *self._known_warning])])
+
+    @property
+    def _known_warning(self) -> list[str]:
+        """Of extrapolation, as far as it is known: a text must not wait for it."""
+        known = {name: f.known_extrapolation for name, f in self.features.items()}
+        note = Extrapolations({name: one for name, one in known.items() if one is not None}).note
+        return [note] if note else []
 
     def _frame(self, data: dict[str, Any]) -> Any:
         return make_frame(data, self._first.backend)

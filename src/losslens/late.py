@@ -23,6 +23,11 @@ class Later(Generic[T]):
         self._work_out = None
         return value
 
+    @property
+    def known(self) -> bool:
+        """Whether somebody has asked already."""
+        return "now" in self.__dict__
+
     def __reduce__(self) -> tuple[Any, tuple[T]]:
         return _known, (self.now,)  # a copy in another process holds the value
 

@@ -89,12 +89,14 @@ class PerRow:
     """Each row meets donors of its own."""
 
     donors: Lending  # (n, m); -1 where a cell is left out
-    place: Indices  # (n,): grid position of each row's value; or (m,): of each column, where columns are rank bins
+    place: Indices  # (n,): grid position of each row's value; (m,): of a column that is a rank bin; (n, m): of a cell
     size: int
     binned: bool = False
     leaves_out_own: bool = False
     repeats: bool = False  # a pair may be met twice
     fresh: bool = False  # and then says something new
+    even: bool = False  # rows count alike, however many donors they met
+    alone: bool = False  # a row's values are draws of its own, which nobody lent
 
     has_mass = True
 
@@ -107,15 +109,21 @@ class PerRow:
         """Grid positions of the cells of these rows, (b, m)."""
         if self.binned:
             return np.broadcast_to(self.place, (len(rows), self.width))
+        if self.place.ndim == 2:
+            return np.asarray(self.place[rows])
         return np.asarray(self.place[self.donors[rows] if donors is None else donors])
 
     def weights(self, sample: Sample, rows: Indices, donors: Indices | None = None) -> Floats:
         """How much the cells of these rows count: the donor's weight; nothing inside a block, (b, m)."""
         donors = self.donors[rows] if donors is None else donors
         counted = donors >= 0
-        if sample.block is not None:
+        if sample.block is not None and not self.alone:
             counted &= sample.block[donors] != sample.block[rows][:, None]
-        return np.where(counted, sample.weight[donors], 0.0)
+        weight = np.where(counted, 1.0 if self.alone else sample.weight[donors], 0.0)
+        if not self.even:
+            return weight
+        met = weight.sum(axis=1, keepdims=True)
+        return np.asarray(np.divide(weight, met, out=np.zeros(weight.shape), where=met > 0))
 
     def subset(self, rows: Indices) -> tuple[PerRow, Indices]:
         """Rows and donors in `rows` alone (other cells are left out), and the grid positions that remain."""

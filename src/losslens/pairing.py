@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from losslens.cells import means
+from losslens.donors import Derangements, Latin, Lending, Permutations
 from losslens.explain import feature_importance
 from losslens.features import resolve
+from losslens.importance import FeatureImportance
+from losslens.inputs import entropy
 from losslens.interactions import Interactions
 from losslens.losses import Loss
+from losslens.scores import FeatureScore
 from losslens.tables import as_table
+from losslens.uncertainty import Influence, influence
+
+Indices = NDArray[np.intp]
+ROUNDING, SINGLE_ROUNDING = 1e-9, 1e-5  # of the losses compared; models that answer in single precision
 
 
 def pair_interactions(
@@ -27,7 +38,10 @@ def pair_interactions(
 ) -> Interactions:
     """How much more two features are worth than each by itself, by replacing them together.
 
-    ``I_jl = PFI_j + PFI_l - PFI_jl``: what is lost twice when each is replaced alone, and once when both are.
+    ``I_jl = PFI_j + PFI_l - PFI_jl``: what is lost twice when each is replaced alone, and once when both are. Every
+    pair has a standard error, an interval and a two-sided test, about this model on new data. It costs the features
+    alone and one group of columns a pair. Features that depend on each other have a number other than 0 even in a
+    model that only adds them up: with squared error it is ``-4 cov(g_j(x_j), g_l(x_l))``.
     `ShapleyImportance.interactions` has the Shapley interaction index, which averages over all coalitions.
 
     Parameters
@@ -60,14 +74,113 @@ def pair_interactions(
     while any(f"{a}{between}{b}" in columns for a, b in wanted):  # somebody has called a feature so
         between += " "
     together = {f"{a}{between}{b}": [*columns[a], *columns[b]] for a, b in wanted}
-    found = feature_importance(model, table, y, loss=loss, features=alone | together, **options)
+    found = feature_importance(model, table, y, loss=loss, features=alone | together, **_with_same_donors(options))
     names = tuple(alone)
-    index = np.full((len(names), len(names)), np.nan)
-    np.fill_diagonal(index, 0.0)
-    for a, b in wanted:
-        value = found[a].pfi + found[b].pfi - found[f"{a}{between}{b}"].pfi
-        index[names.index(a), names.index(b)] = index[names.index(b), names.index(a)] = value
-    return Interactions(names, index, "PFI_j + PFI_l - PFI_jl", found.loss.title, table.backend)
+    of_pairs = {
+        (names.index(a), names.index(b)): _strength(found[a], found[b], found[f"{a}{between}{b}"]) for a, b in wanted
+    }
+    first = found[names[0]]
+    return Interactions(
+        names, _matrix(of_pairs, "value", len(names), 0.0), "PFI_j + PFI_l - PFI_jl", found.title, table.backend,
+        unbiased=_matrix(of_pairs, "unbiased", len(names)),
+        std_error=_matrix(of_pairs, "std_error", len(names)),
+        units=0 if isinstance(first, FeatureScore) else first._units,
+        absent=next((one.absent for one in of_pairs.values() if one.absent), ""),
+        n_predictions=found.n_predictions,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _SameDonors:
+    """A design whose draw is the same for all features: what single donors add to all three importances cancels."""
+
+    design: Latin | Permutations | Derangements
+    seed: int
+    common = ranked = False
+
+    def __repr__(self) -> str:
+        return repr(self.design)
+
+    @property
+    def leaves_out_own(self) -> bool:
+        return self.design.leaves_out_own
+
+    @property
+    def repeats(self) -> bool:
+        return self.design.repeats
+
+    def check(self, n: int) -> None:
+        self.design.check(n)
+
+    def lend(self, n: int, rng: np.random.Generator) -> Lending:
+        """Who lends to whom, whatever the feature."""
+        return self.design.lend(n, np.random.default_rng(self.seed))
+
+    def draw(self, n: int, rng: np.random.Generator) -> Indices:
+        return np.asarray(self.lend(n, rng)[:])
+
+    def is_exact(self, n: int) -> bool:
+        return self.design.is_exact(n)
+
+
+def _with_same_donors(options: dict[str, Any]) -> dict[str, Any]:
+    design = options.get("donors")
+    if not isinstance(design, (Latin, Permutations, Derangements)) or design == Derangements():
+        return options
+    return options | {"donors": _SameDonors(design, entropy(options.get("random_state")))}
+
+
+class _Strength(NamedTuple):
+    """The interaction of one pair."""
+
+    value: float
+    unbiased: float
+    std_error: float = float("nan")
+    absent: str = ""  # why there is no error
+
+
+def _strength(first: FeatureImportance, second: FeatureImportance, both: FeatureImportance) -> _Strength:
+    """What two features have in common, and how far rows, as observations and as donors, move it."""
+    value, unbiased = first.pfi + second.pfi - both.pfi, first.unbiased + second.unbiased - both.unbiased
+    try:
+        known = _influence(first, second, both)
+    except ValueError as error:
+        return _Strength(value, unbiased, absent=_reason(both, error))
+    # Of a feature that the model doesn't use, rounding alone is left: it must not pass for a sure finding.
+    single = first.sample.prediction.dtype == np.float32
+    compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
+    least = compared * (SINGLE_ROUNDING if single else ROUNDING)
+    if known.std_error > least:
+        return _Strength(value, unbiased, known.std_error)
+    return _Strength(value, unbiased if abs(unbiased) > least else 0.0, 0.0)
+
+
+def _reason(both: FeatureImportance, error: ValueError) -> str:
+    if isinstance(both, FeatureScore) or both.means.total is None:
+        return str(error)
+    return f"{both.sample.n:,} rows have too many pairs to look at one by one; explain fewer, or use Latin(m)"
+
+
+def _influence(first: FeatureImportance, second: FeatureImportance, both: FeatureImportance) -> Influence:
+    """A row moves the interaction by what it moves the three importances."""
+    three, same = (first, second, both), isinstance(both.design, _SameDonors)
+    if same and all(one.complete for one in three):
+        cells = replace(both.cells, changes=first._changes + second._changes - both._changes)
+        return influence(means(cells, both.meeting, both.sample), both.meeting, both.sample, both.at)
+    parts = [one.influence for one in three]
+    # Draws apart have noise that adds up. Of draws in common less is left, by how much is not known: it all stays.
+    excess = 0.0 if same else sum(part.excess for part in parts)
+    moved = parts[0].moved + parts[1].moved - parts[2].moved
+    return Influence(moved, excess, noise=sum(part.noise for part in parts))
+
+
+def _matrix(pairs: Mapping[tuple[int, int], _Strength], what: str, p: int, diagonal: float = np.nan) -> Any:
+    """Symmetric; NaN where a pair was not asked for."""
+    found = np.full((p, p), np.nan)
+    np.fill_diagonal(found, diagonal)
+    for (j, k), one in pairs.items():
+        found[j, k] = found[k, j] = getattr(one, what)
+    return found
 
 
 def _pairs(names: list[str], pairs: Any) -> list[tuple[str, str]]:

@@ -11,14 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.columns import Column, Distinct, is_missing, joint
+from losslens.conditioning import Conditioning
 from losslens.donors import All, Design, Grid, Shifts, Systematic
 from losslens.engines import Ask, Met
 from losslens.features import Feature
+from losslens.lending import Bound
 from losslens.meetings import Common, Meeting, PerRow
 from losslens.tables import Table
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+MOST_BINS = 50  # of a curve whose values are drawn, not all met
 EDGE = 0.4  # how far beyond a product grid its outermost rows lie, in steps
 
 
@@ -63,6 +66,7 @@ class Question:
     values: tuple[NDArray[Any], ...]  # the grid
     ordered: bool
     observed: Floats | None = None  # (n, 2), of a pair: where the rows lie on the product grid
+    conditioning: Conditioning | None = None  # what values were drawn given, where not from everywhere
 
 
 class Subjects:
@@ -87,6 +91,8 @@ def pose(subject: Subject, design: Design, n: int, entropy: int) -> Question:
     """The question of one feature under one design."""
     design.check(n)
     rng = subject.generator(entropy) if not isinstance(design, All) else np.random.default_rng(0)  # which draws nothing
+    if isinstance(design, Bound):
+        return _conditional(subject, design, n, rng)
     if subject.feature.kind == "pair":
         return _pair(subject, design, n, rng)
     if isinstance(design, Grid) and design.values is not None:
@@ -155,6 +161,64 @@ def _rank_bins(subject: Subject, design: Design, n: int, rng: np.random.Generato
     )
     meeting = PerRow(donors, place.reshape(-1), len(kept), binned=True)
     return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
+
+
+def _conditional(subject: Subject, design: Bound, n: int, rng: np.random.Generator) -> Question:
+    """Values drawn given other columns: a donor's own, or a sampler's, laid out as columns of their own."""
+    feature, distinct = subject.feature, subject.distinct
+    if feature.kind == "pair":
+        raise ValueError(f"the pair {feature.name!r} needs a grid: donors='auto', 'all' or Grid(m); got {design!r}")
+    lent = design.lend_to(feature.columns, rng)
+    bins, values = (distinct.codes, distinct.values) if feature.kind == "group" else _bins(distinct)
+    place = distinct.codes if feature.kind == "group" else bins[distinct.codes]
+    everyone = np.arange(n)[:, None]
+    if lent.sources:
+        m = lent.donors.shape[1]
+        cell = np.arange(m) * n + everyone
+        sources = tuple(lent.sources[j] for j in feature.columns)
+        index = (np.arange(n, n * (m + 1)),) * len(sources)  # behind the columns themselves
+        met = Met(cell, np.arange(n * m, dtype=np.int32), repeats=False)
+        ask = Ask(feature.name, feature.columns, sources, index, np.full(n, -1), n * m, met)
+        if feature.kind != "group":
+            place = _bins_of(sources[0].array[n + cell], distinct, bins)
+    else:
+        donors = np.where(lent.donors < 0, everyone, lent.donors)  # a row's own value is not asked for
+        ask = _ask(
+            subject, distinct.codes, distinct.first, met=Met(donors, distinct.codes.astype(np.int32), repeats=True)
+        )
+    meeting = PerRow(lent.donors, place, len(values), leaves_out_own=not lent.own, even=True, alone=lent.alone)
+    names, given = design.numbers.table.names, design.given(feature.columns)
+    told = Conditioning(
+        feature.name,
+        tuple(names[j] for j in given),
+        rest=len(given) == len(names) - len(feature.columns),
+        explained=lent.explained,
+        leaf=lent.leaf,
+        rules=lent.rules,
+    )
+    return Question(subject, design.told, ask, meeting, (values,), distinct.ordered, conditioning=told)
+
+
+def _bins(distinct: Distinct) -> tuple[Indices, NDArray[Any]]:
+    """The bin of each distinct value, as many of the rows in one as in another, and the bins' middle values."""
+    g = len(distinct)
+    if not distinct.ordered or g <= MOST_BINS:
+        return np.arange(g), distinct.values
+    reached = np.cumsum(np.bincount(distinct.codes, minlength=g)) / len(distinct.codes)
+    bins = np.unique(np.floor(reached * MOST_BINS * (1 - 1e-12)), return_inverse=True)[1]
+    last = np.flatnonzero(np.diff(bins, append=-1))
+    middle = (np.append(0.0, reached[last[:-1]]) + reached[last]) / 2
+    return bins, distinct.values[np.searchsorted(reached, middle)]
+
+
+def _bins_of(values: NDArray[Any], distinct: Distinct, bins: Indices) -> Indices:
+    """The bin of each value that was drawn; beyond what was seen, the outermost."""
+    if values.dtype.kind in "iuf":
+        edges = distinct.values[np.flatnonzero(np.diff(bins)) + 1]
+        return np.asarray(np.searchsorted(edges, values, side="right"))  # NaN goes last, as it does in the grid
+    place = {value: k for k, value in enumerate(distinct.values.tolist())}
+    codes = [place.get(value, len(distinct) - 1) for value in values.ravel().tolist()]  # a missing one is no key
+    return bins[np.array(codes, np.intp)].reshape(values.shape)
 
 
 def _grid_donors(distinct: Distinct, design: Design, n: int, rng: np.random.Generator) -> Indices:

@@ -17,11 +17,13 @@ from losslens.inference import difference
 from losslens.inputs import entropy
 from losslens.region_results import Region, Regions, Target
 from losslens.results import Floats, Indices
-from losslens.splits import Mask, Rule, both
+from losslens.splits import Chance, Mask, Rule, both, in_words
 from losslens.tables import as_table
 from losslens.uncertainty import Influence, check_level
 
 LEAST_ROWS, LEAST_SHARE = 20, 0.05  # of the half that looks, on either side of a question
+LEAST_JUDGING = 3  # rows or groups of the other half, on either side: a standard error needs them
+LEAST_GROUPS = 5  # of the half that looks, on either side, where rows belong together
 
 
 def regions(
@@ -40,6 +42,15 @@ def regions(
     whether the best of all questions is better than chance; the other half says how important the feature is on either
     side. No prediction is made.
 
+    The level holds for all features together: where nothing differs, some feature is split in one run of twenty (the
+    first question of each of k features has the level / k). Further down it is that of one question, the best of all
+    columns and bounds in one region. `p`, from the half that did not look, is the second opinion.
+
+    Rows that belong together (``groups=`` of `feature_importance`) are in the same half, and standard errors and
+    tests count groups, not rows. Any column may take part in rules, whether it varies inside groups or not, where
+    five groups or more of those that look have rows on either side. Then groups' signs are drawn instead of
+    permutations, which is a large-sample test in the number of groups: from some thirty on.
+
     Parameters
     ----------
     importance
@@ -52,9 +63,10 @@ def regions(
     depth
         The most questions one after the other.
     level
-        The largest p-value of a question that is asked.
+        The probability that any feature is split where nothing differs.
     permutations
-        Of the test at each question, which takes all rows that have a weight as alike.
+        Of the test at each question (or draws of signs), which takes all rows that have a weight as alike; more where
+        so many features need more.
     random_state
         A seed or a NumPy generator, for the halves and the permutations.
 
@@ -78,28 +90,44 @@ def regions(
             raise ValueError(f"{name} is a whole number from 1 on; got {number!r}")
     if not 1 / (1 + permutations) <= check_level(level):
         raise ValueError(f"{permutations} permutations give no p-value of {level} or less; use more")
+    drawn = [name for name, one in features.items() if one.conditioning is not None]
+    if drawn:
+        raise ValueError(
+            f"the values of {drawn[0]!r} were drawn given other columns, so that rows differ by what they could meet; "
+            "regions need donors from everywhere"
+        )
     first = next(iter(features.values()))
-    if first.sample.block is not None:
-        raise ValueError("rows that belong together are not exchanged one by one: explain without groups= for regions")
     table = as_table(X)
     if table.n != len(first.at):
         raise ValueError(f"X has {table.n} rows, the result {len(first.at)}; pass the table that was explained")
     columns = {name: table.column(j).distinct for j, name in enumerate(table.names)}
     seed = entropy(random_state)
-    looks = np.random.default_rng([seed, 10]).permutation(table.n) < table.n / 2
-    search = _Search(columns, looks, int(depth), level, int(permutations), seed)
+    block = None if first.sample.block is None else first.sample.block[first.at]
+    looks = _half(np.arange(table.n) if block is None else block, np.random.default_rng([seed, 10]))
+    search = _Search(columns, looks, block, int(depth), level, int(permutations), seed, len(features))
     found = [region for one in features.values() for region in search.of(one, target)]
     return Regions(tuple(found), dict(features), target)
+
+
+def _half(unit: Indices, rng: np.random.Generator) -> Mask:
+    """About half of the rows; what belongs together stays together."""
+    many = np.bincount(unit)
+    order = rng.permutation(len(many))
+    chosen = np.zeros(len(many), bool)
+    chosen[order] = np.cumsum(many[order]) - many[order] < len(unit) / 2
+    return np.asarray(chosen[unit])
 
 
 @dataclass(frozen=True, eq=False)
 class _Search:
     columns: Mapping[str, Distinct]
     looks: Mask  # the half that finds rules
+    block: Indices | None  # rows that belong together
     depth: int
     level: float
     permutations: int
     seed: int
+    together: int  # features whose first questions share the level
 
     def of(self, one: FeatureImportance, target: Target) -> list[Region]:
         """All rows, and below them what was found."""
@@ -114,9 +142,10 @@ class _Search:
         rules: tuple[Rule, ...], tests: tuple[float, float], rng: np.random.Generator,
     ) -> list[Region]:  # fmt: skip
         """A region and those below it; `tests`: p against the other side, and p of the question."""
-        question = self._question(values, others, here, rng) if depth < self.depth else None
+        level = self.level / (1 if depth else self.together)
+        question = self._question(values, others, here, level, rng) if depth < self.depth else None
         rows = np.flatnonzero(here & ~self.looks)
-        mine = _region(one, rows, " and ".join(map(str, rules)), depth, tests, leaf=question is None)
+        mine = _region(one, rows, in_words(rules), depth, tests, leaf=question is None)
         if question is None:
             return [mine]
         split, found = question
@@ -129,24 +158,32 @@ class _Search:
         return [mine, *below[0], *below[1]]
 
     def _question(
-        self, values: Floats, others: Mapping[str, Distinct], here: Mask, rng: np.random.Generator
+        self, values: Floats, others: Mapping[str, Distinct], here: Mask, level: float, rng: np.random.Generator
     ) -> tuple[splits.Split, float] | None:
         """The best question about these rows, if it is better than chance."""
         looking = here & self.looks
         least = max(LEAST_ROWS, int(np.ceil(LEAST_SHARE * self.looks.sum())))
         if looking.sum() < 2 * least or is_constant(values[looking]):
             return None
-        asked = splits.candidates(others, looking, least)
-        asked = [split for split in asked if min(_sizes(split, here & ~self.looks)) >= 3]
+        judging = here & ~self.looks
+        asked = splits.candidates(others, looking, least, judging, LEAST_JUDGING)
+        if self.block is not None:
+            asked = [
+                split
+                for split in asked
+                if _groups(self.block, split.rows, looking) >= LEAST_GROUPS
+                and _groups(self.block, split.rows, judging) >= LEAST_JUDGING
+            ]
         if not asked:
             return None
-        split, p = splits.best(asked, values, looking, self.permutations, rng)
-        return (split, p) if p <= self.level else None
+        permutations = max(self.permutations, int(np.ceil(1 / level)) - 1)  # or no p-value is as small
+        split, p = splits.best(asked, values, looking, Chance(permutations, level, rng, self.block))
+        return (split, p) if p <= level else None
 
 
-def _sizes(split: splits.Split, rows: Mask) -> tuple[int, int]:
-    yes = int((split.rows & rows).sum())
-    return yes, int(rows.sum()) - yes
+def _groups(block: Indices, yes: Mask, rows: Mask) -> int:
+    """How many groups of these rows are on the side that has fewer."""
+    return min(len(np.unique(block[rows & yes])), len(np.unique(block[rows & ~yes])))
 
 
 def _region(

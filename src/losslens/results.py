@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from losslens.bands import Band, band
 from losslens.cells import Cells, Means, curves, means, shares
 from losslens.columns import is_missing
+from losslens.conditioning import Conditioning
 from losslens.donors import Design
+from losslens.extrapolation import Extrapolation
 from losslens.late import Later, late, later
 from losslens.meetings import Common, Meeting, PerRow
 from losslens.sample import Sample
@@ -46,6 +48,9 @@ class FeatureResult:
     backend: str
     declined: str = ""  # why no exact engine answered, where one knows the kind of model
     observed: Floats | None = None  # (len(at), 2), of a pair: where these rows lie on the grid, in its steps
+    conditioning: Conditioning | None = None  # what values were drawn given, where not from everywhere
+    # Not a `late` field: choosing rows hands it on as it is, without working it out.
+    extrapolated: Later[Extrapolation] | Extrapolation | None = None
 
     @property
     def grid(self) -> Any:
@@ -58,6 +63,20 @@ class FeatureResult:
         if self.means.weights is None:
             raise ValueError(f"the grid of {self.name!r} has no weights: {self._no_donors}")
         return self.means.weights
+
+    @property
+    def extrapolation(self) -> Extrapolation | None:
+        """How far replaced rows of the whole table are from real ones, on this grid; worked out at the first look.
+
+        None for pairs, which have no donors, and in files of older versions: `losslens.extrapolation` takes those.
+        """
+        found = self.extrapolated.now if isinstance(self.extrapolated, Later) else self.extrapolated
+        return None if found is None else found.on(self.values[0])
+
+    @property
+    def known_extrapolation(self) -> Extrapolation | None:
+        """The same where it was worked out already."""
+        return None if isinstance(self.extrapolated, Later) and not self.extrapolated.known else self.extrapolation
 
     @property
     def rows(self) -> Indices:
@@ -127,6 +146,15 @@ class FeatureResult:
         """``{label: given(groups == label)}`` for each label."""
         return {label: self.given(mask) for label, mask in split(groups, len(self.at)).items()}
 
+    @property
+    def leaves(self) -> dict[str, Self]:
+        """``{rule: given(rows of the leaf)}``, where donors came from the same leaf of a tree."""
+        told = self.conditioning
+        if told is None or told.leaf is None:
+            raise ValueError(f"no leaves: the values of {self.name!r} were drawn by {self.design!r}; use Within()")
+        here = told.leaf[self.at]
+        return {told.rules[k]: self.given(here == k) for k in np.unique(here).tolist()}
+
     def _means(self, cells: Cells, meeting: Meeting, sample: Sample) -> Means:
         return means(cells, meeting, sample)
 
@@ -174,8 +202,8 @@ class FeatureResult:
     def _need_cells(self, what: str) -> None:
         if len(self.cells.rows) == 0:
             raise ValueError(
-                f"{what} of {self.name!r} is not known: no cell of its table of {self.sample.n:,} rows and "
-                f"{self.meeting.width:,} values was kept; memory='{size_in_words(self.full_size)}' keeps them all"
+                f"{what} of {self.name!r} is not known: its table of {self.sample.n:,} rows and "
+                f"{self.meeting.width:,} values has too many cells to look at; explain fewer rows, or use Latin(m)"
             )
 
     def _known(self, curve: Any, what: str) -> Any:
@@ -223,6 +251,17 @@ def positions(rows: Any, n: int) -> Indices:
     if len(np.unique(array)) < len(array):
         raise ValueError("a row position occurs twice")
     return np.sort(array)
+
+
+def all_but(rows: Any, n: int) -> Indices:
+    """The positions of all rows but these; there may be none of these, and must be some of the others."""
+    array = np.asarray(rows)
+    if array.shape == (0,) or (array.dtype == bool and array.shape == (n,) and not array.any()):
+        return np.arange(n)
+    others = np.setdiff1d(np.arange(n), positions(array, n))
+    if len(others) == 0:
+        raise ValueError("every row is left out: nothing remains")
+    return others
 
 
 def in_order(rows: Any, n: int) -> Indices:

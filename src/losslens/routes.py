@@ -15,6 +15,7 @@ from losslens.auto import EXACT_PREDICTIONS
 from losslens.donors import All, Derangements, Design, Grid
 from losslens.engines.additive import Additive
 from losslens.engines.products import Products
+from losslens.lending import Bound
 from losslens.losses import Loss
 from losslens.questions import Subject
 from losslens.stopping import Wanted
@@ -157,6 +158,12 @@ def check_design(task: Task, wanted: Wanted) -> None:
     """Raise ValueError unless the donors fit what is wanted."""
     design = task.design
     if design is None:
+        return
+    if isinstance(design, Bound):
+        if wanted.method not in ("auto", "exact") or wanted.aggregate != "loss" or wanted.precision is not None:
+            raise ValueError(
+                f"{design!r} draws given what each coalition keeps: leave out method, aggregate, precision"
+            )
         return
     if wanted.method == "paper":
         raise ValueError("the paper's algorithm draws permutations of its own, m_obs of them; leave out donors")

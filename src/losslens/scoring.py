@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from losslens import inputs, passes
 from losslens.auto import first_design
 from losslens.donors import Design, Grid, Latin, Systematic
+from losslens.lending import Bound
 from losslens.losses import Response, resolve
 from losslens.meetings import Common
 from losslens.models import Model
@@ -45,6 +46,8 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, asked: dict[str,
     weight = None if asked["sample_weight"] is None else inputs.row_weights(asked["sample_weight"], table.n) * table.n
     known = judge(model, table, truth, weight, scorer)
     task = prepare(model, table, None, loss=None, response=known.response, exact=False, **asked)
+    if isinstance(task.design, Bound):
+        raise ValueError(f"{task.design!r} draws values given the other columns, which needs a loss, not a scorer")
     questions = [pose(s, task.design or score_design(s, task.n), task.n, task.entropy) for s in task.subjects]
     if not task.budget.fits(questions, task.n):
         needs = size_in_words(2 * task.n * task.budget.row_bytes(questions))

@@ -7,7 +7,9 @@ from math import ceil
 from typing import Any
 
 from losslens import routes
+from losslens.drawn_games import coalitions, rounds_and_draws
 from losslens.engines.exact import CHECKED
+from losslens.lending import Bound
 from losslens.losses import is_scorer
 from losslens.results import duration, size_in_words
 from losslens.sharing import CELLS_SHARE, Request, request
@@ -25,6 +27,7 @@ WORDS = {  # what the ways of `routes` are, to people
     "coalitions": "all coalitions, by the model",
     "walks": "walks",
     "paper": "the paper's algorithm",
+    "draws": "coalitions, what they lack drawn given what they keep",
 }
 SECONDS = {"tree pairs": 4e-9, "single tree": 3e-7, "tree totals": 1e-10, "product totals": 3e-10}  # a unit, about
 DEVICE_SECONDS = {"device pairs": 1.3e-14, "tree totals": 1e-12}  # the same, on a large GPU
@@ -76,7 +79,7 @@ def plan_importance(model: Any, X: Any, y: Any, options: dict[str, Any]) -> Shap
 def _plan(asked: Request) -> ShapleyPlan:
     task, way = asked.task, asked.way
     n, p, wanted = task.n, len(task.subjects), asked.wanted
-    by_model = way in ("coalitions", "walks", "paper")
+    by_model = way in ("coalitions", "walks", "paper", "draws")
     least, most = (min(n, CHECKED),) * 2 if not by_model else _predictions(asked)
     rows, seconds = task.engine.timed_batch()
     time = seconds * least / rows
@@ -93,7 +96,7 @@ def _plan(asked: Request) -> ShapleyPlan:
         features=tuple(subject.feature.name for subject in task.subjects),
         way=WORDS[way],
         engine=task.engine.name if by_model else asked.engine,
-        exact=way not in ("walks", "paper", "tree orders") and routes.everybody_lends(task.design),
+        exact=way not in ("walks", "paper", "tree orders", "draws") and routes.everybody_lends(task.design),
         n_predictions=least,
         most=most,
         calls=ceil(least / task.engine.rows_a_call(n)),
@@ -111,6 +114,10 @@ def _predictions(asked: Request) -> tuple[int, int]:
     if way == "coalitions":
         count = int(routes.predictions(task.subjects, n, asked.width, whole))
         return count, count
+    if way == "draws":
+        assert isinstance(task.design, Bound)  # the way says so
+        rounds, m = rounds_and_draws(p, n, task.design, asked.most_drawn)
+        return (n + rounds * coalitions(p) * n * m,) * 2
     if way == "paper":
         distinct = min(wanted.orders * (p - 1), 2**p - 2)
         return n + n * (p - 1) * wanted.permutations, n + distinct * n * wanted.permutations

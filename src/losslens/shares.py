@@ -8,7 +8,7 @@ import numpy as np
 
 from losslens import uncertainty
 from losslens.cells import Cells, Means, means
-from losslens.meetings import Meeting
+from losslens.meetings import Meeting, PerRow
 from losslens.sample import Floats, Indices, Sample
 
 
@@ -35,6 +35,8 @@ class Shares:
         if self.cells is not None:
             changes = np.ascontiguousarray(_pick(j, self.cells))
             return means(Cells(at, np.broadcast_to(0.0, changes.shape), changes), self.meeting, sample)
+        if isinstance(self.meeting, PerRow) and self.meeting.alone:
+            return Means(self.of(j), sample.weight[at])
         if self.caused is None or len(at) < sample.n:
             raise ValueError("what each donor did to these rows is not kept")
         apart = 1 - sample.weight if self.leaves_out_own else np.ones(sample.n)

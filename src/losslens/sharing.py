@@ -9,10 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from losslens import engine_shares, mean_walks, pair_walks, routes, score_shares, walks
+from losslens import drawn_games, engine_shares, mean_walks, pair_walks, routes, score_shares, walks
 from losslens.allotments import Allotment, Orders, closed_form, everybody, from_all, left_apart, mean_along, met
+from losslens.auto import EXACT_PREDICTIONS
 from losslens.donors import All, Derangements, Design, Permutations
+from losslens.engines.blackbox import BlackBox
 from losslens.games import Board, MeanGame, PairGame, Remembered, ends, set_up
+from losslens.lending import Bound
 from losslens.losses import Loss, is_scorer
 from losslens.mean_walks import MeanWalk
 from losslens.meetings import PerRow
@@ -75,7 +78,8 @@ def shapley_importance(
     donors
         ``"auto"`` or ``"all"``: every pair of rows; ``Derangements()``: pairs of different rows; ``Latin(m)``,
         ``Permutations(m)``, ``Derangements(m)``: a sample of donors, for walks m sweeps. Averaged predictions: all rows
-        (walks with ``"auto"``: 512 of them, where there are more), or ``Grid(m)``.
+        (walks with ``"auto"``: 512 of them, where there are more), or ``Grid(m)``. A sampler (`Within`, `Residual`, a
+        function): what a coalition lacks is drawn given what it keeps.
     aggregate
         ``"loss"``: losses are averaged over donors. ``"prediction"``: predictions are, before the loss: SAGE values.
     precision
@@ -129,7 +133,7 @@ class Request:
     def result(self) -> ShapleyImportance:
         """Choose a way, go it, and say which it was."""
         task, way = self.task, self.way
-        exact = task.exact if way not in ("coalitions", "walks", "paper") else None
+        exact = task.exact if way not in ("coalitions", "walks", "paper", "draws") else None
         with waiting(PREPARING, task.progress):
             engine_shares.prepare(way)
         with bar(self._expected(way), "sharing out", task.progress, _unit(way)) as tell:
@@ -140,9 +144,11 @@ class Request:
         return self._result(found, board, "blackbox" if exact is None else self.engine)
 
     @property
-    def way(self) -> Way | Literal["paper"]:
+    def way(self) -> Way | Literal["paper", "draws"]:
         """The first that fits; a refusal where none does and the answer has to be exact."""
         task, method = self.task, self.wanted.method
+        if isinstance(task.design, Bound):
+            return "draws"
         if method == "paper":
             return "paper"
         if method == "walk" and len(task.subjects) > 1:
@@ -179,10 +185,12 @@ class Request:
         assert design is not None
         return int(getattr(design, "m", None) or self.task.n)
 
-    def _expected(self, way: Way | Literal["paper"]) -> int:
+    def _expected(self, way: Way | Literal["paper", "draws"]) -> int:
         p, n = len(self.task.subjects), self.task.n
         if way == "coalitions":
             return int(routes.predictions(self.task.subjects, n, self.width, routes.is_whole(self.task)))
+        if way == "draws":
+            return self.most_drawn
         if way == "paper":
             return n + n * self.wanted.permutations * min((1 << p) - 2, self.wanted.orders * (p - 1))
         if way in ("tree totals", "product totals", "single tree", "device pairs"):
@@ -193,6 +201,11 @@ class Request:
             columns = [subject.feature.columns for subject in self.task.subjects]
             return int(cost(self.task.exact.bound, columns, n)) if self.wanted.aggregate == "loss" else n * n
         return n
+
+    @property
+    def most_drawn(self) -> int:
+        """Predictions of values that are drawn given a coalition."""
+        return self.wanted.budget or EXACT_PREDICTIONS * len(self.task.subjects)
 
     @property
     def width(self) -> int:
@@ -215,7 +228,7 @@ class Request:
 
     # -- ways -----------------------------------------------------------------------------------------------------
 
-    def _go(self, way: Way | Literal["paper"], board: Board, tell: Teller) -> Allotment:
+    def _go(self, way: Way | Literal["paper", "draws"], board: Board, tell: Teller) -> Allotment:
         engine, rng = self.task.exact, np.random.default_rng([self.task.entropy, 4])
         if way == "closed form":
             return closed_form(board, engine, self._keeps(board.n))
@@ -231,6 +244,8 @@ class Request:
             return self._totals(way, board, rng, tell)
         if way == "paper":
             return self._paper(board, rng)
+        if way == "draws":
+            return self._draws(board)
         return self._coalitions(board, rng) if way == "coalitions" else self._walks(board, rng, tell)
 
     def _totals(self, way: Way, board: Board, rng: np.random.Generator, tell: Teller) -> Allotment:
@@ -281,6 +296,13 @@ class Request:
                 raise ValueError(f"donors={design!r} says how many sweeps to walk; leave out budget=")
         rule = Rule(self.wanted.budget, self.wanted.precision, sweeps)
         return Walking(board, PairWalk(board, lenders, rng, words, apart), rule, room, tell).run()
+
+    def _draws(self, board: Board) -> Allotment:
+        """Coalitions whose other players are drawn given them."""
+        engine, design = self.task.engine, self.task.design
+        assert isinstance(engine, BlackBox)  # the one that answers everything
+        assert isinstance(design, Bound)  # the way says so
+        return drawn_games.share_out(board, engine, design, self.task.entropy, self.most_drawn)
 
     def _paper(self, board: Board, rng: np.random.Generator) -> Allotment:
         """Orders of features, and a fresh set of permutations for the error of each coalition they meet."""

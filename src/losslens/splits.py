@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.columns import Distinct, is_missing
-from losslens.results import Floats
+from losslens.results import Floats, Indices
 
 MOST_CUTS = 32  # of one column, at evenly spaced ranks
 MOST_WORDS = 32  # of one column, the most frequent
 AT_A_TIME = 64  # permutations
+ROUNDING = 1e-6  # of single precision, in which permuted sums are taken: twice as fast
+Sides = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
 
@@ -35,62 +38,102 @@ def both(rules: tuple[Rule, ...], rule: Rule) -> tuple[Rule, ...]:
     return (*(old for old in rules if (old.column, old.how) != (rule.column, rule.how) or rule.how == "≠"), rule)
 
 
+def in_words(rules: tuple[Rule, ...]) -> str:
+    """Rules that hold together; two bounds of one column are said at once.
+
+    >>> in_words((Rule("age", ">", "17"), Rule("day", "=", "1"), Rule("age", "≤", "21")))
+    '17 < age ≤ 21 and day = 1'
+    """
+    low, high = ({rule.column: rule.what for rule in rules if rule.how == how} for how in (">", "≤"))
+    said: dict[str, None] = {}  # by the words, as a pair of bounds would be said twice
+    for rule in rules:
+        pair = rule.how in (">", "≤") and rule.column in low and rule.column in high
+        said[f"{low[rule.column]} < {rule.column} ≤ {high[rule.column]}" if pair else str(rule)] = None
+    return " and ".join(said)
+
+
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows on one side of a question about a column, and the rules of both sides."""
+    """A question about a column: whether its value comes up to a bound, or is one word."""
 
-    yes: Rule
-    no: Rule
-    rows: Mask  # (n,): of all rows, those on the yes side
+    name: str
+    column: Distinct
+    code: int  # of the bound, or of the word
+    other: int | None = None  # the next value above the bound, or the only other word
+    is_word: bool = False
+
+    @property
+    def rows(self) -> Mask:
+        """Of all rows, those on the yes side, (n,)."""
+        return np.asarray(self.column.codes == self.code if self.is_word else self.column.codes <= self.code)
+
+    @property
+    def yes(self) -> Rule:
+        """Of the rows on the yes side."""
+        value = self.column.values[self.code]
+        if not self.is_word:
+            return Rule(self.name, "≤", self._bound)
+        return Rule(self.name, "is", "missing") if _absent(value) else Rule(self.name, "=", _said(value))
+
+    @property
+    def no(self) -> Rule:
+        """Of the other rows."""
+        value = self.column.values[self.code]
+        if not self.is_word:
+            return Rule(self.name, ">", self._bound)
+        if _absent(value):
+            return Rule(self.name, "is", "known")
+        if self.other is None:
+            return Rule(self.name, "≠", _said(value))
+        last = self.column.values[self.other]
+        return Rule(self.name, "is", "missing") if _absent(last) else Rule(self.name, "=", _said(last))
+
+    @property
+    def _bound(self) -> str:
+        assert self.other is not None  # a bound lies between two values
+        low, high = self.column.values[self.code], self.column.values[self.other]
+        return _between(float(low), float(high)) if self.column.values.dtype.kind == "f" else _said(low)
 
 
-def candidates(columns: Mapping[str, Distinct], here: Mask, least: int) -> list[Split]:
-    """Questions with at least so many of these rows on both sides."""
-    found = [split for name, column in columns.items() for split in _of_column(name, column, here)]
-    inside = [int((split.rows & here).sum()) for split in found]
-    return [s for s, k in zip(found, inside, strict=True) if least <= k <= here.sum() - least]
+def candidates(columns: Mapping[str, Distinct], here: Mask, least: int, there: Mask, fewest: int) -> list[Split]:
+    """Questions with at least so many rows on both sides: of those that look, and of those that judge."""
+    return [
+        split
+        for name, column in columns.items()
+        for split in _of_column(name, column, (column.codes[here], least), (column.codes[there], fewest))
+    ]
 
 
-def _of_column(name: str, column: Distinct, here: Mask) -> list[Split]:
-    counts = np.bincount(column.codes[here], minlength=len(column))
+def _of_column(name: str, column: Distinct, *needs: tuple[Indices, int]) -> list[Split]:
+    counts = np.bincount(needs[0][0], minlength=len(column))
     present = np.flatnonzero(counts)
-    if len(present) < 2:
-        return []
-    if not column.ordered or len(present) == 2:
+    asked = [] if len(present) < 2 else _questions(name, column, present, counts)
+    for codes, least in needs:
+        counts = np.bincount(codes, minlength=len(column))
+        below = np.cumsum(counts)
+        yes = [int(counts[split.code] if split.is_word else below[split.code]) for split in asked]
+        asked = [split for split, k in zip(asked, yes, strict=True) if least <= k <= len(codes) - least]
+    return asked
+
+
+def _questions(name: str, column: Distinct, present: Indices, counts: Indices) -> list[Split]:
+    if len(present) == 2:  # one of two values says all
+        return [Split(name, column, int(present[0]), int(present[1]), is_word=True)]
+    if not column.ordered:
         chosen = present[np.argsort(-counts[present], kind="stable")][:MOST_WORDS]
-        if len(present) == 2:
-            return [_word(name, column, int(present[0]), int(present[1]))]
-        return [_word(name, column, int(code)) for code in np.sort(chosen)]
+        return [Split(name, column, int(code), is_word=True) for code in np.sort(chosen)]
     return _cuts(name, column, present, counts)
 
 
-def _word(name: str, column: Distinct, code: int, other: int | None = None) -> Split:
-    """One value against the others, or against the only other one."""
-    value = column.values[code]
-    if _absent(value):
-        return Split(Rule(name, "is", "missing"), Rule(name, "is", "known"), column.codes == code)
-    no = Rule(name, "≠", _said(value))
-    if other is not None:
-        last = column.values[other]
-        no = Rule(name, "is", "missing") if _absent(last) else Rule(name, "=", _said(last))
-    return Split(Rule(name, "=", _said(value)), no, column.codes == code)
-
-
-def _cuts(name: str, column: Distinct, present: Any, counts: Any) -> list[Split]:
+def _cuts(name: str, column: Distinct, present: Indices, counts: Indices) -> list[Split]:
     """Between neighbouring values; that a value is missing is a question of its own."""
     missing = _absent(column.values[present[-1]])
     known = present[:-1] if missing else present
     ranks = np.cumsum(counts[known]) / counts[known].sum()
     wanted = np.arange(1, MOST_CUTS + 1) / (MOST_CUTS + 1)
     places = np.unique(np.searchsorted(ranks, wanted)) if len(known) > MOST_CUTS else np.arange(len(known) - 1)
-    found = [_cut(name, column, int(known[k]), int(known[k + 1])) for k in places if k + 1 < len(known)]
-    return [*found, _word(name, column, int(present[-1]))] if missing else found
-
-
-def _cut(name: str, column: Distinct, below: int, above: int) -> Split:
-    low, high = column.values[below], column.values[above]
-    at = _between(float(low), float(high)) if column.values.dtype.kind == "f" else _said(low)
-    return Split(Rule(name, "≤", at), Rule(name, ">", at), column.codes <= below)
+    found = [Split(name, column, int(known[k]), int(known[k + 1])) for k in places if k + 1 < len(known)]
+    return [*found, Split(name, column, int(present[-1]), is_word=True)] if missing else found
 
 
 def _between(low: float, high: float) -> str:
@@ -112,27 +155,109 @@ def _said(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
-def best(
-    splits: list[Split], target: Floats, here: Mask, permutations: int, rng: np.random.Generator
-) -> tuple[Split, float]:
-    """The split whose sides differ most in the target, and its p-value: over permutations, of the largest difference.
+@dataclass(frozen=True, eq=False)
+class Chance:
+    """What the best of several questions is held against."""
 
-    ``T = |mean_yes - mean_no| / sqrt(v (1 / n_yes + 1 / n_no))``, the largest over all splits; v, the variance of all
-    rows, is the same in every permutation.
+    permutations: int
+    level: float  # a p-value above it need not be known
+    rng: np.random.Generator
+    block: Indices | None = None  # rows that belong together
+
+
+def best(asked: list[Split], target: Floats, here: Mask, chance: Chance) -> tuple[Split, float]:
+    """The question whose sides differ most in the target, and its p-value: that of the largest of all differences.
+
+    ``T = |mean_yes - mean_no| / its standard error``, the largest over all questions. Of rows on their own the error is
+    Welch's, from the variance on either side, and T is held against T with the target permuted. That is exact where
+    the target has nothing to do with the columns, and holds in large samples where its mean has not: a question
+    is not asked because values spread more on one side of it. A p-value above the level is a lower bound: permuting
+    stops as soon as it is sure to be above.
+
+    Rows that belong together are not permuted. What a group brings to the difference, ``U_g = sum over its rows of
+    (s_i - mean s)(yes_i - mean yes)``, is 0 on average where the mean has nothing to do with the columns, whatever
+    the size of the group and whatever goes on inside it: ``T = |sum U_g| / sqrt(sum U_g^2)`` is held against T with
+    the groups' signs drawn anew.
     """
     values = target[here] - target[here].mean()
-    sides = np.stack([split.rows[here] for split in splits], axis=1).astype(float)
-    scale = _scale(sides)
-    found = np.abs(values @ sides) * scale
-    chosen = int(np.argmax(found))
-    as_large = 0
+    sides = sides_of(asked, np.flatnonzero(here))
+    if chance.block is None:
+        found, drawn = _permuted(values, sides, chance)
+    else:
+        found, drawn = _flipped(values, sides, np.unique(chance.block[here], return_inverse=True)[1], chance)
+    chosen, as_large = int(np.argmax(found)), 0
+    for largest in drawn:
+        as_large += int(np.sum(largest >= found[chosen] * (1 - ROUNDING)))
+        if 1 + as_large > chance.level * (1 + chance.permutations):
+            break
+    return _sharpened(asked[chosen], asked, values, here), (1 + as_large) / (1 + chance.permutations)
+
+
+def _sharpened(chosen: Split, asked: list[Split], values: Floats, here: Mask) -> Split:
+    """The best bound of all between the neighbours of the one that was chosen: few were asked about."""
+    if chosen.is_word:
+        return chosen
+    bounds = [split.code for split in asked if split.column is chosen.column and not split.is_word]
+    k, codes = bounds.index(chosen.code), chosen.column.codes[here]
+    counts, total, squares = (np.bincount(codes, w, len(chosen.column)) for w in (None, values, values**2))
+    present = np.flatnonzero(counts)
+    near = np.flatnonzero((present >= bounds[max(k - 1, 0)]) & (present <= bounds[min(k + 1, len(bounds) - 1)]))
+    v = float(np.mean(values**2))
+    yes, sums, more = (np.cumsum(some)[present[near]] for some in (counts, total / np.sqrt(v), squares / v))
+    at = near[int(np.argmax(_welch(sums, more, yes.astype(float), len(values))))]
+    return Split(chosen.name, chosen.column, int(present[at]), int(present[at + 1]))
+
+
+def sides_of(asked: list[Split], rows: Indices) -> Sides:
+    """1 for rows on the yes side of each question, else 0, (rows, questions)."""
+    found = []
+    for _, some in groupby(asked, key=lambda split: (id(split.column), split.is_word)):
+        same = list(some)
+        codes, at = same[0].column.codes[rows][:, None], np.array([split.code for split in same])
+        found.append(codes == at if same[0].is_word else codes <= at)
+    return np.concatenate(found, axis=1).astype(np.float32)
+
+
+def _permuted(values: Floats, sides: Sides, chance: Chance) -> tuple[Floats, Iterator[Floats]]:
+    """T of each question, and the largest T of each permutation."""
+    yes = sides.sum(axis=0, dtype=float)
+    scaled = (values / np.sqrt(np.mean(values**2))).astype(np.float32)
+
+    def student(some: Sides) -> Floats:
+        both = np.asarray(np.concatenate([some, some**2]) @ sides, float)
+        return _welch(both[: len(some)], both[len(some) :], yes, len(values))
+
+    def drawn() -> Iterator[Floats]:
+        for many in _batches(chance.permutations):
+            yield student(chance.rng.permuted(np.tile(scaled, (many, 1)), axis=1)).max(axis=1)
+
+    return student(scaled[None, :])[0], drawn()
+
+
+def _welch(total: Floats, squares: Floats, yes: Floats, n: int) -> Floats:
+    """T from sums over the yes side; all values have mean 0 and variance 1."""
+    no = n - yes
+    inside = squares / yes - np.square(total / yes), (n - squares) / no - np.square(total / no)
+    least = ROUNDING * (1 / yes + 1 / no)  # without it, sides without spread divide by rounding
+    error = np.sqrt(np.maximum(inside[0] / (yes - 1) + inside[1] / (no - 1), least))
+    return np.asarray(np.abs(total) * (1 / yes + 1 / no) / error)
+
+
+def _flipped(values: Floats, sides: Sides, group: Indices, chance: Chance) -> tuple[Floats, Iterator[Floats]]:
+    """T of each question, and the largest T of each draw of signs."""
+    groups = int(group.max()) + 1
+    brought = np.zeros((groups, sides.shape[1]))
+    np.add.at(brought, group, values[:, None] * (sides - sides.mean(axis=0, dtype=float)))
+    scale = 1 / np.sqrt(np.maximum(np.square(brought).sum(axis=0), ROUNDING * float(values @ values)))
+
+    def drawn() -> Iterator[Floats]:
+        for many in _batches(chance.permutations):
+            signs = chance.rng.choice([-1.0, 1.0], (many, groups))
+            yield (np.abs(signs @ brought) * scale).max(axis=1)
+
+    return np.abs(brought.sum(axis=0)) * scale, drawn()
+
+
+def _batches(permutations: int) -> Iterator[int]:
     for start in range(0, permutations, AT_A_TIME):
-        drawn = rng.permuted(np.tile(values, (min(AT_A_TIME, permutations - start), 1)), axis=1)
-        as_large += int(np.sum((np.abs(drawn @ sides) * scale).max(axis=1) >= found[chosen] * (1 - 1e-12)))
-    return splits[chosen], (1 + as_large) / (1 + permutations)
-
-
-def _scale(sides: Floats) -> Floats:
-    """Centred values: a sum over the yes side is ``n_yes n_no / n`` times the difference of the means."""
-    n, yes = len(sides), sides.sum(axis=0)
-    return np.asarray(np.sqrt(n / (yes * (n - yes))))
+        yield min(AT_A_TIME, permutations - start)

@@ -16,17 +16,22 @@ import numpy as np
 from losslens import (
     breiman_results,
     cells,
+    cluster_results,
     comparisons,
+    conditioning,
     curves,
     donors,
     impact_results,
     importance,
     importances,
     interactions,
+    leaving_out_results,
     meetings,
     null_results,
+    observation_results,
     refit_results,
     region_results,
+    row_influence,
     sample,
     scores,
     shapley_curves,
@@ -34,7 +39,9 @@ from losslens import (
     shapley_results,
     shares,
 )
+from losslens.extrapolation import Extrapolation, Extrapolations
 from losslens.files import whole_file
+from losslens.late import Later
 from losslens.losses import Loss, from_metadata
 
 FORMAT = "losslens result"
@@ -56,10 +63,15 @@ KINDS: dict[str, type] = {
         interactions.Interactions,
         comparisons.Comparison,
         impact_results.ConditionalImpact,
+        leaving_out_results.LeftOut,
         null_results.PermutedTarget,
         refit_results.Refits,
         region_results.Regions,
         region_results.Region,
+        row_influence.RowInfluence,
+        observation_results.Observations,
+        cluster_results.Clusters,
+        cluster_results.Tried,
         sample.Sample,
         meetings.Common,
         meetings.PerRow,
@@ -72,6 +84,10 @@ KINDS: dict[str, type] = {
         donors.Latin,
         donors.Systematic,
         donors.Derangements,
+        donors.Conditional,
+        conditioning.Conditioning,
+        Extrapolation,
+        Extrapolations,
     )
 }
 
@@ -84,9 +100,14 @@ SAVED = (
     interactions.Interactions,
     comparisons.Comparison,
     impact_results.ConditionalImpact,
+    leaving_out_results.LeftOut,
     null_results.PermutedTarget,
     refit_results.Refits,
     region_results.Regions,
+    row_influence.RowInfluence,
+    observation_results.Observations,
+    cluster_results.Clusters,
+    Extrapolations,
 )
 
 
@@ -143,6 +164,8 @@ class _Packer:
         self.seen: dict[int, tuple[int, Any]] = {}  # id -> number; the object is kept so that its id stays its own
 
     def pack(self, thing: Any) -> Any:
+        if isinstance(thing, Later):  # what was not looked at yet is worked out now
+            thing = thing.now
         if isinstance(thing, np.ndarray):
             return self._array(thing)
         if isinstance(thing, Loss):

@@ -16,7 +16,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.columns import Column, array_column, frame_column
+from losslens.columns import Column, array_column, behind, frame_column, like_column
 
 Indices = NDArray[np.intp]
 
@@ -46,9 +46,19 @@ class Table:
         """One column: its values can be gathered, compared and shown."""
         if self.backend == "numpy":
             return array_column(self.native[:, position])
+        return frame_column(self._series(position))
+
+    def column_with(self, position: int, values: NDArray[Any]) -> Column:
+        """A column with numbers of one's own behind its own, which take its type."""
+        if self.backend == "numpy":
+            return array_column(np.append(self.native[:, position], values.astype(self.native.dtype)))
+        series = self._series(position)
+        return frame_column(behind(series, like_column(series, values)))
+
+    def _series(self, position: int) -> Any:
         if self.backend == "pandas":  # by position: labels may be numbers or tuples
-            return frame_column(nw.from_native(self.native.iloc[:, position], series_only=True))
-        return frame_column(_narwhals(self.native)[self.names[position]])
+            return nw.from_native(self.native.iloc[:, position], series_only=True)
+        return _narwhals(self.native)[self.names[position]]
 
     def rows(self, index: Indices) -> Any:
         """Some rows, as a table of the same kind."""
@@ -57,6 +67,14 @@ class Table:
         if self.backend == "pandas":
             return self.native.take(index)
         return _narwhals(self.native)[index].to_native()
+
+    def take(self, columns: Sequence[int]) -> Any:
+        """Some columns, as a table of the same kind."""
+        if self.backend == "numpy":
+            return self.native[:, list(columns)]
+        if self.backend == "pandas":
+            return self.native.iloc[:, list(columns)]
+        return _narwhals(self.native).select([self.names[j] for j in columns]).to_native()
 
     @property
     def row_bytes(self) -> int:

@@ -15,12 +15,14 @@ from losslens.donors import All, Derangements, Design
 from losslens.donors import resolve as resolve_design
 from losslens.engines import Engine, Site, choose, choose_exact
 from losslens.features import resolve as resolve_features
+from losslens.lending import resolve as resolve_sampler
 from losslens.losses import Loss, Response
 from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, as_model
 from losslens.passes import Budget
 from losslens.questions import Subject, Subjects
 from losslens.sample import Sample
+from losslens.surroundings import Surroundings
 from losslens.tables import Batch, Table, as_table
 
 
@@ -46,6 +48,11 @@ class Task:
     def every(self) -> NDArray[np.intp]:
         """All rows: one array for all results."""
         return np.arange(self.n)
+
+    @cached_property
+    def surroundings(self) -> Surroundings:
+        """A copy of some rows, one for all results: whether replaced rows are like them is asked later."""
+        return Surroundings.of(self.table, self.sample.weight)
 
     @property
     def n(self) -> int:
@@ -82,7 +89,7 @@ def prepare(
         respond = partial(_label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
     named = resolve_features(features, table.labels, by_position=table.backend == "numpy")
     known = Subjects(table)
-    design = resolve_design(donors)
+    design = resolve_design(resolve_sampler(donors, table))
     if design is not None:
         design.check(table.n)
     outputs = len(classes) if response == "probabilities" or (response == "scores" and len(classes) > 2) else 1

@@ -64,6 +64,8 @@ def influence(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> 
     units, here = count_units(sample), count_units(sample, rows)
     _check_units(here, sample)
     factor = _small_sample(meeting, sample, units)
+    if isinstance(meeting, PerRow) and meeting.alone:
+        return _influence_alone(means, sample, rows, here)
     if isinstance(meeting, Common):
         return Influence(np.sqrt(factor) * _by_unit(_influence(means, meeting, sample, rows), sample))
     fit = fit_effects(means, meeting, sample, rows)
@@ -78,6 +80,14 @@ def influence(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> 
     # together bring 2 D2/(n(m-1)), of which D2/(nm) belongs to the estimate: the rest goes. Rank bins (Systematic)
     # even out the donors that each row meets: there the noise counts about once as it is.
     return Influence(moved, fit.noise * (2 * fit.m / (fit.m - 1) * factor - 1), fit.noise)
+
+
+def _influence_alone(means: Means, sample: Sample, rows: Indices, here: int) -> Influence:
+    """How far each row moves the PFI where nobody lent its values: as an observation alone."""
+    assert means.local is not None  # who has an importance has its rows'
+    met, moved = means.mass > 0, np.zeros(sample.n)
+    moved[rows[met]] = means.mass[met] / means.mass[met].sum() * (means.local[met] - means.pfi)
+    return Influence(np.sqrt(here / (here - 1)) * _by_unit(moved, sample))
 
 
 def influence_on_error(sample: Sample, rows: Indices) -> Influence:
@@ -108,7 +118,11 @@ def monte_carlo_variance(means: Means, meeting: Meeting, sample: Sample, rows: I
 
     D2 is the residual mean square of the fit cell ~ row + donor. For rank bins (Systematic) this is an upper bound.
     """
-    return 0.0 if isinstance(meeting, Common) else fit_effects(means, meeting, sample, rows).noise
+    if isinstance(meeting, Common):
+        return 0.0
+    if meeting.alone:
+        raise ValueError("no Monte-Carlo error: what a sampler's draws add is not kept apart")
+    return fit_effects(means, meeting, sample, rows).noise
 
 
 def grid_influence(means: Means, design: Grid, sample: Sample) -> Influence:

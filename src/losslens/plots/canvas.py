@@ -22,6 +22,7 @@ from losslens.plots.wording import number
 
 # Okabe and Ito's colours: told apart with every kind of colour vision. Shapes and dashes tell them apart in print.
 BLUE, SKY, GREEN, VERMILLION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
+FAINT = "#3F97C9"  # blue, faded: with dashes where a curve stands on rows unlike any real one
 INK, QUIET, PALE = "0.1", "0.4", "0.62"
 
 STEPS = [1, 2, 2.5, 5, 10]  # of ticks
@@ -206,6 +207,11 @@ def legend(ax: Axes, width: float | None = None) -> float:
             handle.set_alpha(1)  # one pale line alone can't be seen
     shown.set_in_layout(False)  # it lies inside the axes: they needn't shrink for it
     return share
+
+
+def legend_share(ax: Axes, names: Sequence[str]) -> float:
+    """The share of the height that a legend of these names would take."""
+    return _fit_legend(names, *size_left(ax), font_size("small"))[0]
 
 
 def _fit_legend(names: Sequence[str], width: float, height: float, size: float) -> tuple[float, int, float, list[str]]:

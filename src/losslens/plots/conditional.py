@@ -14,7 +14,7 @@ from losslens.curves import FeatureEffect
 from losslens.importance import FeatureImportance
 from losslens.plots import canvas
 from losslens.plots.canvas import BLUE, GREEN, INK, MOST_ROWS, PALE, SKY, VERMILLION
-from losslens.plots.lines import MARKED, draw_strip
+from losslens.plots.lines import MARKED, draw_strip, widened
 from losslens.plots.ranking import folded
 from losslens.plots.scale import Scale, dress, is_flag, scale
 from losslens.plots.shown import Shown, show
@@ -34,6 +34,7 @@ LOOKS: tuple[tuple[str, Any, str], ...] = (
     ("0.5", (0, (5, 1.5, 1, 1.5)), "*"),
 )
 MOST_MARKS = 4  # groups whose importances are marked beside the axes: more would lie over each other
+LETTERS, LEGEND = (90, 60, 40, 24), 0.3  # of a group's name, where the legend takes no more of the height
 SPREAD = 0.7  # of the dots of one value, in rows
 
 
@@ -45,6 +46,7 @@ class Group:
     rows: int
     curve: Floats  # (g,)
     level: float | None
+    faded: NDArray[np.bool_]  # (g,): where most of the replaced rows are unlike any real one
 
 
 def plot_groups(parts: Mapping[Any, FeatureImportance | FeatureEffect], *, ax: Axes | None = None) -> Axes:
@@ -148,19 +150,26 @@ def _groups(parts: Mapping[Any, Any], known: Mapping[Any, Shown], grid: NDArray[
         if label in chosen:
             curve = np.full(len(grid), np.nan)
             curve[_places(grid, shown.values[0])] = shown.curve
-            groups.append(Group(value_label(label), sizes[label], curve, shown.level))
+            faded = replace(shown, values=(grid,), curve=curve).faded
+            groups.append(Group(value_label(label), sizes[label], curve, shown.level, faded))
     return groups
 
 
-def _names(groups: Sequence[Group]) -> list[str]:
-    """Names for the legend, with each group's importance and number of rows."""
-    short = labels([group.label for group in groups], 24)
-    names = []
-    for name, group in zip(short, groups, strict=True):
-        level = "" if group.level is None else f": {number(group.level)}"
-        text = f"{name}{level} (n = {group.rows:,})"
-        names.append(f" {text}" if text.startswith("_") else text)  # matplotlib leaves out what begins with _
+def _names(ax: Axes, groups: Sequence[Group]) -> list[str]:
+    """Names for the legend, as long as there is room for, with each group's importance and number of rows."""
+    names: list[str] = []
+    for letters in LETTERS:
+        short = labels([group.label for group in groups], letters)
+        names = [_name(text, group) for text, group in zip(short, groups, strict=True)]
+        if canvas.legend_share(ax, names) <= LEGEND:
+            break
     return names
+
+
+def _name(short: str, group: Group) -> str:
+    level = "" if group.level is None else f": {number(group.level)}"
+    text = f"{short}{level} (n = {group.rows:,})"
+    return f" {text}" if text.startswith("_") else text  # matplotlib leaves out what begins with _
 
 
 # -- curves -----------------------------------------------------------------------------------------------------------
@@ -169,7 +178,7 @@ def _names(groups: Sequence[Group]) -> list[str]:
 def _draw_curves(ax: Axes, whole: Shown, groups: Sequence[Group], *, scattered: bool) -> None:
     """A curve for each group; points where each value was met by other rows."""
     places = scale(whole.values[0], whole.weights)
-    for group, name, look in zip(groups, _names(groups), LOOKS, strict=False):
+    for group, name, look in zip(groups, _names(ax, groups), LOOKS, strict=False):
         _trace(ax, places, group, name, look, scattered, marked=len(groups) <= MOST_MARKS)
     if whole.from_zero:
         ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
@@ -192,10 +201,15 @@ def _trace(
     style: dict[str, Any] = {"color": colour, "markersize": 4, "zorder": 4}
     if line.any():
         few = scattered or line.sum() <= MARKED
-        ax.plot(
-            places.at[line], group.curve[line], linestyle="none" if scattered else dashes, linewidth=1.8, label=name,
-            marker=marker if few else None, **style,
-        )  # fmt: skip
+        style_here: dict[str, Any] = {
+            "linestyle": "none" if scattered else dashes,
+            "marker": marker if few else None,
+        } | style
+        at, curve, faded = places.at[line], group.curve[line], group.faded[line]
+        ax.plot(at, np.where(faded, np.nan, curve), linewidth=1.8, label=name, **style_here)
+        if faded.any():
+            pale = {"linewidth": 0.9, "alpha": 0.55, "markerfacecolor": "white", "zorder": 3.5}
+            ax.plot(at, np.where(widened(faded), curve, np.nan), **(style_here | pale))
     if places.missing and met[-1]:
         label = None if line.any() else name
         ax.plot(places.at[-1:], group.curve[-1:], marker, label=label, **(style | {"markersize": 6}))
@@ -256,11 +270,15 @@ def _order(whole: Shown, groups: Sequence[Group], most: int) -> Indices:
 
 def _dots(ax: Axes, groups: Sequence[Group], order: Indices) -> None:
     """The groups of one value stand below each other, in the order of the legend."""
-    for k, (group, name, (colour, _, marker)) in enumerate(zip(groups, _names(groups), LOOKS, strict=False)):
+    for k, (group, name, (colour, _, marker)) in enumerate(zip(groups, _names(ax, groups), LOOKS, strict=False)):
         curve = group.curve[order]
         met = np.flatnonzero(np.isfinite(curve))
         at = met + SPREAD * ((k + 0.5) / len(groups) - 0.5)
         ax.plot(curve[met], at, marker, color=colour, markersize=5, label=name, zorder=4)
+        faded = group.faded[order][met]
+        if faded.any():
+            hollow: dict[str, Any] = {"markeredgecolor": colour, "markerfacecolor": "white"}
+            ax.plot(curve[met][faded], at[faded], marker, markersize=5, zorder=4.5, **hollow)
     for between in range(1, len(order)):
         ax.axhline(between - 0.5, color=PALE, linewidth=0.4, zorder=0)
 
@@ -280,4 +298,4 @@ def _notes(ax: Axes, asked: int, known: int, groups: Sequence[Group], whole: Sho
         notes.append(f"{count(asked - known, 'group')} without a curve left out: too few single rows are kept")
     if whole.scattered:
         notes.append(f"points, not curves: each value was met by other rows ({whole.design})")
-    return notes
+    return [*notes, *whole.warning("thin and pale" if curves else "hollow")]

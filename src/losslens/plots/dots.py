@@ -110,8 +110,14 @@ def _means(ax: Axes, shown: Shown, order: Indices) -> None:
     curve, size, name = shown.curve[order], np.full(len(order), 42.0), shown.curve_name
     if shown.scattered and shown.weights is not None:
         size, name = 12 + 60 * shown.weights[order] / shown.weights.max(), f"{name}, sized by weight"
-    met = np.isfinite(curve)
-    ax.scatter(curve[met], np.flatnonzero(met), s=size[met], color=BLUE, label=name, zorder=4)
+    met, faded = np.isfinite(curve), shown.faded[order]
+    solid = met & ~faded
+    if solid.any() or not faded.any():
+        ax.scatter(curve[solid], np.flatnonzero(solid), s=size[solid], color=BLUE, label=name, zorder=4)
+    if (met & faded).any():
+        look: dict[str, Any] = {"facecolors": "white", "edgecolors": BLUE, "linewidths": 1.3, "zorder": 4.5}
+        some = met & faded
+        ax.scatter(curve[some], np.flatnonzero(some), s=size[some], label=None if solid.any() else name, **look)
 
 
 def _band(ax: Axes, shown: Shown, order: Indices) -> None:
@@ -148,4 +154,4 @@ def _notes(shown: Shown, drawn: int) -> list[str]:
         notes.append(f"the {drawn} most frequent of {len(shown.curve):,} values")
     if shown.scattered:
         notes.append(f"estimates, sampled with {shown.design}")
-    return notes
+    return [*notes, *shown.warning("hollow dots")]

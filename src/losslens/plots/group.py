@@ -29,6 +29,7 @@ def draw_group(shown: Shown, ax: Axes) -> None:
         notes += _local_importances(ax, shown.singles)
     else:
         notes += _curve_values(ax, shown)
+    notes += shown.warning("faded")
     ax.set_xlabel(shown.axis, parse_math=False)
     plain_frame(ax)
     above = legend(ax)

@@ -6,56 +6,63 @@ import base64
 import io
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from losslens.breiman_results import BreimanImportance
+from losslens.cluster_results import Clusters
 from losslens.comparisons import Comparison
 from losslens.curves import Effects, FeatureEffect
-from losslens.impact_results import ConditionalImpact
+from losslens.extrapolation import Extrapolations
+from losslens.impact_results import RowChanges
 from losslens.importance import FeatureImportance
 from losslens.importances import Importances
 from losslens.interactions import Interactions
 from losslens.null_results import PermutedTarget
-from losslens.plots.compared import plot_comparison
+from losslens.observation_results import Observations
 from losslens.plots.feature import plot_effect, plot_importance
+from losslens.plots.found_views import (
+    clusters,
+    comparison,
+    extrapolations,
+    observations,
+    refit_curve,
+    refits,
+    regions,
+    row_influence,
+    row_tests,
+)
+from losslens.plots.interactions import plot_interactions
 from losslens.plots.ranking import plot_ranking
-from losslens.plots.refitted import plot_impact, plot_permuted_target, plot_refit_curve, plot_refits
-from losslens.plots.shapley import plot_interactions, plot_shapley, plot_shapley_curve
+from losslens.plots.shapley import plot_shapley, plot_shapley_curve
 from losslens.plots.shapley_effect import plot_shapley_effect
+from losslens.plots.views import (
+    ACROSS,
+    DPI,
+    MOST_BARS,
+    MOST_EFFECTS,
+    MOST_LINES,
+    NONE,
+    View,
+    interval,
+    number,
+    on_one,
+    picture_of,
+    sizes,
+)
 from losslens.plots.wording import value_label
 from losslens.refit_results import RefitCurve, Refits
 from losslens.region_results import Regions
 from losslens.results import in_digits
+from losslens.row_influence import RowInfluence
 from losslens.scores import FeatureScore
 from losslens.shapley_curves import ShapleyCurve
 from losslens.shapley_effects import ShapleyEffect
 from losslens.shapley_results import ShapleyImportance
-
-Draw = Callable[[Figure], object]
-MOST_LINES = 40  # of a table
-MOST_BARS = 15  # rows of text in a picture
-MOST_EFFECTS = 6  # small pictures beside each other
-ACROSS = 3  # of them in one line
-DPI = 100
-NONE = "\N{EN DASH}"
-
-
-class View(NamedTuple):
-    """What is shown of a result: a title, a table, small print, and how to draw it."""
-
-    title: str
-    head: Sequence[str]
-    lines: Sequence[Sequence[str]]
-    notes: Sequence[str]
-    draw: Draw
-    size: tuple[float, float]  # of the picture, in inches
 
 
 def show(result: Any) -> str:
@@ -123,30 +130,36 @@ def _importances(result: Importances) -> View:
         number, error, ends = _numbers(feature)
         lines.append([feature.name, "curves only" if number == NONE else number, error, ends])
     head = ("feature", "importance", "std. error", "95% interval")
+    shown = {one.name: one.extrapolation for one in result._ranked[:MOST_BARS]}
+    warning = Extrapolations({name: one for name, one in shown.items() if one is not None}).note
+    notes = [*result.notes, *([warning] if warning else [])]
     return View(
-        f"Importances: {result.headline}", head, lines, result.notes, _on_one(plot_ranking, result), _rows(len(lines))
+        f"Importances: {result.headline}", head, lines, notes, on_one(plot_ranking, result), picture_of(len(lines))
     )
 
 
 def _numbers(feature: FeatureImportance) -> tuple[str, str, str]:
     """Importance, standard error and interval."""
-    return _number(lambda: feature.pfi), _number(lambda: feature.std_error), _interval(feature)
+    return number(lambda: feature.pfi), number(lambda: feature.std_error), interval(feature)
 
 
 def _feature(result: FeatureImportance) -> View:
-    number, error, ends = _numbers(result)
+    pfi, error, ends = _numbers(result)
     lines = [
-        ["importance (PFI)", "curves only" if number == NONE else number],
+        ["importance (PFI)", "curves only" if pfi == NONE else pfi],
         ["std. error", error],
         ["95% interval", ends],
-        ["error, nothing replaced", _number(lambda: result.error)],
+        ["error, nothing replaced", number(lambda: result.error)],
         ["rows", f"{len(result.at):,}"],
-        ["values", _sizes(result.values)],
+        ["values", sizes(result.values)],
     ]
     kind = "exact over all pairs" if result.exact else f"sampled with {result.design!r}"
     title = f"{result.name}: increase in {result.loss.title}"
-    draw = _on_one(plot_importance, result)
-    return View(title, ("", ""), lines, [f"{kind}; {result.engine}"], draw, (5.2, 3.6))
+    draw = on_one(plot_importance, result)
+    notes, told = [f"{kind}; {result.engine}"], result.extrapolation
+    if told is not None and told.warns:
+        notes.append(told.sentence)
+    return View(title, ("", ""), lines, notes, draw, (5.2, 3.6))
 
 
 def _shapley(result: ShapleyImportance) -> View:
@@ -164,18 +177,18 @@ def _shapley(result: ShapleyImportance) -> View:
     ]
     head = ("feature", "SFIMP", "std. error", "share")
     title = f"ShapleyImportance: {result.headline}"
-    return View(title, head, lines, result.notes, _on_one(plot_shapley, result), _rows(len(lines)))
+    return View(title, head, lines, result.notes, on_one(plot_shapley, result), picture_of(len(lines)))
 
 
 def _score(result: FeatureScore) -> View:
     lines = [
-        ["importance", _number(lambda: result.pfi)],
+        ["importance", number(lambda: result.pfi)],
         ["score, nothing replaced", in_digits(result.score)],
-        ["values", _sizes(result.values)],
+        ["values", sizes(result.values)],
     ]
     title = f"{result.name}: decrease in {result.title}"
     notes = [f"{result.design!r}; {result.engine}"]
-    return View(title, ("", ""), lines, notes, _on_one(plot_importance, result), (5.2, 3.6))
+    return View(title, ("", ""), lines, notes, on_one(plot_importance, result), (5.2, 3.6))
 
 
 def _breiman(result: BreimanImportance) -> View:
@@ -191,15 +204,21 @@ def _breiman(result: BreimanImportance) -> View:
     def draw(figure: Figure) -> None:
         result.plot(figure.add_subplot())
 
-    return View(title, head, lines, result.notes, draw, _rows(len(lines)))
+    return View(title, head, lines, result.notes, draw, picture_of(len(lines)))
 
 
 def _interactions(result: Interactions) -> View:
-    pairs = [(result.features[j], result.features[k], result.index[j, k]) for j, k in result._pairs]
-    lines = [[f"{first}, {second}", in_digits(float(value))] for first, second, value in pairs]
-    title = f"Interactions: {result.kind}, {result.title}"
+    low, high = result.intervals()
+    lines = [
+        [f"{result.features[j]}, {result.features[k]}"]
+        + [in_digits(float(some[j, k])) if np.isfinite(some[j, k]) else NONE for some in (result.index, low, high)]
+        for j, k in result._pairs
+    ]
+    title = f"Interactions: {result.headline}"
     size = (5.6, 2.2 + 0.27 * min(len(result.features), MOST_BARS))
-    return View(title, ("pair", "interaction"), lines, [], _on_one(plot_interactions, result), size)
+    head = ("pair", "interaction", "95% from", "to") if result._known else ("pair", "interaction")
+    lines = [line[: len(head)] for line in lines]
+    return View(title, head, lines, result.notes, on_one(plot_interactions, result), size)
 
 
 def _shapley_curve(result: ShapleyCurve) -> View:
@@ -214,24 +233,24 @@ def _shapley_curve(result: ShapleyCurve) -> View:
     ]
     title = f"{result.name}: decrease in {result.title} along its values"
     notes = [f"means over the {holders}"]
-    return View(title, ("", ""), lines, notes, _on_one(plot_shapley_curve, result), (5.2, 3.6))
+    return View(title, ("", ""), lines, notes, on_one(plot_shapley_curve, result), (5.2, 3.6))
 
 
 def _effect(result: FeatureEffect) -> View:
     lines = [
-        ["smallest of the PD curve", _number(lambda: float(np.nanmin(result.pd)))],
-        ["largest of the PD curve", _number(lambda: float(np.nanmax(result.pd)))],
+        ["smallest of the PD curve", number(lambda: float(np.nanmin(result.pd)))],
+        ["largest of the PD curve", number(lambda: float(np.nanmax(result.pd)))],
         ["rows", f"{len(result.at):,}"],
-        ["values", _sizes(result.values)],
+        ["values", sizes(result.values)],
     ]
     of = "" if result.target is None else f" for class {result.target}"
     notes = [f"{result.design!r}; {result.engine}"]
-    draw = _on_one(plot_effect, result)
+    draw = on_one(plot_effect, result)
     return View(f"{result.name}: prediction{of}", ("", ""), lines, notes, draw, (5.2, 3.6))
 
 
 def _effects(result: Effects) -> View:
-    lines = [[f.name, f"{len(f.at):,}", _sizes(f.values), repr(f.design)] for f in result.values()]
+    lines = [[f.name, f"{len(f.at):,}", sizes(f.values), repr(f.design)] for f in result.values()]
     drawn = list(result.values())[:MOST_EFFECTS]
     across = min(ACROSS, len(drawn))
     down = -(-len(drawn) // across)
@@ -257,120 +276,14 @@ def _shapley_effect(result: ShapleyEffect) -> View:
         ]
     head = ("feature", "effect" if alone else "mean size of the effect")
     title = f"ShapleyEffect: {result.headline}"
-    return View(title, head, lines, result.notes, _on_one(plot_shapley_effect, result), _rows(int(1.5 * len(lines))))
-
-
-def _on_one(plot: Callable[..., object], result: Any) -> Draw:
-    return lambda figure: plot(result, ax=figure.add_subplot())
-
-
-def _rows(rows: int) -> tuple[float, float]:
-    """A picture with so many rows of text."""
-    return 5.2, 1.7 + 0.27 * min(rows, MOST_BARS)
-
-
-def _sizes(values: Sequence[NDArray[Any]]) -> str:
-    """How many values a grid has."""
-    return " × ".join(f"{len(some):,}" for some in values)
-
-
-def _number(ask: Callable[[], float]) -> str:
-    """A number, or a dash where there is none."""
-    try:
-        value = float(ask())
-    except ValueError:
-        return NONE
-    return in_digits(value) if np.isfinite(value) else NONE
-
-
-def _interval(feature: FeatureImportance) -> str:
-    try:
-        low, high = feature.interval()
-    except ValueError:
-        return NONE
-    if not np.isfinite([low, high]).all():
-        return NONE
-    return f"{in_digits(low)} to {in_digits(high)}"
-
-
-def _refits(result: Refits) -> View:
-    low, high = result.interval()
-    order = np.argsort(-result.importance, kind="stable")
-    lines = [
-        [
-            result.features[j],
-            in_digits(float(result.importance[j])),
-            in_digits(float(result.std_error[j])),
-            f"{in_digits(float(low[j]))} to {in_digits(float(high[j]))}",
-            in_digits(float(result.spread[j])),
-        ]
-        for j in order
-    ]
-    head = ("feature", "importance", "std. error", "95% interval", "spread of folds")
-    notes = ["errors and intervals are about the learner, refitted on new data"]
-    return View(f"Refits: {result.headline}", head, lines, notes, _on_one(plot_refits, result), _rows(len(lines)))
-
-
-def _refit_curve(result: RefitCurve) -> View:
-    mean = result.importance
-    place = int(np.nanargmax(mean))
-    lines = [
-        ["smallest", in_digits(float(np.nanmin(mean)))],
-        ["largest", in_digits(float(mean[place]))],
-        ["largest at", value_label(result.grid[place])],
-        ["folds", f"{len(result.folds):,}"],
-    ]
-    title = f"{result.name}: {result.what} along its values"
-    return View(title, ("", ""), lines, ["mean over the folds"], _on_one(plot_refit_curve, result), (5.2, 3.6))
-
-
-def _tests(result: PermutedTarget | ConditionalImpact) -> View:
-    test = isinstance(result, PermutedTarget)
-    order = np.argsort(-result.importance, kind="stable")
-    lines = [[result.features[j], in_digits(float(result.importance[j])), NONE] for j in order]
-    with suppress(ValueError):  # two rows have no test
-        p = result.p_values if isinstance(result, PermutedTarget) else result.estimates.p_values()
-        lines = [[*line[:2], f"{p[j]:.3g}"] for j, line in zip(order, lines, strict=True)]
-    draw = _on_one(plot_permuted_target if test else plot_impact, result)
-    notes = ["each p by itself; .test() adjusts for the number of features"]
-    title = f"{type(result).__name__}: {result.headline}"
-    return View(title, ("feature", "importance", "p"), lines, notes, draw, _rows(len(lines) + 2))
-
-
-def _comparison(result: Comparison) -> View:
-    order = sorted(result.features, key=lambda f: -max(found[f].pfi for found in result.importances.values()))
-    models = result.importances.values()
-    lines = [["error", *(in_digits(found.error) for found in models)]]
-    lines += [[name, *(in_digits(found[name].pfi) for found in models)] for name in order]
-    head = ("", *result.names)
-    notes = [".differences() says what surely differs"]
-    draw, size = _on_one(plot_comparison, result), _rows(len(lines) * (1 + len(result.names) // 2))
-    return View(f"Comparison: {result.headline}", head, lines, notes, draw, size)
-
-
-def _regions(result: Regions) -> View:
-    lines = [
-        [
-            region.feature if not region.rule else f"{NONE * region.depth} {region.rule}",
-            in_digits(region.pfi),
-            f"{in_digits(region.low)} to {in_digits(region.high)}" if np.isfinite(region.low) else NONE,
-            f"{region.n:,}",
-            f"{region.p:.2g}" if np.isfinite(region.p) else NONE,
-        ]
-        for region in result.regions
-    ]
-
-    def draw(figure: Figure) -> None:
-        name = None if result.found else next(iter(result.features))  # without regions: the curve of all rows
-        result.plot(name, ax=figure.add_subplot())
-
-    head = ("region", "importance", "95% interval", "rows", "p")
-    notes = ["numbers are of rows that took no part in finding the rules; p: against the other side"]
-    return View(f"Regions: {' '.join(result.sentences) or 'none'}", head, lines, notes, draw, (5.2, 3.6))
+    return View(
+        title, head, lines, result.notes, on_one(plot_shapley_effect, result), picture_of(int(1.5 * len(lines)))
+    )
 
 
 # The first that fits: what one of the verbs gives, or one feature of it.
 VIEWS: tuple[tuple[type, Callable[[Any], View]], ...] = (
+    (Extrapolations, extrapolations),
     (Importances, _importances),
     (FeatureImportance, _feature),
     (FeatureScore, _score),
@@ -381,10 +294,13 @@ VIEWS: tuple[tuple[type, Callable[[Any], View]], ...] = (
     (Effects, _effects),
     (FeatureEffect, _effect),
     (ShapleyEffect, _shapley_effect),
-    (Refits, _refits),
-    (RefitCurve, _refit_curve),
-    (PermutedTarget, _tests),
-    (ConditionalImpact, _tests),
-    (Comparison, _comparison),
-    (Regions, _regions),
+    (Refits, refits),
+    (RefitCurve, refit_curve),
+    (PermutedTarget, row_tests),
+    (RowChanges, row_tests),
+    (Comparison, comparison),
+    (Regions, regions),
+    (RowInfluence, row_influence),
+    (Observations, observations),
+    (Clusters, clusters),
 )

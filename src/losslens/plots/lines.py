@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from losslens.bands import Band
 from losslens.plots import canvas
-from losslens.plots.canvas import BAND, BLUE, GREEN, INK, PALE, SINGLE, VERMILLION
+from losslens.plots.canvas import BAND, BLUE, FAINT, GREEN, INK, PALE, SINGLE, VERMILLION
 from losslens.plots.extent import beyond, extent
 from losslens.plots.ranking import folded
 from losslens.plots.scale import Scale, dress, scale
@@ -52,7 +52,7 @@ def _notes(shown: Shown, drawn: Floats, limits: tuple[float, float]) -> list[str
     notes = [f"the axis is cut: {out:,} of {count(len(drawn), kind)} run beyond it"] if out else []
     if shown.scattered:
         notes.append(f"points, not curves: each value was met by other rows ({shown.design})")
-    return notes
+    return [*notes, *shown.warning("hollow" if shown.scattered else "faded")]
 
 
 def _draw_singles(ax: Axes, shown: Shown, places: Scale) -> Floats:
@@ -115,15 +115,44 @@ def _draw_levels(ax: Axes, shown: Shown) -> None:
 
 def _draw_mean(ax: Axes, shown: Shown, places: Scale) -> None:
     """The strong curve; points by their weight where each is an estimate by itself."""
+    faded = shown.faded
     if not shown.scattered:
-        _trace(ax, places, shown.curve, color=BLUE, linewidth=2.4, marker="o", label=shown.curve_name, zorder=5)
+        _mean_line(ax, places, shown, faded)
         return
     met = np.isfinite(shown.curve)
     area = np.ones(len(places.at)) if shown.weights is None else shown.weights / shown.weights.max()
-    ax.scatter(
-        places.at[met], shown.curve[met], s=4 + 60 * area[met] * _thinner(met.sum()), color=BLUE, alpha=0.8,
-        linewidths=0, label=f"{shown.curve_name}, sized by weight", zorder=5,
-    )  # fmt: skip
+    size, label = 4 + 60 * area * _thinner(met.sum()), f"{shown.curve_name}, sized by weight"
+    if faded.any():
+        some = met & faded
+        look: dict[str, Any] = {"facecolors": "none", "edgecolors": BLUE, "alpha": 0.8, "linewidths": 0.7, "zorder": 5}
+        ax.scatter(places.at[some], shown.curve[some], s=size[some], label=label if some[met].all() else None, **look)
+        met &= ~faded
+    if met.any():
+        style: dict[str, Any] = {"color": BLUE, "alpha": 0.8, "linewidths": 0, "zorder": 5}
+        ax.scatter(places.at[met], shown.curve[met], s=size[met], label=label, **style)
+
+
+def _mean_line(ax: Axes, places: Scale, shown: Shown, faded: NDArray[np.bool_]) -> None:
+    """The strong curve; pale and dashed where it stands on rows that are unlike real ones."""
+    strong: dict[str, Any] = {"color": BLUE, "linewidth": 2.4, "zorder": 5, "label": shown.curve_name}
+    if not faded.any():
+        _trace(ax, places, shown.curve, marker="o", **strong)
+        return
+    weak = strong | {"color": FAINT, "linestyle": (0, (2, 1.3)), "linewidth": 1.5, "label": None}
+    part = widened(faded[places.present])
+    part = np.append(part, faded[-1:]) if places.missing else part
+    _trace(ax, places, np.where(part, shown.curve, np.nan), marker="", **weak)
+    _trace(ax, places, np.where(faded, np.nan, shown.curve), marker="o", **strong)
+    hollow = weak | {"markerfacecolor": "white", "linestyle": "none", "markeredgecolor": BLUE, "zorder": 5.5}
+    _trace(ax, places, np.where(faded, shown.curve, np.nan), marker="o", **hollow)
+
+
+def widened(faded: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """With the values beside them: a step of a curve is faded where one of its ends is."""
+    found = faded.copy()
+    found[1:] |= faded[:-1]
+    found[:-1] |= faded[1:]
+    return found
 
 
 def known_band(shown: Shown) -> Band | None:

@@ -10,6 +10,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 
+from losslens.extrapolation import WARNING, Extrapolations
 from losslens.importance import FeatureImportance
 from losslens.importances import Importances
 from losslens.plots import canvas
@@ -17,6 +18,7 @@ from losslens.plots.canvas import INK, LETTER, MOST_ROWS, QUIET, SKY
 from losslens.plots.wording import alike, count, labels, number
 from losslens.scores import Scores
 
+WARNS = " †"  # behind the name of a feature whose replaced rows can be told from real ones
 THICKEST = 22.0  # of a bar, in points
 ROOM = 0.45  # of the width, that numbers with their shares may take
 
@@ -27,6 +29,7 @@ class Bar(NamedTuple):
     name: str
     value: float
     interval: tuple[float, float] | None
+    mark: str = ""  # behind the name
 
 
 def plot_ranking(importances: Importances, *, ax: Axes | None = None, ratio: bool = False) -> Axes:
@@ -51,9 +54,24 @@ def plot_ranking(importances: Importances, *, ax: Axes | None = None, ratio: boo
     """
     bars, own = _ranked(importances, ratio), ax is None
     ax, most = open_rows(ax, len(bars), below=3)
+    bars[:most] = [bar._replace(mark=_mark(importances[bar.name])) for bar in bars[:most]]
     width = draw_bars(ax, bars[:most], own, start=1.0 if ratio else 0.0)
     label_across(ax, _title(importances, ratio), width)
     canvas.caption(ax, _notes(importances, bars, most))
+    return ax
+
+
+def plot_extrapolation(found: Extrapolations, *, ax: Axes | None = None) -> Axes:
+    """Draw the share of each feature's replaced rows that are unlike any real one, the largest on top."""
+    bars = [Bar(one.name, one.share, None, WARNS if one.warns else "") for one in found.values() if one.share >= 0]
+    if not bars:
+        raise ValueError("there is nothing to draw: no feature has enough rows to tell")
+    bars, own = sorted(bars, key=lambda bar: -bar.value), ax is None
+    ax, most = open_rows(ax, len(bars), below=3)
+    width = draw_bars(ax, bars[:most], own)
+    label_across(ax, "share of replaced rows that are unlike any real one", width)
+    notes = [f"{WARNS.strip()}: replaced rows differ from real ones (AUC > {WARNING})"]
+    canvas.caption(ax, notes if any(bar.mark for bar in bars[:most]) else [])
     return ax
 
 
@@ -74,7 +92,8 @@ def draw_bars(ax: Axes, bars: Sequence[Bar], own: bool, *, start: float = 0.0, s
 
     Returns the width of the axes in points.
     """
-    names = labels([bar.name for bar in bars], canvas.letters_beside(ax))
+    short = labels([bar.name for bar in bars], canvas.letters_beside(ax))
+    names = [name + bar.mark for name, bar in zip(short, bars, strict=True)]
     _draw(ax, bars, start)
     canvas.name_rows(ax, names)
     width = canvas.width_beside(ax, names, own)
@@ -134,6 +153,12 @@ def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
     return sorted(bars, key=lambda bar: -bar.value)
 
 
+def _mark(feature: Any) -> str:
+    """Asked for the bars that are drawn alone: it is worked out now."""
+    found = getattr(feature, "extrapolation", None)  # a stand-in for another number has none
+    return WARNS if found is not None and found.warns else ""
+
+
 def known_interval(feature: FeatureImportance, ratio: bool = False) -> tuple[float, float] | None:
     """The 95% interval of a feature's importance, or of its ratio, where there is one."""
     try:
@@ -168,6 +193,8 @@ def _notes(importances: Importances, bars: Sequence[Bar], shown: int) -> list[st
     notes = [f"{'score' if score else 'error'} with nothing replaced: {number(base)}"]
     if any(bar.interval for bar in bars[:shown]):
         notes.append("lines: 95% intervals")
+    if any(bar.mark for bar in bars[:shown]):
+        notes.append(f"{WARNS.strip()}: with its values replaced, rows differ from real ones (AUC > {WARNING})")
     if shown < len(bars):
         notes.append(f"{count(len(bars) - shown, 'less important feature')} not shown")
     if len(bars) < len(importances):

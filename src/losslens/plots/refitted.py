@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 from numpy.typing import NDArray
 
-from losslens.impact_results import ConditionalImpact
+from losslens.impact_results import RowChanges
 from losslens.null_results import PermutedTarget
 from losslens.plots import canvas
 from losslens.plots.canvas import BAND, BLUE, INK, MOST_ROWS, PALE, SINGLE, VERMILLION
@@ -53,13 +53,13 @@ def plot_refits(refits: Refits, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_impact(impact: ConditionalImpact, *, ax: Axes | None = None) -> Axes:
+def plot_impact(impact: RowChanges, *, ax: Axes | None = None) -> Axes:
     """Draw what each feature adds beyond the others, the largest on top.
 
     Parameters
     ----------
     impact
-        What `losslens.conditional_predictive_impact` gives.
+        What `losslens.conditional_predictive_impact` or `losslens.leave_one_covariate_out` gives.
     ax
         Where to draw; a new figure by default.
 
@@ -74,8 +74,8 @@ def plot_impact(impact: ConditionalImpact, *, ax: Axes | None = None) -> Axes:
     """
     low, high = _known_interval(impact)
     ax, order, width = _bars(ax, impact.features, impact.importance, low, high)
-    label_across(ax, f"increase in {impact.title} beyond the other features", width)
-    notes = [f"error with nothing drawn: {number(impact.error)}", "lines: 95% intervals"]
+    label_across(ax, impact.what, width)
+    notes = [f"error {impact.untouched}: {number(impact.error)}", "lines: 95% intervals"]
     canvas.caption(ax, notes + _left_out(len(impact.features), len(order)))
     return ax
 
@@ -225,7 +225,7 @@ def _bars(
     return ax, order, width
 
 
-def _known_interval(impact: ConditionalImpact) -> tuple[Floats, Floats]:
+def _known_interval(impact: RowChanges) -> tuple[Floats, Floats]:
     try:
         return impact.interval()
     except ValueError:  # two rows have none

@@ -1,21 +1,16 @@
-"""Shapley feature importance: the ranking, where in a feature's range it comes from, and which features interact."""
+"""Shapley feature importance: the ranking, and where in a feature's range it comes from."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from numpy.typing import NDArray
 
-from losslens.interactions import Interactions
 from losslens.plots import canvas
-from losslens.plots.canvas import BLUE, INK, LETTER, LINE, PALE, SINGLE, SKY
+from losslens.plots.canvas import BLUE, INK, PALE, SINGLE, SKY
 from losslens.plots.extent import EVERYTHING, beyond, extent
 from losslens.plots.group import HELD, MOST_BINS
 from losslens.plots.lines import BINS, STRIP
@@ -33,13 +28,8 @@ FEW = 25  # values up to which the curve goes through each; beyond, a running me
 WINDOW = 0.15  # of the running mean: share of the rows
 POINTS = 200  # of the running mean
 HOLDERS = {"own": "rows that hold the value", "donor": "donors that lend the value"}
-DASHED: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (6, 3))}
-MOST_TABLE = 20  # features in a table of our own
-NAME = 16  # letters of a name below a column
-DIGIT = 0.64  # width of a digit, in font sizes
-BAR = 65  # points that the bar of colours takes
 LIGHTNESS = np.array([0.299, 0.587, 0.114])  # of red, green and blue
-SIZES = ("small", "x-small", "xx-small")  # of the numbers in cells
+DASHED: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (6, 3))}
 
 
 # -- the ranking ------------------------------------------------------------------------------------------------------
@@ -281,116 +271,3 @@ def _draw_group(ax: Axes, curve: ShapleyCurve) -> None:
     canvas.caption(
         ax, [*notes, f"the outermost bars hold {count(out, 'value')} from beyond the axis"] if out else notes
     )
-
-
-# -- pairs ------------------------------------------------------------------------------------------------------------
-
-
-def plot_interactions(result: Interactions, *, ax: Axes | None = None) -> Axes:
-    """Draw how much more each two features are worth together, as a table of colours; the strongest come first.
-
-    Parameters
-    ----------
-    result
-        ``.interactions`` of a `ShapleyImportance`, or what `losslens.pair_interactions` gives.
-    ax
-        Where to draw; a new figure by default.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from losslens.interactions import Interactions
-    >>> index = np.array([[0.0, 0.1, 2.0], [0.1, 0.0, -1.0], [2.0, -1.0, 0.0]])
-    >>> found = Interactions(("a", "b", "c"), index, "Shapley interaction index", "squared error", "numpy")
-    >>> [label.get_text() for label in plot_interactions(found).get_yticklabels()]
-    ['c', 'a', 'b']
-    """
-    own = ax is None
-    ax, order = _open_table(result, ax)
-    cells = result.index[np.ix_(order, order)].copy()
-    np.fill_diagonal(cells, np.nan)
-    reach = float(np.max(np.abs(cells[np.isfinite(cells)]), initial=0.0))
-    style: dict[str, Any] = {"cmap": "PuOr_r", "vmin": -(reach or 1.0), "vmax": reach or 1.0, "rasterized": True}
-    mesh = ax.pcolormesh(cells, edgecolors="white", linewidth=0.6, **style)
-    bar = ax.figure.colorbar(mesh, ax=ax)
-    bar.set_label(folded(f"{result.kind}, {result.title}", 0.8 * canvas.size_in_points(ax)[1]), parse_math=False)
-    bar.outline.set_visible(False)
-    names = [result.features[j] for j in order]
-    width = _table_width(ax, names, own)
-    _name_table(ax, names, width)
-    notes = ["above 0: worth more together", *_write_cells(ax, mesh, cells, width)]
-    if np.isnan(cells).sum() > len(order):
-        notes.append("blank: not asked for")
-    if len(order) < len(result.features):
-        notes.append(f"{count(len(result.features) - len(order), 'weaker feature')} not shown")
-    _caption(ax, notes)
-    return ax
-
-
-def _open_table(result: Interactions, ax: Axes | None) -> tuple[Axes, Indices]:
-    """The axes, and the features that they have room for, those with the strongest interactions first."""
-    p = len(result.features)
-    size = np.where(np.isfinite(result.index), np.abs(result.index), 0.0)
-    order = np.argsort(-(size.sum(axis=1) - size.diagonal()), kind="stable")
-    own = ax is None
-    ax = canvas.new_axes(min(p, MOST_TABLE) + 4) if ax is None else ax
-    width, height = canvas.size_in_points(ax)
-    if not own:
-        width, height = 0.8 * width, 0.7 * height  # the bar of colours and the names below take some
-    fit = int(min(width, height) / (LINE * canvas.font_size(mpl.rcParams["ytick.labelsize"])))
-    return ax, order[: min(p, MOST_TABLE if own else max(2, fit))]
-
-
-def _table_width(ax: Axes, names: Sequence[str], own: bool) -> float:
-    """Width of the cells in points, beside their names and the bar of colours, which a layout engine places later."""
-    width = canvas.width_beside(ax, labels(names, canvas.letters_beside(ax)), own)
-    return width if ax.figure.get_layout_engine() is None else max(0.3 * width, width - BAR)
-
-
-def _name_table(ax: Axes, features: Sequence[str], width: float) -> None:
-    """Names on both axes: upright under narrow columns, slanted where they are longer than a column is wide."""
-    p, size = len(features), canvas.font_size(mpl.rcParams["xtick.labelsize"])
-    below = labels(features, int(np.clip(canvas.size_in_points(ax)[1] / 3 / size / LETTER, 8, NAME)))
-    pitch = width / p
-    turn = 0 if max(map(len, below)) * LETTER * size < pitch - 4 else 35 if pitch > 2 * size else 90
-    slanted: dict[str, Any] = {"ha": "right", "rotation_mode": "anchor"} if turn == 35 else {}
-    ax.set_xticks(np.arange(p) + 0.5, below, parse_math=False, rotation=turn, **slanted)
-    ax.set_yticks(np.arange(p) + 0.5, labels(features, canvas.letters_beside(ax)), parse_math=False)
-    ax.tick_params(length=0)
-    ax.set_ylim(p, 0)
-    ax.spines[:].set_visible(False)
-
-
-def _write_cells(ax: Axes, mesh: QuadMesh, cells: Floats, width: float) -> list[str]:
-    """The numbers, if there is room for them; says so if they have a unit."""
-    known = [(int(j), int(k)) for j, k in np.argwhere(np.isfinite(cells))]
-    reach = max((abs(cells[place]) for place in known), default=0.0)
-    power = 3 * int(np.floor(np.log10(reach) / 3)) if reach and not 0.1 <= reach < 1e4 else 0
-    room = np.array([width, canvas.size_in_points(ax)[1]]) / len(cells)
-    for size, digits in product(SIZES, (2, 1)):
-        decimals = max(0, digits - int(np.floor(np.log10(reach or 1.0))) + power)
-        texts = [_rounded(cells[place] / 10.0**power, decimals) for place in known]
-        letter = canvas.font_size(size)
-        if texts and room[0] > (max(map(len, texts)) + 0.5) * DIGIT * letter and room[1] > 1.3 * letter:
-            break
-    else:
-        return []
-    for (j, k), text in zip(known, texts, strict=True):
-        dark = mesh.to_rgba(cells[j, k])[:3] @ LIGHTNESS < 0.5
-        ax.text(k + 0.5, j + 0.5, text, ha="center", va="center", fontsize=size, color="white" if dark else INK)
-    return [f"numbers in units of 1e{power}".replace("-", MINUS)] if power else []
-
-
-def _caption(ax: Axes, sentences: Sequence[str]) -> None:
-    """A caption of lines that are shorter where a layout engine will shrink the axes for a bar of colours."""
-    canvas.caption(ax, sentences)
-    if ax.figure.get_layout_engine() is None:
-        return
-    letters = int(0.8 * canvas.size_in_points(ax)[0] / (LETTER * canvas.font_size("small")))
-    for text in ax.texts:
-        if text.get_gid() == canvas.CAPTION:
-            text.set_text(textwrap.fill("; ".join(sentences), max(letters, 20)))
-
-
-def _rounded(value: float, decimals: int) -> str:
-    return f"{round(value, decimals) + 0.0:,.{decimals}f}".replace("-", MINUS)  # + 0.0: no minus before a zero

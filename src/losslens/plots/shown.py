@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from losslens.cells import curves
 from losslens.curves import FeatureEffect
+from losslens.extrapolation import Extrapolation
 from losslens.importance import FeatureImportance
 from losslens.meetings import Common, PerRow
 from losslens.plots.wording import count, number, shorten
@@ -103,6 +104,25 @@ class Shown:
     singles: Singles | None = None
     scattered: bool = False  # each value was met by few rows: an estimate a value, not a curve
     design: str = ""
+    extrapolation: Extrapolation | None = None
+
+    @property
+    def faded(self) -> NDArray[np.bool_]:
+        """Where the curve stands mostly on rows that are unlike any real one, (g,)."""
+        if self.extrapolation is None or len(self.values) == 2 or self.values[0].ndim > 1:
+            return np.zeros(self.curve.shape, bool)
+        return self.extrapolation.on(self.values[0]).faded
+
+    def warning(self, look: str) -> list[str]:
+        """What to say of that under the picture; `look`: what the faded part looks like."""
+        if self.extrapolation is None or not self.extrapolation.warns:
+            return []
+        if self.faded.any():
+            all_told = f"{self.extrapolation.percent} of all"
+            return [f"{look}: over half of the rows there are unlike any real one ({all_told})"]
+        if self.extrapolation.share < 0.01:
+            return []
+        return [f"{self.extrapolation.percent} of the replaced rows are unlike any real one"]
 
     @property
     def title(self) -> str:
@@ -138,6 +158,7 @@ def _importance(result: FeatureImportance) -> Shown:
         singles=Singles(result, result.cells.changes, integral, name, "ICI"),
         scattered=_scattered(result),
         design=repr(result.design),
+        extrapolation=result.extrapolation,
     )  # fmt: skip
 
 
@@ -150,6 +171,7 @@ def _effect(result: FeatureEffect) -> Shown:
         singles=Singles(result, cells, _row_means(result, cells), "mean prediction", "ICE"),
         scattered=_scattered(result),
         design=repr(result.design),
+        extrapolation=result.extrapolation,
     )  # fmt: skip
 
 

@@ -75,9 +75,14 @@ class Trees:
 
         return cost(self.bound) <= (MOST_WORDS if self.device is None else MOST_DEVICE_WORDS)
 
-    def takes_pairs(self, pairs: int) -> bool:
-        """Whether so many pairs are cheap enough to be looked at one by one."""
-        return pairs * len(self.bound.roots) <= (MOST_WALKS if self.tables is None else MOST_MASKS)
+    def takes_pairs(self, pairs: int, columns: Sequence[int]) -> bool:
+        """Whether so many pairs, with these columns replaced, are cheap enough to be looked at one by one."""
+        from losslens.engines.trees import painting
+
+        asked = pairs * len(self.bound.roots)
+        return asked <= (MOST_WALKS if self.tables is None else MOST_MASKS) or painting.takes(
+            self.bound, np.asarray(columns), pairs
+        )
 
     def coalition_errors(self, target: Floats, weight: Floats) -> CoalitionErrors | DeviceErrors:
         """Mean squared errors over all pairs, of any columns."""
@@ -130,22 +135,31 @@ class Trees:
 
     def fill(self, rows: NDArray[np.intp], asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and at every value of each group, some rows at a time."""
-        from losslens.engines.trees.coalitions import pair_table
-
         base, cells = self.predict(rows), []
         for ask in asks:
-            held = self.bound.codes[:, ask.index[0]]  # of rows that hold the values
             replaced = np.sort(ask.columns)
-            kept = np.setdiff1d(np.arange(len(self.bound.size)), replaced)
+            held = self.bound.codes[replaced][:, ask.index[0]]  # of rows that hold the values
             room = np.empty((len(rows), ask.size, *base.shape[1:]), base.dtype)
             step = max(1, PAIRS // ask.size)
             for start in range(0, len(rows), step):
                 part = slice(start, start + step)
-                raw = pair_table(self.bound, self.tables, kept, held[replaced], rows[part])
+                raw = self._table(replaced, held, rows[part])
                 room[part] = self.bound.respond(raw.reshape(-1, raw.shape[2])).reshape(room[part].shape)
                 tick(len(rows[part]))
             cells.append(room)
         return Answer(base, cells, [0] * len(asks))
+
+    def _table(self, replaced: NDArray[np.intp], held: NDArray[np.int32], rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Sums of leaves of these rows at every value."""
+        from losslens.engines.trees import painting
+        from losslens.engines.trees.coalitions import pair_table
+
+        if painting.takes(self.bound, replaced, len(rows) * held.shape[1]) and (
+            self.tables is None or painting.pays(self.bound, replaced, held.shape[1])
+        ):
+            return painting.painted_table(self.bound, replaced, held, rows)
+        kept = np.setdiff1d(np.arange(len(self.bound.size)), replaced)
+        return pair_table(self.bound, self.tables, kept, held, rows)
 
     # Curves of single columns.
 

@@ -1,0 +1,241 @@
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import get_scorer
+
+import losslens as ll
+from losslens.extrapolation import Extrapolation, Extrapolations
+from losslens.late import Later
+from losslens.plots import plot_groups
+
+N = 300
+
+
+def model(X):
+    return np.asarray(X, float)[:, 0] ** 2 + np.asarray(X, float)[:, 1]
+
+
+@pytest.fixture(scope="module", name="X")
+def table():
+    a, b, c = np.random.default_rng(0).normal(size=(3, N))
+    return pd.DataFrame({"temp": a, "atemp": a + 0.1 * b, "wind": c})
+
+
+@pytest.fixture(scope="module", name="imp")
+def explained(X):
+    return explain(X)
+
+
+def explain(X, **asked):
+    y = model(X) + np.random.default_rng(1).normal(size=len(X))
+    return ll.feature_importance(model, X, y, loss="squared_error", random_state=0, **asked)
+
+
+def caption(ax):
+    return " ".join(text.get_text().replace("\n", " ") for text in ax.texts)
+
+
+def test_tied_columns_warn_and_say_to_whom_they_are_tied(imp):
+    found = imp.extrapolation
+    assert set(found) == {"temp", "atemp", "wind"}
+    assert set(found.warned) == {"temp", "atemp"}
+    assert found["temp"].auc > 0.85
+    assert 0.5 < found["temp"].share < 1
+    assert not found["wind"].faded.any()
+    sentence = found["temp"].sentence
+    assert sentence.startswith(f"{found['temp'].share:.0%} of the replaced rows are unlike any real one (AUC 0.9")
+    assert sentence.endswith("temp is tied to atemp; see Within() or Residual()")
+    assert "look like real ones" in found["wind"].sentence
+
+
+def test_nothing_is_worked_out_before_somebody_looks_and_text_does_not_look(X):
+    imp = explain(X)
+    temp = imp["temp"]
+    parts = [temp, *temp.by(np.arange(N) % 2).values(), temp.subset(np.arange(50)), temp.with_loss("absolute_error")]
+    before = repr(imp)
+    parts.append(temp.effect)
+    assert all(isinstance(part.extrapolated, Later) and not part.extrapolated.known for part in parts)
+    assert all(part.known_extrapolation is None for part in parts)
+    assert "unlike" not in before
+    auc = temp.extrapolation.auc
+    assert {part.extrapolation.auc for part in parts} == {auc}  # one answer for all
+    assert "replaced rows that are unlike any real one: temp" in repr(imp)
+
+
+@pytest.mark.parametrize("design", ["all", ll.Systematic(16), ll.Latin(4), ll.Grid(10), ll.Derangements()], ids=str)
+def test_it_lies_on_the_grid_whatever_became_of_it(X, design):
+    temp = explain(X, donors=design)["temp"]
+    for part in (temp, temp.given(np.arange(40)), temp.subset(np.arange(150)), temp.effect):
+        found = part.extrapolation
+        assert found.at.shape == found.faded.shape == part.grid.shape
+        np.testing.assert_array_equal(found.grid, part.grid)
+        assert ((found.at >= 0) & (found.at <= 1)).all()
+
+
+def test_a_changed_table_changes_nothing(X):
+    mine = X.copy()
+    imp, other = explain(mine), explain(X)
+    mine["atemp"] = 0.0
+    assert imp["temp"].extrapolation.auc == other["temp"].extrapolation.auc
+
+
+def test_pairs_and_scores_have_none_and_groups_no_curve(X):
+    imp = explain(X, features={"heat": ["temp", "atemp"]})
+    assert not imp["heat"].extrapolation.warns
+    assert imp["heat"].extrapolation.at.shape == (0,)
+    pair = explain(X, features=[("temp", "wind")], donors=ll.Grid(5))
+    assert pair["temp", "wind"].extrapolation is None
+    assert len(pair.extrapolation) == 0
+    line = LinearRegression().fit(X, X["temp"])
+    scores = ll.feature_importance(line, X, X["temp"], loss=get_scorer("r2"), donors=ll.Latin(2))
+    assert scores["temp"].extrapolation is None
+    assert len(scores.extrapolation) == 0
+
+
+def test_effects_know_it_too(X, imp):
+    effect = ll.feature_effect(model, X, donors="all")["temp"]
+    assert effect.extrapolation.auc == imp["temp"].extrapolation.auc
+    np.testing.assert_array_equal(effect.extrapolation.at, imp["temp"].extrapolation.at)
+
+
+def test_files_and_pickles_hold_it(imp, tmp_path):
+    imp.save(tmp_path / "result.losslens")
+    for copy in (ll.load(tmp_path / "result.losslens"), pickle.loads(pickle.dumps(imp))):
+        for name, one in imp.extrapolation.items():
+            found = copy[name].extrapolation
+            assert (found.auc, found.share, found.ties) == (one.auc, one.share, one.ties)
+            np.testing.assert_array_equal(found.at, one.at)
+        assert repr(copy) == repr(imp)
+    imp.extrapolation.save(tmp_path / "alone.losslens")
+    alone = ll.load(tmp_path / "alone.losslens")
+    assert repr(alone) == repr(imp.extrapolation)
+
+
+def test_results_of_older_versions_have_none_and_the_verb_helps(imp, X):
+    old = replace(imp["temp"], extrapolated=None)
+    assert old.extrapolation is None
+    old.plot()
+    found = ll.extrapolation(old, X, random_state=3)
+    assert found["temp"].auc == pytest.approx(imp["temp"].extrapolation.auc, abs=0.03)
+    np.testing.assert_array_equal(found["temp"].grid, old.grid)
+    with pytest.raises(TypeError, match="feature_importance gives"):
+        ll.extrapolation(X, X)
+    with pytest.raises(ValueError, match="299 rows"):
+        ll.extrapolation(old, X[1:])
+    with pytest.raises(ValueError, match="no column 'temp'"):
+        ll.extrapolation(old, X.rename(columns={"temp": "t"}))
+
+
+def test_the_frame_has_a_row_a_feature_the_clearest_first(imp):
+    frame = imp.extrapolation.to_frame()
+    assert list(frame.columns) == ["feature", "auc", "share", "warns", "tied_to"]
+    assert frame["auc"].is_monotonic_decreasing
+    assert frame["warns"].tolist() == [True, True, False]
+    assert "extrapolation" not in "".join(imp.to_frame().columns)
+
+
+def known(values, at, auc=0.9):
+    return Extrapolation("f", auc, 0.4, np.asarray(values), np.asarray(at, float))
+
+
+def test_numbers_and_dates_are_read_off_between_words_one_by_one():
+    grid = np.array([-1.0, 0.5, 1.0, 9.0, np.nan])
+    np.testing.assert_allclose(known([0.0, 1.0, np.nan], [0.2, 0.8, 1.0]).on(grid).at, [0.2, 0.5, 0.8, 0.8, 1.0])
+    np.testing.assert_allclose(known([0.0, 1.0], [0.2, 0.8]).on(grid).at[-1], 0.4)  # nobody was missing: as for all
+    days = np.array(["2024-01-01", "2024-01-03"], "M8[D]")
+    wanted = np.array(["2024-01-02", "2024-01-03", "NaT"], "M8[ns]")
+    np.testing.assert_allclose(known(days, [0.0, 1.0]).on(wanted).at, [0.5, 1.0, 0.4])
+    words = np.array(["a", "b", None], dtype=object)
+    np.testing.assert_allclose(known(words, [0.1, 0.6, 0.9]).on(np.array(["b", None, "c"], object)).at, [0.6, 0.9, 0.4])
+
+
+def test_only_what_warns_fades():
+    assert known([0.0, 1.0], [0.4, 0.6]).faded.tolist() == [False, True]
+    assert not known([0.0, 1.0], [0.4, 0.6], auc=0.6).faded.any()
+    few = Extrapolation("f", np.nan, np.nan, np.empty(0), np.empty(0))
+    assert few.on(np.array(["a", "b"], object)).faded.tolist() == [False, False]
+    assert "too few rows" in known([0.0], [0.0], auc=np.nan).sentence
+
+
+def test_one_line_on_many_features_names_the_first_ones():
+    many = {f"x{k}": Extrapolation(f"x{k}", 0.9, k / 100, np.empty(0), np.empty(0)) for k in range(9)}
+    note = Extrapolations(many).note
+    assert note.startswith("replaced rows that are unlike any real one: x8 8%, x7 7%")
+    assert "and 3 more" in note
+    assert Extrapolations({}).note == ""
+    assert repr(Extrapolations(many)).startswith("Extrapolations: 9 of 9 features warn")
+
+
+# -- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_curve_is_dashed_and_pale_where_it_stands_on_far_rows(imp):
+    temp = imp["temp"]
+    faded = temp.extrapolation.faded
+    assert faded.any()
+    ax = temp.plot()
+    strong = next(line for line in ax.lines if line.get_label() == "PI")
+    np.testing.assert_array_equal(np.isnan(strong.get_ydata()), faded)
+    drawn = [np.isfinite(line.get_ydata()) & (line.get_ydata() == temp.pi) for line in ax.lines if line.is_dashed()
+             and len(line.get_ydata()) == len(faded)]  # fmt: skip
+    assert any((some >= faded).all() for some in drawn)
+    assert "faded: over half of the rows there are unlike any real one" in caption(ax)
+
+
+def test_without_a_warning_a_picture_is_as_ever(imp):
+    ax = imp["wind"].plot()
+    line = next(line for line in ax.lines if line.get_label() == "PI")
+    np.testing.assert_array_equal(line.get_ydata(), imp["wind"].pi)
+    assert "unlike" not in caption(ax)
+
+
+def test_groups_fade_as_well(imp):
+    ax = plot_groups(imp["temp"].by(np.arange(N) % 2))
+    assert "thin and pale: over half of the rows there" in caption(ax)
+    thin = [line for line in ax.lines if line.get_linewidth() == 0.9]
+    assert len(thin) == 2
+
+
+def test_the_ranking_marks_features_that_warn_and_says_what_the_sign_means(imp):
+    ax = imp.plot()
+    marked = {label.get_text() for label in ax.get_yticklabels()}
+    assert marked == {"temp †", "atemp †", "wind"}
+    assert "†: with its values replaced, rows differ from real ones (AUC > 0.6)" in caption(ax)
+
+
+def test_words_have_hollow_dots():
+    rng = np.random.default_rng(0)
+    city = rng.choice(["Berlin", "Hamburg", "Rome", "Paris"], 400, p=[0.35, 0.35, 0.15, 0.15])
+    land = np.where(np.isin(city, ["Berlin", "Hamburg"]), "Germany", np.where(city == "Rome", "Italy", "France"))
+    X = pd.DataFrame({"city": city, "land": land})
+    f = lambda X: (X["city"] == "Rome").to_numpy() * 2.0  # noqa: E731
+    city = ll.feature_importance(f, X, f(X), loss="squared_error")["city"]
+    assert city.extrapolation.warns
+    # Of the rows that would be in Rome 15% are in Italy, of those in Berlin 70% in Germany.
+    assert city.extrapolation.faded.tolist() == [False, False, True, True]
+    ax = city.plot()
+    assert "hollow dots: over half" in caption(ax)
+    assert "hollow: over half" in caption(plot_groups(city.by(X["land"] == "Italy")))
+
+
+def test_points_are_hollow(X):
+    ax = explain(X, donors=ll.Latin(4))["temp"].plot()
+    assert "hollow: over half" in caption(ax)
+
+
+def test_notebooks_show_the_warning(imp):
+    assert "replaced rows that are unlike any real one" in imp._repr_html_()
+    assert "temp is tied to atemp" in imp["temp"]._repr_html_()
+    assert "unlike" not in imp["wind"]._repr_html_()
+
+
+def test_shares_are_drawn_and_shown_in_notebooks(imp):
+    ax = imp.extrapolation.plot()
+    assert {label.get_text() for label in ax.get_yticklabels()} == {"temp †", "atemp †", "wind"}
+    widths = [bar.get_width() for bar in ax.patches]
+    np.testing.assert_allclose(widths, sorted((one.share for one in imp.extrapolation.values()), reverse=True))
+    assert "2 of 3 features warn" in imp.extrapolation._repr_html_()

@@ -1,0 +1,110 @@
+"""What a result of pairs says: intervals, tests, frames, files, words; against the definitions, by hand."""
+
+import json
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import t as student
+
+import losslens as ll
+from losslens.inference import adjusted
+from losslens.interactions import Interactions
+
+NAMES = ("a", "b", "c")
+INDEX = np.array([[0, 2.0, -0.5], [2.0, 0, 0], [-0.5, 0, 0]])
+ERROR = np.array([[np.nan, 0.5, 0.4], [0.5, np.nan, 0.0], [0.4, 0.0, np.nan]])
+UNITS = 50
+
+
+def made(**other):
+    known = {"unbiased": INDEX * 1.02, "std_error": ERROR, "units": UNITS}
+    return Interactions(NAMES, INDEX, "PFI_j + PFI_l - PFI_jl", "squared error", "pandas", **(known | other))
+
+
+def test_intervals_are_students_around_the_u_statistic():
+    found, reach = made(), 0.5 * student.ppf(0.95, UNITS - 1)
+    assert found.interval("a", "b", 0.9) == pytest.approx((2.04 - reach, 2.04 + reach))
+    assert found.interval("b", "a") == found.interval("a", "b")
+    low, high = found.intervals(0.9)
+    assert (low[0, 1], high[1, 0]) == found.interval("a", "b", 0.9)
+    np.testing.assert_array_equal(found.low, found.low.T)
+    np.testing.assert_array_equal(found.low, found.intervals()[0])
+    np.testing.assert_array_equal(found.high, found.intervals()[1])
+    assert np.isnan(found.low.diagonal()).all()
+
+
+def test_tests_are_two_sided_students_and_holms():
+    found = made()
+    by_hand = np.array([2 * student.sf(2.04 / 0.5, UNITS - 1), 2 * student.sf(0.51 / 0.4, UNITS - 1), 1.0])
+    upper = np.triu_indices(3, 1)
+    np.testing.assert_allclose(found.p[upper], by_hand)
+    np.testing.assert_allclose(found.p_adjusted[upper], adjusted(by_hand, "holm"))
+    np.testing.assert_array_equal(found.p, found.p.T)
+    np.testing.assert_array_equal(found.p_adjusted, found.p_adjusted.T)
+
+
+def test_the_frame_has_the_strongest_pair_first():
+    frame = made().to_frame()
+    columns = ["first", "second", "interaction", "std_error", "low", "high", "p", "p_adjusted"]
+    assert list(frame.columns) == columns
+    assert list(frame["first"] + frame["second"]) == ["ab", "ac", "bc"]
+    np.testing.assert_allclose(frame["interaction"], [2, -0.5, 0])
+    np.testing.assert_allclose(frame["std_error"], [0.5, 0.4, 0])
+    low, high = made().interval("a", "c")
+    assert (frame["low"][1], frame["high"][1]) == (low, high)
+
+
+def test_pairs_without_an_error_say_why():
+    error = ERROR.copy()
+    error[0, 1] = error[1, 0] = np.nan
+    found = made(std_error=error, absent="too few rows")
+    assert np.isnan([found.low[0, 1], found.p[0, 1], found.p_adjusted[0, 1]]).all()
+    assert found.p_adjusted[0, 2] == pytest.approx(2 * found.p[0, 2])  # two tests are left
+    with pytest.raises(ValueError, match="no interval: too few rows"):
+        found.interval("a", "b")
+    assert "(no interval for 1 of the pairs: too few rows)" in repr(found)
+    assert "no interval for any of the pairs: because" in repr(made(std_error=None, absent="because"))
+    plain = Interactions(NAMES, INDEX, "Shapley interaction index", "squared error", "pandas")
+    assert np.isnan(plain.to_frame()[["std_error", "low", "high", "p", "p_adjusted"]]).all(axis=None)
+    assert "no interval" not in repr(plain)
+    with pytest.raises(ValueError, match="nothing says how these numbers vary"):
+        plain.interval("a", "b")
+
+
+def test_what_a_result_says_of_itself():
+    text = repr(made(n_predictions=1234))
+    low, high = made().interval("a", "b")
+    assert f"a, b  2.000 ± 0.500 ({low:.3f} to {high:.3f}), p = " in text
+    assert "1,234 predictions" in text
+    page = made()._repr_html_()
+    assert "95% from" in page
+    assert "a, b" in page
+
+
+@pytest.mark.parametrize("pair", [("a", "z"), "ab", ("a", "b", "c")], ids=str)
+def test_unknown_pairs_are_refused(pair):
+    with pytest.raises(KeyError, match=r"two names|unknown feature"):
+        _ = made()[pair]
+
+
+def test_files_bring_everything_back_and_older_ones_open(tmp_path):
+    path, old = tmp_path / "new.losslens", tmp_path / "old.losslens"
+    made(n_predictions=7).save(path)
+    loaded = ll.load(path)
+    pd.testing.assert_frame_equal(loaded.to_frame(), made().to_frame())
+    assert repr(loaded) == repr(made(n_predictions=7))
+    with zipfile.ZipFile(path) as new, zipfile.ZipFile(old, "w") as archive:  # as it was written without errors
+        description = json.loads(new.read("result.json"))
+        known = ("features", "index", "kind", "title", "backend")
+        fields = description["result"]["fields"]
+        description["result"]["fields"] = {key: fields[key] for key in known}
+        archive.writestr("result.json", json.dumps(description))
+        for name in new.namelist():
+            if name.endswith(".npy"):
+                archive.writestr(name, new.read(name))
+    before = ll.load(old)
+    assert before["a", "b"] == 2
+    assert np.isnan(before.to_frame()["p"]).all()
+    assert "a, b  2.000" in repr(before)

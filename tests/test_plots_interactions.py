@@ -1,0 +1,126 @@
+"""Pictures of pairs with intervals: frames in the table, and the ranking. `test_plots_shapley` has the table itself."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from losslens.interactions import Interactions
+from losslens.plots import plot_interaction_ranking, plot_interactions
+from losslens.plots.interactions import SURE
+from pictures import caption, looked_at, texts
+
+LONG = "a very long name of a feature, number {}, of a census".format
+
+
+@pytest.fixture(autouse=True)
+def _clean_desk():
+    yield
+    plt.close("all")
+
+
+def no_overlap(labels):
+    boxes = sorted((label.get_window_extent() for label in labels), key=lambda box: box.y0)
+    return all(below.y1 <= above.y0 + 1 for below, above in pairwise(boxes))
+
+
+def on_page(ax, drawn):
+    page = ax.figure.bbox
+    boxes = [text.get_window_extent() for text in drawn if text.get_text()]
+    return all(
+        box.x0 >= page.x0 - 3 and box.x1 <= page.x1 + 3 and box.y0 >= page.y0 - 3 and box.y1 <= page.y1 + 3
+        for box in boxes
+    )
+
+
+def made(p=4, scale=1.0, error=0.4, name="x{}".format):
+    rng = np.random.default_rng(4)
+    index = np.triu(rng.normal(size=(p, p)) * scale, 1)
+    index = index + index.T
+    errors = np.full((p, p), error * scale)
+    kind = "PFI_j + PFI_l - PFI_jl"
+    names = tuple(name(j) for j in range(p))
+    return Interactions(names, index, kind, "squared error", "pandas", unbiased=index, std_error=errors, units=100)
+
+
+def framed(ax):
+    """Features of the frames, by position."""
+    boxes = [patch for patch in ax.patches if patch.get_gid() == SURE]
+    return {(int(box.get_y()), int(box.get_x())) for box in boxes}
+
+
+def test_pairs_whose_interval_excludes_zero_are_framed():
+    result = made()
+    ax = looked_at(plot_interactions(result))
+    order = [result.features.index(name) for name in texts(ax.get_yticklabels())]
+    sure = (result.low * result.high > 0)[np.ix_(order, order)]
+    assert framed(ax) == {(int(j), int(k)) for j, k in np.argwhere(sure)}
+    assert 0 < len(framed(ax)) < 12
+    assert "framed: the 95% interval excludes 0" in caption(ax)
+    unsure = looked_at(plot_interactions(made(error=100.0)))
+    assert not framed(unsure)
+    assert "framed" not in caption(unsure)
+    assert not framed(plot_interactions(replace(result, std_error=None)))
+
+
+def test_the_ranking_has_the_strongest_pairs_with_their_intervals():
+    result = made()
+    ax = looked_at(plot_interaction_ranking(result, k=4))
+    pairs = result._pairs[:4]
+    assert texts(ax.get_yticklabels()) == [f"x{j} × x{k}" for j, k in pairs]
+    lines, dots = ax.collections
+    for row, (pair, line, dot) in enumerate(zip(pairs, lines.get_segments(), dots.get_offsets(), strict=True)):
+        np.testing.assert_allclose(line, [[result.low[pair], row], [result.high[pair], row]])
+        np.testing.assert_allclose(dot, [result.index[pair], row])
+    sure = [result.low[pair] * result.high[pair] > 0 for pair in pairs]
+    filled = [not np.allclose(colour[:3], 1) for colour in dots.get_facecolors()]
+    assert filled == sure
+    assert "2 weaker pairs not shown" in caption(ax)
+    assert "lines: 95% intervals" in caption(ax)
+    low, high = ax.get_xlim()
+    assert low <= min(result.low[pair] for pair in pairs)
+    assert high >= max(result.high[pair] for pair in pairs)
+
+
+def test_without_intervals_there_are_dots_alone():
+    ax = looked_at(plot_interaction_ranking(replace(made(), std_error=None)))
+    assert "intervals" not in caption(ax)
+    assert len(texts(ax.get_yticklabels())) == 6
+    assert not np.allclose(ax.collections[-1].get_facecolors()[:, :3], 1)
+
+
+def test_pairs_that_were_not_asked_for_are_left_out():
+    result = made()
+    index = result.index.copy()
+    index[0, 1] = index[1, 0] = np.nan
+    ax = looked_at(plot_interaction_ranking(replace(result, index=index)))
+    assert len(ax.get_yticklabels()) == 5
+    assert "x0 × x1" not in texts(ax.get_yticklabels())
+    with pytest.raises(ValueError, match="no pair has a number to rank by"):
+        plot_interaction_ranking(replace(result, index=np.full((4, 4), np.nan)))
+
+
+@pytest.mark.parametrize("k", [0, 2.5, True], ids=str)
+def test_k_is_a_number_of_pairs(k):
+    with pytest.raises(ValueError, match="k is how many pairs to draw"):
+        made().plot_ranking(k)
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1.0, 1e6, 0.0])
+@pytest.mark.parametrize("name", ["x{}".format, LONG], ids=["short", "long"])
+@pytest.mark.parametrize("p", [2, 30])
+def test_rankings_are_readable(p, name, scale):
+    ax = looked_at(made(p, scale, name=name).plot_ranking(20))
+    names = texts(ax.get_yticklabels())
+    assert len(set(names)) == len(names) == min(20, p * (p - 1) // 2)
+    assert no_overlap(ax.get_yticklabels())
+    assert on_page(ax, [*ax.get_yticklabels(), ax.xaxis.label, *ax.texts])
+
+
+def test_rankings_fit_into_axes_of_the_users_own():
+    axes = plt.subplots(2, 2, layout="constrained")[1]
+    ax = looked_at(made(12, name=LONG).plot_ranking(30, ax=axes[0, 1]))
+    assert no_overlap(ax.get_yticklabels())
+    assert 1 < len(ax.get_yticklabels()) < 30

@@ -1,0 +1,136 @@
+"""Pictures of single rows and of clusters, as data and artists; the results are real ones."""
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.collections import PathCollection, QuadMesh
+
+import losslens as ll
+from losslens.plots import plot_clusters, plot_observations, plot_row_influence
+from losslens.plots.observed import MOST_DOTS, MOST_NUMBERED, NUMBERED
+from pictures import caption, looked_at, texts
+
+LONG = "the share of households with two or more children in the municipality, in percent ({})"
+
+
+@pytest.fixture(autouse=True)
+def _clean_desk():
+    before = dict(mpl.rcParams)
+    yield
+    assert dict(mpl.rcParams) == before  # no plot changes the user's style
+    plt.close("all")
+
+
+def predict(X):
+    return X[:, 0] * 3 + X[:, 1]
+
+
+def table(n=200, wrong=()):
+    X = np.random.default_rng(0).normal(size=(n, 3))
+    y = predict(X) + 0.5 * np.random.default_rng(1).normal(size=n)
+    y[list(wrong)] = np.where(predict(X)[list(wrong)] > 0, -12, 12)
+    return X, y
+
+
+def observed(n=200, wrong=()):
+    X, y = table(n, wrong)
+    return ll.observations(ll.shapley_importance(predict, X, y, loss="squared_error", random_state=0))
+
+
+def numbered(ax):
+    return [int(text.get_text().replace(",", "")) for text in ax.texts if text.get_gid() == NUMBERED]
+
+
+def dots(ax):
+    (found,) = [some for some in ax.collections if isinstance(some, PathCollection)]
+    return found.get_offsets()
+
+
+def inside(ax):
+    page = ax.figure.bbox
+    low, high = sorted(ax.get_ylim())
+    ticks = [tick.label1 for tick in ax.yaxis.get_major_ticks() if low <= tick.get_loc() <= high]
+    shown = [text for text in [*ax.texts, *ticks, ax.xaxis.label, ax.yaxis.label] if text.get_text()]
+    boxes = [text.get_window_extent() for text in shown]
+    return all(b.x0 >= -1 and b.y0 >= -1 and b.x1 <= page.x1 + 1 and b.y1 <= page.y1 + 1 for b in boxes)
+
+
+def test_suspicious_rows_are_marked_with_their_numbers():
+    found = observed(wrong=(5, 60))
+    ax = looked_at(plot_observations(found))
+    assert sorted(numbered(ax)) == sorted(found.suspicious) == [5, 60]
+    assert len(dots(ax)) == 198
+    assert "2 suspicious rows, with their numbers" in caption(ax)
+    assert any(line.get_ydata()[0] == found.fence for line in ax.lines)
+    assert inside(ax)
+
+
+def test_nobody_suspicious():
+    ax = looked_at(plot_observations(observed()))
+    assert numbered(ax) == []
+    assert "no row is suspicious" in caption(ax)
+    assert len(dots(ax)) == 200
+
+
+def test_many_rows_are_thinned_out_and_suspicious_ones_are_not():
+    wrong = range(0, 20_000, 1000)
+    found = observed(20_000, wrong)
+    ax = looked_at(plot_observations(found))
+    assert len(dots(ax)) <= MOST_DOTS
+    assert len(found.suspicious) > MOST_NUMBERED
+    (marks,) = [line for line in ax.lines if line.get_marker() == "D"]
+    assert len(marks.get_xdata()) == len(found.suspicious)
+    assert 1 <= len(numbered(ax)) <= MOST_NUMBERED
+    assert f"{len(numbered(ax))} with their numbers" in caption(ax)
+    assert inside(ax)
+
+
+@pytest.mark.parametrize("n", [50, 20_000])
+def test_rows_with_a_number_have_a_dot(n):
+    X, y = table(n)
+    imp = ll.feature_importance(predict, X, y, loss="squared_error", donors=ll.Latin(5), features="x0", random_state=0)
+    found = imp["x0"].row_influence
+    ax = looked_at(plot_row_influence(found))
+    drawn = {tuple(place) for place in dots(ax).tolist()}
+    assert len(drawn) == min(n, MOST_DOTS) or n > MOST_DOTS
+    assert set(numbered(ax)) <= set(found.order[:MOST_NUMBERED].tolist())
+    assert numbered(ax)[0] == found.order[0]
+    assert all((found.as_row[i], found.as_donor[i]) in drawn for i in numbered(ax))
+    assert inside(ax)
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    rng = np.random.default_rng(0)
+    names = [LONG.format(letter) for letter in "abg"]
+    X = pd.DataFrame(np.column_stack([rng.normal(size=(300, 2)), rng.random(300) < 0.4]), columns=names)
+
+    def model(X):
+        return np.where(X[names[2]] == 1, 5 * X[names[0]], 5 * X[names[1]])
+
+    shapley = ll.shapley_importance(model, X, model(X), loss="squared_error", features=names[:2], method="exact")
+    return ll.clusters(shapley, X, random_state=0)
+
+
+def test_clusters_have_their_profiles_sizes_and_rules(clusters):
+    ax = looked_at(plot_clusters(clusters))
+    (mesh,) = [some for some in ax.collections if isinstance(some, QuadMesh)]
+    order = np.argsort(-(clusters.shares @ np.abs(clusters.profiles)), kind="stable")
+    np.testing.assert_allclose(np.asarray(mesh.get_array()).reshape(2, 2), clusters.profiles[:, order])
+    for c, name in enumerate(" ".join(text.split()) for text in texts(ax.get_yticklabels())):
+        assert name.startswith(f"{c}: {clusters.sizes[c]} rows")
+        assert name.endswith(f"(g) {clusters.rules[c].split('(g) ')[1]}")  # what the rule says is not cut off
+    assert f"stability {clusters.stability:.2f}" in caption(ax)
+    assert inside(ax)
+
+
+def test_one_cluster_is_one_row_of_colours(clusters):
+    X, y = table()
+    shapley = ll.shapley_importance(predict, X, y, loss="squared_error")
+    ax = looked_at(plot_clusters(ll.clusters(shapley, X, k=1)))
+    (mesh,) = [some for some in ax.collections if isinstance(some, QuadMesh)]
+    assert np.asarray(mesh.get_array()).size == 3
+    assert abs(mesh.get_window_extent().height) > 20
+    assert texts(ax.get_yticklabels()) == ["0: 200 rows (100%)"]

@@ -1,0 +1,347 @@
+"""Values drawn given other columns: against what theory says of Gaussian linear models, and by hand."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import make_scorer, r2_score
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+import losslens as ll
+from losslens.numbers import Numbers
+from losslens.tables import as_table
+
+SLOPES = np.array([1.0, 2.0, 3.0])
+
+
+def line(X):
+    return np.asarray(X, float) @ SLOPES
+
+
+def gaussian(n, rho=0.6, seed=0):
+    C = np.full((3, 3), rho) + (1 - rho) * np.eye(3)
+    rng = np.random.default_rng(seed)
+    X = rng.multivariate_normal(np.zeros(3), C, n)
+    return X, line(X) + rng.normal(size=n), C
+
+
+@pytest.mark.parametrize("sampler", [ll.Within(), ll.Residual(LinearRegression())], ids=repr)
+def test_conditional_importance_of_a_gaussian_line(sampler):
+    """Replacing x_j by a draw x'_j given the rest changes the error of f = b x by b_j (x_j - x'_j), independent of y's
+    noise. Given the rest both have variance v_j = var(X_j | rest) and are independent: 2 b_j^2 v_j, and v_j is 1 over
+    the j-th diagonal entry of the inverse covariance matrix. Within 5% at n = 20,000."""
+    X, y, C = gaussian(20_000)
+    truth = 2 * SLOPES**2 / np.diag(np.linalg.inv(C))
+    found = ll.feature_importance(line, X, y, loss="squared_error", donors=sampler, random_state=0)
+    pfi = np.array([one.pfi for one in found.values()])
+    assert np.abs(pfi / truth - 1).max() < 0.05
+    assert all(
+        low < t < high for one, t in zip(found.values(), truth, strict=True) for low, high in [one.interval(0.999)]
+    )
+
+
+@pytest.mark.parametrize("sampler", [ll.Within, ll.Residual], ids=lambda s: s.__name__)
+def test_importance_relative_to_some_columns(sampler):
+    """Given G alone the truth is 2 b_j^2 var(X_j | X_G): 1 - rho^2 given one other column, 1 given none (then it is the
+    permutation importance)."""
+    X, y, _ = gaussian(20_000)
+    for given, share in ((["x1"], 1 - 0.36), ([], 1.0)):
+        found = ll.feature_importance(
+            line, X, y, loss="squared_error", features="x0", donors=sampler(given=given), random_state=0
+        )["x0"]
+        assert found.pfi == pytest.approx(2 * share, rel=0.05)
+        assert found.conditioning.given == tuple(given)
+        assert found.conditioning.explained == pytest.approx(1 - share, abs=0.03)
+
+
+@pytest.mark.parametrize("sampler", [ll.Within(), ll.Residual(LinearRegression())], ids=repr)
+def test_conditional_shapley_shares_of_a_gaussian_line(sampler):
+    """Two features, f = b1 x1 + b2 x2, correlation r. With nothing known the error grows by 2 var f; with x1 known, x2
+    is drawn given it: 2 b2^2 (1 - r^2). So phi_1 = ((2 var f - 2 b2^2 (1 - r^2)) + 2 b1^2 (1 - r^2)) / 2: a feature
+    earns what it tells of the other one, too."""
+    r, b, n = 0.8, np.array([1.0, 2.0]), 20_000
+    rng = np.random.default_rng(1)
+    X = rng.multivariate_normal([0, 0], [[1, r], [r, 1]], n)
+    y = X @ b + rng.normal(size=n)
+    whole, alone = 2 * (b @ [[1, r], [r, 1]] @ b), 2 * b**2 * (1 - r**2)
+    truth = np.array([(whole - alone[1] + alone[0]) / 2, (whole - alone[0] + alone[1]) / 2])
+    shap = ll.shapley_importance(lambda X: X @ b, X, y, loss="squared_error", donors=sampler, random_state=0)
+    np.testing.assert_allclose(shap.sfimp, truth, rtol=0.05)
+    assert shap.sfimp.sum() == pytest.approx(shap.error_none - shap.error_all, abs=1e-9)
+    np.testing.assert_allclose(shap.local.mean(axis=0), shap.sfimp)
+    np.testing.assert_allclose(shap.observations, shap.local.sum(axis=1))
+    low, high = shap.interval(0.999)
+    assert (low < truth).all()
+    assert (truth < high).all()
+
+
+def test_many_players_are_shared_out_along_orders():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 12))
+    y = X[:, 0] + X[:, 1] + rng.normal(size=150) * 0.1
+    shap = ll.shapley_importance(
+        lambda X: X[:, 0] + X[:, 1], X, y, loss="squared_error", donors=ll.Within(), budget=60_000, random_state=0
+    )
+    assert "circles" in shap.method
+    assert shap.sfimp[:2] == pytest.approx([2, 2], rel=0.35)
+    assert np.abs(shap.sfimp[2:]).max() < 0.35
+    assert (shap.monte_carlo_error > 0).any()
+
+
+def test_within_is_the_mean_over_pairs_of_one_leaf():
+    """By hand: rows of one value of g lend to each other, all pairs of different rows, rows counting alike."""
+    rng = np.random.default_rng(3)
+    g = np.repeat([0.0, 1.0, 2.0], [5, 8, 11])
+    X = np.column_stack([rng.normal(size=24) + g, g])
+    y = rng.normal(size=24)
+
+    def f(X):
+        return np.exp(X[:, 0]) * (1 + X[:, 1])
+
+    tree = DecisionTreeRegressor(min_samples_leaf=2, max_leaf_nodes=3)
+    found = ll.feature_importance(
+        f, X, y, loss="squared_error", features={"x": ["x0"]}, donors=ll.Within(tree, given=["x1"]), random_state=0
+    )["x"]
+    base = (f(X) - y) ** 2
+    local = []
+    for i in range(24):
+        donors = [k for k in range(24) if g[k] == g[i] and k != i]
+        local.append(np.mean([(f(np.array([[X[k, 0], g[i]]]))[0] - y[i]) ** 2 - base[i] for k in donors]))
+    np.testing.assert_allclose(found.local, local, rtol=1e-9, atol=1e-12)
+    assert found.pfi == pytest.approx(np.mean(local))
+    assert found.pi @ found.weights == pytest.approx(found.pfi)
+    assert [len(one.at) for one in found.leaves.values()] == [5, 8, 11]
+    assert list(found.leaves) == ["x1 ≤ 0.5", "x1 > 0.5 and x1 ≤ 1.5", "x1 > 1.5"]
+    assert np.mean([one.pfi * len(one.at) for one in found.leaves.values()]) * 3 == pytest.approx(found.pfi * 24)
+
+
+def test_residuals_by_hand():
+    """Every row meets the residual of every row: x_hat_i + r_k, with x_hat of a model that has not seen the row."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(40, 2))
+    X[:, 0] += X[:, 1]
+    y = rng.normal(size=40)
+    drawn = []
+
+    class Mean:
+        """A regressor that says 2 whatever it is asked."""
+
+        def fit(self, X, y):
+            return self
+
+        def predict(self, X):
+            drawn.append(len(X))
+            return np.full(len(X), 2.0)
+
+        def get_params(self, deep=False):
+            return {}
+
+    found = ll.feature_importance(
+        lambda X: X[:, 0] ** 2, X, y, loss="squared_error", features="x0", donors=ll.Residual(Mean()), random_state=0
+    )["x0"]
+    values = X[:, 0]  # a constant prediction plus all residuals (less their mean, that prediction's own) + 2
+    lent = 2 + (values - 2) - (values - 2).mean()
+    cells = (lent[None] ** 2 - y[:, None]) ** 2 - ((values**2 - y) ** 2)[:, None]
+    np.testing.assert_allclose(found.local, cells.mean(axis=1))
+    assert sum(drawn) == 40  # each row once, out of its fold
+
+
+def frame(n=300):
+    rng = np.random.default_rng(2)
+    data = pd.DataFrame({"a": rng.normal(size=n), "count": rng.poisson(20, n)})
+    data["b"] = np.where(rng.random(n) < 0.1, np.nan, data.a + rng.normal(size=n))
+    data["word"] = pd.Categorical(np.where(data.a > 0, "up", rng.choice(["down", "level"], n)))
+    data["flag"] = rng.random(n) < 0.5
+    return data, seen(data) + rng.normal(size=n)
+
+
+def seen(X):
+    X = X.to_pandas() if hasattr(X, "to_pandas") else X
+    found = X["a"] + X["b"].fillna(-1) + X["count"] / 10 + X["flag"] + (X["word"].astype(str) == "up")
+    return np.asarray(found, float)
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [ll.Within(), ll.Residual(LinearRegression(), LogisticRegression(max_iter=2000), m=4)],
+    ids=["within", "residual"],
+)
+def test_every_kind_of_column_in_every_kind_of_table(sampler):
+    """Types reach the model unchanged (it would raise), drawn words and whole numbers are such as occur, and the answer
+    does not hang on the kind of table."""
+    X, y = frame()
+    kinds = dict(X.dtypes)
+    told = []
+
+    def model(table):
+        if isinstance(table, pd.DataFrame):
+            assert dict(table.dtypes) == kinds
+            assert set(table["word"]) <= {"up", "down", "level"}
+            told.append(table["b"].isna().mean())
+        return seen(table)
+
+    asked = {"loss": "squared_error", "donors": sampler, "random_state": 0, "features": [*X.columns]}
+    pandas = ll.feature_importance(model, X, y, **asked)
+    polars = ll.feature_importance(seen, pl.from_pandas(X), y, **asked)
+    for name, one in pandas.items():
+        assert one.pfi == pytest.approx(polars[name].pfi, rel=1e-9)
+        assert one.std_error > 0 or name == "word"  # which tells "up" by a alone
+        assert one.pi @ one.weights == pytest.approx(one.pfi)
+    assert 0 < np.mean(told) < 0.3
+    group = ll.feature_importance(seen, X, y, **asked | {"features": {"both": ["a", "word", "b"], "a": ["a"]}})
+    assert group["both"].pfi > group["a"].pfi
+
+
+def test_words_are_drawn_given_the_rest():
+    """word is "up" where a > 0 and never "up" elsewhere: a draw given a moves "down" and "level" alone."""
+    X, y = frame()
+    asked = {"loss": "squared_error", "features": "word", "random_state": 0}
+    assert ll.feature_importance(seen, X, y, donors=ll.Within(), **asked)["word"].pfi == pytest.approx(0, abs=0.02)
+    assert ll.feature_importance(seen, X, y, donors=ll.Residual(), **asked)["word"].pfi < 0.1
+    assert ll.feature_importance(seen, X, y, **asked)["word"].pfi > 0.3
+
+
+def test_a_function_of_the_users_own_draws_too():
+    """Drawing by any permutation is the permutation importance; its error is of rows alone."""
+    X, y, _ = gaussian(2_000)
+
+    def shuffled(X, columns, rng):
+        assert columns == [0]
+        return X[rng.permutation(len(X))]
+
+    asked = {"loss": "squared_error", "features": "x0", "random_state": 0}
+    found = ll.feature_importance(line, X, y, donors=shuffled, **asked)["x0"]
+    assert found.pfi == pytest.approx(ll.feature_importance(line, X, y, **asked)["x0"].pfi, abs=4 * found.std_error)
+    assert found.std_error == pytest.approx(found.local.std(ddof=1) / np.sqrt(2_000))
+    assert "shuffled" in repr(found)
+    with pytest.raises(ValueError, match="sampler gave 3 rows for 2000"):
+        ll.feature_importance(line, X, y, donors=lambda X, columns, rng: X[:3], **asked)
+
+
+def test_samplers_are_functions_that_keep_other_columns():
+    X, _ = frame()
+    for sampler in (ll.Within(), ll.Residual()):
+        drawn = sampler(X, ["b"], np.random.default_rng(0))
+        pd.testing.assert_frame_equal(drawn.drop(columns="b"), X.drop(columns="b"))
+        assert not drawn["b"].equals(X["b"])
+        cpi = ll.conditional_predictive_impact(
+            seen, X, X["a"], sampler, loss="squared_error", features=["b", "flag"], random_state=0
+        )
+        assert cpi.importance.shape == (2,)
+
+
+def test_results_are_regrouped_saved_and_drawn(tmp_path):
+    X, y, _ = gaussian(400)
+    found = ll.feature_importance(line, X, y, loss="squared_error", donors=ll.Within(), random_state=0)
+    one = found["x0"]
+    half = np.arange(200)
+    assert one.given(half).pfi == pytest.approx(one.local[half].mean())
+    subset = one.subset(half)
+    assert len(subset.conditioning.leaf) == 200
+    assert subset.leaves.keys() <= one.leaves.keys()
+    found.save(tmp_path / "given.losslens")
+    back = ll.load(tmp_path / "given.losslens")["x0"]
+    assert repr(back.conditioning) == repr(one.conditioning)
+    assert back.interval() == one.interval()
+    assert repr(back.design) == "Within()"
+    assert "x0 drawn given the other columns, which tell" in repr(one.conditioning)
+    one.plot()
+    found.plot()
+
+
+def test_drawn_rows_look_like_real_ones():
+    """Where replacing x0 from everywhere gives rows that are told from real ones (correlation 0.9), a draw given the
+    others gives rows that are not."""
+    X, y, _ = gaussian(2_000, rho=0.9)
+    asked = {"loss": "squared_error", "features": "x0", "random_state": 0}
+    assert ll.feature_importance(line, X, y, **asked)["x0"].extrapolation.warns
+    for sampler in (ll.Within(), ll.Residual(LinearRegression())):
+        found = ll.feature_importance(line, X, y, donors=sampler, **asked)["x0"].extrapolation
+        assert not found.warns
+        assert found.share < 0.02
+
+
+def test_groups_lend_nothing_to_themselves():
+    X, y, _ = gaussian(400)
+    groups = np.arange(400) // 4
+    found = ll.feature_importance(
+        line, X, y, loss="squared_error", features="x0", donors=ll.Within(), groups=groups, random_state=0
+    )["x0"]
+    met = found.meeting.weights(found.sample, np.arange(400)) > 0
+    donors = np.asarray(found.meeting.donors)
+    assert (groups[donors[met]] != np.repeat(groups, met.sum(axis=1))).all()
+    assert found.std_error > 0
+
+
+@pytest.mark.parametrize("n", [300, 100])
+def test_intervals_cover_the_truth(n):
+    """200 samples, 95% intervals, nominal coverage within the noise of 200 draws (3.5 standard errors): the regression
+    is right, so the truth is 2 b^2 var(X_0 | X_1) = 2 (1 - .64)."""
+    hit = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        X = rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], n)
+        y = X @ SLOPES[:2] + rng.normal(size=n)
+        sampler = ll.Residual(LinearRegression(), m=10)
+        low, high = ll.feature_importance(
+            lambda X: X @ SLOPES[:2], X, y, loss="squared_error", features="x0", donors=sampler, random_state=seed
+        )["x0"].interval()
+        hit += low <= 0.72 <= high
+    assert hit / 200 > 0.95 - 3.5 * np.sqrt(0.95 * 0.05 / 200)
+
+
+def test_plans_say_what_draws_take():
+    X, y, _ = gaussian(500)
+    asked = {"loss": "squared_error", "donors": ll.Within(m=5), "random_state": 0}
+    assert ll.plan(ll.feature_importance, line, X, y, **asked).n_predictions >= 3 * 500
+    plan = ll.plan(ll.shapley_importance, line, X, y, **asked)
+    assert plan.n_predictions == ll.shapley_importance(line, X, y, **asked).n_predictions
+    assert "given what they keep" in repr(plan)
+
+
+def test_numbers_of_a_table():
+    table = as_table(pd.DataFrame({"n": [1.0, np.nan, 3.0], "w": ["a", None, "b"], "t": [True, False, True]}))
+    matrix, axes = Numbers(table).of([0, 1, 2])
+    np.testing.assert_array_equal(matrix, [[1, 0, 1, 0, 0, 1], [2, 1, 0, 0, 1, 0], [3, 0, 0, 1, 0, 1]])
+    assert [axis.rule(0.5, above=True) for axis in axes] == [
+        "n > 0.5", "n is missing", "w = a", "w = b", "w is missing", "t > 0.5",
+    ]  # fmt: skip
+
+
+def test_a_classification_tree_draws_words():
+    X, y = frame()
+    tree = DecisionTreeClassifier(min_samples_leaf=20)
+    found = ll.feature_importance(
+        seen, X, y, loss="squared_error", features="word", donors=ll.Within(tree), random_state=0
+    )
+    assert found["word"].pfi == pytest.approx(0, abs=0.02)
+
+
+def test_what_can_not_be_drawn_is_said():
+    X, y = frame()
+    X["day"] = pd.date_range("2020-01-01", periods=len(X))
+    ask = {"loss": "squared_error", "random_state": 0}
+    with pytest.raises(ValueError, match="'day' holds dates, which no residual"):
+        ll.feature_importance(seen, X, y, donors=ll.Residual(), features="day", **ask)
+    with pytest.raises(ValueError, match="unknown feature 'z'"):
+        ll.feature_importance(seen, X, y, donors=ll.Within(given=["z"]), **ask)
+    with pytest.raises(TypeError, match=r"or a sampler: Within\(\), Residual\(\); got <class"):
+        ll.feature_importance(seen, X, y, donors=ll.Within, **ask)
+    with pytest.raises(TypeError, match="tree is a scikit-learn decision tree"):
+        ll.Within(3)
+    with pytest.raises(TypeError, match="regressor is an estimator with fit and predict"):
+        ll.Residual("linear")
+    with pytest.raises(TypeError, match="given is a list of columns"):
+        ll.Within(given="a")
+    with pytest.raises(ValueError, match="m is a whole number of donors"):
+        ll.Residual(m=0)
+    with pytest.raises(ValueError, match="needs a grid"):
+        ll.feature_importance(seen, X, y, donors=ll.Within(), features=[("a", "b")], **ask)
+    with pytest.raises(ValueError, match="leave out method"):
+        ll.shapley_importance(seen, X, y, donors=ll.Within(), method="walk", **ask)
+    fitted, scorer = LinearRegression().fit(X[["a"]], y), make_scorer(r2_score)
+    with pytest.raises(ValueError, match="needs a loss, not a scorer"):
+        ll.feature_importance(fitted, X[["a"]], y, donors=ll.Within(), loss=scorer)
+    with pytest.raises(ValueError, match="no leaves"):
+        ll.feature_importance(seen, X, y, features="a", **ask)["a"].leaves  # noqa: B018
