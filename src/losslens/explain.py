@@ -39,6 +39,7 @@ def feature_importance(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
+    device: str | None = None,
 ) -> Importances:
     """Permutation feature importance, with everything it is a mean of.
 
@@ -74,6 +75,9 @@ def feature_importance(
         Bound on the working set and on what the result keeps.
     progress
         None: a bar if somebody is looking.
+    device
+        ``"cuda"``: groups of columns of tree ensembles, over all pairs, are counted on a GPU (needs torch). Torch
+        modules compute where they live, whatever is said here.
 
     Examples
     --------
@@ -84,7 +88,7 @@ def feature_importance(
     0.0
     """
     asked = {"features": features, "donors": donors, "sample_weight": sample_weight, "groups": groups}
-    asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress}
+    asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress, "device": device}
     known = as_model(model)
     if is_scorer(loss):
         return score_importance(known, X, y, loss, asked)

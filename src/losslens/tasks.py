@@ -42,6 +42,7 @@ class Task:
     entropy: int
     n_jobs: int | None
     progress: bool | None
+    device: str | None = None  # where an exact engine may count: a torch device
 
     @cached_property
     def every(self) -> NDArray[np.intp]:
@@ -74,10 +75,12 @@ def prepare(
     n_jobs: int | None,
     memory: str | int,
     progress: bool | None,
+    device: str | None = None,
     exact: bool = True,
 ) -> Task:
     """Check every argument, or say which one is wrong and what to do."""
     inputs.check_workers(n_jobs, progress)
+    inputs.check_device(device)
     table, model = as_table(X), as_model(model)
     space = inputs.memory_bytes(memory)
     respond = model.responder(response)
@@ -99,7 +102,8 @@ def prepare(
         block=inputs.blocks(groups, table.n),
     )
     asked = frozenset(j for feature in named for j in feature.columns)
-    site = Site(table, known.column, asked, space, n_jobs, progress, partial(_error, sample, loss) if loss else None)
+    error = partial(_error, sample, loss) if loss else None
+    site = Site(table, known.column, asked, space, n_jobs, progress, error, device)
     engine, declined = None, ""
     if exact and (design is None or isinstance(design, All) or design == Derangements()):
         engine, declined = choose_exact(model, response, respond, loss, site)
@@ -116,6 +120,7 @@ def prepare(
         entropy=inputs.entropy(random_state),
         n_jobs=n_jobs,
         progress=progress,
+        device=device,
     )
 
 

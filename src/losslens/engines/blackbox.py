@@ -20,7 +20,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.columns import Column
 from losslens.engines.base import FEW_VALUES, Answer, Ask, Indices
+from losslens.engines.mixing import Mixer
 from losslens.progress import Tick
 from losslens.tables import Batch, Edit, Table
 
@@ -99,6 +101,10 @@ class BlackBox:
                 store.put(block, batch, predictions)
             store.complete(block, plans)
         return store.answer()
+
+    def mixer(self, players: Sequence[tuple[int, ...]], columns: dict[int, Column]) -> Mixer:
+        """Somebody to ask the same model for mixed rows."""
+        return Mixer(self.table, players, columns, self.respond, self.batch_rows, self.n_jobs)
 
     def rows_a_call(self, n: int) -> int:
         """Rows of a full batch: a whole number of times the block."""

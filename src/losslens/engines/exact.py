@@ -44,6 +44,7 @@ class Site:
     n_jobs: int | None
     progress: bool | None
     error: Callable[[Indices, NDArray[Any]], float] | None = None  # the mean loss of some rows, given their predictions
+    device: str | None = None  # where trees are counted
 
 
 def find(model: Model, response: Response, respond: Respond, site: Site) -> tuple[Any, str]:
@@ -104,7 +105,7 @@ def _trees(ensemble: Ensemble, peeled: Peeled, site: Site) -> Trees:
     nothing = Distinct(np.zeros(1), np.zeros(site.table.n, np.intp), np.zeros(1, np.intp), ordered=True)
     distinct = [site.column(j).distinct if j in needed else nothing for j in range(len(site.table.names))]
     bound = bind(ensemble, distinct, _tree_images(ensemble, peeled, site, needed, distinct))
-    return Trees(bound, site.memory // 8)
+    return Trees(bound, site.memory // 8, site.device)
 
 
 def _tree_images(
