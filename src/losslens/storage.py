@@ -33,6 +33,7 @@ from losslens import (
     shapley_effects,
     shapley_results,
     shares,
+    whole,
 )
 from losslens.files import whole_file
 from losslens.losses import Loss, from_metadata
@@ -63,6 +64,7 @@ KINDS: dict[str, type] = {
         sample.Sample,
         meetings.Common,
         meetings.PerRow,
+        whole.Whole,
         cells.Cells,
         cells.Means,
         donors.All,

@@ -18,6 +18,7 @@ from losslens.features import resolve as resolve_features
 from losslens.losses import Loss, Response
 from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, as_model
+from losslens.opening import in_memory
 from losslens.passes import Budget
 from losslens.questions import Subject, Subjects
 from losslens.sample import Sample
@@ -71,8 +72,9 @@ def prepare(
 ) -> Task:
     """Check every argument, or say which one is wrong and what to do."""
     inputs.check_workers(n_jobs, progress)
-    table, model = as_table(X), as_model(model)
-    space = inputs.memory_bytes(memory)
+    model, space = as_model(model), inputs.memory_bytes(memory)
+    X, y, sample_weight = in_memory(model, X, y, sample_weight, space)
+    table = as_table(X)
     respond = model.responder(response)
     target, classes = _target(model, respond, table, y, loss, response)
     if response == "labels":
@@ -170,11 +172,11 @@ def _target(
     observed = inputs.observed_classes(y)
     classes = model.classes
     if classes is None:
-        classes = observed if response == "labels" else _classes_of_function(respond, table, observed)
+        classes = observed if response == "labels" else classes_of_function(respond, table, observed)
     return inputs.class_positions(y, classes, model), classes
 
 
-def _classes_of_function(respond: Callable[[Any], Any], table: Table, observed: NDArray[Any]) -> NDArray[Any]:
+def classes_of_function(respond: Callable[[Any], Any], table: Table, observed: NDArray[Any]) -> NDArray[Any]:
     """A bare function has no classes: those of y, or 0..K-1 where it returns more columns than y has labels."""
     columns = np.shape(respond(Batch(table).fill(np.zeros(1, np.intp), [])))[1:]
     k = columns[0] if columns else 2

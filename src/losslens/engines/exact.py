@@ -49,7 +49,7 @@ class Site:
 def find(model: Model, response: Response, respond: Respond, site: Site) -> tuple[Any, str]:
     """The exact engine of a model, or None and, where its kind is known, why."""
     try:
-        read = _read(model, response)
+        read = read_parts(model, response)
         if read is None:
             return None, ""
         with waiting(PREPARING, site.progress):
@@ -60,7 +60,7 @@ def find(model: Model, response: Response, respond: Respond, site: Site) -> tupl
         return None, str(declined)
 
 
-def _read(model: Model, response: Response) -> Ensemble | Linear | ProductForm | None:
+def read_parts(model: Model, response: Response) -> Ensemble | Linear | ProductForm | None:
     """The estimator at the end of a pipeline as numbers."""
     estimator = innermost(model.native)
     if estimator is None:
@@ -81,7 +81,7 @@ def _build(read: Ensemble | Linear | ProductForm, peeled: Peeled, site: Site) ->
     if isinstance(read, Ensemble):
         return _trees(read, peeled, site)
     if isinstance(read, Linear):
-        return _additive(read, peeled, site)
+        return additive(read, peeled, site)
     return Products(
         read, _matrix(peeled, site), lambda ask: _image(peeled, site.table, ask), site.memory // 8, site.n_jobs
     )
@@ -103,11 +103,11 @@ def _trees(ensemble: Ensemble, peeled: Peeled, site: Site) -> Trees:
     needed = site.asked | {int(peeled.source[c]) for c in used}
     nothing = Distinct(np.zeros(1), np.zeros(site.table.n, np.intp), np.zeros(1, np.intp), ordered=True)
     distinct = [site.column(j).distinct if j in needed else nothing for j in range(len(site.table.names))]
-    bound = bind(ensemble, distinct, _tree_images(ensemble, peeled, site, needed, distinct))
+    bound = bind(ensemble, distinct, tree_images(ensemble, peeled, site, needed, distinct))
     return Trees(bound, site.memory // 8)
 
 
-def _tree_images(
+def tree_images(
     ensemble: Ensemble, peeled: Peeled, site: Site, needed: frozenset[int] | set[int], distinct: list[Distinct]
 ) -> Mapping[int, Image]:
     """The numbers that trees compare, at the distinct values of each column."""
@@ -123,7 +123,8 @@ def _tree_images(
     }
 
 
-def _additive(linear: Linear, peeled: Peeled, site: Site) -> Additive:
+def additive(linear: Linear, peeled: Peeled, site: Site) -> Additive:
+    """A linear model on the columns of a table."""
     if len(linear.coef) != len(peeled.source):
         raise Declined("it was fitted on another number of columns")
     if peeled.transform is None:
