@@ -241,6 +241,19 @@ def one_behind_the_other(first: Any, second: Table) -> Table:
     return frame_table(nw.concat(frames, how="vertical").to_native())
 
 
+def one_after_another(natives: Sequence[Any], like: Table) -> Table:
+    """Tables of the same columns and types as one."""
+    if like.backend == "numpy":
+        native: Any = np.concatenate(list(natives))
+    elif like.backend == "pandas":
+        import pandas as pd
+
+        native = pd.concat(list(natives), ignore_index=True)
+    else:
+        native = nw.concat([_narwhals(native) for native in natives], how="vertical").to_native()
+    return Table(native, like.labels, like.names, len(native), like.backend)
+
+
 def as_rows(rows: Any, like: Table) -> Any:
     """Rows of the user's as a table of the same kind, columns and types; or say what is wrong with them."""
     if like.backend == "numpy":
@@ -323,6 +336,23 @@ def as_columns(table: Table, columns: Sequence[str], kinds: Mapping[str, Any] | 
         return Table(frame, tuple(labels), tuple(columns), table.n, "pandas")
     native = _narwhals(table.native).select(list(columns)).to_native()
     return Table(native, tuple(columns), tuple(columns), table.n, table.backend)
+
+
+def column_like(table: Table, j: int, values: NDArray[Any]) -> Column:
+    """Numbers or dates as a column of the same type as the table's."""
+    if table.backend == "numpy":
+        return array_column(values.astype(table.native.dtype))
+    series = nw.from_native(table.native, eager_only=True)[:, j] if table.backend != "pandas" else None
+    if series is None:
+        import pandas as pd
+
+        kind = table.native.dtypes.iloc[j]
+        return frame_column(nw.from_native(pd.Series(values).astype(kind), series_only=True))
+    new = nw.new_series(table.names[j], values, backend=series.implementation)
+    if values.dtype.kind == "f" and np.isnan(values).any():  # what NumPy shows as NaN is mostly missing
+        frame = new.to_frame().select(nw.when(~nw.col(new.name).is_nan()).then(nw.col(new.name)))
+        new = frame[new.name]
+    return frame_column(new.cast(series.dtype))
 
 
 def common_kinds(tables: Sequence[Mapping[str, Any]], categories: Mapping[str, Any]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def prepare(
     respond = model.responder(response)
     target, classes = _target(model, respond, table, y, loss, response)
     if response == "labels":
-        respond = partial(_label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
+        respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
     named = resolve_features(features, table.labels, by_position=table.backend == "numpy")
     known = Subjects(table)
     design = resolve_design(donors)
@@ -190,6 +190,6 @@ def classes_of_function(respond: Callable[[Any], Any], table: Table, observed: N
     )
 
 
-def _label_positions(respond: Callable[[Any], Any], place: dict[Any, int], table: Any) -> NDArray[np.intp]:
+def label_positions(respond: Callable[[Any], Any], place: dict[Any, int], table: Any) -> NDArray[np.intp]:
     """Predicted labels as class positions; -1 for one that is no class of y, which is simply wrong."""
     return np.array([place.get(label, -1) for label in respond(table).tolist()], np.intp)

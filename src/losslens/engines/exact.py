@@ -165,6 +165,14 @@ def _image(peeled: Peeled, table: Table, ask: Ask) -> Image:
     return np.concatenate([at for at, _ in found]), np.concatenate([values for _, values in found], axis=1)
 
 
+def agrees(said: NDArray[Any], respond: Respond, table: Table) -> None:
+    """Decline where predictions of a table's rows, read off the model, are not the model's own."""
+    rows = np.unique(np.linspace(0, table.n - 1, CHECKED).astype(np.intp))
+    own = respond(Batch(table).fill(rows, []))
+    if own.shape != said[rows].shape or not np.all(np.abs(own - said[rows]) <= SLACK * max(1.0, np.abs(own).max())):
+        raise Declined("some of its predictions differ from what was read from it")
+
+
 def _check(engine: Any, respond: Respond, site: Site) -> None:
     """Some rows are asked of the model itself: an engine that disagrees has misread it."""
     table = site.table

@@ -106,7 +106,7 @@ class Everything:
             "means": means,
             "cells": found.cells,
             "backend": "pandas" if stream.head.backend == "numpy" else stream.head.backend,
-            "declined": stream.declined,
+            "declined": stream.declined if self.engine == "blackbox" else "",
             "whole": self._whole(found) if judged else Whole(stream.n, self.units, self.kept.at, np.zeros(0)),
         }
 
@@ -116,7 +116,7 @@ class Everything:
         # The jackknife's factors, as in `uncertainty`.
         factor = up**2 * units * (units - 1) / max(units - 2, 1) ** 2
         base = units / (units - 1)
-        variance = max(factor * found.square, found.noise)
+        variance = factor * found.square + found.noise
         moved = self.kept.weight * (self.kept.local[:, found.k] + found.caused - 2 * found.pfi)
         return Whole(
             n=self.stream.n, units=units, rows=self.kept.at, moved=scaled(moved, variance), error=self.error,
