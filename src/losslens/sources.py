@@ -1,8 +1,8 @@
 """Data larger than memory, in parts: Parquet files, pyarrow datasets, polars lazy frames, dask data frames.
 
-A `Source` knows its columns, its rows and its parts; a `Reader`, which is small and can travel, loads a part. A file that
-was changed or removed after it was first looked at, or that has other columns than the first one, is an error that
-names it.
+A `Source` knows its columns, its rows and its parts; a `Reader`, which is small and can travel, loads a part. A file
+that was changed or removed after it was first looked at, or that has other columns than the first one, is an error
+that names it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells import Cells, Means
-from losslens.engines.base import Ask
 from losslens.engines.curves import StepEngine, Steps, Walker
 from losslens.late import later
 from losslens.losses import Loss
@@ -50,7 +49,12 @@ def run(
     sample = with_room(engine.predict(np.arange(1)), sample, loss)
     lanes = [Lane(axes, sample, loss, kept, int(a), int(b)) for a, b in pairwise(edges)]
     # A loss of the user's own may not like threads.
-    _work(lanes, lambda: engine.walker(axes.asks), n_jobs if loss is None or not loss.custom else 1, tick)
+    _work(
+        lanes,
+        lambda: engine.walker([question.ask for question in places.values()]),
+        n_jobs if loss is None or not loss.custom else 1,
+        tick,
+    )
     at, rows = {columns: k for k, columns in enumerate(places)}, RowMass(sample)
     return sample, [_filled(at[q.ask.columns], q, axes, sample, rows, lanes, kept) for q in questions]
 
@@ -58,8 +62,8 @@ def run(
 class Axes:
     """The classes of each feature, one behind the other, and the mass of the donors below each."""
 
-    def __init__(self, asks: Sequence[Ask], class_of: Sequence[NDArray[np.int32]], lent: Sequence[Floats]) -> None:
-        self.asks, self.class_of = asks, class_of  # of each feature the class of each value of its grid
+    def __init__(self, count: int, class_of: Sequence[NDArray[np.int32]], lent: Sequence[Floats]) -> None:
+        self.count, self.class_of = count, class_of  # features, and of each the class of each value of its grid
         self.at = np.concatenate([[0], np.cumsum([len(mass) + 1 for mass in lent])]).astype(np.int64)
         self.mass = np.concatenate([part for mass in lent for part in (np.zeros(1), np.cumsum(mass))])
 
@@ -76,9 +80,10 @@ def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> 
     asks = [question.ask for question in questions]
     class_of = [engine.classes(ask) for ask in asks]
     lent = [
-        np.bincount(of[ask.own], sample.weight, int(of.max()) + 1) for ask, of in zip(asks, class_of, strict=True)
+        np.bincount(of[ask.own], sample.weight, int(of.max()) + 1).astype(float)
+        for ask, of in zip(asks, class_of, strict=True)
     ]
-    return Axes(asks, class_of, lent)
+    return Axes(len(asks), class_of, lent)
 
 
 @dataclass(eq=False)
@@ -96,9 +101,9 @@ class Lane:
         """All of this lane's rows."""
         from losslens.engines.sums import sum_steps
 
-        axes, sample, asks = self.axes, self.sample, self.axes.asks
+        axes, sample, count = self.axes, self.sample, self.axes.count
         ceiling = np.inf if self.loss is None else _ceiling(self.loss, sample.prediction)
-        self.local, self.clipped = np.zeros((self.stop - self.start, len(asks))), np.zeros(len(asks))
+        self.local, self.clipped = np.zeros((self.stop - self.start, count)), np.zeros(count)
         self.curve = np.zeros((axes.at[-1], 1 + _columns(sample.prediction[:0], sample).shape[1]))
         self.cells: list[Kept] = []
         for steps in walker.steps(self.start, self.stop):
@@ -203,7 +208,10 @@ def _filled(
 ) -> Filled:
     meeting = question.meeting
     assert isinstance(meeting, Common)  # the designs that meet everybody
-    means, cells = _means(k, meeting, axes, sample, rows, lanes), spread_cells(k, axes, sample, [part for lane in lanes for part in lane.cells], kept)
+    means, cells = (
+        _means(k, meeting, axes, sample, rows, lanes),
+        spread_cells(k, axes, sample, [part for lane in lanes for part in lane.cells], kept),
+    )
     return Filled(question=question, means=means, cells=cells, n_predictions=0)
 
 

@@ -17,7 +17,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-S, P, R = TypeVar("S"), TypeVar("P"), TypeVar("R")
+S = TypeVar("S")
+P = TypeVar("P")
+R = TypeVar("R")
 A = ParamSpec("A")
 RETRIES = 3  # of a task whose file could not be read, or whose worker died
 RESTARTS = 3  # of the whole cluster, while nothing new is done
@@ -146,7 +148,7 @@ class _Run:
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        from distributed.comm import CommClosedError
+        from distributed.comm.core import CommClosedError
 
         try:
             yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +108,11 @@ def _trees(ensemble: Ensemble, peeled: Peeled, site: Site) -> Trees:
 
 
 def tree_images(
-    ensemble: Ensemble, peeled: Peeled, site: Site, needed: frozenset[int] | set[int], distinct: list[Distinct]
+    ensemble: Ensemble,
+    peeled: Peeled,
+    site: Site,
+    needed: frozenset[int] | set[int],
+    distinct: Sequence[Distinct] | Mapping[int, Distinct],
 ) -> Mapping[int, Image]:
     """The numbers that trees compare, at the distinct values of each column."""
     used = set(np.unique(ensemble.feature).tolist())

@@ -29,6 +29,7 @@ from losslens.streams.codebook import codebook
 from losslens.streams.counting import Grid, Quantiles
 from losslens.streams.explaining import Stream, classes_of, wants_labels
 from losslens.streams.first import Asked, Counted, first_pass, kinds_of_all
+from losslens.streams.influences import RowSums
 from losslens.streams.kept import KeptRows
 from losslens.streams.lenders import Gather, Loan, Store, gather, latin, lend
 from losslens.streams.parts import Data, Floats, Indices, Rows, Stretch, judged
@@ -37,7 +38,7 @@ from losslens.tables import Batch, Edit, Table, one_after_another
 from losslens.tasks import label_positions
 
 BINS = 256  # of a column with many values
-CURVES = 200  # rows that meet every value
+CURVES, FEWEST_CURVES = 500, 64  # rows that meet every value
 MOST_DONORS, FEWEST_DONORS = 64, 2  # of "auto"
 TOLERATED = 0.1  # the draw's share of the variance, as with data in memory
 Respond = Callable[[Any], NDArray[Any]]
@@ -83,18 +84,30 @@ class Turn:
 
 
 @dataclass(frozen=True, eq=False)
+class ColumnSums:
+    """Sums over the cells of one column."""
+
+    cells: Floats  # (g, 3 + outputs): mass, changes, mass at the ceiling, predictions, at each value
+    rows: RowSums
+    within: Floats  # (2,): squares of a row's changes around their mean, and how many times the variance that is
+
+    def __add__(self, other: ColumnSums) -> ColumnSums:
+        return ColumnSums(self.cells + other.cells, self.rows + other.rows, self.within + other.within)
+
+
+@dataclass(frozen=True, eq=False)
 class BoxSums:
     """Sums over the cells of a turn."""
 
     error: Floats  # (3,): of w l, w^2 l and w^2 l^2
-    cells: dict[int, Floats]  # (g, 3 + outputs) each: mass, changes, those at the ceiling, predictions, at each value
+    columns: dict[int, ColumnSums]
     asked: int  # rows that the model was asked for
 
     def __add__(self, other: BoxSums) -> BoxSums:
-        cells = dict(self.cells)
-        for j, more in other.cells.items():
-            cells[j] = cells[j] + more if j in cells else more
-        return BoxSums(self.error + other.error, cells, self.asked + other.asked)
+        columns = dict(self.columns)
+        for j, more in other.columns.items():
+            columns[j] = columns[j] + more if j in columns else more
+        return BoxSums(self.error + other.error, columns, self.asked + other.asked)
 
 
 def evaluate(work: BoxWork, turn: Turn) -> BoxSums:
@@ -104,14 +117,14 @@ def evaluate(work: BoxWork, turn: Turn) -> BoxSums:
     w, loss = sample.weight, sample.loss
     assert loss is not None
     error = np.array([w @ loss, w**2 @ loss, w**2 @ loss**2]) * turn.first
-    cells, asked = {}, sample.n
+    columns, asked = {}, sample.n
     for j, loan in turn.loans.items():
-        cells[j], count = _column(work, rows, sample, j, loan)
+        columns[j], count = _column(work, rows, sample, j, loan)
         asked += count
-    return BoxSums(error, cells, asked)
+    return BoxSums(error, columns, asked)
 
 
-def _column(work: BoxWork, rows: Rows, sample: Sample, j: int, loan: Loan | None) -> tuple[Floats, int]:
+def _column(work: BoxWork, rows: Rows, sample: Sample, j: int, loan: Loan | None) -> tuple[ColumnSums, int]:
     grid, b = work.grids[j], sample.n
     if loan is None:  # everybody meets every value
         source, index = work.book.column(j), np.broadcast_to(np.arange(len(grid))[:, None], (len(grid), b))
@@ -121,16 +134,38 @@ def _column(work: BoxWork, rows: Rows, sample: Sample, j: int, loan: Loan | None
         source, index = loan.column(rows.table, j, work.book, grid)
         lent = np.ones(index.shape) if loan.weight is None else loan.weight.T
         places = _places(work, source, index, j) if grid.binned else index
-    found: Floats | None = None
-    batch, every = Batch(rows.table), np.arange(b)
+    own, batch, every = work.gather.places(rows.table, [j])[j], Batch(rows.table), np.arange(b)
+    found = []
     for part in _slices(b, work.size):
+        some, changes, cells = every[part], [], []
         for slot in range(len(index)):
-            edit = Edit(0, len(every[part]), j, source, index[slot, part])
-            prediction = work.respond(batch.fill(every[part], [edit]))
-            some = _cells(work, sample, every[part], prediction, lent[slot, part], places[slot, part], len(grid))
-            found = some if found is None else found + some
-    assert found is not None
-    return found, index.size
+            prediction = work.respond(batch.fill(some, [Edit(0, len(some), j, source, index[slot, part])]))
+            if work.loss.domains is not None:
+                work.loss.check_prediction(prediction)
+            changes.append(lose(work.loss, sample, some, prediction[:, None])[:, 0])
+            weight = sample.weight[some] * lent[slot, part]
+            cells.append(_cells(work, sample, some, prediction, changes[-1], weight, places[slot, part], len(grid)))
+        by_row = _rows(sample, some, np.stack(changes), lent[:, part], own[part], len(grid), loan is None)
+        found.append(ColumnSums(np.sum(cells, axis=0), *by_row))
+    return reduce(add, found), index.size
+
+
+def _rows(
+    sample: Sample, rows: Indices, changes: Floats, lent: Floats, own: Indices, g: int, every: bool
+) -> tuple[RowSums, Floats]:
+    """What the rows themselves say: means over their donors, how far these are off, and how donors differ."""
+    with np.errstate(invalid="ignore", divide="ignore"):  # a row whose donors weigh nothing says nothing
+        share = np.where(lent.sum(axis=0) > 0, lent / lent.sum(axis=0), 0.0)
+    w, R = sample.weight[rows], np.sum(share * changes, axis=0)
+    noise, within = np.zeros(len(rows)), np.zeros(2)
+    if not every:
+        together = np.sum(share**2, axis=0)
+        square = np.sum(share * (changes - R) ** 2, axis=0)  # its mean: (1 - together) times the variance
+        told = (together < 1 - 1e-9) & (together > 0)
+        noise[told] = (square * together)[told] / (1 - together[told])
+        within = np.array([w[told] @ square[told], w[told] @ (1 - together[told])])
+    assert sample.loss is not None
+    return RowSums.of(w, R, sample.loss[rows], own, g, noise), within
 
 
 def _places(work: BoxWork, source: Any, index: Indices, j: int) -> Indices:
@@ -141,14 +176,11 @@ def _places(work: BoxWork, source: Any, index: Indices, j: int) -> Indices:
 
 
 def _cells(
-    work: BoxWork, sample: Sample, rows: Indices, prediction: NDArray[Any], lent: Floats, places: Indices, g: int
-) -> Floats:
-    loss = work.loss
-    if loss.domains is not None:
-        loss.check_prediction(prediction)
-    changes = lose(loss, sample, rows, prediction[:, None])[:, 0]
-    weight = sample.weight[rows] * lent
-    ceiling = loss.ceiling(prediction.dtype)
+    work: BoxWork, sample: Sample, rows: Indices, prediction: NDArray[Any], changes: Floats, weight: Floats,
+    places: Indices, g: int,
+) -> Floats:  # fmt: skip
+    """Sums of some cells at each value of the grid."""
+    ceiling = work.loss.ceiling(prediction.dtype)
     clipped = np.zeros(len(rows))
     if ceiling is not None:
         assert sample.loss is not None
@@ -247,7 +279,9 @@ class _Run:
     def _gather(self, store: Store) -> None:
         stream = self.stream
         rng = np.random.default_rng([stream.entropy, stream.n])
-        at = np.sort(rng.choice(stream.n, min(CURVES, stream.n), replace=False))
+        cells = sum(24 * len(grid) for grid in self.grids.values())
+        most = int(np.clip(stream.memory // 8 // cells, FEWEST_CURVES, CURVES))
+        at = np.sort(rng.choice(stream.n, min(most, stream.n), replace=False))
         weighted = stream.data.weight is not None
         self.asked = Gather(self.data, self.bins, self.grids, weighted, at)
         kept = []
@@ -289,7 +323,9 @@ class _Run:
         left = changes - local[:, None] - curve + pfi
         noise = float(weight @ left**2 @ lent) * r / max(r - 1, 1)
         u = local + curve[self.places[j]] - 2 * pfi
-        return Column(Cells(rows, predictions, changes), local, self._design(j, noise, float(weight @ u**2)), noise, asked)
+        return Column(
+            Cells(rows, predictions, changes), local, self._design(j, noise, float(weight @ u**2)), noise, asked
+        )
 
     def _design(self, j: int, noise: float, spread: float) -> Design:
         """Every value where they are few; else as many donors as the rows' own spread asks for."""
@@ -300,8 +336,8 @@ class _Run:
         if isinstance(given, All):
             if grid.binned:
                 raise ValueError(
-                    f"donors='all' would ask for every value of {self.stream.head.names[j]!r} for {self.stream.n:,} rows, "
-                    "and no exact engine knows the model; use donors='auto' or Latin(m)"
+                    f"donors='all' would ask for every value of {self.stream.head.names[j]!r} for {self.stream.n:,} "
+                    "rows, and no exact engine knows the model; use donors='auto' or Latin(m)"
                 )
             return given
         m = ceil(noise / (TOLERATED * spread)) if spread > 0 else FEWEST_DONORS
@@ -313,7 +349,7 @@ class _Run:
         assert loss is not None
         work = BoxWork(
             self.data, stream.nameplate, self.respond, loss, self.classes, float(self.counted.mass[0]), self.size,
-            self.book, self.grids, replace(self.asked, grids={}),
+            self.book, self.grids, self.asked,
         )  # fmt: skip
         shifts = {
             j: latin(stream.n, column.design.m, stream.entropy, stream.head.names[j])
@@ -360,26 +396,30 @@ class _Run:
         )  # fmt: skip
 
     def _found(self, k: int, j: int, sums: BoxSums, squares: float, error: float) -> Found:
-        column, n, r = self.columns[j], self.stream.n, len(self.kept_at)
-        mass, changes, clipped, *predictions = sums.cells[j].T
+        column, n = self.columns[j], self.stream.n
+        mass, changes, clipped, *predictions = sums.columns[j].cells.T
         with np.errstate(invalid="ignore", divide="ignore"):  # values that nobody met
             pi, pd = changes / mass, np.stack(predictions, axis=1) / mass[:, None]
         met = mass > 0
         pfi = float(changes.sum() / mass.sum())
         curve = np.where(met, pi, 0.0)
         caused = curve[self.places[j]]
-        w = self.sample.weight
-        u = w * (column.local + caused - 2 * pfi)
-        pull = w * (np.asarray(self.sample.loss) - error)
+        rows = sums.columns[j].rows
+        moved, cube, cross = rows.moments(pfi, curve, error)
         design, noise = column.design, 0.0
         if isinstance(design, Latin):
-            noise = column.noise * n * squares**2 / design.m * (1 - (design.m - 1) / (n - 1))
+            # What donors leave unexplained of a cell; one donor a row doesn't tell, and then the kept rows do.
+            square, times = sums.columns[j].within.tolist()
+            spread = float(mass / mass.sum() @ (curve - pfi) ** 2)
+            left = max(square / times - spread, 0.0) if times > 0 else column.noise
+            noise = left * n * squares**2 / design.m * (1 - (design.m - 1) / (n - 1))
         one = self.sample.prediction.ndim == 1 and self.sample.prediction.dtype.kind != "i"
         grid = replace(self.grids[j], mass=np.stack([mass, mass], axis=1))
         return Found(
             grid=grid, k=k, pi=pi, pd=pd[:, 0] if one else pd, caused=caused, cells=column.cells, pfi=pfi,
-            square=float(u @ u) * n / r, cube=float(np.sum(u**3)) * n / r, cross=float(u @ pull) * n / r,
-            clipped=float(clipped.sum() / mass.sum()), noise=noise, design=design, n_predictions=column.asked,
+            square=moved, cube=cube, cross=cross, clipped=float(clipped.sum() / mass.sum()), noise=noise,
+            design=design,
+            n_predictions=column.asked + n * (design.m if isinstance(design, Latin) else len(grid)),
         )  # fmt: skip
 
 

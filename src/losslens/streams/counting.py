@@ -98,7 +98,14 @@ def count(table: Table, weight: Floats, columns: Iterable[int], bins: Bins) -> d
     for j, of in bins.of(table, distinct).items():
         codes, g = distinct[j].codes, len(distinct[j])
         mass = np.stack([np.bincount(codes, weight, g), np.bincount(codes, weight**2, g)], axis=1)
-        grid = Grid(distinct[j].values, of, mass, False, distinct[j].ordered, known[j].categories)
+        grid = Grid(
+            distinct[j].values,
+            of,
+            mass.astype(float),
+            binned=False,
+            ordered=distinct[j].ordered,
+            categories=known[j].categories,
+        )
         found[j] = _at_most(grid)
     return found
 
@@ -123,7 +130,14 @@ def _both(a: Grid, b: Grid) -> Grid:
     found, first, same = np.unique(values, return_index=True, return_inverse=True)
     summed = np.stack([np.bincount(same.reshape(-1), column) for column in mass.T], axis=1)
     return _at_most(
-        Grid(found, None if bins is None else bins[first], summed, False, joint.ordered, categories)
+        Grid(
+            found,
+            None if bins is None else bins[first],
+            summed.astype(float),
+            binned=False,
+            ordered=joint.ordered,
+            categories=categories,
+        )
     )
 
 
@@ -135,7 +149,16 @@ def _both_words(a: Grid, b: Grid, mass: Floats, categories: tuple[Any, ...] | No
     values[:] = [None if key is None else key[1] for key in order]
     summed = np.stack([np.bincount(at, column, len(place)) for column in mass.T], axis=1)
     ordered = a.ordered and b.ordered
-    return _at_most(Grid(values, None, summed[[place[key] for key in order]], False, ordered, categories))
+    return _at_most(
+        Grid(
+            values,
+            None,
+            summed[[place[key] for key in order]].astype(float),
+            binned=False,
+            ordered=ordered,
+            categories=categories,
+        )
+    )
 
 
 def _at_most(grid: Grid) -> Grid:
@@ -157,7 +180,14 @@ def _by_bin(grid: Grid) -> Grid:
     mass = np.stack([np.bincount(same.reshape(-1), column[order]) for column in grid.mass.T], axis=1)
     by_value = np.argsort(first)
     values = grid.values[order][first]
-    return Grid(values[by_value], bins[by_value], mass[by_value], True, grid.ordered, grid.categories)
+    return Grid(
+        values[by_value],
+        bins[by_value],
+        mass[by_value].astype(float),
+        binned=True,
+        ordered=grid.ordered,
+        categories=grid.categories,
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from losslens import inputs
@@ -75,8 +74,8 @@ def prepare(known: Model, opened: Opened, loss: Loss | None, response: Response,
     features = resolve_features(asked["features"], opened.columns, by_position=False)
     if several := [feature.name for feature in features if len(feature.columns) > 1]:
         raise ValueError(
-            f"{several[0]!r} has several columns; data that are read part by part are explained column by column: pass a "
-            "sample of the rows for groups and pairs"
+            f"{several[0]!r} has several columns; data that are read part by part are explained column by column: pass "
+            "a sample of the rows for groups and pairs"
         )
     read, peeled, declined = (None, None, "") if isinstance(design, Latin) else _read(known, response, loss, head)
     most = max(FEWEST_ROWS, memory // (64 * (opened.head.row_bytes + 64)))

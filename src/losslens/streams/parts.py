@@ -119,13 +119,11 @@ def _checksum(table: Table, y: NDArray[Any] | None, weight: Floats) -> int:
     for array in (*(table.column(j).array for j in range(len(table.names))), y, weight):
         if array is not None and array.dtype.kind in "biufmM":
             numbers = array.astype(np.float64) if array.dtype.kind in "biuf" else array.view(np.int64)
-            found = zlib.crc32(np.ascontiguousarray(numbers).view(np.uint8), found)
+            found = zlib.crc32(np.ascontiguousarray(numbers).tobytes(), found)
     return found
 
 
-def judged(
-    rows: Rows, model: Model, loss: Loss | None, classes: NDArray[Any] | None, mass: float
-) -> Sample:
+def judged(rows: Rows, model: Model, loss: Loss | None, classes: NDArray[Any] | None, mass: float) -> Sample:
     """The rows of a part as a sample: weights as shares of the whole, y as the loss reads it."""
     y: NDArray[Any] | None = None
     if loss is not None and rows.y is not None:

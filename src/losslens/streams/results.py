@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,10 @@ from losslens.streams.explaining import Stream
 from losslens.streams.kept import KeptRows
 from losslens.streams.parts import Floats
 from losslens.whole import Whole, scaled
+
+
+def _of_class(cells: Cells, k: int) -> NDArray[Any]:
+    return np.asarray(cells.predictions[..., k])
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +70,7 @@ class Everything:
         sample, found = self.kept.sample(self.classes), {}
         for feature in self.stream.features:
             shared = self._shared(feature.name, feature.columns[0], sample)
-            found[feature.name] = FeatureImportance(**shared, loss=loss)
+            found[feature.name] = FeatureImportance(**shared, loss=loss).trimmed()
         return Importances(found, self.n_predictions)
 
     def effects(self, k: int | None, label: str | None) -> Effects:
@@ -76,7 +81,7 @@ class Everything:
             if k is not None:
                 cells, means = shared["cells"], shared["means"]
                 shared["sample"] = replace(sample, prediction=sample.prediction[..., k])
-                shared["cells"] = Cells(cells.rows, later(lambda cells=cells: cells.predictions[..., k]))
+                shared["cells"] = Cells(cells.rows, later(partial(_of_class, cells, k)))
                 shared["means"] = replace(means, pd=means.pd[..., k])
             found[feature.name] = FeatureEffect(**shared, target=label)
         return Effects(found, self.n_predictions)

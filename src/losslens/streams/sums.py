@@ -1,8 +1,8 @@
 """Linear models, part by part, squared error: everything is a moment. Exact over all pairs.
 
-With c what a column adds to a row, less its mean, and r = y - f, a row's importance is ``c (2 r + c) + var(c)`` and what it
-causes as a donor ``c^2 - 2 c mean(r) + var(c) + 2 cov(c, r)``. The first pass sums c, c^2, r and c r; the second knows both
-numbers of every row.
+With c what a column adds to a row, less its mean, and r = y - f, a row's importance is ``c (2 r + c) + var(c)`` and
+what it causes as a donor ``c^2 - 2 c mean(r) + var(c) + 2 cov(c, r)``. The first pass sums c, c^2, r and c r; the second
+knows both numbers of every row.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Sums:
 
     def parts(self, table: Table) -> tuple[Floats, Floats]:
         """What the asked columns add, (b, k), and f, (b,)."""
-        engine = additive(self.linear, self.peeled, Site(table, table.column, frozenset(self.asked), 0, None, False))
+        engine = additive(
+            self.linear, self.peeled, Site(table, table.column, frozenset(self.asked), 0, None, progress=False)
+        )
         some = list(self.asked)
         return np.asarray(engine.parts[:, some] * engine.scale[some]), engine.prediction
 
@@ -169,7 +171,7 @@ def run(stream: Stream) -> Everything:
     agrees(f, stream.model.responder(stream.response), stream.head)
     sums = replace(sums, shift=np.where((g == g[0]).all(axis=0), g[0], g.mean(axis=0)))
     bins = Quantiles.from_part(stream.head, stream.asked, BINS)
-    asked = Asked(stream.data, stream.asked, bins, False, sums)
+    asked = Asked(stream.data, stream.asked, bins, labels=False, sums=sums)
     counted = first_pass(asked, stream.stretches, stream.workers, stream.progress)
     stretches = looked_at(stream.stretches, counted)
     work = _work(stream, counted, sums, bins)
@@ -225,7 +227,9 @@ def _found(work: SumsWork, sums: RowSums, k: int, j: int, sample: Sample, rows: 
         found[np.arange(len(rows)), own[rows]] = sample.prediction[rows]  # a row at its own value is the row itself
         return np.asarray(found)
 
-    cells = Cells(rows, later(predictions), None if loss is None else later(lambda: _changes(loss, sample, rows, predictions())))
+    cells = Cells(
+        rows, later(predictions), None if loss is None else later(lambda: _changes(loss, sample, rows, predictions()))
+    )
     found = Found(grid=grid, k=k, pi=None, pd=known.level + first, caused=np.zeros(len(own)), cells=cells)
     if loss is None:
         return found

@@ -20,7 +20,7 @@ from losslens.streams.explaining import Stream, classes_of, wants_labels
 from losslens.streams.first import Asked, Counted, first_pass, kinds_of_all, looked_at
 from losslens.streams.kept import rows_to_keep
 from losslens.streams.results import Everything, Found
-from losslens.streams.trees import TreeBins, TreeSums, TreeWork, add_up, classes_of_values, evaluate, rowless, variance_of
+from losslens.streams.trees import TreeBins, TreeSums, TreeWork, add_up, classes_of_values, evaluate, rowless
 from losslens.tables import Table
 
 
@@ -104,8 +104,9 @@ def _found(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> Fo
     if work.loss is None:
         return found
     changes = by_class[:, 0]
-    square, cube, cross = variance_of(sums, k, changes, part, float(sums.error[0]))
+    pfi = float(sums.rows[k].rows[0])
+    square, cube, cross = sums.rows[k].moments(pfi, changes, float(sums.error[0]))
     return replace(
-        found, pi=changes[of], caused=changes[of[sums.kept.place[:, k]]], pfi=float(sums.local[0, k]), square=square,
+        found, pi=changes[of], caused=changes[of[sums.kept.place[:, k]]], pfi=pfi, square=square,
         cube=cube, cross=cross, clipped=float(sums.clipped[k]),
     )  # fmt: skip

@@ -1,8 +1,6 @@
 """Tree ensembles, part by part: every row against the counts of all donors. Exact over all pairs.
 
-As a donor a row is known by its class alone. With R_i the mean change of row i over all donors and C_c the mean change
-that a donor of class c causes, ``sum of (w_i (R_i + D_c(i)))^2, D = C - 2 PFI``, which standard errors need, is
-``sum w^2 R^2 + 2 sum_c D_c (sum of w^2 R in c) + sum_c D_c^2 (sum of w^2 in c)``: no second look at the rows.
+As a donor a row is known by its class alone, so that counts of classes stand for all donors.
 """
 
 from __future__ import annotations
@@ -24,6 +22,7 @@ from losslens.losses import Loss
 from losslens.sample import Sample
 from losslens.stepping import Axes, Kept, Lane, with_room
 from losslens.streams.counting import MISSING, Grid
+from losslens.streams.influences import RowSums
 from losslens.streams.kept import KeptRows
 from losslens.streams.parts import Data, Floats, Indices, Rows, Stretch, judged, kept_in
 from losslens.tables import Table
@@ -40,7 +39,7 @@ class TreeBins:
 
     def of(self, table: Table, distinct: Mapping[int, Distinct]) -> Mapping[int, NDArray[np.int64] | None]:
         """The bin of each distinct value; None where a node asks for a set of categories."""
-        site = Site(table, table.column, frozenset(distinct), 0, None, False)
+        site = Site(table, table.column, frozenset(distinct), 0, None, progress=False)
         images = tree_images(self.ensemble, self.peeled, site, set(distinct), distinct)
         return {j: self._bins(known, images.get(j)) for j, known in distinct.items()}
 
@@ -98,10 +97,10 @@ class TreeWork:
         of = [self.class_of[j] for j in self.asked]
         sizes = [int(self.engine.bound.size[j]) for j in self.asked]
         lent = [
-            np.bincount(classes, self.grids[j].mass[:, 0] / self.mass, size)
+            np.bincount(classes, self.grids[j].mass[:, 0] / self.mass, size).astype(float)
             for j, classes, size in zip(self.asked, of, sizes, strict=True)
         ]
-        return Axes([None] * len(of), of, lent)  # type: ignore[list-item] - the lanes count them only
+        return Axes(len(of), of, lent)
 
     def codes(self, table: Table) -> tuple[Ints, Indices]:
         """The class of each row in each column, (p, b), and where its asked values stand on their grids, (k, b)."""
@@ -122,8 +121,7 @@ class TreeSums:
     """Sums over the rows of a stretch; those of several are added."""
 
     error: Floats  # (3,): sums of w l, w^2 l, w^2 l^2
-    local: Floats  # (5, k): sums of w R, w^2 R, w^2 R^2, w^2 R l, w^3 R^3
-    by_class: Floats  # (6, classes): sums of w^2, w^2 R, w^2 l, w^3, w^3 R, w^3 R^2
+    rows: tuple[RowSums, ...]  # of each feature
     curve: Floats  # (classes, 1 + outputs): what each class adds to the changes and the predictions
     clipped: Floats  # (k,)
     kept: KeptRows
@@ -131,7 +129,7 @@ class TreeSums:
 
     def __add__(self, other: TreeSums) -> TreeSums:
         return TreeSums(
-            self.error + other.error, self.local + other.local, self.by_class + other.by_class,
+            self.error + other.error, tuple(a + b for a, b in zip(self.rows, other.rows, strict=True)),
             self.curve + other.curve, self.clipped + other.clipped, self.kept + other.kept,
             self.curves + other.curves,
         )  # fmt: skip
@@ -166,36 +164,18 @@ def _evaluate(work: TreeWork, rows: Rows) -> TreeSums:
 
 
 def _sums(axes: Axes, lane: Lane, sample: Sample, codes: Ints, kept: KeptRows) -> TreeSums:
-    w, R = sample.weight, lane.local
-    loss = np.zeros(sample.n) if sample.loss is None else sample.loss
-    local = np.stack([w @ R, w**2 @ R, w**2 @ R**2, (w**2 * loss) @ R, w**3 @ R**3])
-    by_class = np.zeros((6, int(axes.at[-1])))
-    for k, of in enumerate(codes):
-        part = axes.part(k)
-        size = part.stop - part.start
-        r = R[:, k]
-        for m, weight in enumerate((w**2, w**2 * r, w**2 * loss, w**3, w**3 * r, w**3 * r**2)):
-            by_class[m, part] = np.bincount(of, weight, size)
+    w, loss = sample.weight, np.zeros(sample.n) if sample.loss is None else sample.loss
     return TreeSums(
         error=np.array([w @ loss, w**2 @ loss, w**2 @ loss**2]),
-        local=local,
-        by_class=by_class,
+        rows=tuple(
+            RowSums.of(w, lane.local[:, k], loss, of, axes.part(k).stop - axes.part(k).start)
+            for k, of in enumerate(codes)
+        ),
         curve=lane.curve,
         clipped=lane.clipped,
         kept=kept,
         curves=tuple(lane.cells),
     )
-
-
-def variance_of(sums: TreeSums, k: int, caused: Floats, part: slice, base: float) -> tuple[float, float, float]:
-    """Sums over rows of u^2, u^3 and u times the row's pull on the error, u = w (R + C - 2 PFI)."""
-    pfi = sums.local[0, k]
-    D = caused - 2 * pfi
-    w2, w2r, w2l, w3, w3r, w3r2 = sums.by_class[:, part]
-    square = sums.local[2, k] + 2 * D @ w2r + D**2 @ w2
-    cube = sums.local[4, k] + 3 * D @ w3r2 + 3 * D**2 @ w3r + D**3 @ w3
-    cross = sums.local[3, k] - base * sums.local[1, k] + D @ (w2l - base * w2)
-    return max(float(square), 0.0), float(cube), float(cross)
 
 
 def classes_of_values(engine: Trees, codebook: Table, grids: Mapping[int, Grid]) -> dict[int, Ints]:
