@@ -120,7 +120,7 @@ def feature_effect(
 
     Parameters
     ----------
-    model, X, features, donors, sample_weight, random_state, n_jobs, memory, progress
+    model, X, features, donors, sample_weight, random_state, n_jobs, memory, progress, executor
         As in `feature_importance`; ``"auto"`` takes all values where an exact engine knows the model, and else a grid
         of quantiles where they are too many.
     target

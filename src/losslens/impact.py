@@ -18,6 +18,7 @@ from losslens.results import Floats
 from losslens.sample import lose
 from losslens.tables import Batch, Edit, Table, as_rows, as_table
 from losslens.tasks import Task, default_loss, prepare
+from losslens.workers import anywhere
 
 
 class Sampler(Protocol):
@@ -27,6 +28,7 @@ class Sampler(Protocol):
         """A table like X whose named columns (positions, for an array) are drawn anew; the others are not read."""
 
 
+@anywhere
 def conditional_predictive_impact(
     model: Any,
     X: Any,
@@ -41,6 +43,7 @@ def conditional_predictive_impact(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
+    executor: Any = None,
 ) -> ConditionalImpact:
     """What a feature adds to the model's performance beyond the other features, with a test for each.
 
@@ -52,7 +55,7 @@ def conditional_predictive_impact(
 
     Parameters
     ----------
-    model, X, y, loss, features, sample_weight, random_state, n_jobs, memory, progress
+    model, X, y, loss, features, sample_weight, random_state, n_jobs, memory, progress, executor
         As in `feature_importance`.
     sampler
         A function ``(X, columns, rng) -> a table like X`` whose named columns are drawn given the others.

@@ -27,6 +27,7 @@ from losslens.shapley_results import ShapleyImportance
 from losslens.stopping import Absolute, Method, Rule, Wanted
 from losslens.tasks import Task, default_loss, prepare
 from losslens.walking import Walking
+from losslens.workers import anywhere
 
 PRODUCTS = (
     "totals of coalitions need no pairs; raise budget=, so that the model is asked for them, or use method='walk'"
@@ -35,6 +36,7 @@ BACKGROUND = 512  # donors whose predictions are averaged before the loss, where
 CELLS_SHARE = 4  # of the memory: what a result keeps of single pairs
 
 
+@anywhere
 def shapley_importance(
     model: Any,
     X: Any,
@@ -54,6 +56,7 @@ def shapley_importance(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
+    executor: Any = None,
 ) -> ShapleyImportance:
     """Shapley feature importance (SFIMP): how much of the model's performance each feature earns, fairly shared.
 
@@ -61,7 +64,7 @@ def shapley_importance(
 
     Parameters
     ----------
-    model, X, y, loss, sample_weight, random_state, n_jobs, memory, progress
+    model, X, y, loss, sample_weight, random_state, n_jobs, memory, progress, executor
         As in `feature_importance`. A scikit-learn scorer gives the global shares alone.
     features
         The players: columns, or ``{"name": [columns]}`` for columns that play together; no column in two of them.

@@ -23,6 +23,7 @@ from losslens.passes import Budget, Filled, RowMass
 from losslens.progress import Tick
 from losslens.questions import Question
 from losslens.sample import Sample
+from losslens.workers import Cluster, active
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -153,6 +154,10 @@ class Kept:
 
 
 def _work(lanes: Sequence[Lane], hire: Callable[[], Walker], n_jobs: int | None, tick: Tick) -> None:
+    cluster = active()
+    if cluster is not None:
+        _work_far_away(lanes, hire, cluster, tick)
+        return
     if n_jobs in (None, 1):
         walker = hire()
         for lane in lanes:
@@ -168,6 +173,32 @@ def _work(lanes: Sequence[Lane], hire: Callable[[], Walker], n_jobs: int | None,
         lane.work(mine.walker, tick)
 
     Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(work)(lane) for lane in lanes)
+
+
+def _work_far_away(lanes: Sequence[Lane], hire: Callable[[], Walker], cluster: Cluster, tick: Tick) -> None:
+    """Lanes on a cluster: what each has summed, and what it has noted of its rows, comes back."""
+    first = lanes[0]
+    shared = (hire, first.axes, first.sample, first.loss, first.kept)
+    rows_of = [(lane.start, lane.stop) for lane in lanes]
+    for lane, done in zip(lanes, cluster.map(_lane_far_away, shared, rows_of), strict=True):
+        sums, prediction, loss = done
+        for name, value in sums.items():
+            setattr(lane, name, value)
+        rows = slice(lane.start, lane.stop)
+        lane.sample.prediction[rows] = prediction
+        if lane.sample.loss is not None:
+            lane.sample.loss[rows] = loss
+        tick(lane.stop - lane.start)
+
+
+def _lane_far_away(shared: tuple[Any, ...], rows: tuple[int, int]) -> tuple[dict[str, Any], Any, Any]:
+    hire, axes, sample, loss, kept = shared
+    sample = replace(sample, prediction=sample.prediction.copy(), loss=None if loss is None else np.empty(sample.n))
+    lane = Lane(axes, sample, loss, kept, *rows)
+    lane.work(hire(), lambda _: None)
+    sums = {name: getattr(lane, name) for name in ("local", "clipped", "curve", "cells")}
+    part = slice(*rows)
+    return sums, sample.prediction[part], None if sample.loss is None else sample.loss[part]
 
 
 def with_room(like: NDArray[Any], sample: Sample, loss: Loss | None) -> Sample:

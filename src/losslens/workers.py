@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 S = TypeVar("S")
@@ -23,6 +23,7 @@ R = TypeVar("R")
 A = ParamSpec("A")
 RETRIES = 3  # of a task whose file could not be read, or whose worker died
 RESTARTS = 3  # of the whole cluster, while nothing new is done
+MOST_SHARED = 8  # things that were shared and are kept on the cluster while a verb runs
 AHEAD = 2  # tasks handed out for each thread of the cluster: enough to keep it busy, few enough to hold
 
 
@@ -65,10 +66,11 @@ class Cluster:
     """
 
     client: Any
+    known: dict[Any, tuple[Any, Any]] = field(default_factory=dict)  # what was shared before, with its future
 
     def map(self, work: Callable[[S, P], R], shared: S, parts: Iterable[P]) -> Iterator[R]:
         """The results, in order; as many tasks are under way as keep the cluster busy."""
-        run = _Run(self.client, work, shared)
+        run = _Run(self, work, shared)
         todo, waiting = enumerate(parts), deque[tuple[Any, Any]]()
         try:
             while True:
@@ -84,21 +86,27 @@ class Cluster:
 class _Run:
     """Tasks of one call."""
 
-    def __init__(self, client: Any, work: Callable[..., Any], shared: Any) -> None:
+    def __init__(self, cluster: Cluster, work: Callable[..., Any], shared: Any) -> None:
+        self.cluster, self.client, self.done, self.restarts = cluster, cluster.client, 0, 0
+        self.given = (work, shared)
+        # The same things again, as in block after block of rows, need not travel again.
+        self.key = (work, *map(id, shared if isinstance(shared, tuple) else (shared,)))
+        with self._connected():
+            self.ahead = max(4, AHEAD * sum(self.client.nthreads().values()))
+            self.shared = self.cluster.known[self.key][1] if self.key in self.cluster.known else self._share()
+
+    def _share(self) -> Any:
         import cloudpickle
 
-        self.client, self.done, self.restarts = client, 0, 0
-        self.blob = cloudpickle.dumps((work, shared))
-        self.shared: Any = None
-        with self._connected():
-            self.ahead = max(4, AHEAD * sum(client.nthreads().values()))
-            self._share()
-
-    def _share(self) -> None:
+        blob = cloudpickle.dumps(self.given)
         with warnings.catch_warnings():
             # A large model has to travel: as part of the graph, it is known to the scheduler and survives any worker.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            self.shared = self.client.submit(_unpacked, self.blob, retries=RETRIES, pure=False)
+            shared = self.client.submit(_unpacked, blob, retries=RETRIES, pure=False)
+        self.cluster.known[self.key] = (self.given, shared)
+        while len(self.cluster.known) > MOST_SHARED:
+            self.cluster.known.pop(next(iter(self.cluster.known)))
+        return shared
 
     def submit(self, part: Any) -> Any:
         import cloudpickle
@@ -135,14 +143,16 @@ class _Run:
         if self.restarts > RESTARTS or not _wait_for_workers(self.client):
             raise self._gone(error) from error
         with self._connected():
-            self._share()
+            self.shared = self._share()
         for k, (part, _) in enumerate(list(waiting)):
             waiting[k] = (part, self.submit(part))
 
     def cancel(self, futures: Iterable[Any]) -> None:
         """Nobody waits for these any more."""
+        if not (left := list(futures)):
+            return
         try:
-            self.client.cancel([*futures, self.shared], force=True)
+            self.client.cancel(left, force=True)
         except Exception:  # noqa: BLE001 - whatever a cluster raises that is gone: there is nothing left to cancel
             return
 

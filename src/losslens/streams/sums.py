@@ -1,8 +1,8 @@
 """Linear models, part by part, squared error: everything is a moment. Exact over all pairs.
 
 With c what a column adds to a row, less its mean, and r = y - f, a row's importance is ``c (2 r + c) + var(c)`` and
-what it causes as a donor ``c^2 - 2 c mean(r) + var(c) + 2 cov(c, r)``. The first pass sums c, c^2, r and c r; the second
-knows both numbers of every row.
+what it causes as a donor ``c^2 - 2 c mean(r) + var(c) + 2 cov(c, r)``. The first pass sums c, c^2, r and c r; the
+second knows both numbers of every row.
 """
 
 from __future__ import annotations
