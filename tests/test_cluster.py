@@ -212,7 +212,7 @@ def test_a_cluster_that_goes_away_is_one_clear_error(folder, tmp_path, monkeypat
     other = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", processes=False)
     with distributed.Client(other) as gone:
         happened = after_the_first_answer(monkeypatch, other.close)
-        with pytest.raises(ConnectionError, match="went away.*Nothing was written"):
+        with pytest.raises(ConnectionError, match=r"went away.*Nothing was written"):
             ll.feature_importance(linear, folder, "y", executor=gone).save(saved)
     with pytest.raises(ConnectionError, match="closed"):
         ll.feature_importance(linear, folder, "y", executor=gone).save(saved)
@@ -221,5 +221,5 @@ def test_a_cluster_that_goes_away_is_one_clear_error(folder, tmp_path, monkeypat
 
 
 def test_an_executor_is_a_client(forest):
-    with pytest.raises(TypeError, match="dask.distributed Client"):
+    with pytest.raises(TypeError, match=r"dask\.distributed Client"):
         ll.feature_importance(forest, X, Y, executor=2)

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import narwhals as nw
@@ -110,6 +111,8 @@ def frame_table(X: Any) -> Table:
         frame = nw.from_native(X, eager_only=True)
     except TypeError as error:
         hint = "; call .collect() or .compute() first" if _is_lazy(X) else ""
+        if isinstance(X, (str, Path)):
+            hint = ": files are read by feature_importance, feature_effect and shapley_importance; load a sample of them"
         raise TypeError(
             f"X must be a NumPy array or a pandas, polars or pyarrow table; got {type(X).__name__}{hint}"
         ) from error
