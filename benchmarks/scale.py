@@ -25,7 +25,7 @@ MEMORY = "8 MB"  # so little that everything is read part by part
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        one = written(Path(folder) / "warm", 5_000, 3)
+        one = written(Path(folder) / "warm", 40_000, 5)
         timed(forest(one, 5), one)  # compiled now
         print(f"{'':>12} {'size':>9} {'seconds':>8}   {'exponent':>8}")
         grows("rows, trees", (25_000, 50_000, 100_000, 200_000), lambda n: of_forest(Path(folder), n, COLUMNS, TREES))
@@ -36,7 +36,7 @@ def main() -> None:
             grows("workers", (1, 2), lambda w: of_workers(Path(folder), w))
         of_memory(Path(folder))
         if find_spec("torch"):
-            grows("device", (20_000, 40_000, 80_000), lambda n: of_module(n))
+            grows("device", (20_000, 40_000, 80_000), of_module)
 
 
 def grows(what: str, sizes: tuple[int, ...], run: Callable[[int], float]) -> None:
@@ -97,7 +97,7 @@ def of_workers(folder: Path, workers: int) -> float:
     model = forest(data, TREES)
     cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
     with cluster, Client(cluster) as client:
-        timed(model, written(folder / "warm", 5_000, 3) and data, executor=client)  # compiled there, too
+        timed(model, written(folder / f"25000-{COLUMNS}", 25_000, COLUMNS), executor=client)  # loaded there, too
         return timed(model, data, executor=client)
 
 
@@ -107,9 +107,8 @@ def of_memory(folder: Path) -> None:
         data = written(folder / f"{n}-20", n, 20)
         run = subprocess.run([sys.executable, "-c", SCRIPT, str(data)], capture_output=True, text=True, check=True)
         before, after = map(int, run.stdout.split())
-        print(
-            f"{'memory':>12} {n:>9,} {(after - before) / 1024:>8.0f} MiB beyond imports; the columns take {n * 168 / 2**20:.0f}"
-        )
+        words = f"MiB beyond imports; the columns take {n * 168 / 2**20:.0f}"
+        print(f"{'memory':>12} {n:>9,} {(after - before) / 1024:>8.0f} {words}", flush=True)
 
 
 SCRIPT = """

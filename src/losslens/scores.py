@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,7 @@ class FeatureScore:
     complete: bool = True
     known_as_streamed: bool = False
     declined: str = ""
+    whole: ClassVar[None] = None  # scorers need all rows at once
 
     @property
     def pfi(self) -> float:

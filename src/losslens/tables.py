@@ -112,7 +112,7 @@ def frame_table(X: Any) -> Table:
     except TypeError as error:
         hint = "; call .collect() or .compute() first" if _is_lazy(X) else ""
         if isinstance(X, (str, Path)):
-            hint = ": files are read by feature_importance, feature_effect and shapley_importance; load a sample of them"
+            hint = ": files are read by feature_importance, feature_effect and shapley_importance; load a sample"
         raise TypeError(
             f"X must be a NumPy array or a pandas, polars or pyarrow table; got {type(X).__name__}{hint}"
         ) from error
