@@ -20,18 +20,18 @@ import pandas as pd
 import losslens as ll
 
 ROWS, COLUMNS, TREES = 50_000, 10, 50
-MEMORY = "8 MB"  # so little that everything is read part by part
+MEMORY = "16 MB"  # so little that everything is read part by part
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        one = written(Path(folder) / "warm", 40_000, 5)
+        one = written(Path(folder) / "warm", 60_000, 5)
         timed(forest(one, 5), one)  # compiled now
         print(f"{'':>12} {'size':>9} {'seconds':>8}   {'exponent':>8}")
-        grows("rows, trees", (25_000, 50_000, 100_000, 200_000), lambda n: of_forest(Path(folder), n, COLUMNS, TREES))
+        grows("rows, trees", (50_000, 100_000, 200_000), lambda n: of_forest(Path(folder), n, COLUMNS, TREES))
         grows("rows, linear", (50_000, 100_000, 200_000, 400_000), lambda n: of_line(Path(folder), n, COLUMNS))
-        grows("columns", (5, 10, 20, 40), lambda p: of_forest(Path(folder), ROWS // 2, p, TREES))
-        grows("trees", (25, 50, 100, 200), lambda t: of_forest(Path(folder), ROWS // 2, COLUMNS, t))
+        grows("columns", (5, 10, 20), lambda p: of_forest(Path(folder), ROWS, p, TREES))
+        grows("trees", (25, 50, 100), lambda t: of_forest(Path(folder), ROWS, COLUMNS, t))
         if find_spec("distributed"):
             grows("workers", (1, 2), lambda w: of_workers(Path(folder), w))
         of_memory(Path(folder))
@@ -97,7 +97,7 @@ def of_workers(folder: Path, workers: int) -> float:
     model = forest(data, TREES)
     cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
     with cluster, Client(cluster) as client:
-        timed(model, written(folder / f"25000-{COLUMNS}", 25_000, COLUMNS), executor=client)  # loaded there, too
+        timed(model, written(folder / f"50000-{COLUMNS}", 50_000, COLUMNS), executor=client)  # loaded there, too
         return timed(model, data, executor=client)
 
 

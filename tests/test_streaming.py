@@ -127,6 +127,20 @@ def test_additive_models(folder, weight):
     np.testing.assert_allclose(effect["few"].pd, ll.feature_effect(model, X, sample_weight=weights)["few"].pd)
 
 
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_shapley_importances_of_linear_models(folder, tmp_path, weight):
+    model, weights = LinearRegression().fit(X[["many", "few"]], Y), None if weight is None else W
+    found = ll.shapley_importance(model, folder, "y", sample_weight=weight, memory=SMALL)
+    whole = ll.shapley_importance(model, X[["many", "few"]], Y, sample_weight=weights)
+    for what in ("sfimp", "error_all", "error_none", "std_error", "unbiased", "share"):
+        np.testing.assert_allclose(getattr(found, what), getattr(whole, what), rtol=1e-9, err_msg=what)
+    np.testing.assert_allclose(found.interactions["many", "few"], whole.interactions["many", "few"])
+    found.save(tmp_path / "shares")
+    assert repr(ll.load(tmp_path / "shares")) == repr(found)
+    with pytest.raises(ValueError, match="read part by part and let go"):
+        found.local  # noqa: B018
+
+
 def interacting(table):
     return np.asarray(table["many"]) * np.asarray(table["few"])
 
@@ -242,7 +256,7 @@ def test_arguments_that_parts_do_not_have(folder):
         ask(sample_weight=W)
     with pytest.raises(TypeError, match=r"files are read by feature_importance.*load a sample"):
         ll.shapley_effect(model, folder, [0], memory=SMALL)
-    with pytest.raises(ValueError, match="this needs all rows in memory"):
+    with pytest.raises(ValueError, match="known for linear models with squared error"):
         ll.shapley_importance(model, folder, "y", memory=SMALL)
     with pytest.raises(ValueError, match="would ask for every value of 'many'"):
         ll.feature_importance(interacting, folder, "y", loss="squared_error", donors="all", memory=SMALL)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from losslens import engine_shares, mean_walks, pair_walks, routes, score_shares, walks
+from losslens import engine_shares, mean_walks, pair_walks, routes, score_shares, streaming, walks
 from losslens.allotments import Allotment, Orders, closed_form, everybody, from_all, left_apart, mean_along, met
 from losslens.donors import All, Derangements, Design, Permutations
 from losslens.games import Board, MeanGame, PairGame, Remembered, ends, set_up
@@ -102,6 +102,10 @@ def shapley_importance(
     wanted = Wanted(method, aggregate, precision, budget, m_feat, m_obs)
     if is_scorer(loss):
         return score_shares.score_shapley(as_model(model), X, y, loss, wanted, asked | {"groups": None})
+    known = as_model(model)
+    streamed = streaming.opened(known, X, y, asked)
+    if streamed is not None:
+        return streaming.shares(known, streamed, default_loss(known, loss), wanted, asked)
     return request(model, X, y, loss, wanted, asked).result()
 
 

@@ -8,14 +8,17 @@ that names it.
 from __future__ import annotations
 
 import glob
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from itertools import groupby
 from math import ceil
 from pathlib import Path
 from typing import Any, Protocol
 
 ROWS = 100_000  # row groups of a file are taken together up to this many rows: a part has a cost of its own
+BATCH = 65_536  # rows that are decoded at a time where a row group is too large
 MAGIC = "*?["
 
 
@@ -35,6 +38,9 @@ class Reader(Protocol):
 
     def load(self, part: Part, columns: Sequence[str]) -> Any:
         """These columns of a part, as a data frame in memory."""
+
+    def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
+        """The same of several parts, in order; pieces of one row group are read in one go."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +72,18 @@ class Source:
     def cut(self, most: int) -> Source:
         """The same in parts of at most so many rows."""
         return replace(self, parts=tuple(piece for part in self.parts for piece in _pieces(part, most)))
+
+
+def _by_place(parts: Sequence[Part]) -> Iterator[tuple[Any, list[Part]]]:
+    """Parts that are found in the same place, as long as they follow each other."""
+    for _, some in groupby(parts, key=lambda part: id(part.where)):
+        together = list(some)
+        yield together[0].where, together
+
+
+def in_one_place(parts: Sequence[Part]) -> list[list[Part]]:
+    """Parts that are read in one go: pieces of one row group, or of one partition."""
+    return [each for where, some in _by_place(parts) for each in ([some] if where is not None else [[p] for p in some])]
 
 
 def _pieces(part: Part, most: int) -> Iterator[Part]:
@@ -176,18 +194,54 @@ class _DatasetReader:
         """A piece of a file, or the part of it that is wanted: then it is never whole in memory."""
         import pyarrow as pa
 
-        options = {"schema": self.schema, "columns": columns, "use_threads": False}
         if part.skip == 0 and piece.count_rows() == part.rows:
-            return piece.to_table(**options)
-        kept, at = [], 0
-        for batch in piece.to_batches(**options, batch_size=65_536, batch_readahead=1):
-            low, high = max(part.skip - at, 0), min(part.skip + part.rows - at, batch.num_rows)
+            return piece.to_table(schema=self.schema, columns=columns, use_threads=False)
+        return next(_pieces_of(self._batches(piece, columns), [part]), pa.table({}))
+
+    def _batches(self, piece: Any, columns: list[str]) -> Iterator[Any]:
+        found: Iterator[Any] = piece.to_batches(
+            schema=self.schema, columns=columns, use_threads=False, batch_size=BATCH, batch_readahead=1
+        )
+        return found
+
+    def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for found, together in _by_place(parts):
+            if len(together) == 1:
+                yield self.load(together[0], columns)
+                continue
+            _check_stamp(found)
+            try:
+                for table in _pieces_of(self._batches(found.piece, list(columns)), together):
+                    yield table.to_pandas() if self.as_pandas else table
+            except pa.ArrowException as error:
+                raise ValueError(f"{together[0].name} could not be read: {error}") from error
+
+
+def _pieces_of(batches: Iterator[Any], parts: Sequence[Part]) -> Iterator[Any]:
+    """Tables of the rows of parts that follow each other; no more is held than one of them."""
+    import pyarrow as pa
+
+    kept: list[Any] = []
+    at, left = 0, deque(parts)
+    for batch in batches:
+        begin = 0
+        while left and begin < batch.num_rows:
+            part = left[0]
+            low, high = max(part.skip - at, begin), min(part.skip + part.rows - at, batch.num_rows)
             if low < high:
                 kept.append(batch.slice(low, high - low))
-            at += batch.num_rows
-            if at >= part.skip + part.rows:
+            if part.skip + part.rows - at > batch.num_rows:
                 break
-        return pa.Table.from_batches(kept)
+            yield pa.Table.from_batches(kept)
+            kept, begin = [], high
+            left.popleft()
+        at += batch.num_rows
+        if not left:
+            return
+    if left:
+        raise ValueError(f"{left[0].name} has fewer rows than it had; {_AGAIN}")
 
 
 _AGAIN = "it was changed while it was being read: call again once nobody writes to it"
@@ -293,6 +347,9 @@ class _LazyReader:
             raise ValueError(f"{part.name} has {len(found):,} rows where it had {part.rows:,}; {_AGAIN}")
         return found
 
+    def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
+        return (self.load(part, columns) for part in parts)
+
 
 def _from_lazy(frame: Any) -> Source:
     import polars as pl
@@ -308,8 +365,16 @@ def _from_lazy(frame: Any) -> Source:
 @dataclass(frozen=True, eq=False)
 class _DaskReader:
     def load(self, part: Part, columns: Sequence[str]) -> Any:
-        # In this thread: a task of a cluster that waits for other tasks of it would block a worker.
-        found = part.where.compute(scheduler="synchronous")
+        return next(self.each([part], columns))
+
+    def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
+        for partition, some in _by_place(parts):
+            # In this thread: a task of a cluster that waits for other tasks of it would block a worker.
+            found = partition.compute(scheduler="synchronous")
+            for part in some:
+                yield self._of(found, part, columns)
+
+    def _of(self, found: Any, part: Part, columns: Sequence[str]) -> Any:
         if list(found.columns)[: len(part.where.columns)] != list(part.where.columns):
             raise ValueError(f"{part.name} has the columns {list(found.columns)}, not {list(part.where.columns)}")
         found = found[list(columns)].iloc[part.skip : part.skip + part.rows]

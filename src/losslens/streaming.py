@@ -6,6 +6,7 @@ from typing import Any
 
 from losslens import inputs, opening
 from losslens.curves import Effects
+from losslens.donors import Latin
 from losslens.engines.ensembles import Declined, Ensemble
 from losslens.engines.linear import Linear
 from losslens.importances import Importances
@@ -13,6 +14,8 @@ from losslens.losses import Loss, Response
 from losslens.models import Model
 from losslens.opening import Opened
 from losslens.sample import Sample
+from losslens.shapley_results import ShapleyImportance
+from losslens.stopping import Wanted
 from losslens.streams import explaining
 from losslens.streams.explaining import Stream
 from losslens.streams.results import Everything
@@ -43,6 +46,20 @@ def effects(known: Model, data: Opened, response: Response, target: Any, asked: 
             + "; pass a sample of the rows"
         )
     return _everything(stream).effects(k, label)
+
+
+def shares(known: Model, data: Opened, loss: Loss, wanted: Wanted, asked: dict[str, Any]) -> ShapleyImportance:
+    """`shapley_importance` of data that are read part by part: the closed form of linear models."""
+    stream = explaining.prepare(known, data, loss, loss.reads, asked)
+    plain = wanted.method in ("auto", "exact") and wanted.aggregate == "loss" and not isinstance(stream.design, Latin)
+    if not isinstance(stream.read, Linear) or not plain:
+        raise ValueError(
+            f"Shapley importances of {data.n:,} rows that are read part by part are known for linear models with "
+            "squared error, over all pairs; for any other model or method pass a sample of the rows"
+        )
+    from losslens.streams import shares as of_sums
+
+    return of_sums.run(stream)
 
 
 def _everything(stream: Stream) -> Everything:

@@ -78,7 +78,7 @@ def prepare(known: Model, opened: Opened, loss: Loss | None, response: Response,
             "a sample of the rows for groups and pairs"
         )
     read, peeled, declined = (None, None, "") if isinstance(design, Latin) else _read(known, response, loss, head)
-    most = max(FEWEST_ROWS, memory // (64 * (opened.head.row_bytes + 64)))
+    most = max(FEWEST_ROWS, memory // (16 * (opened.head.row_bytes + 64)))
     source = opened.source.cut(most)
     data = Data(source.reader, opened.columns, opened.target, opened.weight, as_array)
     return Stream(

@@ -15,7 +15,7 @@ from losslens import inputs
 from losslens.losses import Loss
 from losslens.models import Model
 from losslens.sample import Sample
-from losslens.sources import Part, Reader, Source
+from losslens.sources import Part, Reader, Source, in_one_place
 from losslens.tables import Table, as_columns, frame_table
 
 Floats = NDArray[np.float64]
@@ -50,10 +50,11 @@ class Stretch:
 
 def stretches(source: Source, y: NDArray[Any] | None) -> list[Stretch]:
     """The source cut into at most `TASKS` stretches: a rule of counts, whoever works on them."""
-    size = ceil(len(source.parts) / TASKS)
+    together = in_one_place(source.parts)
+    size = ceil(len(together) / TASKS)
     found = []
-    for k in range(0, len(source.parts), size):
-        parts = source.parts[k : k + size]
+    for k in range(0, len(together), size):
+        parts = tuple(part for some in together[k : k + size] for part in some)
         start, stop = parts[0].start, parts[-1].start + parts[-1].rows
         found.append(Stretch(parts, None if y is None else y[start:stop]))
     return found
@@ -83,11 +84,11 @@ class Data:
 
     def rows(self, stretch: Stretch) -> Iterator[Rows]:
         """Part by part; one that is not what it was in the first pass is an error."""
-        at = 0
+        at, loaded = 0, self.reader.each(stretch.parts, self._wanted)
         for k, part in enumerate(stretch.parts):
             y = None if stretch.y is None else stretch.y[at : at + part.rows]
             at += part.rows
-            rows = self._load(part, y)
+            rows = self._rows(part, next(loaded), y)
             if stretch.seen and rows.checksum != stretch.seen[k]:
                 raise ValueError(
                     f"{part.name} holds other values than in the first pass: it was changed while it was being read, "
@@ -95,9 +96,12 @@ class Data:
                 )
             yield rows
 
-    def _load(self, part: Part, y: NDArray[Any] | None) -> Rows:
+    @property
+    def _wanted(self) -> list[str]:
         more = [name for name in (self.target, self.weight) if name is not None and name not in self.columns]
-        native = self.reader.load(part, [*self.columns, *dict.fromkeys(more)])
+        return [*self.columns, *dict.fromkeys(more)]
+
+    def _rows(self, part: Part, native: Any, y: NDArray[Any] | None) -> Rows:
         whole = frame_table(native)
         if self.target is not None:
             y = whole.column(whole.names.index(self.target)).array
