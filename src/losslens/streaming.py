@@ -76,6 +76,6 @@ def _everything(stream: Stream) -> Everything:
             return sums.run(stream)
     except Declined as declined:
         stream = replace(stream, read=None, declined=str(declined))
-    from losslens.streams import boxes
+    from losslens.streams import box_results
 
-    return boxes.run(stream)
+    return box_results.run(stream)

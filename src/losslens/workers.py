@@ -7,6 +7,7 @@ where its data are. Results come in the order of the parts, so that sums over th
 from __future__ import annotations
 
 import functools
+import io
 import pickle
 import time
 import warnings
@@ -14,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 S = TypeVar("S")
@@ -58,6 +59,14 @@ class Threads:
 
 
 @dataclass(frozen=True, eq=False)
+class Lent:
+    """A model that lives on the cluster: tasks get it there, and it never travels again."""
+
+    model: Any
+    future: Any
+
+
+@dataclass(frozen=True, eq=False)
 class Cluster:
     """A dask.distributed cluster.
 
@@ -66,6 +75,7 @@ class Cluster:
     """
 
     client: Any
+    model: Lent | None = None
     known: dict[Any, tuple[Any, Any]] = field(default_factory=dict)  # what was shared before, with its future
 
     def map(self, work: Callable[[S, P], R], shared: S, parts: Iterable[P]) -> Iterator[R]:
@@ -96,13 +106,12 @@ class _Run:
             self.shared = self.cluster.known[self.key][1] if self.key in self.cluster.known else self._share()
 
     def _share(self) -> Any:
-        import cloudpickle
-
-        blob = cloudpickle.dumps(self.given)
+        blob = _packed(self.given, self.cluster.model)
         with warnings.catch_warnings():
             # A large model has to travel: as part of the graph, it is known to the scheduler and survives any worker.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            shared = self.client.submit(_unpacked, blob, retries=RETRIES, pure=False)
+            model = None if self.cluster.model is None else self.cluster.model.future
+            shared = self.client.submit(_unpacked, blob, model, retries=RETRIES, pure=False)
         self.cluster.known[self.key] = (self.given, shared)
         while len(self.cluster.known) > MOST_SHARED:
             self.cluster.known.pop(next(iter(self.cluster.known)))
@@ -203,8 +212,30 @@ def _killed() -> tuple[type[BaseException], ...]:
     return (KilledWorker,)
 
 
-def _unpacked(blob: bytes) -> Any:
-    return pickle.loads(blob)
+def _packed(thing: Any, lent: Lent | None) -> bytes:
+    """Anything as bytes, but for a model that is on the cluster already."""
+    import cloudpickle
+
+    class Packer(cloudpickle.Pickler):  # type: ignore[misc]
+        def persistent_id(self, part: Any) -> str | None:
+            return "model" if lent is not None and part is lent.model else None
+
+    room = io.BytesIO()
+    Packer(room).dump(thing)
+    return room.getvalue()
+
+
+class _Unpacker(pickle.Unpickler):
+    def __init__(self, blob: bytes, model: Any) -> None:
+        super().__init__(io.BytesIO(blob))
+        self.model = model
+
+    def persistent_load(self, name: Any) -> Any:
+        return self.model
+
+
+def _unpacked(blob: bytes, model: Any = None) -> Any:
+    return _Unpacker(blob, model).load()
 
 
 def _work(shared: tuple[Callable[..., Any], Any], packed: bytes) -> Any:
@@ -291,6 +322,9 @@ def anywhere(verb: Callable[A, R]) -> Callable[A, R]:
         cluster = as_cluster(kwargs.get("executor"))
         if cluster is None:  # inside another verb the outer one has said it
             return verb(*args, **kwargs)
+        if args and hasattr(args[0], "result") and hasattr(args[0], "client"):  # a future of dask's
+            lent = Lent(args[0].result(), args[0])
+            cluster, args = replace(cluster, model=lent), (lent.model, *args[1:])  # type: ignore[assignment]
         token = _ACTIVE.set(cluster)
         try:
             return verb(*args, **kwargs)
