@@ -95,7 +95,8 @@ class Importances(Inference, ResultMapping[FeatureImportance]):
         return self._each(judge)
 
     def _need_all_cells(self, what: str) -> None:
-        self._first._need_rows(what)
+        if self._first.whole is not None:
+            self._first._need_rows(what)
         if not all(feature.complete for feature in self.features.values()):
             needs = size_in_words(sum(feature.full_size for feature in self.features.values()))
             raise ValueError(
