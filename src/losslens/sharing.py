@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from losslens import drawn_games, engine_shares, mean_walks, pair_walks, routes, score_shares, walks
+from losslens import drawn_games, engine_shares, mean_walks, pair_walks, routes, score_shares, streaming, walks
 from losslens.allotments import Allotment, Orders, closed_form, everybody, from_all, left_apart, mean_along, met
 from losslens.auto import EXACT_PREDICTIONS
 from losslens.donors import All, Derangements, Design, Permutations
@@ -30,6 +30,7 @@ from losslens.shapley_results import ShapleyImportance
 from losslens.stopping import Absolute, Method, Rule, Wanted
 from losslens.tasks import Task, default_loss, prepare
 from losslens.walking import Walking
+from losslens.workers import anywhere
 
 PRODUCTS = (
     "totals of coalitions need no pairs; raise budget=, so that the model is asked for them, or use method='walk'"
@@ -38,6 +39,7 @@ BACKGROUND = 512  # donors whose predictions are averaged before the loss, where
 CELLS_SHARE = 4  # of the memory: what a result keeps of single pairs
 
 
+@anywhere
 def shapley_importance(
     model: Any,
     X: Any,
@@ -58,6 +60,7 @@ def shapley_importance(
     memory: str | int = "1 GiB",
     progress: bool | None = None,
     device: str | None = None,
+    executor: Any = None,
 ) -> ShapleyImportance:
     """Shapley feature importance (SFIMP): how much of the model's performance each feature earns, fairly shared.
 
@@ -65,7 +68,7 @@ def shapley_importance(
 
     Parameters
     ----------
-    model, X, y, loss, sample_weight, random_state, n_jobs, memory, progress
+    model, X, y, loss, sample_weight, random_state, n_jobs, memory, progress, executor
         As in `feature_importance`. A scikit-learn scorer gives the global shares alone.
     features
         The players: columns, or ``{"name": [columns]}`` for columns that play together; no column in two of them.
@@ -107,6 +110,10 @@ def shapley_importance(
     wanted = Wanted(method, aggregate, precision, budget, m_feat, m_obs)
     if is_scorer(loss):
         return score_shares.score_shapley(as_model(model), X, y, loss, wanted, asked | {"groups": None})
+    known = as_model(model)
+    streamed = streaming.opened(known, X, y, asked)
+    if streamed is not None:
+        return streaming.shares(known, streamed, default_loss(known, loss), wanted, asked)
     return request(model, X, y, loss, wanted, asked).result()
 
 

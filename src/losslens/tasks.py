@@ -19,6 +19,7 @@ from losslens.lending import resolve as resolve_sampler
 from losslens.losses import Loss, Response
 from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, as_model
+from losslens.opening import in_memory
 from losslens.passes import Budget
 from losslens.questions import Subject, Subjects
 from losslens.sample import Sample
@@ -81,12 +82,13 @@ def prepare(
     """Check every argument, or say which one is wrong and what to do."""
     inputs.check_workers(n_jobs, progress)
     inputs.check_device(device)
-    table, model = as_table(X), as_model(model)
-    space = inputs.memory_bytes(memory)
+    model, space = as_model(model), inputs.memory_bytes(memory)
+    X, y, sample_weight = in_memory(model, X, y, sample_weight, space)
+    table = as_table(X)
     respond = model.responder(response)
     target, classes = _target(model, respond, table, y, loss, response)
     if response == "labels":
-        respond = partial(_label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
+        respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
     named = resolve_features(features, table.labels, by_position=table.backend == "numpy")
     known = Subjects(table)
     weight = inputs.row_weights(sample_weight, table.n)
@@ -183,11 +185,11 @@ def _target(
     observed = inputs.observed_classes(y)
     classes = model.classes
     if classes is None:
-        classes = observed if response == "labels" else _classes_of_function(respond, table, observed)
+        classes = observed if response == "labels" else classes_of_function(respond, table, observed)
     return inputs.class_positions(y, classes, model), classes
 
 
-def _classes_of_function(respond: Callable[[Any], Any], table: Table, observed: NDArray[Any]) -> NDArray[Any]:
+def classes_of_function(respond: Callable[[Any], Any], table: Table, observed: NDArray[Any]) -> NDArray[Any]:
     """A bare function has no classes: those of y, or 0..K-1 where it returns more columns than y has labels."""
     columns = np.shape(respond(Batch(table).fill(np.zeros(1, np.intp), [])))[1:]
     k = columns[0] if columns else 2
@@ -201,6 +203,6 @@ def _classes_of_function(respond: Callable[[Any], Any], table: Table, observed: 
     )
 
 
-def _label_positions(respond: Callable[[Any], Any], place: dict[Any, int], table: Any) -> NDArray[np.intp]:
+def label_positions(respond: Callable[[Any], Any], place: dict[Any, int], table: Any) -> NDArray[np.intp]:
     """Predicted labels as class positions; -1 for one that is no class of y, which is simply wrong."""
     return np.array([place.get(label, -1) for label in respond(table).tolist()], np.intp)

@@ -53,7 +53,7 @@ class Trees:
     def predict(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Predictions of some rows."""
         some = replace(self.bound, codes=np.ascontiguousarray(self.bound.codes[:, rows]))
-        search = self._search(np.zeros(len(self.bound.size), np.uint8), some)
+        search = self.search(np.zeros(len(self.bound.size), np.uint8), some)
         return self.bound.respond(np.concatenate([raw.own.copy() for raw in search.steps(0, len(rows))]))
 
     def takes(self, column: int) -> bool:
@@ -184,9 +184,10 @@ class Trees:
         """Somebody to walk the trees, for one thread."""
         wanted = np.zeros(len(self.bound.size), np.uint8)
         wanted[[ask.columns[0] for ask in asks]] = 1
-        return _Walker(self.bound, self._search(wanted, self.bound))
+        return TreeWalker(self.bound, self.search(wanted, self.bound))
 
-    def _search(self, wanted: NDArray[np.uint8], bound: Bound) -> Search:
+    def search(self, wanted: NDArray[np.uint8], bound: Bound) -> Search:
+        """Curves of the wanted columns, for one thread; of the rows of any table with the same classes."""
         if self.tables is None:
             from losslens.engines.trees.large import LargeTrees
 
@@ -197,7 +198,7 @@ class Trees:
 
 
 @dataclass(frozen=True, eq=False)
-class _Walker:
+class TreeWalker:
     """Turns sums of leaves into predictions."""
 
     bound: Bound
