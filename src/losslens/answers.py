@@ -92,6 +92,8 @@ def ask(task: Task, asked: Sequence[Asked]) -> tuple[list[Answered], int]:
         sample, filled, count = run(task, mine)
         predicted += count
         name = task.engine.name if asks_model else task.exact.name
+        if run is _ask_without_cells and task.device is not None and not task.exact.is_single:
+            name = f"{name} on {task.device}"
         for (subject, design), part in zip(mine, filled, strict=True):
             why = _why_not(task, subject) if asks_model else ""
             found[subject.feature.name] = Answered(subject, design, name, sample, part, why)

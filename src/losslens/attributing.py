@@ -21,6 +21,7 @@ from losslens.shapley_curves import values_of
 from losslens.shapley_effects import ShapleyEffect
 from losslens.tables import Table, as_table, one_behind_the_other
 from losslens.tasks import Task, class_of, effect_response, prepare
+from losslens.workers import anywhere
 
 if TYPE_CHECKING:
     from losslens.engines.trees.engine import Trees
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 TOGETHER = 1 << 18  # cells that are handled at a time
 
 
+@anywhere
 def shapley_effect(
     model: Any,
     X: Any,
@@ -43,6 +45,7 @@ def shapley_effect(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
+    executor: Any = None,
 ) -> ShapleyEffect:
     """Shapley values of predictions: what each feature adds to a row's prediction, against the rows of X as donors.
 
@@ -50,7 +53,7 @@ def shapley_effect(
 
     Parameters
     ----------
-    model, features, random_state, n_jobs, memory, progress
+    model, features, random_state, n_jobs, memory, progress, executor
         As in `shapley_importance`.
     X
         The donors: the background that a row is compared with.

@@ -22,12 +22,14 @@ from losslens.progress import Tick, bar
 from losslens.sample import Sample
 from losslens.tables import Batch, Table, as_table
 from losslens.tasks import default_loss
+from losslens.workers import active, anywhere
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 FEW = 100  # rows that the forest itself is asked for, to see whether it takes the table
 
 
+@anywhere
 def breiman_importance(
     forest: Any,
     X: Any,
@@ -39,6 +41,7 @@ def breiman_importance(
     random_state: Any = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
+    executor: Any = None,
 ) -> BreimanImportance:
     """Breiman's out-of-bag permutation importance of a random forest, exact by default.
 
@@ -76,6 +79,8 @@ def breiman_importance(
         Threads; for processes call inside ``joblib.parallel_config("loky")``.
     progress
         None: a bar if somebody is looking.
+    executor
+        A dask.distributed ``Client``: the work is done on its cluster.
 
     Examples
     --------
@@ -140,15 +145,25 @@ def _verdicts(grove: _Grove, question: _Question, n_jobs: int | None, tick: Tick
     """Tree by tree, in order, whoever asks it: the answer can't depend on n_jobs."""
     from joblib import Parallel, delayed
 
-    workers, ask = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator"), delayed(_ask)
     asked = (  # a process gets one tree and its rows, not the forest
-        ask(question, t, tree, grove.oob[t], grove.X[grove.oob[t]], grove.y[grove.oob[t]])
+        (t, tree, grove.oob[t], grove.X[grove.oob[t]], grove.y[grove.oob[t]])
         for t, tree in enumerate(grove.trees)
         if len(grove.oob[t])
     )
-    for verdict in workers(asked):
+    cluster = active()
+    if cluster is not None:
+        verdicts = cluster.map(_ask_far_away, question, asked)
+    else:
+        workers, ask = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator"), delayed(_ask)
+        verdicts = workers(ask(question, *each) for each in asked)
+    for verdict in verdicts:
         tick(question.most * len(verdict.rows))
         yield verdict
+
+
+def _ask_far_away(question: _Question, asked: tuple[Any, ...]) -> _Verdict:
+    """A tree on a cluster."""
+    return _ask(question, *asked)
 
 
 def _ask(question: _Question, t: int, tree: Tree, rows: Indices, X: outofbag.Numbers, y: NDArray[Any]) -> _Verdict:

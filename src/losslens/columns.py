@@ -103,6 +103,11 @@ def _sorted(keys: list[tuple[type, Any]], categories: tuple[Any, ...] | None) ->
         return sorted(keys, key=lambda key: (key[0].__name__, str(key[1])))
 
 
+def in_own_order(keys: list[Any], categories: tuple[Any, ...] | None) -> list[Any]:
+    """Keys of values, ``(type, value)``, in their order; the missing value's, None, comes last."""
+    return [*_sorted([key for key in keys if key is not None], categories), *([None] if None in keys else [])]
+
+
 def joint(parts: Sequence[Distinct]) -> Distinct:
     """The distinct rows of several columns together: the values of a group of features."""
     if len(parts) == 1:

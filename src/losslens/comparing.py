@@ -15,8 +15,10 @@ from losslens.models import as_model
 from losslens.sharing import shapley_importance
 from losslens.tables import as_table
 from losslens.tasks import default_loss
+from losslens.workers import anywhere
 
 
+@anywhere
 def compare(
     models: Any,
     X: Any,
@@ -32,6 +34,7 @@ def compare(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
+    executor: Any = None,
 ) -> Comparison:
     """Importances of several models on the same rows and donors, or of one model on several sets of rows.
 
@@ -40,7 +43,7 @@ def compare(
     models
         ``{"name": model, ...}``; or one model, with `X` and `y` (and `sample_weight`) as mappings: train and test,
         last year and this year. Models and rows may both be mappings, with the same names.
-    X, y, loss, features, donors, sample_weight, random_state, n_jobs, memory, progress
+    X, y, loss, features, donors, sample_weight, random_state, n_jobs, memory, progress, executor
         As in `feature_importance`. All models are judged by one loss; scorers have no intervals and are refused.
     shapley
         Share out each model's performance as well (`shapley_importance`); False leaves out that cost.

@@ -35,7 +35,7 @@ TOGETHER = 1 << 18  # cells of pairs and coalitions that are handled at a time
 def prepare(way: str) -> None:
     """Import what is compiled the first time on a machine, so that somebody can be told what the wait is for."""
     compiled = {"tree pairs": "pair_games", "single tree": "coalitions"}
-    compiled |= {"tree totals": "coalitions", "tree orders": "coalitions"}
+    compiled |= {"tree totals": "coalitions", "tree orders": "coalitions", "device pairs": "coalitions"}
     if way in compiled:
         import_module(f"losslens.engines.trees.{compiled[way]}")
 
@@ -106,17 +106,45 @@ def of_single_tree(board: Board, engine: Trees, tick: Tick) -> Allotment:
     return from_all(board, RowGame(errors, sample.weight), everybody(board.n))
 
 
+def of_device_pairs(board: Board, engine: Trees, tick: Tick) -> Allotment:
+    """Every coalition, every pair, on a device: rows and donors, any named loss."""
+    loss, sample = board.loss, board.sample
+    assert loss is not None  # `routes` has asked
+    prepared = engine.device_pairs(loss, np.asarray(sample.target(loss), float), sample.weight)
+    used, p = _used(board, engine), len(board.mixer.table.names)
+    known: dict[bytes, tuple[Floats, Floats]] = {}
+
+    def errors(S: Marks) -> tuple[Floats, Floats]:
+        tick(1)
+        if S[used].all():  # the rows as they are
+            assert sample.loss is not None
+            return sample.loss, np.full(board.n, sample.error)
+        mine = (S & used).tobytes()
+        if mine not in known:  # who is not asked for changes nothing, to the last bit
+            known.clear()  # it comes next, or not at all
+            known[mine] = prepared.means(np.isin(np.arange(p), _kept(board, S)))
+        return known[mine]
+
+    return from_all(board, RowGame(errors, sample.weight), everybody(board.n))
+
+
+def _used(board: Board, engine: Trees) -> Marks:
+    """The players whom a tree asks for."""
+    from losslens.engines.trees.rules import FEATURE
+
+    asked = np.isin(np.arange(len(board.mixer.table.names)), engine.bound.nodes[:, FEATURE])
+    return np.array([bool(asked[list(player.feature.columns)].any()) for player in board.players])
+
+
 def tree_totals(board: Board, engine: Trees, tick: Tick) -> TotalGame:
     """Squared errors of coalitions over all pairs, from the leaves."""
     from losslens import grouping
-    from losslens.engines.trees.rules import FEATURE
 
     assert board.loss is not None
     target = grouping.targets(engine, board.loss, board.sample.target(board.loss))
     assert target is not None  # `routes` has asked
     prepared = engine.coalition_errors(target, board.sample.weight)
-    asked = np.isin(np.arange(len(board.mixer.table.names)), engine.bound.nodes[:, FEATURE])
-    used = np.array([bool(asked[list(player.feature.columns)].any()) for player in board.players])
+    used = _used(board, engine)
     known: dict[bytes, tuple[float, float]] = {}
 
     def both(S: Marks) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens import auto
+from losslens import auto, streaming
 from losslens.answers import Answered, ask, exact_for
 from losslens.curves import Effects, FeatureEffect
 from losslens.donors import All, Design
@@ -23,8 +23,10 @@ from losslens.models import as_model
 from losslens.questions import Subject
 from losslens.scoring import score_importance
 from losslens.tasks import Task, class_of, default_loss, effect_response, prepare
+from losslens.workers import anywhere
 
 
+@anywhere
 def feature_importance(
     model: Any,
     X: Any,
@@ -39,6 +41,8 @@ def feature_importance(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
+    device: str | None = None,
+    executor: Any = None,
 ) -> Importances:
     """Permutation feature importance, with everything it is a mean of.
 
@@ -49,7 +53,9 @@ def feature_importance(
     model
         A fitted estimator, or any function from a table to predictions.
     X, y
-        A table (NumPy, pandas, polars, pyarrow) and the true values, unseen by the model if possible.
+        A table (NumPy, pandas, polars, pyarrow) and the true values, unseen by the model if possible. Or data larger
+        than memory: Parquet files (a path, a list, a folder, a pattern), a pyarrow dataset, a polars lazy frame, a dask
+        data frame; then `y` and `sample_weight` may be names of columns.
     loss
         A name such as ``"squared_error"``, a function ``(y, prediction) -> one loss a row``, or a scikit-learn scorer
         (then only the global number and the PI curve exist). Default: squared error for regressors, log loss for
@@ -74,6 +80,11 @@ def feature_importance(
         Bound on the working set and on what the result keeps.
     progress
         None: a bar if somebody is looking.
+    device
+        ``"cuda"``: groups of columns of tree ensembles, over all pairs, are counted on a GPU (needs torch). Torch
+        modules compute where they live, whatever is said here.
+    executor
+        A dask.distributed ``Client``: the work is done on its cluster.
 
     Examples
     --------
@@ -84,16 +95,20 @@ def feature_importance(
     0.0
     """
     asked = {"features": features, "donors": donors, "sample_weight": sample_weight, "groups": groups}
-    asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress}
+    asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress, "device": device}
     known = as_model(model)
     if is_scorer(loss):
         return score_importance(known, X, y, loss, asked)
     chosen = default_loss(known, loss)
+    streamed = streaming.opened(known, X, y, asked)
+    if streamed is not None:
+        return streaming.importances(known, streamed, chosen, asked)
     task = prepare(known, X, y, loss=chosen, response=chosen.reads, **asked)
     found, asked_for = _ask_until_certain(task, chosen)
     return Importances({feature.name: feature for feature in found}, asked_for)
 
 
+@anywhere
 def feature_effect(
     model: Any,
     X: Any,
@@ -106,6 +121,7 @@ def feature_effect(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
+    executor: Any = None,
 ) -> Effects:
     """Partial dependence and ICE curves: how predictions move with a feature.
 
@@ -113,7 +129,7 @@ def feature_effect(
 
     Parameters
     ----------
-    model, X, features, donors, sample_weight, random_state, n_jobs, memory, progress
+    model, X, features, donors, sample_weight, random_state, n_jobs, memory, progress, executor
         As in `feature_importance`; ``"auto"`` takes all values where an exact engine knows the model, and else a grid
         of quantiles where they are too many.
     target
@@ -128,10 +144,12 @@ def feature_effect(
     """
     known = as_model(model)
     response = effect_response(known)
-    task = prepare(
-        known, X, None, loss=None, response=response, features=features, donors=donors, sample_weight=sample_weight,
-        groups=None, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress,
-    )  # fmt: skip
+    asked = {"features": features, "donors": donors, "sample_weight": sample_weight, "groups": None}
+    asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress}
+    streamed = streaming.opened(known, X, None, asked)
+    if streamed is not None:
+        return streaming.effects(known, streamed, response, target, asked)
+    task = prepare(known, X, None, loss=None, response=response, **asked)
     k, label = class_of(task.sample, target, response)
     answered, predicted = ask(task, [(s, task.design or _effect_design(task, s)) for s in task.subjects])
     found = [_effect(task, answer, label, k) for answer in answered]

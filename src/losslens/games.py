@@ -96,7 +96,7 @@ def set_up(task: Task, exact: Any, tick: Tick) -> Board:
     assert isinstance(engine, BlackBox)  # the one that answers everything
     columns = {j: column for s in task.subjects for j, column in zip(s.feature.columns, s.columns, strict=True)}
     players = [s.feature.columns for s in task.subjects]
-    mixer = Mixer(task.table, players, columns, engine.respond, engine.batch_rows, task.n_jobs)
+    mixer = engine.mixer(players, columns)
     counter, every = Counter(tick), task.every
     if exact is None:
         base = mixer.predict(every, every, np.ones((task.n, len(players)), bool), counter)

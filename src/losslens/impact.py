@@ -20,8 +20,10 @@ from losslens.questions import Subject
 from losslens.results import Floats
 from losslens.samplers import Sampler
 from losslens.tasks import Task, default_loss, prepare
+from losslens.workers import anywhere
 
 
+@anywhere
 def conditional_predictive_impact(
     model: Any,
     X: Any,
@@ -36,6 +38,7 @@ def conditional_predictive_impact(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
+    executor: Any = None,
 ) -> ConditionalImpact:
     """What a feature adds to the model's performance beyond the other features, with a test for each.
 
@@ -47,7 +50,7 @@ def conditional_predictive_impact(
 
     Parameters
     ----------
-    model, X, y, loss, features, sample_weight, random_state, n_jobs, memory, progress
+    model, X, y, loss, features, sample_weight, random_state, n_jobs, memory, progress, executor
         As in `feature_importance`.
     sampler
         `Within`, `Residual`, or a function ``(X, columns, rng) -> a table like X`` whose named columns are drawn given

@@ -45,6 +45,8 @@ class FeatureImportance(FeatureResult):
     @property
     def unbiased(self) -> float:
         """The U-statistic, at which intervals are centred: pairs of a row with itself are left out."""
+        if self.whole is not None:
+            return self.whole.up * self.pfi
         if self.sample.block is not None or self.meeting.leaves_out_own:
             return self.pfi
         mass = self.means.mass
@@ -59,6 +61,8 @@ class FeatureImportance(FeatureResult):
     @property
     def error(self) -> float:
         """GE_P of the rows that this result speaks of: their mean loss, nothing replaced."""
+        if self.whole is not None:
+            return self.whole.error
         weight = self.sample.weight[self.at]
         if not weight.sum() > 0:
             raise ValueError("these rows have weight zero: they have no mean loss")
@@ -92,6 +96,8 @@ class FeatureImportance(FeatureResult):
     def influence(self) -> Influence:
         """How far each row, as an observation and as a donor, moves `pfi`: what standard errors are made of."""
         self._need_donors("standard error")
+        if self.whole is not None:
+            return Influence(self.whole.moved, total=self.whole.variance, cubes=self.whole.cubes)
         if len(self.at) < self.sample.n and not self.complete:
             raise ValueError("a streamed result has standard errors for all rows, not for some; raise memory=")
         return uncertainty.influence(self.means, self.meeting, self.sample, self.at)
@@ -137,6 +143,8 @@ class FeatureImportance(FeatureResult):
         error = self.error
         if error == 0:
             return float(self.ratio)  # which says why there is none
+        if self.whole is not None:
+            return self.whole.ratio_std_error(self.unbiased)
         base = uncertainty.influence_on_error(self.sample, self.at).moved
         moved = self.influence.moved / error - self.unbiased / error**2 * base
         return Influence(moved, self.influence.excess / error**2, self.influence.noise / error**2).std_error
@@ -264,11 +272,13 @@ class FeatureImportance(FeatureResult):
 
     @property
     def _units(self) -> int:
-        return uncertainty.count_units(self.sample, self.at)
+        return uncertainty.count_units(self.sample, self.at) if self.whole is None else self.whole.units
 
     def _drawn_interval(self, level: float) -> tuple[float, float]:
         """Where the number over all pairs of these rows lies: the draw of the donors alone is uncertain."""
         self._need_donors("importance")
+        if self.whole is not None:
+            return uncertainty.interval(self.pfi, float(np.sqrt(self.whole.noise)), np.inf, level)
         if isinstance(self.design, Grid) and not self.exact:
             known = uncertainty.grid_influence(self.means, self.design, self.sample)
             return uncertainty.interval(self.pfi, known.std_error, len(known.moved), level, known.skewness)

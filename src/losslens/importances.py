@@ -107,6 +107,8 @@ class Importances(Inference, ResultMapping[FeatureImportance]):
         return self._each(judge)
 
     def _need_all_cells(self, what: str) -> None:
+        if self._first.whole is not None:
+            self._first._need_rows(what)
         if not all(feature.complete for feature in self.features.values()):
             needs = size_in_words(sum(feature.full_size for feature in self.features.values()))
             raise ValueError(
@@ -128,7 +130,9 @@ class Importances(Inference, ResultMapping[FeatureImportance]):
         found = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
         declined = dict.fromkeys(f.declined for f in self.features.values() if f.engine == "blackbox" and f.declined)
         found += [f"no exact engine: {reason}" for reason in declined]
-        if first.known_as_streamed:
+        if first.whole is not None:
+            found.append(f"{first.whole.n:,} rows, read part by part; {len(first.at):,} of them are kept")
+        elif first.known_as_streamed:
             found.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
         worst = max(self.features.values(), key=lambda f: f.clipped)
         if worst.clipped > 0:

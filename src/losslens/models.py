@@ -44,7 +44,7 @@ class Model:
     responses: Responses
     native: Any
 
-    def responder(self, response: Response) -> Callable[[Any], Array]:
+    def responder(self, response: Response) -> Responder:
         """A function from a table to its own, checked array: (n,), or (n, K) for probabilities and scores.
 
         >>> as_model(lambda X: X[:, 0]).responder("values")(np.eye(2))
@@ -52,7 +52,7 @@ class Model:
         """
         if response in self.responses:
             n_classes = None if self.classes is None else len(self.classes)
-            return partial(_respond, self.responses[response], response, n_classes)
+            return Responder(self.responses[response], response, n_classes)
         advice = "use loss=" + " or ".join(repr(_LOSSES[given]) for given in self.responses)
         if response == "probabilities" and self.kind == "classifier":
             advice += ", or wrap it in CalibratedClassifierCV"
@@ -72,7 +72,7 @@ def as_model(model: Any) -> Model:
     if hasattr(model, "predict"):  # before callable: a Keras model has both, and calling it wants tensors
         return _from_estimator(model)
     if "torch.Module" in ancestors:
-        ask = partial(_ask_torch, model)
+        ask = TorchModule(model)
         return _model(model, "unknown", {"values": ask, "probabilities": ask, "scores": ask})
     if callable(model):
         return _model(model, "unknown", dict.fromkeys(get_args(Response), model))
@@ -210,46 +210,80 @@ _ADAPTERS: dict[str, Callable[[Any], Model]] = {
 _EVALUATING = threading.Lock()
 
 
-def _ask_torch(module: Any, table: Any) -> Any:
-    """A torch module's output in evaluation mode, on its own device and in its own precision."""
-    import torch
+@dataclass(frozen=True, eq=False)
+class TorchModule:
+    """A torch module as a function of a table: in evaluation mode, on its own device and in its own precision."""
 
-    like = next((weights for weights in module.parameters() if weights.is_floating_point()), torch.empty(0))
-    array = np.asarray(table)
-    if array.dtype.kind not in "biuf":
-        try:
-            array = array.astype(np.float64)  # booleans next to numbers come as objects
-        except (TypeError, ValueError) as error:
-            raise ValueError("a torch module needs numbers in every column; encode the others") from error
-    # A copy, always: a module may work in place.
-    rows = torch.tensor(np.ascontiguousarray(array), dtype=like.dtype, device=like.device)
-    with _EVALUATING, torch.no_grad():
-        modes = [(part, part.training) for part in module.modules()]
-        with suppress(NotImplementedError):  # an exported module, whose mode is built in
-            module.eval()
-        try:
-            return module(rows)
-        finally:
-            for part, training in modes:  # one by one, outermost first: a frozen layer stays frozen
-                if part.training != training:
-                    part.train(training)
+    module: Any
+
+    def __call__(self, table: Any) -> Any:
+        """The module's output, a tensor."""
+        return self.ask(self.as_rows(np.asarray(table)))
+
+    @property
+    def like(self) -> Any:
+        """A tensor of the device and the precision that the module takes its rows in."""
+        import torch
+
+        return next((weights for weights in self.module.parameters() if weights.is_floating_point()), torch.empty(0))
+
+    def as_rows(self, array: Array) -> Any:
+        """Numbers as the module takes them. A copy, always: a module may work in place."""
+        import torch
+
+        if array.dtype.kind not in "biuf":
+            try:
+                array = array.astype(np.float64)  # booleans next to numbers come as objects
+            except (TypeError, ValueError) as error:
+                raise ValueError("a torch module needs numbers in every column; encode the others") from error
+        like = self.like
+        return torch.tensor(np.ascontiguousarray(array), dtype=like.dtype, device=like.device)
+
+    def ask(self, rows: Any) -> Any:
+        """The output for a tensor of rows."""
+        import torch
+
+        with _EVALUATING, torch.no_grad():
+            modes = [(part, part.training) for part in self.module.modules()]
+            with suppress(NotImplementedError):  # an exported module, whose mode is built in
+                self.module.eval()
+            try:
+                return self.module(rows)
+            finally:
+                for part, training in modes:  # one by one, outermost first: a frozen layer stays frozen
+                    if part.training != training:
+                        part.train(training)
 
 
 # What a model returns -> an array of our own, checked: a wrong shape would broadcast, a NaN reach every mean.
 
 
-def _respond(predict: Predict, response: Response, n_classes: int | None, table: Any) -> Array:
-    n = table.shape[0]  # asked first: a model may give an array another shape
-    array = _shaped(_as_array(_fitted(predict, table)), response, n)
-    array = np.array(array) if response == "labels" else _numbers(array)
-    columns = array.shape[1] if array.ndim == 2 else 2  # one column tells two classes apart
-    if response in ("probabilities", "scores") and n_classes not in (None, columns):
-        raise ValueError(f"the model returned {columns} columns of {response} for {n_classes} classes")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        rows = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))
-        raise ValueError(f"the model returned NaN or infinity for {len(rows)} rows, first for row {rows[0]}")
-    alone = response == "probabilities" and array.ndim == 1  # of the second class
-    return np.column_stack([1 - array, array]) if alone else array
+@dataclass(frozen=True, eq=False)
+class Responder:
+    """A function from a table to an array of predictions that has been checked."""
+
+    predict: Predict
+    response: Response
+    n_classes: int | None
+
+    def __call__(self, table: Any) -> Array:
+        """The predictions, (n,) or (n, K)."""
+        n = table.shape[0]  # asked first: a model may give an array another shape
+        return self.check(_fitted(self.predict, table), n)
+
+    def check(self, returned: Any, n: int) -> Array:
+        """What the model returned for n rows as an array, or what is wrong with it."""
+        response = self.response
+        array = _shaped(_as_array(returned), response, n)
+        array = np.array(array) if response == "labels" else _numbers(array)
+        columns = array.shape[1] if array.ndim == 2 else 2  # one column tells two classes apart
+        if response in ("probabilities", "scores") and self.n_classes not in (None, columns):
+            raise ValueError(f"the model returned {columns} columns of {response} for {self.n_classes} classes")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            rows = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))
+            raise ValueError(f"the model returned NaN or infinity for {len(rows)} rows, first for row {rows[0]}")
+        alone = response == "probabilities" and array.ndim == 1  # of the second class
+        return np.column_stack([1 - array, array]) if alone else array
 
 
 def _fitted(call: Callable[..., Any], *arguments: Any) -> Any:

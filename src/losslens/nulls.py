@@ -15,8 +15,10 @@ from losslens.losses import Loss
 from losslens.null_results import PermutedTarget
 from losslens.progress import bar
 from losslens.refits import Learner, learner
+from losslens.workers import active, anywhere
 
 
+@anywhere
 def permuted_target_test(
     estimator: Any,
     X: Any,
@@ -34,6 +36,7 @@ def permuted_target_test(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
+    executor: Any = None,
 ) -> PermutedTarget:
     """Test whether a learner gains from each feature: its importance against those of refits on a permuted target.
 
@@ -45,7 +48,8 @@ def permuted_target_test(
 
     Parameters
     ----------
-    estimator, X, y, cv, groups, fit_params, loss, features, donors, sample_weight, random_state, memory, progress
+    estimator, X, y, cv, groups, fit_params, loss, features, donors, sample_weight, random_state, memory, progress,
+    executor
         As in `feature_importance_cv`. Importances are means over the folds, on rows that the models have not seen.
     permutations
         How often the target is permuted; each time every fold is fitted again.
@@ -76,11 +80,18 @@ def permuted_target_test(
         tick(1)
 
         def one(b: int) -> Any:
-            found = _permuted(known, b).explained(feature_importance, options, None, progress=False).importance
+            found = _one((known, options), b)
             tick(1)
             return found
 
-        null = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(one)(b) for b in range(permutations))
+        cluster = active()
+        if cluster is not None:
+            null = []
+            for found in cluster.map(_one, (known, options), range(permutations)):
+                null.append(found)
+                tick(1)
+        else:
+            null = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(one)(b) for b in range(permutations))
     return PermutedTarget(
         features=observed.features,
         importance=observed.importance,
@@ -88,6 +99,12 @@ def permuted_target_test(
         what=observed.headline.split(";")[0],
         backend=observed.backend,
     )
+
+
+def _one(shared: tuple[Learner, dict[str, Any]], b: int) -> Any:
+    """The importances after the b-th permutation of the target."""
+    known, options = shared
+    return _permuted(known, b).explained(feature_importance, options, None, progress=False).importance
 
 
 def _permuted(known: Learner, b: int) -> Learner:

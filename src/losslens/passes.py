@@ -6,6 +6,7 @@ a time, their cells are averaged and dropped, and only those of a random sample 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells import Averages, Cells, Means
-from losslens.engines import Engine
+from losslens.engines import Answer, Ask, Engine
 from losslens.late import Later, late
 from losslens.losses import Loss
 from losslens.progress import Tick
@@ -24,6 +25,7 @@ from losslens.sample import Sample, chunks, lose
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+PARTS, AHEAD = 16, 2  # of the rows, where a device fills the next ones while one is averaged
 FEW_ROWS = 16  # rows that a streamed pass wants to handle at a time; features are taken in turns to allow it
 
 
@@ -147,8 +149,7 @@ def _pass(
     collectors: list[_Collector] = []
     counts = np.zeros(len(asks), np.intp)
     start = 0
-    for rows in parts:
-        answer = engine.fill(rows, asks, tick)
+    for rows, answer in _answers(engine, parts, asks, tick):
         if not collectors:
             sample = _blank(sample, answer.base, loss)
             ceiling = loss.ceiling(answer.base.dtype) if loss is not None else None
@@ -165,6 +166,26 @@ def _pass(
         for q, c, count in zip(questions, collectors, counts, strict=True)
     ]
     return sample, filled, int(counts.sum()) + sample.n
+
+
+def _answers(
+    engine: Engine, parts: Sequence[Indices], asks: Sequence[Ask], tick: Tick
+) -> Iterator[tuple[Indices, Answer]]:
+    """Part by part. A device of its own fills the next parts while one is averaged here, and never waits for us."""
+    if not getattr(engine, "is_remote", False):
+        for rows in parts:
+            yield rows, engine.fill(rows, asks, tick)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    smaller = [some for rows in parts for some in np.array_split(rows, min(PARTS, len(rows)))]
+    with ThreadPoolExecutor(AHEAD) as pool:
+        coming = deque(pool.submit(engine.fill, rows, asks, tick) for rows in smaller[:AHEAD])
+        for number, rows in enumerate(smaller):
+            answer = coming.popleft().result()
+            if number + AHEAD < len(smaller):
+                coming.append(pool.submit(engine.fill, smaller[number + AHEAD], asks, tick))
+            yield rows, answer
 
 
 def _blank(sample: Sample, base: NDArray[Any], loss: Loss | None) -> Sample:

@@ -91,6 +91,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     if unknown := options.keys() - takes.keys():
         raise TypeError(f"{verb.__name__} has no argument {min(unknown)!r}")
     wanted = {name: takes[name].default for name in takes if name not in ("model", "X", "y")} | options
+    wanted.pop("executor", None)
     if verb is shapley_importance:
         return plan_importance(model, X, y, wanted)
     known = as_model(model)

@@ -19,6 +19,7 @@ from losslens.results import split as by_label
 from losslens.sharing import shapley_importance
 from losslens.stopping import Absolute, Method
 from losslens.tables import Table, as_table
+from losslens.workers import active, anywhere
 
 Indices = NDArray[np.intp]
 Splits = tuple[tuple[Indices, Indices], ...]
@@ -26,6 +27,7 @@ Split = Callable[[NDArray[Any]], Splits]
 Explain = Callable[..., Any]
 
 
+@anywhere
 def feature_importance_cv(
     estimator: Any,
     X: Any,
@@ -42,6 +44,7 @@ def feature_importance_cv(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
+    executor: Any = None,
 ) -> Refits:
     """Permutation feature importance of a learner: of models fitted on different rows, each on rows it has not seen.
 
@@ -68,6 +71,8 @@ def feature_importance_cv(
         Bound for all folds together.
     progress
         None: a bar if somebody is looking.
+    executor
+        A dask.distributed ``Client``: the work is done on its cluster.
 
     Examples
     --------
@@ -82,6 +87,7 @@ def feature_importance_cv(
     return known.explained(feature_importance, options, n_jobs, progress)
 
 
+@anywhere
 def shapley_importance_cv(
     estimator: Any,
     X: Any,
@@ -102,12 +108,13 @@ def shapley_importance_cv(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
+    executor: Any = None,
 ) -> Refits:
     """Shapley feature importance of a learner: of models fitted on different rows, each on rows it has not seen.
 
     Parameters
     ----------
-    estimator, X, y, cv, groups, fit_params, sample_weight, random_state, n_jobs, memory, progress
+    estimator, X, y, cv, groups, fit_params, sample_weight, random_state, n_jobs, memory, progress, executor
         As in `feature_importance_cv`.
     loss, features, method, donors, aggregate, precision, budget
         As in `shapley_importance`; `budget` is that of each fold.
@@ -160,16 +167,28 @@ class Learner:
         """The results of all folds; one that fails is named."""
         from joblib import Parallel, delayed
 
-        def one(k: int) -> Any:
-            try:
-                found = self._fold(k, explain, options)
-            except Exception as error:
-                raise _named(error, f"fold {k + 1} of {len(self.splits)}") from error
-            tick(1)
+        cluster = active()
+        if cluster is not None:
+            found = []
+            for fold in cluster.map(_fold_far_away, (self, explain, options), range(len(self.splits))):
+                found.append(fold)
+                tick(1)
             return found
+
+        def one(k: int) -> Any:
+            fold = self.fold(k, explain, options)
+            tick(1)
+            return fold
 
         workers = Parallel(n_jobs=n_jobs, prefer="threads")
         return list(workers(delayed(one)(k) for k in range(len(self.splits))))
+
+    def fold(self, k: int, explain: Explain, options: Mapping[str, Any]) -> Any:
+        """One fold; where it fails, it is named."""
+        try:
+            return self._fold(k, explain, options)
+        except Exception as error:
+            raise _named(error, f"fold {k + 1} of {len(self.splits)}") from error
 
     def _fold(self, k: int, explain: Explain, options: Mapping[str, Any]) -> Any:
         train, test = self.splits[k]
@@ -188,6 +207,12 @@ class Learner:
 
         arguments = {name: _cut(value, train, self.table.n) for name, value in self.fit_params.items()}
         return clone(self.estimator).fit(self.table.rows(train), y[train], **arguments)
+
+
+def _fold_far_away(shared: tuple[Learner, Explain, Mapping[str, Any]], k: int) -> Any:
+    """A fold on a cluster."""
+    known, explain, options = shared
+    return known.fold(k, explain, options)
 
 
 def learner(

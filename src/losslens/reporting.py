@@ -33,6 +33,7 @@ from losslens.shapley_results import ShapleyImportance
 from losslens.sharing import shapley_importance
 from losslens.tables import Table, as_table
 from losslens.tasks import default_loss
+from losslens.workers import anywhere
 
 Indices = NDArray[np.intp]
 FIRST = "this model"  # what the model under report is called where there are others
@@ -43,6 +44,7 @@ REGION_ROWS = 2_000  # that regions are looked for on
 REGION_CELLS = 100_000_000  # of all features in which regions are looked for, the most important first
 
 
+@anywhere
 def report(
     model: Any,
     X: Any,
@@ -61,12 +63,13 @@ def report(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
+    executor: Any = None,
 ) -> Report:
     """One page about a model: how good it is, what its performance rests on, where and for whom.
 
     Parameters
     ----------
-    model, X, y, loss, features, sample_weight, random_state, n_jobs, memory, progress
+    model, X, y, loss, features, sample_weight, random_state, n_jobs, memory, progress, executor
         As in `feature_importance`; pairs and scorers have no place in a page.
     models
         Further models by name, shown beside the first on the same rows.

@@ -22,6 +22,7 @@ from losslens.late import Later, late, later
 from losslens.meetings import Common, Meeting, PerRow
 from losslens.sample import Sample
 from losslens.uncertainty import count_units
+from losslens.whole import Whole
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -51,6 +52,7 @@ class FeatureResult:
     conditioning: Conditioning | None = None  # what values were drawn given, where not from everywhere
     # Not a `late` field: choosing rows hands it on as it is, without working it out.
     extrapolated: Later[Extrapolation] | Extrapolation | None = None
+    whole: Whole | None = None  # of data that are not here: `at` and `local` speak of the rows that were kept
 
     @property
     def grid(self) -> Any:
@@ -80,7 +82,10 @@ class FeatureResult:
 
     @property
     def rows(self) -> Indices:
-        """The rows whose single curves are kept, as positions in `local`: all unless the result was streamed."""
+        """The rows whose single curves are kept, as positions in `local`: all unless the result was streamed.
+
+        Where the data were larger than memory, `local` is that of a sample of rows: ``whole.rows`` says which.
+        """
         return np.searchsorted(self.at, self.cells.rows)
 
     @property
@@ -110,6 +115,7 @@ class FeatureResult:
 
         Groups average back to the whole with their shares as weights.
         """
+        self._need_rows("given")
         chosen = positions(rows, len(self.at))
         at, observed = self.at[chosen], None if self.observed is None else self.observed[chosen]
         if self.means.local is None and self.means.total is not None:
@@ -194,7 +200,7 @@ class FeatureResult:
             raise ValueError(f"no band: the single curves of {len(rows)} rows alone are kept; raise memory=")
         single = np.asarray(curves(cells, self.meeting, self.sample, rows), float)
         block = None if self.sample.block is None else self.sample.block[rows]
-        units = count_units(self.sample, self.at)
+        units = count_units(self.sample, self.at) if self.whole is None else self.whole.units
         found = band(single, mean, self.sample.weight[rows], block, units, level)
         low, high, error = map(self._shaped, (found.low, found.high, found.std_error))
         return Band(low, high, error, level)
@@ -222,7 +228,15 @@ class FeatureResult:
         per_cell = 8 + 8 * int(np.prod(outputs))
         return 2 * self.sample.n * self.meeting.width * per_cell
 
+    def _need_rows(self, what: str) -> None:
+        if self.whole is not None:
+            raise ValueError(
+                f"{what} needs single rows, but the result speaks of {self.whole.n:,} rows that were read part by part "
+                "and let go; choose them in the data and explain these"
+            )
+
     def _need_all_cells(self, what: str) -> None:
+        self._need_rows(what)
         if not self.complete:
             raise ValueError(
                 f"{what} needs every cell, but the result was streamed and keeps {len(self.cells.rows)} of "

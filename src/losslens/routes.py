@@ -22,13 +22,16 @@ from losslens.stopping import Wanted
 from losslens.tasks import Task
 
 Way = Literal[
-    "closed form", "tree pairs", "single tree", "tree totals", "product totals", "tree orders", "coalitions", "walks"
-]
+    "closed form", "device pairs", "tree pairs", "single tree", "tree totals", "product totals", "tree orders",
+    "coalitions", "walks",
+]  # fmt: skip
 ASKED_FOR = 16  # times as much is done where the exact answer is asked for by name
 MOST_CELLS = 4e9  # pairs times coalitions that trees are asked for one by one: half a minute
 LOOKED_UP, WALKED = 25, 1500  # cells that a tree of a pair takes as long as
 MOST_ROWS = 3e8  # rows times coalitions of a single tree: the same
 MOST_WORDS = 4e11  # word operations of all coalitions' totals: the same
+MOST_DEVICE_PAIRS = 2e15  # multiply-adds of all coalitions of all pairs, on a device: half a minute of a large one
+MOST_DEVICE_WORDS = 1e14  # the same for the totals of all coalitions
 MOST_MADDS = 2e12  # multiply-adds of all coalitions of a sum of products
 MOST_PREDICTIONS = 10**9  # where the exact answer is asked for by name
 A_COALITION = 128  # predictions that a coalition takes as long as, however few rows it has
@@ -61,6 +64,9 @@ def exact_ways(task: Task, loss: Loss | None, aggregate: str, budget: int | None
     if isinstance(engine, Additive) and _is_squared(loss) and aggregate == "loss":
         found.append(Cost("closed form", 0.0, "predictions", 1.0))
     if is_trees(engine) and loss is not None:
+        if aggregate == "loss" and p <= MOST_PLAYERS and not engine.is_single and engine.device_judge(loss) is not None:
+            madds = coalitions * n**2 * len(engine.bound.value) * engine.bound.ensemble.outputs
+            found.append(Cost("device pairs", madds, "multiply-adds", more * MOST_DEVICE_PAIRS))
         pairs = n * (n - 1) / (2 if aggregate == "loss" else 1)
         if p <= MOST_PLAYERS:
             cells = pairs * (coalitions + _cells_of_trees(engine))
@@ -69,7 +75,7 @@ def exact_ways(task: Task, loss: Loss | None, aggregate: str, budget: int | None
             found.append(Cost("single tree", n * coalitions, "rows and coalitions", more * MOST_ROWS))
         elif aggregate == "loss" and has_totals(task, loss):
             words = coalitions / 2 * max(1.0, _tree_words(engine))
-            found.append(Cost("tree totals", words, "word operations", more * MOST_WORDS))
+            found.append(Cost("tree totals", words, "word operations", more * _most_words(engine)))
     if isinstance(engine, Products) and _is_squared(loss) and aggregate == "loss":
         found.append(Cost("product totals", coalitions * _madds(engine, n), "multiply-adds", more * MOST_MADDS))
     if p > MOST_PLAYERS:
@@ -120,7 +126,7 @@ def has_totals(task: Task, loss: Loss) -> bool:
 def most_circles(task: Task) -> int:
     """Circles of orders that exact totals can afford: p (p - 1) / 2 coalitions each."""
     p = len(task.subjects)
-    return int(4 * MOST_WORDS / max(1.0, p * (p - 1) / 2 * _tree_words(task.exact)))
+    return int(4 * _most_words(task.exact) / max(1.0, p * (p - 1) / 2 * _tree_words(task.exact)))
 
 
 def is_trees(engine: Any) -> bool:
@@ -182,6 +188,11 @@ def _tree_words(engine: Any) -> float:
     from losslens.engines.trees.coalitions import cost
 
     return cost(engine.bound)
+
+
+def _most_words(engine: Any) -> float:
+    """Word operations of all coalitions' totals that are affordable."""
+    return MOST_WORDS if engine.device is None else MOST_DEVICE_WORDS
 
 
 def _cells_of_trees(engine: Any) -> float:

@@ -55,6 +55,7 @@ class FeatureScore:
     declined: str = ""
     extrapolation: ClassVar[None] = None  # nobody asked how far its replaced rows are from real ones
     known_extrapolation: ClassVar[None] = None
+    whole: ClassVar[None] = None  # scorers need all rows at once
 
     @property
     def pfi(self) -> float:

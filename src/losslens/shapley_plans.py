@@ -18,6 +18,7 @@ from losslens.tables import make_frame
 
 WORDS = {  # what the ways of `routes` are, to people
     "closed form": "closed form",
+    "device pairs": "all coalitions of all pairs, on the device",
     "tree pairs": "all coalitions of all pairs, inside the trees",
     "single tree": "all coalitions, from the leaves",
     "tree totals": "all coalitions' totals, from the leaves; no single rows",
@@ -29,6 +30,7 @@ WORDS = {  # what the ways of `routes` are, to people
     "draws": "coalitions, what they lack drawn given what they keep",
 }
 SECONDS = {"tree pairs": 4e-9, "single tree": 3e-7, "tree totals": 1e-10, "product totals": 3e-10}  # a unit, about
+DEVICE_SECONDS = {"device pairs": 1.3e-14, "tree totals": 1e-12}  # the same, on a large GPU
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ def _plan(asked: Request) -> ShapleyPlan:
     time = seconds * least / rows
     if not by_model:
         costs = routes.exact_ways(task, asked.loss, wanted.aggregate, None, asked_for=True)
-        time += sum(cost.takes * SECONDS.get(way, 0.0) for cost in costs if cost.way == way)
+        rates = SECONDS if task.device is None else SECONDS | DEVICE_SECONDS
+        time += sum(cost.takes * rates.get(way, 0.0) for cost in costs if cost.way == way)
     kept = (
         40 * n * p * asked.fewest_sweeps
         if way in ("walks", "paper")
@@ -92,7 +95,7 @@ def _plan(asked: Request) -> ShapleyPlan:
     return ShapleyPlan(
         features=tuple(subject.feature.name for subject in task.subjects),
         way=WORDS[way],
-        engine=task.engine.name if by_model else task.exact.name,
+        engine=task.engine.name if by_model else asked.engine,
         exact=way not in ("walks", "paper", "tree orders", "draws") and routes.everybody_lends(task.design),
         n_predictions=least,
         most=most,

@@ -22,6 +22,7 @@ from losslens.shapley_curves import ShapleyCurve, Values
 from losslens.shares import Shares, levelled, monte_carlo_error, rows_only
 from losslens.tables import make_frame
 from losslens.uncertainty import Influence, Target, check_level
+from losslens.whole import Whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,6 +59,7 @@ class ShapleyImportance(Inference):
     absent: str = ""  # what it would take to know single rows
     remarks: tuple[str, ...] = ()
     complete: bool = True  # False: stopped by hand
+    whole: Whole | None = None  # of data that are not here
 
     # -- numbers --------------------------------------------------------------------------------------------------
 
@@ -315,13 +317,15 @@ class ShapleyImportance(Inference):
         """From the V-statistic to the U-statistic, which leaves out pairs of a row with itself."""
         if self.aggregate == "prediction" or self.leaves_out_own:
             return 1.0
+        if self.whole is not None:
+            return self.whole.up
         weight = self.sample.weight
         own = weight[self.at] @ weight[self.at] / weight[self.at].sum()
         return 1 / (1 - float(own))
 
     @property
     def _units(self) -> int:
-        return uncertainty.count_units(self.sample, self.at)
+        return uncertainty.count_units(self.sample, self.at) if self.whole is None else self.whole.units
 
     @property
     def _skewness(self) -> Floats:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from losslens import drawn_games, engine_shares, mean_walks, pair_walks, routes, score_shares, walks
+from losslens import drawn_games, engine_shares, mean_walks, pair_walks, routes, score_shares, streaming, walks
 from losslens.allotments import Allotment, Orders, closed_form, everybody, from_all, left_apart, mean_along, met
 from losslens.auto import EXACT_PREDICTIONS
 from losslens.donors import All, Derangements, Design, Permutations
@@ -30,6 +30,7 @@ from losslens.shapley_results import ShapleyImportance
 from losslens.stopping import Absolute, Method, Rule, Wanted
 from losslens.tasks import Task, default_loss, prepare
 from losslens.walking import Walking
+from losslens.workers import anywhere
 
 PRODUCTS = (
     "totals of coalitions need no pairs; raise budget=, so that the model is asked for them, or use method='walk'"
@@ -38,6 +39,7 @@ BACKGROUND = 512  # donors whose predictions are averaged before the loss, where
 CELLS_SHARE = 4  # of the memory: what a result keeps of single pairs
 
 
+@anywhere
 def shapley_importance(
     model: Any,
     X: Any,
@@ -57,6 +59,8 @@ def shapley_importance(
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
     progress: bool | None = None,
+    device: str | None = None,
+    executor: Any = None,
 ) -> ShapleyImportance:
     """Shapley feature importance (SFIMP): how much of the model's performance each feature earns, fairly shared.
 
@@ -64,7 +68,7 @@ def shapley_importance(
 
     Parameters
     ----------
-    model, X, y, loss, sample_weight, random_state, n_jobs, memory, progress
+    model, X, y, loss, sample_weight, random_state, n_jobs, memory, progress, executor
         As in `feature_importance`. A scikit-learn scorer gives the global shares alone.
     features
         The players: columns, or ``{"name": [columns]}`` for columns that play together; no column in two of them.
@@ -89,6 +93,9 @@ def shapley_importance(
         tenth of the sampling variance.
     m_feat, m_obs
         Orders of features and permutations of rows of the paper's algorithm.
+    device
+        ``"cuda"``: coalitions of tree ensembles are counted on a GPU (needs torch), so that far more of them are
+        affordable. Torch modules compute where they live, whatever is said here.
 
     Examples
     --------
@@ -99,10 +106,14 @@ def shapley_importance(
     (True, 0.0)
     """
     asked = {"features": features, "donors": donors, "sample_weight": sample_weight}
-    asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress}
+    asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress, "device": device}
     wanted = Wanted(method, aggregate, precision, budget, m_feat, m_obs)
     if is_scorer(loss):
         return score_shares.score_shapley(as_model(model), X, y, loss, wanted, asked | {"groups": None})
+    known = as_model(model)
+    streamed = streaming.opened(known, X, y, asked)
+    if streamed is not None:
+        return streaming.shares(known, streamed, default_loss(known, loss), wanted, asked)
     return request(model, X, y, loss, wanted, asked).result()
 
 
@@ -137,7 +148,7 @@ class Request:
             found = self._go(way, board, tell)
         if task.design == Derangements() and way != "walks":
             found = left_apart(found, board.sample, board.sample.error)
-        return self._result(found, board, "blackbox" if exact is None else exact.name)
+        return self._result(found, board, "blackbox" if exact is None else self.engine)
 
     @property
     def way(self) -> Way | Literal["paper", "draws"]:
@@ -163,6 +174,13 @@ class Request:
         return "walks"
 
     @property
+    def engine(self) -> str:
+        """The exact engine, and where it counts."""
+        name: str = self.task.exact.name
+        there = self.task.device is not None and self.way in ("device pairs", "tree totals", "tree orders")
+        return f"{name} on {self.task.device}" if there else name
+
+    @property
     def _has_totals(self) -> bool:
         if self.wanted.aggregate == "prediction" or not routes.everybody_lends(self.task.design):
             return False
@@ -182,7 +200,7 @@ class Request:
             return self.most_drawn
         if way == "paper":
             return n + n * self.wanted.permutations * min((1 << p) - 2, self.wanted.orders * (p - 1))
-        if way in ("tree totals", "product totals", "single tree"):
+        if way in ("tree totals", "product totals", "single tree", "device pairs"):
             return 1 << (p - int(way == "tree totals" and routes.is_whole(self.task)))
         if way == "tree pairs":
             from losslens.engines.trees.pair_games import cost
@@ -221,6 +239,8 @@ class Request:
         engine, rng = self.task.exact, np.random.default_rng([self.task.entropy, 4])
         if way == "closed form":
             return closed_form(board, engine, self._keeps(board.n))
+        if way == "device pairs":
+            return engine_shares.of_device_pairs(board, engine, tell)
         if way == "tree pairs" and self.wanted.aggregate == "prediction":
             return engine_shares.of_means(board, engine, np.arange(board.n), tell)
         if way == "tree pairs":
@@ -334,6 +354,8 @@ class Request:
     def _result(self, found: Allotment, board: Board, engine: str) -> ShapleyImportance:
         players, task = board.players, self.task
         declined = (f"no exact engine: {task.declined}",) if task.declined and engine == "blackbox" else ()
+        idle = task.device is not None and task.device not in engine
+        unused = (f"device={task.device!r} was not used: there coalitions of trees are counted",) if idle else ()
         return ShapleyImportance(
             features=tuple(player.feature.name for player in players),
             sfimp=found.sfimp,
@@ -360,7 +382,7 @@ class Request:
             table=found.table,
             sampling=found.sampling,
             absent=found.absent,
-            remarks=(*found.remarks, *declined),
+            remarks=(*found.remarks, *declined, *unused),
             complete=found.complete,
         )
 
@@ -389,6 +411,6 @@ def _refusal(ways: list[Cost], budget: int | None) -> str:
 
 
 def _unit(way: Any) -> str:
-    if way in ("tree totals", "product totals", "single tree", "tree orders"):
+    if way in ("tree totals", "product totals", "single tree", "tree orders", "device pairs"):
         return "coalitions"
     return "cells" if way == "tree pairs" else "predictions"

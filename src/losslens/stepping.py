@@ -23,6 +23,7 @@ from losslens.passes import Budget, Filled, RowMass
 from losslens.progress import Tick
 from losslens.questions import Question
 from losslens.sample import Sample
+from losslens.workers import Cluster, active
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -44,28 +45,28 @@ def run(
     n, kept = sample.n, budget.rows_to_keep(questions, sample.n, entropy)
     # The engine's order: columns as they stand in the table, each once.
     places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
-    axes = _Axes(engine, list(places.values()), sample)
+    axes = _axes(engine, list(places.values()), sample)
     edges = np.linspace(0, n, int(np.clip(n // LANE_ROWS, 1, LANES)) + 1).astype(int)
-    sample = _with_room(engine.predict(np.arange(1)), sample, loss)
-    lanes = [_Lane(axes, sample, loss, kept, int(a), int(b)) for a, b in pairwise(edges)]
+    sample = with_room(engine.predict(np.arange(1)), sample, loss)
+    lanes = [Lane(axes, sample, loss, kept, int(a), int(b)) for a, b in pairwise(edges)]
     # A loss of the user's own may not like threads.
-    _work(lanes, lambda: engine.walker(axes.asks), n_jobs if loss is None or not loss.custom else 1, tick)
+    _work(
+        lanes,
+        lambda: engine.walker([question.ask for question in places.values()]),
+        n_jobs if loss is None or not loss.custom else 1,
+        tick,
+    )
     at, rows = {columns: k for k, columns in enumerate(places)}, RowMass(sample)
     return sample, [_filled(at[q.ask.columns], q, axes, sample, rows, lanes, kept) for q in questions]
 
 
-class _Axes:
+class Axes:
     """The classes of each feature, one behind the other, and the mass of the donors below each."""
 
-    def __init__(self, engine: StepEngine, questions: Sequence[Question], sample: Sample) -> None:
-        self.asks = [question.ask for question in questions]
-        self.class_of = [engine.classes(ask) for ask in self.asks]
-        sizes = [int(of.max()) + 1 for of in self.class_of]
-        self.at = np.concatenate([[0], np.cumsum([size + 1 for size in sizes])]).astype(np.int64)
-        below: list[Floats] = []
-        for ask, of, size in zip(self.asks, self.class_of, sizes, strict=True):
-            below += [np.zeros(1), np.cumsum(np.bincount(of[ask.own], sample.weight, size))]
-        self.mass = np.concatenate(below)
+    def __init__(self, count: int, class_of: Sequence[NDArray[np.int32]], lent: Sequence[Floats]) -> None:
+        self.count, self.class_of = count, class_of  # features, and of each the class of each value of its grid
+        self.at = np.concatenate([[0], np.cumsum([len(mass) + 1 for mass in lent])]).astype(np.int64)
+        self.mass = np.concatenate([part for mass in lent for part in (np.zeros(1), np.cumsum(mass))])
 
     def part(self, k: int) -> slice:
         """Where the classes of a feature stand."""
@@ -76,11 +77,21 @@ class _Axes:
         return np.asarray(np.cumsum(jumps, axis=0)[self.class_of[k]])
 
 
+def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> Axes:
+    asks = [question.ask for question in questions]
+    class_of = [engine.classes(ask) for ask in asks]
+    lent = [
+        np.bincount(of[ask.own], sample.weight, int(of.max()) + 1).astype(float)
+        for ask, of in zip(asks, class_of, strict=True)
+    ]
+    return Axes(len(asks), class_of, lent)
+
+
 @dataclass(eq=False)
-class _Lane:
+class Lane:
     """Some of the rows, one after the other."""
 
-    axes: _Axes
+    axes: Axes
     sample: Sample
     loss: Loss | None
     kept: Indices
@@ -91,11 +102,11 @@ class _Lane:
         """All of this lane's rows."""
         from losslens.engines.sums import sum_steps
 
-        axes, sample, asks = self.axes, self.sample, self.axes.asks
+        axes, sample, count = self.axes, self.sample, self.axes.count
         ceiling = np.inf if self.loss is None else _ceiling(self.loss, sample.prediction)
-        self.local, self.clipped = np.zeros((self.stop - self.start, len(asks))), np.zeros(len(asks))
+        self.local, self.clipped = np.zeros((self.stop - self.start, count)), np.zeros(count)
         self.curve = np.zeros((axes.at[-1], 1 + _columns(sample.prediction[:0], sample).shape[1]))
-        self.cells: list[_Kept] = []
+        self.cells: list[Kept] = []
         for steps in walker.steps(self.start, self.stop):
             rows = steps.rows
             sample.prediction[rows] = steps.own
@@ -119,11 +130,11 @@ class _Lane:
             part = slice(int(start[0, 0]), int(start[-1, -1]))
             judged = None if changes is None else changes[part].copy()
             prediction = steps.prediction[part].copy()
-            self.cells.append(_Kept(start - start[0, 0], steps.classes[part].copy(), prediction, judged))
+            self.cells.append(Kept(start - start[0, 0], steps.classes[part].copy(), prediction, judged))
 
 
 @dataclass(frozen=True, eq=False)
-class _Kept:
+class Kept:
     """All curves of some rows."""
 
     start: NDArray[np.int64]  # (rows, asks + 1)
@@ -142,7 +153,11 @@ class _Kept:
         cells.reshape(-1, *cells.shape[2:])[:] = np.repeat(getattr(self, name)[mine], behind - at, axis=0)
 
 
-def _work(lanes: Sequence[_Lane], hire: Callable[[], Walker], n_jobs: int | None, tick: Tick) -> None:
+def _work(lanes: Sequence[Lane], hire: Callable[[], Walker], n_jobs: int | None, tick: Tick) -> None:
+    cluster = active()
+    if cluster is not None:
+        _work_far_away(lanes, hire, cluster, tick)
+        return
     if n_jobs in (None, 1):
         walker = hire()
         for lane in lanes:
@@ -152,7 +167,7 @@ def _work(lanes: Sequence[_Lane], hire: Callable[[], Walker], n_jobs: int | None
 
     mine = threading.local()
 
-    def work(lane: _Lane) -> None:
+    def work(lane: Lane) -> None:
         if not hasattr(mine, "walker"):
             mine.walker = hire()
         lane.work(mine.walker, tick)
@@ -160,7 +175,33 @@ def _work(lanes: Sequence[_Lane], hire: Callable[[], Walker], n_jobs: int | None
     Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(work)(lane) for lane in lanes)
 
 
-def _with_room(like: NDArray[Any], sample: Sample, loss: Loss | None) -> Sample:
+def _work_far_away(lanes: Sequence[Lane], hire: Callable[[], Walker], cluster: Cluster, tick: Tick) -> None:
+    """Lanes on a cluster: what each has summed, and what it has noted of its rows, comes back."""
+    first = lanes[0]
+    shared = (hire, first.axes, first.sample, first.loss, first.kept)
+    rows_of = [(lane.start, lane.stop) for lane in lanes]
+    for lane, done in zip(lanes, cluster.map(_lane_far_away, shared, rows_of), strict=True):
+        sums, prediction, loss = done
+        for name, value in sums.items():
+            setattr(lane, name, value)
+        rows = slice(lane.start, lane.stop)
+        lane.sample.prediction[rows] = prediction
+        if lane.sample.loss is not None:
+            lane.sample.loss[rows] = loss
+        tick(lane.stop - lane.start)
+
+
+def _lane_far_away(shared: tuple[Any, ...], rows: tuple[int, int]) -> tuple[dict[str, Any], Any, Any]:
+    hire, axes, sample, loss, kept = shared
+    sample = replace(sample, prediction=sample.prediction.copy(), loss=None if loss is None else np.empty(sample.n))
+    lane = Lane(axes, sample, loss, kept, *rows)
+    lane.work(hire(), lambda _: None)
+    sums = {name: getattr(lane, name) for name in ("local", "clipped", "curve", "cells")}
+    part = slice(*rows)
+    return sums, sample.prediction[part], None if sample.loss is None else sample.loss[part]
+
+
+def with_room(like: NDArray[Any], sample: Sample, loss: Loss | None) -> Sample:
     """The sample with room for predictions and losses."""
     prediction = np.empty((sample.n, *like.shape[1:]), like.dtype)
     return replace(sample, prediction=prediction, loss=None if loss is None else np.empty(sample.n))
@@ -194,15 +235,18 @@ def _judge(loss: Loss, sample: Sample, steps: Steps) -> Floats:
 
 
 def _filled(
-    k: int, question: Question, axes: _Axes, sample: Sample, rows: RowMass, lanes: Sequence[_Lane], kept: Indices
+    k: int, question: Question, axes: Axes, sample: Sample, rows: RowMass, lanes: Sequence[Lane], kept: Indices
 ) -> Filled:
     meeting = question.meeting
     assert isinstance(meeting, Common)  # the designs that meet everybody
-    means, cells = _means(k, meeting, axes, sample, rows, lanes), _cells(k, axes, sample, lanes, kept)
+    means, cells = (
+        _means(k, meeting, axes, sample, rows, lanes),
+        spread_cells(k, axes, sample, [part for lane in lanes for part in lane.cells], kept),
+    )
     return Filled(question=question, means=means, cells=cells, n_predictions=0)
 
 
-def _means(k: int, meeting: Common, axes: _Axes, sample: Sample, rows: RowMass, lanes: Sequence[_Lane]) -> Means:
+def _means(k: int, meeting: Common, axes: Axes, sample: Sample, rows: RowMass, lanes: Sequence[Lane]) -> Means:
     weight, own, part = sample.weight, meeting.own, axes.part(k)
     lent = np.bincount(own, weight, meeting.size)
     apart = meeting.leaves_out_own
@@ -230,8 +274,8 @@ def _means(k: int, meeting: Common, axes: _Axes, sample: Sample, rows: RowMass, 
     )
 
 
-def _cells(k: int, axes: _Axes, sample: Sample, lanes: Sequence[_Lane], kept: Indices) -> Cells:
-    parts = [part for lane in lanes for part in lane.cells]
+def spread_cells(k: int, axes: Axes, sample: Sample, parts: Sequence[Kept], kept: Indices) -> Cells:
+    """The cells of the kept rows, laid out when somebody looks."""
     of, size = axes.class_of[k], int(axes.class_of[k].max()) + 1
     rising = bool(np.all(of[1:] >= of[:-1]))  # then a class is a run of values, and else curves are laid out by class
     begin, width = (np.searchsorted(of, np.arange(size)), len(of)) if rising else (np.arange(size), size)

@@ -38,6 +38,7 @@ from losslens import (
     shapley_effects,
     shapley_results,
     shares,
+    whole,
 )
 from losslens.extrapolation import Extrapolation, Extrapolations
 from losslens.files import whole_file
@@ -75,6 +76,7 @@ KINDS: dict[str, type] = {
         sample.Sample,
         meetings.Common,
         meetings.PerRow,
+        whole.Whole,
         cells.Cells,
         cells.Means,
         donors.All,

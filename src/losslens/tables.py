@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import narwhals as nw
@@ -100,7 +101,7 @@ def as_table(X: Any) -> Table:
     if _is_array(X):
         table = _array_table(np.asarray(X))
     else:
-        table = _frame_table(X)
+        table = frame_table(X)
     if table.n < 2:
         what = "no rows" if table.n == 0 else "one row"
         raise ValueError(f"X has {what}; replacing values needs at least two rows")
@@ -118,7 +119,8 @@ def _array_table(array: NDArray[Any]) -> Table:
     return Table(array, labels, labels, array.shape[0], "numpy")
 
 
-def _frame_table(X: Any) -> Table:
+def frame_table(X: Any) -> Table:
+    """A data frame as it is, of any number of rows."""
     labels: tuple[Hashable, ...] = ()
     if _is_eager(X):  # pyarrow's `columns` are the columns themselves; asked of the type, as columns are attributes
         labels = tuple(X.column_names if hasattr(type(X), "column_names") else getattr(X, "columns", ()))
@@ -129,6 +131,8 @@ def _frame_table(X: Any) -> Table:
         frame = nw.from_native(X, eager_only=True)
     except TypeError as error:
         hint = "; call .collect() or .compute() first" if _is_lazy(X) else ""
+        if isinstance(X, (str, Path)):
+            hint = ": files are read by feature_importance, feature_effect and shapley_importance; load a sample"
         raise TypeError(
             f"X must be a NumPy array or a pandas, polars or pyarrow table; got {type(X).__name__}{hint}"
         ) from error
@@ -255,9 +259,22 @@ def one_behind_the_other(first: Any, second: Table) -> Table:
     if second.backend == "pandas":
         import pandas as pd
 
-        return _frame_table(pd.concat([table, second.native], ignore_index=True))
+        return frame_table(pd.concat([table, second.native], ignore_index=True))
     frames = [_narwhals(table), _narwhals(second.native)]
-    return _frame_table(nw.concat(frames, how="vertical").to_native())
+    return frame_table(nw.concat(frames, how="vertical").to_native())
+
+
+def one_after_another(natives: Sequence[Any], like: Table) -> Table:
+    """Tables of the same columns and types as one."""
+    if like.backend == "numpy":
+        native: Any = np.concatenate(list(natives))
+    elif like.backend == "pandas":
+        import pandas as pd
+
+        native = pd.concat(list(natives), ignore_index=True)
+    else:
+        native = nw.concat([_narwhals(native) for native in natives], how="vertical").to_native()
+    return Table(native, like.labels, like.names, len(native), like.backend)
 
 
 def as_rows(rows: Any, like: Table) -> Any:
@@ -269,7 +286,7 @@ def as_rows(rows: Any, like: Table) -> Any:
             "rows must be positions in X, or a table like X (one row of pandas is X.iloc[[0]], not X.iloc[0]); "
             f"got {type(rows).__name__}"
         )
-    table = _frame_table(nw.to_native(rows, pass_through=True))
+    table = frame_table(nw.to_native(rows, pass_through=True))
     missing = [name for name in like.names if name not in table.names]
     if missing or table.backend != like.backend:
         problem = f"has no column {missing[0]!r}" if missing else f"is a {table.backend} table, X a {like.backend} one"
@@ -324,6 +341,59 @@ def _typed_like(frame: Any, like: Any) -> Any:
                     f"rows has {lost.iloc[0]!r} in column {str(label)!r}, which X's type {kind} can't hold"
                 )
     return frame.astype(like.dtypes.to_dict())
+
+
+def as_columns(table: Table, columns: Sequence[str], kinds: Mapping[str, Any] | None, *, as_array: bool) -> Table:
+    """Some columns of a frame, of the given types (pandas', where parts of one table differ), or as one array."""
+    if as_array:
+        arrays = [table.column(table.names.index(name)).array for name in columns]
+        strange = [name for name, array in zip(columns, arrays, strict=True) if array.dtype.kind not in "biuf"]
+        if strange:
+            raise TypeError(f"the model was fitted on an array of numbers, but column {strange[0]!r} holds none")
+        return Table(np.column_stack(arrays), tuple(columns), tuple(columns), table.n, "numpy")
+    if table.backend == "pandas":
+        labels = [table.labels[table.names.index(name)] for name in columns]
+        frame = table.native[labels]
+        if kinds is not None:
+            frame = frame.astype({label: kinds[name] for label, name in zip(labels, columns, strict=True)})
+        return Table(frame, tuple(labels), tuple(columns), table.n, "pandas")
+    native = _narwhals(table.native).select(list(columns)).to_native()
+    return Table(native, tuple(columns), tuple(columns), table.n, table.backend)
+
+
+def column_like(table: Table, j: int, values: NDArray[Any]) -> Column:
+    """Numbers or dates as a column of the same type as the table's."""
+    if table.backend == "numpy":
+        return array_column(values.astype(table.native.dtype))
+    series = nw.from_native(table.native, eager_only=True)[:, j] if table.backend != "pandas" else None
+    if series is None:
+        import pandas as pd
+
+        kind = table.native.dtypes.iloc[j]
+        return frame_column(nw.from_native(pd.Series(values).astype(kind), series_only=True))
+    new = nw.new_series(table.names[j], values, backend=series.implementation)
+    if values.dtype.kind == "f" and np.isnan(values).any():  # what NumPy shows as NaN is mostly missing
+        frame = new.to_frame().select(nw.when(~nw.col(new.name).is_nan()).then(nw.col(new.name)))
+        new = frame[new.name]
+    return frame_column(new.cast(series.dtype))
+
+
+def common_kinds(tables: Sequence[Mapping[str, Any]], categories: Mapping[str, Any]) -> dict[str, Any]:
+    """One type for each column of pandas frames that are parts of one table, given the categories of all."""
+    import pandas as pd
+
+    found: dict[str, Any] = {}
+    for name in tables[0]:
+        kinds = list(dict.fromkeys(kinds[name] for kinds in tables))
+        if isinstance(kinds[0], pd.CategoricalDtype) and categories.get(name) is not None:
+            found[name] = pd.CategoricalDtype(list(categories[name]), ordered=kinds[0].ordered)
+        elif len(kinds) == 1:
+            found[name] = kinds[0]
+        elif all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in kinds):
+            found[name] = np.result_type(*kinds)
+        else:
+            found[name] = np.dtype(object)
+    return found
 
 
 def make_frame(data: Mapping[str, Any], backend: str) -> Any:

@@ -19,6 +19,7 @@ from losslens.lending import resolve as resolve_sampler
 from losslens.losses import Loss, Response
 from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, as_model
+from losslens.opening import in_memory
 from losslens.passes import Budget
 from losslens.questions import Subject, Subjects
 from losslens.sample import Sample
@@ -42,6 +43,7 @@ class Task:
     entropy: int
     n_jobs: int | None
     progress: bool | None
+    device: str | None = None  # where an exact engine may count: a torch device
 
     @cached_property
     def every(self) -> NDArray[np.intp]:
@@ -74,16 +76,19 @@ def prepare(
     n_jobs: int | None,
     memory: str | int,
     progress: bool | None,
+    device: str | None = None,
     exact: bool = True,
 ) -> Task:
     """Check every argument, or say which one is wrong and what to do."""
     inputs.check_workers(n_jobs, progress)
-    table, model = as_table(X), as_model(model)
-    space = inputs.memory_bytes(memory)
+    inputs.check_device(device)
+    model, space = as_model(model), inputs.memory_bytes(memory)
+    X, y, sample_weight = in_memory(model, X, y, sample_weight, space)
+    table = as_table(X)
     respond = model.responder(response)
     target, classes = _target(model, respond, table, y, loss, response)
     if response == "labels":
-        respond = partial(_label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
+        respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
     named = resolve_features(features, table.labels, by_position=table.backend == "numpy")
     known = Subjects(table)
     weight = inputs.row_weights(sample_weight, table.n)
@@ -99,7 +104,8 @@ def prepare(
         block=inputs.blocks(groups, table.n),
     )
     asked = frozenset(j for feature in named for j in feature.columns)
-    site = Site(table, known.column, asked, space, n_jobs, progress, partial(_error, sample, loss) if loss else None)
+    error = partial(_error, sample, loss) if loss else None
+    site = Site(table, known.column, asked, space, n_jobs, progress, error, device)
     engine, declined = None, ""
     if exact and (design is None or isinstance(design, All) or design == Derangements()):
         engine, declined = choose_exact(model, response, respond, loss, site)
@@ -116,6 +122,7 @@ def prepare(
         entropy=inputs.entropy(random_state),
         n_jobs=n_jobs,
         progress=progress,
+        device=device,
     )
 
 
@@ -178,11 +185,11 @@ def _target(
     observed = inputs.observed_classes(y)
     classes = model.classes
     if classes is None:
-        classes = observed if response == "labels" else _classes_of_function(respond, table, observed)
+        classes = observed if response == "labels" else classes_of_function(respond, table, observed)
     return inputs.class_positions(y, classes, model), classes
 
 
-def _classes_of_function(respond: Callable[[Any], Any], table: Table, observed: NDArray[Any]) -> NDArray[Any]:
+def classes_of_function(respond: Callable[[Any], Any], table: Table, observed: NDArray[Any]) -> NDArray[Any]:
     """A bare function has no classes: those of y, or 0..K-1 where it returns more columns than y has labels."""
     columns = np.shape(respond(Batch(table).fill(np.zeros(1, np.intp), [])))[1:]
     k = columns[0] if columns else 2
@@ -196,6 +203,6 @@ def _classes_of_function(respond: Callable[[Any], Any], table: Table, observed: 
     )
 
 
-def _label_positions(respond: Callable[[Any], Any], place: dict[Any, int], table: Any) -> NDArray[np.intp]:
+def label_positions(respond: Callable[[Any], Any], place: dict[Any, int], table: Any) -> NDArray[np.intp]:
     """Predicted labels as class positions; -1 for one that is no class of y, which is simply wrong."""
     return np.array([place.get(label, -1) for label in respond(table).tolist()], np.intp)

@@ -28,6 +28,7 @@ class Influence:
     excess: float = 0.0  # what the draw of the donors adds to the squares beyond its own share
     noise: float = 0.0  # its own share: the variance is never less
     total: float | None = None  # the variance, where it holds more than the squares do
+    cubes: float | None = None  # the sum of the cubes, where more rows are known to move it than are here
 
     @property
     def variance(self) -> float:
@@ -46,7 +47,8 @@ class Influence:
         """Of the number itself: that of the influences over the root of their count."""
         if not self.variance > 0:
             return 0.0
-        return float(np.clip(np.sum(self.moved**3) / self.variance**1.5, -MOST_BENT, MOST_BENT))
+        cubes = np.sum(self.moved**3) if self.cubes is None else self.cubes
+        return float(np.clip(cubes / self.variance**1.5, -MOST_BENT, MOST_BENT))
 
 
 def std_error(means: Means, meeting: Meeting, sample: Sample, rows: Indices) -> float:

@@ -20,9 +20,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.columns import Column
 from losslens.engines.base import FEW_VALUES, Answer, Ask, Indices
+from losslens.engines.mixing import Mixer
 from losslens.progress import Tick
 from losslens.tables import Batch, Edit, Table
+from losslens.workers import active
 
 RUN = 8  # batches that a worker takes at a time: they share one buffer
 UNCHANGED = -1
@@ -100,6 +103,10 @@ class BlackBox:
             store.complete(block, plans)
         return store.answer()
 
+    def mixer(self, players: Sequence[tuple[int, ...]], columns: dict[int, Column]) -> Mixer:
+        """Somebody to ask the same model for mixed rows."""
+        return Mixer(self.table, players, columns, self.respond, self.batch_rows, self.n_jobs)
+
     def rows_a_call(self, n: int) -> int:
         """Rows of a full batch: a whole number of times the block."""
         block = ceil(n / ceil(n / self.batch_rows))
@@ -123,6 +130,14 @@ class BlackBox:
         self, rows: Indices, asks: Sequence[Ask], batches: Iterable[list[Cut]], tick: Tick
     ) -> Iterator[tuple[list[Cut], NDArray[Any]]]:
         """Predictions batch by batch, in order, whoever makes them: the answer can't depend on n_jobs."""
+        cluster = active()
+        if cluster is not None:
+            far = ((rows, run) for run in group(batches, 8 * RUN))
+            for found in cluster.map(_work_far_away, (self, asks), far):
+                for batch, predictions in found:
+                    tick(len(predictions))
+                    yield batch, predictions
+            return
         if self.n_jobs is None and "joblib" not in sys.modules:  # nobody can have asked for workers
             yield from self._serve(rows, asks, batches, tick)
             return
@@ -174,6 +189,14 @@ def _work(
     """One worker's run of batches; it ends early once nobody waits for the answer (Ctrl-C)."""
     wanted = itertools.takewhile(lambda batch: stop is None or not stop.is_set(), batches)
     return list(engine._serve(rows, asks, wanted, tick))
+
+
+def _work_far_away(
+    shared: tuple[BlackBox, Sequence[Ask]], run: tuple[Indices, list[list[Cut]]]
+) -> list[tuple[list[Cut], NDArray[Any]]]:
+    """A run of batches on a cluster."""
+    engine, asks = shared
+    return list(engine._serve(run[0], asks, run[1], None))
 
 
 def edits(batch: Sequence[Cut], asks: Sequence[Ask]) -> list[Edit]:

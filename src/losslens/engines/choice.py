@@ -10,7 +10,7 @@ from losslens.engines.base import Engine
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.exact import Respond, Site, find
 from losslens.losses import Loss, Response
-from losslens.models import Model
+from losslens.models import Model, Responder, TorchModule
 from losslens.tables import Table
 
 BATCH = 10_000
@@ -27,8 +27,13 @@ def choose_exact(model: Model, response: Response, respond: Respond, loss: Loss 
 
 
 def choose(native: Any, respond: Callable[[Any], Any], table: Table, memory: int, n_jobs: int | None) -> Engine:
-    """The engine that serves every model: the black box."""
-    return BlackBox(table, respond, batch_rows(native, table, memory), n_jobs)
+    """The engine that serves every model: the black box; of a torch module, on the device that it lives on."""
+    rows = batch_rows(native, table, memory)
+    if isinstance(respond, Responder) and isinstance(respond.predict, TorchModule):
+        from losslens.engines.gpu.modules import Modules
+
+        return Modules.of(table, respond, rows)
+    return BlackBox(table, respond, rows, n_jobs)
 
 
 def batch_rows(native: Any, table: Table, memory: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -44,12 +44,13 @@ class Site:
     n_jobs: int | None
     progress: bool | None
     error: Callable[[Indices, NDArray[Any]], float] | None = None  # the mean loss of some rows, given their predictions
+    device: str | None = None  # where trees are counted
 
 
 def find(model: Model, response: Response, respond: Respond, site: Site) -> tuple[Any, str]:
     """The exact engine of a model, or None and, where its kind is known, why."""
     try:
-        read = _read(model, response)
+        read = read_parts(model, response)
         if read is None:
             return None, ""
         with waiting(PREPARING, site.progress):
@@ -60,7 +61,7 @@ def find(model: Model, response: Response, respond: Respond, site: Site) -> tupl
         return None, str(declined)
 
 
-def _read(model: Model, response: Response) -> Ensemble | Linear | ProductForm | None:
+def read_parts(model: Model, response: Response) -> Ensemble | Linear | ProductForm | None:
     """The estimator at the end of a pipeline as numbers."""
     estimator = innermost(model.native)
     if estimator is None:
@@ -81,7 +82,7 @@ def _build(read: Ensemble | Linear | ProductForm, peeled: Peeled, site: Site) ->
     if isinstance(read, Ensemble):
         return _trees(read, peeled, site)
     if isinstance(read, Linear):
-        return _additive(read, peeled, site)
+        return additive(read, peeled, site)
     return Products(
         read, _matrix(peeled, site), lambda ask: _image(peeled, site.table, ask), site.memory // 8, site.n_jobs
     )
@@ -103,12 +104,16 @@ def _trees(ensemble: Ensemble, peeled: Peeled, site: Site) -> Trees:
     needed = site.asked | {int(peeled.source[c]) for c in used}
     nothing = Distinct(np.zeros(1), np.zeros(site.table.n, np.intp), np.zeros(1, np.intp), ordered=True)
     distinct = [site.column(j).distinct if j in needed else nothing for j in range(len(site.table.names))]
-    bound = bind(ensemble, distinct, _tree_images(ensemble, peeled, site, needed, distinct))
-    return Trees(bound, site.memory // 8)
+    bound = bind(ensemble, distinct, tree_images(ensemble, peeled, site, needed, distinct))
+    return Trees(bound, site.memory // 8, site.device)
 
 
-def _tree_images(
-    ensemble: Ensemble, peeled: Peeled, site: Site, needed: frozenset[int] | set[int], distinct: list[Distinct]
+def tree_images(
+    ensemble: Ensemble,
+    peeled: Peeled,
+    site: Site,
+    needed: frozenset[int] | set[int],
+    distinct: Sequence[Distinct] | Mapping[int, Distinct],
 ) -> Mapping[int, Image]:
     """The numbers that trees compare, at the distinct values of each column."""
     used = set(np.unique(ensemble.feature).tolist())
@@ -123,7 +128,8 @@ def _tree_images(
     }
 
 
-def _additive(linear: Linear, peeled: Peeled, site: Site) -> Additive:
+def additive(linear: Linear, peeled: Peeled, site: Site) -> Additive:
+    """A linear model on the columns of a table."""
     if len(linear.coef) != len(peeled.source):
         raise Declined("it was fitted on another number of columns")
     if peeled.transform is None:
@@ -162,6 +168,14 @@ def _image(peeled: Peeled, table: Table, ask: Ask) -> Image:
         for j, source, index in zip(ask.columns, ask.sources, ask.index, strict=True)
     ]
     return np.concatenate([at for at, _ in found]), np.concatenate([values for _, values in found], axis=1)
+
+
+def agrees(said: NDArray[Any], respond: Respond, table: Table) -> None:
+    """Decline where predictions of a table's rows, read off the model, are not the model's own."""
+    rows = np.unique(np.linspace(0, table.n - 1, CHECKED).astype(np.intp))
+    own = respond(Batch(table).fill(rows, []))
+    if own.shape != said[rows].shape or not np.all(np.abs(own - said[rows]) <= SLACK * max(1.0, np.abs(own).max())):
+        raise Declined("some of its predictions differ from what was read from it")
 
 
 def _check(engine: Any, respond: Respond, site: Site) -> None:

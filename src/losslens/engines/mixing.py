@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from losslens.columns import Column
 from losslens.progress import Tick
 from losslens.tables import Batch, Edit, Table
+from losslens.workers import active
 
 Indices = NDArray[np.intp]
 Marks = NDArray[np.bool_]
@@ -45,8 +46,11 @@ class Mixer:
     def _batches(self, rows: Indices, donors: Indices, kept: Marks, tick: Tick) -> Iterator[tuple[int, NDArray[Any]]]:
         size = max(STEP, self.batch_rows // STEP * STEP)
         parts = [slice(start, min(start + size, len(rows))) for start in range(0, len(rows), size)]
-        if len(parts) == 1 or (self.n_jobs is None and "joblib" not in sys.modules):
-            answers: Any = (self._mixed(rows[part], donors[part], kept[part]) for part in parts)
+        cluster = active()
+        if cluster is not None:
+            answers: Any = cluster.map(_mix_far_away, (self,), ((rows[p], donors[p], kept[p]) for p in parts))
+        elif len(parts) == 1 or (self.n_jobs is None and "joblib" not in sys.modules):
+            answers = (self._mixed(rows[part], donors[part], kept[part]) for part in parts)
         else:
             from joblib import Parallel, delayed
 
@@ -74,6 +78,11 @@ class Mixer:
         for j, columns in enumerate(self.players):
             player[list(columns)] = j
         return np.concatenate([kept, np.ones((len(kept), 1), bool)], axis=1)[:, player]
+
+
+def _mix_far_away(shared: tuple[Mixer], part: tuple[Indices, Indices, Marks]) -> NDArray[Any]:
+    """A batch on a cluster."""
+    return shared[0]._mixed(*part)
 
 
 def _ask(mixer: Mixer, rows: Indices, donors: Indices, kept: Marks) -> NDArray[Any]:

@@ -19,10 +19,16 @@ from losslens.engines.trees.search import Search
 from losslens.progress import Tick
 
 if TYPE_CHECKING:
+    from losslens.engines.gpu.boxes import Boxes
+    from losslens.engines.gpu.judging import Judge
+    from losslens.engines.gpu.pairs import DevicePairs
+    from losslens.engines.gpu.totals import DeviceErrors
     from losslens.engines.trees.coalitions import CoalitionErrors
+    from losslens.losses import Loss
 
 PAIRS = 1 << 18  # handled at a time
 MOST_MASKS, MOST_WALKS = 4e9, 1e8  # pairs times trees: some seconds
+MOST_DEVICE_WORDS = 1e13  # word operations of a coalition that a device is asked for: some seconds
 MOST_SINGLES = 3e8  # rows times trees times classes that are looked at one by one: the same
 
 
@@ -32,6 +38,7 @@ class Trees:
 
     bound: Bound
     room: int  # bytes that a thread may work in, about
+    device: str | None = None  # where coalitions are counted: a torch device; None: here
     name: ClassVar[str] = "trees"
 
     @cached_property
@@ -46,7 +53,7 @@ class Trees:
     def predict(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Predictions of some rows."""
         some = replace(self.bound, codes=np.ascontiguousarray(self.bound.codes[:, rows]))
-        search = self._search(np.zeros(len(self.bound.size), np.uint8), some)
+        search = self.search(np.zeros(len(self.bound.size), np.uint8), some)
         return self.bound.respond(np.concatenate([raw.own.copy() for raw in search.steps(0, len(rows))]))
 
     def takes(self, column: int) -> bool:
@@ -66,7 +73,7 @@ class Trees:
         """Whether it has few enough leaves to compare each with each."""
         from losslens.engines.trees.coalitions import MOST_WORDS, cost
 
-        return cost(self.bound) <= MOST_WORDS
+        return cost(self.bound) <= (MOST_WORDS if self.device is None else MOST_DEVICE_WORDS)
 
     def takes_pairs(self, pairs: int, columns: Sequence[int]) -> bool:
         """Whether so many pairs, with these columns replaced, are cheap enough to be looked at one by one."""
@@ -89,11 +96,40 @@ class Trees:
             self._pictures[key] = painting.look(self.bound, np.array(key, np.intp))
         return self._pictures[key]
 
-    def coalition_errors(self, target: Floats, weight: Floats) -> CoalitionErrors:
+    def coalition_errors(self, target: Floats, weight: Floats) -> CoalitionErrors | DeviceErrors:
         """Mean squared errors over all pairs, of any columns."""
+        if self.device is not None:
+            from losslens.engines.gpu.totals import DeviceErrors
+
+            rows = np.flatnonzero(weight > 0)
+            return DeviceErrors(self._boxes(rows), target[rows], weight[rows], self.device)
         from losslens.engines.trees.coalitions import CoalitionErrors
 
         return CoalitionErrors(self.bound, target, weight)
+
+    def device_judge(self, loss: Loss) -> Judge | None:
+        """How the device judges single pairs; None where there is no device, or it does not know how."""
+        if self.device is None:
+            return None
+        from losslens.engines.gpu.judging import judge_of
+        from losslens.engines.gpu.pairs import MOST_TREES
+
+        ensemble = self.bound.ensemble
+        return judge_of(ensemble.link, ensemble.outputs, loss) if len(self.bound.roots) <= MOST_TREES else None
+
+    def device_pairs(self, loss: Loss, target: Floats, weight: Floats) -> DevicePairs:
+        """Mean losses of rows and donors over all pairs, of any columns, on the device."""
+        from losslens.engines.gpu.pairs import DevicePairs
+
+        judge = self.device_judge(loss)
+        assert judge is not None  # callers have asked
+        assert self.device is not None
+        return DevicePairs(self._boxes(np.arange(len(target))), target, weight, judge, self.device)
+
+    def _boxes(self, rows: NDArray[np.intp]) -> Boxes:
+        from losslens.engines.trees.boxes import boxes
+
+        return boxes(self.bound, rows)
 
     @cached_property
     def said_by_leaves(self) -> NDArray[Any]:
@@ -148,9 +184,10 @@ class Trees:
         """Somebody to walk the trees, for one thread."""
         wanted = np.zeros(len(self.bound.size), np.uint8)
         wanted[[ask.columns[0] for ask in asks]] = 1
-        return _Walker(self.bound, self._search(wanted, self.bound))
+        return TreeWalker(self.bound, self.search(wanted, self.bound))
 
-    def _search(self, wanted: NDArray[np.uint8], bound: Bound) -> Search:
+    def search(self, wanted: NDArray[np.uint8], bound: Bound) -> Search:
+        """Curves of the wanted columns, for one thread; of the rows of any table with the same classes."""
         if self.tables is None:
             from losslens.engines.trees.large import LargeTrees
 
@@ -161,7 +198,7 @@ class Trees:
 
 
 @dataclass(frozen=True, eq=False)
-class _Walker:
+class TreeWalker:
     """Turns sums of leaves into predictions."""
 
     bound: Bound

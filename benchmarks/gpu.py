@@ -1,0 +1,250 @@
+"""What a GPU adds: coalitions of trees over all pairs, and a network on the device that it lives on.
+
+Needs NumPy, narwhals and torch with CUDA; from the repository's root: ``PYTHONPATH=src python benchmarks/gpu.py``.
+Trees are drawn at random, 100 of 31 leaves over 10 columns; ``--data file.npz`` takes boxes written by
+``--export file.npz`` (which needs scikit-learn and no GPU) with the CPU engine's own errors to compare with. Medians
+after a warm-up. Half a minute on an H200.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from losslens.engines.gpu.boxes import Boxes
+from losslens.engines.gpu.judging import judge_of
+from losslens.engines.gpu.pairs import DevicePairs
+from losslens.engines.gpu.totals import DeviceErrors
+from losslens.losses import absolute_error, log_loss, squared_error
+
+TREES, LEAVES, P = 100, 31, 10
+FIELDS = ("condition", "bits", "value", "tree", "offset")
+
+
+def seconds(work: Callable[[], Any], rounds: int = 5) -> float:
+    """The median time of some rounds, after one to warm up."""
+    times = []
+    for _ in range(rounds + 1):
+        _wait()
+        started = time.perf_counter()
+        work()
+        _wait()
+        times.append(time.perf_counter() - started)
+    return median(times[1:])
+
+
+def _wait() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def line(what: str, value: float, unit: str, bar: float | None = None, at_least: bool = True) -> None:
+    good = bar is None or (value >= bar if at_least else value <= bar)
+    words = "" if bar is None else f"(bar {'>=' if at_least else '<='} {bar:g}) {'pass' if good else 'MISS'}"
+    print(f"{what:<58} {value:>12.4g} {unit:<12} {words}", flush=True)
+
+
+# Trees.
+
+
+def drawn(n: int, rng: np.random.Generator, trees: int = TREES) -> tuple[Boxes, np.ndarray[Any, Any]]:
+    """Random trees: a leaf is cut in two until there are enough. And a target that they have something to say about."""
+    X = rng.random((n, P))
+    known: dict[tuple[int, float, float], int] = {}
+    bits = [np.ones(n, bool)]
+    condition = np.zeros((trees * LEAVES, P), np.int32)
+    for t in range(trees):
+        leaves = [np.tile([0.0, 1.0], (P, 1))]
+        while len(leaves) < LEAVES:
+            box, j = leaves.pop(rng.integers(len(leaves))), rng.integers(P)
+            cut = rng.uniform(*(box[j] * [0.75, 0.25] + box[j][::-1] * [0.25, 0.75]))
+            lower, upper = box.copy(), box.copy()
+            lower[j, 1] = upper[j, 0] = cut
+            leaves += [lower, upper]
+        for number, box in enumerate(leaves):
+            for j, (low, high) in enumerate(box):
+                if (low, high) == (0.0, 1.0):
+                    continue
+                if (j, low, high) not in known:
+                    known[j, low, high] = len(bits)
+                    bits.append((X[:, j] >= low) & (X[:, j] < high))
+                condition[t * LEAVES + number, j] = known[j, low, high]
+    words = np.zeros((len(bits), 8 * -(-n // 64)), np.uint8)
+    words[:, : -(-n // 8)] = np.packbits(np.stack(bits), axis=1, bitorder="little")
+    value = rng.normal(size=(trees * LEAVES, 1)) / 10
+    boxes = Boxes(n, condition, words.view(np.uint64), value, np.repeat(np.arange(trees), LEAVES), np.zeros(1))
+    return boxes, X[:, 0] + rng.normal(size=n)
+
+
+def export(path: Path, n: int, trees: int) -> None:
+    """Boxes of a fitted ensemble, and what the CPU engine says of some coalitions."""
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    import losslens as ll
+    from losslens.engines.trees.boxes import boxes
+    from losslens.tasks import prepare
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000 + n, P))
+    y = (
+        X[:, 0] * X[:, 1]
+        + np.sin(2 * X[:, 2])
+        + X[:, 3:6].sum(axis=1)
+        + np.abs(X[:, 6]) * X[:, 7]
+        + rng.normal(size=len(X))
+    )
+    model = GradientBoostingRegressor(n_estimators=trees, max_leaf_nodes=LEAVES, max_depth=None, random_state=0)
+    model.fit(X[n:], y[n:])
+    task = prepare(
+        model, X[:n], y[:n], loss=ll.losses.squared_error, response="values", features=None, donors="auto",
+        sample_weight=None, groups=None, random_state=0, n_jobs=None, memory="1 GiB", progress=False,
+    )  # fmt: skip
+    made, weight = boxes(task.exact.bound, np.arange(n)), np.full(n, 1 / n)
+    kept = rng.random((24, P)) < 0.5
+    prepared = task.exact.coalition_errors(y[:n], weight)
+    errors = np.array([prepared.errors(S) for S in kept])
+    np.savez(path, n=n, y=y[:n], kept=kept, errors=errors, **{name: getattr(made, name) for name in FIELDS})
+
+
+def read(path: Path) -> tuple[Boxes, Any, Any, Any]:
+    held = np.load(path)
+    return Boxes(int(held["n"]), *(held[name] for name in FIELDS)), held["y"], held["kept"], held["errors"]
+
+
+def all_coalitions(boxes: Boxes, y: Any, device: str, every: int) -> None:
+    prepared = DeviceErrors(boxes, y, np.full(boxes.n, 1 / boxes.n), device)
+    places = np.arange(0, 1 << (P - 1), every)  # a coalition and its complement at once
+    marks = (places[:, None] >> np.arange(P) & 1).astype(bool)
+    what = f"4D: all {2 * len(marks):,} coalitions, n = {boxes.n:,}, {len(boxes.value):,} leaves"
+    line(what, seconds(lambda: [prepared.errors(S) for S in marks], 3), "s", 2.0, at_least=False)
+
+
+def one_coalition(boxes: Boxes, y: Any, device: str) -> None:
+    prepared = DeviceErrors(boxes, y, np.full(boxes.n, 1 / boxes.n), device)
+    half = np.arange(P) % 2 == 0
+    what = f"4D: one coalition, n = {boxes.n:,}"
+    line(what, 1000 * seconds(lambda: prepared.errors(half), 20), "ms", 15.0, at_least=False)
+    weighted = DeviceErrors(boxes, y, np.linspace(1, 1 + 1e-13, boxes.n), device)
+    (a, b), (c, d) = prepared.errors(half), weighted.errors(half)
+    line(
+        "    against products in double precision",
+        max(abs(a - c) / c, abs(b - d) / d),
+        "relative",
+        1e-9,
+        at_least=False,
+    )
+
+
+def compare(boxes: Boxes, y: Any, kept: Any, errors: Any, device: str) -> None:
+    prepared = DeviceErrors(boxes, y, np.full(boxes.n, 1 / boxes.n), device)
+    found = np.array([prepared.errors(S) for S in kept])
+    line(
+        "    against the CPU engine, worst of 48",
+        float(np.max(np.abs(found / errors - 1))),
+        "relative",
+        1e-9,
+        at_least=False,
+    )
+    judge = judge_of(lambda raw: raw[:, 0], 1, squared_error)
+    pairs = DevicePairs(boxes, y, np.ones(boxes.n), judge, device)
+    worst = max(abs(pairs.means(S)[0].mean() / e - 1) for S, (e, _) in zip(kept[:6], errors[:6], strict=True))
+    line("4E: squared error against the CPU engine's totals", worst, "relative", 1e-6, at_least=False)
+
+
+def pair_rates(boxes: Boxes, y: Any, device: str) -> None:
+    same, logistic = lambda raw: raw[:, 0], _logistic
+    for loss, link, target in (
+        (squared_error, same, y), (absolute_error, same, y), (log_loss, logistic, (y > np.median(y)).astype(float)),
+    ):  # fmt: skip
+        prepared = DevicePairs(boxes, target, np.ones(boxes.n), judge_of(link, 1, loss), device)
+        half = np.arange(P) % 2 == 0
+        rate = boxes.n**2 / seconds(lambda: prepared.means(half))  # noqa: B023
+        line(f"4E: {loss.name}, n = {boxes.n:,}", rate, "pairs/s", 2e10)
+
+
+def _logistic(raw: Any) -> Any:
+    p = 1 / (1 + np.exp(-raw[:, 0]))
+    return np.column_stack([1 - p, p])
+
+
+# A network.
+
+
+def network(device: str, n: int, donors: int) -> None:
+    import losslens as ll
+    from losslens.donors import Grid
+    from losslens.engines import choose
+    from losslens.features import resolve
+    from losslens.models import as_model
+    from losslens.questions import Subjects, pose
+    from losslens.tables import as_table
+
+    torch.manual_seed(0)
+    widths = (P, 512, 512, 512, 1)
+    layers = [part for a, b in pairwise(widths) for part in (torch.nn.Linear(a, b), torch.nn.ReLU())]
+    net = torch.nn.Sequential(*layers[:-1]).to(device)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, P)).astype(np.float32)
+    y = X[:, 0] * X[:, 1]
+    table, model = as_table(X), as_model(net)
+    engine = choose(net, model.responder("values"), table, 1 << 33, None)
+    known = Subjects(table)
+    subjects = [known.subject(f) for f in resolve(None, table.labels, by_position=True)]
+    asks = [pose(s, Grid(donors), n, 0).ask for s in subjects]
+    cells = n * donors * P + n
+    rows = torch.randn(engine.batch_rows, P, device=device)
+
+    def forward() -> None:
+        with torch.no_grad():
+            for _ in range(-(-cells // engine.batch_rows)):
+                net(rows)
+
+    for precise in (True, False):
+        torch.backends.cuda.matmul.allow_tf32 = not precise
+        kind = "float32" if precise else "tf32"
+        own = -(-cells // engine.batch_rows) * engine.batch_rows / seconds(forward, 3)
+        line(f"a network of 3 x 512, its own forward, {kind}", own, "rows/s")
+        filled = cells / seconds(lambda: engine.fill(np.arange(n), asks, lambda rows: None), 3)
+        line(f"    the engine, {cells:,} cells, {kind}", filled / own, "of that", 0.9 if precise else None)
+        for design in (Grid(donors), ll.Latin(donors)):
+            verb = cells / seconds(
+                lambda: ll.feature_importance(
+                    net, X, y, loss="squared_error", donors=design, random_state=0, memory="8 GiB", progress=False  # noqa: B023
+                ), 3,
+            )  # fmt: skip
+            line(f"    feature_importance, {design!r}, {kind}", verb / own, "of that")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--export", type=Path)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--small", action="store_true", help="tiny sizes, to see that it runs")
+    asked = parser.parse_args()
+    n, trees = (300, 5) if asked.small else (10_000, TREES)
+    if asked.export:
+        export(asked.export, n, trees)
+        return
+    rng = np.random.default_rng(0)
+    print(torch.__version__, torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU")
+    boxes, y = drawn(n, rng, trees)
+    if asked.data:
+        boxes, y, kept, errors = read(asked.data)
+        compare(boxes, y, kept, errors, asked.device)
+    all_coalitions(boxes, y, asked.device, 64 if asked.small else 1)
+    one_coalition(*drawn(10 * n, rng, trees), asked.device)
+    pair_rates(boxes, y, asked.device)
+    network(asked.device, n, 10 if asked.small else 100)
+
+
+if __name__ == "__main__":
+    main()

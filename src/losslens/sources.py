@@ -1,0 +1,395 @@
+"""Data larger than memory, in parts: Parquet files, pyarrow datasets, polars lazy frames, dask data frames.
+
+A `Source` knows its columns, its rows and its parts; a `Reader`, which is small and can travel, loads a part. A file
+that was changed or removed after it was first looked at, or that has other columns than the first one, is an error
+that names it.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from itertools import groupby
+from math import ceil
+from pathlib import Path
+from typing import Any, Protocol
+
+ROWS = 100_000  # row groups of a file are taken together up to this many rows: a part has a cost of its own
+BATCH = 65_536  # rows that are decoded at a time where a row group is too large
+MAGIC = "*?["
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some rows of a source, and where its reader finds them."""
+
+    name: str  # as error messages call it
+    start: int  # how many rows come before
+    rows: int
+    where: Any
+    skip: int = 0  # rows of what is found there that come before
+
+
+class Reader(Protocol):
+    """Loads parts; it is small, so that it can travel to a worker."""
+
+    def load(self, part: Part, columns: Sequence[str]) -> Any:
+        """These columns of a part, as a data frame in memory."""
+
+    def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
+        """The same of several parts, in order; pieces of one row group are read in one go."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A table in parts."""
+
+    names: tuple[str, ...]
+    parts: tuple[Part, ...]
+    reader: Reader
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return sum(part.rows for part in self.parts)
+
+    def load(self, part: Part, columns: Sequence[str]) -> Any:
+        """These columns of a part, as a data frame in memory."""
+        return self.reader.load(part, columns)
+
+    def whole(self, columns: Sequence[str]) -> Any:
+        """These columns of everything, as one data frame in memory."""
+        import narwhals as nw
+
+        found = [nw.from_native(self.load(part, columns), eager_only=True) for part in self.parts]
+        if found[0].implementation.is_pandas():
+            return _joined_pandas([frame.to_native() for frame in found])
+        return nw.concat(found, how="vertical").to_native()
+
+    def cut(self, most: int) -> Source:
+        """The same in parts of at most so many rows."""
+        return replace(self, parts=tuple(piece for part in self.parts for piece in _pieces(part, most)))
+
+
+def _by_place(parts: Sequence[Part]) -> Iterator[tuple[Any, list[Part]]]:
+    """Parts that are found in the same place, as long as they follow each other."""
+    for _, some in groupby(parts, key=lambda part: id(part.where)):
+        together = list(some)
+        yield together[0].where, together
+
+
+def in_one_place(parts: Sequence[Part]) -> list[list[Part]]:
+    """Parts that are read in one go: pieces of one row group, or of one partition."""
+    return [each for where, some in _by_place(parts) for each in ([some] if where is not None else [[p] for p in some])]
+
+
+def _pieces(part: Part, most: int) -> Iterator[Part]:
+    count = ceil(part.rows / most)
+    if count <= 1:
+        yield part
+        return
+    for k in range(count):
+        low, high = part.rows * k // count, part.rows * (k + 1) // count
+        name = f"{part.name}, rows {part.skip + low:,} to {part.skip + high - 1:,}"
+        yield Part(name, part.start + low, high - low, part.where, part.skip + low)
+
+
+def _joined_pandas(frames: list[Any]) -> Any:
+    """Frames one behind the other; categories of all of them, where each has its own."""
+    import pandas as pd
+
+    from_each = {name: [frame[name].dtype for frame in frames] for name in frames[0].columns}
+    for name, kinds in from_each.items():
+        if all(isinstance(kind, pd.CategoricalDtype) for kind in kinds) and any(kind != kinds[0] for kind in kinds):
+            union = list(dict.fromkeys(value for kind in kinds for value in kind.categories))
+            kind = pd.CategoricalDtype(union, ordered=kinds[0].ordered)
+            frames = [frame.assign(**{name: frame[name].astype(kind)}) for frame in frames]
+    return pd.concat(frames, ignore_index=True)
+
+
+def as_source(X: Any) -> Source | None:
+    """A source from what users pass, or None for anything that is in memory already."""
+    if isinstance(X, Source):
+        return X
+    kind = _kind(X)
+    if isinstance(X, (str, Path)) or _is_paths(X):
+        return _from_dataset(_open(X))
+    if kind.startswith("pyarrow.") and hasattr(X, "get_fragments"):
+        return _from_dataset(X)
+    if kind == "polars.LazyFrame":
+        return _from_lazy(X)
+    if kind.startswith("dask.") and hasattr(X, "to_delayed") and hasattr(X, "npartitions"):
+        return _from_dask(X)
+    return None
+
+
+def _kind(X: Any) -> str:
+    return f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
+
+
+def _is_paths(X: Any) -> bool:
+    return isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(item, (str, Path)) for item in X)
+
+
+# Parquet files and pyarrow datasets.
+
+
+def _open(paths: Any) -> Any:
+    """A dataset of files, of a folder, or of what a pattern finds."""
+    if find_spec("pyarrow") is None:
+        raise ImportError("Parquet files need pyarrow; pip install 'losslens[parquet]'")
+    import pyarrow.dataset as ds
+
+    if isinstance(paths, (str, Path)):
+        if "://" in str(paths):
+            return ds.dataset(str(paths), format="parquet", partitioning="hive")
+        if Path(paths).is_dir():
+            if not any(Path(paths).rglob("*.parquet")):
+                raise FileNotFoundError(f"the folder {paths} holds no file that ends in .parquet")
+            return ds.dataset(str(paths), format="parquet", partitioning="hive")
+        if any(sign in str(paths) for sign in MAGIC) and not Path(paths).exists():
+            found = sorted(glob.glob(str(paths), recursive=True))  # noqa: PTH207 - the user's own pattern, as written
+            if not found:
+                raise FileNotFoundError(f"no file matches {paths}")
+            paths = found
+        else:
+            paths = [paths]
+    for path in paths:
+        if not Path(path).exists():
+            raise FileNotFoundError(f"there is no file {path}")
+    return ds.dataset([str(path) for path in paths], format="parquet")
+
+
+@dataclass(frozen=True, eq=False)
+class _Fragment:
+    """A piece of a file that can travel, and the file as it was when it was first looked at."""
+
+    piece: Any  # pyarrow's fragment
+    path: str
+    stamp: tuple[int, int | None]
+
+
+@dataclass(frozen=True, eq=False)
+class _DatasetReader:
+    schema: Any
+    as_pandas: bool
+
+    def load(self, part: Part, columns: Sequence[str]) -> Any:
+        import pyarrow as pa
+
+        found: _Fragment = part.where
+        _check_stamp(found)
+        try:
+            table = self._rows(found.piece, part, list(columns))
+        except pa.ArrowException as error:
+            raise ValueError(f"{part.name} could not be read: {error}") from error
+        if table.num_rows != part.rows:
+            raise ValueError(f"{part.name} has {table.num_rows:,} rows where it had {part.rows:,}; {_AGAIN}")
+        return table.to_pandas(self_destruct=True) if self.as_pandas else table
+
+    def _rows(self, piece: Any, part: Part, columns: list[str]) -> Any:
+        """A piece of a file, or the part of it that is wanted: then it is never whole in memory."""
+        import pyarrow as pa
+
+        if part.skip == 0 and piece.count_rows() == part.rows:
+            return piece.to_table(schema=self.schema, columns=columns, use_threads=False)
+        return next(_pieces_of(self._batches(piece, columns), [part]), pa.table({}))
+
+    def _batches(self, piece: Any, columns: list[str]) -> Iterator[Any]:
+        found: Iterator[Any] = piece.to_batches(
+            schema=self.schema, columns=columns, use_threads=False, batch_size=BATCH, batch_readahead=1
+        )
+        return found
+
+    def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for found, together in _by_place(parts):
+            if len(together) == 1:
+                yield self.load(together[0], columns)
+                continue
+            _check_stamp(found)
+            try:
+                for table in _pieces_of(self._batches(found.piece, list(columns)), together):
+                    yield table.to_pandas() if self.as_pandas else table
+            except pa.ArrowException as error:
+                raise ValueError(f"{together[0].name} could not be read: {error}") from error
+
+
+def _pieces_of(batches: Iterator[Any], parts: Sequence[Part]) -> Iterator[Any]:
+    """Tables of the rows of parts that follow each other; no more is held than one of them."""
+    import pyarrow as pa
+
+    kept: list[Any] = []
+    at, left = 0, deque(parts)
+    for batch in batches:
+        begin = 0
+        while left and begin < batch.num_rows:
+            part = left[0]
+            low, high = max(part.skip - at, begin), min(part.skip + part.rows - at, batch.num_rows)
+            if low < high:
+                kept.append(batch.slice(low, high - low))
+            if part.skip + part.rows - at > batch.num_rows:
+                break
+            yield pa.Table.from_batches(kept)
+            kept, begin = [], high
+            left.popleft()
+        at += batch.num_rows
+        if not left:
+            return
+    if left:
+        raise ValueError(f"{left[0].name} has fewer rows than it had; {_AGAIN}")
+
+
+_AGAIN = "it was changed while it was being read: call again once nobody writes to it"
+
+
+def _check_stamp(found: _Fragment) -> None:
+    if (now := _stamp(found.piece)) is None:
+        raise FileNotFoundError(f"{found.path} is gone since it was first looked at; nothing was written")
+    if now != found.stamp:
+        raise ValueError(f"{found.path} is no longer the file that was first looked at; {_AGAIN}")
+
+
+def _stamp(piece: Any) -> tuple[int, int | None] | None:
+    path = getattr(piece, "path", None)
+    if path is None:  # a table in memory
+        return (0, None)
+    info = piece.filesystem.get_file_info(path)
+    return (info.size, info.mtime_ns) if info.is_file else None
+
+
+def _from_dataset(dataset: Any) -> Source:
+    pieces = list(dataset.get_fragments())
+    if not pieces:
+        raise ValueError("X is a dataset without files")
+    schema = _common_schema(dataset, pieces)
+    parts, start = [], 0
+    for piece in pieces:
+        stamp = _stamp(piece)
+        if stamp is None:
+            raise FileNotFoundError(f"there is no file {piece.path}")
+        path = str(getattr(piece, "path", "a table of the dataset"))
+        for some, rows, more in _row_groups(piece):
+            if rows:
+                parts.append(Part(path + more, start, rows, _Fragment(some, path, stamp)))
+            start += rows
+    names = tuple(name for name in schema.names if name not in _index_columns(schema))
+    return Source(names, tuple(parts), _DatasetReader(schema, find_spec("pandas") is not None))
+
+
+def _row_groups(piece: Any) -> Iterator[tuple[Any, int, str]]:
+    """Pieces of one file: its row groups, the small ones together."""
+    groups = getattr(piece, "row_groups", None)
+    if not groups:  # no Parquet file
+        yield piece, piece.count_rows(), ""
+        return
+    chosen: list[int] = []
+    rows = 0
+    for k, group in enumerate(groups):
+        if chosen and rows + group.num_rows > ROWS:
+            yield piece.subset(row_group_ids=chosen), rows, _words(chosen, len(groups))
+            chosen, rows = [], 0
+        chosen.append(k)
+        rows += group.num_rows
+    yield piece.subset(row_group_ids=chosen), rows, _words(chosen, len(groups))
+
+
+def _words(chosen: list[int], groups: int) -> str:
+    if len(chosen) == groups:
+        return ""
+    if len(chosen) == 1:
+        return f", row group {chosen[0]}"
+    return f", row groups {chosen[0]} to {chosen[-1]}"
+
+
+def _index_columns(schema: Any) -> set[str]:
+    """Columns that are the index of a pandas frame that was written."""
+    columns = (schema.pandas_metadata or {}).get("index_columns", [])
+    return {name for name in columns if isinstance(name, str)}
+
+
+def _common_schema(dataset: Any, pieces: list[Any]) -> Any:
+    """The types of all files: the same names, and types that have a common one."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    schema = dataset.schema
+    names, first = set(schema.names), getattr(pieces[0], "path", "the first")
+    for piece in pieces:
+        mine = piece.physical_schema
+        own = set(mine.names) | set(ds.get_partition_keys(piece.partition_expression))
+        path = getattr(piece, "path", "a part")
+        if lacks := names - own:
+            raise ValueError(f"{path} has no column {min(lacks)!r}, which {first} has; all parts need the same columns")
+        if more := own - names:
+            raise ValueError(f"{path} has a column {min(more)!r} that {first} lacks; all parts need the same columns")
+        try:
+            schema = pa.unify_schemas([schema, mine], promote_options="permissive")
+        except pa.ArrowException as error:
+            raise ValueError(f"{path} has columns of other types than {first}: {error}") from error
+    return schema.with_metadata(dataset.schema.metadata)
+
+
+# polars.
+
+
+@dataclass(frozen=True, eq=False)
+class _LazyReader:
+    frame: Any
+
+    def load(self, part: Part, columns: Sequence[str]) -> Any:
+        found = self.frame.select(list(columns)).slice(part.skip, part.rows).collect()
+        if len(found) != part.rows:
+            raise ValueError(f"{part.name} has {len(found):,} rows where it had {part.rows:,}; {_AGAIN}")
+        return found
+
+    def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
+        return (self.load(part, columns) for part in parts)
+
+
+def _from_lazy(frame: Any) -> Source:
+    import polars as pl
+
+    names = tuple(frame.collect_schema().names())
+    n = int(frame.select(pl.len()).collect().item())
+    return Source(names, (Part("the lazy frame", 0, n, None),), _LazyReader(frame))
+
+
+# dask.
+
+
+@dataclass(frozen=True, eq=False)
+class _DaskReader:
+    def load(self, part: Part, columns: Sequence[str]) -> Any:
+        return next(self.each([part], columns))
+
+    def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
+        for partition, some in _by_place(parts):
+            # In this thread: a task of a cluster that waits for other tasks of it would block a worker.
+            found = partition.compute(scheduler="synchronous")
+            for part in some:
+                yield self._of(found, part, columns)
+
+    def _of(self, found: Any, part: Part, columns: Sequence[str]) -> Any:
+        if list(found.columns)[: len(part.where.columns)] != list(part.where.columns):
+            raise ValueError(f"{part.name} has the columns {list(found.columns)}, not {list(part.where.columns)}")
+        found = found[list(columns)].iloc[part.skip : part.skip + part.rows]
+        if len(found) != part.rows:
+            raise ValueError(f"{part.name} has {len(found):,} rows where it had {part.rows:,}; {_AGAIN}")
+        return found.reset_index(drop=True)
+
+
+def _from_dask(frame: Any) -> Source:
+    if not hasattr(frame, "columns"):  # a series
+        frame = frame.to_frame()
+    sizes = [int(size) for size in frame.map_partitions(len, meta=(None, int)).compute()]
+    parts, start = [], 0
+    for k, rows in enumerate(sizes):
+        if rows:
+            parts.append(Part(f"partition {k}", start, rows, frame.partitions[k]))
+        start += rows
+    return Source(tuple(map(str, frame.columns)), tuple(parts), _DaskReader())

@@ -1,0 +1,222 @@
+"""The first pass: how often each value of a column occurs, or each bin that the model can tell apart.
+
+A column has a *grid*: its distinct values where they are few, and else one value for each bin between thresholds, the
+smallest that occurs. Grids of parts can be put together in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.columns import Distinct, in_own_order, is_missing
+from losslens.tables import Table
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+MOST_VALUES = 2000  # distinct values that are counted one by one; of more, the bins between thresholds are
+MOST_WORDS = 100_000  # and of words and categories, which have no thresholds
+MISSING = np.iinfo(np.int64).min
+
+
+class Bins(Protocol):
+    """Tells which values of a column the model can't tell apart."""
+
+    def of(self, table: Table, distinct: Mapping[int, Distinct]) -> Mapping[int, NDArray[np.int64] | None]:
+        """The bin of each distinct value of some columns; None where each value is looked at by itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The values of a column that occur, and how much the rows count that hold each."""
+
+    values: NDArray[Any]  # (g,)
+    bins: NDArray[np.int64] | None  # (g,): None where values are words or categories
+    mass: Floats  # (g, 2): sums of the weights, and of their squares
+    binned: bool  # a value stands for its bin
+    ordered: bool
+    categories: tuple[Any, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def places(self, values: NDArray[Any], bins: NDArray[np.int64] | None) -> Indices:
+        """Where values of a part stand on the grid."""
+        if self.binned:
+            assert bins is not None  # a grid is binned by these
+            return self._found(self._sorted_bins, bins)
+        if values.dtype == object or self.values.dtype == object:
+            return self._found_words(values)
+        return self._found(self._sorted_values, values)
+
+    @cached_property
+    def _sorted_bins(self) -> tuple[NDArray[Any], Indices]:
+        assert self.bins is not None
+        order = np.argsort(self.bins)
+        return self.bins[order], order
+
+    @cached_property
+    def _sorted_values(self) -> tuple[NDArray[Any], Indices]:
+        order = np.argsort(self.values)
+        return self.values[order], order
+
+    @cached_property
+    def _words(self) -> dict[Any, int]:
+        return {_key(value): k for k, value in enumerate(self.values.tolist())}
+
+    def _found(self, known: tuple[NDArray[Any], Indices], wanted: NDArray[Any]) -> Indices:
+        values, order = known
+        at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
+        if not np.array_equal(values[at], wanted.astype(values.dtype), equal_nan=values.dtype.kind == "f"):
+            raise ValueError(_CHANGED)
+        return np.asarray(order[at])
+
+    def _found_words(self, wanted: NDArray[Any]) -> Indices:
+        try:
+            return np.array([self._words[_key(value)] for value in wanted.tolist()], np.intp)
+        except KeyError:
+            raise ValueError(_CHANGED) from None
+
+
+_CHANGED = "a value occurs that the first pass didn't see: the data were changed while they were being read"
+
+
+def _key(value: Any) -> Any:
+    return None if is_missing(value) else (type(value), value)
+
+
+def count(table: Table, weight: Floats, columns: Iterable[int], bins: Bins) -> dict[int, Grid]:
+    """The grids of some columns of a part."""
+    known = {j: table.column(j) for j in columns}
+    distinct = {j: column.distinct for j, column in known.items()}
+    found = {}
+    for j, of in bins.of(table, distinct).items():
+        codes, g = distinct[j].codes, len(distinct[j])
+        mass = np.stack([np.bincount(codes, weight, g), np.bincount(codes, weight**2, g)], axis=1)
+        grid = Grid(
+            distinct[j].values,
+            of,
+            mass.astype(float),
+            binned=False,
+            ordered=distinct[j].ordered,
+            categories=known[j].categories,
+        )
+        found[j] = _at_most(grid)
+    return found
+
+
+def together(grids: Iterable[Mapping[int, Grid]]) -> dict[int, Grid]:
+    """The grids of all parts as one."""
+    return reduce(lambda a, b: {j: _both(a[j], b[j]) for j in a}, (dict(each) for each in grids))
+
+
+def _both(a: Grid, b: Grid) -> Grid:
+    categories = a.categories
+    if a.categories is not None and b.categories is not None:
+        categories = tuple(dict.fromkeys((*a.categories, *b.categories)))
+    mass = np.concatenate([a.mass, b.mass])
+    if a.values.dtype == object or b.values.dtype == object:
+        return _both_words(a, b, mass, categories)
+    values = np.concatenate([a.values, b.values])
+    bins = None if a.bins is None or b.bins is None else np.concatenate([a.bins, b.bins])
+    joint = Grid(values, bins, mass, a.binned or b.binned, a.ordered and b.ordered, categories)
+    if joint.binned:
+        return _by_bin(joint)
+    found, first, same = np.unique(values, return_index=True, return_inverse=True)
+    summed = np.stack([np.bincount(same.reshape(-1), column) for column in mass.T], axis=1)
+    return _at_most(
+        Grid(
+            found,
+            None if bins is None else bins[first],
+            summed.astype(float),
+            binned=False,
+            ordered=joint.ordered,
+            categories=categories,
+        )
+    )
+
+
+def _both_words(a: Grid, b: Grid, mass: Floats, categories: tuple[Any, ...] | None) -> Grid:
+    place: dict[Any, int] = {}
+    at = [place.setdefault(_key(value), len(place)) for value in (*a.values.tolist(), *b.values.tolist())]
+    order = in_own_order(list(place), categories)
+    values = np.empty(len(order), dtype=object)
+    values[:] = [None if key is None else key[1] for key in order]
+    summed = np.stack([np.bincount(at, column, len(place)) for column in mass.T], axis=1)
+    ordered = a.ordered and b.ordered
+    return _at_most(
+        Grid(
+            values,
+            None,
+            summed[[place[key] for key in order]].astype(float),
+            binned=False,
+            ordered=ordered,
+            categories=categories,
+        )
+    )
+
+
+def _at_most(grid: Grid) -> Grid:
+    """The grid, by bins where it has too many values."""
+    if len(grid) <= MOST_VALUES:
+        return grid
+    if grid.bins is not None:
+        return _by_bin(grid)
+    if len(grid) > MOST_WORDS:
+        raise ValueError(f"a column has more than {MOST_WORDS:,} categories, too many to be counted part by part")
+    return grid
+
+
+def _by_bin(grid: Grid) -> Grid:
+    """One value for each bin: the smallest."""
+    assert grid.bins is not None
+    order = np.argsort(grid.values, kind="stable")  # missing values come last
+    bins, first, same = np.unique(grid.bins[order], return_index=True, return_inverse=True)
+    mass = np.stack([np.bincount(same.reshape(-1), column[order]) for column in grid.mass.T], axis=1)
+    by_value = np.argsort(first)
+    values = grid.values[order][first]
+    return Grid(
+        values[by_value],
+        bins[by_value],
+        mass[by_value].astype(float),
+        binned=True,
+        ordered=grid.ordered,
+        categories=grid.categories,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Quantiles:
+    """Bins between quantiles of the first part: for models whose curves have no steps."""
+
+    edges: Mapping[int, NDArray[Any]]
+
+    def of(self, table: Table, distinct: Mapping[int, Distinct]) -> Mapping[int, NDArray[np.int64] | None]:
+        """The bin of each distinct value; of words there are none."""
+        return {j: self._one(j, known.values) for j, known in distinct.items()}
+
+    def _one(self, j: int, values: NDArray[Any]) -> NDArray[np.int64] | None:
+        if values.dtype.kind not in "biufmM" or j not in self.edges:
+            return None
+        found = np.searchsorted(self.edges[j], values, "right").astype(np.int64)
+        missing = np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values.astype(float))
+        return np.where(missing, MISSING, found)
+
+    @classmethod
+    def from_part(cls, table: Table, columns: Iterable[int], most: int) -> Quantiles:
+        """Edges such that about as many rows of this part are in each bin."""
+        edges = {}
+        for j in columns:
+            array = table.column(j).array
+            if array.dtype.kind not in "biufmM":
+                continue
+            missing = np.isnat(array) if array.dtype.kind in "mM" else np.isnan(array.astype(float))
+            present = np.sort(array[~missing])
+            if len(present):
+                edges[j] = np.unique(present[np.linspace(0, len(present) - 1, most + 1).astype(np.intp)[1:-1]])
+        return cls(edges)

@@ -1,0 +1,334 @@
+"""Who does the work: this thread, threads of this machine, or a cluster. One seam: `map`, in order.
+
+A piece of work is ``work(shared, part)``: `shared` is what all parts need (a model, settings), a part is small and says
+where its data are. Results come in the order of the parts, so that sums over them can't depend on the workers.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import pickle
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+S = TypeVar("S")
+P = TypeVar("P")
+R = TypeVar("R")
+A = ParamSpec("A")
+RETRIES = 3  # of a task whose file could not be read, or whose worker died
+RESTARTS = 3  # of the whole cluster, while nothing new is done
+MOST_SHARED = 8  # things that were shared and are kept on the cluster while a verb runs
+AHEAD = 2  # tasks handed out for each thread of the cluster: enough to keep it busy, few enough to hold
+
+
+class Workers(Protocol):
+    """Does work on parts."""
+
+    def map(self, work: Callable[[S, P], R], shared: S, parts: Iterable[P]) -> Iterator[R]:
+        """The results, in the order of the parts; a part that fails is named (`name`, where it has one)."""
+
+
+@dataclass(frozen=True)
+class Serial:
+    """One part after the other, here."""
+
+    def map(self, work: Callable[[S, P], R], shared: S, parts: Iterable[P]) -> Iterator[R]:
+        """The results, in order."""
+        return (_named(work, shared, part) for part in parts)
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Threads of this machine (or what ``joblib.parallel_config`` says)."""
+
+    n_jobs: int
+
+    def map(self, work: Callable[[S, P], R], shared: S, parts: Iterable[P]) -> Iterator[R]:
+        """The results, in order."""
+        from joblib import Parallel, delayed
+
+        workers = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator", pre_dispatch="2*n_jobs")
+        yield from workers(delayed(_named)(work, shared, part) for part in parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Lent:
+    """A model that lives on the cluster: tasks get it there, and it never travels again."""
+
+    model: Any
+    future: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """A dask.distributed cluster.
+
+    What is shared travels once, as a task of its own that unpacks it, not as scattered data: a task is done again when
+    its worker dies, and data that somebody put there are not.
+    """
+
+    client: Any
+    model: Lent | None = None
+    known: dict[Any, tuple[Any, Any]] = field(default_factory=dict)  # what was shared before, with its future
+
+    def map(self, work: Callable[[S, P], R], shared: S, parts: Iterable[P]) -> Iterator[R]:
+        """The results, in order; as many tasks are under way as keep the cluster busy."""
+        run = _Run(self, work, shared)
+        todo, waiting = enumerate(parts), deque[tuple[Any, Any]]()
+        try:
+            while True:
+                while len(waiting) < run.ahead and (more := next(todo, None)) is not None:
+                    waiting.append((more[1], run.submit(more[1])))
+                if not waiting:
+                    return
+                yield run.result(waiting)
+        finally:
+            run.cancel(future for _, future in waiting)
+
+
+class _Run:
+    """Tasks of one call."""
+
+    def __init__(self, cluster: Cluster, work: Callable[..., Any], shared: Any) -> None:
+        self.cluster, self.client, self.done, self.restarts = cluster, cluster.client, 0, 0
+        self.given = (work, shared)
+        # The same things again, as in block after block of rows, need not travel again.
+        self.key = (work, *map(id, shared if isinstance(shared, tuple) else (shared,)))
+        with self._connected():
+            self.ahead = max(4, AHEAD * sum(self.client.nthreads().values()))
+            self.shared = self.cluster.known[self.key][1] if self.key in self.cluster.known else self._share()
+
+    def _share(self) -> Any:
+        blob = _packed(self.given, self.cluster.model)
+        with warnings.catch_warnings():
+            # A large model has to travel: as part of the graph, it is known to the scheduler and survives any worker.
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            model = None if self.cluster.model is None else self.cluster.model.future
+            shared = self.client.submit(_unpacked, blob, model, retries=RETRIES, pure=False)
+        self.cluster.known[self.key] = (self.given, shared)
+        while len(self.cluster.known) > MOST_SHARED:
+            self.cluster.known.pop(next(iter(self.cluster.known)))
+        return shared
+
+    def submit(self, part: Any) -> Any:
+        import cloudpickle
+
+        with self._connected(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            packed = cloudpickle.dumps(part)
+            return self.client.submit(_work, self.shared, packed, retries=RETRIES, pure=False)
+
+    def result(self, waiting: deque[tuple[Any, Any]]) -> Any:
+        """That of the first part; what a restart of the cluster has cancelled is handed out again."""
+        while True:
+            part, future = waiting[0]
+            try:
+                with self._connected():
+                    found = future.result()
+            except _cancelled() as error:
+                self._again(waiting, error)
+                continue
+            except _killed() as error:
+                self.cancel(other for _, other in waiting)
+                raise RuntimeError(
+                    f"{_name(part)}: the workers that took it died, one after the other ({error}); most often "
+                    "they are short of memory: give them more, or lower memory="
+                ) from error
+            waiting.popleft()
+            if isinstance(found, _Failed):
+                raise found.error() from None
+            self.done, self.restarts = self.done + 1, 0
+            return found
+
+    def _again(self, waiting: deque[tuple[Any, Any]], error: BaseException) -> None:
+        self.restarts += 1
+        if self.restarts > RESTARTS or not _wait_for_workers(self.client):
+            raise self._gone(error) from error
+        with self._connected():
+            self.shared = self._share()
+        for k, (part, _) in enumerate(list(waiting)):
+            waiting[k] = (part, self.submit(part))
+
+    def cancel(self, futures: Iterable[Any]) -> None:
+        """Nobody waits for these any more."""
+        if not (left := list(futures)):
+            return
+        try:
+            self.client.cancel(left, force=True)
+        except Exception:  # noqa: BLE001 - whatever a cluster raises that is gone: there is nothing left to cancel
+            return
+
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        from distributed.comm.core import CommClosedError
+
+        try:
+            yield
+        except Exception as error:
+            # A closed client has many ways to say so; what a task raised itself comes with a client that runs.
+            if self.client.status == "running" and not isinstance(error, CommClosedError):
+                raise
+            raise self._gone(error) from error
+
+    def _gone(self, error: BaseException) -> ConnectionError:
+        return ConnectionError(
+            f"the cluster went away after {self.done} parts were done ({error!r}). Nothing was written; connect a new "
+            "Client and call again"
+        )
+
+
+def _wait_for_workers(client: Any, seconds: float = 30.0) -> bool:
+    """Whether the cluster has workers (again)."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if client.status == "closed":
+            return False
+        try:
+            if client.status == "running" and client.scheduler_info()["workers"]:
+                return True
+        except Exception:  # noqa: BLE001 - whatever a cluster raises while it comes back
+            pass
+        time.sleep(0.1)
+    return False
+
+
+def _cancelled() -> tuple[type[BaseException], ...]:
+    import asyncio
+    import concurrent.futures
+
+    return asyncio.CancelledError, concurrent.futures.CancelledError
+
+
+def _killed() -> tuple[type[BaseException], ...]:
+    from distributed.scheduler import KilledWorker
+
+    return (KilledWorker,)
+
+
+def _packed(thing: Any, lent: Lent | None) -> bytes:
+    """Anything as bytes, but for a model that is on the cluster already."""
+    import cloudpickle
+
+    class Packer(cloudpickle.Pickler):  # type: ignore[misc]
+        def persistent_id(self, part: Any) -> str | None:
+            return "model" if lent is not None and part is lent.model else None
+
+    room = io.BytesIO()
+    Packer(room).dump(thing)
+    return room.getvalue()
+
+
+class _Unpacker(pickle.Unpickler):
+    def __init__(self, blob: bytes, model: Any) -> None:
+        super().__init__(io.BytesIO(blob))
+        self.model = model
+
+    def persistent_load(self, name: Any) -> Any:
+        return self.model
+
+
+def _unpacked(blob: bytes, model: Any = None) -> Any:
+    return _Unpacker(blob, model).load()
+
+
+def _work(shared: tuple[Callable[..., Any], Any], packed: bytes) -> Any:
+    """One part, on a worker. An error of the model's own comes back as an answer: to try again would not help it."""
+    work, given = shared
+    try:
+        return _named(work, given, pickle.loads(packed))
+    except OSError:
+        raise  # a file that can't be read now may be there in a moment: the task is tried again
+    except Exception as error:  # noqa: BLE001 - whatever the model raises, the caller shall hear
+        return _Failed(type(error).__name__, str(error))
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """What a part raised, in words: the class of an exception may not be known elsewhere."""
+
+    kind: str
+    text: str
+
+    def error(self) -> Exception:
+        kinds: dict[str, type[Exception]] = {"ValueError": ValueError, "TypeError": TypeError}
+        return kinds.get(self.kind, RuntimeError)(self.text)
+
+
+def _named(work: Callable[[S, P], R], shared: S, part: P) -> R:
+    """Work on a part; an error says which."""
+    try:
+        return work(shared, part)
+    except OSError:
+        raise
+    except Exception as error:
+        name = _name(part)
+        if not name or str(error).startswith(name):
+            raise
+        kind = type(error) if type(error) in (ValueError, TypeError) else RuntimeError
+        raise kind(f"{name}: {error if kind is type(error) else repr(error)}") from error
+
+
+def _name(part: Any) -> str:
+    return str(getattr(part, "name", ""))
+
+
+# Which workers a verb uses: said once, at its door.
+
+_ACTIVE: ContextVar[Cluster | None] = ContextVar("losslens_cluster", default=None)
+
+
+def active() -> Cluster | None:
+    """The cluster of the verb that is running, or None."""
+    return _ACTIVE.get()
+
+
+def chosen(n_jobs: int | None) -> Workers:
+    """The cluster of the verb that is running, else threads, else this thread."""
+    cluster = active()
+    if cluster is not None:
+        return cluster
+    return Serial() if n_jobs in (None, 1) else Threads(n_jobs or 1)
+
+
+def as_cluster(executor: Any) -> Cluster | None:
+    """What users pass as ``executor=``."""
+    if executor is None or isinstance(executor, Cluster):
+        return executor
+    known = {f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(executor).__mro__}
+    if "distributed.Client" not in known:
+        raise TypeError(
+            f"executor is a dask.distributed Client, or None for this machine (n_jobs= says how many threads); "
+            f"got {type(executor).__name__}"
+        )
+    if executor.asynchronous:
+        raise ValueError("executor is an asynchronous Client; connect one with Client(address)")
+    if executor.status != "running":
+        raise ConnectionError(f"executor is a Client that is {executor.status}; connect it to a cluster first")
+    return Cluster(executor)
+
+
+def anywhere(verb: Callable[A, R]) -> Callable[A, R]:
+    """A verb whose ``executor=`` says where its work is done."""
+
+    @functools.wraps(verb)
+    def run(*args: A.args, **kwargs: A.kwargs) -> R:
+        cluster = as_cluster(kwargs.get("executor"))
+        if cluster is None:  # inside another verb the outer one has said it
+            return verb(*args, **kwargs)
+        if args and hasattr(args[0], "result") and hasattr(args[0], "client"):  # a future of dask's
+            lent = Lent(args[0].result(), args[0])
+            cluster, args = replace(cluster, model=lent), (lent.model, *args[1:])  # type: ignore[assignment]
+        token = _ACTIVE.set(cluster)
+        try:
+            return verb(*args, **kwargs)
+        finally:
+            _ACTIVE.reset(token)
+
+    return run

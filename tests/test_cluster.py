@@ -1,0 +1,238 @@
+"""Verbs on a real cluster of two processes: the same numbers as here, whoever dies on the way."""
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.svm import SVR
+
+import losslens as ll
+from losslens import workers
+
+distributed = pytest.importorskip("distributed")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # of sockets that dask closes late
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+RNG = np.random.default_rng(0)
+N = 1200
+X = pd.DataFrame({"a": RNG.normal(size=N), "b": RNG.integers(0, 4, N), "c": RNG.normal(size=N).round(1)})
+Y = X["a"] * X["b"] + X["c"] + RNG.normal(size=N) * 0.2
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as connected,
+    ):
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("parts")
+    for k, rows in enumerate(np.split(np.arange(N), [50, 633, 634])):  # unequal parts
+        X.iloc[rows].assign(y=Y.iloc[rows]).to_parquet(folder / f"part{k}.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def forest():
+    return RandomForestRegressor(10, random_state=0).fit(X, Y)
+
+
+def a_function():
+    """A function by value: workers don't know this module."""
+    return lambda table: np.asarray(table["a"]) * np.asarray(table["b"]) + np.asarray(table["c"])
+
+
+def same(one, other, rtol=1e-9) -> None:
+    np.testing.assert_allclose(
+        [one[name].pfi for name in one], [other[name].pfi for name in one], rtol=rtol, atol=1e-12
+    )
+
+
+class Once:
+    """Kills the worker that runs it, once for each of some names; a file remembers."""
+
+    def __init__(self, folder: Path, times: int = 1) -> None:
+        self.folder, self.times, self.parent = str(folder), times, os.getpid()
+
+    def __call__(self, table):
+        return self.predict(table)
+
+    def predict(self, table):
+        done = len(list(Path(self.folder).glob("killed*")))
+        if os.getpid() != self.parent and done < self.times:
+            (Path(self.folder) / f"killed{done}").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.asarray(table["a"]) * np.asarray(table["b"]) + np.asarray(table["c"])
+
+
+def test_in_memory_black_boxes(client):
+    here = ll.feature_importance(a_function(), X, Y, loss="squared_error", random_state=0)
+    there = ll.feature_importance(a_function(), X, Y, loss="squared_error", random_state=0, executor=client)
+    same(here, there)
+    assert here.n_predictions == there.n_predictions
+
+
+def test_in_memory_trees(client, forest):
+    here, there = ll.feature_importance(forest, X, Y), ll.feature_importance(forest, X, Y, executor=client)
+    same(here, there)
+    np.testing.assert_allclose(here["a"].ici, there["a"].ici, atol=1e-12)
+    np.testing.assert_allclose(here["a"].std_error, there["a"].std_error)
+
+
+@pytest.mark.parametrize("model", [LinearRegression(), SVR(), RandomForestRegressor(5, random_state=0)])
+def test_effects_and_shapley(client, model):
+    fitted = model.fit(X, Y)
+    here, there = ll.feature_effect(fitted, X), ll.feature_effect(fitted, X, executor=client)
+    np.testing.assert_allclose(here["a"].pd, there["a"].pd)
+    few = X[:60], Y[:60]
+    one = ll.shapley_importance(fitted, *few, random_state=0)
+    other = ll.shapley_importance(fitted, *few, random_state=0, executor=client)
+    np.testing.assert_allclose(one.sfimp, other.sfimp, atol=1e-12)
+
+
+def test_shapley_walks_of_a_function(client):
+    options = {"loss": "squared_error", "method": "walk", "budget": 5000, "random_state": 0}
+    one = ll.shapley_importance(a_function(), X, Y, **options)
+    other = ll.shapley_importance(a_function(), X, Y, executor=client, **options)
+    np.testing.assert_allclose(one.sfimp, other.sfimp, atol=1e-12)
+    rows = X[:3]
+    shown = ll.shapley_effect(a_function(), X, rows, random_state=0)
+    np.testing.assert_allclose(
+        shown.local, ll.shapley_effect(a_function(), X, rows, random_state=0, executor=client).local
+    )
+
+
+def test_verbs_that_fit(client):
+    linear, few = LinearRegression(), (X[:120], Y[:120])
+    one = ll.feature_importance_cv(linear, *few, cv=3, random_state=0)
+    other = ll.feature_importance_cv(linear, *few, cv=3, random_state=0, executor=client)
+    np.testing.assert_allclose(one.importance, other.importance)
+    test = ll.permuted_target_test(linear, *few, cv=2, permutations=5, random_state=0, executor=client)
+    np.testing.assert_allclose(
+        test.null, ll.permuted_target_test(linear, *few, cv=2, permutations=5, random_state=0).null
+    )
+
+
+def test_other_verbs(client, forest):
+    models = {"forest": forest, "function": a_function()}
+    one = ll.compare(models, X[:80], Y[:80], loss="squared_error", shapley=False, random_state=0)
+    other = ll.compare(models, X[:80], Y[:80], loss="squared_error", shapley=False, random_state=0, executor=client)
+    assert one.difference("a", "forest", "function").value == pytest.approx(
+        other.difference("a", "forest", "function").value
+    )
+    grown = RandomForestClassifier(8, random_state=0).fit(X, Y > 0)
+    np.testing.assert_allclose(
+        ll.breiman_importance(grown, X, Y > 0).importance,
+        ll.breiman_importance(grown, X, Y > 0, executor=client).importance,
+    )
+    page = ll.report(forest, X, Y, rows=60, shapley=False, random_state=0, executor=client)
+    assert "3 features" in repr(page)
+
+
+def test_parts_on_a_cluster_are_the_parts_in_memory(client, folder, forest):
+    there = ll.feature_importance(forest, folder, "y", executor=client, random_state=0)
+    same(ll.feature_importance(forest, X, Y), there)
+    assert there["a"].whole.n == N
+    serial = ll.feature_importance(forest, folder, "y", memory=200_000, random_state=0)
+    assert [serial[name].pfi for name in X] == pytest.approx([there[name].pfi for name in X], rel=1e-12)
+
+
+def test_latin_donors_do_not_hang_on_who_works(client, folder):
+    options = {"loss": "squared_error", "donors": ll.Latin(3), "random_state": 0, "memory": 200_000}
+    here = ll.feature_importance(a_function(), folder, "y", **options)
+    same(here, ll.feature_importance(a_function(), folder, "y", executor=client, **options))
+
+
+def test_a_worker_that_is_killed_loses_nothing(client, folder, tmp_path):
+    options = {"loss": "squared_error", "donors": ll.Latin(3), "random_state": 0, "memory": 200_000}
+    truth = ll.feature_importance(a_function(), folder, "y", **options)
+    same(truth, ll.feature_importance(Once(tmp_path), folder, "y", executor=client, **options))
+    assert (tmp_path / "killed0").exists()
+    in_memory = tmp_path / "in_memory"
+    in_memory.mkdir()
+    there = ll.feature_importance(Once(in_memory), X, Y, loss="squared_error", random_state=0, executor=client)
+    same(ll.feature_importance(a_function(), X, Y, loss="squared_error", random_state=0), there)
+    assert (in_memory / "killed0").exists()
+
+
+def after_the_first_answer(monkeypatch, disaster) -> list[int]:
+    """From now on `disaster` happens once, as soon as a cluster has given its first answer."""
+    plain, happened = workers.Cluster.map, []
+
+    def interrupted(self, work, shared, parts):
+        for answer in plain(self, work, shared, parts):
+            if not happened:
+                happened.append(1)
+                disaster()
+            yield answer
+
+    monkeypatch.setattr(workers.Cluster, "map", interrupted)
+    return happened
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_all_workers_killed_or_restarted(client, folder, monkeypatch, restarted):
+    def kill_all():
+        for pid in client.run(os.getpid).values():
+            os.kill(pid, signal.SIGKILL)
+
+    linear = LinearRegression().fit(X, Y)
+    happened = after_the_first_answer(monkeypatch, client.restart if restarted else kill_all)
+    same(ll.feature_importance(linear, X, Y), ll.feature_importance(linear, folder, "y", executor=client))
+    assert happened
+
+
+def test_a_model_that_raises_on_one_part_is_one_error_that_names_it(client, folder):
+    limit = float(X["a"][50:633].max())
+
+    def picky(table):
+        values = np.asarray(table["a"])
+        if len(values) > 1 and values.max() == limit and len(values) == 583:
+            raise KeyError("no such thing")
+        return values
+
+    options = {"loss": "squared_error", "donors": ll.Latin(2), "random_state": 0}
+    with pytest.raises(RuntimeError, match=r"part1\.parquet.*no such thing") as caught:
+        ll.feature_importance(picky, folder, "y", executor=client, **options)
+    assert caught.value.__suppress_context__
+
+
+def test_a_cluster_that_goes_away_is_one_clear_error(folder, tmp_path, monkeypatch):
+    saved, linear = tmp_path / "result", LinearRegression().fit(X, Y)
+    other = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", processes=False)
+    with distributed.Client(other) as gone:
+        happened = after_the_first_answer(monkeypatch, other.close)
+        with pytest.raises(ConnectionError, match=r"went away.*Nothing was written"):
+            ll.feature_importance(linear, folder, "y", executor=gone).save(saved)
+    with pytest.raises(ConnectionError, match="closed"):
+        ll.feature_importance(linear, folder, "y", executor=gone).save(saved)
+    assert happened
+    assert not saved.exists()
+
+
+def test_a_model_that_lives_on_the_cluster(client, folder, tmp_path):
+    """Loaded there from a path: what travels does not hold it."""
+    import joblib
+
+    joblib.dump(LinearRegression().fit(X, Y), tmp_path / "model.joblib")
+    future = client.submit(joblib.load, str(tmp_path / "model.joblib"))
+    options = {"donors": ll.Latin(2), "random_state": 0, "memory": 200_000}
+    there = ll.feature_importance(future, folder, "y", executor=client, **options)
+    same(ll.feature_importance(joblib.load(tmp_path / "model.joblib"), folder, "y", **options), there)
+    model = future.result()
+    assert workers._unpacked(workers._packed([model], workers.Lent(model, future)), "another") == ["another"]
+
+
+def test_an_executor_is_a_client(forest):
+    with pytest.raises(TypeError, match=r"dask\.distributed Client"):
+        ll.feature_importance(forest, X, Y, executor=2)

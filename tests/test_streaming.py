@@ -1,0 +1,314 @@
+"""Data larger than memory: part by part the same numbers as in memory."""
+
+import os
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import xgboost
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
+
+import losslens as ll
+from losslens.streams import parts as stream_parts
+
+RNG = np.random.default_rng(0)
+N = 2600
+X = pd.DataFrame(
+    {
+        "many": RNG.normal(size=N),  # more values than are counted one by one
+        "few": RNG.integers(0, 5, N),
+        "gaps": np.where(RNG.random(N) < 0.1, np.nan, RNG.normal(size=N).round(1)),
+        "kind": pd.Categorical(RNG.choice(list("uvw"), N)),
+    }
+)
+SIGNAL = X["many"] * X["few"] + X["gaps"].fillna(1) ** 2 + (X["kind"] == "u")
+Y = SIGNAL + RNG.normal(size=N) * 0.3
+W = RNG.integers(0, 3, N).astype(float)
+NUMBERS = ["many", "few", "gaps"]
+SMALL = 260_000  # bytes: less than these rows take, with what is made of them
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("streamed")
+    for k, rows in enumerate(np.split(np.arange(N), [40, 41, 1700])):
+        frame = X.iloc[rows].assign(y=Y.iloc[rows], label=Y.iloc[rows] > 0, w=W[rows])
+        frame["kind"] = frame["kind"].cat.remove_unused_categories()  # files have categories of their own
+        frame.to_parquet(folder / f"{k}.parquet", row_group_size=500)
+    return folder
+
+
+def assert_same(streamed, whole, rtol=1e-9):
+    """Every number of every feature; of single rows, those that were kept."""
+    for name in streamed:
+        one, other = streamed[name], whole[name]
+        assert one.whole is not None
+        assert other.whole is None
+        assert one.exact
+        for what in ("pfi", "error", "unbiased", "std_error", "ratio", "ratio_std_error", "p_value", "clipped"):
+            np.testing.assert_allclose(getattr(one, what), getattr(other, what), rtol=rtol, atol=1e-12, err_msg=what)
+        np.testing.assert_allclose(one.interval(), other.interval(), rtol=rtol)
+        np.testing.assert_allclose(one.pi @ one.weights, one.pfi, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(one.local, other.local[one.whole.rows], rtol=rtol, atol=1e-10)
+        assert len(one.rows) > 0
+        if len(one.grid) == len(other.grid):
+            np.testing.assert_allclose(one.pi, other.pi, rtol=rtol, atol=1e-10)
+            np.testing.assert_allclose(one.weights, other.weights, rtol=rtol)
+            np.testing.assert_allclose(one.ici, other.ici[one.whole.rows][one.rows], rtol=rtol, atol=1e-10)
+        else:  # bins: the curve is that at their smallest values
+            at = np.searchsorted(other.grid[~np.isnan(other.grid)], one.grid[~np.isnan(one.grid)])
+            if one.engine == "trees":
+                np.testing.assert_allclose(one.pi[: len(at)], other.pi[at], rtol=rtol, atol=1e-10)
+
+
+MODELS = {
+    "forest": lambda: RandomForestRegressor(8, min_samples_leaf=3, random_state=0),
+    "boosting": lambda: HistGradientBoostingRegressor(max_iter=20, max_leaf_nodes=8),
+    "lightgbm": lambda: lightgbm.LGBMRegressor(n_estimators=20, num_leaves=8, verbose=-1),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_trees_over_all_pairs(folder, name, weight):
+    columns = list(X) if name == "lightgbm" else NUMBERS
+    model = MODELS[name]().fit(X[columns], Y)
+    weights = None if weight is None else W
+    streamed = ll.feature_importance(model, folder, "y", sample_weight=weight, memory=SMALL, random_state=0)
+    assert_same(streamed, ll.feature_importance(model, X[columns], Y, sample_weight=weights))
+    assert streamed.engine == "trees"
+    assert len(streamed["many"].grid) < N
+    assert streamed["many"].whole.n == N
+
+
+def test_xgboost_to_its_own_precision(folder):
+    model = xgboost.XGBRegressor(n_estimators=15, max_depth=3).fit(X[NUMBERS], Y)
+    streamed = ll.feature_importance(model, folder, "y", memory=SMALL, random_state=0)
+    assert_same(streamed, ll.feature_importance(model, X[NUMBERS], Y), rtol=1e-6)
+
+
+def test_log_loss_of_categories(folder):
+    model = HistGradientBoostingClassifier(max_iter=15, max_leaf_nodes=6, categorical_features="from_dtype")
+    model.fit(X, Y > 0)
+    streamed = ll.feature_importance(model, folder, "label", memory=SMALL, random_state=0)
+    assert_same(streamed, ll.feature_importance(model, X, Y > 0))
+    assert set(streamed["kind"].grid) == {"u", "v", "w"}
+    np.testing.assert_allclose(streamed["few"].effect.pd, ll.feature_effect(model, X)["few"].pd)
+
+
+def test_a_pipeline_before_trees(folder):
+    steps = make_column_transformer((OneHotEncoder(), ["kind"]), (SimpleImputer(), ["gaps"]), remainder="passthrough")
+    model = make_pipeline(steps, RandomForestRegressor(5, min_samples_leaf=5, random_state=0)).fit(X, Y)
+    streamed = ll.feature_importance(model, folder, "y", memory=SMALL, random_state=0)
+    assert_same(streamed, ll.feature_importance(model, X, Y))
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_additive_models(folder, weight):
+    steps = make_column_transformer(
+        (make_pipeline(SimpleImputer(), StandardScaler()), ["many", "gaps"]),
+        (SplineTransformer(), ["few"]),
+        (OneHotEncoder(), ["kind"]),
+    )
+    model = make_pipeline(steps, Ridge()).fit(X, Y)
+    weights = None if weight is None else W
+    streamed = ll.feature_importance(model, folder, "y", sample_weight=weight, memory=SMALL, random_state=0)
+    whole = ll.feature_importance(model, X, Y, sample_weight=weights)
+    assert_same(streamed, whole)
+    assert streamed.engine == "additive"
+    effect = ll.feature_effect(model, folder, memory=SMALL, sample_weight=weight)
+    np.testing.assert_allclose(effect["few"].pd, ll.feature_effect(model, X, sample_weight=weights)["few"].pd)
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_shapley_importances_of_linear_models(folder, tmp_path, weight):
+    model, weights = LinearRegression().fit(X[["many", "few"]], Y), None if weight is None else W
+    found = ll.shapley_importance(model, folder, "y", sample_weight=weight, memory=SMALL)
+    whole = ll.shapley_importance(model, X[["many", "few"]], Y, sample_weight=weights)
+    for what in ("sfimp", "error_all", "error_none", "std_error", "unbiased", "share"):
+        np.testing.assert_allclose(getattr(found, what), getattr(whole, what), rtol=1e-9, err_msg=what)
+    np.testing.assert_allclose(found.interactions["many", "few"], whole.interactions["many", "few"])
+    found.save(tmp_path / "shares")
+    assert repr(ll.load(tmp_path / "shares")) == repr(found)
+    with pytest.raises(ValueError, match="read part by part and let go"):
+        found.local  # noqa: B018
+
+
+def interacting(table):
+    return np.asarray(table["many"]) * np.asarray(table["few"])
+
+
+def test_a_black_box_meets_donors_of_all_parts(tmp_path):
+    """Sorted parts: donors from the own part alone would change nothing, as all its rows hold the same value."""
+    rows = np.argsort(X["few"].to_numpy(), kind="stable")
+    for value, frame in X.iloc[rows].assign(y=Y.iloc[rows]).groupby("few"):
+        frame.to_parquet(tmp_path / f"{value}.parquet")
+    options = {"loss": "squared_error", "features": ["few", "many", "gaps"], "random_state": 0}
+    found = ll.feature_importance(interacting, tmp_path, "y", memory=SMALL, donors=ll.Latin(5), **options)
+    whole = ll.feature_importance(interacting, X, Y, donors=ll.Latin(400), **options)
+    for name in ("few", "many"):
+        off = (found[name].pfi - whole[name].pfi) / np.sqrt(found[name].whole.noise)
+        assert abs(off) < 4
+        assert found[name].whole.noise > 0
+        assert found[name].std_error == pytest.approx(whole[name].std_error, rel=0.15)
+        np.testing.assert_allclose(found[name].pi @ found[name].weights, found[name].pfi)
+        assert not found[name].exact
+    assert found["gaps"].pfi == 0.0  # a feature that the model ignores
+
+
+def test_a_black_box_by_itself(folder):
+    """Few values are all asked for, so that their importance is exact; others get as many donors as they need."""
+    options = {"loss": "squared_error", "features": ["few", "many"], "random_state": 0}
+    found = ll.feature_importance(interacting, folder, "y", sample_weight="w", memory=SMALL, **options)
+    whole = ll.feature_importance(interacting, X, Y, sample_weight=W, donors="all", **options)
+    np.testing.assert_allclose(found["few"].pfi, whole["few"].pfi)
+    np.testing.assert_allclose(found["few"].std_error, whole["few"].std_error)
+    assert found["few"].exact
+    assert abs(found["many"].pfi - whole["many"].pfi) < 4 * np.sqrt(found["many"].whole.noise)
+    low, high = found["many"].interval(target="sample")
+    assert low < found["many"].pfi < high
+
+
+def test_random_numbers_of_a_call(folder):
+    options = {"loss": "squared_error", "memory": SMALL, "donors": ll.Latin(2), "features": ["many"]}
+    one, two, other = (
+        ll.feature_importance(interacting, folder, "y", random_state=seed, **options)["many"].pfi for seed in (0, 0, 1)
+    )
+    assert one == two != other
+    several = ll.feature_importance(
+        interacting, folder, "y", random_state=0, **(options | {"features": ["few", "many"]})
+    )
+    assert several["many"].pfi == one  # whichever others are asked for
+
+
+def test_y_from_elsewhere(folder, tmp_path):
+    model = LinearRegression().fit(X[["many", "few"]], Y)
+    named = ll.feature_importance(model, folder, "y", memory=SMALL)
+    Y.to_frame("target").to_parquet(tmp_path / "y.parquet")
+    for y in (Y.to_numpy(), Y.tolist(), str(tmp_path / "y.parquet"), pl.scan_parquet(tmp_path / "y.parquet")):
+        found = ll.feature_importance(model, folder, y, memory=SMALL)
+        assert [found[name].pfi for name in found] == [named[name].pfi for name in found]
+    with pytest.raises(ValueError, match=r"y has 3 values, but X has 2,600 rows"):
+        ll.feature_importance(model, folder, [1, 2, 3], memory=SMALL)
+    with pytest.raises(ValueError, match=r"'z' is no column of X"):
+        ll.feature_importance(model, folder, "z", memory=SMALL)
+
+
+def test_what_fits_is_loaded(folder):
+    """Then everything is as with data in memory, for every verb."""
+    model = LinearRegression().fit(X[["many", "few"]], Y)
+    found = ll.feature_importance(model, folder, "y")
+    assert found["many"].whole is None
+    assert found["many"].pfi == ll.feature_importance(model, X[["many", "few"]], Y)["many"].pfi
+    shared = ll.shapley_importance(model, folder, "y")
+    np.testing.assert_allclose(shared.sfimp, ll.shapley_importance(model, X[["many", "few"]], Y).sfimp)
+
+
+def test_results_can_be_saved_shown_and_plotted(folder, tmp_path):
+    model = MODELS["forest"]().fit(X[NUMBERS], Y)
+    found = ll.feature_importance(model, folder, "y", memory=SMALL, random_state=0)
+    found.save(tmp_path / "result")
+    again = ll.load(tmp_path / "result")
+    assert repr(again) == repr(found)
+    assert "2,600 rows, read part by part" in repr(found)
+    assert again["many"].std_error == found["many"].std_error
+    assert len(found.to_frame()) == 3
+    assert found.difference("many", "few").std_error == pytest.approx(
+        ll.feature_importance(model, X[NUMBERS], Y).difference("many", "few").std_error, rel=0.3
+    )
+    import matplotlib.pyplot as plt
+
+    for picture in (found.plot(), found["many"].plot(), found["few"].effect.plot()):
+        plt.close(picture.figure)
+
+
+@pytest.mark.parametrize("what", ["given", "subset"])
+def test_rows_that_are_gone_are_not_chosen(folder, what):
+    model = MODELS["forest"]().fit(X[NUMBERS], Y)
+    found = ll.feature_importance(model, folder, "y", memory=SMALL)
+    for result in (found, found["many"]):
+        with pytest.raises(ValueError, match="read part by part and let go"):
+            getattr(result, what)([0, 1, 2])
+    with pytest.raises(ValueError, match="read part by part and let go"):
+        found.with_loss("absolute_error")
+
+
+def test_arguments_that_parts_do_not_have(folder):
+    model = MODELS["forest"]().fit(X[NUMBERS], Y)
+
+    def ask(**options):
+        return ll.feature_importance(model, folder, "y", memory=SMALL, **options)
+
+    with pytest.raises(ValueError, match="groups= needs all rows in memory"):
+        ask(groups=np.zeros(N))
+    with pytest.raises(ValueError, match=r"donors='auto', 'all' or Latin\(m\)"):
+        ask(donors=ll.Systematic(5))
+    with pytest.raises(ValueError, match="explained column by column"):
+        ask(features={"both": ["many", "few"]})
+    with pytest.raises(ValueError, match="sample_weight of data in files is the name of a column"):
+        ask(sample_weight=W)
+    with pytest.raises(TypeError, match=r"files are read by feature_importance.*load a sample"):
+        ll.shapley_effect(model, folder, [0], memory=SMALL)
+    with pytest.raises(ValueError, match="known for linear models with squared error"):
+        ll.shapley_importance(model, folder, "y", memory=SMALL)
+    with pytest.raises(ValueError, match="would ask for every value of 'many'"):
+        ll.feature_importance(interacting, folder, "y", loss="squared_error", donors="all", memory=SMALL)
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_file_that_changes_between_passes(folder, tmp_path, monkeypatch, removed):
+    """The first pass has been over all files; before the second one file is written anew, or is gone."""
+    for file in folder.glob("*.parquet"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    from losslens.streams import tree_results
+
+    plain = tree_results.looked_at
+
+    def meddling(stretches, counted):
+        victim = tmp_path / "3.parquet"
+        frame = pd.read_parquet(victim)
+        os.remove(victim)  # noqa: PTH107
+        if not removed:
+            frame.assign(many=frame["many"] + 1).to_parquet(victim)
+        return plain(stretches, counted)
+
+    monkeypatch.setattr(tree_results, "looked_at", meddling)
+    model = MODELS["forest"]().fit(X[NUMBERS], Y)
+    kind, words = (FileNotFoundError, "is gone") if removed else (ValueError, "is no longer the file")
+    with pytest.raises(kind, match=rf"3\.parquet {words}"):
+        ll.feature_importance(model, tmp_path, "y", memory=SMALL)
+
+
+def test_values_that_change_between_passes(folder, monkeypatch):
+    """A frame that is put together anew each time may differ each time: a checksum of its numbers tells."""
+    noise = np.random.default_rng(1)
+    frame = pl.scan_parquet(folder / "*.parquet").with_columns(
+        pl.col("many").map_batches(lambda values: values + noise.normal(), return_dtype=pl.Float64)
+    )
+    model = MODELS["forest"]().fit(X[NUMBERS], Y)
+    with pytest.raises(ValueError, match="holds other values than in the first pass"):
+        ll.feature_importance(model, frame, "y", memory=SMALL)
+
+
+def test_stretches_are_a_matter_of_counts(monkeypatch, folder):
+    """However many parts make a stretch, the numbers are the same."""
+    model = MODELS["boosting"]().fit(X[NUMBERS], Y)
+    alone = ll.feature_importance(model, folder, "y", memory=SMALL)
+    monkeypatch.setattr(stream_parts, "TASKS", 2)
+    together = ll.feature_importance(model, folder, "y", memory=SMALL, n_jobs=2)
+    assert [together[name].pfi for name in NUMBERS] == pytest.approx([alone[name].pfi for name in NUMBERS], rel=1e-12)
+
+
+def test_a_model_fitted_on_arrays_gets_arrays(folder):
+    model = RandomForestRegressor(3, min_samples_leaf=20, random_state=0).fit(X[NUMBERS].to_numpy(), Y)
+    data = pl.scan_parquet(folder / "*.parquet").select([*NUMBERS, "y"])
+    found = ll.feature_importance(model, data, "y", memory=SMALL)
+    whole = ll.feature_importance(model, X[NUMBERS].to_numpy(), Y)
+    assert [feature.pfi for feature in found.values()] == pytest.approx([f.pfi for f in whole.values()])
