@@ -345,6 +345,6 @@ def resolve(donors: object) -> Design | None:
     if isinstance(donors, Design) and not isinstance(donors, type):
         return donors
     raise TypeError(
-        "donors is 'auto', 'all' or a design: All(), Grid(m), Permutations(m), Latin(m), Systematic(m), Derangements(m), "
-        f"or a sampler: Within(), Residual(); got {donors!r}"
+        "donors is 'auto', 'all' or a design: All(), Grid(m), Permutations(m), Latin(m), Systematic(m), "
+        f"Derangements(m), or a sampler: Within(), Residual(); got {donors!r}"
     )
