@@ -121,6 +121,15 @@ def test_verbs_that_fit(client):
     np.testing.assert_allclose(
         test.null, ll.permuted_target_test(linear, *few, cv=2, permutations=5, random_state=0).null
     )
+    left = ll.leave_one_covariate_out(linear, *few, cv=3, random_state=0)
+    far = ll.leave_one_covariate_out(linear, *few, cv=3, random_state=0, executor=client)
+    np.testing.assert_allclose(left.local, far.local)
+
+    def raises(X, y):
+        raise KeyError("no such thing")
+
+    with pytest.raises(RuntimeError, match="fold 1 of 3.*no such thing"):
+        ll.leave_one_covariate_out(raises, *few, cv=3, random_state=0, executor=client)
 
 
 def test_other_verbs(client, forest):

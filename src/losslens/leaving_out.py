@@ -23,11 +23,13 @@ from losslens.refits import learner as checked_learner
 from losslens.results import Floats, Indices
 from losslens.tables import Batch, Edit, Table, as_table
 from losslens.tasks import default_loss, prepare
+from losslens.workers import active, anywhere
 
 # Parameters of estimators that tell columns apart by their positions, which shift when one is dropped.
 POSITIONAL = ("categorical_features", "cat_features", "monotonic_cst", "monotone_constraints", "interaction_cst")
 
 
+@anywhere
 def leave_one_covariate_out(
     learner: Any,
     X: Any,
@@ -43,6 +45,7 @@ def leave_one_covariate_out(
     random_state: Any = None,
     n_jobs: int | None = None,
     progress: bool | None = None,
+    executor: Any = None,
 ) -> LeftOut:
     """What a learner loses without a feature: fitted again without it, on rows that neither fit has seen.
 
@@ -79,6 +82,8 @@ def leave_one_covariate_out(
         Fits at a time, in threads: one a fold with all features, and one a fold and feature.
     progress
         None: a bar if somebody is looking.
+    executor
+        A dask.distributed ``Client``: the fits are made on its cluster.
 
     Examples
     --------
@@ -124,10 +129,15 @@ class _Work:
         from joblib import Parallel, delayed
 
         todo = [(k, t) for k in range(len(self.known.splits)) for t in range(len(self.tables))]
+        cluster = active()
+        if cluster is not None:
+            yield from cluster.map(_one_far_away, self, todo)
+            return
         workers = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-        yield from workers(delayed(self._one)(k, t) for k, t in todo)
+        yield from workers(delayed(self.one)(k, t) for k, t in todo)
 
-    def _one(self, k: int, t: int) -> tuple[int, int, Floats, str]:
+    def one(self, k: int, t: int) -> tuple[int, int, Floats, str]:
+        """One fit, judged; one that fails is named."""
         try:
             return k, t, *self._losses(k, t)
         except Exception as error:
@@ -152,6 +162,10 @@ class _Work:
         found = replace(task.sample, prediction=prediction).with_loss(chosen).loss
         assert found is not None  # it was judged just now
         return found, chosen.title
+
+
+def _one_far_away(work: _Work, which: tuple[int, int]) -> tuple[int, int, Floats, str]:
+    return work.one(*which)
 
 
 def _result(total: Floats, means: Floats, known: Learner, block: Indices | None, **named: Any) -> LeftOut:
