@@ -376,18 +376,23 @@ PARTS: dict[str, Callable[[int], Iterator[Any]]] = {
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
-    parser.add_argument("--only", default="", help=f"parts, such as intervals,bands; all: {', '.join(PARTS)}")
+    print_table("coverage", __doc__, PARTS)
+
+
+def print_table(name: str, doc: str | None, parts: dict[str, Callable[[int], Iterator[Any]]]) -> None:
+    """The parts that the command line asks for, line by line."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=doc)
+    parser.add_argument("--only", default="", help=f"some of {', '.join(parts)}")
     parser.add_argument("--quick", action="store_true", help="few simulations: nothing is held to a bar")
     parser.add_argument("--simulations", type=int, default=None, help="a line; 1000 unless told")
     asked = parser.parse_known_args()[0]
-    chosen = [word for word in asked.only.split(",") if word] or list(PARTS)
-    if not set(chosen) <= set(PARTS):
-        parser.error(f"--only takes some of {', '.join(PARTS)}")
+    chosen = [word for word in asked.only.split(",") if word] or list(parts)
+    if not set(chosen) <= set(parts):
+        parser.error(f"--only takes some of {', '.join(parts)}")
     runs = asked.simulations or (50 if asked.quick else 1000)
     print(HEAD)
-    for name in chosen:
-        for line in PARTS[name](runs):
+    for part in chosen:
+        for line in parts[part](runs):
             print(line, flush=True)
 
 

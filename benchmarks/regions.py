@@ -14,7 +14,6 @@ interactions of its own, and importances differ where rows differ.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from functools import partial
 from time import perf_counter
@@ -26,7 +25,7 @@ from scipy.stats import norm
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 import losslens as ll
-from benchmarks.coverage import COVERS, FLAGGED, HEAD, Bar, Counted, Line, simulate, within
+from benchmarks.coverage import COVERS, FLAGGED, Bar, Counted, Line, print_table, simulate, within
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Floats]
@@ -349,19 +348,7 @@ PARTS: dict[str, Callable[[int], Iterator[Any]]] = {
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.regions", description=__doc__)
-    parser.add_argument("--only", default="", help=f"parts, such as noise,power; all: {', '.join(PARTS)}")
-    parser.add_argument("--quick", action="store_true", help="few simulations: nothing is held to a bar")
-    parser.add_argument("--simulations", type=int, default=None, help="a line; 1000 unless told")
-    asked = parser.parse_known_args()[0]
-    chosen = [word for word in asked.only.split(",") if word] or list(PARTS)
-    if not set(chosen) <= set(PARTS):
-        parser.error(f"--only takes some of {', '.join(PARTS)}")
-    runs = asked.simulations or (50 if asked.quick else 1000)
-    print(HEAD)
-    for name in chosen:
-        for line in PARTS[name](runs):
-            print(line, flush=True)
+    print_table("regions", __doc__, PARTS)
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ def test_verbs_that_fit(client):
     def raises(X, y):
         raise KeyError("no such thing")
 
-    with pytest.raises(RuntimeError, match="fold 1 of 3.*no such thing"):
+    with pytest.raises(RuntimeError, match=r"fold 1 of 3.*no such thing"):
         ll.leave_one_covariate_out(raises, *few, cv=3, random_state=0, executor=client)
 
 

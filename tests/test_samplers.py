@@ -81,10 +81,10 @@ def test_conditional_shapley_shares_of_a_gaussian_line(sampler):
 
 def test_many_players_are_shared_out_along_orders():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(150, 12))
-    y = X[:, 0] + X[:, 1] + rng.normal(size=150) * 0.1
+    X = rng.normal(size=(120, 11))
+    y = X[:, 0] + X[:, 1] + rng.normal(size=120) * 0.1
     shap = ll.shapley_importance(
-        lambda X: X[:, 0] + X[:, 1], X, y, loss="squared_error", donors=ll.Within(), budget=60_000, random_state=0
+        lambda X: X[:, 0] + X[:, 1], X, y, loss="squared_error", donors=ll.Within(), budget=30_000, random_state=0
     )
     assert "circles" in shap.method
     assert shap.sfimp[:2] == pytest.approx([2, 2], rel=0.35)
@@ -395,12 +395,11 @@ def test_groups_lend_nothing_to_themselves():
     assert found.std_error > 0
 
 
-@pytest.mark.parametrize("n", [300, 100])
-def test_intervals_cover_the_truth(n):
-    """200 samples, 95% intervals, nominal coverage within the noise of 200 draws (3.5 standard errors): the regression
-    is right, so the truth is 2 b^2 var(X_0 | X_1) = 2 (1 - .64)."""
-    hit = 0
-    for seed in range(200):
+def test_intervals_cover_the_truth():
+    """100 samples, 95% intervals, nominal coverage within the noise of 100 draws (3.5 standard errors): the regression
+    is right, so the truth is 2 b^2 var(X_0 | X_1) = 2 (1 - .64). `benchmarks.conditional` takes 1,000."""
+    hit, n = 0, 100
+    for seed in range(100):
         rng = np.random.default_rng(seed)
         X = rng.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]], n)
         y = X @ SLOPES[:2] + rng.normal(size=n)
@@ -409,7 +408,7 @@ def test_intervals_cover_the_truth(n):
             lambda X: X @ SLOPES[:2], X, y, loss="squared_error", features="x0", donors=sampler, random_state=seed
         )["x0"].interval()
         hit += low <= 0.72 <= high
-    assert hit / 200 > 0.95 - 3.5 * np.sqrt(0.95 * 0.05 / 200)
+    assert hit / 100 > 0.95 - 3.5 * np.sqrt(0.95 * 0.05 / 100)
 
 
 def test_plans_say_what_draws_take():

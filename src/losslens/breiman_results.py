@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from losslens.losses import Loss
 from losslens.results import in_digits
+from losslens.shown_results import Saved
 from losslens.tables import make_frame
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class BreimanImportance:
+class BreimanImportance(Saved):
     """How much the loss of single trees grows on their out-of-bag rows when a feature's values are permuted there."""
 
     features: tuple[str, ...]
@@ -106,17 +106,6 @@ class BreimanImportance:
 
         shown: Any = _Ranking(self)
         return plot_ranking(shown, ax=ax)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.storage import save
-
-        save(self, path)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     def __repr__(self) -> str:
         width = max(map(len, self.features))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from losslens.results import Floats, Indices, in_digits
+from losslens.shown_results import Saved
 from losslens.tables import make_frame
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Tried:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Clusters:
+class Clusters(Saved):
     """Rows that the model knows alike, the largest cluster first.
 
     `stability`: rows are halved ten times, each half is clustered by itself and says where all rows belong; the mean
@@ -94,17 +94,6 @@ class Clusters:
         from losslens.plots import plot_clusters
 
         return plot_clusters(self, ax=ax)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.storage import save
-
-        save(self, path)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     @property
     def headline(self) -> str:

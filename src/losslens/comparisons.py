@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,6 +17,7 @@ from losslens.inference import Adjustment, Difference, adjusted, difference
 from losslens.meetings import Common, PerRow
 from losslens.results import Floats, in_digits
 from losslens.shapley_results import ShapleyImportance
+from losslens.shown_results import Saved
 from losslens.tables import make_frame
 from losslens.uncertainty import Influence
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Comparison:
+class Comparison(Saved):
     """Importances of several models on the same rows and donors, or of models on rows of their own."""
 
     importances: dict[str, Importances]
@@ -184,17 +184,6 @@ class Comparison:
         from losslens.plots import plot_shares
 
         return plot_shares(self.shapley, ax=ax)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.storage import save
-
-        save(self, path)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     @property
     def headline(self) -> str:

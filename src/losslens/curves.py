@@ -17,6 +17,7 @@ from losslens.columns import is_missing
 from losslens.features import pair_name, unknown_feature
 from losslens.meetings import PerRow
 from losslens.results import FeatureResult, Floats, split
+from losslens.shown_results import Shown
 from losslens.tables import make_frame
 
 T = TypeVar("T", bound=Any)
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FeatureEffect(FeatureResult):
+class FeatureEffect(FeatureResult, Shown):
     """How the prediction moves with one feature: an ICE curve for each row, and their mean, the PD curve."""
 
     target: str | None = None  # the class whose probability is shown
@@ -63,11 +64,6 @@ class FeatureEffect(FeatureResult):
         from losslens.plots import plot_effect
 
         return plot_effect(self, ax=ax)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     def __repr__(self) -> str:
         of = f" of {self.target!r}" if self.target is not None else ""
@@ -167,13 +163,8 @@ class ResultMapping(Mapping[str, T]):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Effects(ResultMapping[FeatureEffect]):
+class Effects(ResultMapping[FeatureEffect], Shown):
     """Effects of several features: a mapping from name to `FeatureEffect`."""
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.features.values()))

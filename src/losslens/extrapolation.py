@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.columns import is_missing
+from losslens.shown_results import Saved
 from losslens.tables import make_frame
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _as_numbers(values: NDArray[Any]) -> Floats:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Extrapolations(Mapping[str, Extrapolation]):
+class Extrapolations(Mapping[str, Extrapolation], Saved):
     """The extrapolation of several features: a mapping from name to `Extrapolation`; features on a product grid have
     none."""
 
@@ -144,17 +144,6 @@ class Extrapolations(Mapping[str, Extrapolation]):
         from losslens.plots import plot_extrapolation
 
         return plot_extrapolation(self, ax=ax)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.storage import save
-
-        save(self, path)
 
     def __getitem__(self, name: str) -> Extrapolation:
         return self.features[name]

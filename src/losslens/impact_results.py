@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from losslens.inference import Estimates, Inference
 from losslens.results import Floats, Indices, in_digits
 from losslens.shares import mean_of, rows_only
+from losslens.shown_results import Saved
 from losslens.tables import make_frame
 from losslens.uncertainty import Influence, Target, check_target
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class RowChanges(Inference):
+class RowChanges(Inference, Saved):
     """How much the loss of each row grows when the model can't make use of a feature: one number a row and feature."""
 
     features: tuple[str, ...]
@@ -95,19 +95,8 @@ class RowChanges(Inference):
 
         return plot_impact(self, ax=ax)
 
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.storage import save
-
-        save(self, path)
-
     def _frame(self, data: dict[str, Any]) -> Any:
         return make_frame(data, self.backend)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     def __repr__(self) -> str:
         order, width = np.argsort(-self.importance, kind="stable"), max(map(len, self.features))

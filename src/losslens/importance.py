@@ -21,6 +21,7 @@ from losslens.meetings import Common, Meeting
 from losslens.results import FeatureResult, Floats, all_but, in_digits, positions, take_columns, take_rows
 from losslens.row_influence import RowInfluence, leave_one_out
 from losslens.sample import Sample, chunks, lose
+from losslens.shown_results import Shown
 from losslens.tables import make_frame
 from losslens.uncertainty import Influence, Target, check_target
 
@@ -31,7 +32,7 @@ Pick = Callable[[NDArray[Any]], NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FeatureImportance(FeatureResult):
+class FeatureImportance(FeatureResult, Shown):
     """How much the loss grows when one feature's values come from other rows: in all, where, and for whom."""
 
     loss: Loss
@@ -242,11 +243,6 @@ class FeatureImportance(FeatureResult):
         from losslens.plots import plot_importance
 
         return plot_importance(self, ax=ax)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     def __repr__(self) -> str:
         number = in_digits(self.pfi) if self.means.has_weights else "curves only"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from losslens.losses import Loss
 from losslens.losses import resolve as resolve_loss
 from losslens.results import Floats, in_digits, size_in_words
 from losslens.sample import Sample
+from losslens.shown_results import Saved
 from losslens.tables import make_frame
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Importances(Inference, ResultMapping[FeatureImportance]):
+class Importances(Inference, ResultMapping[FeatureImportance], Saved):
     """Importances of several features: a mapping from name to `FeatureImportance`."""
 
     features: dict[str, FeatureImportance]
@@ -165,17 +165,6 @@ class Importances(Inference, ResultMapping[FeatureImportance]):
         from losslens.plots import plot_ranking
 
         return plot_ranking(self, ax=ax)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.storage import save
-
-        save(self, path)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     def __repr__(self) -> str:
         width = max(map(len, self.features))

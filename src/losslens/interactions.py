@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from losslens.features import unknown_feature
 from losslens.inference import adjusted, difference
 from losslens.results import in_digits
+from losslens.shown_results import Saved
 from losslens.tables import make_frame
 from losslens.uncertainty import interval
 
@@ -24,7 +24,7 @@ SHOWN = 10  # pairs in the text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Interactions:
+class Interactions(Saved):
     """Pairwise interactions of performance: above 0 two features are worth more together.
 
     All matrices are (p, p) and symmetric. Standard errors, intervals and tests are about this model on new data; they
@@ -117,12 +117,6 @@ class Interactions:
 
         return plot_interaction_ranking(self, k=k, ax=ax)
 
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.storage import save
-
-        save(self, path)
-
     @property
     def headline(self) -> str:
         """What the numbers are."""
@@ -164,11 +158,6 @@ class Interactions:
             if name not in self.features:
                 raise KeyError(unknown_feature(name, self.features, "features"))
         return self.features.index(pair[0]), self.features.index(pair[1])
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     def __repr__(self) -> str:
         lines = [f"Interactions: {self.headline}"]

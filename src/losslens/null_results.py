@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from losslens.inference import Adjustment, columns_of_tests
 from losslens.results import Floats, in_digits
+from losslens.shown_results import Saved
 from losslens.tables import make_frame
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class PermutedTarget:
+class PermutedTarget(Saved):
     """Importances beside those that a learner gives features when there is nothing to learn."""
 
     features: tuple[str, ...]
@@ -45,17 +45,6 @@ class PermutedTarget:
         from losslens.plots import plot_permuted_target
 
         return plot_permuted_target(self, ax=ax)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.storage import save
-
-        save(self, path)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     @property
     def headline(self) -> str:

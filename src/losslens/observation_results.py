@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.results import Floats, Indices, in_digits
+from losslens.shown_results import Saved
 from losslens.tables import make_frame
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ MOST_LISTED = 10  # rows in the repr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Observations:
+class Observations(Saved):
     """What the features together take off each row's loss.
 
     ``O_i = mean_k L(f(x_k), y_i) - L(f(x_i), y_i)``, the sum of the row's local SFIMP. Above 0: knowing the row's
@@ -93,17 +93,6 @@ class Observations:
         from losslens.plots import plot_observations
 
         return plot_observations(self, ax=ax)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.storage import save
-
-        save(self, path)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     @property
     def headline(self) -> str:

@@ -22,6 +22,7 @@ from losslens.tables import Table
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+SHARED = 0.9  # of the rows: fewer distinct values than that
 EDGE = 0.4  # how far beyond a product grid its outermost rows lie, in steps
 
 
@@ -139,10 +140,15 @@ def _per_row(subject: Subject, design: Design, n: int, rng: np.random.Generator)
         subject,
         distinct.codes,
         distinct.first,
-        met=Met(donors, distinct.codes.astype(np.int32), repeats or len(distinct) < n),
+        met=Met(donors, distinct.codes.astype(np.int32), repeats or _alike(distinct)),
     )
     meeting = PerRow(donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own, repeats=repeats)
     return Question(subject, design, ask, meeting, (distinct.values,), distinct.ordered)
+
+
+def _alike(distinct: Distinct) -> bool:
+    """Whether so many rows share a value that it pays to look for those a row meets twice."""
+    return len(distinct) < SHARED * len(distinct.codes)
 
 
 def _rank_bins(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
@@ -157,7 +163,7 @@ def _rank_bins(subject: Subject, design: Design, n: int, rng: np.random.Generato
     middle = distinct.codes[order[np.floor((np.arange(m) + 0.5) * n / m).astype(np.intp)]]
     kept, place = np.unique(middle, return_inverse=True)
     ask = _ask(
-        subject, distinct.codes, distinct.first, met=Met(donors, distinct.codes.astype(np.int32), len(distinct) < n)
+        subject, distinct.codes, distinct.first, met=Met(donors, distinct.codes.astype(np.int32), _alike(distinct))
     )
     meeting = PerRow(donors, place.reshape(-1), len(kept), binned=True)
     return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import TopologicalSorter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ from losslens.inference import Estimates, Inference
 from losslens.results import Floats, Indices, in_digits
 from losslens.scores import Scores
 from losslens.shapley_results import ShapleyImportance
+from losslens.shown_results import Saved, Shown
 from losslens.tables import make_frame
 from losslens.uncertainty import Target, check_level
 
@@ -29,7 +29,7 @@ MOST_VALUES = 100  # of a pooled curve, at evenly spaced ranks
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RefitCurve:
+class RefitCurve(Shown):
     """Where in a feature's range its importance comes from, in each fold and on average."""
 
     name: str
@@ -63,17 +63,12 @@ class RefitCurve:
 
         return plot_refit_curve(self, ax=ax)
 
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
-
     def __repr__(self) -> str:
         return f"<RefitCurve {self.name!r}: {len(self.folds)} folds, {len(self.grid)} values>"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Refits(Inference):
+class Refits(Inference, Saved):
     """Importances of a learner, from models that were fitted on different rows."""
 
     folds: tuple[Fold, ...]
@@ -211,19 +206,8 @@ class Refits(Inference):
 
         return plot_refits(self, ax=ax)
 
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.storage import save
-
-        save(self, path)
-
     def _frame(self, data: dict[str, Any]) -> Any:
         return make_frame(data, self.backend)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     def __repr__(self) -> str:
         width = max(map(len, self.features))

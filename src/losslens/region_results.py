@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from losslens.features import unknown_feature
 from losslens.importance import FeatureImportance
 from losslens.results import Indices, in_digits
+from losslens.shown_results import Saved
 from losslens.tables import make_frame
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Region:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Regions:
+class Regions(Saved):
     """Where features matter more, or less: a small tree for each feature."""
 
     regions: tuple[Region, ...]  # feature by feature, from all rows down
@@ -81,17 +81,6 @@ class Regions:
 
         leaves = {region.rule or "all rows": region.rows for region in self.of(name) if region.leaf}
         return plot_groups({rule: self.features[name].given(rows) for rule, rows in leaves.items()}, ax=ax)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.storage import save
-
-        save(self, path)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     def __repr__(self) -> str:
         what = "interactions" if self.target == "interaction" else "importances"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from losslens.cells import Means
 from losslens.meetings import Common, Meeting, PerRow
 from losslens.sample import Floats, Indices, Sample, chunks
+from losslens.shown_results import Saved
 from losslens.tables import make_frame
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ MOST_LISTED = 5  # rows in the repr
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RowInfluence:
+class RowInfluence(Saved):
     """How far each row moves a feature's importance: as an observation whose loss changes, and as a donor.
 
     ``total_i = U - U_(-i)``: the U-statistic (`unbiased`) less the one without row i in either role, which is
@@ -65,17 +65,6 @@ class RowInfluence:
         from losslens.plots import plot_row_influence
 
         return plot_row_influence(self, ax=ax)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.storage import save
-
-        save(self, path)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     @property
     def headline(self) -> str:

@@ -12,6 +12,7 @@ from losslens.curves import curve_columns
 from losslens.donors import Design
 from losslens.importances import Importances
 from losslens.results import in_digits
+from losslens.shown_results import Shown
 from losslens.tables import make_frame
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def _absent(what: str) -> property:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FeatureScore:
+class FeatureScore(Shown):
     """How much a score falls when one feature's values come from other rows."""
 
     name: str
@@ -123,11 +124,6 @@ class FeatureScore:
         from losslens.plots import plot_importance
 
         return plot_importance(self, ax=ax)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     def __repr__(self) -> str:
         return f"<FeatureScore {self.name!r}: decrease in {self.title}, {self.design}>"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.shown_results import Shown
 from losslens.tables import make_frame
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def values_of(players: Sequence[Any], names: Sequence[str]) -> Values:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShapleyCurve:
+class ShapleyCurve(Shown):
     """A feature's Shapley importance along its values: ``importance @ weights`` is its SFIMP."""
 
     name: str
@@ -84,11 +85,6 @@ class ShapleyCurve:
         from losslens.plots import plot_shapley_curve
 
         return plot_shapley_curve(self, ax=ax)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     def __repr__(self) -> str:
         what = "rows that hold a value" if self.by == "own" else "donors that lend a value"

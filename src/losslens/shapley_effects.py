@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from losslens.results import Floats, in_digits, in_order, split
 from losslens.shapley_curves import Values
+from losslens.shown_results import Saved
 from losslens.tables import make_frame
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ShapleyEffect:
+class ShapleyEffect(Saved):
     """What each feature adds to each row's prediction; a row sums to ``prediction - base``."""
 
     features: tuple[str, ...]
@@ -91,17 +91,6 @@ class ShapleyEffect:
         from losslens.plots import plot_shapley_effect
 
         return plot_shapley_effect(self, ax=ax)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.storage import save
-
-        save(self, path)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     def __repr__(self) -> str:
         width = max(map(len, self.features))

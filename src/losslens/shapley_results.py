@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -20,6 +19,7 @@ from losslens.results import Floats, Indices, in_digits, positions, size_in_word
 from losslens.sample import Sample
 from losslens.shapley_curves import ShapleyCurve, Values
 from losslens.shares import Shares, levelled, monte_carlo_error, rows_only
+from losslens.shown_results import Saved
 from losslens.tables import make_frame
 from losslens.uncertainty import Influence, Target, check_level
 from losslens.whole import Whole
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ShapleyImportance(Inference):
+class ShapleyImportance(Inference, Saved):
     """How much of a model's performance each feature earns; the shares sum to ``error_none - error_all``."""
 
     features: tuple[str, ...]
@@ -270,17 +270,6 @@ class ShapleyImportance(Inference):
         from losslens.plots import plot_shapley
 
         return plot_shapley(self, ax=ax)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.storage import save
-
-        save(self, path)
-
-    def _repr_html_(self) -> str:
-        from losslens.plots.html import show
-
-        return show(self)
 
     def __repr__(self) -> str:
         width = max(map(len, self.features))
