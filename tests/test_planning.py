@@ -12,8 +12,10 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens import auto
+from losslens import auto, inputs, rates
 from losslens.engines import BlackBox, choice
+from losslens.engines.trees import engine as tree_engine
+from losslens.engines.trees import painting
 from losslens.inputs import memory_bytes
 
 RNG = np.random.default_rng(0)
@@ -157,6 +159,39 @@ def test_the_seconds_are_those_of_one_batch_times_the_work(monkeypatch):
     monkeypatch.setattr(BlackBox, "timed_batch", lambda self: (N, 3.0))
     planned = ll.plan(ll.feature_effect, Counting(), X, features="x1")
     assert planned.seconds == pytest.approx(3.0 * planned.n_predictions / N)
+
+
+# Devices. A plan needs none: it counts.
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """As if torch saw a GPU, and predictions took no time."""
+    monkeypatch.setattr(inputs, "check_device", lambda device: None)
+    monkeypatch.setattr(BlackBox, "timed_batch", lambda self: (N, 0.0))
+    return RandomForestRegressor(5, random_state=0).fit(X, Y)
+
+
+def test_groups_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch):
+    for module, name in ((tree_engine, "MOST_MASKS"), (tree_engine, "MOST_WALKS"), (painting, "MOST_READ")):
+        monkeypatch.setattr(module, name, 0)  # too many cells to look at one by one
+    options = {"features": {"g": ["x0", "x1"]}}
+    here = ll.plan(ll.feature_importance, elsewhere, X, Y, **options)
+    there = ll.plan(ll.feature_importance, elsewhere, X, Y, device="cuda", **options)
+    assert (here.engines, there.engines) == (("trees",), ("trees on cuda",))
+    assert "g  trees on cuda  All()" in repr(there)
+    rate = rates.DEVICE_SECONDS["tree totals"] / rates.SECONDS["tree totals"]
+    assert there.seconds == pytest.approx(here.seconds * rate)
+
+
+def test_shares_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch):
+    """All 8 coalitions of all pairs: n^2 pairs times leaves each."""
+    monkeypatch.setattr(tree_engine.Trees, "device_judge", lambda self, loss: object())  # torch need not be here
+    there = ll.plan(ll.shapley_importance, elsewhere, X, Y, device="cuda")
+    leaves = sum(tree.tree_.n_leaves for tree in elsewhere.estimators_)
+    assert there.engine == "trees on cuda"
+    assert there.way == "all coalitions of all pairs, on the device"
+    assert there.seconds == pytest.approx(2**3 * N**2 * leaves * rates.DEVICE_SECONDS["device pairs"])
 
 
 # Data that are read part by part.
