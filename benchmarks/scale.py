@@ -1,7 +1,8 @@
 """How time and memory grow: rows, columns, trees, workers, and the device. ``python -m benchmarks.scale``.
 
 Data are written to Parquet files and read part by part, over all pairs of rows. The growth exponent is the slope of
-log time against log size; 1 means proportional.
+log time against log size; 1 means proportional. Beside the measured seconds stand those that `ll.plan` expected. With
+``--quick`` sizes are a quarter, and memory is left out.
 """
 
 from __future__ import annotations
@@ -20,42 +21,66 @@ import pandas as pd
 import losslens as ll
 
 ROWS, COLUMNS, TREES = 50_000, 10, 50
-MEMORY = "16 MB"  # so little that everything is read part by part
+QUICK = "--quick" in sys.argv
+MEMORY = "4 MB" if QUICK else "16 MB"  # so little that everything is read part by part
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        one = written(Path(folder) / "warm", 60_000, 5)
+    k = 4 if QUICK else 1
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        one = written(folder / "warm", 60_000, 5)
         timed(forest(one, 5), one)  # compiled now
-        print(f"{'':>12} {'size':>9} {'seconds':>8}   {'exponent':>8}")
-        grows("rows, trees", (50_000, 100_000, 200_000), lambda n: of_forest(Path(folder), n, COLUMNS, TREES))
-        grows("rows, linear", (50_000, 100_000, 200_000, 400_000), lambda n: of_line(Path(folder), n, COLUMNS))
-        grows("columns", (5, 10, 20), lambda p: of_forest(Path(folder), ROWS, p, TREES))
-        grows("trees", (25, 50, 100), lambda t: of_forest(Path(folder), ROWS, COLUMNS, t))
+        print(f"{'':>12} {'size':>9} {'seconds':>8} {'planned':>8} {'ratio':>6}   {'exponent':>8}")
+        many = (50_000 // k, 100_000 // k, 200_000 // k)
+        grows("rows, trees", many, lambda n: of_forest(folder, n, COLUMNS, TREES))
+        grows("rows, linear", many, lambda n: of_line(folder, n, COLUMNS))
+        grows("rows, box", many[:2], lambda n: of_box(folder, n, COLUMNS))
+        grows("columns", (5, 10, 20), lambda p: of_forest(folder, ROWS // k, p, TREES))
+        grows("trees", (25, 50, 100), lambda t: of_forest(folder, ROWS // k, COLUMNS, t))
         if find_spec("distributed"):
-            grows("workers", (1, 2), lambda w: of_workers(Path(folder), w))
-        of_memory(Path(folder))
-        if find_spec("torch"):
-            grows("device", (20_000, 40_000, 80_000), of_module)
+            grows("workers", (1, 2), lambda w: of_workers(folder, w, 200_000 // k))
+        else:
+            print(f"{'workers':>12} dask.distributed is not installed")
+        if not QUICK:
+            of_memory(folder)
+    on_device()
 
 
-def grows(what: str, sizes: tuple[int, ...], run: Callable[[int], float]) -> None:
+def on_device() -> None:
+    """A network, and trees, where torch sees CUDA."""
+    if not find_spec("torch"):
+        print(f"{'device':>12} torch is not installed")
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        print(f"{'device':>12} torch sees no CUDA device")
+        return
+    of_coalitions(1000)  # everything is compiled
+    grows("device, trees", (5_000, 10_000, 20_000), of_coalitions)
+    grows("device, net", (20_000, 40_000, 80_000), of_module)
+
+
+def grows(what: str, sizes: tuple[int, ...], run: Callable[[int], tuple[float, float]]) -> None:
+    """Seconds, and what `plan` expected; then the slope of log seconds against log size."""
     seconds = []
     for size in sizes:
-        seconds.append(run(size))
-        print(f"{what:>12} {size:>9,} {seconds[-1]:>8.2f}", flush=True)
+        took, planned = run(size)
+        seconds.append(took)
+        print(f"{what:>12} {size:>9,} {took:>8.2f} {planned:>8.2f} {planned / took:>6.2f}", flush=True)
     slope = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
-    print(f"{what:>12} {'':>9} {'':>8}   {slope:>8.2f}", flush=True)
+    print(f"{what:>12} {'':>9} {'':>8} {'':>8} {'':>6}   {slope:>8.2f}", flush=True)
 
 
-def written(folder: Path, n: int, p: int) -> Path:
-    """n rows of p columns and a target, in files of at most 50,000 rows."""
+def written(folder: Path, n: int, p: int, most: int = 50_000) -> Path:
+    """n rows of p columns and a target, in files of at most `most` rows."""
     if folder.exists():
         return folder
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
-    for k, start in enumerate(range(0, n, 50_000)):
-        rows = min(50_000, n - start)
+    for k, start in enumerate(range(0, n, most)):
+        rows = min(most, n - start)
         frame = pd.DataFrame(rng.normal(size=(rows, p)), columns=[f"x{j}" for j in range(p)])
         frame["y"] = frame["x0"] * frame["x1"] + frame["x2"] + rng.normal(size=rows)
         frame.to_parquet(folder / f"{k:04}.parquet")
@@ -70,20 +95,23 @@ def forest(folder: Path, trees: int):
     return model.fit(frame.drop(columns="y"), frame["y"])
 
 
-def timed(model, folder: Path, **options) -> float:
-    clock = time.perf_counter if options else time.process_time  # here, others on the machine don't count
+def timed(model, folder: Path, **options) -> tuple[float, float]:
+    """Seconds, measured and planned."""
+    options = {"memory": MEMORY} | options
+    planned = ll.plan(ll.feature_importance, model, folder, "y", **options)
+    clock = time.perf_counter if "executor" in options else time.process_time  # here, others on the machine don't count
     started = clock()
-    found = ll.feature_importance(model, folder, "y", memory=MEMORY, progress=False, random_state=0, **options)
+    found = ll.feature_importance(model, folder, "y", progress=False, random_state=0, **options)
     assert found["x0"].whole is not None
-    return clock() - started
+    return clock() - started, planned.seconds
 
 
-def of_forest(folder: Path, n: int, p: int, trees: int) -> float:
+def of_forest(folder: Path, n: int, p: int, trees: int) -> tuple[float, float]:
     data = written(folder / f"{n}-{p}", n, p)
     return timed(forest(data, trees), data)
 
 
-def of_line(folder: Path, n: int, p: int) -> float:
+def of_line(folder: Path, n: int, p: int) -> tuple[float, float]:
     from sklearn.linear_model import LinearRegression
 
     data = written(folder / f"{n}-{p}", n, p)
@@ -91,14 +119,24 @@ def of_line(folder: Path, n: int, p: int) -> float:
     return timed(LinearRegression().fit(frame.drop(columns="y"), frame["y"]), data)
 
 
-def of_workers(folder: Path, workers: int) -> float:
+def of_box(folder: Path, n: int, p: int) -> tuple[float, float]:
+    """A function that nobody can read, four donors a row."""
+    data = written(folder / f"{n}-{p}", n, p)
+
+    def predict(table):
+        return np.tanh(np.asarray(table) @ np.linspace(-1, 1, p * p).reshape(p, p)).sum(axis=1)
+
+    return timed(predict, data, loss="squared_error", donors=ll.Latin(4))
+
+
+def of_workers(folder: Path, workers: int, n: int) -> tuple[float, float]:
     from distributed import Client, LocalCluster
 
-    data = written(folder / f"200000-{COLUMNS}", 200_000, COLUMNS)
+    data = written(folder / f"parts-{n}", n, COLUMNS, min(50_000, n // 4))
     model = forest(data, TREES)
     cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
     with cluster, Client(cluster) as client:
-        timed(model, written(folder / f"50000-{COLUMNS}", 50_000, COLUMNS), executor=client)  # loaded there, too
+        timed(model, written(folder / "small", 20_000, COLUMNS, 5_000), executor=client)  # loaded there, too
         return timed(model, data, executor=client)
 
 
@@ -127,16 +165,32 @@ print(before // 1024, resident("VmHWM") // 1024)
 """
 
 
-def of_module(n: int) -> float:
+def of_coalitions(n: int) -> tuple[float, float]:
+    """All coalitions of a boosted ensemble on the device."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    X = np.random.default_rng(0).normal(size=(n, COLUMNS))
+    y = X[:, 0] * X[:, 1] + X[:, 2]
+    model = HistGradientBoostingRegressor(max_iter=TREES, max_leaf_nodes=16).fit(X[:10_000], y[:10_000])
+    options = {"device": "cuda", "method": "exact"}
+    planned = ll.plan(ll.shapley_importance, model, X, y, **options)
+    started = time.perf_counter()
+    ll.shapley_importance(model, X, y, progress=False, **options)
+    return time.perf_counter() - started, planned.seconds
+
+
+def of_module(n: int) -> tuple[float, float]:
     """A network on the device that it lives on, Latin donors of data in memory."""
     import torch
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = torch.nn.Sequential(torch.nn.Linear(COLUMNS, 512), torch.nn.ReLU(), torch.nn.Linear(512, 1)).to(device)
-    X = np.random.default_rng(0).normal(size=(n, COLUMNS))
+    layers = torch.nn.Linear(COLUMNS, 512), torch.nn.ReLU(), torch.nn.Linear(512, 1)
+    model, X = torch.nn.Sequential(*layers).to("cuda"), np.random.default_rng(0).normal(size=(n, COLUMNS))
+    options = {"loss": "squared_error", "donors": ll.Latin(8)}
+    ll.plan(ll.feature_importance, model, X, X[:, 0], **options)  # warm
+    planned = ll.plan(ll.feature_importance, model, X, X[:, 0], **options)
     started = time.perf_counter()
-    ll.feature_importance(model, X, X[:, 0], loss="squared_error", donors=ll.Latin(8), random_state=0, progress=False)
-    return time.perf_counter() - started
+    ll.feature_importance(model, X, X[:, 0], random_state=0, progress=False, **options)
+    return time.perf_counter() - started, planned.seconds
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.svm import SVR
 
 import losslens as ll
-from losslens import workers
+from losslens import rates, workers
 
 distributed = pytest.importorskip("distributed")
 pytestmark = [
@@ -82,7 +82,9 @@ def test_in_memory_black_boxes(client):
     assert here.n_predictions == there.n_predictions
 
 
-def test_in_memory_trees(client, forest):
+def test_in_memory_trees(client, forest, monkeypatch):
+    monkeypatch.setattr(rates, "TASK", 0.0)  # otherwise so few rows stay here
+    monkeypatch.setattr(rates, "TRAVELLED", 0.0)
     here, there = ll.feature_importance(forest, X, Y), ll.feature_importance(forest, X, Y, executor=client)
     same(here, there)
     np.testing.assert_allclose(here["a"].ici, there["a"].ici, atol=1e-12)
@@ -146,6 +148,41 @@ def test_other_verbs(client, forest):
     )
     page = ll.report(forest, X, Y, rows=60, shapley=False, random_state=0, executor=client)
     assert "3 features" in repr(page)
+
+
+def test_little_work_on_trees_stays_here(client, forest, monkeypatch):
+    """1,200 rows in 10 large trees are 24 ms by count; two tasks alone take 20 and half of that is still to be done."""
+    monkeypatch.setattr(workers.Cluster, "map", lambda *_: pytest.fail("it travelled"))
+    assert ll.feature_importance(forest, X, Y, executor=client)["a"].engine == "trees"
+
+
+def test_a_plan_knows_the_cluster(client, folder, forest):
+    data, files = (forest, X, Y), (forest, folder, "y")
+    assert ll.plan(ll.feature_importance, *data, executor=client).workers == 0  # little work stays here
+    asked = ll.plan(ll.feature_importance, a_function(), X, Y, loss="squared_error", executor=client)
+    assert asked.workers == 2
+    assert "on a cluster of 2 threads" in repr(asked)
+    shared = ll.plan(ll.shapley_importance, a_function(), X, Y, loss="squared_error", executor=client)
+    assert shared.workers == 2
+    streamed = ll.plan(ll.feature_importance, *files, executor=client)
+    assert (streamed.workers, streamed.parts, streamed.engine) == (2, 4, "trees")
+    assert streamed.travels > 0
+    assert "on a cluster of 2 threads" in repr(streamed)
+
+
+def test_one_part_that_fits_is_loaded(client, tmp_path, forest):
+    """Nothing could be read side by side, and a result in memory tells more."""
+    X.assign(y=Y).to_parquet(tmp_path / "one.parquet")
+    found = ll.feature_importance(forest, tmp_path / "one.parquet", "y", executor=client)
+    assert found["a"].whole is None
+
+
+def test_a_plan_of_a_closed_client_is_one_clear_error(folder, forest):
+    with distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as gone:
+        pass
+    for data in ((X, Y), (folder, "y")):
+        with pytest.raises(ConnectionError, match="closed"):
+            ll.plan(ll.feature_importance, forest, *data, executor=gone)
 
 
 def test_parts_on_a_cluster_are_the_parts_in_memory(client, folder, forest):

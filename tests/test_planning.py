@@ -1,15 +1,21 @@
 """A plan says what the verb will do, and does next to nothing itself."""
 
+import tempfile
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens import auto
+from losslens import auto, inputs, rates
 from losslens.engines import BlackBox, choice
+from losslens.engines.trees import engine as tree_engine
+from losslens.engines.trees import painting
 from losslens.inputs import memory_bytes
 
 RNG = np.random.default_rng(0)
@@ -153,6 +159,152 @@ def test_the_seconds_are_those_of_one_batch_times_the_work(monkeypatch):
     monkeypatch.setattr(BlackBox, "timed_batch", lambda self: (N, 3.0))
     planned = ll.plan(ll.feature_effect, Counting(), X, features="x1")
     assert planned.seconds == pytest.approx(3.0 * planned.n_predictions / N)
+
+
+# Devices. A plan needs none: it counts.
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """As if torch saw a GPU, and predictions took no time."""
+    monkeypatch.setattr(inputs, "check_device", lambda device: None)
+    monkeypatch.setattr(BlackBox, "timed_batch", lambda self: (N, 0.0))
+    return RandomForestRegressor(5, random_state=0).fit(X, Y)
+
+
+def test_groups_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch):
+    for module, name in ((tree_engine, "MOST_MASKS"), (tree_engine, "MOST_WALKS"), (painting, "MOST_READ")):
+        monkeypatch.setattr(module, name, 0)  # too many cells to look at one by one
+    options = {"features": {"g": ["x0", "x1"]}}
+    here = ll.plan(ll.feature_importance, elsewhere, X, Y, **options)
+    there = ll.plan(ll.feature_importance, elsewhere, X, Y, device="cuda", **options)
+    assert (here.engines, there.engines) == (("trees",), ("trees on cuda",))
+    assert "g  trees on cuda  All()" in repr(there)
+    rate = rates.DEVICE_SECONDS["tree totals"] / rates.SECONDS["tree totals"]
+    assert there.seconds == pytest.approx(here.seconds * rate)
+
+
+def test_shares_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch):
+    """All 8 coalitions of all pairs: n^2 pairs times leaves each."""
+    monkeypatch.setattr(tree_engine.Trees, "device_judge", lambda self, loss: object())  # torch need not be here
+    there = ll.plan(ll.shapley_importance, elsewhere, X, Y, device="cuda")
+    leaves = sum(tree.tree_.n_leaves for tree in elsewhere.estimators_)
+    assert there.engine == "trees on cuda"
+    assert there.way == "all coalitions of all pairs, on the device"
+    assert there.seconds == pytest.approx(2**3 * N**2 * leaves * rates.DEVICE_SECONDS["device pairs"])
+
+
+# Data that are read part by part.
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder, rng = tmp_path_factory.mktemp("planned"), np.random.default_rng(2)
+    for k, rows in enumerate((1, 900, 1600)):  # the first part says next to nothing
+        values = {"many": rng.normal(size=rows), "few": rng.integers(0, 3, rows), "some": rng.integers(0, 40, rows)}
+        frame = pd.DataFrame(values)
+        frame.assign(y=frame["many"] + frame["few"], w=1.0).to_parquet(folder / f"{k}.parquet")
+    return folder
+
+
+SMALL = 260_000  # bytes: the parts don't fit
+STREAMED = 2501
+
+
+class CountingNames(Counting):
+    """The same of frames."""
+
+    def __call__(self, X):
+        self.sizes.append(len(X))
+        return np.asarray(X["many"] + X["few"], float)
+
+
+def first_rows(folder, tmp_path):
+    """All but the first part, so that the first rows show what the columns hold."""
+    for name in ("1.parquet", "2.parquet"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    return tmp_path
+
+
+@pytest.mark.parametrize("model", [LinearRegression(), RandomForestRegressor(5, random_state=0)])
+def test_exact_engines_part_by_part(folder, model, monkeypatch):
+    frame = pd.concat(pd.read_parquet(file) for file in sorted(folder.glob("*.parquet")))
+    model.fit(frame[["many", "few", "some"]], frame["y"])
+    asked, predict = [], type(model).predict
+    monkeypatch.setattr(type(model), "predict", lambda self, X: asked.append(len(X)) or predict(self, X))
+    planned = ll.plan(ll.feature_importance, model, folder, "y", memory=SMALL)
+    assert sum(asked) <= 5 * 64  # what an engine is checked with, each time that it is tried
+    result = ll.feature_importance(model, folder, "y", memory=SMALL)
+    assert planned.engine == result["many"].engine
+    assert (planned.n, planned.passes, planned.features) == (STREAMED, 2, ("many", "few", "some"))
+    assert planned.n_predictions == 64 >= result.n_predictions
+    assert 0 < planned.read < 2 * sum(file.stat().st_size for file in folder.glob("*.parquet"))  # without w
+    assert repr(planned).startswith(f"Plan: {STREAMED:,} rows in {planned.parts} parts, read 2 times (")
+    shapes = ll.plan(ll.feature_effect, model, folder, memory=SMALL, features="few")
+    assert shapes.features == ("few",)
+
+
+def test_black_boxes_part_by_part(folder, tmp_path):
+    """Each row once for every turn of columns and once for each donor; the kept rows meet every value."""
+    data, first, second = first_rows(folder, tmp_path), CountingNames(), CountingNames()
+    options = {"loss": "squared_error", "memory": SMALL, "random_state": 0, "sample_weight": "w"}
+    planned = ll.plan(ll.feature_importance, first, data, "y", donors=ll.Latin(3), **options)
+    assert len(first.sizes) == 1
+    result = ll.feature_importance(second, data, "y", donors=ll.Latin(3), **options)
+    assert planned.engine == "blackbox" == result["many"].engine
+    assert planned.n_predictions == planned.most
+    assert result.n_predictions == pytest.approx(planned.n_predictions, rel=0.1)  # grids are those of the first rows
+    auto = ll.plan(ll.feature_importance, first, data, "y", **options)
+    assert auto.designs == ("Latin(2 to 64)", "All()", "Latin(2 to 40)")
+    assert auto.n_predictions < auto.most
+    assert list(auto.to_frame()["n_predictions"]) == [2500 * 2, 2500 * 3, 2500 * 2]
+    assert "some  Latin(2 to 40)" in repr(auto)
+
+
+def test_a_plan_of_parts_leaves_nothing_behind(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ll.plan(ll.feature_importance, CountingNames(), folder, "y", loss="squared_error", memory=SMALL)
+    assert not list(tmp_path.iterdir())
+
+
+def test_shares_part_by_part(folder):
+    frame = pd.read_parquet(folder / "2.parquet")
+    linear = LinearRegression().fit(frame[["many", "few", "some"]], frame["y"])
+    assert ll.plan(ll.shapley_importance, linear, folder, "y", memory=SMALL).engine == "additive"
+    with pytest.raises(ValueError, match="pass a sample"):
+        ll.plan(ll.shapley_importance, linear, folder, "y", memory=SMALL, method="walk")
+
+
+def test_small_files_are_planned_as_data_in_memory(folder):
+    planned = ll.plan(ll.feature_importance, CountingNames(), folder, "y", loss="squared_error")
+    assert planned.features == ("many", "few", "some", "w")
+    assert planned.workers == 0
+
+
+def test_lazy_frames_are_planned(folder):
+    frame = pl.scan_parquet(str(folder / "*.parquet"))
+    options = {"loss": "squared_error", "memory": SMALL, "features": "few"}
+    planned = ll.plan(ll.feature_importance, CountingNames(), frame, "y", donors=ll.Latin(2), **options)
+    assert (planned.n, planned.predictions) == (STREAMED, (2 * STREAMED,))
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "options", "error", "says"),
+    [
+        ("nowhere.parquet", "y", {}, FileNotFoundError, "nowhere"),
+        (None, "z", {}, ValueError, "y='z' is no column"),
+        (None, "y", {"features": "z"}, ValueError, "'z'"),
+        (None, None, {}, ValueError, "y, the true values, is missing"),
+        (None, "y", {"donors": "all"}, ValueError, "every value"),
+        (None, "y", {"sample_weight": "z"}, ValueError, "sample_weight"),
+    ],
+)
+def test_a_plan_of_parts_refuses_what_the_verb_refuses(folder, tmp_path, X, y, options, error, says):
+    data = X or first_rows(folder, tmp_path)
+    options = {"loss": "squared_error", "memory": SMALL} | options
+    for call in (ll.feature_importance, partial(ll.plan, ll.feature_importance)):
+        with pytest.raises(error, match=says):
+            call(CountingNames(), data, y, **options)
 
 
 # What it refuses: what the verb refuses.

@@ -91,9 +91,7 @@ def ask(task: Task, asked: Sequence[Asked]) -> tuple[list[Answered], int]:
         asks_model = run is _ask_black_box
         sample, filled, count = run(task, mine)
         predicted += count
-        name = task.engine.name if asks_model else task.exact.name
-        if run is _ask_without_cells and task.device is not None and not task.exact.is_single:
-            name = f"{name} on {task.device}"
+        name = _name(task, run)
         for (subject, design), part in zip(mine, filled, strict=True):
             why = _why_not(task, subject) if asks_model else ""
             found[subject.feature.name] = Answered(subject, design, name, sample, part, why)
@@ -111,6 +109,20 @@ def _who(task: Task, subject: Subject, design: Design) -> Run:
     if isinstance(task.exact, (Additive, Products)) or subject.feature.kind == "single":
         return _ask_exact
     return _ask_table if _takes_table(task, subject) else _ask_without_cells
+
+
+def _name(task: Task, run: Run) -> str:
+    if run is _ask_black_box:
+        return task.engine.name
+    there = run is _ask_without_cells and task.device is not None and not task.exact.is_single
+    return f"{task.exact.name} on {task.device}" if there else str(task.exact.name)
+
+
+def who(task: Task, subject: Subject, design: Design) -> tuple[str, str]:
+    """The engine that answers for a feature, with its device, and in which way: "model", "cells", "table", "total"."""
+    ways: dict[Run, str] = {_ask_black_box: "model", _ask_exact: "cells", _ask_table: "table"}
+    run = _who(task, subject, design)
+    return _name(task, run), ways.get(run, "total")
 
 
 def _ask_black_box(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from losslens.features import unknown_feature
 from losslens.results import size_in_words
-from losslens.sources import Part, Source, as_source
+from losslens.sources import Part, Source, as_source, in_one_place
 from losslens.tables import Table, frame_table
 from losslens.workers import active
 
@@ -91,8 +91,10 @@ def in_memory(model: Any, X: Any, y: Any, sample_weight: Any, memory: int) -> tu
 
 
 def streams(found: Opened | None, memory: int) -> bool:
-    """Whether data are read part by part: they don't fit, or a cluster is there to read them."""
-    return found is not None and (active() is not None or not found.fits(memory))
+    """Whether data are read part by part: they don't fit, or a cluster is there to read them, each worker its own."""
+    if found is None or not found.fits(memory):
+        return found is not None
+    return active() is not None and len(in_one_place(found.source.parts)) > 1
 
 
 def _columns(model: Any, source: Source, target: str | None, weight: str | None) -> tuple[str, ...]:

@@ -8,23 +8,30 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from losslens import explain
-from losslens.answers import exact_for
+from losslens import explain, rates, stepping, streaming
+from losslens.answers import exact_for, who
 from losslens.auto import effect_design, importance_design
 from losslens.donors import All, Design, Grid
+from losslens.engines.additive import Additive
 from losslens.engines.exact import CHECKED
+from losslens.engines.products import Products
+from losslens.engines.products import cost as products
 from losslens.lending import Bound
 from losslens.losses import is_scorer
-from losslens.models import as_model
+from losslens.models import Model, as_model
 from losslens.questions import Question, Subject, pose
 from losslens.results import duration, size_in_words
 from losslens.scoring import score_design
-from losslens.shapley_plans import ShapleyPlan, plan_importance
+from losslens.shapley_plans import ShapleyPlan, on_cluster, plan_importance, spread
 from losslens.sharing import shapley_importance
+from losslens.stopping import Wanted
+from losslens.stream_plans import StreamPlan, plan_stream
 from losslens.tables import make_frame
 from losslens.tasks import Task, class_of, default_loss, effect_response, prepare
+from losslens.workers import active, anywhere
 
 VERBS: tuple[Callable[..., Any], ...] = (explain.feature_importance, explain.feature_effect, shapley_importance)
+TIMED = 200  # rows of trees that are walked to see how long it takes
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,7 @@ class Plan:
     seconds: float
     grows: tuple[str, ...]  # features whose number of donors is doubled until it suffices
     backend: str
+    workers: int = 0  # threads of the cluster that is asked; 0: everything is done here
 
     def to_frame(self) -> Any:
         """One row a feature."""
@@ -55,7 +63,7 @@ class Plan:
         kept = "all cells kept" if self.complete else "streamed: single curves kept for some rows"
         lines = [
             f"Plan: {self.n_predictions:,} predictions in {self.calls:,} call{'s' * (self.calls != 1)}, "
-            f"about {duration(self.seconds)}",
+            f"about {duration(self.seconds)}{on_cluster(self.workers)}",
             f"  memory: {size_in_words(self.memory)} ({kept})",
         ]
         width = max(map(len, self.features))
@@ -67,15 +75,19 @@ class Plan:
         return "\n".join(lines)
 
 
-def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options: Any) -> Plan | ShapleyPlan:
+def plan(
+    verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options: Any
+) -> Plan | ShapleyPlan | StreamPlan:
     """What a verb would ask of the model: rows, calls, memory and seconds, from one timed batch.
+
+    Of data that would be read part by part, only their metadata and first rows are looked at.
 
     Parameters
     ----------
     verb
         `losslens.feature_importance`, `losslens.feature_effect` or `losslens.shapley_importance`.
     model, X, y, options
-        The arguments of that verb.
+        The arguments of that verb, `executor` and `device` included.
 
     Examples
     --------
@@ -91,10 +103,20 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     if unknown := options.keys() - takes.keys():
         raise TypeError(f"{verb.__name__} has no argument {min(unknown)!r}")
     wanted = {name: takes[name].default for name in takes if name not in ("model", "X", "y")} | options
-    wanted.pop("executor", None)
+    return _planned(model, X, y, verb, **wanted)
+
+
+@anywhere
+def _planned(
+    model: Any, X: Any, y: Any, verb: Callable[..., Any], *, executor: Any, **wanted: Any
+) -> Plan | ShapleyPlan | StreamPlan:
+    """The same where the work would be done."""
+    known = as_model(model)
+    streamed = _streamed(known, X, y, verb, wanted)
+    if streamed is not None:
+        return streamed
     if verb is shapley_importance:
         return plan_importance(model, X, y, wanted)
-    known = as_model(model)
     if verb is explain.feature_effect:
         response, target = effect_response(known), wanted.pop("target")
         task = prepare(known, X, None, loss=None, response=response, groups=None, **wanted)
@@ -107,6 +129,24 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     chosen = default_loss(known, loss)
     task = prepare(known, X, y, loss=chosen, response=chosen.reads, **wanted)
     return _cost(task, lambda subject, _: importance_design(subject, task.sample), 0)
+
+
+def _streamed(known: Model, X: Any, y: Any, verb: Callable[..., Any], wanted: dict[str, Any]) -> StreamPlan | None:
+    """The plan of data that are read part by part; None where they are in memory, or will be."""
+    if verb is not explain.feature_effect and is_scorer(wanted["loss"]):
+        return None
+    data = streaming.opened(known, X, None if verb is explain.feature_effect else y, wanted)
+    if data is None:
+        return None
+    if verb is explain.feature_effect:
+        return plan_stream(streaming.effect_stream(known, data, effect_response(known), wanted["target"], wanted), data)
+    loss = default_loss(known, wanted["loss"])
+    if verb is shapley_importance:
+        from losslens.streams import shares
+
+        asked = Wanted(**{name: wanted[name] for name in Wanted.__dataclass_fields__})
+        return plan_stream(streaming.share_stream(known, data, loss, asked, wanted), data, shares.run)
+    return plan_stream(streaming.importance_stream(known, data, loss, wanted), data)
 
 
 def _cost(task: Task, rule: Callable[[Subject, int], Design], more: int) -> Plan:
@@ -122,24 +162,54 @@ def _cost(task: Task, rule: Callable[[Subject, int], Design], more: int) -> Plan
     rows, seconds = task.engine.timed_batch()
     kept = task.n if complete else task.budget.kept_rows(questions, task.n)
     working = task.budget.memory // 8 if not complete else rows * (task.table.row_bytes + 64)
+    engines = [who(task, s, d) for s, d in zip(task.subjects, designs, strict=True)]
+    threads, predicting = spread(task, seconds * total / rows, total) if asked else (0, seconds * total / rows)
+    lanes, exactly = _exact_seconds(task, [(q, way) for q, (_, way) in zip(questions, engines, strict=True)])
     return Plan(
         features=tuple(q.subject.feature.name for q in questions),
-        engines=tuple(task.exact.name if e else task.engine.name for e in exact),
+        engines=tuple(name for name, _ in engines),
         designs=tuple(repr(q.design) for q in questions),
         predictions=tuple(counts),
         n_predictions=total,
         calls=ceil(total / task.engine.rows_a_call(task.n)),
         memory=kept * task.budget.row_bytes(questions) + working,
         complete=complete,
-        seconds=seconds * total / rows + _exact_seconds(task, sum(exact), seconds / rows),
+        seconds=predicting + exactly,
         grows=tuple(q.subject.feature.name for q, e in zip(questions, exact, strict=True) if _grows(task, q) and not e),
         backend=task.table.backend,
+        workers=max(threads, lanes),
     )
 
 
-def _exact_seconds(task: Task, features: int, second_a_row: float) -> float:
-    """What an exact engine takes, in predictions of the whole table: of the order of one a feature."""
-    return second_a_row * task.n * features / 2
+def _exact_seconds(task: Task, answered: list[tuple[Question, str]]) -> tuple[int, float]:
+    """The threads of a cluster that an exact engine uses, and what it takes: some rows timed, or counts times rates."""
+    engine, n = task.exact, task.n
+    cells = [question for question, way in answered if way == "cells"]
+    if isinstance(engine, Additive):
+        return 0, rates.ADDED * n * len(cells)
+    if isinstance(engine, Products):
+        return 0, rates.MULTIPLIED * sum(products(engine.form, n, len(q.subject.distinct)) for q in cells)
+    seconds = sum(_tables_and_totals(task, question, way) for question, way in answered if way in ("table", "total"))
+    if not cells:
+        return 0, seconds
+    walked = n * stepping.second_a_row(engine, cells, task.sample, task.loss, TIMED)
+    cluster = active()
+    if cluster is None or not stepping.pays(engine, n, len(cells), cluster):
+        return 0, seconds + walked
+    return cluster.threads, seconds + stepping.there(walked, engine, n, len(cells), cluster)
+
+
+def _tables_and_totals(task: Task, question: Question, way: str) -> float:
+    engine = task.exact
+    if way == "table":
+        a_tree = rates.WALKED if engine.tables is None else rates.LOOKED_UP
+        return float(task.n * len(question.subject.distinct) * len(engine.bound.roots) * a_tree)
+    if engine.is_single:
+        return task.n * rates.SECONDS["single tree"]
+    from losslens.engines.trees.coalitions import cost
+
+    known = rates.SECONDS if task.device is None else rates.SECONDS | rates.DEVICE_SECONDS
+    return cost(engine.bound) * known["tree totals"]
 
 
 def _most(question: Question, n: int) -> int:

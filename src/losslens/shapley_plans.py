@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from losslens import routes
+from losslens import rates, routes
 from losslens.drawn_games import coalitions, rounds_and_draws
+from losslens.engines.blackbox import RUN, BlackBox
 from losslens.engines.exact import CHECKED
 from losslens.lending import Bound
 from losslens.losses import is_scorer
@@ -15,6 +16,8 @@ from losslens.results import duration, size_in_words
 from losslens.sharing import CELLS_SHARE, Request, request
 from losslens.stopping import MOST_PREDICTIONS, Wanted
 from losslens.tables import make_frame
+from losslens.tasks import Task
+from losslens.workers import active, packed_size
 
 WORDS = {  # what the ways of `routes` are, to people
     "closed form": "closed form",
@@ -29,8 +32,6 @@ WORDS = {  # what the ways of `routes` are, to people
     "paper": "the paper's algorithm",
     "draws": "coalitions, what they lack drawn given what they keep",
 }
-SECONDS = {"tree pairs": 4e-9, "single tree": 3e-7, "tree totals": 1e-10, "product totals": 3e-10}  # a unit, about
-DEVICE_SECONDS = {"device pairs": 1.3e-14, "tree totals": 1e-12}  # the same, on a large GPU
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class ShapleyPlan:
     memory: int  # bytes that the result keeps and the run needs
     seconds: float
     backend: str
+    workers: int = 0  # threads of the cluster that is asked; 0: everything is done here
 
     def to_frame(self) -> Any:
         """One row."""
@@ -60,7 +62,7 @@ class ShapleyPlan:
             [
                 f"Plan: {self.way} ({kind}), engine {self.engine}, {len(self.features)} features",
                 f"  {self.n_predictions:,} predictions in {self.calls:,} call{'s' * (self.calls != 1)}{more}, "
-                f"about {duration(self.seconds)}",
+                f"about {duration(self.seconds)}{on_cluster(self.workers)}",
                 f"  memory: {size_in_words(self.memory)}",
             ]
         )
@@ -85,8 +87,9 @@ def _plan(asked: Request) -> ShapleyPlan:
     time = seconds * least / rows
     if not by_model:
         costs = routes.exact_ways(task, asked.loss, wanted.aggregate, None, asked_for=True)
-        rates = SECONDS if task.device is None else SECONDS | DEVICE_SECONDS
-        time += sum(cost.takes * rates.get(way, 0.0) for cost in costs if cost.way == way)
+        known = rates.SECONDS if task.device is None else rates.SECONDS | rates.DEVICE_SECONDS
+        time += sum(cost.takes * known.get(way, 0.0) for cost in costs if cost.way == way)
+    threads, time = spread(task, time, least) if by_model else (0, time)
     kept = (
         40 * n * p * asked.fewest_sweeps
         if way in ("walks", "paper")
@@ -103,7 +106,24 @@ def _plan(asked: Request) -> ShapleyPlan:
         memory=int(kept + rows * (task.table.row_bytes + 64)),
         seconds=time,
         backend=task.table.backend,
+        workers=threads,
     )
+
+
+def on_cluster(threads: int) -> str:
+    """Where it is done, in words."""
+    return f" on a cluster of {threads} thread{'s' * (threads != 1)}" if threads else ""
+
+
+def spread(task: Task, seconds: float, cells: int) -> tuple[int, float]:
+    """The threads of the verb's cluster, and what predictions take there: model and table travel, predictions back."""
+    cluster = active()
+    if cluster is None or type(task.engine) is not BlackBox:  # torch modules stay on their device
+        return 0, seconds
+    tasks = max(1, ceil(cells / task.engine.rows_a_call(task.n) / (8 * RUN)))
+    threads = cluster.threads
+    travels = packed_size(task.engine, cluster) + 8 * cells
+    return threads, rates.on_a_cluster(seconds, tasks, threads, travels)
 
 
 def _predictions(asked: Request) -> tuple[int, int]:

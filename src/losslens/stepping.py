@@ -6,6 +6,7 @@ The same means as in `passes`, over all pairs, without a matrix of cells: a curv
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import rates
 from losslens.cells import Cells, Means
 from losslens.engines.curves import StepEngine, Steps, Walker
 from losslens.late import later
@@ -46,18 +48,51 @@ def run(
     # The engine's order: columns as they stand in the table, each once.
     places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
     axes = _axes(engine, list(places.values()), sample)
-    edges = np.linspace(0, n, int(np.clip(n // LANE_ROWS, 1, LANES)) + 1).astype(int)
+    edges = np.linspace(0, n, lanes(n) + 1).astype(int)
     sample = with_room(engine.predict(np.arange(1)), sample, loss)
-    lanes = [Lane(axes, sample, loss, kept, int(a), int(b)) for a, b in pairwise(edges)]
+    some = [Lane(axes, sample, loss, kept, int(a), int(b)) for a, b in pairwise(edges)]
     # A loss of the user's own may not like threads.
+    cluster = active()
     _work(
-        lanes,
+        some,
+        cluster if cluster is not None and pays(engine, n, len(questions), cluster) else None,
         lambda: engine.walker([question.ask for question in places.values()]),
         n_jobs if loss is None or not loss.custom else 1,
         tick,
     )
     at, rows = {columns: k for k, columns in enumerate(places)}, RowMass(sample)
-    return sample, [_filled(at[q.ask.columns], q, axes, sample, rows, lanes, kept) for q in questions]
+    return sample, [_filled(at[q.ask.columns], q, axes, sample, rows, some, kept) for q in questions]
+
+
+def lanes(n: int) -> int:
+    """Parts of n rows."""
+    return int(np.clip(n // LANE_ROWS, 1, LANES))
+
+
+def there(seconds: float, engine: StepEngine, n: int, asked: int, cluster: Cluster) -> float:
+    """What lanes of so many seconds take on a cluster: the table travels, and sums of rows come back."""
+    return rates.on_a_cluster(seconds, lanes(n), cluster.threads, engine.takes_about(n)[1] + 8 * n * (asked + 2))
+
+
+def pays(engine: StepEngine, n: int, asked: int, cluster: Cluster) -> bool:
+    """Whether a cluster is sooner done; the numbers are the same."""
+    seconds, _ = engine.takes_about(n)
+    return there(seconds, engine, n, asked, cluster) < seconds
+
+
+def second_a_row(
+    engine: StepEngine, questions: Sequence[Question], sample: Sample, loss: Loss | None, rows: int
+) -> float:
+    """What a row takes, from some that are timed; two go first, so that everything is compiled."""
+    places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
+    axes, walker = _axes(engine, list(places.values()), sample), engine.walker([q.ask for q in places.values()])
+    sample = with_room(engine.predict(np.arange(1)), sample, loss)
+    none, rows, seconds = np.empty(0, np.intp), min(rows, sample.n), 0.0
+    for stop in (min(2, rows), rows):
+        started = time.thread_time()  # others on the machine don't count
+        Lane(axes, sample, loss, none, 0, stop).work(walker, lambda _: None)
+        seconds = time.thread_time() - started
+    return seconds / rows
 
 
 class Axes:
@@ -153,8 +188,9 @@ class Kept:
         cells.reshape(-1, *cells.shape[2:])[:] = np.repeat(getattr(self, name)[mine], behind - at, axis=0)
 
 
-def _work(lanes: Sequence[Lane], hire: Callable[[], Walker], n_jobs: int | None, tick: Tick) -> None:
-    cluster = active()
+def _work(
+    lanes: Sequence[Lane], cluster: Cluster | None, hire: Callable[[], Walker], n_jobs: int | None, tick: Tick
+) -> None:
     if cluster is not None:
         _work_far_away(lanes, hire, cluster, tick)
         return

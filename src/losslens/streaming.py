@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from losslens import inputs, opening
 from losslens.curves import Effects
 from losslens.donors import Latin
@@ -30,14 +32,23 @@ def opened(known: Model, X: Any, y: Any, asked: dict[str, Any]) -> Opened | None
 
 def importances(known: Model, data: Opened, loss: Loss, asked: dict[str, Any]) -> Importances:
     """`feature_importance` of data that are read part by part."""
-    return _everything(explaining.prepare(known, data, loss, loss.reads, asked)).importances()
+    return _everything(importance_stream(known, data, loss, asked)).importances()
+
+
+def importance_stream(known: Model, data: Opened, loss: Loss, asked: dict[str, Any]) -> Stream:
+    """A checked call of `feature_importance`."""
+    return explaining.prepare(known, data, loss, loss.reads, asked)
 
 
 def effects(known: Model, data: Opened, response: Response, target: Any, asked: dict[str, Any]) -> Effects:
     """`feature_effect` of data that are read part by part."""
-    import numpy as np
+    stream = effect_stream(known, data, response, target, asked)
+    return _everything(stream).effects(*_class_of(known, target, response))
 
-    k, label = class_of(Sample(np.ones(1), np.empty(0), classes=known.classes), target, response)
+
+def effect_stream(known: Model, data: Opened, response: Response, target: Any, asked: dict[str, Any]) -> Stream:
+    """A checked call of `feature_effect`: a model whose curves are known."""
+    _class_of(known, target, response)
     stream = explaining.prepare(known, data, None, response, asked)
     if stream.read is None:
         raise ValueError(
@@ -45,11 +56,22 @@ def effects(known: Model, data: Opened, response: Response, target: Any, asked: 
             + (f" ({stream.declined})" if stream.declined else "")
             + "; pass a sample of the rows"
         )
-    return _everything(stream).effects(k, label)
+    return stream
+
+
+def _class_of(known: Model, target: Any, response: Response) -> tuple[int | None, str | None]:
+    return class_of(Sample(np.ones(1), np.empty(0), classes=known.classes), target, response)
 
 
 def shares(known: Model, data: Opened, loss: Loss, wanted: Wanted, asked: dict[str, Any]) -> ShapleyImportance:
     """`shapley_importance` of data that are read part by part: the closed form of linear models."""
+    from losslens.streams import shares as of_sums
+
+    return of_sums.run(share_stream(known, data, loss, wanted, asked))
+
+
+def share_stream(known: Model, data: Opened, loss: Loss, wanted: Wanted, asked: dict[str, Any]) -> Stream:
+    """A checked call of `shapley_importance`: a linear model over all pairs."""
     stream = explaining.prepare(known, data, loss, loss.reads, asked)
     plain = wanted.method in ("auto", "exact") and wanted.aggregate == "loss" and not isinstance(stream.design, Latin)
     if not isinstance(stream.read, Linear) or not plain:
@@ -57,9 +79,7 @@ def shares(known: Model, data: Opened, loss: Loss, wanted: Wanted, asked: dict[s
             f"Shapley importances of {data.n:,} rows that are read part by part are known for linear models with "
             "squared error, over all pairs; for any other model or method pass a sample of the rows"
         )
-    from losslens.streams import shares as of_sums
-
-    return of_sums.run(stream)
+    return stream
 
 
 def _everything(stream: Stream) -> Everything:

@@ -78,6 +78,14 @@ class Cluster:
     model: Lent | None = None
     known: dict[Any, tuple[Any, Any]] = field(default_factory=dict)  # what was shared before, with its future
 
+    @property
+    def threads(self) -> int:
+        """How many tasks it can do at a time."""
+        try:
+            return max(1, int(sum(self.client.nthreads().values())))
+        except Exception as error:
+            raise ConnectionError(f"the cluster went away ({error!r}); connect a new Client and call again") from error
+
     def map(self, work: Callable[[S, P], R], shared: S, parts: Iterable[P]) -> Iterator[R]:
         """The results, in order; as many tasks are under way as keep the cluster busy."""
         run = _Run(self, work, shared)
@@ -214,15 +222,37 @@ def _killed() -> tuple[type[BaseException], ...]:
 
 def _packed(thing: Any, lent: Lent | None) -> bytes:
     """Anything as bytes, but for a model that is on the cluster already."""
+    room = io.BytesIO()
+    _pack(thing, lent, room)
+    return room.getvalue()
+
+
+def _pack(thing: Any, lent: Lent | None, room: Any) -> None:
     import cloudpickle
 
     class Packer(cloudpickle.Pickler):  # type: ignore[misc]
         def persistent_id(self, part: Any) -> str | None:
             return "model" if lent is not None and part is lent.model else None
 
-    room = io.BytesIO()
     Packer(room).dump(thing)
-    return room.getvalue()
+
+
+class _Scales:
+    """A file that weighs what is written and keeps nothing."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def write(self, some: Any) -> int:
+        self.size += memoryview(some).nbytes
+        return memoryview(some).nbytes
+
+
+def packed_size(thing: Any, cluster: Cluster) -> int:
+    """How many bytes would travel to a worker."""
+    scales = _Scales()
+    _pack(thing, cluster.model, scales)
+    return scales.size
 
 
 class _Unpacker(pickle.Unpickler):

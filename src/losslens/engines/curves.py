@@ -47,5 +47,8 @@ class StepEngine(Protocol):
     def classes(self, ask: Ask) -> NDArray[np.int32]:
         """The class of each value of an ask."""
 
+    def takes_about(self, n: int) -> tuple[float, int]:
+        """Seconds of n rows by counts alone, and bytes of what would travel with them."""
+
     def walker(self, asks: Sequence[Ask]) -> Walker:
         """Somebody to work through rows; asks come in the order of their columns."""

@@ -84,7 +84,7 @@ class Data:
 
     def rows(self, stretch: Stretch) -> Iterator[Rows]:
         """Part by part; one that is not what it was in the first pass is an error."""
-        at, loaded = 0, self.reader.each(stretch.parts, self._wanted)
+        at, loaded = 0, self.reader.each(stretch.parts, self.wanted)
         for k, part in enumerate(stretch.parts):
             y = None if stretch.y is None else stretch.y[at : at + part.rows]
             at += part.rows
@@ -97,7 +97,8 @@ class Data:
             yield rows
 
     @property
-    def _wanted(self) -> list[str]:
+    def wanted(self) -> list[str]:
+        """The columns to read."""
         more = [name for name in (self.target, self.weight) if name is not None and name not in self.columns]
         return [*self.columns, *dict.fromkeys(more)]
 

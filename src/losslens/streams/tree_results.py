@@ -26,16 +26,10 @@ from losslens.tables import Table
 
 def run(stream: Stream) -> Everything:
     """Two passes, and what they say."""
-    ensemble, peeled = stream.read, stream.peeled
-    assert isinstance(ensemble, Ensemble)
-    assert peeled is not None
-    used = {int(peeled.source[c]) for c in np.unique(ensemble.feature[ensemble.feature >= 0])}
-    bins, needed = TreeBins(ensemble, peeled), tuple(sorted(used | set(stream.asked)))
-    counted = first_pass(
-        Asked(stream.data, needed, bins, wants_labels(stream)), stream.stretches, stream.workers, stream.progress
-    )
+    asked, bins = counting(stream)
+    counted = first_pass(asked, stream.stretches, stream.workers, stream.progress)
     stretches = looked_at(stream.stretches, counted)
-    work = _bound(stream, counted, bins)
+    work = bound(stream, counted, bins)
 
     def answers() -> Iterator[TreeSums]:
         with bar(stream.n, "explaining", stream.progress, "rows") as tick:
@@ -46,7 +40,17 @@ def run(stream: Stream) -> Everything:
     return _everything(stream, work, counted, add_up(answers()))
 
 
-def _bound(stream: Stream, counted: Counted, bins: TreeBins) -> TreeWork:
+def counting(stream: Stream) -> tuple[Asked, TreeBins]:
+    """What the first pass is asked: the columns of the trees and those that are asked for."""
+    ensemble, peeled = stream.read, stream.peeled
+    assert isinstance(ensemble, Ensemble)
+    assert peeled is not None
+    used = {int(peeled.source[c]) for c in np.unique(ensemble.feature[ensemble.feature >= 0])}
+    bins, needed = TreeBins(ensemble, peeled), tuple(sorted(used | set(stream.asked)))
+    return Asked(stream.data, needed, bins, wants_labels(stream)), bins
+
+
+def bound(stream: Stream, counted: Counted, bins: TreeBins) -> TreeWork:
     """An engine bound to the counted values, and checked on them."""
     kinds = kinds_of_all(counted, stream.data.columns)
     book = codebook(stream.head, counted.grids, kinds)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens import rates
 from losslens.engines.base import Answer, Ask
 from losslens.engines.curves import Steps, Walker
 from losslens.engines.ensembles import Floats
@@ -179,6 +180,11 @@ class Trees:
     def classes(self, ask: Ask) -> NDArray[np.int32]:
         """The class of each value."""
         return self.bound.class_of[ask.columns[0]]
+
+    def takes_about(self, n: int) -> tuple[float, int]:
+        """Seconds of n rows by counts alone, and bytes of what would travel with them."""
+        a_tree = rates.LARGE_TREE if self.tables is None else rates.SMALL_TREE
+        return n * len(self.bound.roots) * a_tree, self.bound.codes.nbytes + self.bound.nodes.nbytes
 
     def walker(self, asks: Sequence[Ask]) -> Walker:
         """Somebody to walk the trees, for one thread."""

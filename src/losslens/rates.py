@@ -1,0 +1,28 @@
+"""What work takes, about: seconds a unit, on one core, one large GPU, or between two machines.
+
+Counts of work times these are expected times. They were measured once, by the benchmark that is named, and are fixed:
+what is chosen by them is chosen alike on every machine.
+"""
+
+# Exact engines, one core (`benchmarks.engines`, `benchmarks.shapley`).
+SECONDS = {"tree pairs": 4e-9, "single tree": 3e-7, "tree totals": 1e-10, "product totals": 3e-10}
+SMALL_TREE, LARGE_TREE = 3e-7, 2e-6  # all curves of a row in a tree of at most 64 leaves, and in a larger one
+LOOKED_UP, WALKED = 1e-9, 3e-8  # a pair in a small tree, and in a large one
+ADDED = 1e-7  # a value of an additive model
+MULTIPLIED = 3e-10  # a multiply-add of a kernel machine
+
+# One H200 (`benchmarks.gpu`), 3,100 leaves: 2.7e10 pairs a second; 1,024 coalitions of 10,000 rows in 0.85 s.
+DEVICE_SECONDS = {"device pairs": 1.3e-14, "tree totals": 1e-12}
+
+# Part by part, beside what is timed (`benchmarks.scale`).
+CELL = 1.5e-7  # a cell of a black box, beside its prediction: gathered, lost, summed
+LENT = 5e-8  # a donor's value, looked up among all rows
+
+# A cluster (`benchmarks.scale`).
+TASK = 0.01  # handed out, and its answer taken back
+TRAVELLED = 1e-8  # a byte from one machine to another: 1 Gbit a second
+
+
+def on_a_cluster(seconds: float, tasks: int, threads: int, travels: int) -> float:
+    """What work of so many seconds takes in tasks of equal size: whoever has none left waits for the others."""
+    return seconds * -(-tasks // threads) / tasks + tasks * TASK + travels * TRAVELLED
