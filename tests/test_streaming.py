@@ -312,3 +312,60 @@ def test_a_model_fitted_on_arrays_gets_arrays(folder):
     found = ll.feature_importance(model, data, "y", memory=SMALL)
     whole = ll.feature_importance(model, X[NUMBERS].to_numpy(), Y)
     assert [feature.pfi for feature in found.values()] == pytest.approx([f.pfi for f in whole.values()])
+
+
+def test_black_boxes_of_mixed_columns_keep_their_rows(tmp_path):
+    """Whole numbers of 1,000 values beside floats: kept rows are predicted as they are, whatever the batch holds."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.integers(0, 1000, 3000), "c": rng.normal(size=3000)})
+    frame["y"] = frame["a"] / 300 + frame["c"] + rng.normal(size=3000)
+    for k in range(3):
+        frame[k::3].to_parquet(tmp_path / f"{k}.parquet")
+
+    def model(X):
+        return X["a"].to_numpy(float) / 300 + X["c"].to_numpy(float)
+
+    found = ll.feature_importance(
+        model, str(tmp_path), "y", loss="squared_error", memory="300 KiB", random_state=0, progress=False
+    )
+    assert found["a"].whole is not None
+    whole = pd.concat([frame[k::3] for k in range(3)], ignore_index=True)
+    rows = found["a"].whole.rows
+    kept = found["a"].sample.prediction
+    np.testing.assert_allclose(kept, model(whole.iloc[rows]), rtol=1e-12)
+
+
+def test_curves_of_sorted_files_have_points_all_over(tmp_path):
+    """Bins are made from rows of parts all over the data: no bin holds much more than its share."""
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.normal(size=20_000))
+    frame = pd.DataFrame({"a": x, "b": rng.normal(size=20_000)})
+    frame["y"] = frame["a"] + frame["b"]
+    for k in range(10):
+        frame[2000 * k : 2000 * (k + 1)].to_parquet(tmp_path / f"{k}.parquet")
+    fitted = LinearRegression().fit(frame[["a", "b"]], frame["y"])
+    found = ll.feature_importance(fitted, str(tmp_path), "y", memory="1 MiB", progress=False)
+    assert found["a"].whole is not None
+    assert found["a"].weights.max() < 0.1
+    assert found["a"].pfi == pytest.approx(ll.feature_importance(fitted, frame[["a", "b"]], frame["y"])["a"].pfi)
+
+
+def test_missing_values_of_a_linear_model_are_an_error_as_in_memory(tmp_path):
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(20_000, 3)), columns=["a", "b", "y"])
+    fitted = LinearRegression().fit(frame[["a", "b"]], frame["y"])
+    frame.loc[7, "a"] = np.nan
+    frame.to_parquet(tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"NaN|finite"):
+        ll.feature_importance(fitted, str(tmp_path), "y", memory="500 KiB", progress=False)
+
+
+def test_a_booster_is_given_its_own_columns_in_its_own_order(tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(4000, 3)), columns=["a", "b", "c"])
+    y = 2 * frame["a"] + frame["b"]
+    booster = lightgbm.train({"verbosity": -1, "num_leaves": 7}, lightgbm.Dataset(frame, y), 20)
+    frame[["c", "b", "a"]].assign(y=y).to_parquet(tmp_path / "x.parquet")
+    found = ll.feature_importance(booster, str(tmp_path), "y", loss="squared_error", memory="300 KiB", progress=False)
+    exact = ll.feature_importance(booster, frame, y, loss="squared_error")
+    assert found["a"].pfi == pytest.approx(exact["a"].pfi, rel=1e-9)

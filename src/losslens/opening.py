@@ -99,7 +99,7 @@ def streams(found: Opened | None, memory: int) -> bool:
 
 def _columns(model: Any, source: Source, target: str | None, weight: str | None) -> tuple[str, ...]:
     """The columns that the model was fitted on, where it says so; else all that are not y or the weights."""
-    fitted = getattr(getattr(model, "native", model), "feature_names_in_", None)
+    fitted = _fitted_on(getattr(model, "native", model), source)
     if fitted is not None:
         names = tuple(map(str, fitted))
         if missing := [name for name in names if name not in source.names]:
@@ -109,6 +109,18 @@ def _columns(model: Any, source: Source, target: str | None, weight: str | None)
     if not columns:
         raise ValueError("X has no columns")
     return columns
+
+
+def _fitted_on(native: Any, source: Source) -> Any:
+    """Names that a model was fitted on; a booster's count only where the data have them, as it makes up its own."""
+    if hasattr(native, "feature_names_in_"):
+        return native.feature_names_in_
+    for name in ("feature_name", "feature_names", "feature_names_"):  # LightGBM, XGBoost, CatBoost
+        names = getattr(native, name, None)
+        names = names() if callable(names) else names
+        if names is not None and len(names) and all(str(each) in source.names for each in names):
+            return names
+    return None
 
 
 def _vector(y: Any, source: Source) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Indices = NDArray[np.intp]
 Words = NDArray[np.uint64]
 ROUNDS = 6
-STORED = 1_000_000  # rows up to which an order is simply drawn
+STORED = 50_000  # rows up to which an order is simply drawn
 
 
 @dataclass(frozen=True, eq=False)

@@ -147,9 +147,10 @@ def _open(paths: Any) -> Any:
         if "://" in str(paths):
             return ds.dataset(str(paths), format="parquet", partitioning="hive")
         if Path(paths).is_dir():
-            if not any(Path(paths).rglob("*.parquet")):
+            found = sorted(map(str, Path(paths).rglob("*.parquet")))
+            if not found:
                 raise FileNotFoundError(f"the folder {paths} holds no file that ends in .parquet")
-            return ds.dataset(str(paths), format="parquet", partitioning="hive")
+            return ds.dataset(found, format="parquet", partitioning="hive", partition_base_dir=str(paths))
         if any(sign in str(paths) for sign in MAGIC) and not Path(paths).exists():
             found = sorted(glob.glob(str(paths), recursive=True))  # noqa: PTH207 - the user's own pattern, as written
             if not found:
@@ -160,7 +161,7 @@ def _open(paths: Any) -> Any:
     for path in paths:
         if not Path(path).exists():
             raise FileNotFoundError(f"there is no file {path}")
-    return ds.dataset([str(path) for path in paths], format="parquet")
+    return ds.dataset([str(path) for path in paths], format="parquet", partitioning="hive")
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,14 +378,15 @@ class _DaskReader:
     def _of(self, found: Any, part: Part, columns: Sequence[str]) -> Any:
         if list(found.columns)[: len(part.where.columns)] != list(part.where.columns):
             raise ValueError(f"{part.name} has the columns {list(found.columns)}, not {list(part.where.columns)}")
-        found = found[list(columns)].iloc[part.skip : part.skip + part.rows]
+        names = list(map(str, found.columns))  # labels may be numbers
+        found = found.iloc[part.skip : part.skip + part.rows, [names.index(name) for name in columns]]
         if len(found) != part.rows:
             raise ValueError(f"{part.name} has {len(found):,} rows where it had {part.rows:,}; {_AGAIN}")
-        return found.reset_index(drop=True)
+        return found.set_axis(list(columns), axis=1).reset_index(drop=True)
 
 
 def _from_dask(frame: Any) -> Source:
-    if not hasattr(frame, "columns"):  # a series
+    if frame.ndim == 1:
         frame = frame.to_frame()
     sizes = [int(size) for size in frame.map_partitions(len, meta=(None, int)).compute()]
     parts, start = [], 0

@@ -251,7 +251,7 @@ def _one_batch(stream: Stream) -> tuple[int, float]:
 
 def _counted(stream: Stream, data: Opened) -> float:
     """Seconds to count a value."""
-    bins = Quantiles.from_part(stream.head, stream.asked, box_results.BINS)
+    bins = Quantiles.of_rows([stream.head], stream.asked, box_results.BINS)
     head = _of_head(stream, data, PROBED, 1)
     asked = Asked(head.data, stream.asked, bins, labels=False)
     seconds = _timed(lambda few: first_pass(asked, few.stretches, Serial(), progress=False), head)

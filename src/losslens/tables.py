@@ -370,7 +370,9 @@ def column_like(table: Table, j: int, values: NDArray[Any]) -> Column:
         import pandas as pd
 
         kind = table.native.dtypes.iloc[j]
-        return frame_column(nw.from_native(pd.Series(values).astype(kind), series_only=True))
+        own = pd.Series(values)
+        own = own.dt.tz_localize("UTC") if isinstance(kind, pd.DatetimeTZDtype) else own  # NumPy's dates are UTC
+        return frame_column(nw.from_native(own.astype(kind), series_only=True))
     new = nw.new_series(table.names[j], values, backend=series.implementation)
     if values.dtype.kind == "f" and np.isnan(values).any():  # what NumPy shows as NaN is mostly missing
         frame = new.to_frame().select(nw.when(~nw.col(new.name).is_nan()).then(nw.col(new.name)))
@@ -385,8 +387,9 @@ def common_kinds(tables: Sequence[Mapping[str, Any]], categories: Mapping[str, A
     found: dict[str, Any] = {}
     for name in tables[0]:
         kinds = list(dict.fromkeys(kinds[name] for kinds in tables))
-        if isinstance(kinds[0], pd.CategoricalDtype) and categories.get(name) is not None:
-            found[name] = pd.CategoricalDtype(list(categories[name]), ordered=kinds[0].ordered)
+        if all(isinstance(kind, pd.CategoricalDtype) for kind in kinds):
+            known = categories.get(name) or dict.fromkeys(value for kind in kinds for value in kind.categories)
+            found[name] = pd.CategoricalDtype(list(known), ordered=kinds[0].ordered)
         elif len(kinds) == 1:
             found[name] = kinds[0]
         elif all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in kinds):

@@ -7,6 +7,7 @@ where its data are. Results come in the order of the parts, so that sums over th
 from __future__ import annotations
 
 import functools
+import inspect
 import io
 import pickle
 import time
@@ -288,7 +289,10 @@ class _Failed:
 
     def error(self) -> Exception:
         kinds: dict[str, type[Exception]] = {"ValueError": ValueError, "TypeError": TypeError}
-        return kinds.get(self.kind, RuntimeError)(self.text)
+        known = kinds.get(self.kind)
+        if known is not None:
+            return known(self.text)
+        return RuntimeError(self.text if self.kind == "RuntimeError" else f"{self.kind}: {self.text}")
 
 
 def _named(work: Callable[[S, P], R], shared: S, part: P) -> R:
@@ -352,9 +356,15 @@ def anywhere(verb: Callable[A, R]) -> Callable[A, R]:
         cluster = as_cluster(kwargs.get("executor"))
         if cluster is None:  # inside another verb the outer one has said it
             return verb(*args, **kwargs)
-        if args and hasattr(args[0], "result") and hasattr(args[0], "client"):  # a future of dask's
-            lent = Lent(args[0].result(), args[0])
-            cluster, args = replace(cluster, model=lent), (lent.model, *args[1:])  # type: ignore[assignment]
+        first = next(iter(inspect.signature(verb).parameters))  # the model, or the estimator
+        model = args[0] if args else kwargs.get(first)
+        if hasattr(model, "result") and hasattr(model, "client"):  # a future of dask's
+            lent = Lent(model.result(), model)
+            cluster = replace(cluster, model=lent)
+            if args:
+                args = (lent.model, *args[1:])  # type: ignore[assignment]
+            else:
+                kwargs[first] = lent.model
         token = _ACTIVE.set(cluster)
         try:
             return verb(*args, **kwargs)

@@ -33,7 +33,7 @@ from losslens.streams.kept import KeptRows
 from losslens.streams.lenders import Gather, Store, gather, latin, lend
 from losslens.streams.parts import Floats, Indices, Rows, Stretch, judged
 from losslens.streams.results import Everything, Found
-from losslens.tables import Table, one_after_another
+from losslens.tables import Table, one_after_another, one_behind_the_other
 from losslens.tasks import label_positions
 
 BINS = 256  # of a column with many values
@@ -66,10 +66,9 @@ class _Named:
 def curves_of(asked: Curves, column: _Named) -> tuple[NDArray[Any], NDArray[Any], int]:
     """Predictions of the kept rows, unchanged and at every value of a column."""
     j, n = column.j, asked.table.n
-    ask = Ask(
-        column.name, (j,), (asked.book.column(j),), (np.arange(len(asked.grids[j])),), asked.places[j],
-        len(asked.grids[j]),
-    )  # fmt: skip
+    g = len(asked.grids[j])
+    both = one_behind_the_other(asked.table.native, asked.book)  # a batch keeps unchanged rows: these stand first
+    ask = Ask(column.name, (j,), (both.column(j),), (n + np.arange(g),), asked.places[j], g)
     answer = BlackBox(asked.table, asked.respond, asked.size).fill(np.arange(n), [ask], lambda _: None)
     return answer.base, answer.cells[0], answer.n_predictions[0]
 
@@ -106,7 +105,7 @@ class _Run:
 
     def _count(self) -> None:
         stream = self.stream
-        self.bins = Quantiles.from_part(stream.head, stream.asked, BINS)
+        self.bins = Quantiles.of_rows(stream.here_and_there, stream.asked, BINS)
         asked = Asked(stream.data, stream.asked, self.bins, wants_labels(stream))
         self.counted: Counted = first_pass(asked, stream.stretches, stream.workers, stream.progress)
         kinds = kinds_of_all(self.counted, stream.data.columns)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from losslens.columns import is_missing
 from losslens.streams.counting import Grid
-from losslens.tables import Batch, Edit, Table, as_columns, frame_table
+from losslens.tables import Batch, Edit, Table, as_columns, column_like, frame_table
 
 
 def codebook(head: Table, grids: Mapping[int, Grid], kinds: Mapping[str, Any] | None) -> Table:
@@ -20,8 +20,11 @@ def codebook(head: Table, grids: Mapping[int, Grid], kinds: Mapping[str, Any] | 
     size = max(2, *(len(grid) for grid in grids.values()))
     edits = []
     for j, grid in grids.items():
-        source = head.column(j).extended(_plain(grid.values))
-        index = head.n + np.minimum(np.arange(size), len(grid) - 1)
+        index = np.minimum(np.arange(size), len(grid) - 1)
+        if grid.values.dtype.kind in "biufmM":
+            source = column_like(head, j, grid.values)
+        else:
+            source, index = head.column(j).extended(_plain(grid.values)), head.n + index
         edits.append(Edit(0, size, j, source, index))
     native = Batch(head).fill(np.zeros(size, np.intp), edits)
     if head.backend == "numpy":

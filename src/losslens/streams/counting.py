@@ -6,7 +6,7 @@ smallest that occurs. Grids of parts can be put together in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, Protocol
@@ -168,7 +168,10 @@ def _at_most(grid: Grid) -> Grid:
     if grid.bins is not None:
         return _by_bin(grid)
     if len(grid) > MOST_WORDS:
-        raise ValueError(f"a column has more than {MOST_WORDS:,} categories, too many to be counted part by part")
+        raise ValueError(
+            f"a column has more than {MOST_WORDS:,} words such as {grid.values[0]!r}, too many to be "
+            "counted part by part; leave it out with features="
+        )
     return grid
 
 
@@ -192,7 +195,7 @@ def _by_bin(grid: Grid) -> Grid:
 
 @dataclass(frozen=True, eq=False)
 class Quantiles:
-    """Bins between quantiles of the first part: for models whose curves have no steps."""
+    """Bins between quantiles of some rows: for models whose curves have no steps."""
 
     edges: Mapping[int, NDArray[Any]]
 
@@ -208,13 +211,14 @@ class Quantiles:
         return np.where(missing, MISSING, found)
 
     @classmethod
-    def from_part(cls, table: Table, columns: Iterable[int], most: int) -> Quantiles:
-        """Edges such that about as many rows of this part are in each bin."""
+    def of_rows(cls, tables: Sequence[Table], columns: Iterable[int], most: int) -> Quantiles:
+        """Edges such that about as many of these rows are in each bin."""
         edges = {}
         for j in columns:
-            array = table.column(j).array
-            if array.dtype.kind not in "biufmM":
+            arrays = [table.column(j).array for table in tables]
+            if any(array.dtype.kind not in "biufmM" for array in arrays):
                 continue
+            array = np.concatenate(arrays)
             missing = np.isnat(array) if array.dtype.kind in "mM" else np.isnan(array.astype(float))
             present = np.sort(array[~missing])
             if len(present):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from losslens import inputs
@@ -18,11 +19,12 @@ from losslens.features import Feature
 from losslens.features import resolve as resolve_features
 from losslens.losses import Loss, Response
 from losslens.models import Model
-from losslens.opening import Opened
+from losslens.opening import HEAD, Opened
 from losslens.streams.parts import Data, Stretch, stretches
-from losslens.tables import Table, as_columns
+from losslens.tables import Table, as_columns, frame_table
 from losslens.workers import Workers, chosen
 
+LOOKED_AT = 20  # parts that say where the values of a column lie
 FEWEST_ROWS = 1000  # of a part, however little memory there is
 
 
@@ -51,6 +53,16 @@ class Stream:
     def asked(self) -> tuple[int, ...]:
         """The columns that are asked for, ascending."""
         return tuple(sorted({j for feature in self.features for j in feature.columns}))
+
+    @property
+    def here_and_there(self) -> list[Table]:
+        """A few rows of parts all over the data: sorted files begin with what is smallest."""
+        parts = [part for stretch in self.stretches for part in stretch.parts]
+        chosen = [parts[k] for k in np.unique(np.linspace(0, len(parts) - 1, LOOKED_AT).astype(np.intp))]
+        some = [replace(part, rows=min(part.rows, HEAD // len(chosen))) for part in chosen]
+        columns = self.data.columns
+        tables = (frame_table(self.data.reader.load(part, columns)) for part in some)
+        return [as_columns(table, columns, None, as_array=self.data.as_array) for table in tables]
 
     @property
     def nameplate(self) -> Model:

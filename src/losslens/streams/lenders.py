@@ -53,7 +53,7 @@ def gather(asked: Gather, stretch: Stretch) -> Gathered:
     places = asked.places(rows.table, asked.grids)
     found: dict[int, NDArray[Any]] = {}
     for j, grid in asked.grids.items():
-        found[j] = rows.table.column(j).array if grid.binned else places[j].astype(np.int32)
+        found[j] = rows.table.column(j).array.astype(grid.values.dtype) if grid.binned else places[j].astype(np.int32)
     if asked.weighted:
         found[WEIGHT] = rows.weight
     kept = kept_in(asked.kept, rows.part)

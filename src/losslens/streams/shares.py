@@ -38,6 +38,8 @@ class ShareSums(Sums):
         """Of a part, (3, k + 1): weighted sums of m, m r and m M, M the sum of all m; and of 1, r and r^2."""
         g, f = self.parts(rows.table)
         sample = judged(rows, self.model, self.loss, None, 1.0)
+        if self.loss is not None:
+            self.loss.check_prediction(f)
         residual = np.asarray(sample.y) - f
         m, w = g - self.shift, sample.weight
         last = np.array([w.sum(), w @ residual, w @ residual**2])

@@ -59,6 +59,8 @@ class Sums:
         """Of a part, (4, k + 1): weighted sums of m, m^2, m r and f m, m = g - shift; and of 1, r, r^2 and f."""
         g, f = self.parts(rows.table)
         sample = judged(rows, self.model, self.loss, None, 1.0)
+        if self.loss is not None:
+            self.loss.check_prediction(f)
         residual = np.zeros(len(f)) if sample.y is None else sample.y - f
         m, w = g - self.shift, sample.weight
         last = np.array([w.sum(), w @ residual, w @ residual**2, w @ f])
@@ -170,7 +172,7 @@ def run(stream: Stream) -> Everything:
     g, f = sums.parts(stream.head)
     agrees(f, stream.model.responder(stream.response), stream.head)
     sums = replace(sums, shift=np.where((g == g[0]).all(axis=0), g[0], g.mean(axis=0)))
-    bins = Quantiles.from_part(stream.head, stream.asked, BINS)
+    bins = Quantiles.of_rows(stream.here_and_there, stream.asked, BINS)
     asked = Asked(stream.data, stream.asked, bins, labels=False, sums=sums)
     counted = first_pass(asked, stream.stretches, stream.workers, stream.progress)
     stretches = looked_at(stream.stretches, counted)
