@@ -259,6 +259,7 @@ def test_black_boxes_part_by_part(folder, tmp_path):
     assert auto.n_predictions < auto.most
     assert list(auto.to_frame()["n_predictions"]) == [2500 * 2, 2500 * 3, 2500 * 2]
     assert "some  Latin(2 to 40)" in repr(auto)
+    assert ", at least " in repr(auto)
 
 
 def test_a_plan_of_parts_leaves_nothing_behind(folder, tmp_path, monkeypatch):

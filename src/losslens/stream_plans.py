@@ -71,7 +71,7 @@ class StreamPlan:
         parts = f"{self.parts:,} part{'s' * (self.parts != 1)}"
         lines = [
             f"Plan: {self.n:,} rows in {parts}, read {self.passes} times ({size_in_words(self.read)} in all), "
-            f"about {duration(self.seconds)}",
+            f"{'at least' if more else 'about'} {duration(self.seconds)}",
             f"  engine {self.engine}: {self.n_predictions:,} predictions{more}",
         ]
         if self.workers:
@@ -104,13 +104,14 @@ def _exact(engine: str, stream: Stream, data: Opened, tried: tuple[float, float,
     fixed, each, rows = tried
     seconds = each * stream.n / rows + _reading(stream, data, 2)
     tasks, k = 2 * len(stream.stretches), len(stream.features)
-    grids = sum(_values(data.head, data.columns[j], MOST_VALUES) for j in stream.asked)
+    grids = sum(min(_values(data.head, data.columns[j], MOST_VALUES), sums.BINS) for j in stream.asked)
+    kept = min(stream.n, MOST_KEPT) * (16 * k + 64)
     shared = 0 if (cluster := _cluster(stream)) is None else packed_size((stream.read, stream.peeled), cluster)
     there = 2 * shared + (0 if data.y is None else 16 * stream.n)
     return _plan(
         stream, data, engine=engine, designs=("All()",) * k, predictions=(0,) * k, passes=2, least=CHECKED,
-        most=CHECKED, travels=there + tasks * grids * BIN_BYTES, memory=min(stream.n, MOST_KEPT) * (16 * k + 64),
-        scratch=0, fixed=fixed, seconds=seconds, tasks=tasks,
+        most=CHECKED, travels=there + tasks * grids * BIN_BYTES + kept, memory=kept, scratch=0,
+        fixed=fixed, seconds=seconds, tasks=tasks,
     )  # fmt: skip
 
 
