@@ -232,8 +232,12 @@ def test_all_workers_killed_or_restarted(client, folder, monkeypatch, restarted)
         for pid in client.run(os.getpid).values():
             os.kill(pid, signal.SIGKILL)
 
+    def restart():
+        client.restart(wait_for_workers=False)  # whoever restarts a cluster does not wait for us
+
     linear = LinearRegression().fit(X, Y)
-    happened = after_the_first_answer(monkeypatch, client.restart if restarted else kill_all)
+    client.wait_for_workers(2, timeout=60)  # those that an earlier test has killed
+    happened = after_the_first_answer(monkeypatch, restart if restarted else kill_all)
     same(ll.feature_importance(linear, X, Y), ll.feature_importance(linear, folder, "y", executor=client))
     assert happened
 
