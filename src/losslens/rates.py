@@ -1,7 +1,7 @@
 """What work takes, about: seconds a unit, on one core, one large GPU, or between two machines.
 
-Counts of work times these are expected times. They were measured once, by the benchmark that is named, and are fixed:
-what is chosen by them is chosen alike on every machine.
+Counts of work times these are expected times. Where a benchmark is named they were measured once, by it; the others are
+round numbers of the right size. All are fixed: what is chosen by them is chosen alike on every machine.
 """
 
 # Exact engines, one core (`benchmarks.engines`, `benchmarks.shapley`).
