@@ -1,10 +1,14 @@
 import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 # Each pytest worker has a core of its own: models that start a thread per core would fight over them.
 # Set before NumPy and the estimator libraries load, or they don't see it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")  # no window, no display needed
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadline, no complaint about slow data: how fast a busy machine is says nothing about the code.
@@ -17,3 +21,22 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("losslens")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A browser, for the tests of the report."""
+    from browser import started
+
+    with started() as running:
+        yield running
+
+
+@pytest.fixture
+def opened(chromium: Any, tmp_path: Path) -> Iterator[Any]:
+    """Opens pages; what they complained about fails the test."""
+    from browser import Reader
+
+    reader = Reader(chromium, tmp_path)
+    yield reader.open
+    reader.close()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import losslens as ll
-from browser import Reader, members, set_range, started, value
+from browser import members, set_range, value
 from losslens.report.findings import ALIKE
 from losslens.report.page import html
 from summaries import Made, made, with_findings
@@ -220,19 +219,6 @@ def test_numbers_of_features_that_meet(interactions: Any) -> None:
 
 
 # In a browser.
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with started() as running:
-        yield running
-
-
-@pytest.fixture
-def opened(chromium: Any, tmp_path: Path) -> Iterator[Open]:
-    reader = Reader(chromium, tmp_path)
-    yield reader.open
-    reader.close()
 
 
 def drawn(page: Any, name: str) -> np.ndarray[Any, Any]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
-from browser import Reader, brush, members, set_range, started, value
+from browser import brush, members, set_range, value
 from losslens.report.page import html
 from summaries import made
 
@@ -24,19 +22,6 @@ NASTY = (
     "{{ 7 * 7 }}",
     "a\nb\\u0000",
 )
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with started() as running:
-        yield running
-
-
-@pytest.fixture
-def opened(chromium: Any, tmp_path: Path) -> Iterator[Open]:
-    reader = Reader(chromium, tmp_path)
-    yield reader.open
-    reader.close()
 
 
 def test_several_models_stand_side_by_side(opened: Open) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,23 +15,10 @@ import pytest
 
 import losslens as ll
 import summaries
-from browser import Reader, brush, members, set_range, started, value
+from browser import Reader, brush, members, set_range, value
 from summaries import Made, made
 
 Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with started() as running:
-        yield running
-
-
-@pytest.fixture
-def opened(chromium: Any, tmp_path: Path) -> Iterator[Open]:
-    reader = Reader(chromium, tmp_path)
-    yield reader.open
-    reader.close()
 
 
 @pytest.fixture(scope="module")

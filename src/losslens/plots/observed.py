@@ -17,6 +17,7 @@ from losslens.plots import canvas
 from losslens.plots.canvas import BLUE, INK, LINE, MOST_ROWS, SINGLE, VERMILLION
 from losslens.plots.ranking import folded, label_across
 from losslens.plots.scale import word_ticks
+from losslens.plots.shapley import LIGHTNESS
 from losslens.plots.wording import count, labels, number, percent, shorten
 from losslens.row_influence import RowInfluence
 
@@ -29,7 +30,6 @@ MOST_POWERS = 4  # of ten on a bent axis
 MOST_NAME = 18  # letters of a column's name in a rule
 BAR = 75.0  # points that the bar of colours takes
 SHORTEST = 8  # letters of a line of a rule
-LIGHTNESS = np.array([0.299, 0.587, 0.114])  # of red, green and blue
 NUMBERED = "row number"  # mark of artists, to find them again
 
 
