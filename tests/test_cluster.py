@@ -226,20 +226,26 @@ def after_the_first_answer(monkeypatch, disaster) -> list[int]:
     return happened
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-def test_all_workers_killed_or_restarted(client, folder, monkeypatch, restarted):
+def test_all_workers_killed_and_restarted(client, folder, monkeypatch):
+    """Their nannies start them again; what was under way is done again."""
+
     def kill_all():
         for pid in client.run(os.getpid).values():
             os.kill(pid, signal.SIGKILL)
 
-    def restart():
-        client.restart(wait_for_workers=False)  # whoever restarts a cluster does not wait for us
-
     linear = LinearRegression().fit(X, Y)
     client.wait_for_workers(2, timeout=60)  # those that an earlier test has killed
-    happened = after_the_first_answer(monkeypatch, restart if restarted else kill_all)
+    happened = after_the_first_answer(monkeypatch, kill_all)
     same(ll.feature_importance(linear, X, Y), ll.feature_importance(linear, folder, "y", executor=client))
     assert happened
+
+
+def test_a_cluster_without_workers_is_one_clear_error(folder, monkeypatch):
+    monkeypatch.setattr(workers, "PATIENCE", 0.2)
+    monkeypatch.setattr(workers, "NOBODY", 0.5)
+    nobody = distributed.LocalCluster(n_workers=0, dashboard_address=":0", processes=False)
+    with nobody, distributed.Client(nobody) as idle, pytest.raises(ConnectionError, match="has had no worker"):
+        ll.feature_importance(LinearRegression().fit(X, Y), folder, "y", executor=idle, memory=200_000)
 
 
 def test_a_model_that_raises_on_one_part_is_one_error_that_names_it(client, folder):

@@ -23,6 +23,7 @@ S = TypeVar("S")
 P = TypeVar("P")
 R = TypeVar("R")
 A = ParamSpec("A")
+PATIENCE, NOBODY = 10.0, 120.0  # seconds until somebody looks whether there are workers, and until there have to be
 RETRIES = 3  # of a task whose file could not be read, or whose worker died
 RESTARTS = 3  # of the whole cluster, while nothing new is done
 MOST_SHARED = 8  # things that were shared and are kept on the cluster while a verb runs
@@ -139,8 +140,7 @@ class _Run:
         while True:
             part, future = waiting[0]
             try:
-                with self._connected():
-                    found = future.result()
+                found = self._patiently(future)
             except _cancelled() as error:
                 self._again(waiting, error)
                 continue
@@ -155,6 +155,21 @@ class _Run:
                 raise found.error() from None
             self.done, self.restarts = self.done + 1, 0
             return found
+
+    def _patiently(self, future: Any) -> Any:
+        """What a task gave, however long it takes, as long as somebody is there to do it."""
+        while True:
+            try:
+                with self._connected():
+                    return future.result(timeout=PATIENCE)
+            except TimeoutError:
+                if future.status != "pending":  # the task's own
+                    raise
+            if not _wait_for_workers(self.client, NOBODY):
+                raise ConnectionError(
+                    f"the cluster has had no worker for {NOBODY:.0f} seconds, after {self.done} parts were done. "
+                    "Nothing was written; start workers and call again"
+                )
 
     def _again(self, waiting: deque[tuple[Any, Any]], error: BaseException) -> None:
         self.restarts += 1
