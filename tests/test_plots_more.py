@@ -598,8 +598,7 @@ def test_odd_shapes_draw(n, p, values):
     plt.close("all")
 
 
-@pytest.mark.parametrize("size", [(7, 10), (12, 12)])
-@pytest.mark.parametrize("layout", [None, "constrained"])
+@pytest.mark.parametrize(("size", "layout"), [((7, 10), None), ((12, 12), "constrained")])
 def test_pictures_draw_beside_each_other(size, layout):
     figure, axes = plt.subplots(3, 2, figsize=size, layout=layout)
     draw_all(table(), axes.ravel())

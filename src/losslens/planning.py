@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from losslens import explain, rates, stepping, streaming
 from losslens.answers import exact_for, who
@@ -25,13 +25,15 @@ from losslens.scoring import score_design
 from losslens.shapley_plans import ShapleyPlan, on_cluster, plan_importance, spread
 from losslens.sharing import shapley_importance
 from losslens.stopping import Wanted
-from losslens.stream_plans import StreamPlan, plan_stream
 from losslens.tables import make_frame
 from losslens.tasks import Task, class_of, default_loss, effect_response, prepare
 from losslens.workers import active, anywhere
 
 VERBS: tuple[Callable[..., Any], ...] = (explain.feature_importance, explain.feature_effect, shapley_importance)
 TIMED = 200  # rows of trees that are walked to see how long it takes
+
+if TYPE_CHECKING:
+    from losslens.stream_plans import StreamPlan
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,8 @@ def _planned(
 
 def _streamed(known: Model, X: Any, y: Any, verb: Callable[..., Any], wanted: dict[str, Any]) -> StreamPlan | None:
     """The plan of data that are read part by part; None where they are in memory, or will be."""
+    from losslens.stream_plans import plan_stream  # late: it brings compiled engines along
+
     if verb is not explain.feature_effect and is_scorer(wanted["loss"]):
         return None
     data = streaming.opened(known, X, None if verb is explain.feature_effect else y, wanted)
