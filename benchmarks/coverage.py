@@ -32,9 +32,9 @@ from sklearn.model_selection import KFold, ShuffleSplit
 import losslens as ll
 from benchmarks import coverage_cases as cases
 from benchmarks.coverage_cases import HEAVY, INTERACTION, LINEAR, REAL, TRAINED, WEAK, Case
-from losslens.impact import conditional_predictive_impact
-from losslens.inference import adjusted
-from losslens.nulls import permuted_target_test
+from losslens.uncertainty.inference import adjusted
+from losslens.verbs.conditional import conditional_predictive_impact
+from losslens.verbs.refits import permuted_target_test
 
 Floats = NDArray[np.float64]
 Counted = dict[str, NDArray[np.bool_]]  # by number: what held in one run, or in all of them, (runs, k)

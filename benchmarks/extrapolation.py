@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from losslens.surroundings import Surroundings
-from losslens.tables import as_table
+from losslens.passes.extrapolation import Surroundings
+from losslens.tables.frames import as_table
 
 Floats = NDArray[np.float64]
 CURVED = ("square", "circle", "sum of five", "category decides the range", "city and country", "sine of three waves")

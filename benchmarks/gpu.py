@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from losslens.engines.gpu.boxes import Boxes
-from losslens.engines.gpu.judging import judge_of
+from losslens.engines.gpu.losses import judge_of
 from losslens.engines.gpu.pairs import DevicePairs
 from losslens.engines.gpu.totals import DeviceErrors
 from losslens.losses import absolute_error, log_loss, squared_error
@@ -90,7 +90,7 @@ def export(path: Path, n: int, trees: int) -> None:
 
     import losslens as ll
     from losslens.engines.trees.boxes import boxes
-    from losslens.tasks import prepare
+    from losslens.passes.task import prepare
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000 + n, P))
@@ -180,12 +180,12 @@ def _logistic(raw: Any) -> Any:
 
 def network(device: str, n: int, donors: int) -> None:
     import losslens as ll
-    from losslens.donors import Grid
-    from losslens.engines import choose
-    from losslens.features import resolve
+    from losslens.donors.designs import Grid
+    from losslens.donors.questions import Subjects, pose
+    from losslens.engines.choice import choose
     from losslens.models import as_model
-    from losslens.questions import Subjects, pose
-    from losslens.tables import as_table
+    from losslens.tables.features import resolve
+    from losslens.tables.frames import as_table
 
     torch.manual_seed(0)
     widths = (P, 512, 512, 512, 1)

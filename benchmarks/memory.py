@@ -29,7 +29,7 @@ def forget_peak() -> None:
 def one(memory: str) -> None:
     """Explain one feature over all pairs and print the peak above what was there before, over `memory`."""
     import losslens as ll
-    from losslens.inputs import memory_bytes
+    from losslens.tables.checks import memory_bytes
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(10_000, 13))

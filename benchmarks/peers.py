@@ -111,7 +111,7 @@ def replaced(model: Any, X: Any, y: Any, columns: list[int]) -> float:
 def bound_to(model: Any, X: Any, y: Any) -> Any:
     """The trees of a model and these rows, in the engine's own form."""
     from losslens.losses import resolve
-    from losslens.tasks import prepare
+    from losslens.passes.task import prepare
 
     asked = {"features": None, "donors": "auto", "sample_weight": None, "groups": None, "random_state": None}
     loss = resolve("squared_error")

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from losslens.report.page import html
+from losslens.page.page import html
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 

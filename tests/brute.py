@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from losslens.meetings import Common
+from losslens.donors.layout import CommonGrid
 
 
 def _own(y, p):
@@ -82,7 +82,7 @@ def meetings(feature):
     """How often row i met donor k, (n, n); of pairs that `groups=` forbids too."""
     n, meeting = feature.sample.n, feature.meeting
     count = np.zeros((n, n))
-    if isinstance(meeting, Common):
+    if isinstance(meeting, CommonGrid):
         count[:, meeting.donors] = 1
         if meeting.leaves_out_own:
             np.fill_diagonal(count, 0)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from losslens.meetings import Common
-from losslens.sample import Sample
+from losslens.donors.layout import CommonGrid
+from losslens.tables.sample import Sample
 
 N = 4
 WEIGHT = np.array([0.1, 0.2, 0.3, 0.4])
@@ -17,7 +17,7 @@ def sample(weight=None, block=None):
 
 
 def everybody(leaves_out_own=False):
-    return Common(CODES, EVERY, 3, leaves_out_own)
+    return CommonGrid(CODES, EVERY, 3, leaves_out_own)
 
 
 MET = np.array([[1, 3], [0, 2], [3, 0], [2, 1]], np.int32)

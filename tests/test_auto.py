@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from losslens import auto
-from losslens.auto import effect_design, exact_cost, first_design, importance_design
-from losslens.donors import All, Grid, Latin, Systematic
-from losslens.features import resolve
-from losslens.questions import Subjects
-from losslens.sample import Sample
-from losslens.tables import as_table
+from losslens.donors.designs import All, Grid, Latin, Systematic
+from losslens.donors.questions import Subjects
+from losslens.passes import auto
+from losslens.passes.auto import effect_design, exact_cost, first_design, importance_design
+from losslens.tables.features import resolve
+from losslens.tables.frames import as_table
+from losslens.tables.sample import Sample
 
 RNG = np.random.default_rng(0)
 N = 12

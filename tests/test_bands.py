@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import losslens as ll
-from losslens.bands import band
+from losslens.uncertainty.bands import band
 
 RNG = np.random.default_rng(3)
 N = 60

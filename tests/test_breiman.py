@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import losslens as ll
-from losslens import outofbag
+from losslens.refits import out_of_bag as oob_trees
 
 RNG = np.random.default_rng(0)
 N = 40
@@ -185,7 +185,7 @@ def test_columns_permuted_together(data):
 
 def test_rows_that_walk_in_several_parts(monkeypatch):
     whole = ll.breiman_importance(FOREST, X, Y, features=["x0", {"g": ["x1", "x2"]}])
-    monkeypatch.setattr(outofbag, "ROWS", 4)
+    monkeypatch.setattr(oob_trees, "ROWS", 4)
     parts = ll.breiman_importance(FOREST, X, Y, features=["x0", {"g": ["x1", "x2"]}])
     np.testing.assert_allclose(parts.trees, whole.trees, rtol=1e-12)
     np.testing.assert_allclose(parts.local, whole.local, rtol=1e-12)

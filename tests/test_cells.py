@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from few_rows import CHANGES, CODES, EVERY, MET, WEIGHT, N, everybody, sample
-from losslens.cells import Averages, Cells, curves, means
-from losslens.meetings import PerRow
+from losslens.cells.matrix import Averages, Cells, curves, means
+from losslens.donors.layout import OwnDonors
 
 # Means.
 
 
 def test_means_of_cells_of_ones_own():
     """Row means of CHANGES, values 0, 1, 2 by the donors' codes, all by hand."""
-    found = means(Cells(EVERY, CHANGES, CHANGES), PerRow(MET, CODES, 3), sample())
+    found = means(Cells(EVERY, CHANGES, CHANGES), OwnDonors(MET, CODES, 3), sample())
     np.testing.assert_allclose(found.local, [1.5, 3.5, 5.5, 7.5])
     np.testing.assert_allclose(found.pi, [(3 + 6) / 2, (1 + 4 + 7 + 8) / 4, (2 + 5) / 2])
     np.testing.assert_allclose(found.weights, [2 / 8, 4 / 8, 2 / 8])
@@ -30,7 +30,7 @@ def test_means_on_a_common_grid():
     np.testing.assert_allclose(found.pfi, WEIGHT @ changes @ [0.1, 0.5, 0.4])
 
 
-@pytest.mark.parametrize("meeting", [everybody(), everybody(leaves_out_own=True), PerRow(MET, CODES, 3)])
+@pytest.mark.parametrize("meeting", [everybody(), everybody(leaves_out_own=True), OwnDonors(MET, CODES, 3)])
 @pytest.mark.parametrize("block", [None, np.array([0, 1, 1, 2])])
 def test_means_do_not_depend_on_how_the_rows_come_in(meeting, block):
     values = np.random.default_rng(0).normal(size=(N, meeting.width))
@@ -46,13 +46,13 @@ def test_means_do_not_depend_on_how_the_rows_come_in(meeting, block):
 def test_a_row_that_met_nobody_has_no_local_importance_and_no_say():
     met = MET.copy()
     met[0] = -1
-    found = means(Cells(EVERY, CHANGES, CHANGES), PerRow(met, CODES, 3), sample())
+    found = means(Cells(EVERY, CHANGES, CHANGES), OwnDonors(met, CODES, 3), sample())
     assert np.isnan(found.local[0])
     assert found.pfi == CHANGES[1:].mean()
 
 
 def test_means_without_a_loss_have_no_number():
-    found = means(Cells(EVERY, CHANGES), PerRow(MET, CODES, 3), sample())
+    found = means(Cells(EVERY, CHANGES), OwnDonors(MET, CODES, 3), sample())
     assert found.local is None
     np.testing.assert_allclose(found.pd, [4.5, 5, 3.5])
     with pytest.raises(ValueError, match="no loss"):
@@ -61,16 +61,16 @@ def test_means_without_a_loss_have_no_number():
 
 def test_probabilities_of_several_classes_average_by_class():
     probabilities = np.random.default_rng(1).dirichlet(np.ones(3), size=(N, 2))
-    found = means(Cells(EVERY, probabilities), PerRow(MET, CODES, 3), sample())
+    found = means(Cells(EVERY, probabilities), OwnDonors(MET, CODES, 3), sample())
     assert found.pd.shape == (3, 3)
     for k in range(3):
-        alone = means(Cells(EVERY, probabilities[..., k]), PerRow(MET, CODES, 3), sample())
+        alone = means(Cells(EVERY, probabilities[..., k]), OwnDonors(MET, CODES, 3), sample())
         np.testing.assert_allclose(found.pd[:, k], alone.pd)
 
 
 def test_cells_at_the_clipping_bound_are_counted_by_weight():
     at_bound = np.array([[9.0, 0.0], [0.0, 0.0], [0.0, 9.0], [0.0, 0.0]])
-    found = means(Cells(EVERY, at_bound, at_bound), PerRow(MET, CODES, 3), sample(), ceiling=9.0)
+    found = means(Cells(EVERY, at_bound, at_bound), OwnDonors(MET, CODES, 3), sample(), ceiling=9.0)
     assert found.clipped == 2 / 8
 
 
@@ -78,12 +78,12 @@ def test_cells_at_the_clipping_bound_are_counted_by_weight():
 
 
 def test_a_curve_is_nan_where_the_row_met_no_donor_and_the_mean_where_it_met_two():
-    found = curves(CHANGES, PerRow(MET, CODES, 3), sample(), EVERY)
+    found = curves(CHANGES, OwnDonors(MET, CODES, 3), sample(), EVERY)
     expected = [[np.nan, 1, 2], [3, 4, np.nan], [6, np.nan, 5], [np.nan, 7.5, np.nan]]
     np.testing.assert_allclose(found, expected)
 
 
 def test_rank_bins_are_columns():
-    binned = PerRow(MET, np.array([0, 1]), 2, binned=True)
+    binned = OwnDonors(MET, np.array([0, 1]), 2, binned=True)
     np.testing.assert_allclose(curves(CHANGES, binned, sample(), EVERY), CHANGES)
     np.testing.assert_allclose(means(Cells(EVERY, CHANGES, CHANGES), binned, sample()).pi, [4, 5])

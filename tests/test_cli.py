@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 import losslens as ll
 from losslens.cli import app
-from losslens.cli.boundary import to_the_end
-from losslens.loading import read_table
-from losslens.model_files import read_model
+from losslens.cli.errors import to_the_end
+from losslens.cli.model_files import read_model
+from losslens.cli.tables import read_table
 from model_folder import TREE, fill
 
 RUNNER = CliRunner()

@@ -12,7 +12,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.svm import SVR
 
 import losslens as ll
-from losslens import rates, workers
+from losslens import workers
+from losslens.engines import rates
 
 distributed = pytest.importorskip("distributed")
 pytestmark = [
@@ -286,7 +287,7 @@ def test_a_model_that_lives_on_the_cluster(client, folder, tmp_path):
     there = ll.feature_importance(future, folder, "y", executor=client, **options)
     same(ll.feature_importance(joblib.load(tmp_path / "model.joblib"), folder, "y", **options), there)
     model = future.result()
-    assert workers._unpacked(workers._packed([model], workers.Lent(model, future)), "another") == ["another"]
+    assert workers._unpacked(workers._packed([model], workers.SharedObject(model, future)), "another") == ["another"]
 
 
 def test_an_executor_is_a_client(forest):

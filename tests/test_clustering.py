@@ -8,8 +8,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import adjusted_rand_score
 
 import losslens as ll
-from losslens import kmeans, rule_trees
-from losslens.columns import array_column
+from losslens.rows import kmeans, rule_tree
+from losslens.tables.columns import array_column
 
 N = 300
 
@@ -207,13 +207,13 @@ def test_a_tree_says_both_sides_of_an_exclusive_or():
     X[:10, 0] = X[:10, 1] = 1.0  # a little more of one kind, so that the first question is worth asking
     labels = (X[:, 0] != X[:, 1]).astype(int)
     columns = {name: array_column(X[:, j]).distinct for j, name in enumerate("ab")}
-    tree = rule_trees.grow(columns, labels, np.ones(200), np.ones(200, bool), 2)
-    assert rule_trees.in_words(tree, 2) == (
+    tree = rule_tree.grow(columns, labels, np.ones(200), np.ones(200, bool), 2)
+    assert rule_tree.in_words(tree, 2) == (
         "(a = 0 and b = 0) or (a = 1 and b = 1)", "(a = 0 and b = 1) or (a = 1 and b = 0)",
     )  # fmt: skip
-    np.testing.assert_array_equal(rule_trees.placed(tree, 200), labels)
-    shallow = rule_trees.grow(columns, labels, np.ones(200), np.ones(200, bool), 1)
-    assert rule_trees.placed(shallow, 200).shape == (200,)
+    np.testing.assert_array_equal(rule_tree.placed(tree, 200), labels)
+    shallow = rule_tree.grow(columns, labels, np.ones(200), np.ones(200, bool), 1)
+    assert rule_tree.placed(shallow, 200).shape == (200,)
 
 
 # k-means and its judges.

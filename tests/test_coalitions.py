@@ -16,11 +16,11 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import brute
 from losslens.engines.readers import read
-from losslens.engines.trees import coalitions, masks
+from losslens.engines.trees import coalitions, node_rules, small_trees
 from losslens.engines.trees.bound import bind
 from losslens.engines.trees.coalitions import CoalitionErrors, pair_table, single_tree_errors, squared_error
 from losslens.models import as_model
-from losslens.tables import as_table
+from losslens.tables.frames import as_table
 
 RNG = np.random.default_rng(0)
 N, TRAINED, P = 70, 400, 4
@@ -262,7 +262,7 @@ def test_several_trees_are_not_a_single_one():
 
 
 def tables_of(bound):
-    return masks.tables(bound) if np.diff(bound.leaf_at).max() <= masks.MOST_LEAVES else None
+    return small_trees.tables(bound) if np.diff(bound.leaf_at).max() <= node_rules.MOST_LEAVES else None
 
 
 @pytest.mark.parametrize("held", [1 << 22, 1])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from losslens.columns import array_column, frame_column, is_missing, joint
+from losslens.tables.columns import array_column, frame_column, is_missing, joint
 
 DAY = dt.date(2024, 2, 29)
 NOON = dt.datetime(2024, 2, 29, 12)

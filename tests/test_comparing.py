@@ -14,9 +14,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 import brute
 import losslens as ll
-from losslens.comparisons import Comparison
-from losslens.plots import plot_comparison
-from losslens.plots.conditional import LOOKS
+from losslens.plots.bars import plot_comparison
+from losslens.plots.subgroups import LOOKS
+from losslens.results.comparison import Comparison
 from pictures import caption, legend, looked_at, texts
 
 RNG = np.random.default_rng(0)

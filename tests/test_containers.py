@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens.columns import is_missing
 from losslens.engines import choice
+from losslens.tables.columns import is_missing
 
 RNG = np.random.default_rng(0)
 N = 12

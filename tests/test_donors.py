@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from losslens.donors import All, Derangements, Design, Grid, Latin, Permutations, Systematic, resolve
+from losslens.donors.designs import All, Derangements, Design, Grid, Latin, Permutations, Systematic, resolve
 
 SEED = st.integers(0, 2**32 - 1)
 DESIGNS = [All(), Grid(2), Grid(2, at="quantiles"), Permutations(2), Latin(2), Systematic(2), Derangements(2)]

@@ -19,12 +19,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
 
 import losslens as ll
-from losslens.engines import BlackBox, blackbox, choice
-from losslens.engines.blackbox import first_with_value
-from losslens.features import resolve
+from losslens.donors.questions import Subjects, pose
+from losslens.engines import batches, choice
+from losslens.engines.batches import first_with_value
+from losslens.engines.blackbox import BlackBox
 from losslens.models import as_model
-from losslens.questions import Subjects, pose
-from losslens.tables import as_table
+from losslens.tables.features import resolve
+from losslens.tables.frames import as_table
 
 RNG = np.random.default_rng(0)
 N = 12
@@ -330,14 +331,14 @@ def test_ctrl_c_leaves_the_threads_only_what_they_were_about_to_ask(interrupt, n
 
 def test_ctrl_c_while_batches_are_laid_out_stops_the_threads_too(monkeypatch):
     asked = threading.Event()
-    pack, model = blackbox.pack, Interrupting(asked.set, at=1)
+    pack, model = batches.pack, Interrupting(asked.set, at=1)
 
     def interrupted(pieces, size):
-        yield from islice(pack(pieces, size), 2 * blackbox.RUN)
+        yield from islice(pack(pieces, size), 2 * batches.RUN)
         asked.wait(5)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(blackbox, "pack", interrupted)
+    monkeypatch.setattr(batches, "pack", interrupted)
     before = set(threading.enumerate())
     with pytest.raises(KeyboardInterrupt):
         ask(model, ll.All(), ("x0", "x1", "x2", "x3"), batch_rows=N, n_jobs=2)

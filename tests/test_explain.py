@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import brute
 import losslens as ll
-from losslens import uncertainty
+from losslens.uncertainty import standard_errors
 
 RNG = np.random.default_rng(0)
 N = 40
@@ -103,7 +103,7 @@ def test_auto_samples_beyond_a_million_and_decides_for_each_feature():
 
 def noise_share(feature):
     """Monte-Carlo variance over the sampling variance; the squared error of Latin shifts holds both."""
-    noise = uncertainty.monte_carlo_variance(feature.means, feature.meeting, feature.sample, feature.at)
+    noise = standard_errors.monte_carlo_variance(feature.means, feature.meeting, feature.sample, feature.at)
     return noise / (feature.std_error**2 - (noise if isinstance(feature.design, ll.Latin) else 0))
 
 

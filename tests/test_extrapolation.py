@@ -8,9 +8,9 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens.extrapolation import Extrapolation, Extrapolations
-from losslens.late import Later
-from losslens.plots import plot_groups
+from losslens.cells.late import Later
+from losslens.plots.subgroups import plot_groups
+from losslens.results.extrapolation import Extrapolation, Extrapolations
 
 N = 300
 

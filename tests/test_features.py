@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from losslens.features import Feature, pair_name, resolve, unknown_feature
+from losslens.tables.features import Feature, pair_name, resolve, unknown_feature
 
 LABELS = ("a", "b", "c")
 

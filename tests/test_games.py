@@ -9,10 +9,11 @@ from sklearn.linear_model import LogisticRegression
 import brute
 import coalitions
 import losslens as ll
-from losslens import games, losses
-from losslens.games import MeanGame, PairGame, Remembered, TotalGame, ends, set_up
-from losslens.shapley import members
-from losslens.tasks import prepare
+from losslens import losses
+from losslens.game_theory import members
+from losslens.passes.task import prepare
+from losslens.shapley import games
+from losslens.shapley.games import MeanGame, PairGame, Remembered, TotalGame, ends, set_up
 
 RNG = np.random.default_rng(0)
 N = 9

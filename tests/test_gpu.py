@@ -20,18 +20,20 @@ from sklearn.linear_model import LinearRegression
 
 import losslens as ll
 import test_coalitions as cases
-from losslens import losses, routes
+from losslens import losses
+from losslens.engines.gpu import boxes as device_boxes
+from losslens.engines.gpu import memory, modules, pairs
 from losslens.engines.trees.coalitions import CoalitionErrors
 from losslens.engines.trees.engine import Trees
 from losslens.models import TorchModule
+from losslens.shapley import ways
 from test_coalitions import FRAME, FRAME_TARGET, FRAME_TRAIN, FRAME_Y, KINDS, SUBSETS, TARGET, TRAIN, WEIGHTS, X, Y
 
 torch = pytest.importorskip("torch")
 
-from losslens.engines.gpu import boxes as box_module  # noqa: E402 - needs torch
-from losslens.engines.gpu import memory, modules, pairs  # noqa: E402
-from losslens.engines.gpu.judging import judge_of  # noqa: E402
-from losslens.engines.gpu.memory import Steps  # noqa: E402
+
+from losslens.engines.gpu.losses import judge_of  # noqa: E402
+from losslens.engines.gpu.memory import BatchSizes  # noqa: E402
 from losslens.engines.gpu.pairs import DevicePairs  # noqa: E402
 from losslens.engines.gpu.totals import DeviceErrors  # noqa: E402
 from losslens.engines.trees.boxes import boxes  # noqa: E402
@@ -41,7 +43,7 @@ SOME = [[0], [1, 3], [0, 1, 2]]
 CLASSES = cases.CLASSES
 
 
-@pytest.mark.parametrize("module", [box_module, memory])
+@pytest.mark.parametrize("module", [device_boxes, memory])
 def test_examples(module):
     assert doctest.testmod(module).attempted > 0
     assert doctest.testmod(module).failed == 0
@@ -255,8 +257,8 @@ BY += [("pairs", options) for options in [*OPTIONS, {"loss": "absolute_error"}]]
 def test_shapley_importance_with_options(boosting, options, by, monkeypatch):
     here = shares(boosting, **options)
     if by == "totals":
-        monkeypatch.setattr(routes, "MOST_DEVICE_PAIRS", 0)
-        monkeypatch.setattr(routes, "MOST_CELLS", 0)
+        monkeypatch.setattr(ways, "MOST_DEVICE_PAIRS", 0)
+        monkeypatch.setattr(ways, "MOST_CELLS", 0)
     there = shares(boosting, "cpu", **options)
     assert there.engine == "trees on cpu"
     np.testing.assert_allclose(there.sfimp, here.sfimp, atol=1e-8 if by == "pairs" else 1e-12)
@@ -264,9 +266,9 @@ def test_shapley_importance_with_options(boosting, options, by, monkeypatch):
 
 def test_who_is_not_asked_earns_nothing(monkeypatch):
     flat = GradientBoostingRegressor(n_estimators=5, random_state=0).fit(TRAIN * [1, 1, 1, 0], TARGET)
-    for most in (routes.MOST_DEVICE_PAIRS, 0):  # pairs, then totals
-        monkeypatch.setattr(routes, "MOST_DEVICE_PAIRS", most)
-        monkeypatch.setattr(routes, "MOST_CELLS", 0)
+    for most in (ways.MOST_DEVICE_PAIRS, 0):  # pairs, then totals
+        monkeypatch.setattr(ways, "MOST_DEVICE_PAIRS", most)
+        monkeypatch.setattr(ways, "MOST_CELLS", 0)
         found = shares(flat, "cpu")
         assert found.engine == "trees on cpu"
         assert found.sfimp[3] == 0
@@ -436,7 +438,7 @@ def test_other_errors_of_a_module_are_its_own():
 
 
 def test_words_of_libraries_for_no_memory():
-    steps, tried = Steps(8, "rows"), []
+    steps, tried = BatchSizes(8, "rows"), []
 
     def work(part):
         tried.append(part.stop - part.start)

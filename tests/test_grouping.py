@@ -12,7 +12,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import losslens as ll
-from losslens.engines.trees import engine, painting
+from losslens.engines.trees import engine, two_columns
 
 N = 120
 RNG = np.random.default_rng(5)
@@ -38,7 +38,7 @@ TOTALS = ("boosting", "forest", "votes", "two classes")
 @pytest.fixture
 def no_table(monkeypatch):
     """As if 120 rows had too many pairs to look at one by one."""
-    for module, name in ((engine, "MOST_MASKS"), (engine, "MOST_WALKS"), (painting, "MOST_READ")):
+    for module, name in ((engine, "MOST_MASKS"), (engine, "MOST_WALKS"), (two_columns, "MOST_READ")):
         monkeypatch.setattr(module, name, 0)
 
 

@@ -11,7 +11,7 @@ from sklearn.metrics import get_scorer
 
 import brute
 import losslens as ll
-from losslens.impact_results import ConditionalImpact
+from losslens.results.row_changes import ConditionalImpact
 from pictures import caption, looked_at, texts
 
 RNG = np.random.default_rng(0)

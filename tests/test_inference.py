@@ -6,7 +6,7 @@ import pytest
 
 import brute
 import losslens as ll
-from losslens.inference import Estimates, adjusted
+from losslens.uncertainty.inference import Estimates, adjusted
 
 RNG = np.random.default_rng(4)
 N = 40
@@ -192,10 +192,10 @@ def test_features_without_a_standard_error_are_left_out_or_say_why():
 
 def test_what_is_not_known_is_no_finding():
     """An error that is not a number gives a p that is none, not p = 0."""
-    from losslens import uncertainty
-    from losslens.inference import difference
+    from losslens.uncertainty import standard_errors
+    from losslens.uncertainty.inference import difference
 
-    assert np.isnan(uncertainty.p_value(1.0, np.nan, 10))
+    assert np.isnan(standard_errors.p_value(1.0, np.nan, 10))
     assert np.isnan(difference(("a", "b"), 1.0, np.nan, 9, 0.95).p_value)
     sage = ll.shapley_importance(model, X, Y, loss="squared_error", aggregate="prediction", donors=ll.Grid(10))
     assert np.isnan(sage.std_error).all()

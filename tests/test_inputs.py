@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from losslens import inputs
 from losslens.losses import resolve as resolve_loss
 from losslens.models import as_model
+from losslens.tables import checks
 
 SQUARED = resolve_loss("squared_error")
 MODEL = as_model(lambda X: X)
@@ -34,7 +34,7 @@ MODEL = as_model(lambda X: X)
     ids=lambda values: type(values).__name__,
 )
 def test_one_value_for_each_row_comes_in_any_container(values):
-    np.testing.assert_array_equal(inputs.vector(values, 3, "y"), [1, 2, 3])
+    np.testing.assert_array_equal(checks.vector(values, 3, "y"), [1, 2, 3])
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_one_value_for_each_row_comes_in_any_container(values):
 )
 def test_another_length_or_shape_is_refused(values, words):
     with pytest.raises(ValueError, match=words):
-        inputs.vector(values, 3, "y")
+        checks.vector(values, 3, "y")
 
 
 # y.
@@ -66,7 +66,7 @@ def test_another_length_or_shape_is_refused(values, words):
     ids=lambda y: str(y.dtype),
 )
 def test_numbers_of_any_type_become_floats(y):
-    found = inputs.numbers(y, SQUARED)
+    found = checks.numbers(y, SQUARED)
     assert found.dtype == np.float64
     assert found.tolist() == [0, 1]
 
@@ -74,13 +74,13 @@ def test_numbers_of_any_type_become_floats(y):
 @pytest.mark.parametrize("gap", [np.nan, np.inf, -np.inf])
 def test_missing_and_infinite_numbers_are_refused_with_their_row(gap):
     with pytest.raises(ValueError, match=r"y has 2 missing or infinite values \(the first in row 1\); leave them out"):
-        inputs.numbers(np.array([0, gap, gap, 1]), SQUARED)
+        checks.numbers(np.array([0, gap, gap, 1]), SQUARED)
 
 
 @pytest.mark.parametrize("gap", [None, pd.NA, np.nan])
 def test_missing_objects_are_refused_too(gap):
     with pytest.raises(ValueError, match="y has 1 missing or infinite values"):
-        inputs.numbers(np.array([0, gap, 1], dtype=object), SQUARED)
+        checks.numbers(np.array([0, gap, 1], dtype=object), SQUARED)
 
 
 @pytest.mark.parametrize(
@@ -95,17 +95,17 @@ def test_missing_objects_are_refused_too(gap):
 )
 def test_what_is_no_number_is_refused(y):
     with pytest.raises(TypeError, match=r"squared_error needs numbers in y; got .* For classes use 'log_loss'"):
-        inputs.numbers(y, SQUARED)
+        checks.numbers(y, SQUARED)
 
 
 def test_a_loss_of_ones_own_may_read_words():
     y = np.array(["a", "b"])
-    assert inputs.numbers(y, resolve_loss(lambda y, f: f, "values")) is y
+    assert checks.numbers(y, resolve_loss(lambda y, f: f, "values")) is y
 
 
 def test_a_loss_may_be_defined_for_some_targets_alone():
     with pytest.raises(ValueError, match="y"):
-        inputs.numbers(np.array([-1.0, 1.0]), resolve_loss("poisson_deviance"))
+        checks.numbers(np.array([-1.0, 1.0]), resolve_loss("poisson_deviance"))
 
 
 @pytest.mark.parametrize(
@@ -118,27 +118,27 @@ def test_a_loss_may_be_defined_for_some_targets_alone():
     ],
 )
 def test_labels_become_positions_among_the_classes(y, classes):
-    assert inputs.class_positions(y, classes, MODEL).tolist() == [1, 0, 1]
+    assert checks.class_positions(y, classes, MODEL.name).tolist() == [1, 0, 1]
 
 
 def test_a_class_that_the_model_has_never_seen_is_refused():
     with pytest.raises(ValueError, match=r"y has the class 'c', which <lambda> has never seen; its classes are \['a'"):
-        inputs.class_positions(np.array(["a", "c"]), np.array(["a", "b"]), MODEL)
+        checks.class_positions(np.array(["a", "c"]), np.array(["a", "b"]), MODEL.name)
 
 
 def test_the_classes_of_y_are_sorted():
-    assert inputs.observed_classes(np.array(["b", "a", "b"])).tolist() == ["a", "b"]
+    assert checks.observed_classes(np.array(["b", "a", "b"])).tolist() == ["a", "b"]
 
 
 @pytest.mark.parametrize("gap", [None, np.nan, pd.NA])
 def test_missing_labels_are_refused_with_their_row(gap):
     with pytest.raises(ValueError, match=r"y has 1 missing labels \(the first in row 2\)"):
-        inputs.observed_classes(np.array(["a", "b", gap], dtype=object))
+        checks.observed_classes(np.array(["a", "b", gap], dtype=object))
 
 
 def test_labels_of_several_types_are_refused():
     with pytest.raises(TypeError, match="y mixes labels of several types"):
-        inputs.observed_classes(np.array(["a", 1], dtype=object))
+        checks.observed_classes(np.array(["a", 1], dtype=object))
 
 
 # Weights and groups.
@@ -146,18 +146,18 @@ def test_labels_of_several_types_are_refused():
 
 @given(st.lists(st.integers(0, 5), min_size=2).filter(lambda w: sum(x > 0 for x in w) > 1))
 def test_weights_keep_their_proportions_and_sum_to_one(weights):
-    found = inputs.row_weights(weights, len(weights))
+    found = checks.row_weights(weights, len(weights))
     assert found.sum() == pytest.approx(1)
     np.testing.assert_allclose(found * sum(weights), weights)
 
 
 def test_no_weights_are_equal_weights():
-    np.testing.assert_array_equal(inputs.row_weights(None, 4), [0.25] * 4)
+    np.testing.assert_array_equal(checks.row_weights(None, 4), [0.25] * 4)
 
 
 @pytest.mark.parametrize("kind", ["Int64", "Float64", "float32", "bool"])
 def test_weights_of_any_numeric_type_will_do(kind):
-    np.testing.assert_allclose(inputs.row_weights(pd.Series([1, 0, 1], dtype=kind), 3), [0.5, 0, 0.5])
+    np.testing.assert_allclose(checks.row_weights(pd.Series([1, 0, 1], dtype=kind), 3), [0.5, 0, 0.5])
 
 
 @pytest.mark.parametrize(
@@ -174,19 +174,19 @@ def test_weights_of_any_numeric_type_will_do(kind):
 )
 def test_weights_that_weigh_nothing_are_refused(weights, words):
     with pytest.raises(ValueError, match=words):
-        inputs.row_weights(weights, 3)
+        checks.row_weights(weights, 3)
 
 
 def test_weights_are_not_changed_in_place():
     weights = np.array([1.0, 3.0])
-    inputs.row_weights(weights, 2)
+    checks.row_weights(weights, 2)
     assert weights.tolist() == [1, 3]
 
 
 def test_groups_are_numbered_in_the_order_they_appear():
-    assert inputs.blocks(["b", "a", "b"], 3).tolist() == [0, 1, 0]
-    assert inputs.blocks(np.array([7, 7, 3]), 3).tolist() == [0, 0, 1]
-    assert inputs.blocks(None, 3) is None
+    assert checks.blocks(["b", "a", "b"], 3).tolist() == [0, 1, 0]
+    assert checks.blocks(np.array([7, 7, 3]), 3).tolist() == [0, 0, 1]
+    assert checks.blocks(None, 3) is None
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_groups_are_numbered_in_the_order_they_appear():
 )
 def test_groups_that_cannot_lend_to_each_other_are_refused(groups, words):
     with pytest.raises(ValueError, match=words):
-        inputs.blocks(groups, 3)
+        checks.blocks(groups, 3)
 
 
 # Memory and randomness.
@@ -223,41 +223,41 @@ def test_groups_that_cannot_lend_to_each_other_are_refused(groups, words):
     ],
 )
 def test_memory_is_a_size_in_words_or_bytes(memory, size):
-    assert inputs.memory_bytes(memory) == size
+    assert checks.memory_bytes(memory) == size
 
 
 @pytest.mark.parametrize("memory", ["much", "1 XB", "GiB", "1.2.3 GiB", ".", "-1 GiB", "", None, True, "1 GiB 2"])
 def test_memory_that_is_no_size_is_refused(memory):
     with pytest.raises(ValueError, match="memory is a size such as '1 GiB'"):
-        inputs.memory_bytes(memory)
+        checks.memory_bytes(memory)
 
 
 @pytest.mark.parametrize("memory", [0, -5, "0 GiB", "0.0"])
 def test_memory_must_be_above_zero(memory):
     with pytest.raises(ValueError, match="memory must be above zero"):
-        inputs.memory_bytes(memory)
+        checks.memory_bytes(memory)
 
 
 @pytest.mark.parametrize("seed", [0, 7, np.int32(7), 2**70])
 def test_a_seed_is_itself(seed):
-    assert inputs.entropy(seed) == seed
+    assert checks.entropy(seed) == seed
 
 
 @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
 def test_a_generator_gives_a_new_number_each_time_and_the_same_again(make):
     rng = make(3)
-    first, second = inputs.entropy(rng), inputs.entropy(rng)
+    first, second = checks.entropy(rng), checks.entropy(rng)
     assert first != second
-    assert [first, second] == [inputs.entropy(again) for again in [make(3)] for _ in range(2)]
+    assert [first, second] == [checks.entropy(again) for again in [make(3)] for _ in range(2)]
 
 
 def test_no_seed_is_another_number_each_time():
     before = np.random.get_state()[1].copy()  # noqa: NPY002 - it must stay as it was
-    assert len({inputs.entropy(None) for _ in range(5)}) == 5
+    assert len({checks.entropy(None) for _ in range(5)}) == 5
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "seed", True, np.random])
 def test_what_gives_no_randomness_is_refused(seed):
     with pytest.raises(ValueError, match="random_state is None, a whole number from 0 on, or a NumPy generator"):
-        inputs.entropy(seed)
+        checks.entropy(seed)

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import t as student
 
 import losslens as ll
-from losslens.inference import adjusted
-from losslens.interactions import Interactions
+from losslens.results.interactions import Interactions
+from losslens.uncertainty.inference import adjusted
 
 NAMES = ("a", "b", "c")
 INDEX = np.array([[0, 2.0, -0.5], [2.0, 0, 0], [-0.5, 0, 0]])

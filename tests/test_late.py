@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from losslens.late import Later, late, later
+from losslens.cells.late import Later, late, later
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from losslens import loading
-from losslens.loading import near, read_table, rows_for
-from losslens.model_files import read_model
+from losslens.cli import tables
+from losslens.cli.model_files import read_model
+from losslens.cli.tables import near, read_table, rows_for
 from losslens.models import as_model
 from model_folder import SIZES, fill
 
@@ -36,7 +36,7 @@ def test_every_format_holds_the_same_rows(folder, table, suffix):
 @pytest.mark.parametrize(("missing", "library"), [({"pandas"}, "polars"), ({"pandas", "polars"}, "pyarrow")])
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "feather"])
 def test_another_library_reads_where_pandas_is_missing(folder, monkeypatch, missing, library, suffix):
-    monkeypatch.setattr(loading, "find_spec", lambda name: None if name in missing else name)
+    monkeypatch.setattr(tables, "find_spec", lambda name: None if name in missing else name)
     found = read_table(str(folder / f"t.{suffix}"))
     assert type(found).__module__.partition(".")[0] == library
     rows = rows_for([model(folder, "linear.skops")], found, target="y", rows=50)
@@ -45,13 +45,13 @@ def test_another_library_reads_where_pandas_is_missing(folder, monkeypatch, miss
 
 
 def test_pandas_without_pyarrow_leaves_parquet_to_polars(folder, monkeypatch):
-    monkeypatch.setattr(loading, "find_spec", lambda name: None if name == "pyarrow" else name)
+    monkeypatch.setattr(tables, "find_spec", lambda name: None if name == "pyarrow" else name)
     assert type(read_table(str(folder / "t.parquet"))).__module__.startswith("polars")
     assert type(read_table(str(folder / "t.csv"))).__module__.startswith("pandas")
 
 
 def test_no_library_at_all_is_told(folder, monkeypatch):
-    monkeypatch.setattr(loading, "find_spec", lambda name: None)
+    monkeypatch.setattr(tables, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match="needs pandas or polars"):
         read_table(str(folder / "t.csv"))
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from few_rows import CODES, EVERY, MET, WEIGHT, N, everybody, sample
-from losslens.meetings import Common, PerRow
+from losslens.donors.layout import CommonGrid, OwnDonors
 
 # What each cell weighs.
 
@@ -21,14 +21,14 @@ def test_a_group_lends_nothing_to_its_rows():
     block = np.array([0, 0, 1, 1])
     expected = [[0, 0.3, 0.4], [0, 0.3, 0.4], [0.1, 0.2, 0], [0.1, 0.2, 0]]
     np.testing.assert_allclose(everybody().weights(sample(WEIGHT, block), EVERY), expected)
-    found = PerRow(MET, CODES, 3).weights(sample(WEIGHT, block), EVERY)
+    found = OwnDonors(MET, CODES, 3).weights(sample(WEIGHT, block), EVERY)
     np.testing.assert_allclose(found, [[0, 0.4], [0, 0.3], [0, 0.1], [0, 0.2]])
 
 
 def test_what_rounding_leaves_of_a_value_is_nothing():
     """0.1 + 0.2 + 0.3 less 0.6 is not exactly zero in floating point."""
     weight = np.array([0.1, 0.2, 0.3, 0.4])
-    one_value = Common(np.array([0, 0, 0, 1]), EVERY, 2)
+    one_value = CommonGrid(np.array([0, 0, 0, 1]), EVERY, 2)
     left = one_value.weights(sample(weight, np.array([0, 0, 0, 1])), EVERY)
     assert np.all(left[:3, 0] == 0)
 
@@ -36,13 +36,13 @@ def test_what_rounding_leaves_of_a_value_is_nothing():
 def test_a_cell_that_is_left_out_weighs_nothing():
     met = MET.copy()
     met[0, 1] = -1
-    found = PerRow(met, CODES, 3).weights(sample(WEIGHT), EVERY)
+    found = OwnDonors(met, CODES, 3).weights(sample(WEIGHT), EVERY)
     np.testing.assert_allclose(found, [[0.2, 0], [0.1, 0.3], [0.4, 0.1], [0.3, 0.2]])
 
 
 def test_values_of_the_users_own_have_no_mass():
     assert everybody().has_mass
-    assert not Common(np.full(N, -1), np.empty(0, np.intp), 3).has_mass
+    assert not CommonGrid(np.full(N, -1), np.empty(0, np.intp), 3).has_mass
 
 
 # Subsets.
@@ -57,7 +57,7 @@ def test_a_subset_of_a_table_keeps_the_values_of_its_own_rows():
 
 
 def test_a_subset_of_single_meetings_leaves_out_the_donors_outside():
-    meeting, kept = PerRow(MET, CODES, 3).subset(np.array([1, 2, 3]))
+    meeting, kept = OwnDonors(MET, CODES, 3).subset(np.array([1, 2, 3]))
     np.testing.assert_array_equal(meeting.donors, [[-1, 1], [2, -1], [1, 0]])
     np.testing.assert_array_equal(kept, [0, 1, 2])
     fewer = meeting.keep(np.array([1, 2]))

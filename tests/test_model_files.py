@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from losslens import model_files
-from losslens.model_files import columns_of, read_model
+from losslens.cli import model_files
+from losslens.cli.model_files import columns_of, read_model
 from losslens.models import as_model
 from model_folder import TREE, fill, make_table
 

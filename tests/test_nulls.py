@@ -14,10 +14,10 @@ from sklearn.tree import DecisionTreeRegressor
 
 import brute
 import losslens as ll
-from losslens.inference import adjusted
-from losslens.null_results import PermutedTarget
-from losslens.plots import plot_permuted_target
 from losslens.plots.canvas import SINGLE
+from losslens.plots.refits import plot_permuted_target
+from losslens.results.permuted_target import PermutedTarget
+from losslens.uncertainty.inference import adjusted
 from pictures import caption, legend, looked_at, texts
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens.observation_results import Observations
+from losslens.results.observations import Observations
 
 SLOPES = np.array([3.0, 2.0, 0.0])
 

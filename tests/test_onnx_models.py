@@ -5,8 +5,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from losslens import onnx_models
-from losslens.model_files import columns_of, read_model
+from losslens.cli import onnx_files
+from losslens.cli.model_files import columns_of, read_model
 from losslens.models import as_model
 from model_folder import fill, make_table
 
@@ -45,7 +45,7 @@ def test_a_classifier_gives_labels_and_probabilities(folder, name):
 
 
 def test_words_without_names_in_the_graph_are_refused(folder, monkeypatch):
-    monkeypatch.setattr(onnx_models, "_labels_in_graph", lambda path, k: None)
+    monkeypatch.setattr(onnx_files, "_labels_in_graph", lambda path, k: None)
     assert as_model(read_model(str(folder / "zipmap.onnx"))).classes.tolist() == ["down", "up"]
     with pytest.raises(ValueError, match="which column is which class; convert it with zipmap=True"):
         read_model(str(folder / "matrix.onnx"))

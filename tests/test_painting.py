@@ -10,12 +10,12 @@ from sklearn.ensemble import (
 )
 
 import losslens as ll
-from losslens.engines.exact import Site, find
-from losslens.engines.trees import painting
+from losslens.donors.questions import Subjects
+from losslens.engines.choice import Site, find
+from losslens.engines.trees import two_columns
 from losslens.engines.trees.coalitions import pair_table
 from losslens.models import as_model
-from losslens.questions import Subjects
-from losslens.tables import as_table
+from losslens.tables.frames import as_table
 
 N = 150
 RNG = np.random.default_rng(3)
@@ -48,14 +48,14 @@ def test_pictures_hold_what_walks_find(name, columns):
     rows, values = np.array([5, 3, 80, 149]), trees.codes[replaced][:, ::-1]
     expected = pair_table(trees, None, kept, values, rows)
     assert np.ptp(expected) > 0
-    np.testing.assert_array_equal(painting.painted_table(trees, replaced, values, rows), expected)
+    np.testing.assert_array_equal(two_columns.painted_table(trees, replaced, values, rows), expected)
 
 
 def test_a_grid_that_grows_while_rows_come(monkeypatch):
     """A picture larger than the room for it stops the kernel, which goes on where it was."""
     trees, rows = bound(MODELS["forest"]), np.arange(N)
     values, whole = trees.codes[[0, 2]], np.empty
-    small = painting.painted_table(trees, np.array([0, 2]), values, rows)
+    small = two_columns.painted_table(trees, np.array([0, 2]), values, rows)
     asked = []
 
     def narrow(shape, *kind):
@@ -64,8 +64,8 @@ def test_a_grid_that_grows_while_rows_come(monkeypatch):
             shape = 4 if len(asked) == 1 else shape
         return whole(shape, *kind)
 
-    monkeypatch.setattr(painting.np, "empty", narrow)
-    np.testing.assert_array_equal(painting.painted_table(trees, np.array([0, 2]), values, rows), small)
+    monkeypatch.setattr(two_columns.np, "empty", narrow)
+    np.testing.assert_array_equal(two_columns.painted_table(trees, np.array([0, 2]), values, rows), small)
     assert len(asked) > 1
 
 
@@ -73,21 +73,21 @@ def test_missing_values_and_three_columns_have_no_rectangles():
     Z = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
     holes = bound(HistGradientBoostingRegressor(max_iter=5, min_samples_leaf=4).fit(Z, Y), Z)
     trees = bound(MODELS["boosting"])
-    picture = painting.look(trees, np.array([0, 2]))
+    picture = two_columns.look(trees, np.array([0, 2]))
     assert picture.places > 1
-    assert painting.takes(trees, picture, N * N)
-    assert painting.look(holes, np.array([0, 2])) is None
-    assert painting.look(trees, np.array([0, 1, 2])) is None
-    assert not painting.takes(trees, None, N * N)
-    assert not painting.takes(trees, picture, int(painting.MOST_READ) + 1)
-    assert not painting.takes(trees, painting.Picture(painting.MOST_PLACES + 1, 1), N * N)
+    assert two_columns.takes(trees, picture, N * N)
+    assert two_columns.look(holes, np.array([0, 2])) is None
+    assert two_columns.look(trees, np.array([0, 1, 2])) is None
+    assert not two_columns.takes(trees, None, N * N)
+    assert not two_columns.takes(trees, picture, int(two_columns.MOST_READ) + 1)
+    assert not two_columns.takes(trees, two_columns.Picture(two_columns.MOST_PLACES + 1, 1), N * N)
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "absolute_error"])
 @pytest.mark.parametrize("name", ["boosting", "forest"])
 def test_groups_of_two_columns_are_brute_force(name, loss, monkeypatch):
     used = []
-    monkeypatch.setattr(painting, "painted_table", lambda *asked: used.append(1) or table(*asked))
+    monkeypatch.setattr(two_columns, "painted_table", lambda *asked: used.append(1) or table(*asked))
     options = {"loss": loss, "features": {"a": [0, 1], "b": [3, 2]}, "donors": "all", "progress": False}
     found = ll.feature_importance(MODELS[name], X, Y, **options)
     asked = ll.feature_importance(MODELS[name].predict, X, Y, **options)
@@ -97,4 +97,4 @@ def test_groups_of_two_columns_are_brute_force(name, loss, monkeypatch):
         assert found[group].std_error == pytest.approx(asked[group].std_error, abs=1e-10)
 
 
-table = painting.painted_table
+table = two_columns.painted_table

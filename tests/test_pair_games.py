@@ -19,13 +19,14 @@ from sklearn.tree import DecisionTreeRegressor
 
 import brute
 from losslens.engines.readers import read
-from losslens.engines.trees import pair_games, pair_kernels
+from losslens.engines.trees import pair_games, pair_kernels, pair_losses
 from losslens.engines.trees.bound import bind
 from losslens.engines.trees.pair_games import cost, over_pairs, pair_predictions, pair_shares
 from losslens.losses import pointwise, resolve
 from losslens.models import as_model
-from losslens.sample import Sample
-from losslens.tables import as_table
+from losslens.tables import sample
+from losslens.tables.frames import as_table
+from losslens.tables.sample import Sample
 
 RNG = np.random.default_rng(0)
 N, TRAINED, P = 16, 400, 5
@@ -267,7 +268,7 @@ def test_answers_don_t_depend_on_what_is_done_together(name, monkeypatch):
     case = Case(*CASES[name])
     whole = case.over_pairs(SINGLE)
     monkeypatch.setattr(pair_games, "TASK", 300)
-    monkeypatch.setattr(pair_games, "CHUNK", 40)
+    monkeypatch.setattr(sample, "CHUNK", 40)
     monkeypatch.setattr(pair_games, "PAIRS", 40)
     one, two = case.over_pairs(SINGLE), case.over_pairs(SINGLE, n_jobs=2)
     for field in ("local", "caused", "errors", "cells"):
@@ -374,7 +375,7 @@ def test_many_players(p, loss):
 def test_log_losses_are_those_of_numpy(scores, mine, theirs):
     unit = 2.0**-40
     raw, lost = np.rint(np.array(scores) / unit).astype(np.int64), np.empty((2, 64))
-    pair_kernels.lose_logs(raw, np.uint64(0), np.uint64(len(raw)), unit, 0.0, float(mine), float(theirs), lost)
+    pair_losses.lose_logs(raw, np.uint64(0), np.uint64(len(raw)), unit, 0.0, float(mine), float(theirs), lost)
     p = 1 / (1 + np.exp(-raw * unit))
     for got, y in zip(lost, [mine, theirs], strict=True):
         wanted = brute.LOSSES["log_loss"](np.full(len(p), int(y)), np.column_stack([1 - p, p]))

@@ -8,7 +8,7 @@ from sklearn.metrics import get_scorer
 
 import brute
 import losslens as ll
-from losslens.engines.trees import engine, painting
+from losslens.engines.trees import engine, two_columns
 
 RNG = np.random.default_rng(0)
 N = 40
@@ -226,9 +226,9 @@ def test_the_same_donors_for_both_features_take_their_noise_off():
 
 def test_draws_apart_add_their_noise(monkeypatch):
     """Where each importance has donors of its own, the variance is that of the rows and the noise of all three."""
-    from losslens import pairing
+    from losslens.verbs import interactions
 
-    monkeypatch.setattr(pairing, "_with_same_donors", lambda options: options)
+    monkeypatch.setattr(interactions, "_with_same_donors", lambda options: options)
     found = ask(donors=ll.Latin(4), random_state=0, features=["x0", "x2"])
     imp = ll.feature_importance(
         simulation, X, Y, loss="squared_error", donors=ll.Latin(4), random_state=0,
@@ -256,7 +256,7 @@ def test_a_scorer_has_no_errors_and_says_so():
 
 
 def test_too_many_pairs_of_rows_leave_an_exact_number_without_an_interval(monkeypatch):
-    for module, name in ((engine, "MOST_MASKS"), (engine, "MOST_WALKS"), (painting, "MOST_READ")):
+    for module, name in ((engine, "MOST_MASKS"), (engine, "MOST_WALKS"), (two_columns, "MOST_READ")):
         monkeypatch.setattr(module, name, 0)
     found = ask(FOREST)
     assert found["x0", "x1"] == pytest.approx(direct(FOREST.predict, 0, 1), abs=1e-9)

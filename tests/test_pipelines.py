@@ -82,11 +82,11 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR
 
-from losslens.engines import pipelines
-from losslens.engines.ensembles import Declined
-from losslens.engines.linear import read_linear
-from losslens.engines.pipelines import Peeled, peel
-from losslens.tables import Batch, as_table
+from losslens.engines.readers import pipelines
+from losslens.engines.readers.ensemble import Declined
+from losslens.engines.readers.linear import read_linear
+from losslens.engines.readers.pipelines import Peeled, peel
+from losslens.tables.frames import Batch, as_table
 
 N = 150
 RNG = np.random.default_rng(0)

@@ -12,11 +12,12 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens import auto, inputs, rates
-from losslens.engines import BlackBox, choice
-from losslens.engines.trees import engine as tree_engine
-from losslens.engines.trees import painting
-from losslens.inputs import memory_bytes
+from losslens.engines import choice, rates
+from losslens.engines.blackbox import BlackBox
+from losslens.engines.trees import engine, two_columns
+from losslens.passes import auto
+from losslens.tables import checks
+from losslens.tables.checks import memory_bytes
 
 RNG = np.random.default_rng(0)
 N = 40
@@ -167,13 +168,13 @@ def test_the_seconds_are_those_of_one_batch_times_the_work(monkeypatch):
 @pytest.fixture
 def elsewhere(monkeypatch):
     """As if torch saw a GPU, and predictions took no time."""
-    monkeypatch.setattr(inputs, "check_device", lambda device: None)
+    monkeypatch.setattr(checks, "check_device", lambda device: None)
     monkeypatch.setattr(BlackBox, "timed_batch", lambda self: (N, 0.0))
     return RandomForestRegressor(5, random_state=0).fit(X, Y)
 
 
 def test_groups_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch):
-    for module, name in ((tree_engine, "MOST_MASKS"), (tree_engine, "MOST_WALKS"), (painting, "MOST_READ")):
+    for module, name in ((engine, "MOST_MASKS"), (engine, "MOST_WALKS"), (two_columns, "MOST_READ")):
         monkeypatch.setattr(module, name, 0)  # too many cells to look at one by one
     options = {"features": {"g": ["x0", "x1"]}}
     here = ll.plan(ll.feature_importance, elsewhere, X, Y, **options)
@@ -186,7 +187,7 @@ def test_groups_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch
 
 def test_shares_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch):
     """All 8 coalitions of all pairs: n^2 pairs times leaves each."""
-    monkeypatch.setattr(tree_engine.Trees, "device_judge", lambda self, loss: object())  # torch need not be here
+    monkeypatch.setattr(engine.Trees, "device_judge", lambda self, loss: object())  # torch need not be here
     there = ll.plan(ll.shapley_importance, elsewhere, X, Y, device="cuda")
     leaves = sum(tree.tree_.n_leaves for tree in elsewhere.estimators_)
     assert there.engine == "trees on cuda"

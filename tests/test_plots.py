@@ -20,11 +20,11 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens.plots import plot_effect, plot_importance, plot_ranking
+from losslens.plots.bars import plot_ranking
 from losslens.plots.canvas import BLUE, GREEN, SINGLE, VERMILLION
+from losslens.plots.feature import MOST_CURVES, plot_effect, plot_importance
 from losslens.plots.scale import MOST_DATES
-from losslens.plots.shown import MOST_CURVES
-from losslens.results import take_rows
+from losslens.results.feature import take_rows
 from pictures import caption, legend, looked_at, texts
 
 N = 60

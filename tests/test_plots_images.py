@@ -15,7 +15,10 @@ from matplotlib import pyplot as plt
 from matplotlib.testing.compare import calculate_rms
 
 import losslens as ll
-from losslens.plots import plot_groups, plot_importance, plot_ranking, plot_shares, plot_waterfall
+from losslens.plots.bars import plot_ranking
+from losslens.plots.feature import plot_importance
+from losslens.plots.shares import plot_shares, plot_waterfall
+from losslens.plots.subgroups import plot_groups
 
 # Root mean square of the differences between pixels, from 0 to 255. The same version of FreeType draws the same letters
 # (matplotlib brings its own), so another patch version differs by rounding alone: under 1. A highlighted curve that is

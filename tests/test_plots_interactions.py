@@ -7,9 +7,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from losslens.interactions import Interactions
-from losslens.plots import plot_interaction_ranking, plot_interactions
-from losslens.plots.interactions import SURE
+from losslens.plots.interactions import SURE, plot_interaction_ranking, plot_interactions
+from losslens.results.interactions import Interactions
 from pictures import caption, looked_at, texts
 
 LONG = "a very long name of a feature, number {}, of a census".format

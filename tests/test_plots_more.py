@@ -17,14 +17,13 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens.plots import plot_cells, plot_groups, plot_local, plot_shares, plot_waterfall
 from losslens.plots.canvas import BLUE, VERMILLION
-from losslens.plots.cells import MOST_MAPPED
-from losslens.plots.conditional import LOOKS
-from losslens.plots.html import MOST_LINES, VIEWS, show
+from losslens.plots.cells import MOST_MAPPED, plot_cells, plot_local
+from losslens.plots.notebook import MOST_LINES, VIEWS, show
 from losslens.plots.shapley_effect import MOST_DOTS
-from losslens.plots.shares import COLOURS, SIDE, WIDTH
-from losslens.storage import KINDS, SAVED
+from losslens.plots.shares import COLOURS, SIDE, WIDTH, plot_shares, plot_waterfall
+from losslens.plots.subgroups import LOOKS, plot_groups
+from losslens.results.storage import KINDS, SAVED
 from pictures import caption, legend, looked_at, texts
 
 N = 40

@@ -8,8 +8,7 @@ from matplotlib import pyplot as plt
 from matplotlib.collections import PathCollection, QuadMesh
 
 import losslens as ll
-from losslens.plots import plot_clusters, plot_observations, plot_row_influence
-from losslens.plots.observed import MOST_DOTS, MOST_NUMBERED, NUMBERED
+from losslens.plots.rows import MOST_DOTS, MOST_NUMBERED, NUMBERED, plot_clusters, plot_observations, plot_row_influence
 from pictures import caption, looked_at, texts
 
 LONG = "the share of households with two or more children in the municipality, in percent ({})"

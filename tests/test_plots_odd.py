@@ -28,6 +28,8 @@ from sklearn.metrics import get_scorer
 
 import losslens as ll
 from losslens import plots
+from losslens.plots import bars, cells, subgroups
+from losslens.plots import shares as share_plots
 from pictures import looked_at
 
 # Letters that the font lacks: matplotlib says so to the user, who alone can choose another font.
@@ -214,7 +216,7 @@ def draw_ranking(data, design, part):
     if data.library == "numpy" and len(data.y) > 3:
         yield _forest(data).plot()
     if all(np.isfinite(f.pfi) and f.error > 0 for f in result.values()):
-        yield plots.plot_ranking(result, ratio=True)
+        yield bars.plot_ranking(result, ratio=True)
 
 
 def _forest(data):
@@ -264,22 +266,22 @@ def draw_groups(data, design, part):
     groups = {"one": labels[[0] * len(data.y)], "half": np.arange(len(data.y)) % 2 == 0}.get(
         part, np.resize(labels, len(data.y))
     )
-    yield plots.plot_groups(one.by(groups))
-    yield plots.plot_groups(one.effect.by(groups))
+    yield subgroups.plot_groups(one.by(groups))
+    yield subgroups.plot_groups(one.effect.by(groups))
 
 
 def draw_cells(data, design, part):
     for one in chosen(ask(data, design, some(data.names, 2)), part).values():
         if np.isfinite(one.local).any():
-            yield plots.plot_cells(one)
+            yield cells.plot_cells(one)
 
 
 def draw_local(data, design, part):
     result = chosen(ask(data, design), part)
     if any(np.isfinite(one.pfi) for one in result.values()):
-        yield plots.plot_local(result)
+        yield cells.plot_local(result)
     if part != "half":
-        yield plots.plot_local(shares(data))
+        yield cells.plot_local(shares(data))
 
 
 def draw_shapley(data, design, part):
@@ -326,11 +328,11 @@ def draw_interactions(data, design, part):
 
 def draw_shares(data, design, part):
     result = _restricted(shares(data), part)
-    yield plots.plot_shares({NAMES[0]: result, **({LONG: result, NAMES[4]: result} if part == "half" else {})})
+    yield share_plots.plot_shares({NAMES[0]: result, **({LONG: result, NAMES[4]: result} if part == "half" else {})})
 
 
 def draw_waterfall(data, design, part):
-    yield plots.plot_waterfall(_restricted(shares(data), part))
+    yield share_plots.plot_waterfall(_restricted(shares(data), part))
 
 
 def draw_comparison(data, design, part):

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens.plots import plot_effect, plot_importance
+from losslens.plots.feature import plot_effect, plot_importance
 from losslens.plots.heatmap import EMPTY, MOST_POINTS, OBSERVED, SPREAD, empty_cells, reach
 from pictures import caption, looked_at, texts
 

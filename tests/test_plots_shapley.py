@@ -12,17 +12,17 @@ from matplotlib import dates
 from matplotlib import pyplot as plt
 from matplotlib.collections import LineCollection, PathCollection
 
-from losslens.interactions import Interactions
+from losslens.donors.layout import CommonGrid
 from losslens.losses import squared_error
-from losslens.meetings import Common
-from losslens.plots import plot_interactions, plot_shapley, plot_shapley_curve, plot_shapley_effect
 from losslens.plots.canvas import BLUE, VERMILLION
-from losslens.plots.shapley import running_mean
-from losslens.sample import Sample
-from losslens.shapley_curves import ShapleyCurve, Values
-from losslens.shapley_effects import ShapleyEffect
-from losslens.shapley_results import ShapleyImportance
-from losslens.shares import Shares
+from losslens.plots.interactions import plot_interactions
+from losslens.plots.shapley import plot_shapley, plot_shapley_curve, running_mean
+from losslens.plots.shapley_effect import plot_shapley_effect
+from losslens.results.interactions import Interactions
+from losslens.results.shapley import ShapleyImportance, Shares
+from losslens.results.shapley_curve import ShapleyCurve, Values
+from losslens.results.shapley_effect import ShapleyEffect
+from losslens.tables.sample import Sample
 from pictures import caption, legend, looked_at, texts
 
 N = 60
@@ -54,7 +54,7 @@ def importance(p=5, *, scale=1.0, down=0.0, name="x{}".format, known=True, **oth
     weight, sfimp = np.full(N, 1 / N), local.mean(axis=0)
     sample = Sample(weight, np.zeros(N), np.zeros(N), scale * rng.gamma(1, 1, N))
     caused = sfimp + scale * (local[::-1] - local.mean(axis=0)) / 4
-    shares = Shares(local, caused, Common(np.arange(N), np.arange(N), N)) if known else None
+    shares = Shares(local, caused, CommonGrid(np.arange(N), np.arange(N), N)) if known else None
     made = {
         "features": tuple(name(j) for j in range(p)),
         "sfimp": sfimp,

@@ -16,13 +16,13 @@ from sklearn.svm import SVC, SVR, LinearSVR, NuSVC, NuSVR
 
 import losslens as ll
 from brute import predictions
-from losslens.engines import products
-from losslens.engines.ensembles import Declined
-from losslens.engines.machines import read_product
-from losslens.engines.products import ProductForm, Products, coalition_error, cost, node_count
-from losslens.features import resolve
-from losslens.questions import Subjects, pose
-from losslens.tables import as_table
+from losslens.donors.questions import Subjects, pose
+from losslens.engines import kernel_machines
+from losslens.engines.kernel_machines import ProductForm, Products, coalition_error, cost, node_count
+from losslens.engines.readers.ensemble import Declined
+from losslens.engines.readers.kernel_machines import read_product
+from losslens.tables.features import resolve
+from losslens.tables.frames import as_table
 
 RNG = np.random.default_rng(0)
 N, TRAINED = 100, 90
@@ -114,15 +114,15 @@ def assert_close(found, expected):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(products, "FEWEST_ROWS", 7)
-    monkeypatch.setattr(products, "BLOCK", 1)
+    monkeypatch.setattr(kernel_machines, "FEWEST_ROWS", 7)
+    monkeypatch.setattr(kernel_machines, "BLOCK", 1)
 
 
 @pytest.fixture(params=["nodes", "terms"])
 def route(request, monkeypatch):
     """Cells by interpolation wherever there is one column, or never."""
     if request.param == "terms":
-        monkeypatch.setattr(products, "_nodes", lambda form, image: None)
+        monkeypatch.setattr(kernel_machines, "_nodes", lambda form, image: None)
     return request.param
 
 
@@ -224,7 +224,7 @@ def test_rows_far_away_from_all_centres(machine):
 def test_more_columns_than_are_held(machine, monkeypatch):
     asks = questions()
     held = fill(machine, asks)
-    monkeypatch.setattr(products, "HELD", 2)
+    monkeypatch.setattr(kernel_machines, "HELD", 2)
     for one, other in zip(held.cells, fill(machine, asks).cells, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -289,7 +289,7 @@ def test_little_memory_gives_small_blocks_and_the_same_answer(machine, block_byt
 
 def test_single_columns_have_nodes_and_groups_have_terms(machine):
     asks = questions(features={"one": ["x0"], "two": ["x0", "x1"]})
-    single, group = (products._lend(machine, images(ask), 1 << 20) for ask in asks)
+    single, group = (kernel_machines._lend(machine, images(ask), 1 << 20) for ask in asks)
     assert single.weights.shape[1] == single.shares.shape[1] < 40
     assert group.weights is None
     assert group.shares.shape == (N, len(machine.coef))
@@ -335,9 +335,9 @@ def test_nodes_interpolate_to_rounding(stretch):
     centres, values = rng.uniform(-3, 3, (200, 1)), rng.uniform(-1, 1, 500)
     values[:3] = -1, 1, 0
     form = ProductForm(centres, np.ones(200), np.array([stretch]), 0.0)
-    weights, shares = products._interpolate(form, 0, values, node_count(stretch))
+    weights, shares = kernel_machines._interpolate(form, 0, values, node_count(stretch))
     exact = np.exp(-np.longdouble(stretch) * (values[:, None] - centres[:, 0].astype(np.longdouble)) ** 2)
-    assert np.abs(shares @ weights.T - exact).max() < 1e-15 + products.EPS * np.sqrt(stretch)
+    assert np.abs(shares @ weights.T - exact).max() < 1e-15 + kernel_machines.EPS * np.sqrt(stretch)
 
 
 # Totals.
@@ -360,7 +360,7 @@ def test_a_total_is_the_mean_over_all_pairs(known, columns):
 @pytest.mark.parametrize("total_bytes", [1, 10_000, 1 << 27])
 def test_a_total_of_more_rows_than_terms(columns, total_bytes, monkeypatch):
     """Then a triangle stands for the donors."""
-    monkeypatch.setattr(products, "TOTAL_BYTES", total_bytes)
+    monkeypatch.setattr(kernel_machines, "TOTAL_BYTES", total_bytes)
     model = SVR(C=10).fit(TRAIN[:25], TARGET[:25])
     form = read_product(model, "values", None)
     expected = np.mean((predictions(model.predict, X, columns) - Y[:, None]) ** 2)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from losslens.donors import All, Derangements, Grid, Latin, Permutations, Systematic
-from losslens.features import resolve
-from losslens.questions import Subjects, pose
-from losslens.tables import as_table
+from losslens.donors.designs import All, Derangements, Grid, Latin, Permutations, Systematic
+from losslens.donors.questions import Subjects, pose
+from losslens.tables.features import resolve
+from losslens.tables.frames import as_table
 
 DESIGNS = [
     All(),

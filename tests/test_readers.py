@@ -23,10 +23,10 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
-from losslens.engines.ensembles import Declined
 from losslens.engines.readers import layout, read, ubjson
+from losslens.engines.readers.ensemble import Declined
 from losslens.models import as_model
-from losslens.tables import as_table
+from losslens.tables.frames import as_table
 
 N = 300
 FLOAT64, FLOAT32 = 1e-12, 1e-5  # XGBoost adds up in float32, in an order of its own

@@ -31,9 +31,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import brute
 import coalitions
 import losslens as ll
-from losslens.plots import plot_refit_curve, plot_refits
 from losslens.plots.canvas import BAND, SINGLE
-from losslens.refit_results import MOST_VALUES
+from losslens.plots.refits import plot_refit_curve, plot_refits
+from losslens.results.refits import MOST_VALUES
 from pictures import caption, legend, looked_at, texts
 
 RNG = np.random.default_rng(0)

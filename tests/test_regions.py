@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 import losslens as ll
-from losslens.divergence import divergence, is_constant
-from losslens.splits import Chance, Rule, best, both, candidates, in_words
+from losslens.rows.divergence import divergence, is_constant
+from losslens.rows.splits import Chance, SplitRule, best, both, candidates, in_words
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -154,7 +154,7 @@ def test_a_weak_interaction_is_found():
 
 
 def columns(frame):
-    from losslens.tables import as_table
+    from losslens.tables.frames import as_table
 
     table = as_table(frame)
     return {name: table.column(j).distinct for j, name in enumerate(table.names)}
@@ -184,10 +184,10 @@ def test_questions_leave_enough_rows_on_both_sides_and_read_well():
 
 
 def test_a_narrower_bound_replaces_a_wider_one():
-    rules = both((Rule("a", ">", "1"), Rule("b", "≠", "x")), Rule("a", ">", "2"))
+    rules = both((SplitRule("a", ">", "1"), SplitRule("b", "≠", "x")), SplitRule("a", ">", "2"))
     assert in_words(rules) == "b ≠ x and a > 2"
-    assert in_words(both(rules, Rule("a", "≤", "3"))) == "b ≠ x and 2 < a ≤ 3"
-    assert len(both((Rule("b", "≠", "x"),), Rule("b", "≠", "y"))) == 2
+    assert in_words(both(rules, SplitRule("a", "≤", "3"))) == "b ≠ x and 2 < a ≤ 3"
+    assert len(both((SplitRule("b", "≠", "x"),), SplitRule("b", "≠", "y"))) == 2
 
 
 # The result.

@@ -11,7 +11,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import SVR
 
 import losslens as ll
-from losslens.report import Report, cells, summary
+from losslens.page import cells, summary
+from losslens.page.report import Report
 
 RNG = np.random.default_rng(0)
 N = 80

@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 
 import losslens as ll
 from browser import members, set_range, value
-from losslens.report.findings import ALIKE
-from losslens.report.page import html
+from losslens.page.findings import ALIKE
+from losslens.page.page import html
 from summaries import Made, made, with_findings
 
 Open = Callable[..., Any]
@@ -70,7 +70,7 @@ def test_extrapolation_is_the_librarys(summary: dict[str, Any], imp: Any) -> Non
 
 
 def test_curves_on_bins_fade_by_the_mean_share_of_a_bin(monkeypatch: pytest.MonkeyPatch, imp: Any) -> None:
-    monkeypatch.setattr(importlib.import_module("losslens.report.summary"), "MOST_CELLS", 0)
+    monkeypatch.setattr(importlib.import_module("losslens.page.summary"), "MOST_CELLS", 0)
     found = ll.report(model, X, Y, shapley=False, interactions=False, features=["x3"], **ASKED).summary
     feature, one = found["features"][0], imp["x3"]
     own = dict(zip(X[:, 3].tolist(), feature["own"].tolist(), strict=True))
@@ -95,8 +95,8 @@ def test_regions_are_the_librarys(summary: dict[str, Any], imp: Any) -> None:
 
 
 def test_many_rows_and_features_are_looked_at_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("losslens.reporting.REGION_ROWS", 300)
-    monkeypatch.setattr("losslens.reporting.REGION_CELLS", 300 * N)
+    monkeypatch.setattr("losslens.verbs.report.REGION_ROWS", 300)
+    monkeypatch.setattr("losslens.verbs.report.REGION_CELLS", 300 * N)
     found = ll.report(model, X, Y, shapley=False, interactions=False, **ASKED).summary
     said = "Regions were looked for of the 1 most important feature, on a random sample of 300 rows."
     assert said in found["words"]["computed"]
@@ -133,7 +133,7 @@ def test_exact_engines_look_at_every_pair_of_rows() -> None:
 
 def test_pairs_take_no_more_predictions_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two columns of two values take 2 N predictions each; with both together it is 8 N, and 15 N by five donors."""
-    monkeypatch.setattr("losslens.reporting.FEW_PREDICTIONS", 0)
+    monkeypatch.setattr("losslens.verbs.report.FEW_PREDICTIONS", 0)
     allowed = ll.feature_importance(model, X, Y, **ASKED).n_predictions
     told = ll.report(model, X, Y, shapley=False, **ASKED).summary["interactions"]
     assert int(told["how"].split(" ")[-2].replace(",", "")) <= allowed + N  # the rows themselves, once

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from browser import brush, members, set_range, value
-from losslens.report.page import html
+from losslens.page.page import html
 from summaries import made
 
 Open = Callable[..., Any]

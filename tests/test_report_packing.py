@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from losslens.report.packing import Box, safe_json
+from losslens.page.packing import Box, safe_json
 
 
 def unpacked(reference: dict[str, Any], box: Box) -> np.ndarray[Any, Any]:

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import losslens as ll
-from losslens.results import positions, size_in_words, split
+from losslens.results.selection import positions, split
+from losslens.text import size_in_words
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=20), RNG.integers(0, 2, size=20)])

@@ -5,7 +5,7 @@ import pytest
 
 from few_rows import WEIGHT, sample
 from losslens import losses
-from losslens.sample import Sample, chunks, lose
+from losslens.tables.sample import Sample, chunks, lose
 
 # The sample.
 

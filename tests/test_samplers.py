@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import losslens as ll
-from losslens.numbers import Numbers
-from losslens.tables import as_table
+from losslens.tables.frames import as_table
+from losslens.tables.numbers import Numbers
 
 SLOPES = np.array([1.0, 2.0, 3.0])
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from losslens.settings import Setting, join, read_settings, split
+from losslens.cli.settings import Setting, join, read_settings, split
 
 COMMANDS = {
     "importance": [

@@ -13,7 +13,9 @@ from sklearn.metrics import get_scorer
 import brute
 import coalitions
 import losslens as ll
-from losslens import losses, routes, sharing, uncertainty
+from losslens import losses
+from losslens.shapley import ways
+from losslens.uncertainty import standard_errors
 
 RNG = np.random.default_rng(0)
 N = 30
@@ -115,7 +117,7 @@ def test_rows_without_weight_share_nothing():
 @pytest.mark.parametrize("native", [model, LINEAR, TREES], ids=["function", "sum", "trees"])
 def test_rows_of_a_result_without_pairs_say_what_they_would_take(native, monkeypatch):
     whole = share(native)
-    monkeypatch.setattr(sharing, "CELLS_SHARE", 10**9)
+    monkeypatch.setattr(ways, "CELLS_SHARE", 10**9)
     found = share(native)
     assert found.shares.cells is None
     part = found.given([0, 1, 2])
@@ -157,7 +159,7 @@ def test_an_interval_about_the_model_is_centred_at_pairs_of_different_rows():
     np.testing.assert_allclose(found.unbiased, N / (N - 1) * found.sfimp)
     for j, skewness in enumerate(found._skewness):
         one = float(found.unbiased[j]), float(found.std_error[j])
-        np.testing.assert_allclose((low[j], high[j]), uncertainty.interval(*one, N, 0.95, skewness))
+        np.testing.assert_allclose((low[j], high[j]), standard_errors.interval(*one, N, 0.95, skewness))
     apart = share(donors=ll.Derangements())
     np.testing.assert_allclose(apart.interval(), (low, high))
 
@@ -203,7 +205,7 @@ def test_intervals_of_walks_cover_the_exact_share():
 
 def test_totals_have_a_sampling_error_of_their_own(monkeypatch):
     pairs = share(FOREST)
-    monkeypatch.setattr(routes, "MOST_CELLS", 0)
+    monkeypatch.setattr(ways, "MOST_CELLS", 0)
     totals = share(FOREST)
     assert totals.shares is None
     np.testing.assert_allclose(totals.sfimp, pairs.sfimp, atol=1e-9)
@@ -307,7 +309,7 @@ def test_loaded_results_go_on_working(tmp_path):
 
 
 def test_totals_are_saved_with_the_reason_why_rows_are_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(routes, "MOST_CELLS", 0)
+    monkeypatch.setattr(ways, "MOST_CELLS", 0)
     loaded = again(share(FOREST), tmp_path)
     with pytest.raises(ValueError, match="single rows would take"):
         _ = loaded.local

@@ -19,7 +19,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import brute
 import coalitions
 import losslens as ll
-from losslens import losses, routes
+from losslens import losses
+from losslens.shapley import ways
 
 RNG = np.random.default_rng(0)
 N = 14
@@ -282,7 +283,7 @@ def test_nothing_of_the_user_is_changed():
 
 def totals(monkeypatch, **limits):
     for name, limit in limits.items():
-        monkeypatch.setattr(routes, name, limit)
+        monkeypatch.setattr(ways, name, limit)
     return fitted("forest")
 
 
@@ -305,7 +306,7 @@ def test_totals_of_trees_know_no_single_rows(monkeypatch):
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
 @pytest.mark.parametrize("case", ["tree", "tree, a loss of one's own", "tree, 3 classes"])
 def test_a_single_tree_knows_rows_and_donors_without_pairs(case, weight, monkeypatch):
-    monkeypatch.setattr(routes, "MOST_CELLS", 0)
+    monkeypatch.setattr(ways, "MOST_CELLS", 0)
     native, predict, y, read, judge = fitted(case)
     found = share(CASES[case][1], native, y=y, sample_weight=weight, budget=1)
     assert found.engine == "trees"

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow.dataset as ds
 import pytest
 
-from losslens.sources import as_source
+from losslens.tables.sources import as_source
 
 dd = pytest.importorskip("dask.dataframe")
 FRAME = pd.DataFrame(

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
 
 import losslens as ll
-from losslens.streams import parts as stream_parts
+from losslens.passes.parts import counting, reading
 
 RNG = np.random.default_rng(0)
 N = 2600
@@ -267,9 +267,8 @@ def test_a_file_that_changes_between_passes(folder, tmp_path, monkeypatch, remov
     """The first pass has been over all files; before the second one file is written anew, or is gone."""
     for file in folder.glob("*.parquet"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    from losslens.streams import tree_results
 
-    plain = tree_results.looked_at
+    plain = counting.looked_at
 
     def meddling(stretches, counted):
         victim = tmp_path / "3.parquet"
@@ -279,7 +278,7 @@ def test_a_file_that_changes_between_passes(folder, tmp_path, monkeypatch, remov
             frame.assign(many=frame["many"] + 1).to_parquet(victim)
         return plain(stretches, counted)
 
-    monkeypatch.setattr(tree_results, "looked_at", meddling)
+    monkeypatch.setattr(counting, "looked_at", meddling)
     model = MODELS["forest"]().fit(X[NUMBERS], Y)
     kind, words = (FileNotFoundError, "is gone") if removed else (ValueError, "is no longer the file")
     with pytest.raises(kind, match=rf"3\.parquet {words}"):
@@ -301,7 +300,7 @@ def test_stretches_are_a_matter_of_counts(monkeypatch, folder):
     """However many parts make a stretch, the numbers are the same."""
     model = MODELS["boosting"]().fit(X[NUMBERS], Y)
     alone = ll.feature_importance(model, folder, "y", memory=SMALL)
-    monkeypatch.setattr(stream_parts, "TASKS", 2)
+    monkeypatch.setattr(reading, "TASKS", 2)
     together = ll.feature_importance(model, folder, "y", memory=SMALL, n_jobs=2)
     assert [together[name].pfi for name in NUMBERS] == pytest.approx([alone[name].pfi for name in NUMBERS], rel=1e-12)
 

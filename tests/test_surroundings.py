@@ -4,11 +4,11 @@ import pytest
 from scipy.special import ndtri
 
 import losslens as ll
-from losslens import logistic
-from losslens.columns import array_column
-from losslens.scored_columns import Own, score_column
-from losslens.surroundings import MOST_ROWS, Surroundings, along
-from losslens.tables import as_table
+from losslens.passes.extrapolation import MOST_ROWS, Surroundings, along
+from losslens.tables import column_scores
+from losslens.tables.column_scores import Own, score_column
+from losslens.tables.columns import array_column
+from losslens.tables.frames import as_table
 
 
 def gaussian(rho, n, seed, more=0):
@@ -227,14 +227,16 @@ def test_the_odds_minimise_the_penalised_loss():
     terms = np.column_stack([np.ones(200), rng.normal(size=(200, 3))])
     answer, weight = (terms[:, 1] + rng.normal(size=200) > 0).astype(float), rng.uniform(0.5, 2, 200)
     penalty = np.array([0.0, 1.0, 2.0, 3.0])
-    found = logistic.fit(terms, answer, weight, penalty)
+    found = column_scores.fit(terms, answer, weight, penalty)
     chance = 1 / (1 + np.exp(-terms @ found))
     np.testing.assert_allclose(terms.T @ (weight * (chance - answer)) + penalty * found, 0, atol=1e-3)
 
 
 def test_a_plane_between_zeros_and_ones_has_finite_odds():
     x = np.linspace(-1, 1, 40)
-    found = logistic.fit(np.column_stack([np.ones(40), x]), (x > 0).astype(float), np.ones(40), np.array([0.0, 0.1]))
+    found = column_scores.fit(
+        np.column_stack([np.ones(40), x]), (x > 0).astype(float), np.ones(40), np.array([0.0, 0.1])
+    )
     assert np.isfinite(found).all()
     assert found[1] > 5
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from losslens.tables import Batch, Edit, Table, as_table, make_frame
+from losslens.tables.frames import Batch, Edit, Table, as_table, make_frame
 
 DATA = {"a": [1.0, 2.0, 3.0, 4.0], "b": [10, 20, 30, 40]}
 FRAMES = {"pandas": pd.DataFrame(DATA), "polars": pl.DataFrame(DATA), "pyarrow": pa.table(DATA)}

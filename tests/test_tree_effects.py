@@ -18,13 +18,13 @@ from sklearn.ensemble import (
 )
 from sklearn.tree import DecisionTreeRegressor
 
-from losslens.engines.ensembles import Ensemble
 from losslens.engines.readers import read
+from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.trees import effects
 from losslens.engines.trees.bound import bind
 from losslens.engines.trees.effects import linear_response, shapley_effects
 from losslens.models import as_model
-from losslens.tables import as_table
+from losslens.tables.frames import as_table
 
 RNG = np.random.default_rng(0)
 P = 5
@@ -337,7 +337,7 @@ def test_ways_of_more_players_than_a_word_has_bits():
 def test_the_slow_way_says_the_same(fitted, players, monkeypatch):
     _, _, bound, _ = fitted
     wanted = found(bound, players, weight=UNEQUAL)
-    monkeypatch.setattr(effects.kernels, "MOST_PLAYERS", 0)
+    monkeypatch.setattr(effects.effect_kernels, "MOST_PLAYERS", 0)
     close(found(bound, players, weight=UNEQUAL), wanted, 1e-12)
 
 
@@ -346,7 +346,7 @@ def test_ways_of_as_many_players_as_a_word_has_bits(monkeypatch):
         _, bound = chained(d)
         players = [[j] for j in range(d)]
         wanted = found(bound, players)
-        monkeypatch.setattr(effects.kernels, "MOST_PLAYERS", 60)
+        monkeypatch.setattr(effects.effect_kernels, "MOST_PLAYERS", 60)
         close(found(bound, players), wanted, 1e-12)
         monkeypatch.undo()
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 import brute
 import losslens as ll
-from losslens import uncertainty
+from losslens.uncertainty import standard_errors
 
 RNG = np.random.default_rng(0)
 N = 36
@@ -29,7 +29,7 @@ def cells(name="x0", loss="squared_error", X=X, Y=Y):
 
 
 def noise_variance(feature):
-    return uncertainty.monte_carlo_variance(feature.means, feature.meeting, feature.sample, feature.at)
+    return standard_errors.monte_carlo_variance(feature.means, feature.meeting, feature.sample, feature.at)
 
 
 # The jackknife.
@@ -161,15 +161,15 @@ def test_an_interval_ends_where_the_bent_t_statistic_is_a_quantile_of_student(na
 
 
 def test_an_interval_without_skewness_is_students():
-    low, high = uncertainty.interval(2.0, 0.5, 11, 0.95)
+    low, high = standard_errors.interval(2.0, 0.5, 11, 0.95)
     np.testing.assert_allclose([low, high], stats.t.interval(0.95, 10, 2.0, 0.5))
 
 
 def test_the_test_is_students_one_sided():
     """Bent by its skewness, as the interval is, it flagged noise 1.5 times as often as it says at small levels."""
-    assert uncertainty.p_value(1.0, 0.5, 11) == pytest.approx(stats.t.sf(2, 10))
-    assert uncertainty.p_value(0.0, 0.0, 11) == 1
-    assert uncertainty.p_value(1.0, 0.0, 11) == 0
+    assert standard_errors.p_value(1.0, 0.5, 11) == pytest.approx(stats.t.sf(2, 10))
+    assert standard_errors.p_value(0.0, 0.0, 11) == 1
+    assert standard_errors.p_value(1.0, 0.0, 11) == 0
 
 
 @pytest.mark.parametrize("design", [ll.All(), ll.Derangements()], ids=str)

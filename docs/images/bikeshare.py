@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 
 import losslens as ll
 from losslens.datasets import load_bikeshare
-from losslens.plots import plot_ranking
+from losslens.plots.bars import plot_ranking
 
 DAYS = ((1, "working days", "#0072B2", "-", (9.0, 50_000)), (0, "days off", "#D55E00", "--", (9.0, 30_500)))
 

@@ -3,45 +3,44 @@
 from typing import Any
 
 from losslens import losses
-from losslens.attributing import shapley_effect
-from losslens.breiman import breiman_importance
-from losslens.breiman_results import BreimanImportance
-from losslens.cluster_results import Clusters
-from losslens.clustering import clusters
-from losslens.comparing import compare
-from losslens.comparisons import Comparison
-from losslens.curves import Effects, FeatureEffect
-from losslens.donors import All, Derangements, Grid, Latin, Permutations, Systematic
-from losslens.explain import feature_effect, feature_importance
-from losslens.extrapolating import extrapolation  # it hides the module of the same name, which is loaded already
-from losslens.extrapolation import Extrapolation, Extrapolations
-from losslens.impact import conditional_predictive_impact
-from losslens.impact_results import ConditionalImpact
-from losslens.importance import FeatureImportance
-from losslens.importances import Importances
-from losslens.interactions import Interactions
-from losslens.leaving_out import leave_one_covariate_out
-from losslens.leaving_out_results import LeftOut
-from losslens.null_results import PermutedTarget
-from losslens.nulls import permuted_target_test
-from losslens.observation_results import Observations
-from losslens.observing import observations
-from losslens.pairing import pair_interactions
-from losslens.planning import Plan, plan
-from losslens.refit_results import Refits
-from losslens.refits import feature_importance_cv, shapley_importance_cv
-from losslens.region_results import Region, Regions
-from losslens.regions import regions
-from losslens.report import Report
-from losslens.reporting import report  # after the package of the same name, which it hides
-from losslens.row_influence import RowInfluence
-from losslens.samplers import Residual, Within
-from losslens.shapley_curves import ShapleyCurve
-from losslens.shapley_effects import ShapleyEffect
-from losslens.shapley_results import ShapleyImportance
-from losslens.sharing import shapley_importance
-from losslens.stopping import Absolute
-from losslens.storage import load
+from losslens.donors.designs import All, Derangements, Grid, Latin, Permutations, Systematic
+from losslens.donors.samplers import Residual, Within
+from losslens.page.report import Report
+from losslens.results.breiman import BreimanImportance
+from losslens.results.clusters import Clusters
+from losslens.results.comparison import Comparison
+from losslens.results.effects import Effects, FeatureEffect
+from losslens.results.extrapolation import Extrapolation, Extrapolations
+from losslens.results.importance import FeatureImportance
+from losslens.results.importances import Importances
+from losslens.results.interactions import Interactions
+from losslens.results.observations import Observations
+from losslens.results.permuted_target import PermutedTarget
+from losslens.results.plan import Plan
+from losslens.results.refits import Refits
+from losslens.results.regions import Region, Regions
+from losslens.results.row_changes import ConditionalImpact, LeftOut
+from losslens.results.row_influence import RowInfluence
+from losslens.results.shapley import ShapleyImportance
+from losslens.results.shapley_curve import ShapleyCurve
+from losslens.results.shapley_effect import ShapleyEffect
+from losslens.results.storage import load
+from losslens.shapley.stopping import Absolute
+from losslens.verbs.breiman import breiman_importance
+from losslens.verbs.compare import compare
+from losslens.verbs.conditional import conditional_predictive_impact
+from losslens.verbs.features import feature_effect, feature_importance
+from losslens.verbs.interactions import pair_interactions
+from losslens.verbs.plan import plan
+from losslens.verbs.refits import (
+    feature_importance_cv,
+    leave_one_covariate_out,
+    permuted_target_test,
+    shapley_importance_cv,
+)
+from losslens.verbs.report import report
+from losslens.verbs.rows import clusters, extrapolation, observations, regions
+from losslens.verbs.shapley import shapley_effect, shapley_importance
 
 __all__ = [
     "Absolute",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+
 MONTHS = ["Jan", "Feb", "March", "April", "May", "June", "July", "Aug", "Sept", "Oct", "Nov", "Dec"]
 WEATHER = ["clear", "cloudy/misty", "light rain/snow", "heavy rain/snow"]
 

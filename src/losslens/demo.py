@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 import losslens as ll
 from losslens.datasets import load_bikeshare
 
-PAGE = "report-bikeshare.html"
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.table import Table
 
-    from losslens.importance import FeatureImportance
-    from losslens.importances import Importances
+    from losslens.results.importance import FeatureImportance
+    from losslens.results.importances import Importances
+
+
+PAGE = "report-bikeshare.html"
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+
 PREPARING = "preparing the exact engine (it is compiled the first time on a machine)"
 PATIENCE = 0.7  # seconds before a bar appears: short runs should not flicker
 

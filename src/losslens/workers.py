@@ -61,7 +61,7 @@ class Threads:
 
 
 @dataclass(frozen=True, eq=False)
-class Lent:
+class SharedObject:
     """A model that lives on the cluster: tasks get it there, and it never travels again."""
 
     model: Any
@@ -77,7 +77,7 @@ class Cluster:
     """
 
     client: Any
-    model: Lent | None = None
+    model: SharedObject | None = None
     known: dict[Any, tuple[Any, Any]] = field(default_factory=dict)  # what was shared before, with its future
 
     @property
@@ -90,7 +90,7 @@ class Cluster:
 
     def map(self, work: Callable[[S, P], R], shared: S, parts: Iterable[P]) -> Iterator[R]:
         """The results, in order; as many tasks are under way as keep the cluster busy."""
-        run = _Run(self, work, shared)
+        run = _ClusterRun(self, work, shared)
         todo, waiting = enumerate(parts), deque[tuple[Any, Any]]()
         try:
             while True:
@@ -103,7 +103,7 @@ class Cluster:
             run.cancel(future for _, future in waiting)
 
 
-class _Run:
+class _ClusterRun:
     """Tasks of one call."""
 
     def __init__(self, cluster: Cluster, work: Callable[..., Any], shared: Any) -> None:
@@ -236,14 +236,14 @@ def _killed() -> tuple[type[BaseException], ...]:
     return (KilledWorker,)
 
 
-def _packed(thing: Any, lent: Lent | None) -> bytes:
+def _packed(thing: Any, lent: SharedObject | None) -> bytes:
     """Anything as bytes, but for a model that is on the cluster already."""
     room = io.BytesIO()
     _pack(thing, lent, room)
     return room.getvalue()
 
 
-def _pack(thing: Any, lent: Lent | None, room: Any) -> None:
+def _pack(thing: Any, lent: SharedObject | None, room: Any) -> None:
     import cloudpickle
 
     class Packer(cloudpickle.Pickler):  # type: ignore[misc]
@@ -374,7 +374,7 @@ def anywhere(verb: Callable[A, R]) -> Callable[A, R]:
         first = next(iter(inspect.signature(verb).parameters))  # the model, or the estimator
         model = args[0] if args else kwargs.get(first)
         if hasattr(model, "result") and hasattr(model, "client"):  # a future of dask's
-            lent = Lent(model.result(), model)
+            lent = SharedObject(model.result(), model)
             cluster = replace(cluster, model=lent)
             if args:
                 args = (lent.model, *args[1:])  # type: ignore[assignment]

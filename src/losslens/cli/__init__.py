@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from losslens.cli import commands
-from losslens.cli.boundary import plainly
-from losslens.cli.reports import report
+from losslens.cli.commands import report
+from losslens.cli.errors import plainly
 
 app = typer.Typer(
     no_args_is_help=True,

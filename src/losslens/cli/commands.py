@@ -1,17 +1,18 @@
-"""The commands: load, call a verb, hand over what it found. Nothing is computed here."""
+"""The commands: load, call a verb, hand over what it found. Nothing is computed here.
+
+The report: one HTML file."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import losslens as ll
-from losslens.cli.options import RUNNING, SOURCE, TABLE, Asked, Verb
-from losslens.cli.printing import Output, Sheet, digits, plain, probability, records
-from losslens.cli.reading import (
+from losslens.cli.arguments import (
     class_of,
     donors_of,
     features_of,
@@ -23,15 +24,20 @@ from losslens.cli.reading import (
     run_options,
     sampled,
 )
+from losslens.cli.errors import check_place, note, telling, to_the_end
+from losslens.cli.options import RUNNING, SOURCE, TABLE, Typed, Verb
+from losslens.cli.printing import Output, Sheet, digits, plain, probability, records
 from losslens.cli.running import takes
-from losslens.loading import Rows
+from losslens.cli.tables import LoadedRows
+from losslens.tables.frames import as_table
+from losslens.text import size_in_words
 
 QUESTION = ("loss", "features", "group", "donors")
 NUMBERS = ("importance", "std_error", "low", "high")
 
 
 @takes(*SOURCE, *QUESTION, "by", *RUNNING, *TABLE, "save")
-def importance(asked: Asked) -> Output:
+def importance(asked: Typed) -> Output:
     """How much the loss grows without each feature.
 
     A feature's values are taken from other rows, over all pairs of rows where that is affordable.
@@ -57,7 +63,7 @@ def importance(asked: Asked) -> Output:
 
 
 @takes(*SOURCE, "curves_of", "loss", "group", "donors", "label", "points", *RUNNING, *TABLE, "save")
-def curves(asked: Asked) -> Output:
+def curves(asked: Typed) -> Output:
     """Where in its range a feature matters.
 
     The increase in loss (with --target) and the mean prediction, with every row at the same value.
@@ -85,7 +91,7 @@ def curves(asked: Asked) -> Output:
 
 
 @takes(*SOURCE, *QUESTION, "method", "aggregate", "precision", "budget", *RUNNING, *TABLE, "save")
-def shapley(asked: Asked) -> Output:
+def shapley(asked: Typed) -> Output:
     """Share out the performance among features.
 
     What the features together take off the loss, shared out fairly (Shapley): the shares sum to one.
@@ -109,7 +115,7 @@ def shapley(asked: Asked) -> Output:
 
 
 @takes(*SOURCE, "models", "more_data", *QUESTION, "shapley", *RUNNING, *TABLE, "save")
-def compare(asked: Asked) -> Output:
+def compare(asked: Typed) -> Output:
     """Put models, or sets of rows, side by side.
 
     Other models on the same rows with --models, or the same model on other rows with --data.
@@ -136,7 +142,7 @@ def compare(asked: Asked) -> Output:
 
 
 @takes(*SOURCE, "verb", *QUESTION, "method", "aggregate", "precision", "budget", *RUNNING, *TABLE)
-def plan(asked: Asked) -> Output:
+def plan(asked: Typed) -> Output:
     """What a command would cost, before it runs.
 
     Predictions, calls, memory and seconds, from one timed batch.
@@ -159,7 +165,7 @@ def plan(asked: Asked) -> Output:
     return Output(repr(found), [], sampled(rows), records(found.to_frame()), {"verb": asked.verb.value} | facts)
 
 
-def _weights(rows: dict[str, Rows], several: bool) -> Any:
+def _weights(rows: dict[str, LoadedRows], several: bool) -> Any:
     weights = {name: part.weight for name, part in rows.items()}
     if all(weight is None for weight in weights.values()):
         return None
@@ -216,3 +222,39 @@ def _side_by_side(found: ll.Comparison, differences: list[dict[str, Any]]) -> li
     columns = ["feature", "model", "difference", "low", "high", "p_adjusted"]
     rows = [[*_numbers(row, columns[:-1], "difference"), probability(row["p_adjusted"])] for row in differences]
     return [*sheets, Sheet(columns, rows, f"Differences from {names[0]}", ("feature", "model"))]
+
+
+SHOWN = 5000  # rows of a page, if not told otherwise
+
+
+@takes(
+    "model", "data", "target", "weight", "drop", "rows", "seed", "models", "trust", "trust_type", "loss", "features",
+    "group", "by", "no_shapley", "interactions", "title", "output", *RUNNING,
+)  # fmt: skip
+def report(asked: Typed) -> None:
+    """Everything in one HTML file.
+
+    It works offline, and regroups rows without the model.
+    """
+    from losslens.verbs.report import report as make
+
+    check_place(asked.output)
+    paths = first_and_more(asked.model, pairs(asked.models, "--models"), "--models")
+    models = {name: one_model(asked, path) for name, path in paths.items()}
+    rows = rows_of(replace(asked, rows=None), list(models.values()), asked.data)  # the page says itself what it sampled
+    own, *others = models
+    by: Any = asked.by
+    if by is not None and by not in as_table(rows.X).names:
+        by = rows.column(by)  # not an input of the model
+    together = True if asked.interactions is None else asked.interactions or False
+    with to_the_end():  # before anything is written
+        found = make(
+            models[own], rows.X, rows.y, models={name: models[name] for name in others} or None,
+            loss=loss_of(asked.loss), features=features_of(asked), by=by, title=asked.title, rows=asked.rows or SHOWN,
+            shapley=not asked.no_shapley, interactions=together, sample_weight=rows.weight, **run_options(asked),
+        )  # fmt: skip
+    with telling(asked.output):
+        found.save(asked.output)
+        size = Path(asked.output).stat().st_size
+    if not asked.quiet:
+        note(f"wrote {asked.output} ({size_in_words(size)})")

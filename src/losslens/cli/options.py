@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from losslens.settings import Setting, read_settings
+from losslens.cli.settings import Setting, read_settings
 
 
 class Method(StrEnum):
@@ -56,7 +56,7 @@ def _from_file(ctx: typer.Context, path: str | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Typed:
     """Everything that was asked; a command takes some of it, the rest keeps its default."""
 
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file, or module:name.")] = ""

@@ -16,8 +16,8 @@ from typing import Any
 import narwhals as nw
 import typer
 
-from losslens.cli.options import Asked
-from losslens.results import in_digits
+from losslens.cli.options import Typed
+from losslens.text import in_digits
 
 WIDE = 10_000  # columns of a pipe, which has no edge
 
@@ -74,7 +74,7 @@ def probability(value: float | None) -> str:
     return "" if value is None else "<0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
-def emit(asked: Asked, output: Output, command: str) -> None:
+def emit(asked: Typed, output: Output, command: str) -> None:
     """Print in the form that was asked for."""
     if asked.json:
         from losslens import __version__

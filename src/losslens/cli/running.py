@@ -11,18 +11,17 @@ from typing import Any, get_type_hints
 
 import typer
 
-from losslens.cli.boundary import plainly, to_the_end
-from losslens.cli.options import OPTIONAL, TABLE, Asked
+from losslens.cli.errors import check_place, plainly, telling, to_the_end
+from losslens.cli.options import OPTIONAL, TABLE, Typed
 from losslens.cli.printing import Output, emit
-from losslens.cli.writing import check_place, telling
 
-Body = Callable[[Asked], Output | None]
+Body = Callable[[Typed], Output | None]
 
 
 def takes(*names: str) -> Callable[[Body], Callable[..., None]]:
     """Give a command these options, in the order of `Asked`."""
-    hints = get_type_hints(Asked, include_extras=True)
-    chosen = [field for field in fields(Asked) if field.name in names]
+    hints = get_type_hints(Typed, include_extras=True)
+    chosen = [field for field in fields(Typed) if field.name in names]
 
     def decorate(body: Body) -> Callable[..., None]:
         def command(ctx: typer.Context, **given: Any) -> None:
@@ -30,7 +29,7 @@ def takes(*names: str) -> Callable[[Body], Callable[..., None]]:
                 if name in given:
                     given[name] = given[name] or (ctx.default_map or {}).get(name)
             with plainly(debug=given["debug"], quiet=given["quiet"]):
-                run(body, Asked(**_one_format(ctx, given)))
+                run(body, Typed(**_one_format(ctx, given)))
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         parameters = [inspect.Parameter("ctx", keyword, annotation=typer.Context)]
@@ -45,7 +44,7 @@ def takes(*names: str) -> Callable[[Body], Callable[..., None]]:
     return decorate
 
 
-def run(body: Body, asked: Asked) -> None:
+def run(body: Body, asked: Typed) -> None:
     """Ask, print, keep. A result that can't be kept is printed all the same: it may have taken an hour."""
     if asked.save:
         check_place(asked.save)

@@ -1,8 +1,8 @@
 """Who fills the cells. One small interface; `choice` is the one place that picks an engine."""
 
-from losslens.engines.base import Answer, Ask, Engine, Met
+from losslens.donors.questions import Ask, Met
+from losslens.engines.base import Answer, Engine
 from losslens.engines.blackbox import BlackBox
-from losslens.engines.choice import choose, choose_exact
-from losslens.engines.exact import Site
+from losslens.engines.choice import Site, choose, choose_exact
 
 __all__ = ["Answer", "Ask", "BlackBox", "Engine", "Met", "Site", "choose", "choose_exact"]

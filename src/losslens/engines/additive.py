@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.losses import Loss, Response
+from losslens.typing import Floats
 
-Floats = NDArray[np.float64]
 ROWS = 8192  # handled at a time: a table of another layout is copied piece by piece
 
 

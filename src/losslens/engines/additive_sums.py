@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import types
 
 from losslens.engines.compiled import compiled
-from losslens.engines.trees.rules import U
+from losslens.engines.trees.node_rules import U
 
 ROWS = U(512)  # handled at a time, so that they stay in the processor's cache
 

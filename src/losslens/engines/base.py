@@ -1,59 +1,22 @@
-"""The interface between what is asked and who answers."""
+"""The interface between what is asked and who answers.
+
+Curves as steps: what an engine gives that knows where a curve moves.
+
+Distinct values of a feature that the model can't tell apart are one class; a row's curve is a few steps over classes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.columns import Column
-from losslens.donors import Lending
+from losslens.donors.questions import Ask
 from losslens.progress import Tick
-
-Indices = NDArray[np.intp]
-FEW_VALUES = 64  # with more, a row's own value is a small share: predicting it too keeps batches regular
-
-
-@dataclass(frozen=True, eq=False)
-class Met:
-    """The values that each row meets: those of its donors, worked out when asked for."""
-
-    donors: Lending  # (n, m)
-    codes: NDArray[np.int32]  # (n,): the value that each row holds
-    repeats: bool  # a row may meet a value twice
-
-    def __getitem__(self, rows: Indices) -> NDArray[np.int32]:
-        return np.asarray(self.codes[self.donors[rows]])
-
-
-@dataclass(frozen=True, eq=False)
-class Ask:
-    """One feature's cells: each row of the table with the feature's columns at other values.
-
-    Value v of the feature puts ``sources[c][index[c][v]]`` into column ``columns[c]``. Row i holds value
-    ``own[i]`` itself (-1: none of these) and meets all `size` values, or, where `met` is given, ``met[i]`` alone.
-    """
-
-    name: str
-    columns: tuple[int, ...]
-    sources: tuple[Column, ...]
-    index: tuple[Indices, ...]
-    own: Indices  # (n,)
-    size: int
-    met: Met | None = None
-
-    @property
-    def width(self) -> int:
-        """Cells in a row."""
-        return self.size if self.met is None else self.met.donors.shape[1]
-
-    def most(self, rows: int) -> int:
-        """The most predictions that `rows` rows can need: with few values a row's own is not asked for."""
-        skips = int(self.size <= FEW_VALUES and self.own.min() >= 0)
-        return rows * min(self.size - skips, self.width)
+from losslens.typing import Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,3 +41,42 @@ class Engine(Protocol):
 
     def timed_batch(self) -> tuple[int, float]:
         """Rows and seconds of one batch, to estimate the cost of a run."""
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Curves of the rows from .. to; of row i and the k-th ask the steps ``start[i, k] : start[i, k + 1]``.
+
+    From class ``classes[s]`` on the prediction is ``prediction[s]``; every curve has a step at class 0.
+    """
+
+    rows: slice
+    start: NDArray[np.int64]  # (b, asks + 1)
+    classes: NDArray[np.int32]
+    prediction: NDArray[Any]  # (steps,) or (steps, K)
+    own: NDArray[Any]  # (b,) or (b, K): with nothing replaced
+
+
+class Walker(Protocol):
+    """Works through rows, for one thread."""
+
+    def steps(self, start: int, stop: int) -> Iterator[Steps]:
+        """The curves of rows start .. stop, some rows at a time; what was given before may be written over."""
+
+
+class StepEngine(Protocol):
+    """Gives whole curves without asking the model for each value."""
+
+    name: ClassVar[str]
+
+    def predict(self, rows: Indices) -> NDArray[Any]:
+        """Predictions of some rows."""
+
+    def classes(self, ask: Ask) -> NDArray[np.int32]:
+        """The class of each value of an ask."""
+
+    def takes_about(self, n: int) -> tuple[float, int]:
+        """Seconds of n rows by counts alone, and bytes of what would travel with them."""
+
+    def walker(self, asks: Sequence[Ask]) -> Walker:
+        """Somebody to work through rows; asks come in the order of their columns."""

@@ -3,17 +3,16 @@
 `losslens` doesn't import this package until a picture is asked for, so that it works without loading matplotlib.
 """
 
+from losslens.plots.bars import plot_comparison, plot_extrapolation, plot_ranking
 from losslens.plots.cells import plot_cells, plot_local
-from losslens.plots.compared import plot_comparison
-from losslens.plots.conditional import plot_groups
 from losslens.plots.feature import plot_effect, plot_importance
 from losslens.plots.interactions import plot_interaction_ranking, plot_interactions
-from losslens.plots.observed import plot_clusters, plot_observations, plot_row_influence
-from losslens.plots.ranking import plot_extrapolation, plot_ranking
-from losslens.plots.refitted import plot_impact, plot_permuted_target, plot_refit_curve, plot_refits
+from losslens.plots.refits import plot_impact, plot_permuted_target, plot_refit_curve, plot_refits
+from losslens.plots.rows import plot_clusters, plot_observations, plot_row_influence
 from losslens.plots.shapley import plot_shapley, plot_shapley_curve
 from losslens.plots.shapley_effect import plot_shapley_effect
 from losslens.plots.shares import plot_shares, plot_waterfall
+from losslens.plots.subgroups import plot_groups
 
 __all__ = [
     "plot_cells",

@@ -9,21 +9,19 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
-from numpy.typing import NDArray
 
-from losslens.importance import FeatureImportance
-from losslens.importances import Importances
 from losslens.plots import canvas
+from losslens.plots.bars import folded, label_across, open_rows
 from losslens.plots.canvas import BLUE, INK, VERMILLION
-from losslens.plots.ranking import folded, label_across, open_rows
+from losslens.plots.feature import MOST_VALUES, FeaturePicture, Singles, show
 from losslens.plots.scale import word_ticks
 from losslens.plots.shapley_effect import BINS, MOST_DOTS, MOST_LINES, apart, thinned
-from losslens.plots.shown import MOST_VALUES, Shown, Singles, show
 from losslens.plots.wording import MINUS, alike, count, labels, number, value_labels
-from losslens.shapley_results import ShapleyImportance
+from losslens.results.importance import FeatureImportance
+from losslens.results.importances import Importances
+from losslens.results.shapley import ShapleyImportance
+from losslens.typing import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 MOST_MAPPED = 400  # rows of a map: about as many as a picture has pixels
 HELD = 0.98  # share of the cells whose colour is their own; the rest has the colour of an end
 UNMET = "0.8"
@@ -103,7 +101,7 @@ def _rows(singles: Singles) -> Indices:
     return order[np.linspace(0, len(order) - 1, MOST_MAPPED).round().astype(np.intp)]
 
 
-def _columns(shown: Shown) -> Indices:
+def _columns(shown: FeaturePicture) -> Indices:
     """Grid positions from left to right; what has several columns and hence no order goes by its mean."""
     order = np.arange(shown.curve.size)
     if not _one_column(shown):
@@ -113,7 +111,7 @@ def _columns(shown: Shown) -> Indices:
     return order[np.linspace(0, len(order) - 1, MOST_VALUES).round().astype(np.intp)]
 
 
-def _one_column(shown: Shown) -> bool:
+def _one_column(shown: FeaturePicture) -> bool:
     return len(shown.values) == 1 and shown.values[0].ndim == 1
 
 
@@ -130,7 +128,7 @@ def _name_rows(ax: Axes, singles: Singles, rows: Indices, narrow: bool) -> None:
     ax.set_yticks(at, [number(value) for value in singles.integral[rows[at]]])
 
 
-def _name_columns(ax: Axes, shown: Shown, columns: Indices) -> None:
+def _name_columns(ax: Axes, shown: FeaturePicture, columns: Indices) -> None:
     if not _one_column(shown):
         ax.set_xticks([])
         ax.set_xlabel(f"{shown.title}: joint values, by their mean", parse_math=False)
@@ -142,7 +140,7 @@ def _name_columns(ax: Axes, shown: Shown, columns: Indices) -> None:
     ax.set_xlabel(shown.title, parse_math=False)
 
 
-def _notes(shown: Shown, singles: Singles, rows: Indices, columns: Indices, unmet: bool) -> list[str]:
+def _notes(shown: FeaturePicture, singles: Singles, rows: Indices, columns: Indices, unmet: bool) -> list[str]:
     explained = len(singles.result.at)
     notes = [f"{len(rows):,} of {count(explained, 'row')}" if len(rows) < explained else count(explained, "row")]
     if len(columns) < shown.curve.size:

@@ -7,23 +7,20 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
 from losslens.plots import canvas
 from losslens.plots.canvas import BAND, BLUE, INK, MOST_ROWS, PALE
-from losslens.plots.extent import beyond, extent
+from losslens.plots.feature import FeaturePicture, Singles
 from losslens.plots.lines import EXTREMES, known_band
-from losslens.plots.scale import is_flag
-from losslens.plots.shown import Shown, Singles
+from losslens.plots.scale import beyond, extent, is_flag
 from losslens.plots.wording import count, is_absent, labels, number, percent, value_label
+from losslens.typing import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 RANGES = ((0.05, 0.95, 1.0), (0.25, 0.75, 4.0))  # quantiles of the rows, and the width of their line
 LEGEND = 6  # lines that the legend takes in a figure of our own
 
 
-def draw_dots(shown: Shown, ax: Axes | None) -> Axes:
+def draw_dots(shown: FeaturePicture, ax: Axes | None) -> Axes:
     """The whole picture; values run down the y axis, where long names have room."""
     own = ax is None
     ax = canvas.new_axes(min(len(shown.curve), MOST_ROWS) + LEGEND) if ax is None else ax
@@ -50,7 +47,7 @@ def draw_dots(shown: Shown, ax: Axes | None) -> Axes:
     return ax
 
 
-def _order(shown: Shown, most: int) -> Indices:
+def _order(shown: FeaturePicture, most: int) -> Indices:
     """Grid positions from top to bottom: by the mean, the missing value last; the most frequent if not all fit."""
     values, curve = shown.values[0], np.nan_to_num(shown.curve, nan=-np.inf)
     chosen = np.arange(len(curve))
@@ -95,7 +92,7 @@ def _extremes(ax: Axes, singles: Singles, order: Indices) -> Floats:
     return np.concatenate(found)
 
 
-def _cut(ax: Axes, shown: Shown, ends: Floats, points: Floats) -> list[str]:
+def _cut(ax: Axes, shown: FeaturePicture, ends: Floats, points: Floats) -> list[str]:
     """An axis that holds all ranges, but not rows that lie far out; says so."""
     low, high = extent(shown, ends)
     limits = (min(low, ends.min()), max(high, ends.max()))
@@ -106,7 +103,7 @@ def _cut(ax: Axes, shown: Shown, ends: Floats, points: Floats) -> list[str]:
     return [f"{count(out, 'triangle')} beyond the axis"] if out else []
 
 
-def _means(ax: Axes, shown: Shown, order: Indices) -> None:
+def _means(ax: Axes, shown: FeaturePicture, order: Indices) -> None:
     curve, size, name = shown.curve[order], np.full(len(order), 42.0), shown.curve_name
     if shown.scattered and shown.weights is not None:
         size, name = 12 + 60 * shown.weights[order] / shown.weights.max(), f"{name}, sized by weight"
@@ -120,7 +117,7 @@ def _means(ax: Axes, shown: Shown, order: Indices) -> None:
         ax.scatter(curve[some], np.flatnonzero(some), s=size[some], label=None if solid.any() else name, **look)
 
 
-def _band(ax: Axes, shown: Shown, order: Indices) -> None:
+def _band(ax: Axes, shown: FeaturePicture, order: Indices) -> None:
     """Through each dot, where its mean lies on new data, all values at once."""
     band = known_band(shown)
     if band is not None:
@@ -129,7 +126,7 @@ def _band(ax: Axes, shown: Shown, order: Indices) -> None:
         ax.hlines(np.arange(len(order)), band.low[order], band.high[order], label=label, **style)
 
 
-def _levels(ax: Axes, shown: Shown) -> list[Line2D]:
+def _levels(ax: Axes, shown: FeaturePicture) -> list[Line2D]:
     lines = []
     if shown.level is not None:
         name = f"PFI, {number(shown.level)}"
@@ -139,14 +136,14 @@ def _levels(ax: Axes, shown: Shown) -> list[Line2D]:
     return lines
 
 
-def _names(shown: Shown, order: Indices, letters: int) -> list[str]:
+def _names(shown: FeaturePicture, order: Indices, letters: int) -> list[str]:
     names = labels([value_label(shown.values[0][k]) for k in order], letters)
     if shown.weights is None:
         return names
     return [f"{name} ({percent(shown.weights[k])})" for name, k in zip(names, order, strict=True)]
 
 
-def _notes(shown: Shown, drawn: int) -> list[str]:
+def _notes(shown: FeaturePicture, drawn: int) -> list[str]:
     notes = []
     if shown.weights is not None:
         notes.append("in brackets: how often a value occurs")

@@ -13,14 +13,13 @@ from matplotlib.path import Path
 from numpy.typing import NDArray
 
 from losslens.plots import canvas
+from losslens.plots.bars import folded
 from losslens.plots.canvas import INK
-from losslens.plots.ranking import folded
+from losslens.plots.feature import FeaturePicture
 from losslens.plots.scale import is_flag, word_ticks
-from losslens.plots.shown import Shown
 from losslens.plots.wording import count, is_absent, percent, shorten, value_labels
+from losslens.typing import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 EMPTY, OBSERVED = "cells without a row", "observed rows"  # marks of artists, to find them again
 MOST_POINTS = 1000
 NEAR = 0.05  # a row is near a grid value that is at most this share of the rows away ...
@@ -32,7 +31,7 @@ NARROW = 220.0  # points of width below which the bar of colours has its title i
 BESIDE, BAR = 0.8, 58.0  # the bar of colours leaves at most this share of the width, and takes at least so many points
 
 
-def draw_heatmap(shown: Shown, ax: Axes) -> None:
+def draw_heatmap(shown: FeaturePicture, ax: Axes) -> None:
     """The whole picture; each grid value takes the same room, however far apart the values are.
 
     The observed rows lie over it as points, at most `MOST_POINTS` of them, evenly along the order of the two
@@ -60,7 +59,7 @@ def draw_heatmap(shown: Shown, ax: Axes) -> None:
     canvas.caption(ax, [what, *_draw_observed(ax, shown, narrow)], 0.95)
 
 
-def _colours(shown: Shown) -> dict[str, Any]:
+def _colours(shown: FeaturePicture) -> dict[str, Any]:
     """From dark to light; two colours around zero where the curve lies on both of its sides."""
     low, high = float(shown.curve.min()), float(shown.curve.max())
     if shown.from_zero and low < -0.02 * high:
@@ -80,7 +79,7 @@ def _colour_bar(ax: Axes, mesh: QuadMesh, title: str | None) -> None:
 # -- the observed rows ------------------------------------------------------------------------------------------------
 
 
-def _draw_observed(ax: Axes, shown: Shown, narrow: bool) -> list[str]:
+def _draw_observed(ax: Axes, shown: FeaturePicture, narrow: bool) -> list[str]:
     """Points, and hatches where there are none; says what they are."""
     result = None if shown.singles is None else shown.singles.result
     if result is None:

@@ -14,15 +14,14 @@ from matplotlib.collections import QuadMesh
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from losslens.interactions import Interactions
 from losslens.plots import canvas
+from losslens.plots.bars import folded, label_across, open_rows, write_numbers
 from losslens.plots.canvas import BLUE, INK, LETTER, LINE
-from losslens.plots.ranking import folded, label_across, open_rows, write_numbers
 from losslens.plots.shapley import LIGHTNESS
 from losslens.plots.wording import MINUS, alike, count, labels
+from losslens.results.interactions import Interactions
+from losslens.typing import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 MOST_TABLE = 20  # features in a table of our own
 NAME = 16  # letters of a name below a column
 DIGIT = 0.64  # width of a digit, in font sizes

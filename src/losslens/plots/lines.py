@@ -10,16 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
-from losslens.bands import Band
 from losslens.plots import canvas
+from losslens.plots.bars import folded
 from losslens.plots.canvas import BAND, BLUE, FAINT, GREEN, INK, PALE, SINGLE, VERMILLION
-from losslens.plots.extent import beyond, extent
-from losslens.plots.ranking import folded
-from losslens.plots.scale import Scale, dress, scale
-from losslens.plots.shown import MOST_VALUES, Shown, Singles
+from losslens.plots.feature import MOST_VALUES, FeaturePicture, Singles
+from losslens.plots.scale import Scale, beyond, dress, extent, scale
 from losslens.plots.wording import count, number
+from losslens.typing import Floats
+from losslens.uncertainty.bands import Band
 
-Floats = NDArray[np.float64]
 MARKED = 40  # grid values up to which each is marked, and has a bar of its own in the strip
 BINS = 40  # of the strip where there are more
 STRIP = 0.07  # height of the strip at the bottom, as a share of the axes
@@ -30,7 +29,7 @@ PALE_STYLE: dict[str, Any] = {"rasterized": True, "zorder": 1, "gid": SINGLE}
 EXTREMES = (("largest", VERMILLION, "-", "^"), ("smallest", GREEN, (0, (2, 1)), "v"))
 
 
-def draw_lines(shown: Shown, ax: Axes) -> None:
+def draw_lines(shown: FeaturePicture, ax: Axes) -> None:
     """The whole picture."""
     places = scale(shown.values[0], shown.weights)
     _draw_mean(ax, shown, places)
@@ -47,7 +46,7 @@ def draw_lines(shown: Shown, ax: Axes) -> None:
     canvas.caption(ax, _notes(shown, drawn, limits))
 
 
-def _notes(shown: Shown, drawn: Floats, limits: tuple[float, float]) -> list[str]:
+def _notes(shown: FeaturePicture, drawn: Floats, limits: tuple[float, float]) -> list[str]:
     out, kind = beyond(limits, drawn), "point" if shown.scattered else "curve"
     notes = [f"the axis is cut: {out:,} of {count(len(drawn), kind)} run beyond it"] if out else []
     if shown.scattered:
@@ -55,7 +54,7 @@ def _notes(shown: Shown, drawn: Floats, limits: tuple[float, float]) -> list[str
     return [*notes, *shown.warning("hollow" if shown.scattered else "faded")]
 
 
-def _draw_singles(ax: Axes, shown: Shown, places: Scale) -> Floats:
+def _draw_singles(ax: Axes, shown: FeaturePicture, places: Scale) -> Floats:
     """Pale curves, thinned, and the two extremes; returns what was drawn, a curve a row, or one by one."""
     singles = shown.singles
     if singles is None or len(singles.rows) == 0:
@@ -92,7 +91,7 @@ def _pale_points(ax: Axes, at: Floats, values: Floats, title: str | None) -> Non
 
 
 def _extreme(
-    ax: Axes, shown: Shown, singles: Singles, places: Scale, position: int, look: tuple[str, str, Any, str]
+    ax: Axes, shown: FeaturePicture, singles: Singles, places: Scale, position: int, look: tuple[str, str, Any, str]
 ) -> None:
     place, colour, dashes, marker = look
     curve = singles.curves(np.array([position]))[0]
@@ -104,7 +103,7 @@ def _extreme(
     _trace(ax, places, curve, marker=marker, label=label, **style)
 
 
-def _draw_levels(ax: Axes, shown: Shown) -> None:
+def _draw_levels(ax: Axes, shown: FeaturePicture) -> None:
     """The mean of the curve, and zero."""
     if shown.level is not None:
         name = f"PFI, {number(shown.level)}"
@@ -113,7 +112,7 @@ def _draw_levels(ax: Axes, shown: Shown) -> None:
         ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
 
 
-def _draw_mean(ax: Axes, shown: Shown, places: Scale) -> None:
+def _draw_mean(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
     """The strong curve; points by their weight where each is an estimate by itself."""
     faded = shown.faded
     if not shown.scattered:
@@ -132,7 +131,7 @@ def _draw_mean(ax: Axes, shown: Shown, places: Scale) -> None:
         ax.scatter(places.at[met], shown.curve[met], s=size[met], label=label, **style)
 
 
-def _mean_line(ax: Axes, places: Scale, shown: Shown, faded: NDArray[np.bool_]) -> None:
+def _mean_line(ax: Axes, places: Scale, shown: FeaturePicture, faded: NDArray[np.bool_]) -> None:
     """The strong curve; pale and dashed where it stands on rows that are unlike real ones."""
     strong: dict[str, Any] = {"color": BLUE, "linewidth": 2.4, "zorder": 5, "label": shown.curve_name}
     if not faded.any():
@@ -155,7 +154,7 @@ def widened(faded: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return found
 
 
-def known_band(shown: Shown) -> Band | None:
+def known_band(shown: FeaturePicture) -> Band | None:
     """A band around the mean curve, where the rows can tell how wide it is."""
     if shown.singles is None or shown.scattered:
         return None
@@ -164,7 +163,7 @@ def known_band(shown: Shown) -> Band | None:
     return None
 
 
-def _draw_band(ax: Axes, shown: Shown, places: Scale) -> None:
+def _draw_band(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
     band = known_band(shown)
     if band is None:
         return
@@ -196,7 +195,7 @@ def _trace(ax: Axes, places: Scale, curve: Floats, *, marker: str, **style: Any)
         ax.plot(places.at[-1:], curve[-1:], marker="D" if marker == "o" else marker, markersize=6, **style)
 
 
-def draw_strip(ax: Axes, shown: Shown, places: Scale) -> float:
+def draw_strip(ax: Axes, shown: FeaturePicture, places: Scale) -> float:
     """The feature's distribution along the bottom; returns the share of the height that it takes."""
     at = places.at[places.present]
     seen = np.isfinite(at)

@@ -1,4 +1,6 @@
-"""From grid values to places on an axis: numbers, dates, spans of time, ordered words, and a missing value."""
+"""From grid values to places on an axis: numbers, dates, spans of time, ordered words, and a missing value.
+
+How far an axis of importances reaches: single rows can lie so far out that the mean would be a flat line."""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
 from numpy.typing import NDArray
 
+from losslens.plots.bars import folded
 from losslens.plots.canvas import (
     APART,
     LINE,
@@ -27,10 +30,10 @@ from losslens.plots.canvas import (
     text_width,
     ticks_that_fit,
 )
-from losslens.plots.ranking import folded
+from losslens.plots.feature import FeaturePicture
 from losslens.plots.wording import is_absent, percent, shorten, value_label
+from losslens.typing import Floats
 
-Floats = NDArray[np.float64]
 dates: Any = untyped_dates  # matplotlib has types for nearly all of its modules, not for this one
 Kind = Literal["number", "whole", "date", "span", "word"]
 SPANS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
@@ -218,3 +221,25 @@ class MissingFormatter(ticker.Formatter):
     def get_offset(self) -> str:
         """What the other formatter takes out of its labels."""
         return self.inner.get_offset()
+
+
+REACH = 3.0  # an axis goes at most so many heights of the mean curve beyond it ...
+HELD = (0.05, 0.95)  # ... unless it needs more to hold nine in ten of the values of single rows
+EVERYTHING = (-np.inf, np.inf)
+
+
+def extent(shown: FeaturePicture, singles: Floats) -> tuple[float, float]:
+    """The ends of the axis, infinite where nothing is to be cut: effects are never cut."""
+    seen = singles[np.isfinite(singles)]
+    if not shown.from_zero or len(seen) == 0:
+        return EVERYTHING
+    core = np.array([0.0, shown.level or 0.0, *shown.curve[np.isfinite(shown.curve)]])
+    further = REACH * np.ptp(core)
+    low, high = np.quantile(seen, HELD)
+    return min(low, core.min() - further), max(high, core.max() + further)
+
+
+def beyond(limits: tuple[float, float], singles: Floats) -> int:
+    """How many of these curves (rows of a matrix) or points leave the axis."""
+    out = (singles < limits[0]) | (singles > limits[1])
+    return int(out.any(axis=tuple(range(1, out.ndim))).sum())

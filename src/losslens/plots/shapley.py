@@ -7,22 +7,18 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from losslens.plots import canvas
+from losslens.plots.bars import Bar, draw_bars, folded, label_across, open_rows
 from losslens.plots.canvas import BLUE, INK, PALE, SINGLE, SKY
-from losslens.plots.extent import EVERYTHING, beyond, extent
-from losslens.plots.group import HELD, MOST_BINS
+from losslens.plots.feature import HELD, MOST_BINS, FeaturePicture
 from losslens.plots.lines import BINS, STRIP
-from losslens.plots.ranking import Bar, draw_bars, folded, label_across, open_rows
-from losslens.plots.scale import Scale, dress, is_flag, scale
-from losslens.plots.shown import Shown
+from losslens.plots.scale import EVERYTHING, Scale, beyond, dress, extent, is_flag, scale
 from losslens.plots.wording import MINUS, count, is_absent, labels, number, percent, shorten, value_label
-from losslens.shapley_curves import ShapleyCurve
-from losslens.shapley_results import ShapleyImportance
+from losslens.results.shapley import ShapleyImportance
+from losslens.results.shapley_curve import ShapleyCurve
+from losslens.typing import Floats
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 MOST_SHARE = 10.0  # features that nearly cancel out have shares of thousands of percent, which say nothing
 FEW = 25  # values up to which the curve goes through each; beyond, a running mean shows the shape
 WINDOW = 0.15  # of the running mean: share of the rows
@@ -172,7 +168,7 @@ def _draw_ordered(ax: Axes, curve: ShapleyCurve) -> None:
 def _limits(curve: ShapleyCurve, trace: Floats, places: Scale) -> tuple[float, float]:
     """An axis that shows the shape of the running mean: single values may lie far out."""
     strong = np.append(trace, curve.importance[places.present.stop :])  # the missing value is not pale
-    shown = Shown(
+    shown = FeaturePicture(
         curve.name, curve.columns, (curve.grid,), curve.ordered, strong, "", None, "", level=curve.sfimp
     )  # fmt: skip
     return extent(shown, curve.importance)

@@ -9,16 +9,14 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
-from numpy.typing import NDArray
 
 from losslens.plots import canvas
+from losslens.plots.bars import THICKEST, label_across, open_rows, write_numbers
 from losslens.plots.canvas import BLUE, INK, PALE, VERMILLION
-from losslens.plots.ranking import THICKEST, label_across, open_rows, write_numbers
 from losslens.plots.wording import MINUS, alike, count, is_absent, labels, number, shorten, value_label
-from losslens.shapley_effects import ShapleyEffect
+from losslens.results.shapley_effect import ShapleyEffect
+from losslens.typing import Floats, Indices
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 MOST_LINES = 20  # features in a figure of our own
 MOST_DOTS = 1000  # rows in a line of dots
 BINS = 120  # of a line of dots: those in the same one stand above each other

@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
-from numpy.typing import NDArray
 
 from losslens.plots import canvas
+from losslens.plots.bars import folded, label_across, open_rows, write_numbers
 from losslens.plots.canvas import BLUE, GREEN, INK, LETTER, SKY, VERMILLION
-from losslens.plots.ranking import folded, label_across, open_rows, write_numbers
 from losslens.plots.scale import word_ticks
 from losslens.plots.shapley import LIGHTNESS, MOST_SHARE, signed_percent
 from losslens.plots.shapley_effect import MOST_LINES, Step, draw_steps, step_texts
 from losslens.plots.wording import count, labels, number, shorten
-from losslens.shapley_results import ShapleyImportance
+from losslens.results.shapley import ShapleyImportance
+from losslens.typing import Floats
 
-Floats = NDArray[np.float64]
 # Okabe and Ito's colours, neighbours as different as they can be; more than these can't be told apart.
 COLOURS = (BLUE, "#E69F00", GREEN, "#CC79A7", SKY, VERMILLION, "#F0E442", "0.25")
 OTHERS = "0.82"

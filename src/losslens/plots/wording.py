@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.columns import is_missing
+from losslens.tables.columns import is_missing
 
 MINUS = "\N{MINUS SIGN}"  # as on matplotlib's axes
 

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Marks = NDArray[np.bool_]
+from losslens.typing import Floats, Mask
+
 WHOLE = 64  # sizes are multiples of this: what the units for small whole numbers want
 DIGIT = 8  # bits
 
 
-def marks(kept: Any, columns: int) -> Marks:
+def marks(kept: Any, columns: int) -> Mask:
     """Columns, by number or as marks, as marks."""
     given = np.asarray(kept)
     if given.dtype == np.bool_:
@@ -41,7 +41,7 @@ class Boxes:
     offset: Floats  # (outputs,)
 
     @property
-    def asked(self) -> Marks:
+    def asked(self) -> Mask:
         """The columns that a leaf has a condition on."""
         return np.asarray((self.condition != 0).any(axis=0))
 
@@ -61,7 +61,7 @@ class Sides:
         self.bits = torch.from_numpy(boxes.bits.view(np.int64)).to(device)
         self.place = torch.arange(DIGIT, dtype=torch.uint8, device=device)
 
-    def met(self, columns: Marks) -> Any:
+    def met(self, columns: Mask) -> Any:
         """The rows that meet the conditions on these columns, (leaves, words)."""
         found = None
         for j in np.flatnonzero(columns & self.asked):

@@ -13,7 +13,7 @@ LIBRARIES = ("CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")  # their
 
 
 @dataclass
-class Steps:
+class BatchSizes:
     """Work that is done `size` units at a time; a step that does not fit is halved, and so are all after it."""
 
     size: int

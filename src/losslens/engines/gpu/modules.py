@@ -16,14 +16,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from losslens.columns import Column
-from losslens.engines.base import Ask, Indices
-from losslens.engines.blackbox import BlackBox, Cut, edits
-from losslens.engines.gpu.memory import Steps
-from losslens.engines.mixing import Marks, Mixer
+from losslens.donors.questions import Ask
+from losslens.engines.batches import Cut, edits
+from losslens.engines.blackbox import BlackBox, Mixer
+from losslens.engines.gpu.memory import BatchSizes
 from losslens.models import Responder, TorchModule
 from losslens.progress import Tick
-from losslens.tables import Table
+from losslens.tables.columns import Column
+from losslens.tables.frames import Table
+from losslens.typing import Indices, Mask
 
 BATCH = 1 << 17  # rows at a time where there is a GPU to fill
 AHEAD = 2  # batches that are under way while an earlier one is put away
@@ -36,7 +37,7 @@ class Lab:
         assert isinstance(respond.predict, TorchModule)  # callers have asked
         self.predict, self.check = respond.predict, respond.check
         self.rows = self.predict.as_rows(np.asarray(table.native))
-        self.steps = Steps(batch_rows, "rows")
+        self.steps = BatchSizes(batch_rows, "rows")
         self.columns: dict[int, tuple[Column, Any]] = {}
 
     def index(self, index: Indices) -> Any:
@@ -171,7 +172,7 @@ class _ModuleMixer(Mixer):
 
     lab: Lab
 
-    def _batches(self, rows: Indices, donors: Indices, kept: Marks, tick: Tick) -> Iterator[tuple[int, NDArray[Any]]]:
+    def _batches(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> Iterator[tuple[int, NDArray[Any]]]:
         waiting: deque[tuple[int, _Coming]] = deque()
 
         def mixed(part: slice) -> Any:
@@ -190,7 +191,7 @@ class _ModuleMixer(Mixer):
         tick(len(predictions))
         return start, predictions
 
-    def _marks(self, kept: Marks) -> Any:
+    def _marks(self, kept: Mask) -> Any:
         """Which columns keep the row's own value; most often the same for all rows, which is then sent once."""
         alike = kept[:1] if kept.strides[0] == 0 else kept
         return torch.from_numpy(self._columns(alike)).to(self.lab.rows.device, non_blocking=True)

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from losslens.engines.gpu.boxes import WHOLE, Boxes, Floats, Marks, Sides
-from losslens.engines.gpu.judging import Judge
-from losslens.engines.gpu.memory import Steps
+from losslens.engines.gpu.boxes import WHOLE, Boxes, Sides
+from losslens.engines.gpu.losses import DeviceLoss
+from losslens.engines.gpu.memory import BatchSizes
+from losslens.typing import Floats, Mask
 
 PAIRS = 1 << 26  # judged at a time
 DONORS = 1 << 10  # words of donors that are spread at a time
@@ -28,7 +29,7 @@ MOST_TREES = 2**13  # whose digits single precision can add up
 class DevicePairs:
     """Mean losses of rows over all donors and of donors over all rows."""
 
-    def __init__(self, boxes: Boxes, y: Floats, weight: Floats, judge: Judge, device: str) -> None:
+    def __init__(self, boxes: Boxes, y: Floats, weight: Floats, judge: DeviceLoss, device: str) -> None:
         self.sides, self.device, self.judge = Sides(boxes, device), device, judge
         self.kind = torch.float16 if MIXED and device != "cpu" else torch.float32  # of the factors
         self.weight = self._on(weight / weight.sum())
@@ -44,9 +45,9 @@ class DevicePairs:
         self.clip = torch.tensor(judge.clip, dtype=torch.float64, device=device)
         self.fused = _fused() if judge.fused is not None and self.digits.is_cuda else None
         most = min(DONORS, self.sides.bits.shape[1]) * WHOLE
-        self.steps = Steps(max(1, PAIRS // (most * WHOLE * len(self.digits))), f"times {WHOLE} rows")
+        self.steps = BatchSizes(max(1, PAIRS // (most * WHOLE * len(self.digits))), f"times {WHOLE} rows")
 
-    def means(self, kept: Marks) -> tuple[Floats, Floats]:
+    def means(self, kept: Mask) -> tuple[Floats, Floats]:
         """The mean loss of each row, and of each donor, where these columns are kept; both (n,)."""
         mine, lent = self.sides.met(np.asarray(kept)), self.sides.met(~np.asarray(kept))
         by_row, by_donor = torch.zeros((2, self.sides.n), dtype=torch.float64, device=self.device)

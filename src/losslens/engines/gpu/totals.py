@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from losslens.engines.gpu.boxes import WHOLE, Boxes, Floats, Marks, Sides, digits, marks
-from losslens.engines.gpu.memory import Steps
+from losslens.engines.gpu.boxes import WHOLE, Boxes, Sides, digits, marks
+from losslens.engines.gpu.memory import BatchSizes
+from losslens.typing import Floats, Mask
 
 TILE = 4096  # leaves that are compared with as many others at a time
 CHUNK = 1 << 12  # words of rows that are spread at a time
@@ -28,7 +29,7 @@ class DeviceErrors:
     """
 
     def __init__(self, boxes: Boxes, y: Floats, weight: Floats, device: str) -> None:
-        self.sides, self.device, self.tile = Sides(boxes, device), device, Steps(TILE, "leaves", WHOLE)
+        self.sides, self.device, self.tile = Sides(boxes, device), device, BatchSizes(TILE, "leaves", WHOLE)
         share = weight / weight.sum()
         self.equal = bool(np.all(share == share[0]))
         self.mass = float(len(share)) if self.equal else 1.0
@@ -58,7 +59,7 @@ class DeviceErrors:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    def _errors(self, kept: Marks) -> tuple[float, float]:
+    def _errors(self, kept: Mask) -> tuple[float, float]:
         sides = self.sides.met(kept), self.sides.met(~kept)
         value, square = self.value, torch.zeros((), dtype=torch.float64, device=self.device)
         sums = torch.empty((2, len(value), self.y.shape[1] + 1), dtype=torch.float64, device=self.device)

@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.columns import is_missing
-from losslens.engines.ensembles import Declined, Ensemble, Floats
-from losslens.engines.readers import links
+from losslens.engines.readers import ensemble
+from losslens.engines.readers.ensemble import Array, Declined, Ensemble, Transform
 from losslens.engines.readers.layout import (
-    Forest,
     Ints,
     Nodes,
+    ReadForest,
     bits,
     codes,
     in_preorder,
@@ -30,10 +29,11 @@ from losslens.engines.readers.layout import (
     single_numbers,
     starts_of,
 )
-from losslens.engines.readers.links import Array, Transform
 from losslens.engines.readers.ubjson import parse
 from losslens.losses import Response
 from losslens.models import Model
+from losslens.tables.columns import is_missing
+from losslens.typing import Floats
 
 XGBOOST = ("Booster", "XGBRegressor", "XGBClassifier", "XGBRFRegressor", "XGBRFClassifier")
 LIGHTGBM = ("Booster", "LGBMRegressor", "LGBMClassifier", "LGBMRanker")
@@ -41,13 +41,13 @@ LIGHTGBM = ("Booster", "LGBMRegressor", "LGBMClassifier", "LGBMRanker")
 # XGBoost.
 
 _XGBOOST_LINKS: Mapping[str, Transform] = {
-    **dict.fromkeys(("reg:squarederror", "reg:squaredlogerror", "reg:absoluteerror"), links.same),
-    **dict.fromkeys(("reg:pseudohubererror", "reg:quantileerror", "binary:logitraw"), links.same),
-    **dict.fromkeys(("rank:ndcg", "rank:map", "rank:pairwise"), links.same),
-    **dict.fromkeys(("binary:logistic", "reg:logistic"), links.logistic),
-    **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"), links.exp),
-    **dict.fromkeys(("multi:softprob", "multi:softmax"), links.softmax),
-    "binary:hinge": links.step,
+    **dict.fromkeys(("reg:squarederror", "reg:squaredlogerror", "reg:absoluteerror"), ensemble.same),
+    **dict.fromkeys(("reg:pseudohubererror", "reg:quantileerror", "binary:logitraw"), ensemble.same),
+    **dict.fromkeys(("rank:ndcg", "rank:map", "rank:pairwise"), ensemble.same),
+    **dict.fromkeys(("binary:logistic", "reg:logistic"), ensemble.logistic),
+    **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"), ensemble.exp),
+    **dict.fromkeys(("multi:softprob", "multi:softmax"), ensemble.softmax),
+    "binary:hinge": ensemble.step,
 }
 
 
@@ -77,7 +77,7 @@ def read_xgboost(model: Model, response: Response) -> Ensemble | None:
         value=value[forest.leaves].astype(np.float64)[:, None],
         output=np.asarray(grown["tree_info"])[:used],
         offset=offset,
-        link=partial(links.respond, transform, response, np.float32),
+        link=partial(ensemble.respond, transform, response, np.float32),
         strict=True,
         single=True,
         encode=partial(_encode_xgboost, _dictionaries(grown), _categorical(forest), missing, booster is native),
@@ -98,15 +98,15 @@ def _xgboost_objective(
         raise Declined("it gives several columns where one is asked for")
     transform = _XGBOOST_LINKS[objective]
     start = np.atleast_1d(np.array(json.loads(options["base_score"]), dtype=np.float32))  # "5E-1", or a list from 3.1
-    if transform is links.logistic:
+    if transform is ensemble.logistic:
         start = -np.log(1 / start - 1)
-    elif transform is links.exp:
+    elif transform is ensemble.exp:
         start = np.log(start)
     offset = np.broadcast_to(start, outputs).astype(np.float64)
-    return links.same if response == "scores" else transform, offset
+    return ensemble.same if response == "scores" else transform, offset
 
 
-def _xgboost_trees(trees: Sequence[Mapping[str, Any]]) -> tuple[Forest, Array]:
+def _xgboost_trees(trees: Sequence[Mapping[str, Any]]) -> tuple[ReadForest, Array]:
     """All trees, and what stands at each of their nodes: at a leaf, its value."""
     if any(int(tree["tree_param"]["size_leaf_vector"]) > 1 for tree in trees):
         raise Declined("its trees have several outputs each")
@@ -150,7 +150,7 @@ def _xgboost_sets(
     return in_set, tuple(sets)
 
 
-def _categorical(forest: Forest) -> frozenset[int]:
+def _categorical(forest: ReadForest) -> frozenset[int]:
     """Columns that a set of categories is asked about."""
     nodes = forest.nodes
     return frozenset() if nodes.in_set is None else frozenset(nodes.feature[nodes.in_set >= 0].tolist())
@@ -212,12 +212,12 @@ def _whole(found: Floats) -> Floats:
 # LightGBM.
 
 _LIGHTGBM_LINKS: Mapping[str, Transform] = {
-    **dict.fromkeys(("regression", "regression_l1", "huber", "fair", "quantile", "mape"), links.same),
-    **dict.fromkeys(("lambdarank", "rank_xendcg"), links.same),
-    **dict.fromkeys(("poisson", "gamma", "tweedie"), links.exp),
-    "cross_entropy": links.logistic,
-    "cross_entropy_lambda": links.log1p_exp,
-    "multiclass": links.softmax,
+    **dict.fromkeys(("regression", "regression_l1", "huber", "fair", "quantile", "mape"), ensemble.same),
+    **dict.fromkeys(("lambdarank", "rank_xendcg"), ensemble.same),
+    **dict.fromkeys(("poisson", "gamma", "tweedie"), ensemble.exp),
+    "cross_entropy": ensemble.logistic,
+    "cross_entropy_lambda": ensemble.log1p_exp,
+    "multiclass": ensemble.softmax,
 }
 _MISSING_AS_ZERO, _ZERO_IS_MISSING = 0, 1  # kinds of missing values, two bits of a decision type
 _ZERO = 1.0000000180025095e-35  # LightGBM takes smaller numbers for 0
@@ -241,14 +241,14 @@ def read_lightgbm(model: Model, response: Response) -> Ensemble:
     outputs = int(header["num_tree_per_iteration"])
     plain = response == "scores" or (booster is native and "objective" not in header)  # asked with raw_score
     averaged = "average_output" in header and not plain  # raw scores of LightGBM's forests are sums
-    transform = links.same if plain else _lightgbm_transform(header.get("objective"), booster, model)
+    transform = ensemble.same if plain else _lightgbm_transform(header.get("objective"), booster, model)
     if outputs > 1 and response == "values":
         raise Declined("it gives several columns where one is asked for")
     return forest.ensemble(
         value=value[forest.leaves][:, None],
         output=np.arange(len(trees)) % outputs,
         offset=np.zeros(outputs),
-        link=partial(links.respond, transform, response, np.float64),
+        link=partial(ensemble.respond, transform, response, np.float64),
         divisor=float(len(trees) // outputs) if averaged else 1.0,
         encode=partial(_encode_lightgbm, _categories(booster, blocks[-1]), forest),
     )
@@ -259,15 +259,15 @@ def _lightgbm_transform(objective: str | None, booster: Any, model: Model) -> Tr
     if objective is None:
         if model.kind == "classifier":
             raise Declined("an objective of the user's own gives no probabilities")
-        return links.same
+        return ensemble.same
     name, *words = objective.split(" ")
     options = dict(word.partition(":")[::2] for word in words)
     if name in ("binary", "multiclassova"):
         # The text has six digits of it. A booster is loaded from its text after training, unless it is to go on.
         training = booster.params if getattr(booster, "train_set", None) is not None else {}
-        return partial(links.scaled_logistic, float(training.get("sigmoid", options["sigmoid"])))
+        return partial(ensemble.scaled_logistic, float(training.get("sigmoid", options["sigmoid"])))
     if "sqrt" in options:
-        return links.signed_square
+        return ensemble.signed_square
     if name not in _LIGHTGBM_LINKS:
         raise Declined(f"the objective {name} isn't known here")
     return _LIGHTGBM_LINKS[name]
@@ -279,7 +279,7 @@ def _joined(trees: Sequence[Mapping[str, str]], name: str, kind: type) -> Array:
     return np.fromstring(" ".join(tree[name] for tree in trees if tree[name]), kind, sep=" ")
 
 
-def _lightgbm_trees(trees: Sequence[Mapping[str, str]]) -> tuple[Forest, Floats]:
+def _lightgbm_trees(trees: Sequence[Mapping[str, str]]) -> tuple[ReadForest, Floats]:
     """All trees, and the values of their nodes: of each tree the inner ones first, then the leaves."""
     n_leaves = np.array([int(tree["num_leaves"]) for tree in trees])
     counts = 2 * n_leaves - 1
@@ -363,7 +363,7 @@ def _categories(booster: Any, tail: str) -> _Categories:
     return _Categories(booster.pandas_categorical or (), columns)
 
 
-def _encode_lightgbm(categories: _Categories, forest: Forest, column: int, values: Array) -> Floats:
+def _encode_lightgbm(categories: _Categories, forest: ReadForest, column: int, values: Array) -> Floats:
     if values.dtype == object and (not _truths(values) or categories.of_truths):
         return codes(values, categories.place(column, values), missing=np.nan, unseen=np.nan)
     found, nodes = numbers(values), forest.nodes

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.columns import is_missing
-from losslens.engines.ensembles import Declined, Ensemble, Floats
+from losslens.engines.readers.ensemble import Declined, Ensemble
+from losslens.tables.columns import is_missing
+from losslens.typing import Floats
 
 Ints = NDArray[np.int64]
 Link = Callable[[Floats], NDArray[Any]]
@@ -38,7 +39,7 @@ class Nodes:
 
 
 @dataclass(frozen=True, eq=False)
-class Forest:
+class ReadForest:
     """The same in preorder; `leaves` tells which node of the library's row each numbered leaf was."""
 
     nodes: Nodes
@@ -63,7 +64,7 @@ class Forest:
         )
 
 
-def in_preorder(nodes: Nodes) -> Forest:
+def in_preorder(nodes: Nodes) -> ReadForest:
     """Every left child next to its parent, and leaves numbered in that order."""
     if not _is_preorder(nodes):
         nodes, order = _reordered(nodes)
@@ -76,7 +77,7 @@ def in_preorder(nodes: Nodes) -> Forest:
     feature[leaves] = -1
     rest = (nodes.threshold, nodes.missing_left, nodes.in_set, nodes.sets)
     found = Nodes(nodes.roots, nodes.left, right, feature, *rest)
-    return Forest(found, leaves if order is None else order[leaves])
+    return ReadForest(found, leaves if order is None else order[leaves])
 
 
 def _is_preorder(nodes: Nodes) -> bool:

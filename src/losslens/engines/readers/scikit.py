@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.ensembles import TIES, Declined, Ensemble, Floats
+from losslens.engines.readers.ensemble import TIES, Declined, Ensemble
 from losslens.engines.readers.layout import (
-    Forest,
     Ints,
     Link,
     Nodes,
+    ReadForest,
     bits,
     codes,
     in_preorder,
@@ -24,6 +24,7 @@ from losslens.engines.readers.layout import (
 )
 from losslens.losses import Response
 from losslens.models import Model
+from losslens.typing import Floats
 
 TREES = ("DecisionTreeRegressor", "DecisionTreeClassifier", "ExtraTreeRegressor", "ExtraTreeClassifier")
 FORESTS = ("RandomForestRegressor", "RandomForestClassifier", "ExtraTreesRegressor", "ExtraTreesClassifier")
@@ -59,11 +60,11 @@ def _average(estimators: Sequence[Any], model: Model, response: Response) -> Ens
     )
 
 
-def _values(trees: Sequence[Any], forest: Forest) -> tuple[Floats, Link]:
+def _values(trees: Sequence[Any], forest: ReadForest) -> tuple[Floats, Link]:
     return _leaf_values(trees, forest, [0]), _only
 
 
-def _class_values(trees: Sequence[Any], forest: Forest, response: Response) -> tuple[Floats, Link]:
+def _class_values(trees: Sequence[Any], forest: ReadForest, response: Response) -> tuple[Floats, Link]:
     """Leaf values and link of a classifier: probabilities, or what is needed to tell the label."""
     n_classes = trees[0].value.shape[2]
     if abs(trees[0].value[0].sum() - 1) > 1e-6:
@@ -110,7 +111,7 @@ def _whole(tree: Any) -> Any:
     return Pruned(len(reached), place[left[reached]], place[right[reached]], *(array[reached] for array in rest))
 
 
-def _gathered(trees: Sequence[Any]) -> Forest:
+def _gathered(trees: Sequence[Any]) -> ReadForest:
     """The nodes of these trees; each tree is read while it is in the processor's cache."""
     counts = np.array([tree.node_count for tree in trees])
     starts = starts_of(counts)
@@ -126,7 +127,7 @@ def _gathered(trees: Sequence[Any]) -> Forest:
     return in_preorder(Nodes(starts, left, right, feature, threshold, missing_left))
 
 
-def _leaf_values(trees: Sequence[Any], forest: Forest, columns: Sequence[int]) -> Floats:
+def _leaf_values(trees: Sequence[Any], forest: ReadForest, columns: Sequence[int]) -> Floats:
     counts = np.array([tree.node_count for tree in trees])
     n_leaves = (counts + 1) // 2  # every inner node has two children
     value = np.empty((len(forest.leaves), len(columns)))
@@ -179,7 +180,7 @@ def read_histogram_boosting(model: Model, response: Response) -> Ensemble:
     )
 
 
-def _gathered_predictors(native: Any, predictors: Sequence[Any]) -> tuple[Forest, Floats]:
+def _gathered_predictors(native: Any, predictors: Sequence[Any]) -> tuple[ReadForest, Floats]:
     counts = np.array([len(predictor.nodes) for predictor in predictors], np.int64)
     starts = starts_of(counts)
     nodes = np.concatenate([predictor.nodes for predictor in predictors])

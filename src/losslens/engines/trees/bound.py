@@ -1,4 +1,6 @@
-"""An ensemble bound to a table: thresholds become cuts between classes of values, leaves become whole numbers.
+"""What a search gives, by whichever way it was found.
+
+An ensemble bound to a table: thresholds become cuts between classes of values, leaves become whole numbers.
 
 Values of a feature that no node tells apart are one *class*. A row is then a few small whole numbers, and a curve has
 one value a class, however many distinct values there are.
@@ -6,16 +8,41 @@ one value a class, however many distinct values there are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.columns import Distinct
-from losslens.engines.ensembles import Declined, Ensemble, Floats
-from losslens.engines.trees import rules
+from losslens.engines.readers.ensemble import Declined, Ensemble
+from losslens.engines.trees import node_rules
+from losslens.tables.columns import Distinct
+from losslens.typing import Floats
+
+STEPS = 1 << 16  # handed over at a time, about: they stay in the processor's cache
+
+
+@dataclass(frozen=True, eq=False)
+class RawSteps:
+    """Curves of the rows from .. to; of row i and the k-th wanted feature the steps ``start[i, k] : start[i, k+1]``.
+
+    A step is the class from which on the curve has a value; every curve has one at class 0.
+    """
+
+    rows: slice
+    start: NDArray[np.int64]  # (b, wanted + 1)
+    classes: NDArray[np.int32]
+    raw: NDArray[np.int64]  # (steps, outputs)
+    own: NDArray[np.int64]  # (b, outputs): with nothing replaced
+
+
+class Search(Protocol):
+    """It keeps arrays that are used again: one for each thread."""
+
+    def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
+        """The curves of rows start .. stop, some rows at a time; the arrays are used again for the next ones."""
+
 
 Ints = NDArray[np.int32]
 Images = Mapping[int, tuple[NDArray[np.intp], Floats]]  # column of the table -> columns of the estimator, their values
@@ -24,7 +51,7 @@ FIXED_BITS = 61  # of 63: sums of all trees fit with a bit to spare
 
 
 @dataclass(frozen=True, eq=False)
-class Bound:
+class BoundEnsemble:
     """Trees and rows in the same language; `features` are columns of the user's table, numbered 0 .. p-1."""
 
     nodes: Ints  # (N, 7), see `rules`
@@ -50,11 +77,11 @@ class Bound:
         return self.ensemble.link(scores)
 
 
-def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> Bound:
+def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> BoundEnsemble:
     """Bind an ensemble to the distinct values of a table's columns."""
-    nodes = np.zeros((len(ensemble.feature), rules.COLUMNS), np.int32)
-    nodes[:, rules.FEATURE] = -1
-    nodes[:, rules.RIGHT] = ensemble.right
+    nodes = np.zeros((len(ensemble.feature), node_rules.COLUMNS), np.int32)
+    nodes[:, node_rules.FEATURE] = -1
+    nodes[:, node_rules.RIGHT] = ensemble.right
     by_feature = _nodes_of(ensemble.feature)
     p = len(distinct)
     size, special = np.ones(p, np.int32), np.ones(p, np.int32)
@@ -66,13 +93,13 @@ def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> Bo
         axis.write(nodes, j, sets)
         class_of.append(axis.class_of)
         size[j], special[j] = axis.size, axis.special
-    if np.any((ensemble.feature >= 0) & (nodes[:, rules.FEATURE] < 0)):
+    if np.any((ensemble.feature >= 0) & (nodes[:, node_rules.FEATURE] < 0)):
         raise Declined("its trees ask for a column that the table doesn't have")
     codes = np.stack([known[values.codes] for known, values in zip(class_of, distinct, strict=True)])
     value, unit = _fixed_point(ensemble)
     leaf_at = np.append(np.searchsorted(_leaf_nodes(ensemble), ensemble.roots), len(value)).astype(np.int32)
     depth = _frame(nodes, ensemble.roots, special)
-    return Bound(
+    return BoundEnsemble(
         nodes=nodes,
         roots=ensemble.roots,
         leaf_at=leaf_at,
@@ -119,7 +146,7 @@ class _Sets:
 
     def add(self, goes_left: NDArray[np.bool_]) -> int:
         self.rows.append(goes_left)
-        return rules.SETS + len(self.rows) - 1
+        return node_rules.SETS + len(self.rows) - 1
 
     def table(self) -> NDArray[np.uint8]:
         table = np.zeros((max(1, len(self.rows)), max(map(len, self.rows), default=1)), np.uint8)
@@ -198,13 +225,15 @@ class _Axis:
     def write(self, nodes: Ints, j: int, sets: _Sets) -> None:
         """Fill in the nodes that ask for this column."""
         for k, (_, at) in enumerate(self.asked):
-            nodes[at, rules.FEATURE] = j
+            nodes[at, node_rules.FEATURE] = j
             if self.rules:
-                nodes[at, rules.RULE] = [sets.add(rule) for rule in self.rules[k]]
+                nodes[at, node_rules.RULE] = [sets.add(rule) for rule in self.rules[k]]
                 continue
-            nodes[at, rules.CUT] = self.before[self.cuts[k]]
+            nodes[at, node_rules.CUT] = self.before[self.cuts[k]]
             if self.missing:
-                nodes[at, rules.RULE] = np.where(self.ensemble.missing_left[at], rules.MISSING_LEFT, rules.PLAIN)
+                nodes[at, node_rules.RULE] = np.where(
+                    self.ensemble.missing_left[at], node_rules.MISSING_LEFT, node_rules.PLAIN
+                )
 
     def _goes_left(self, numbers: Floats, s: int) -> NDArray[np.bool_]:
         ensemble = self.ensemble
@@ -221,7 +250,7 @@ def _frame(nodes: Ints, roots: Ints, special: Ints) -> int:
     """Fill in what each node can be reached with; the longest path."""
     room = 64
     while True:
-        depth = int(rules.frame(nodes, roots, special, np.empty((room, 2), np.int32)))
+        depth = int(node_rules.frame(nodes, roots, special, np.empty((room, 2), np.int32)))
         if depth >= 0:
             return depth
         room *= 4

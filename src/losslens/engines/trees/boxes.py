@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.trees.bound import Bound, Ints
-from losslens.engines.trees.coalitions import Words, _tests, _words
-from losslens.engines.trees.rules import FEATURE, RIGHT
+from losslens.engines.trees.bound import BoundEnsemble, Ints
+from losslens.engines.trees.coalitions import Words, node_tests, pack_bits
+from losslens.engines.trees.node_rules import FEATURE, RIGHT
 
 if TYPE_CHECKING:
     from losslens.engines.gpu.boxes import Boxes
 
 
-def boxes(bound: Bound, rows: NDArray[np.intp]) -> Boxes:
+def boxes(bound: BoundEnsemble, rows: NDArray[np.intp]) -> Boxes:
     """The leaves, and which of these rows meet their conditions; leaves are relative to the first of their tree."""
-    from losslens.engines.gpu.boxes import Boxes
 
     codes = np.ascontiguousarray(bound.codes[:, rows])
-    test, left = _tests(bound, codes)
-    condition, bits = _conditions(bound, test, left, _words(np.ones((1, len(rows)), np.bool_))[0])
+    test, left = node_tests(bound, codes)
+    condition, bits = _conditions(bound, test, left, pack_bits(np.ones((1, len(rows)), np.bool_))[0])
     tree = np.repeat(np.arange(len(bound.roots)), np.diff(bound.leaf_at))
     outputs, scale = len(bound.unit), bound.unit / bound.ensemble.divisor
     base = bound.value[bound.leaf_at[:-1]]
@@ -42,7 +41,7 @@ def boxes(bound: Bound, rows: NDArray[np.intp]) -> Boxes:
     )
 
 
-def _conditions(bound: Bound, test: Ints, left: Words, everybody: Words) -> tuple[Ints, Words]:
+def _conditions(bound: BoundEnsemble, test: Ints, left: Words, everybody: Words) -> tuple[Ints, Words]:
     """What each leaf asks of each column, (leaves, columns), and who meets it; what the same rows meet is one."""
     nodes, known = bound.nodes, [everybody]
     place = {blake2b(everybody.tobytes(), digest_size=16).digest(): 0}

@@ -15,7 +15,21 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from losslens.engines.compiled import compiled, count_bits, trailing_zeros
-from losslens.engines.trees.rules import CUT, FEATURE, ONE, RIGHT, RULE, TWO, U, array_of, goes_left, i4, i8, u1, u8
+from losslens.engines.trees.node_rules import (
+    CUT,
+    FEATURE,
+    ONE,
+    RIGHT,
+    RULE,
+    TWO,
+    U,
+    array_of,
+    goes_left,
+    i4,
+    i8,
+    u1,
+    u8,
+)
 
 f8 = types.float64
 NONE = U(0)

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.ensembles import Floats
-from losslens.engines.trees import coalition_kernels as kernels
-from losslens.engines.trees.bound import Bound, Ints
-from losslens.engines.trees.masks import Tables
-from losslens.engines.trees.rules import CUT, FEATURE, MISSING_LEFT, RIGHT, RULE, SETS
+from losslens.engines.trees import coalition_kernels
+from losslens.engines.trees.bound import BoundEnsemble, Ints
+from losslens.engines.trees.node_rules import CUT, FEATURE, MISSING_LEFT, RIGHT, RULE, SETS
+from losslens.engines.trees.small_trees import Tables
+from losslens.typing import Floats
 
 Kept = Sequence[int] | NDArray[np.intp] | NDArray[np.bool_]
 Words = NDArray[np.uint64]
@@ -32,12 +32,12 @@ FOUND = 1 << 20  # rows and leaves that are noted together
 MASKS = 1 << 22  # trees times donors whose masks are held
 
 
-def cost(bound: Bound) -> float:
+def cost(bound: BoundEnsemble) -> float:
     """Word operations, had all leaves to be compared with each other. Callers decline above `MOST_WORDS`."""
     return float(len(bound.value)) ** 2 * bound.codes.shape[1] / 64
 
 
-def squared_error(bound: Bound, kept: Kept, y: Floats, weight: Floats) -> float:
+def squared_error(bound: BoundEnsemble, kept: Kept, y: Floats, weight: Floats) -> float:
     """The mean squared error over all pairs where these columns are kept; see `CoalitionErrors`."""
     return CoalitionErrors(bound, y, weight).error(kept)
 
@@ -50,15 +50,15 @@ class CoalitionErrors:
     weights all counts are whole numbers; what is left is rounding, some 1e-15 of the variance of y and predictions.
     """
 
-    def __init__(self, bound: Bound, y: Floats, weight: Floats) -> None:
+    def __init__(self, bound: BoundEnsemble, y: Floats, weight: Floats) -> None:
         rows = np.flatnonzero(weight > 0)
         weight = weight[rows] / weight[rows].sum()
         equal = bool(np.all(weight == weight[0]))
         self.mass = float(len(rows)) if equal else 1.0
         self.weight = weight[:0] if equal else weight  # of rows that count differently
         self.bound, self.codes, self.share = bound, np.ascontiguousarray(bound.codes[:, rows]), weight
-        self.walk = walk = _Walk.of(bound)
-        test, self.tests = _tests(bound, self.codes)
+        self.walk = walk = _CoalitionWalk.of(bound)
+        test, self.tests = node_tests(bound, self.codes)
         self.test = test[walk.order]
         y = np.asarray(y, np.float64).reshape(len(y), -1)[rows]
         mean = weight @ y
@@ -126,8 +126,8 @@ class CoalitionErrors:
         sums = np.empty((2, 1 + 2 * int(many.max()), self.moments.shape[1]))
         sums[:, 0] = self.moments.sum(axis=0)
         stack = np.empty((2, self.bound.depth + 2, words), np.uint64)
-        stack[:, 0] = _words(np.ones((1, n), np.bool_))[0]
-        kernels.divide(
+        stack[:, 0] = pack_bits(np.ones((1, n), np.bool_))[0]
+        coalition_kernels.divide(
             walk.above, walk.inner, place, self.test, self.tests, self.moments, stack, np.empty(n, np.int64), level,
             pattern, parts, bits, sums,
         )  # fmt: skip
@@ -137,7 +137,7 @@ class CoalitionErrors:
 
 
 @dataclass(frozen=True, eq=False)
-class _Walk:
+class _CoalitionWalk:
     """The nodes in preorder, trees of the same output next to each other."""
 
     order: NDArray[np.intp]  # (I,): the inner nodes, as the bound numbers them
@@ -150,7 +150,7 @@ class _Walk:
     inner: Ints  # (N + 1,): inner nodes before this one
 
     @classmethod
-    def of(cls, bound: Bound) -> _Walk:
+    def of(cls, bound: BoundEnsemble) -> _CoalitionWalk:
         trees = np.argsort(bound.output, kind="stable")
         ends = np.append(bound.roots[1:], len(bound.nodes))
         nodes = np.concatenate([np.arange(bound.roots[t], ends[t]) for t in trees])
@@ -186,7 +186,7 @@ class _Sides:
 class _Crossing:
     """What all trees say times what all others say: a few trees at a time against all before them."""
 
-    walk: _Walk
+    walk: _CoalitionWalk
     sides: _Sides
     value: Floats
     weight: Floats
@@ -196,10 +196,10 @@ class _Crossing:
         walk, sides, total = self.walk, self.sides, 0.0
         blocks = list(self._blocks())
         widest = max(int(np.max(sides.starts[:, u1] - sides.starts[:, u0])) for _, u0, u1 in blocks)
-        chunks = -(-widest // kernels.COLUMNS)
-        table = np.empty((2, chunks, self.n + 1, kernels.WORDS), np.uint64)  # the last row is empty
-        step = max(16, SHARED // (chunks * kernels.COLUMNS))
-        shared = np.empty((2, step, chunks * kernels.COLUMNS))
+        chunks = -(-widest // coalition_kernels.COLUMNS)
+        table = np.empty((2, chunks, self.n + 1, coalition_kernels.WORDS), np.uint64)  # the last row is empty
+        step = max(16, SHARED // (chunks * coalition_kernels.COLUMNS))
+        shared = np.empty((2, step, chunks * coalition_kernels.COLUMNS))
         room = np.empty((2, int(sides.level.max()) + 1, sides.sums.shape[1]))
         room[:, 0] = sides.sums[:, :, 0]
         for t0, u0, u1 in blocks:
@@ -213,7 +213,7 @@ class _Crossing:
                 for o in range(2):
                     counts[o](top[o], sides.before[o, s1 - 1])
                 t = int(np.searchsorted(walk.root, s0, "right")) - 1
-                total += kernels.couple(
+                total += coalition_kernels.couple(
                     s0, s1, t, u0, u1, walk.root, walk.above, walk.inner, sides.place, sides.starts, sides.parts,
                     sides.level, sides.leaf_pattern, top, sides.sums, self.value, shared, room,
                 )  # fmt: skip
@@ -221,24 +221,27 @@ class _Crossing:
 
     def _counts(self, o: int, u0: int, u1: int, table: Words, shared: Floats) -> Callable[[int, int], None]:
         """A function that counts, or weighs, what some basis patterns share with those of the trees u0 .. u1."""
-        sides, rows = self.sides, np.empty(self.n + kernels.GROUP, np.int64)
+        sides, rows = self.sides, np.empty(self.n + coalition_kernels.GROUP, np.int64)
         start, stop = sides.starts[o, u0], sides.starts[o, u1]
-        kernels.turn(start, stop, sides.bits, table)
+        coalition_kernels.turn(start, stop, sides.bits, table)
         if len(self.weight):
             begins = np.full(self.n + 1, -1, np.int64)
             columns = np.empty(int(sides.parts[start:stop, 2].sum()), np.int32)
-            return lambda first, last: kernels.weigh(
+            return lambda first, last: coalition_kernels.weigh(
                 first, last, sides.bits, table, self.weight, rows, begins, columns, shared
             )
-        planes, digit = np.empty((kernels.PLANES, kernels.WORDS), np.uint64), np.empty(64, np.uint64)
-        return lambda first, last: kernels.count(
+        planes, digit = (
+            np.empty((coalition_kernels.PLANES, coalition_kernels.WORDS), np.uint64),
+            np.empty(64, np.uint64),
+        )
+        return lambda first, last: coalition_kernels.count(
             first, last, start, sides.after, sides.bits, table, rows, planes, digit, shared
         )
 
     def _blocks(self) -> Iterator[tuple[int, int, int]]:
         """Trees that fit into a table; before them the first tree of the same output."""
         output, starts = self.walk.output, self.sides.starts
-        columns = min(TOGETHER, max(kernels.COLUMNS, TABLE_BYTES // (8 * self.n) * 64))
+        columns = min(TOGETHER, max(coalition_kernels.COLUMNS, TABLE_BYTES // (8 * self.n) * 64))
         t0 = u0 = 0
         for t in range(1, len(output)):
             other = output[t] != output[u0]
@@ -258,7 +261,7 @@ def as_mask(kept: Kept, p: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _by_output(walk: _Walk, of_trees: NDArray[Any], outputs: int) -> NDArray[Any]:
+def _by_output(walk: _CoalitionWalk, of_trees: NDArray[Any], outputs: int) -> NDArray[Any]:
     """Sums over the trees of each output."""
     if of_trees.shape[1] == outputs:
         return np.asarray(of_trees.sum(axis=0))
@@ -267,14 +270,14 @@ def _by_output(walk: _Walk, of_trees: NDArray[Any], outputs: int) -> NDArray[Any
     return total
 
 
-def _words(marks: NDArray[np.bool_]) -> Words:
+def pack_bits(marks: NDArray[np.bool_]) -> Words:
     """Marks (m, n) as bits of words."""
     room = np.zeros((len(marks), 8 * -(-marks.shape[1] // 64)), np.uint8)
     room[:, : -(-marks.shape[1] // 8)] = np.packbits(marks, axis=1, bitorder="little")
     return room.view(np.uint64)
 
 
-def _tests(bound: Bound, codes: Ints) -> tuple[Ints, Words]:
+def node_tests(bound: BoundEnsemble, codes: Ints) -> tuple[Ints, Words]:
     """Which test each node makes, and which rows go left there; many nodes make the same one."""
     asked, test = np.unique(bound.nodes[:, [FEATURE, CUT, RULE]], axis=0, return_inverse=True)
     n = codes.shape[1]
@@ -288,14 +291,14 @@ def _tests(bound: Bound, codes: Ints) -> tuple[Ints, Words]:
             left[rule == MISSING_LEFT] |= codes[f] == bound.size[f] - 1
             for k in np.flatnonzero(rule >= SETS):
                 left[k] = bound.sets[rule[k] - SETS][codes[f]]
-            bits[some] = _words(left)
+            bits[some] = pack_bits(left)
     return test.reshape(-1).astype(np.int32), bits
 
 
 # A single tree, any loss.
 
 
-def single_tree_errors(bound: Bound, kept: Kept, leaf_loss: LeafLoss, weight: Floats) -> tuple[Floats, Floats]:
+def single_tree_errors(bound: BoundEnsemble, kept: Kept, leaf_loss: LeafLoss, weight: Floats) -> tuple[Floats, Floats]:
     """The mean loss of each row over all donors, and that of each donor over all rows, both (n,).
 
     ``leaf_loss(leaves, rows)`` gives the losses of these rows, had they arrived at these leaves. The error is the mean
@@ -319,7 +322,7 @@ def single_tree_errors(bound: Bound, kept: Kept, leaf_loss: LeafLoss, weight: Fl
     return of_row, of_donor[alike]
 
 
-def _profiles(bound: Bound, mine: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.intp]]:
+def _profiles(bound: BoundEnsemble, mine: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.intp]]:
     """Codes that differ in the columns `mine`, where there are clearly fewer than rows; and which each row has."""
     n, asked = bound.codes.shape[1], np.isin(np.arange(len(mine)), bound.nodes[:, FEATURE])
     columns = np.flatnonzero(mine & asked)
@@ -338,14 +341,14 @@ def _add(total: Floats, at: Ints, values: Floats) -> None:
     total[part] += np.bincount(at - at[0], values)
 
 
-def _reached(bound: Bound, mine: NDArray[np.bool_], codes: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _reached(bound: BoundEnsemble, mine: NDArray[np.bool_], codes: Ints) -> Iterator[tuple[Ints, Ints]]:
     """The leaves that each row can reach by its own columns `mine` and any others, some rows at a time."""
     if len(bound.roots) != 1:
         raise ValueError(f"this is for a single tree, not {len(bound.roots)}")
     found = np.empty((max(FOUND, len(bound.value)), 2), np.int32)
     stack, flags, start = np.empty(bound.depth + 2, np.int32), mine.astype(np.uint8), 0
     while start < codes.shape[1]:
-        many = kernels.reach(start, bound.nodes, flags, codes, bound.size, bound.sets, stack, found)
+        many = coalition_kernels.reach(start, bound.nodes, flags, codes, bound.size, bound.sets, stack, found)
         yield found[:many, 0].copy(), found[:many, 1].copy()
         start = int(found[many - 1, 1]) + 1
 
@@ -354,7 +357,7 @@ def _reached(bound: Bound, mine: NDArray[np.bool_], codes: Ints) -> Iterator[tup
 
 
 def pair_table(
-    bound: Bound, tables: Tables | None, kept: Kept, values: Ints, rows: NDArray[np.intp]
+    bound: BoundEnsemble, tables: Tables | None, kept: Kept, values: Ints, rows: NDArray[np.intp]
 ) -> NDArray[np.int64]:
     """Sums of leaves, (rows, g, outputs), of some rows at g donors' values; exact, for `Bound.respond`.
 
@@ -372,7 +375,7 @@ def pair_table(
         part = slice(t, t + step)
         mine = _masks(tables, part, np.where(mask, np.arange(len(mask)), -1), codes, len(bound.roots))
         lent = _masks(tables, part, place, values, len(bound.roots))
-        kernels.add_pairs(mine, lent, bound.leaf_at[part], bound.value, bound.output[part], raw)
+        coalition_kernels.add_pairs(mine, lent, bound.leaf_at[part], bound.value, bound.output[part], raw)
     return raw
 
 
@@ -387,9 +390,9 @@ def _masks(tables: Tables, trees: slice, place: NDArray[Any], codes: Ints, T: in
     return allowed
 
 
-def _walk_pairs(bound: Bound, codes: Ints, place: Ints, values: Ints) -> NDArray[np.int64]:
+def _walk_pairs(bound: BoundEnsemble, codes: Ints, place: Ints, values: Ints) -> NDArray[np.int64]:
     raw = np.zeros((codes.shape[1], values.shape[1], len(bound.unit)), np.int64)
-    kernels.walk_pairs(
+    coalition_kernels.walk_pairs(
         bound.nodes, bound.roots, place, codes, values, bound.size, bound.sets, bound.value, bound.output, raw
     )
     return raw

@@ -13,7 +13,7 @@ from __future__ import annotations
 from numba import types
 
 from losslens.engines.compiled import compiled, count_bits, trailing_zeros
-from losslens.engines.trees.rules import (
+from losslens.engines.trees.node_rules import (
     CUT,
     FEATURE,
     ONE,

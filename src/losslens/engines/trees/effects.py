@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.ensembles import Floats
-from losslens.engines.trees import effect_kernels as kernels
-from losslens.engines.trees.bound import Bound, Ints
-from losslens.engines.trees.rules import CUT, FEATURE, MISSING_LEFT, RIGHT, RULE, SETS
+from losslens.engines.trees import effect_kernels
+from losslens.engines.trees.bound import BoundEnsemble, Ints
+from losslens.engines.trees.node_rules import CUT, FEATURE, MISSING_LEFT, RIGHT, RULE, SETS
 from losslens.progress import Tick
+from losslens.typing import Floats
 
 LANES = 8  # parts of the trees that are summed apart, however many threads there are: the answer can't depend on them
 FEW_ROWS, MANY_ROWS = 1 << 12, 1 << 15  # that walk together: more where there are many donors
@@ -31,7 +31,7 @@ Job = tuple[slice, slice]  # rows and trees
 
 
 def shapley_effects(
-    bound: Bound,
+    bound: BoundEnsemble,
     players: Sequence[Sequence[int]],
     rows: NDArray[np.intp],
     donors: NDArray[np.intp],
@@ -45,7 +45,7 @@ def shapley_effects(
     A player is one or several columns; columns of no player keep the row's own values. Over all players the values sum
     to the difference between the row's score and the mean of those with the donors' values. Progress counts rows.
     """
-    walk = _Walk(bound, players, rows, donors, weight)
+    walk = _EffectWalk(bound, players, rows, donors, weight)
     effects = np.zeros((len(rows), len(players), bound.ensemble.outputs))
     jobs, stop = list(walk.jobs()), threading.Event()
     results = _results(walk, jobs, n_jobs, stop)
@@ -59,7 +59,7 @@ def shapley_effects(
     return effects
 
 
-def _results(walk: _Walk, jobs: Sequence[Job], n_jobs: int | None, stop: threading.Event) -> Iterator[Floats]:
+def _results(walk: _EffectWalk, jobs: Sequence[Job], n_jobs: int | None, stop: threading.Event) -> Iterator[Floats]:
     """What comes of each job, in their order."""
     if n_jobs in (None, 1):
         return (walk.work(*job, stop) for job in jobs)
@@ -75,7 +75,7 @@ def _rows_done(rows: slice, trees: slice, T: int) -> int:
     return int(n * trees.stop // T - n * trees.start // T)
 
 
-def linear_response(bound: Bound) -> Callable[[Floats], Floats] | None:
+def linear_response(bound: BoundEnsemble) -> Callable[[Floats], Floats] | None:
     """What turns raw effects (m, p, outputs) into those of the response, (m, p) or (m, p, K); None if it isn't linear.
 
     Sums of leaves are the response of most regressors, the probabilities of forests, and scores.
@@ -119,21 +119,21 @@ def shares(most: int) -> Floats:
     return share
 
 
-class _Walk:
+class _EffectWalk:
     """What all jobs share: trees, rows and donors."""
 
     def __init__(
         self,
-        bound: Bound,
+        bound: BoundEnsemble,
         players: Sequence[Sequence[int]],
         rows: NDArray[np.intp],
         donors: NDArray[np.intp],
         weight: Floats,
     ) -> None:
         self.bound, self.players, self.player_of = bound, len(players), _owners(players, len(bound.size))
-        self.facts = np.empty((len(bound.nodes), kernels.FACTS), np.int32)
+        self.facts = np.empty((len(bound.nodes), effect_kernels.FACTS), np.int32)
         way = np.empty(bound.depth + 1, np.int32)
-        self.most = int(kernels.frame(bound.nodes, bound.roots, self.player_of, way, self.facts))
+        self.most = int(effect_kernels.frame(bound.nodes, bound.roots, self.player_of, way, self.facts))
         self.share, self.value = shares(self.most), _values(bound)
         counted = weight > 0
         self.weight = weight[counted] / weight[counted].sum()
@@ -167,15 +167,15 @@ class _Walk:
 
 def _owners(players: Sequence[Sequence[int]], p: int) -> Ints:
     """The player of each column."""
-    owners = np.full(p, kernels.NOBODY, np.int32)
+    owners = np.full(p, effect_kernels.NOBODY, np.int32)
     for number, columns in enumerate(players):
-        if np.any(owners[list(columns)] != kernels.NOBODY):
+        if np.any(owners[list(columns)] != effect_kernels.NOBODY):
             raise ValueError("a column belongs to two players")
         owners[list(columns)] = number
     return owners
 
 
-def _values(bound: Bound) -> Floats:
+def _values(bound: BoundEnsemble) -> Floats:
     """Leaves in the model's units, relative to the first of their tree: what all have in common has no effect."""
     leaves, scale = np.diff(bound.leaf_at), bound.unit / bound.ensemble.divisor
     value = bound.value - np.repeat(bound.value[bound.leaf_at[:-1]], leaves, axis=0)
@@ -186,9 +186,9 @@ def _values(bound: Bound) -> Floats:
 class _Walker:
     """Some rows and donors on their way through the trees."""
 
-    def __init__(self, walk: _Walk, codes: Ints, lent: Ints, weight: Floats, effects: Floats) -> None:
+    def __init__(self, walk: _EffectWalk, codes: Ints, lent: Ints, weight: Floats, effects: Floats) -> None:
         self.walk, self.codes, self.lent, self.weight, self.effects = walk, codes, lent, weight, effects
-        levels, players = walk.bound.depth + 1, min(walk.most, kernels.MOST_PLAYERS) + 1
+        levels, players = walk.bound.depth + 1, min(walk.most, effect_kernels.MOST_PLAYERS) + 1
         self.sides = _side(codes, levels), _side(lent, levels)
         self.trail, self.way = np.empty((2, levels), np.int32)
         self.free = np.empty(max(codes.shape[1], lent.shape[1]) + 1, np.uint64)
@@ -198,12 +198,12 @@ class _Walker:
     def add(self, t: int, stop: threading.Event) -> None:
         """Add the effects of a tree."""
         walk, bound = self.walk, self.walk.bound
-        s, end = int(bound.roots[t]), int(walk.facts[bound.roots[t], kernels.STOP])
-        if walk.facts[s:end, kernels.ABOVE].max() > kernels.MOST_PLAYERS:
+        s, end = int(bound.roots[t]), int(walk.facts[bound.roots[t], effect_kernels.STOP])
+        if walk.facts[s:end, effect_kernels.ABOVE].max() > effect_kernels.MOST_PLAYERS:
             self._add_leaves(t, range(s, end), stop)
             return
         while s < end and not stop.is_set():
-            s = kernels.walk(
+            s = effect_kernels.walk(
                 s, end, WORK, bound.output[t], bound.nodes, walk.facts, walk.player_of, bound.size, bound.sets,
                 walk.value, self.weight, walk.share, *self.sides, self.trail, self.way, self.free, self.breaking,
                 self.mass, self.part, self.effects,
@@ -216,7 +216,7 @@ class _Walker:
         for s in nodes:
             if stop.is_set():
                 return
-            del trail[walk.facts[s, kernels.LEVEL] :]
+            del trail[walk.facts[s, effect_kernels.LEVEL] :]
             if walk.bound.nodes[s, FEATURE] >= 0:
                 trail.append(s)
                 continue
@@ -226,8 +226,8 @@ class _Walker:
     def _parts(self, trail: Sequence[int], leaf: int) -> tuple[Ints, Floats]:
         """The players on the way to a leaf, and which parts of it they have, (rows, players)."""
         walk = self.walk
-        way = np.empty(walk.facts[leaf, kernels.ABOVE] + 1, np.int32)  # the last is nobody
-        way[walk.facts[trail, kernels.BIT]] = walk.player_of[walk.bound.nodes[trail, FEATURE]]
+        way = np.empty(walk.facts[leaf, effect_kernels.ABOVE] + 1, np.int32)  # the last is nobody
+        way[walk.facts[trail, effect_kernels.BIT]] = walk.player_of[walk.bound.nodes[trail, FEATURE]]
         by_rows, by_donors = (self._broken(codes, trail, leaf) for codes in (self.codes, self.lent))
         mine, lent = by_rows[:, :-1].astype(float), by_donors[:, :-1].astype(float)
         mass = (~by_rows[:, -1:] & (mine @ lent.T == 0)) * self.weight  # a column of nobody's is always the row's
@@ -238,13 +238,13 @@ class _Walker:
     def _broken(self, codes: Ints, trail: Sequence[int], leaf: int) -> NDArray[np.bool_]:
         """Which players' conditions are broken on the way to a leaf, (members, players and nobody)."""
         facts = self.walk.facts
-        broken = np.zeros((codes.shape[1], facts[leaf, kernels.ABOVE] + 1), np.bool_)
+        broken = np.zeros((codes.shape[1], facts[leaf, effect_kernels.ABOVE] + 1), np.bool_)
         for a, child in zip(trail, [*trail[1:], leaf], strict=True):
-            broken[:, facts[a, kernels.BIT]] |= _goes_left(self.walk.bound, a, codes) != (child == a + 1)
+            broken[:, facts[a, effect_kernels.BIT]] |= _goes_left(self.walk.bound, a, codes) != (child == a + 1)
         return broken
 
 
-def _goes_left(bound: Bound, s: int, codes: Ints) -> NDArray[np.bool_]:
+def _goes_left(bound: BoundEnsemble, s: int, codes: Ints) -> NDArray[np.bool_]:
     """Who goes left at a node."""
     f, cut, rule = bound.nodes[s, [FEATURE, CUT, RULE]]
     if rule >= SETS:

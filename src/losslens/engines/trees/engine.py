@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens import rates
-from losslens.engines.base import Answer, Ask
-from losslens.engines.curves import Steps, Walker
-from losslens.engines.ensembles import Floats
-from losslens.engines.trees.bound import Bound
-from losslens.engines.trees.rules import MOST_LEAVES
-from losslens.engines.trees.search import Search
+from losslens.donors.questions import Ask
+from losslens.engines import rates
+from losslens.engines.base import Answer, Steps, Walker
+from losslens.engines.trees.bound import BoundEnsemble, Search
+from losslens.engines.trees.node_rules import MOST_LEAVES
 from losslens.progress import Tick
+from losslens.typing import Floats
 
 if TYPE_CHECKING:
     from losslens.engines.gpu.boxes import Boxes
-    from losslens.engines.gpu.judging import Judge
+    from losslens.engines.gpu.losses import DeviceLoss
     from losslens.engines.gpu.pairs import DevicePairs
     from losslens.engines.gpu.totals import DeviceErrors
     from losslens.engines.trees.coalitions import CoalitionErrors
@@ -37,7 +36,7 @@ MOST_SINGLES = 3e8  # rows times trees times classes that are looked at one by o
 class Trees:
     """Walks the trees with one feature free."""
 
-    bound: Bound
+    bound: BoundEnsemble
     room: int  # bytes that a thread may work in, about
     device: str | None = None  # where coalitions are counted: a torch device; None: here
     name: ClassVar[str] = "trees"
@@ -47,7 +46,7 @@ class Trees:
         """The masks of small trees; None where a tree is too large for them."""
         if int(np.diff(self.bound.leaf_at).max()) > MOST_LEAVES:
             return None
-        from losslens.engines.trees.masks import tables  # each search is compiled when it is first needed
+        from losslens.engines.trees.small_trees import tables  # each search is compiled when it is first needed
 
         return tables(self.bound)
 
@@ -78,11 +77,11 @@ class Trees:
 
     def takes_pairs(self, pairs: int, columns: Sequence[int]) -> bool:
         """Whether so many pairs, with these columns replaced, are cheap enough to be looked at one by one."""
-        from losslens.engines.trees import painting
+        from losslens.engines.trees import two_columns
 
         if pairs * len(self.bound.roots) <= (MOST_WALKS if self.tables is None else MOST_MASKS):
             return True
-        return painting.takes(self.bound, self._picture(columns), pairs)
+        return two_columns.takes(self.bound, self._picture(columns), pairs)
 
     @cached_property
     def _pictures(self) -> dict[tuple[int, ...], Any]:
@@ -90,29 +89,26 @@ class Trees:
 
     def _picture(self, columns: Sequence[int]) -> Any:
         """What a row's picture of two columns takes, looked at once."""
-        from losslens.engines.trees import painting
+        from losslens.engines.trees import two_columns
 
         key = tuple(sorted(int(j) for j in columns))
         if key not in self._pictures:
-            self._pictures[key] = painting.look(self.bound, np.array(key, np.intp))
+            self._pictures[key] = two_columns.look(self.bound, np.array(key, np.intp))
         return self._pictures[key]
 
     def coalition_errors(self, target: Floats, weight: Floats) -> CoalitionErrors | DeviceErrors:
         """Mean squared errors over all pairs, of any columns."""
         if self.device is not None:
-            from losslens.engines.gpu.totals import DeviceErrors
-
             rows = np.flatnonzero(weight > 0)
             return DeviceErrors(self._boxes(rows), target[rows], weight[rows], self.device)
-        from losslens.engines.trees.coalitions import CoalitionErrors
 
         return CoalitionErrors(self.bound, target, weight)
 
-    def device_judge(self, loss: Loss) -> Judge | None:
+    def device_judge(self, loss: Loss) -> DeviceLoss | None:
         """How the device judges single pairs; None where there is no device, or it does not know how."""
         if self.device is None:
             return None
-        from losslens.engines.gpu.judging import judge_of
+        from losslens.engines.gpu.losses import judge_of
         from losslens.engines.gpu.pairs import MOST_TREES
 
         ensemble = self.bound.ensemble
@@ -120,7 +116,6 @@ class Trees:
 
     def device_pairs(self, loss: Loss, target: Floats, weight: Floats) -> DevicePairs:
         """Mean losses of rows and donors over all pairs, of any columns, on the device."""
-        from losslens.engines.gpu.pairs import DevicePairs
 
         judge = self.device_judge(loss)
         assert judge is not None  # callers have asked
@@ -164,14 +159,14 @@ class Trees:
 
     def _table(self, replaced: NDArray[np.intp], held: NDArray[np.int32], rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """Sums of leaves of these rows at every value."""
-        from losslens.engines.trees import painting
+        from losslens.engines.trees import two_columns
         from losslens.engines.trees.coalitions import pair_table
 
         picture = self._picture(replaced.tolist())
-        if painting.takes(self.bound, picture, len(rows) * held.shape[1]) and (
-            self.tables is None or painting.pays(self.bound, picture, held.shape[1])
+        if two_columns.takes(self.bound, picture, len(rows) * held.shape[1]) and (
+            self.tables is None or two_columns.pays(self.bound, picture, held.shape[1])
         ):
-            return painting.painted_table(self.bound, replaced, held, rows)
+            return two_columns.painted_table(self.bound, replaced, held, rows)
         kept = np.setdiff1d(np.arange(len(self.bound.size)), replaced)
         return pair_table(self.bound, self.tables, kept, held, rows)
 
@@ -192,13 +187,13 @@ class Trees:
         wanted[[ask.columns[0] for ask in asks]] = 1
         return TreeWalker(self.bound, self.search(wanted, self.bound))
 
-    def search(self, wanted: NDArray[np.uint8], bound: Bound) -> Search:
+    def search(self, wanted: NDArray[np.uint8], bound: BoundEnsemble) -> Search:
         """Curves of the wanted columns, for one thread; of the rows of any table with the same classes."""
         if self.tables is None:
-            from losslens.engines.trees.large import LargeTrees
+            from losslens.engines.trees.large_trees import LargeTrees
 
             return LargeTrees(bound, wanted, self.room)
-        from losslens.engines.trees.small import SmallTrees
+        from losslens.engines.trees.small_trees import SmallTrees
 
         return SmallTrees(bound, self.tables, wanted)
 
@@ -207,7 +202,7 @@ class Trees:
 class TreeWalker:
     """Turns sums of leaves into predictions."""
 
-    bound: Bound
+    bound: BoundEnsemble
     search: Search
 
     def steps(self, start: int, stop: int) -> Iterator[Steps]:

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens import losses
-from losslens.engines.ensembles import Floats
-from losslens.engines.trees import pair_kernels as kernels
-from losslens.engines.trees.bound import Bound, Ints
-from losslens.engines.trees.rules import FEATURE, MOST_LEAVES
+from losslens.engines.trees import pair_kernels
+from losslens.engines.trees.bound import BoundEnsemble, Ints
+from losslens.engines.trees.node_rules import FEATURE, MOST_LEAVES
 from losslens.losses import Loss
 from losslens.progress import Tick
-from losslens.sample import CHUNK, Indices, Sample
+from losslens.tables.sample import CHUNK, Sample
+from losslens.typing import Floats, Indices
 
 Players = Sequence[Sequence[int]]
 Words = NDArray[np.uint64]
@@ -43,13 +43,13 @@ class PairShares:
     cells: Floats | None  # (n, n, p): of each row and donor, where asked for
 
 
-def cost(bound: Bound, players: Players, n: int) -> float:
+def cost(bound: BoundEnsemble, players: Players, n: int) -> float:
     """Cells of all pairs, were all players to differ in each; ticks add up to as many."""
     return n * (n - 1) / 2 * (1 if _is_even(bound, players) else 2) * 2.0 ** len(players)
 
 
 def over_pairs(
-    bound: Bound,
+    bound: BoundEnsemble,
     players: Players,
     sample: Sample,
     loss: Loss,
@@ -68,7 +68,7 @@ def over_pairs(
     tasks = (task for some in _stripes(game, keep_cells) for task in game.tasks(*some))
     for task, shares, part in _work(game, tasks, n_jobs):
         errors += part
-        kernels.collect(task.rows, task.donors, weight, shares, game.sides, local, caused)
+        pair_kernels.collect(task.rows, task.donors, weight, shares, game.sides, local, caused)
         if cells is not None:
             cells[task.rows, task.donors] = shares[:, 0]
             if game.sides == 2:
@@ -78,7 +78,14 @@ def over_pairs(
 
 
 def pair_shares(
-    bound: Bound, players: Players, sample: Sample, loss: Loss, rows: Indices, donors: Indices, *, n_jobs: int | None
+    bound: BoundEnsemble,
+    players: Players,
+    sample: Sample,
+    loss: Loss,
+    rows: Indices,
+    donors: Indices,
+    *,
+    n_jobs: int | None,
 ) -> Floats:
     """The shares of the players, (pairs, p), for these rows and their donors."""
     game = _Game(bound, players, sample, loss, sides=1)
@@ -88,17 +95,17 @@ def pair_shares(
     return found
 
 
-def pair_predictions(bound: Bound, players: Players, rows: Indices, donors: Indices) -> NDArray[np.int64]:
+def pair_predictions(bound: BoundEnsemble, players: Players, rows: Indices, donors: Indices) -> NDArray[np.int64]:
     """Sums of leaves, (pairs, 2**p, outputs), for `Bound.respond`; bit j of a coalition says that it holds player j."""
     p, outputs = len(players), len(bound.unit)
     raw = np.empty((len(rows) << p, outputs), np.int64)
     every = np.full(len(rows), (1 << p) - 1, np.uint64)
     pairs, player = (np.array(rows, np.int64), np.array(donors, np.int64)), _player_of(bound, players)
-    kernels.tell_pairs(*pairs, every, player, tuple(_forest(bound, player)), _Room(p, bound).walk, raw)
+    pair_kernels.tell_pairs(*pairs, every, player, tuple(_forest(bound, player)), _Scratch(p, bound).walk, raw)
     return raw.reshape(len(rows), 1 << p, outputs)
 
 
-class Forest(NamedTuple):
+class PackedForest(NamedTuple):
     """The trees. Of small ones the leaves that rows allow are bits; an *entry* is a player that a tree asks for."""
 
     nodes: Ints
@@ -131,10 +138,10 @@ class _Task(NamedTuple):
         )  # fmt: skip
 
 
-class _Room:
+class _Scratch:
     """What a thread works in."""
 
-    def __init__(self, p: int, bound: Bound) -> None:
+    def __init__(self, p: int, bound: BoundEnsemble) -> None:
         stack, parts = np.empty((bound.depth + 2, 3), np.uint64), np.empty((MOST_LEAVES, 3), np.uint64)
         self.walk = np.empty(len(bound.unit) << p, np.int64), stack, parts, np.empty(p, np.uint64)  # table and players
         self.far, self.held, self.places = np.empty((2, 1 << p)), np.zeros((2, 1 << p)), np.empty(1 << p, np.int32)
@@ -143,30 +150,30 @@ class _Room:
 class _Game:
     """The players, what the trees say of them and what the loss makes of that."""
 
-    def __init__(self, bound: Bound, players: Players, sample: Sample, loss: Loss, sides: int) -> None:
+    def __init__(self, bound: BoundEnsemble, players: Players, sample: Sample, loss: Loss, sides: int) -> None:
         self.bound, self.p, self.sample, self.loss, self.sides = bound, len(players), sample, loss, sides
         self.player, self.kind = _player_of(bound, players), _kind(bound, loss)
         self.forest = _forest(bound, self.player)
         self.target = sample.target(loss)
-        self.y = np.zeros(sample.n) if self.kind == kernels.GIVEN else self.target.astype(np.float64)
+        self.y = np.zeros(sample.n) if self.kind == pair_kernels.GIVEN else self.target.astype(np.float64)
         self.scale = float(bound.unit[0] / bound.ensemble.divisor)
         self.shift = float(bound.ensemble.offset[0] / bound.ensemble.divisor)
 
-    def room(self) -> _Room:
-        return _Room(self.p, self.bound)
+    def room(self) -> _Scratch:
+        return _Scratch(self.p, self.bound)
 
     def tasks(self, rows: NDArray[np.int64], donors: NDArray[np.int64]) -> Iterator[_Task]:
         """These pairs, those with the same players next to each other, some at a time."""
         differ, cells = np.empty(len(rows), np.uint64), np.empty(len(rows), np.int64)
-        kernels.compare(self.forest.codes, self.player, rows, donors, differ, cells)
+        pair_kernels.compare(self.forest.codes, self.player, rows, donors, differ, cells)
         order = np.argsort(differ, kind="stable")
         whole = _Task(rows[order], donors[order], differ[order], cells[order], order)
         return _cut(whole, whole.cells * len(self.bound.unit) + len(self.bound.value), TASK)
 
-    def play(self, task: _Task, room: _Room) -> tuple[Floats, Floats]:
+    def play(self, task: _Task, room: _Scratch) -> tuple[Floats, Floats]:
         """The shares of each pair, (pairs, 2, p), as row and as donor; the summed losses of all coalitions."""
         shares, errors = np.empty((len(task.rows), 2, self.p)), np.zeros(1 << self.p)
-        if self.kind == kernels.GIVEN:
+        if self.kind == pair_kernels.GIVEN:
             done = 0
             for part in _cut(task, task.cells, CHUNK):
                 self._sum(part, self._lose(part, room), room, shares[done : done + len(part.rows)], errors)
@@ -175,11 +182,11 @@ class _Game:
             self._sum(task, np.empty((2, 0)), room, shares, errors)
         return shares, errors
 
-    def _lose(self, task: _Task, room: _Room) -> Floats:
+    def _lose(self, task: _Task, room: _Scratch) -> Floats:
         """The losses of all coalitions of these pairs, for the rows' y and for the donors'."""
         sample, loss, bound = self.sample, self.loss, self.bound
         raw = np.empty((int(task.cells.sum()), len(bound.unit)), np.int64)
-        kernels.tell_pairs(task.rows, task.donors, task.differ, self.player, tuple(self.forest), room.walk, raw)
+        pair_kernels.tell_pairs(task.rows, task.donors, task.differ, self.player, tuple(self.forest), room.walk, raw)
         prediction = bound.respond(raw)
         if loss.domains is not None:
             loss.check_prediction(prediction)
@@ -188,11 +195,11 @@ class _Game:
             side[:] = loss(np.repeat(self.target[judges], task.cells), sample.shown(loss, prediction))
         return lost
 
-    def _sum(self, task: _Task, lost: Floats, room: _Room, shares: Floats, errors: Floats) -> None:
+    def _sum(self, task: _Task, lost: Floats, room: _Scratch, shares: Floats, errors: Floats) -> None:
         weight = self.sample.weight
         mass = np.zeros((len(task.rows), 2))
         mass[:, : self.sides] = (weight[task.rows] * weight[task.donors])[:, None]
-        kernels.play(
+        pair_kernels.play(
             self.kind, task.rows, task.donors, task.differ, self.player, self.y, mass, lost, self.scale, self.shift,
             tuple(self.forest), room.walk, room.far, room.held, room.places, shares, errors,
         )  # fmt: skip
@@ -244,7 +251,7 @@ def _work(game: _Game, tasks: Iterable[_Task], n_jobs: int | None) -> Iterator[t
 # What is prepared.
 
 
-def _player_of(bound: Bound, players: Players) -> Ints:
+def _player_of(bound: BoundEnsemble, players: Players) -> Ints:
     """The player that each column belongs to; -1 where none."""
     player = np.full(len(bound.size), -1, np.int32)
     for j, columns in enumerate(players):
@@ -252,12 +259,12 @@ def _player_of(bound: Bound, players: Players) -> Ints:
     return player
 
 
-def _is_even(bound: Bound, players: Players) -> bool:
+def _is_even(bound: BoundEnsemble, players: Players) -> bool:
     """Whether a row and its donor can be exchanged: no column outside the game matters."""
     return bool(np.all((_player_of(bound, players) >= 0) | (bound.size == 1)))
 
 
-def _forest(bound: Bound, player: Ints) -> Forest:
+def _forest(bound: BoundEnsemble, player: Ints) -> PackedForest:
     nodes, leaves, n, p = bound.nodes, np.diff(bound.leaf_at), bound.codes.shape[1], int(player.max(initial=0)) + 1
     tree = (np.searchsorted(bound.roots, np.arange(len(nodes)), "right") - 1).astype(np.int32)
     owner = np.where(nodes[:, FEATURE] >= 0, player[nodes[:, FEATURE]], -1)
@@ -270,24 +277,24 @@ def _forest(bound: Bound, player: Ints) -> Forest:
     if leaves.max() <= MOST_LEAVES and n * len(entries) <= MASKS:
         allowed, outside = np.empty((n, len(entries)), np.uint64), np.empty((n, len(leaves)), np.uint64)
         under = np.empty((len(nodes), 2), np.uint64)
-        kernels.list_leaves(nodes, bound.leaf_at, tree, under)
-        kernels.allow(nodes, bound.size, bound.sets, tree, under, entry, codes, allowed, outside)
+        pair_kernels.list_leaves(nodes, bound.leaf_at, tree, under)
+        pair_kernels.allow(nodes, bound.size, bound.sets, tree, under, entry, codes, allowed, outside)
         outside &= ~np.uint64(0) >> (MOST_LEAVES - leaves).astype(np.uint64)  # no tree has more
-    return Forest(
+    return PackedForest(
         nodes, bound.roots, bound.size, bound.sets, bound.leaf_at, bound.value, bound.output, codes,
         first.astype(np.int32), (entries % p).astype(np.int32), allowed, outside,
     )  # fmt: skip
 
 
-def _kind(bound: Bound, loss: Loss) -> int:
+def _kind(bound: BoundEnsemble, loss: Loss) -> int:
     """How a loss is computed; a link is known by what it makes of a few scores."""
     if bound.ensemble.outputs != 1 or loss not in (losses.squared_error, losses.brier, losses.log_loss):
-        return kernels.GIVEN
+        return pair_kernels.GIVEN
     said = bound.ensemble.link(PROBE[:, None].copy())
     if said.dtype != np.float64 or (said.ndim == 2 and said.shape[1] != 2):
-        return kernels.GIVEN
+        return pair_kernels.GIVEN
     score = said if said.ndim == 1 else said[:, 1]
     if loss != losses.log_loss:
-        return kernels.SQUARED if np.array_equal(score, PROBE) else kernels.GIVEN
+        return pair_kernels.SQUARED if np.array_equal(score, PROBE) else pair_kernels.GIVEN
     logistic = 1 / (1 + np.exp(-PROBE))
-    return kernels.LOGISTIC if np.allclose(score, logistic, 1e-14, 0) else kernels.GIVEN
+    return pair_kernels.LOGISTIC if np.allclose(score, logistic, 1e-14, 0) else pair_kernels.GIVEN

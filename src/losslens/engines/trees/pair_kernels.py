@@ -11,8 +11,22 @@ import numpy as np
 from numba import types
 
 from losslens.engines.compiled import compiled, count_bits, trailing_zeros
+from losslens.engines.trees.node_rules import (
+    CUT,
+    FEATURE,
+    ONE,
+    RIGHT,
+    RULE,
+    TWO,
+    U,
+    array_of,
+    goes_left,
+    i4,
+    i8,
+    u1,
+    u8,
+)
 from losslens.engines.trees.pair_losses import QUICK, lose_logs, lose_squares
-from losslens.engines.trees.rules import CUT, FEATURE, ONE, RIGHT, RULE, TWO, U, array_of, goes_left, i4, i8, u1, u8
 
 f8 = types.float64
 NONE, THREE, FOUR, EIGHT = U(0), U(3), U(4), U(8)

@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from losslens.engines.compiled import compiled
-from losslens.engines.trees.rules import ONE, U, array_of, i8, u8
+from losslens.engines.trees.node_rules import ONE, U, array_of, i8, u8
 
 f8 = types.float64
 NONE = U(0)

@@ -1,0 +1,166 @@
+"""Where errors become one sentence and an exit code, and what goes to stderr.
+
+Whether files can be written, and what is said where they can't; the results write them whole or not at all."""
+
+from __future__ import annotations
+
+import re
+import signal
+import tempfile
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+UNEXPECTED, WRONG_CALL, INTERRUPTED = 1, 2, 130
+HOME = Path(__file__).parents[1]
+# Names of arguments that messages of the library speak of, as options.
+OPTIONS = {"n_jobs": "jobs", "random_state": "seed", "sample_weight": "weight"} | {
+    name: name for name in ("loss", "features", "donors", "memory", "budget", "method", "precision", "aggregate")
+}
+
+
+def note(text: str) -> None:
+    """A line for people; stdout is the result's."""
+    typer.echo(text, err=True)
+
+
+@contextmanager
+def plainly(*, debug: bool, quiet: bool) -> Iterator[None]:
+    """Run a command: an error is a sentence and a code, a warning a line."""
+    try:
+        with warnings.catch_warnings():
+            _tame_warnings(quiet)
+            yield
+    except (typer.Exit, BrokenPipeError):
+        raise
+    except KeyboardInterrupt:
+        note("stopped")
+        raise typer.Exit(INTERRUPTED) from None
+    except (Exception, SystemExit) as error:
+        if debug:
+            note(traceback.format_exc().rstrip())
+        text, code = in_words(error)
+        note(f"error: {text}")
+        raise typer.Exit(code) from error
+
+
+@contextmanager
+def to_the_end() -> Iterator[None]:
+    """Ctrl-C stops the program, even where a verb takes it for "enough" and gives what it has."""
+    pressed = False
+
+    def stop(*_: Any) -> None:
+        nonlocal pressed
+        pressed = True
+        raise KeyboardInterrupt
+
+    usual = signal.getsignal(signal.SIGINT)
+    mine = callable(usual) and threading.current_thread() is threading.main_thread()
+    if mine:  # not in the background, where it is ignored
+        signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        if mine:
+            signal.signal(signal.SIGINT, usual)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+def _tame_warnings(quiet: bool) -> None:
+    if quiet:
+        warnings.simplefilter("ignore")
+        return
+    seen: set[str] = set()
+
+    def show(message: Any, category: Any, *_: Any, **__: Any) -> None:
+        text = _one_line(str(message))
+        if text not in seen:
+            seen.add(text)
+            note(f"warning: {text}")
+
+    warnings.simplefilter("default")
+    for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):  # for programmers
+        warnings.simplefilter("ignore", category)
+    # The table keeps its names for the result; a model that was fitted on an array reads it by position.
+    warnings.filterwarnings("ignore", message="X has feature names, but")
+    warnings.showwarning = show
+
+
+def in_words(error: BaseException) -> tuple[str, int]:
+    """What to tell the user, and the exit code.
+
+    >>> in_words(MemoryError())
+    ('out of memory; use fewer --rows, or a smaller --memory', 1)
+    >>> in_words(ValueError("raise memory="))
+    ('raise --memory', 2)
+    """
+    if isinstance(error, MemoryError):
+        return "out of memory; use fewer --rows, or a smaller --memory", UNEXPECTED
+    text = _one_line(str(error.args[0] if isinstance(error, KeyError) and error.args else error))
+    frames = [(Path(frame.filename), frame.name) for frame in traceback.extract_tb(error.__traceback__)]
+    ours = not frames or HOME in frames[-1][0].parents
+    expected = isinstance(error, (ValueError, TypeError, KeyError, OSError, ImportError, SystemExit))
+    if ours and expected and text:
+        return in_options(text), WRONG_CALL
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}", WRONG_CALL
+    told = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if (HOME / "models.py", "_fitted") in frames and not ours:
+        return f"the model failed on these data: {told}", WRONG_CALL
+    return f"unexpected {told}; --debug shows where it came from", UNEXPECTED
+
+
+def in_options(text: str) -> str:
+    """Python's arguments in a message as the options they are here.
+
+    >>> in_options("use loss='log_loss', or raise memory=")
+    'use --loss log_loss, or raise --memory'
+    """
+    text = re.sub(r"loss=sklearn\.metrics\.get_scorer\('(\w+)'\)", r"--loss scorer:\1", text)
+    text = re.sub(r"features=\{'name': \[columns\]\}", "--group name=a,b", text)
+    text = re.sub(r"\{'name': \[columns\]\}", "--group name=a,b", text)
+
+    text = re.sub(r"^loss must be named", "--loss must be named", text)
+    text = re.sub(r"^target must be one of the classes", "--class must be one of", text)
+
+    def option(found: re.Match[str]) -> str:
+        value = found[2].strip("'")
+        quoted = found[2] if " " in value else value
+        return f"--{OPTIONS[found[1]]} {quoted}".rstrip()
+
+    return re.sub(rf"\b({'|'.join(OPTIONS)})=('[^']*'|[\w.]*)", option, text)
+
+
+def _one_line(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 600 else text[:600] + "..."
+
+
+def check_place(name: str) -> None:
+    """Find out before a long run that a file can't be written after it."""
+    path = Path(name)
+    if path.is_dir():
+        raise ValueError(f"could not write {name}: it is a folder")
+    if path.exists() and not path.is_file():  # a device or a pipe would be replaced by a file
+        raise ValueError(f"could not write {name}: it is no plain file")
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise ValueError(f"could not write {name}: there is no folder {path.parent}")
+    with telling(name), tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+@contextmanager
+def telling(name: str) -> Iterator[None]:
+    """Say which file could not be written, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"could not write {name}: {error.strerror or error}") from error

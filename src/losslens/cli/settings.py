@@ -1,0 +1,129 @@
+"""Settings from a TOML file: common ones at the top, those of one command in a table with its name."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from losslens.cli.tables import near
+
+Kind = Literal["flag", "one", "many", "named"]  # named: name=value, any number of times
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An option or an argument as a file may give it: its key, what it holds, and its name in the program."""
+
+    key: str
+    kind: Kind
+    parameter: str
+
+
+def read_settings(path: str | Path, commands: Mapping[str, Iterable[Setting]], command: str) -> dict[str, Any]:
+    """What a file says for one command, by parameter; a key that no command knows is an error.
+
+    Parameters
+    ----------
+    path
+        A TOML file.
+    commands
+        The settings of each command.
+    command
+        The one that is run: its table wins over the top of the file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        with path.open("rb") as file:
+            content = tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"could not read {path} as TOML: {error}") from error
+    known = {name: list(settings) for name, settings in commands.items()}
+    everywhere = [setting for settings in known.values() for setting in settings]
+    top = {key: value for key, value in content.items() if not (isinstance(value, dict) and key in known)}
+    _check(path, "", top, everywhere, list(known))
+    for name, settings in known.items():
+        if isinstance(content.get(name), dict):
+            _check(path, f"[{name}] ", content[name], settings, [])
+    mine = content.get(command, {}) if isinstance(content.get(command, {}), dict) else {}
+    found: dict[str, Any] = {}
+    for part in (top, mine):
+        for key, value in part.items():
+            setting = _fitting(key, value, known[command])
+            if setting is not None:
+                found[setting.parameter] = _plain(value, setting)
+    return found
+
+
+def _check(path: Path, where: str, part: Mapping[str, Any], known: list[Setting], more: list[str]) -> None:
+    keys = list(dict.fromkeys(setting.key for setting in known))
+    for key, value in part.items():
+        if key.replace("_", "-") not in keys:
+            raise ValueError(f"{path}: {where}unknown key {key!r}{near(key, [*keys, *more])}")
+        if _fitting(key, value, known) is None:
+            kinds = {setting.kind for setting in known if setting.key == key.replace("_", "-")}
+            raise ValueError(f"{path}: {where}{key} takes {_words(kinds)}; got {value!r}")
+
+
+def _fitting(key: str, value: Any, known: list[Setting]) -> Setting | None:
+    """The setting of this key that can hold the value: compare has its data as an argument and as an option."""
+    mine = [setting for setting in known if setting.key == key.replace("_", "-")]
+    return next((setting for setting in mine if _fits(value, setting.kind)), None)
+
+
+def _fits(value: Any, kind: Kind) -> bool:
+    scalar = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+    if kind == "flag":
+        return isinstance(value, bool)
+    if kind == "one":
+        return scalar
+    if kind == "many":
+        return scalar or (isinstance(value, list) and all(isinstance(item, (str, int, float)) for item in value))
+    if isinstance(value, list):
+        return all(isinstance(item, str) for item in value)  # "name=value", as on the command line
+    return isinstance(value, dict) and all(_fits(item, "many") for item in value.values())
+
+
+def _words(kinds: set[Kind]) -> str:
+    words = {"flag": "true or false", "one": "one value", "many": "a list", "named": "a table of names"}
+    return " or ".join(words[kind] for kind in sorted(kinds))
+
+
+def _plain(value: Any, setting: Setting) -> Any:
+    """As the command line would have it."""
+    if setting.kind == "flag":
+        return value
+    if setting.kind == "one":
+        return str(value)
+    if setting.kind == "many":  # a list holds names, a text what one would type
+        return [join([item]) for item in value] if isinstance(value, list) else [str(value)]
+    if isinstance(value, list):
+        return value
+    return [f"{name}={join(items) if isinstance(items, list) else items}" for name, items in value.items()]
+
+
+def join(items: Iterable[Any]) -> str:
+    """Names with commas between; a name that has one itself in quotes.
+
+    >>> join(["a", "b,c"])
+    'a,"b,c"'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(list(items))
+    return text.getvalue()
+
+
+def split(text: str) -> list[str]:
+    """Names with commas between.
+
+    >>> split('a, "b,c"')
+    ['a', 'b,c']
+    """
+    found = next(csv.reader([text], skipinitialspace=True), [])
+    return [name.strip() for name in found if name.strip()]

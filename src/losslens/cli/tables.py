@@ -1,0 +1,220 @@
+"""Tables from files, and the columns of them that a model reads."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from losslens.cli.model_files import categories_of, columns_of, reason
+from losslens.tables.frames import as_table
+
+FORMATS = {".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet"} | dict.fromkeys(
+    (".feather", ".arrow", ".ipc"), "arrow"
+)
+LIBRARIES = ("pandas", "polars", "pyarrow")  # the first that is installed and can read the format
+
+
+@dataclass(frozen=True)
+class LoadedRows:
+    """A table, split into what the model reads and what it should say."""
+
+    table: Any  # all columns
+    X: Any
+    y: Any  # None: no target was named
+    weight: Any
+    notes: tuple[str, ...]  # what was left out, sampled or taken for missing
+
+    def column(self, name: str) -> Any:
+        """One column, or an error with the nearest name."""
+        return _column(self.table, name, "column")
+
+
+def read_table(name: str) -> Any:
+    """A data frame from a CSV, Parquet or Feather/Arrow file: pandas where it is installed, else polars or pyarrow."""
+    path = Path(name)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {name}")
+    if path.is_dir():
+        raise IsADirectoryError(f"{name} is a folder, not a table")
+    kind = next((found for suffix, found in FORMATS.items() if path.name.lower().endswith(suffix)), None)
+    if kind is None:
+        raise ValueError(f"{name}: what kind of table is it? Its name should end in one of {', '.join(FORMATS)}")
+    read = _reader(kind)
+    try:
+        table = read(path)
+    except Exception as error:  # each library has its own for a damaged file
+        words = {"csv": "CSV", "parquet": "Parquet", "arrow": "Feather or Arrow"}[kind]
+        raise ValueError(f"could not read {name} as {words}: {reason(error)}") from error
+    if len(table) == 0:
+        raise ValueError(f"{name} has no rows")
+    return table
+
+
+def _reader(kind: str) -> Callable[[Path], Any]:
+    for library in LIBRARIES:
+        needs_arrow = library == "pandas" and kind != "csv"
+        if find_spec(library) is not None and (not needs_arrow or find_spec("pyarrow") is not None):
+            return {"pandas": _pandas, "polars": _polars, "pyarrow": _pyarrow}[library](kind)
+    needed = "pandas or polars" if kind == "csv" else "pyarrow or polars"
+    raise ValueError(f"reading {kind} files needs {needed}: install one of them")
+
+
+def _pandas(kind: str) -> Callable[[Path], Any]:
+    import pandas as pd
+
+    if kind == "csv":
+        return lambda path: pd.read_csv(path, low_memory=False)
+    return pd.read_parquet if kind == "parquet" else pd.read_feather
+
+
+def _polars(kind: str) -> Callable[[Path], Any]:
+    import polars as pl
+
+    if kind == "csv":
+        return lambda path: pl.read_csv(path, infer_schema_length=None)
+    return pl.read_parquet if kind == "parquet" else pl.read_ipc
+
+
+def _pyarrow(kind: str) -> Callable[[Path], Any]:
+    from pyarrow import csv, feather, parquet
+
+    readers = {"csv": csv.read_csv, "parquet": parquet.read_table, "arrow": feather.read_table}
+    return lambda path: readers[kind](str(path))
+
+
+def rows_for(
+    models: Sequence[Any],
+    table: Any,
+    *,
+    target: str | None,
+    weight: str | None = None,
+    drop: Sequence[str] = (),
+    rows: int | None = None,
+    seed: int = 0,
+) -> LoadedRows:
+    """The columns that the models read, in their order, with the target and weights beside them.
+
+    Parameters
+    ----------
+    models
+        Fitted on the same columns. A model that knows no names reads all columns but the target, the weight and
+        those in `drop`.
+    table
+        A data frame.
+    target, weight, drop
+        Names of columns.
+    rows, seed
+        Take a sample of so many rows, where there are more.
+    """
+    notes: list[str] = []
+    if rows is not None and rows < len(table):
+        if rows < 2:
+            raise ValueError(f"a sample needs two rows at least; got {rows}")
+        chosen = np.sort(np.random.default_rng(seed).choice(len(table), rows, replace=False))
+        notes.append(f"a sample of {rows:,} of {len(table):,} rows, seed {seed}")
+        table = as_table(table).rows(chosen)
+    y = None if target is None else _column(table, target, "target")
+    weights = None if weight is None else _column(table, weight, "weight")
+    for name in drop:
+        _column(table, name, "column to drop")
+    beside = [name for name in (target, weight) if name is not None]
+    names, more = _inputs(models, _names(table), beside, drop)
+    X = nw.from_native(table, eager_only=True).select(names).to_native()
+    for model in models:
+        X, seen = _with_categories(X, model)
+        more += seen
+    return LoadedRows(table, X, y, weights, (*notes, *more))
+
+
+def _names(table: Any) -> list[str]:
+    return list(nw.from_native(table, eager_only=True).columns)
+
+
+def _column(table: Any, name: str, what: str) -> Any:
+    if name not in _names(table):
+        raise ValueError(f"the data have no {what} {name!r}{near(name, _names(table))}")
+    return nw.from_native(table, eager_only=True)[name].to_native()
+
+
+def near(name: str, known: Sequence[str]) -> str:
+    """The nearest name as a question, or what there is."""
+    folded = {other.casefold(): other for other in known}  # a wrong case is the commonest slip
+    found = difflib.get_close_matches(name.casefold(), folded, n=1)
+    if found:
+        return f"; did you mean {folded[found[0]]!r}?"
+    shown = ", ".join(known[:10]) + (f", ... ({len(known)} in all)" if len(known) > 10 else "")
+    return f"; there is {shown}" if known else ""
+
+
+def _inputs(
+    models: Sequence[Any], names: Sequence[str], beside: Sequence[str], drop: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Columns for the models, and what to say about it."""
+    left = [name for name in names if name not in beside and name not in drop]
+    known = [columns for columns in map(columns_of, models) if columns.names is not None]
+    if not known:
+        counts = {columns.count for columns in map(columns_of, models)} - {None, len(left)}
+        if counts:
+            raise ValueError(
+                f"the model takes {min(c for c in counts if c is not None)} columns and doesn't say which; the data "
+                f"have {len(left)} besides the target: {', '.join(left[:10])}{', ...' * (len(left) > 10)}. "
+                "Leave columns out with --drop"
+            )
+        return left, []
+    wanted = list(dict.fromkeys(name for columns in known for name in columns.names or ()))
+    missing = [name for name in wanted if name not in names or name in drop]
+    if missing:
+        raise ValueError(_lacking(missing, [name for name in left if name not in wanted], drop))
+    extra = [name for name in left if name not in wanted]
+    told = ", ".join(extra[:5]) + (f" and {len(extra) - 5} more" if len(extra) > 5 else "")
+    return wanted, [f"columns that the model does not know are left out: {told}"] if extra else []
+
+
+def _lacking(missing: Sequence[str], spare: Sequence[str], drop: Sequence[str]) -> str:
+    dropped = [name for name in missing if name in drop]
+    if dropped:
+        return f"the model needs the column {dropped[0]!r}: it can't be dropped"
+    many = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+    told = f"the data lack columns that the model needs: {', '.join(map(repr, missing[:5]))}{many}"
+    guesses = {name: difflib.get_close_matches(name.casefold(), [s.casefold() for s in spare], n=1) for name in missing}
+    folded = {name.casefold(): name for name in spare}
+    alike = [f"{name!r} may be {folded[found[0]]!r}" for name, found in guesses.items() if found]
+    return told + (f" ({', '.join(alike[:5])})" if alike else "")
+
+
+def _with_categories(X: Any, model: Any) -> tuple[Any, list[str]]:
+    """Columns that a booster takes for categories, in its own: a CSV file knows words and numbers alone."""
+    if type(X).__module__.partition(".")[0] != "pandas":
+        return X, []
+    import pandas as pd
+
+    words = [name for name in X if not pd.api.types.is_numeric_dtype(X[name].dtype)]
+    categories, notes = categories_of(model, words), []
+    for name, values in categories.items():
+        column = X[name]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            continue
+        if values is None:
+            raise ValueError(
+                f"column {name!r} is a category to the model, whose file does not list the values in order; save the "
+                "data as Parquet or Feather, with the categories of the training data"
+            )
+        if all(isinstance(value, str) for value in values) and pd.api.types.is_numeric_dtype(column.dtype):
+            column = column.astype(str)
+        known = column.where(column.isin(values))
+        new = pd.Series(pd.Categorical(known, categories=values), index=X.index)
+        strange = column[known.isna() & column.notna()]
+        if len(strange):
+            notes.append(
+                f"{name!r} has values that the model has never seen in {len(strange):,} rows, such as "
+                f"{strange.iloc[0]!r}; they count as missing"
+            )
+        X = X.assign(**{name: new})
+    return X, notes

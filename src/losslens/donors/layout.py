@@ -1,0 +1,144 @@
+"""Who met whom: two layouts of the matrix of cells, one with a common grid and one with donors row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from losslens.donors.designs import Lending
+from losslens.tables.sample import Sample
+from losslens.typing import Floats, Indices
+
+
+@dataclass(frozen=True, eq=False)
+class CommonGrid:
+    """Every row meets every value of one grid."""
+
+    own: Indices  # (n,): where on the grid each row's own value is; -1 where it is not on it
+    donors: Indices  # (d,): the rows that lend; none for values of the user's own
+    size: int
+    leaves_out_own: bool = False
+
+    @property
+    def width(self) -> int:
+        """Cells in a row."""
+        return self.size
+
+    @property
+    def has_mass(self) -> bool:
+        """Whether donors say how much each grid value counts; without them there are curves and no number."""
+        return len(self.donors) > 0
+
+    def places(self, rows: Indices) -> Indices:
+        """Grid positions of the cells of these rows, (b, g)."""
+        return np.broadcast_to(np.arange(self.size), (len(rows), self.size))
+
+    def block(self, sample: Sample) -> Indices | None:
+        """What lends nothing to itself: blocks of rows, single rows, or nothing."""
+        if not self.has_mass:
+            return None
+        if sample.block is not None:
+            return sample.block
+        return np.arange(sample.n) if self.leaves_out_own else None
+
+    def weights(self, sample: Sample, rows: Indices) -> Floats:
+        """How much the cells of these rows count: the donors' weights at each value, (1, g) or (b, g)."""
+        lent, place = sample.weight[self.donors], self.own[self.donors]
+        total = np.bincount(place, lent, self.size)
+        block = self.block(sample)
+        if block is None:
+            return np.asarray(total[None, :], float)
+        from scipy import sparse
+
+        shape = (int(block.max()) + 1, self.size)
+        within = sparse.csr_array((lent, (block[self.donors], place)), shape=shape)
+        left = total - within[block[rows]].toarray()
+        left[left < 1e-12 * total.max()] = 0.0  # what rounding leaves of a value that the own block alone holds
+        return left
+
+    def held_by_block(self, sample: Sample) -> Any:
+        """Which values each block holds: a sparse matrix (blocks, g) of running numbers, and how many there are."""
+        from scipy import sparse
+
+        block = self.block(sample)
+        assert block is not None
+        flat = np.unique(block[self.donors] * self.size + self.own[self.donors])
+        shape = (int(block.max()) + 1, self.size)
+        return sparse.csr_array((np.arange(1, len(flat) + 1), (flat // self.size, flat % self.size)), shape=shape)
+
+    def subset(self, rows: Indices) -> tuple[CommonGrid, Indices]:
+        """Rows and donors in `rows` alone, and the grid positions that remain."""
+        inside = np.full(len(self.own), -1, np.intp)
+        inside[rows] = np.arange(len(rows))
+        donors = inside[self.donors][inside[self.donors] >= 0]
+        own = self.own[rows]
+        kept = np.unique(own[donors])
+        return replace(self, own=own, donors=donors).keep(kept), kept
+
+    def keep(self, kept: Indices) -> CommonGrid:
+        """These grid values alone."""
+        place = np.full(self.size + 1, -1, np.intp)  # the last entry serves own == -1
+        place[kept] = np.arange(len(kept))
+        own = np.asarray(place[self.own])
+        return replace(self, own=own, donors=self.donors[own[self.donors] >= 0], size=len(kept))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnDonors:
+    """Each row meets donors of its own."""
+
+    donors: Lending  # (n, m); -1 where a cell is left out
+    place: Indices  # (n,): grid position of each row's value; (m,): of a column that is a rank bin; (n, m): of a cell
+    size: int
+    binned: bool = False
+    leaves_out_own: bool = False
+    repeats: bool = False  # a pair may be met twice
+    fresh: bool = False  # and then says something new
+    even: bool = False  # rows count alike, however many donors they met
+    alone: bool = False  # a row's values are draws of its own, which nobody lent
+
+    has_mass = True
+
+    @property
+    def width(self) -> int:
+        """Cells in a row."""
+        return int(self.donors.shape[1])
+
+    def places(self, rows: Indices, donors: Indices | None = None) -> Indices:
+        """Grid positions of the cells of these rows, (b, m)."""
+        if self.binned:
+            return np.broadcast_to(self.place, (len(rows), self.width))
+        if self.place.ndim == 2:
+            return np.asarray(self.place[rows])
+        return np.asarray(self.place[self.donors[rows] if donors is None else donors])
+
+    def weights(self, sample: Sample, rows: Indices, donors: Indices | None = None) -> Floats:
+        """How much the cells of these rows count: the donor's weight; nothing inside a block, (b, m)."""
+        donors = self.donors[rows] if donors is None else donors
+        counted = donors >= 0
+        if sample.block is not None and not self.alone:
+            counted &= sample.block[donors] != sample.block[rows][:, None]
+        weight = np.where(counted, 1.0 if self.alone else sample.weight[donors], 0.0)
+        if not self.even:
+            return weight
+        met = weight.sum(axis=1, keepdims=True)
+        return np.asarray(np.divide(weight, met, out=np.zeros(weight.shape), where=met > 0))
+
+    def subset(self, rows: Indices) -> tuple[OwnDonors, Indices]:
+        """Rows and donors in `rows` alone (other cells are left out), and the grid positions that remain."""
+        inside = np.full(self.donors.shape[0] + 1, -1, np.intp)  # the last entry serves donors == -1
+        inside[rows] = np.arange(len(rows))
+        donors = inside[self.donors[rows]]
+        place = self.place if self.binned else self.place[rows]
+        return replace(self, donors=donors, place=place), np.arange(self.size)
+
+    def keep(self, kept: Indices) -> OwnDonors:
+        """These grid values alone; at the others no cell counts."""
+        place = np.zeros(self.size, np.intp)
+        place[kept] = np.arange(len(kept))
+        return replace(self, place=np.asarray(place[self.place]), size=len(kept))
+
+
+Layout = CommonGrid | OwnDonors

@@ -1,0 +1,91 @@
+"""Leaves of a tree of some columns on others: how many are worth having, and their rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.tables.numbers import Axis
+from losslens.typing import Floats, Indices
+
+LEAST = 20  # rows of a leaf
+HELD_OUT = 3  # one row in so many judges the number of leaves
+
+
+def grown(tree: Any, others: Floats, target: Floats, seed: int) -> Any:
+    """A tree of the target on the other columns, or None where no split is worth it."""
+    from losslens.tables.numbers import cloned
+
+    aim = target[:, 0] if target.shape[1] == 1 else target
+    if tree is not None:
+        return cloned(tree, seed).fit(others, _aimed(tree, aim))
+    leaves = _best_count(others, aim, seed)
+    return None if leaves == 1 else _tree(leaves, seed).fit(others, aim)
+
+
+def _aimed(tree: Any, aim: Floats) -> NDArray[Any]:
+    """A classification tree takes classes: the ranks of what it is given."""
+    if getattr(tree, "_estimator_type", "") != "classifier" and "Classifier" not in type(tree).__name__:
+        return aim
+    return np.asarray(np.unique(aim, axis=0, return_inverse=True)[1].reshape(-1))
+
+
+def _tree(leaves: int, seed: int) -> Any:
+    from losslens.tables.numbers import scikit_learn
+
+    return scikit_learn("tree").DecisionTreeRegressor(
+        max_leaf_nodes=leaves, min_samples_leaf=LEAST, random_state=seed % 2**31
+    )
+
+
+def _best_count(others: Floats, aim: Floats, seed: int) -> int:
+    """Leaves that explain held-out rows best: doubled as long as that helps, one where nothing does."""
+    held = np.random.default_rng(seed).permutation(len(others)) % HELD_OUT == 0
+    if held.sum() < LEAST or (~held).sum() < 2 * LEAST:
+        return 1
+    middle = aim[~held].mean(axis=0)
+    best, least, leaves = 1, float(np.square(aim[held] - middle).mean()), 2
+    while leaves <= (~held).sum() // LEAST:
+        found = _tree(leaves, seed).fit(others[~held], aim[~held])
+        error = float(np.square(aim[held] - found.predict(others[held])).mean())
+        if error < least:
+            best, least = leaves, error
+        elif leaves > 4 * best:  # worse twice in a row
+            break
+        leaves *= 2
+    return best
+
+
+def leaves_of(tree: Any, others: Floats, axes: Sequence[Axis]) -> tuple[Indices, tuple[str, ...]]:
+    """The leaf of each row, and a rule for each leaf that has rows."""
+    if tree is None:
+        return np.zeros(len(others), np.intp), ("",)
+    reached = np.asarray(tree.apply(others))
+    if reached.ndim != 1:
+        raise TypeError(f"tree is one decision tree, of which each row has a leaf; got {type(tree).__name__}")
+    node, leaf = np.unique(reached, return_inverse=True)
+    rules = _rules(tree.tree_, axes) if hasattr(tree, "tree_") else {int(k): f"leaf {k}" for k in node}
+    seen = set(node.tolist())
+    order = [k for k in rules if k in seen]  # from left to right
+    rank = {k: place for place, k in enumerate(order)}
+    place = np.array([rank[int(k)] for k in node], np.intp)
+    return place[leaf.reshape(-1)], tuple(rules[k] for k in order)
+
+
+def _rules(nodes: Any, axes: Sequence[Axis]) -> dict[int, str]:
+    """A rule for each leaf, from left to right; a narrower bound takes the place of a wider one."""
+    found: dict[int, str] = {}
+    waiting: list[tuple[int, dict[tuple[int, bool], str]]] = [(0, {})]
+    while waiting:
+        node, rules = waiting.pop()
+        j, threshold = int(nodes.feature[node]), float(nodes.threshold[node])
+        if nodes.children_left[node] < 0:
+            found[node] = " and ".join(rules[key] for key in sorted(rules, key=lambda key: (key[0], not key[1])))
+            continue
+        for child, above in ((nodes.children_right[node], True), (nodes.children_left[node], False)):
+            kept = {key: rule for key, rule in rules.items() if key != (j, above)}
+            waiting.append((int(child), {**kept, (j, above): axes[j].rule(threshold, above=above)}))
+    return found

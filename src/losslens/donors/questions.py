@@ -1,0 +1,416 @@
+"""The interface between what is asked and who answers.
+
+From a feature and a design to a question: which values there are, who meets whom, what to ask the model.
+
+Where on a curve a value lies that was drawn, not met: bins of the feature's ranks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.donors.conditional import BoundSampler, Conditioning
+from losslens.donors.designs import All, Design, Grid, Lending, Shifts, Systematic
+from losslens.donors.layout import CommonGrid, Layout, OwnDonors
+from losslens.tables.columns import Column, Distinct, is_missing, joint
+from losslens.tables.features import Feature
+from losslens.tables.frames import Table
+from losslens.typing import Floats, Indices
+
+FEW_VALUES = 64  # with more, a row's own value is a small share: predicting it too keeps batches regular
+
+
+@dataclass(frozen=True, eq=False)
+class Met:
+    """The values that each row meets: those of its donors, worked out when asked for."""
+
+    donors: Lending  # (n, m)
+    codes: NDArray[np.int32]  # (n,): the value that each row holds
+    repeats: bool  # a row may meet a value twice
+
+    def __getitem__(self, rows: Indices) -> NDArray[np.int32]:
+        return np.asarray(self.codes[self.donors[rows]])
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """One feature's cells: each row of the table with the feature's columns at other values.
+
+    Value v of the feature puts ``sources[c][index[c][v]]`` into column ``columns[c]``. Row i holds value
+    ``own[i]`` itself (-1: none of these) and meets all `size` values, or, where `met` is given, ``met[i]`` alone.
+    """
+
+    name: str
+    columns: tuple[int, ...]
+    sources: tuple[Column, ...]
+    index: tuple[Indices, ...]
+    own: Indices  # (n,)
+    size: int
+    met: Met | None = None
+
+    @property
+    def width(self) -> int:
+        """Cells in a row."""
+        return self.size if self.met is None else self.met.donors.shape[1]
+
+    def most(self, rows: int) -> int:
+        """The most predictions that `rows` rows can need: with few values a row's own is not asked for."""
+        skips = int(self.size <= FEW_VALUES and self.own.min() >= 0)
+        return rows * min(self.size - skips, self.width)
+
+
+SHARED = 0.9  # of the rows: fewer distinct values than that
+EDGE = 0.4  # how far beyond a product grid its outermost rows lie, in steps
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A feature and its distinct values."""
+
+    feature: Feature
+    columns: tuple[Column, ...]
+
+    @cached_property
+    def parts(self) -> tuple[Distinct, ...]:
+        """The distinct values of each column."""
+        return tuple(column.distinct for column in self.columns)
+
+    @cached_property
+    def distinct(self) -> Distinct:
+        """The distinct values of the columns together."""
+        return joint(self.parts)
+
+    def generator(self, entropy: int) -> np.random.Generator:
+        """Random numbers of this feature's own.
+
+        They hang on the order of its values (words: on which rows share one), and on nothing else: not on the other
+        features, their order, or the kind of table.
+        """
+        codes = self.distinct.codes
+        if not self.distinct.ordered:
+            codes = np.argsort(np.argsort(self.distinct.first))[codes]
+        digest = hashlib.blake2b(codes.astype("<i8").tobytes(), digest_size=16).digest()
+        return np.random.default_rng([entropy, *np.frombuffer(digest, "<u4").tolist()])
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What to ask the model about one feature, and how to read the cells."""
+
+    subject: Subject
+    design: Design
+    ask: Ask
+    meeting: Layout
+    values: tuple[NDArray[Any], ...]  # the grid
+    ordered: bool
+    observed: Floats | None = None  # (n, 2), of a pair: where the rows lie on the product grid
+    conditioning: Conditioning | None = None  # what values were drawn given, where not from everywhere
+
+
+class Subjects:
+    """The features of a table; columns are looked at once."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._columns: dict[int, Column] = {}
+
+    def column(self, position: int) -> Column:
+        """A column of the table."""
+        if position not in self._columns:
+            self._columns[position] = self.table.column(position)
+        return self._columns[position]
+
+    def subject(self, feature: Feature) -> Subject:
+        """A feature with its values."""
+        return Subject(feature, tuple(self.column(j) for j in feature.columns))
+
+
+def pose(subject: Subject, design: Design, n: int, entropy: int) -> Question:
+    """The question of one feature under one design."""
+    design.check(n)
+    rng = subject.generator(entropy) if not isinstance(design, All) else np.random.default_rng(0)  # which draws nothing
+    if isinstance(design, BoundSampler):
+        return _conditional(subject, design, n, rng)
+    if subject.feature.kind == "pair":
+        return _pair(subject, design, n, rng)
+    if isinstance(design, Grid) and design.values is not None:
+        return _own_values(subject, design)
+    if isinstance(design, Systematic) and subject.feature.kind == "group":
+        raise ValueError(f"a group such as {subject.feature.name!r} has no order for {design!r}; use Latin(m)")
+    if design.common:
+        return _common(subject, design, n, rng)
+    return _per_row(subject, design, n, rng)
+
+
+def _ask(subject: Subject, own: Indices, first: Indices, **more: Any) -> Ask:
+    feature = subject.feature
+    index = (first,) * len(feature.columns)
+    return Ask(feature.name, feature.columns, subject.columns, index, own, len(first), **more)
+
+
+def _common(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
+    distinct = subject.distinct
+    if isinstance(design, Grid):
+        donors = _grid_donors(distinct, design, n, rng)
+        kept = np.unique(distinct.codes[donors])
+        own = _places(distinct, kept)
+    else:  # everybody lends
+        donors, kept, own = _everybody(n), np.arange(len(distinct)), distinct.codes
+    meeting = CommonGrid(own, donors, len(kept), design.leaves_out_own)
+    ask = _ask(subject, own, distinct.first[kept])
+    return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
+
+
+@lru_cache(maxsize=1)
+def _everybody(n: int) -> Indices:
+    """All rows: one array for all features."""
+    return np.arange(n)
+
+
+def _per_row(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
+    if design.ranked:
+        return _rank_bins(subject, design, n, rng)
+    distinct = subject.distinct
+    donors = design.lend(n, rng)
+    repeats = design.repeats
+    ask = _ask(
+        subject,
+        distinct.codes,
+        distinct.first,
+        met=Met(donors, distinct.codes.astype(np.int32), repeats or _alike(distinct)),
+    )
+    meeting = OwnDonors(donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own, repeats=repeats)
+    return Question(subject, design, ask, meeting, (distinct.values,), distinct.ordered)
+
+
+def _alike(distinct: Distinct) -> bool:
+    """Whether so many rows share a value that it pays to look for those a row meets twice."""
+    return len(distinct) < SHARED * len(distinct.codes)
+
+
+def _rank_bins(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
+    """Each row meets one donor in each rank bin; a curve has one value a bin, the middle one."""
+    distinct = subject.distinct
+    order = _sorted_rows(distinct, n, rng)
+    ranks = design.lend(n, rng)
+    if not isinstance(ranks, Shifts):
+        raise TypeError(f"{design!r} speaks of ranks, so it must lend by Shifts")
+    donors = replace(ranks, place=np.argsort(order), donor=order)
+    m = donors.shape[1]
+    middle = distinct.codes[order[np.floor((np.arange(m) + 0.5) * n / m).astype(np.intp)]]
+    kept, place = np.unique(middle, return_inverse=True)
+    ask = _ask(
+        subject, distinct.codes, distinct.first, met=Met(donors, distinct.codes.astype(np.int32), _alike(distinct))
+    )
+    meeting = OwnDonors(donors, place.reshape(-1), len(kept), binned=True)
+    return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
+
+
+def _conditional(subject: Subject, design: BoundSampler, n: int, rng: np.random.Generator) -> Question:
+    """Values drawn given other columns: a donor's own, or a sampler's, laid out as columns of their own."""
+    feature, distinct = subject.feature, subject.distinct
+    if feature.kind == "pair":
+        raise ValueError(f"the pair {feature.name!r} needs a grid: donors='auto', 'all' or Grid(m); got {design!r}")
+    lent = design.lend_to(feature.columns, rng)
+    everyone = np.arange(n)[:, None]
+    if lent.sources:
+        m = lent.donors.shape[1]
+        cell = np.arange(m) * n + everyone
+        sources = tuple(lent.sources[j] for j in feature.columns)
+        index = (np.arange(n, n * (m + 1)),) * len(sources)  # behind the columns themselves
+        met = Met(cell, np.arange(n * m, dtype=np.int32), repeats=False)
+        ask = Ask(feature.name, feature.columns, sources, index, np.full(n, -1), n * m, met)
+        place, values = drawn_places(sources, n + cell, distinct, feature.name)
+    else:
+        donors = np.where(lent.donors < 0, everyone, lent.donors)  # a row's own value is not asked for
+        met = Met(donors, distinct.codes.astype(np.int32), repeats=True)
+        ask = _ask(subject, distinct.codes, distinct.first, met=met)
+        bins, values = rank_bins(distinct)
+        place = bins[distinct.codes]
+    meeting = OwnDonors(lent.donors, place, len(values), leaves_out_own=not lent.own, even=True, alone=lent.alone)
+    names, given = design.numbers.table.names, design.given(feature.columns)
+    told = Conditioning(
+        feature.name,
+        tuple(names[j] for j in given),
+        rest=len(given) == len(names) - len(feature.columns),
+        explained=lent.explained,
+        leaf=lent.leaf,
+        rules=lent.rules,
+    )
+    return Question(subject, design.told, ask, meeting, (values,), distinct.ordered, conditioning=told)
+
+
+def _grid_donors(distinct: Distinct, design: Design, n: int, rng: np.random.Generator) -> Indices:
+    """The rows that lend to everybody."""
+    drawn = np.asarray(design.lend(n, rng)[0])
+    return _sorted_rows(distinct, n, rng)[drawn] if design.ranked else drawn
+
+
+def _sorted_rows(distinct: Distinct, n: int, rng: np.random.Generator) -> Indices:
+    """Rows in the order of their value, ties at random; words have no order: the frequent ones come first."""
+    key = distinct.codes
+    if not distinct.ordered:
+        count = np.bincount(key, minlength=len(distinct))
+        key = np.argsort(np.lexsort((distinct.first, -count)))[key]
+    shuffled = rng.permutation(n)
+    return np.asarray(shuffled[np.argsort(key[shuffled], kind="stable")])
+
+
+def _own_values(subject: Subject, design: Grid) -> Question:
+    """Values of the user's own, put behind the column so that they can be gathered like any other."""
+    if len(subject.columns) > 1:
+        raise ValueError(f"Grid(values=...) is for one column; {subject.feature.name!r} is a group")
+    values = list(design.values or ())
+    column = subject.columns[0].extended(values)
+    n = len(subject.parts[0].codes)
+    codes = column.distinct.codes  # of the table's rows, then of the values
+    grid_codes = codes[n:]
+    if len(np.unique(grid_codes)) < len(values):
+        raise ValueError(f"Grid(values=...) names a value twice: {values!r}")
+    order = np.argsort(grid_codes) if column.distinct.ordered else np.arange(len(values))
+    place = np.full(len(column.distinct), -1, np.intp)
+    place[grid_codes[order]] = np.arange(len(values))
+    own, feature = place[codes[:n]], subject.feature
+    ask = Ask(feature.name, feature.columns, (column,), (n + order,), own, len(values))
+    meeting = CommonGrid(own, np.empty(0, np.intp), len(values))
+    return Question(
+        subject, design, ask, meeting, (column.distinct.values[grid_codes[order]],), column.distinct.ordered
+    )
+
+
+def _pair(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
+    """A product grid: every value of the one column with every value of the other."""
+    if isinstance(design, Grid) and design.values is not None:
+        raise ValueError(f"Grid(values=...) is for one column; {subject.feature.name!r} is a pair: use Grid(m)")
+    if not design.common:
+        raise ValueError(
+            f"the pair {subject.feature.name!r} needs a grid: donors='auto', 'all' or Grid(m); got {design!r}"
+        )
+    axes = []
+    for part in subject.parts:
+        kept = np.arange(len(part))
+        if isinstance(design, Grid) and design.m is not None and len(part) > design.m:
+            kept = np.unique(part.codes[_grid_donors(part, design, n, rng)])
+        axes.append((part, kept))
+    (a, in_a), (b, in_b) = axes
+    size = len(in_a) * len(in_b)
+    places = [_places(part, kept) for part, kept in axes]
+    own = np.where((places[0] < 0) | (places[1] < 0), -1, places[0] * len(in_b) + places[1])
+    index = (np.repeat(a.first[in_a], len(in_b)), np.tile(b.first[in_b], len(in_a)))
+    feature = subject.feature
+    ask = Ask(feature.name, feature.columns, subject.columns, index, own, size)
+    meeting = CommonGrid(own, np.empty(0, np.intp), size)
+    values, observed = (a.values[in_a], b.values[in_b]), np.column_stack([_steps(*axis) for axis in axes])
+    return Question(subject, design, ask, meeting, values, a.ordered and b.ordered, observed)
+
+
+def _steps(part: Distinct, kept: Indices) -> Floats:
+    """Where each row lies on a grid of these values, in steps from the first.
+
+    Numbers and dates lie between two grid values by their distance, or `EDGE` steps beyond an end; a missing value,
+    or a word without an order, lies on its own grid value, and nowhere (NaN) where the grid lacks it.
+    """
+    on_grid = _places(part, kept).astype(float)
+    on_grid[on_grid < 0] = np.nan
+    if not part.ordered:
+        return on_grid
+    last, kind = part.values[-1], part.values.dtype.kind
+    present = len(part) - int(np.isnat(last) if kind in "mM" else is_missing(last))
+    inner = kept[kept < present]
+    if len(inner) == 0:
+        return on_grid
+    at = np.arange(present, dtype=float)  # ordered words: each as far from the next
+    if kind in "iufmM":
+        numbers = part.values[:present].astype("i8" if kind in "mM" else float).astype(float)
+        at = numbers if np.isfinite(numbers).all() else at
+    steps = np.full(len(part), np.nan)
+    steps[:present] = np.interp(at, at[inner], np.arange(len(inner)))
+    steps[: inner[0]], steps[inner[-1] + 1 : present] = -EDGE, len(inner) - 1 + EDGE
+    return np.where(np.isnan(on_grid), steps[part.codes], on_grid)
+
+
+def _places(part: Distinct, kept: Indices) -> Indices:
+    place = np.full(len(part), -1, np.intp)
+    place[kept] = np.arange(len(kept))
+    return np.asarray(place[part.codes])
+
+
+MOST_BINS = 50  # of a curve
+MOST_JOINT = 2000  # values of several columns together that are told apart
+
+
+def rank_bins(distinct: Distinct) -> tuple[Indices, NDArray[Any]]:
+    """The bin of each distinct value, as many of the rows in one as in another, and the bins' middle values.
+
+    A missing value is a bin of its own, the last. Words, groups and few values are not joined.
+    """
+    g = len(distinct)
+    if not distinct.ordered or g <= MOST_BINS:
+        return np.arange(g), distinct.values
+    known = g - int(_last_is_missing(distinct))
+    reached = np.cumsum(np.bincount(distinct.codes, minlength=g)[:known])
+    reached = reached / reached[-1]
+    bins = np.unique(np.floor(reached * MOST_BINS * (1 - 1e-12)), return_inverse=True)[1]
+    last = np.flatnonzero(np.diff(bins, append=-1))
+    middle = np.searchsorted(reached, (np.append(0.0, reached[last[:-1]]) + reached[last]) / 2)
+    if known == g:
+        return bins, distinct.values[middle]
+    return np.append(bins, bins[-1] + 1), distinct.values[np.append(middle, known)]
+
+
+def drawn_places(
+    sources: Sequence[Column], cell: Indices, distinct: Distinct, name: str
+) -> tuple[Indices, NDArray[Any]]:
+    """The place of each cell's value on a grid, (n, m), and the grid."""
+    if len(sources) > 1:
+        return _joint_places(sources, cell)
+    bins, values = rank_bins(distinct)
+    drawn = sources[0].array[cell]
+    if drawn.dtype.kind in "iufmM" and distinct.ordered:
+        return _ordered_places(drawn, distinct, bins, values)
+    place = {value: k for k, value in enumerate(distinct.values.tolist()) if not is_missing(value)}
+    last = len(distinct) - 1 if _last_is_missing(distinct) else None
+    codes = [last if is_missing(value) else place.get(value) for value in drawn.ravel().tolist()]
+    if None in codes:
+        strange = drawn.ravel()[codes.index(None)]
+        raise ValueError(f"the sampler drew {strange!r} for {name!r}, which no row has; a curve has no place for it")
+    return bins[np.array(codes, np.intp)].reshape(drawn.shape), values
+
+
+def _ordered_places(
+    drawn: NDArray[Any], distinct: Distinct, bins: Indices, values: NDArray[Any]
+) -> tuple[Indices, NDArray[Any]]:
+    """Numbers and dates lie in the bin that they are nearest to; missing ones at the end."""
+    known = len(values) - int(_last_is_missing(distinct))
+    if len(values) == len(distinct):  # each value by itself: between two of them, the nearer one
+        numbers = values[:known]
+        edges = numbers[:-1] + (numbers[1:] - numbers[:-1]) / 2
+    else:
+        edges = distinct.values[np.flatnonzero(np.diff(bins[: len(distinct) - int(_last_is_missing(distinct))])) + 1]
+    missing = np.isnat(drawn) if drawn.dtype.kind in "mM" else np.isnan(drawn)
+    place = np.where(missing, known, np.searchsorted(edges, drawn, side="right"))
+    if missing.any() and known == len(values):
+        nothing = np.full(1, np.nan) if values.dtype.kind not in "mM" else np.full(1, "NaT", values.dtype)
+        values = np.append(values, nothing)
+    return np.asarray(place, np.intp), values
+
+
+def _joint_places(sources: Sequence[Column], cell: Indices) -> tuple[Indices, NDArray[Any]]:
+    """Several columns together, where they have few values; otherwise one place: there is no curve."""
+    together = joint([source.distinct for source in sources])
+    if len(together) <= MOST_JOINT:
+        return np.asarray(together.codes[cell]), together.values
+    return np.zeros(cell.shape, np.intp), np.full((1, len(sources)), np.nan)
+
+
+def _last_is_missing(distinct: Distinct) -> bool:
+    last = distinct.values[-1]
+    if distinct.values.ndim > 1:
+        return False
+    return bool(np.isnat(last)) if isinstance(last, (np.datetime64, np.timedelta64)) else is_missing(last)

@@ -1,0 +1,291 @@
+"""Samplers: values of some columns drawn given others, instead of from any row.
+
+A sampler is any function ``(X, columns, rng) -> a table like X`` whose named columns are drawn given the others.
+`Within` and `Residual` are two; they also say which donor lent which value, so that importances drawn by them have
+intervals of both, rows and donors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from losslens.donors.designs import Latin
+from losslens.donors.leaves import grown, leaves_of
+from losslens.donors.residuals import FOLDS, Chances, Residuals, by_classes, settled
+from losslens.tables.columns import Column
+from losslens.tables.frames import Batch, Edit, Table, as_table
+from losslens.tables.numbers import Numbers
+from losslens.typing import Floats, Indices
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Draws some columns of every row given its other columns."""
+
+    def __call__(self, X: Any, columns: Sequence[Any], rng: np.random.Generator, /) -> Any:
+        """A table like X whose named columns (positions, for an array) are drawn anew; the others are not read."""
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnValues:
+    """What is lent to each row: m values of some columns."""
+
+    donors: Indices  # (n, m): who lends; -1 where nobody does
+    # Values that are no donor's own, behind the column itself: cell (i, k) is at (k + 1) n + i.
+    sources: dict[int, Column] = field(default_factory=dict)
+    explained: float = np.nan  # share of the columns' variance that the given ones tell
+    leaf: Indices | None = None  # (n,)
+    rules: tuple[str, ...] = ()
+    own: bool = False  # a row may be its own donor
+    alone: bool = False  # nobody knows who lent: a value is a row's own draw
+
+
+class Lender:
+    """Samplers of ours as functions, which draw one value for each row."""
+
+    given: Iterable[Any] | None
+
+    def lend(
+        self, numbers: Numbers, columns: Sequence[int], given: Sequence[int], m: int, rng: np.random.Generator
+    ) -> DrawnValues:
+        """m values of these columns for each row, drawn given others."""
+        raise NotImplementedError
+
+    def __call__(self, X: Any, columns: Sequence[Any], rng: np.random.Generator) -> Any:
+        """A table like X whose named columns are drawn anew, given the others."""
+        table = as_table(X)
+        at = positions(columns, table)
+        given = known_columns(self, table, at)
+        lent = self.lend(Numbers(table), at, given, 1, rng)
+        rows = np.arange(table.n)
+        donor = np.where(lent.donors[:, 0] < 0, rows, lent.donors[:, 0])  # alone in its leaf: it keeps its own
+        edits = [
+            Edit(0, table.n, j, lent.sources[j], table.n + rows) if j in lent.sources
+            else Edit(0, table.n, j, table.column(j), donor)
+            for j in at
+        ]  # fmt: skip
+        return Batch(table).fill(rows, edits)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Within(Lender):
+    """Donors from the same leaf of a tree of the feature on the other columns: rows that are alike in these.
+
+    Parameters
+    ----------
+    tree
+        A scikit-learn tree; clones of it are fitted (to numbers and to words alike). By default one with as many
+        leaves, of at least 20 rows, as explain rows best that it was not grown on.
+    given
+        The columns that the tree may ask about; all others by default. With fewer, the importance is *relative* to
+        these: with none it is the permutation importance.
+    m
+        Donors a row; by default as many as make a million predictions a feature, and 8 at least.
+    """
+
+    tree: Any = None
+    given: Iterable[Any] | None = None
+    m: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.tree is not None and not (hasattr(self.tree, "fit") and hasattr(self.tree, "apply")):
+            raise TypeError(f"tree is a scikit-learn decision tree, with fit and apply; got {type(self.tree).__name__}")
+        _check(self.given, self.m)
+
+    def __repr__(self) -> str:
+        return _said("Within", self.tree, self.given)
+
+    def lend(
+        self, numbers: Numbers, columns: Sequence[int], given: Sequence[int], m: int, rng: np.random.Generator
+    ) -> DrawnValues:
+        """Donors of each row, from its leaf and never itself."""
+        (others, axes), counted = numbers.of(given), numbers.counted
+        target = _scaled(numbers.of(columns)[0], counted)
+        seed = int(rng.integers(2**31))
+        tree = grown(self.tree, others[counted], target[counted], seed) if axes else None
+        leaf, rules = leaves_of(tree, others, axes)
+        if np.bincount(leaf).max() < 2:
+            raise ValueError("every leaf of the tree holds one row, so that nobody can lend; set its min_samples_leaf")
+        return DrawnValues(
+            _circles(leaf, m, rng), explained=_told(target[counted], leaf[counted]), leaf=leaf, rules=rules
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Residual(Lender):
+    """What a regression on the other columns predicts for a row, plus the residual of a donor.
+
+    Words, and numbers of which there are ten or fewer, are drawn with the probabilities of a classifier. Predictions
+    are of models that have not seen the row (5 folds), so that residuals are not too small.
+
+    Parameters
+    ----------
+    regressor, classifier
+        Scikit-learn estimators; clones of them are fitted to the other columns as numbers. By default a linear model or
+        boosted trees, whichever predicts better.
+    given, m
+        As in `Within`.
+    """
+
+    regressor: Any = None
+    classifier: Any = None
+    given: Iterable[Any] | None = None
+    m: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, needs in (("regressor", "predict"), ("classifier", "predict_proba")):
+            estimator = getattr(self, name)
+            if estimator is not None and not (hasattr(estimator, "fit") and hasattr(estimator, needs)):
+                raise TypeError(f"{name} is an estimator with fit and {needs}; got {type(estimator).__name__}")
+        _check(self.given, self.m)
+
+    def __repr__(self) -> str:
+        return _said("Residual", self.regressor, self.given)
+
+    def lend(
+        self, numbers: Numbers, columns: Sequence[int], given: Sequence[int], m: int, rng: np.random.Generator
+    ) -> DrawnValues:
+        """Numbers by residuals of one donor, then words given these."""
+        table, seed = numbers.table, int(rng.integers(2**31))
+        if len(numbers.counted) < 2 * FOLDS:
+            raise ValueError(
+                f"residuals need {2 * FOLDS} rows that count; there are {len(numbers.counted)}: use Within()"
+            )
+        donors = Latin(min(m, table.n)).draw(table.n, rng)
+        words = [j for j in columns if by_classes(table.column(j), table.names[j])]
+        draw = _Draw(numbers, numbers.of(given)[0], donors, seed)
+        for j in columns:
+            if j not in words:
+                draw.number(j, self.regressor)
+        for j in words:
+            draw.word(j, self.classifier, rng)
+        alone = len(words) == len(columns)
+        return DrawnValues(donors, draw.sources, float(np.mean(draw.explained)), own=not alone, alone=alone)
+
+
+class _Draw:
+    """Columns drawn one after the other, all rows of one draw behind those of another."""
+
+    def __init__(self, numbers: Numbers, others: Floats, donors: Indices, seed: int) -> None:
+        self.table, self.numbers, self.donors, self.seed = numbers.table, numbers, donors, seed
+        self.seen = [others]  # what a draw may go by: of the rows as they are,
+        self.drawn: list[Floats] = []  # and what was drawn since, of the cells
+        self.sources: dict[int, Column] = {}
+        self.explained: list[float] = []
+
+    def number(self, j: int, regressor: Any) -> None:
+        """All numbers go by what was there before, and take the residuals of the same donor."""
+        column = self.table.column(j)
+        rows = self.numbers.counted
+        known = Residuals.of(column, self.seen[0], rows, regressor, self.seed, self.table.names[j])
+        values = known.lent(self.donors.T).ravel()
+        self.sources[j] = self.table.column_with(j, settled(values, column))
+        self.explained.append(known.explained)
+        self._noted(np.nan_to_num(np.asarray(column.array, float), nan=known.middle)[:, None], values[:, None])
+
+    def word(self, j: int, classifier: Any, rng: np.random.Generator) -> None:
+        """A word goes by the numbers and words before it, too."""
+        column, (n, m) = self.table.column(j), self.donors.shape
+        chances = Chances.of(column, np.concatenate(self.seen, axis=1), self.numbers.counted, classifier, self.seed)
+        cells = np.concatenate([np.tile(self.seen[0], (m, 1)), *self.drawn], axis=1) if self.drawn else self.seen[0]
+        code = chances.drawn(cells, n, m, rng)
+        self.sources[j] = _picked(column, code)
+        self.explained.append(chances.explained)
+        shown = self.numbers.of([j])[0]
+        self._noted(shown, shown[column.distinct.first[code]])
+
+    def _noted(self, own: Floats, drawn: Floats) -> None:
+        self.seen.append(own)
+        self.drawn.append(np.nan_to_num(drawn, nan=float(np.median(own))))
+
+
+def _picked(column: Column, code: Indices) -> Column:
+    """A column with the values at these codes behind its own."""
+    first = np.append(np.arange(len(column.array)), column.distinct.first[code])
+    return Column(lambda index: column.gather(first[index]), column.array[first], column.categories, column.ordered,
+                  column.extend)  # fmt: skip
+
+
+def by_function(
+    sampler: Sampler, columns: Sequence[int], table: Table, m: int, rng: np.random.Generator
+) -> DrawnValues:
+    """What a function of the user's draws, m times."""
+    from losslens.tables.frames import as_rows, one_behind_the_other
+
+    together = table
+    for _ in range(m):
+        given = sampler(table.rows(np.arange(table.n)), called(columns, table), rng)  # a copy: samplers may write
+        try:
+            rows = as_rows(given, table)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"sampler must give a table like X: {error}") from error
+        if len(rows) != table.n:
+            raise ValueError(f"sampler gave {len(rows)} rows for {table.n}; it draws one value for each row")
+        together = one_behind_the_other(together.native, as_table(rows))
+    donors = np.repeat(np.arange(table.n)[:, None], m, axis=1)
+    return DrawnValues(donors, {j: together.column(j) for j in columns}, alone=True)
+
+
+def called(columns: Sequence[int], table: Table) -> list[Any]:
+    """Columns as the user's table calls them."""
+    return [j if table.backend == "numpy" else table.labels[j] for j in columns]
+
+
+def positions(columns: Iterable[Any], table: Table) -> list[int]:
+    """Columns as places in the table."""
+    from losslens.tables.features import resolve
+
+    wanted = list(dict.fromkeys([columns] if isinstance(columns, (str, int)) else columns))
+    if not wanted:
+        return []
+    return [j for one in resolve(wanted, table.labels, by_position=table.backend == "numpy") for j in one.columns]
+
+
+def known_columns(sampler: Lender, table: Table, replaced: Sequence[int]) -> list[int]:
+    """The columns that a draw is given: those asked for, or all others."""
+    if sampler.given is None:
+        return [j for j in range(len(table.names)) if j not in replaced]
+    return [j for j in positions(sampler.given, table) if j not in replaced]
+
+
+def _check(given: Any, m: Any) -> None:
+    if given is not None and (isinstance(given, (str, bytes)) or not isinstance(given, Iterable)):
+        raise TypeError(f"given is a list of columns, such as ['age', 'sex']; got {given!r}")
+    if m is not None and (isinstance(m, bool) or not isinstance(m, (int, np.integer)) or m < 1):
+        raise ValueError(f"m is a whole number of donors a row, from 1 on; got {m!r}")
+
+
+def _said(name: str, estimator: Any, given: Iterable[Any] | None) -> str:
+    parts = [] if estimator is None else [type(estimator).__name__]
+    parts += [] if given is None else [f"given={list(given)!r}"]
+    return f"{name}({', '.join(parts)})"
+
+
+def _scaled(target: Floats, counted: Indices) -> Floats:
+    spread = target[counted].std(axis=0)
+    return np.asarray((target - target[counted].mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+
+
+def _told(target: Floats, leaf: Indices) -> float:
+    """The share of the variance that lies between leaves."""
+    count, whole = np.maximum(np.bincount(leaf), 1), float(np.square(target).sum())
+    means = np.stack([np.bincount(leaf, column) / count for column in target.T], axis=1)[leaf]
+    return float(np.square(means).sum()) / whole if whole > 0 else 0.0
+
+
+def _circles(leaf: Indices, m: int, rng: np.random.Generator) -> Indices:
+    """Donors by distinct shifts on one random circle a leaf; -1 where a leaf has too few."""
+    order = rng.permutation(len(leaf))
+    order = order[np.argsort(leaf[order], kind="stable")]
+    count = np.bincount(leaf)
+    m = min(m, int(count.max()) - 1)
+    donors = np.full((len(leaf), max(m, 1)), -1, np.intp)
+    for rows in np.split(order, np.cumsum(count)[:-1]):
+        s = len(rows)
+        shifts = 1 + rng.permutation(s - 1)[:m]
+        donors[rows, : len(shifts)] = rows[(np.arange(s)[:, None] + shifts) % s]
+    return donors

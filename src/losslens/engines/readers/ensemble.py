@@ -1,0 +1,124 @@
+"""Sums of trees, as they are read from a fitted model and before any table is seen.
+
+Raw outputs of boosters -> what they predict, in the precision of the raw outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.losses import Response
+from losslens.typing import Floats
+
+TIES = "ties between classes are broken by rounding"
+
+
+class Declined(Exception):  # noqa: N818 - no error: somebody else answers
+    """An exact engine knows this kind of model but can't answer exactly as it would; the text says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """``link((offset + sum over trees of the leaf's value) / divisor)``.
+
+    Nodes of all trees stand in one array, each tree in preorder: the left child of node s is s + 1, the right one
+    ``right[s]``. At a leaf `feature` is -1 and `right` is the leaf's number, a row of `value`. A number x goes left
+    where x <= threshold (x < threshold where `strict`), a category where it is in ``sets[in_set[s]]``, a missing value
+    where `missing_left`.
+    """
+
+    roots: NDArray[np.int32]  # (T,)
+    feature: NDArray[np.int32]  # (N,): the column that a node asks for
+    threshold: Floats  # (N,)
+    right: NDArray[np.int32]  # (N,)
+    missing_left: NDArray[np.bool_]  # (N,)
+    value: Floats  # (leaves, W): W = 1, each tree adding to one output, or W = outputs
+    output: NDArray[np.int32]  # (T,): the output that a tree adds to; all 0 where W = outputs
+    offset: Floats  # (outputs,)
+    link: Callable[[Floats], NDArray[Any]]  # raw outputs (m, outputs) -> the response, (m,) or (m, K)
+    divisor: float = 1.0
+    strict: bool = False
+    single: bool = False  # the estimator compares in float32
+    accepts_missing: bool = True
+    in_set: NDArray[np.int32] | None = None  # (N,): -1 where a node has a threshold
+    sets: tuple[NDArray[np.int64], ...] = ()  # categories that go left
+    encode: Callable[[int, NDArray[Any]], Floats] | None = None  # (column, values) -> the numbers that trees compare
+
+    @property
+    def outputs(self) -> int:
+        """Raw outputs of a row."""
+        return len(self.offset)
+
+    def numbers(self, column: int, values: NDArray[Any]) -> Floats:
+        """Values of a column as the trees compare them; NaN where one is missing."""
+        if self.encode is not None:
+            return self.encode(column, values)
+        try:
+            found = np.asarray(values).astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise Declined("its trees compare numbers, and a column holds words") from error
+        return found.astype(np.float32).astype(np.float64) if self.single else found
+
+
+Array = NDArray[Any]
+Transform = Callable[[Array], Array]  # raw outputs -> what predict returns, in their own precision
+
+
+def same(raw: Array) -> Array:
+    """Raw outputs as they are."""
+    return raw
+
+
+def exp(raw: Array) -> Array:
+    """For the logarithm of a mean."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(raw))
+
+
+def logistic(raw: Array) -> Array:
+    """Probability of the second of two classes."""
+    # XGBoost bounds the exponent, so that the probability is never 0 in float32.
+    most = np.float32(88.7) if raw.dtype == np.float32 else np.inf
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(np.minimum(-raw, most))))
+
+
+def scaled_logistic(scale: float, raw: Array) -> Array:
+    """The same with a slope."""
+    return logistic(scale * raw)
+
+
+def softmax(raw: Array) -> Array:
+    """Probabilities of several classes."""
+    powers = np.exp(raw - raw.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def step(raw: Array) -> Array:
+    """The second of two classes, or not."""
+    return (raw > 0).astype(raw.dtype)
+
+
+def log1p_exp(raw: Array) -> Array:
+    """A mean that is never negative."""
+    return np.asarray(np.log1p(exp(raw)))
+
+
+def signed_square(raw: Array) -> Array:
+    """For the root of the target."""
+    return np.asarray(np.sign(raw) * raw * raw)
+
+
+def respond(transform: Transform, response: Response, dtype: type[np.floating[Any]], raw: Floats) -> Array:
+    """What the model says: one column of raw outputs stands for a value or for the second of two classes."""
+    out = transform(raw.astype(dtype, copy=False))
+    two = out.shape[1] == 1
+    if response in ("values", "scores"):
+        return out[:, 0] if two else out
+    if response == "probabilities":
+        return np.column_stack([1 - out[:, 0], out[:, 0]]) if two else out
+    return (out[:, 0] > 1 - out[:, 0]).astype(np.intp) if two else out.argmax(axis=1)

@@ -1,0 +1,50 @@
+"""Means over steps: what a curve's steps add to local importances, PI and PD."""
+
+from __future__ import annotations
+
+from numba import types
+
+from losslens.engines.compiled import compiled
+from losslens.engines.trees.node_rules import ONE, U, array_of, i4, i8
+
+f8 = types.float64
+
+
+@compiled(
+    types.void(
+        array_of(i8, 2), array_of(i4), array_of(f8), array_of(f8, 2), array_of(f8), array_of(f8), f8, array_of(f8),
+        array_of(i8), array_of(f8, 2), array_of(f8, 2), array_of(f8),
+    )
+)  # fmt: skip
+def sum_steps(start, classes, change, prediction, weight, base, ceiling, mass, mass_at, local, curve, clipped):
+    """Add the steps of some rows.
+
+    ``local[i, k]`` is the mean change of row i's curve of feature k over the donors, whose mass below class c is
+    ``mass[mass_at[k] + c]``. `curve` holds what each class adds to the weighted sums of the changes (first column) and
+    of the predictions (the others), for a running sum later; `clipped` is the mass at the loss's ceiling.
+    """
+    outputs = U(prediction.shape[1])
+    for i in range(U(len(weight))):
+        for k in range(U(len(mass_at) - 1)):
+            at, row_sum, row_clipped, before, last = U(mass_at[k]), 0.0, 0.0, 0.0, 0.0
+            first, stop = U(start[i, k]), U(start[i, k + ONE])
+            below = mass[at]
+            for s in range(first, stop):
+                place = at + U(classes[s])
+                behind = mass[at + U(classes[s + ONE])] if s + ONE < stop else mass[U(mass_at[k + ONE]) - ONE]
+                lent = behind - below
+                below = behind
+                row_sum += lent * change[s]
+                if change[s] + base[i] >= ceiling:
+                    row_clipped += lent
+                curve[place, 0] += weight[i] * (change[s] - before)
+                before = change[s]
+                if outputs == ONE:  # the usual case
+                    curve[place, 1] += weight[i] * (prediction[s, 0] - last)
+                    last = prediction[s, 0]
+                    continue
+                for w in range(outputs):
+                    level = prediction[s - ONE, w] if s > first else 0.0
+                    curve[place, ONE + w] += weight[i] * (prediction[s, w] - level)
+            local[i, k] = row_sum
+            clipped[k] += weight[i] * row_clipped

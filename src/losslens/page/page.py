@@ -1,0 +1,161 @@
+"""The dict as one HTML file that asks no network for anything, and forbids itself to."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from losslens.page import charts
+from losslens.page.packing import Box, safe_json
+from losslens.text import in_digits
+
+# In the order in which one uses the other; together they are one script.
+SCRIPTS = (
+    "dom", "data", "groups", "columns", "ranking", "charts", "findings", "feature", "together", "rows", "bar", "table",
+    "main",
+)  # fmt: skip
+
+
+def html(summary: dict[str, Any]) -> str:
+    """The page of a summary, as `losslens.page.summary` makes it."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters["short"] = short
+    box = Box()
+    tree = safe_json(packed(summary, box))
+    scripts = {"theme": asset("theme.js"), "bokeh": bokeh_script(), "own": own_script()}
+    return environment.from_string(asset("page.html")).render(
+        summary=summary,
+        warned=any((feature["extrapolation"] or {"warns": False})["warns"] for feature in summary["features"]),
+        shares=any(entry["sfimp"] is not None for feature in summary["features"] for entry in feature["models"]),
+        policy=policy(list(scripts.values())),
+        style=asset("style.css"),
+        scripts=scripts,
+        tree=tree,
+        charts=safe_json(charts.document()),
+        data=box.base64(),
+    )
+
+
+def short(number: float | None) -> str:
+    """A number in words' company: four digits, or a dash where there is none."""
+    return "–" if number is None or not np.isfinite(number) else in_digits(number)
+
+
+def policy(scripts: list[str]) -> str:
+    """Content security policy: these scripts and no others, no eval, and nothing is fetched from anywhere."""
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
+        "connect-src 'none'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+
+
+@cache
+def asset(name: str) -> str:
+    """A file of `assets`."""
+    return (files("losslens.page") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def own_script() -> str:
+    """The page's own script. One function around all of it: no names leak, nothing runs before all is there."""
+    parts = "\n".join(asset(f"{name}.js") for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{parts}\n}})();'
+
+
+@cache
+def bokeh_script() -> str:
+    """BokehJS, without widgets, tables and WebGL."""
+    import bokeh.util.paths
+
+    path = bokeh.util.paths.static_path() / "js" / "bokeh.min.js"
+    return path.read_text(encoding="utf-8").replace("</script", "<\\/script")
+
+
+def packed(summary: dict[str, Any], box: Box) -> dict[str, Any]:
+    """The summary with its arrays in the box, each as small as its use allows."""
+    table = dict(summary["table"])
+    table["columns"] = [{**column, "values": _values(column["values"], box)} for column in table["columns"]]
+    table["y"], table["index"] = _values(table["y"], box), _values(table["index"], box)
+    table["weight"] = None if table["weight"] is None else box.put(np.asarray(table["weight"], dtype=np.float64))
+    table["models"] = [{key: _measured(model[key], box) for key in ("prediction", "loss")} for model in table["models"]]
+    return {
+        **summary,
+        "table": table,
+        "features": [_feature(feature, box) for feature in summary["features"]],
+        "rows": _rows(summary["rows"], box),
+        "clusters": _clusters(summary["clusters"], box),
+    }
+
+
+def _rows(rows: dict[str, Any] | None, box: Box) -> dict[str, Any] | None:
+    return None if rows is None else {**rows, "importance": box.fixed(rows["importance"])}
+
+
+def _clusters(clusters: dict[str, Any] | None, box: Box) -> dict[str, Any] | None:
+    return None if clusters is None else {**clusters, "labels": box.smallest(np.asarray(clusters["labels"]))}
+
+
+def _values(values: Any, box: Box) -> Any:
+    """Numbers as bytes; text as places in the list of its distinct values."""
+    array = np.asarray(values)
+    if array.dtype.kind in "biuf" and array.ndim:
+        return box.smallest(array)
+    texts = [None if value is None else str(value) for value in (values.tolist() if array is values else values)]
+    levels = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    return {"levels": list(levels), "codes": box.smallest(np.array([levels[text] for text in texts], dtype=np.int64))}
+
+
+def _measured(values: Any, box: Box) -> Any:
+    array = np.asarray(values)
+    return box.put(array.astype(np.float32)) if array.dtype.kind == "f" else _values(values, box)
+
+
+def _feature(feature: dict[str, Any], box: Box) -> dict[str, Any]:
+    packed = dict(feature)
+    if feature["values"] is not None:
+        packed["values"] = _grid(feature["values"], box)
+    if feature["labels"] is not None:
+        packed["labels"] = [str(label) for label in feature["labels"]]
+    if feature["weights"] is not None:
+        packed["weights"] = box.put(np.asarray(feature["weights"], dtype=np.float64))
+    if feature["own"] is not None:
+        packed["own"] = box.smallest(np.asarray(feature["own"]))
+    packed["models"] = [_entry(entry, box) for entry in feature["models"]]
+    return packed
+
+
+def _grid(values: Any, box: Box) -> Any:
+    array = np.asarray(values)
+    return box.put(array.astype(np.float64)) if array.dtype.kind in "biuf" else [str(value) for value in values]
+
+
+def _entry(entry: dict[str, Any], box: Box) -> dict[str, Any]:
+    """A model's numbers of a feature. The mean of `local` is shown to many digits, ICE is only drawn."""
+    packed = {**entry, "local": box.fixed(entry["local"])}
+    for key in ("pi", "pi_low", "pi_high", "pd", "pd_low", "pd_high"):
+        if entry[key] is not None:
+            packed[key] = box.put(np.asarray(entry[key], dtype=np.float32))
+    if entry["ice"] is not None:
+        values = box.fixed(entry["ice"]["values"], 16, differences=True)
+        packed["ice"] = {"rows": box.smallest(np.asarray(entry["ice"]["rows"])), "values": values}
+    if entry["cells"] is not None:
+        arrays = {"values": np.float32, "row": np.int8, "scale": np.float64, "column": np.float32}
+        packed["cells"] = {
+            key: box.put(np.asarray(value, dtype=arrays[key])) if key in arrays else value
+            for key, value in entry["cells"].items()
+        }
+    return packed

@@ -1,0 +1,60 @@
+"""One self-contained page about a model: results as a plain dict, and the dict as HTML."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from losslens.results.storage import whole_file
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report:
+    """A report on a model: `summary` is what the page shows, as plain data."""
+
+    summary: dict[str, Any]
+
+    def json(self) -> str:
+        """The data of the page, without the page."""
+        return json.dumps(_plain(self.summary), allow_nan=False)
+
+    def html(self) -> str:
+        """The page: one file, which needs nothing else and asks nobody for anything."""
+        from losslens.page.page import html
+
+        return html(self.summary)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page, whole or not at all."""
+        page = self.html().encode()
+        with whole_file(path) as file:
+            file.write(page)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the page in a frame of its own, so that neither disturbs the other."""
+        frame = 'style="width: 100%; height: 85vh; border: 1px solid #8888" title="losslens report"'
+        return f'<iframe {frame} srcdoc="{escape(self.html())}"></iframe>'
+
+    def __repr__(self) -> str:
+        about = self.summary
+        return f"<Report {about['title']!r}: {len(about['features'])} features, {about['n']:,} rows; .save(path)>"
+
+
+def _plain(thing: Any) -> Any:
+    """Arrays as lists; what is not a number as None."""
+    if isinstance(thing, dict):
+        return {str(key): _plain(value) for key, value in thing.items()}
+    if isinstance(thing, (list, tuple)):
+        return [_plain(value) for value in thing]
+    if isinstance(thing, np.ndarray):
+        return [_plain(value) for value in thing.tolist()]
+    if isinstance(thing, np.generic):
+        thing = thing.item()
+    if isinstance(thing, float) and not np.isfinite(thing):
+        return None
+    return thing if thing is None or isinstance(thing, (bool, int, float, str)) else str(thing)

@@ -1,0 +1,276 @@
+"""Results as a plain dict: numbers, words and NumPy arrays. What the keys mean is in README.md."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.page.cells import MOST_BINS, PackedGrid, grid_of, low_rank, measured_on
+from losslens.page.findings import (
+    Findings,
+    absence_words,
+    far_words,
+    finding_words,
+    told_clusters,
+    told_far,
+    told_pairs,
+    told_regions,
+    told_rows,
+)
+from losslens.page.words import words
+from losslens.results.effects import FeatureEffect
+from losslens.results.importance import FeatureImportance
+from losslens.results.importances import Importances
+from losslens.results.shapley import ShapleyImportance
+from losslens.tables.columns import Distinct, is_missing
+from losslens.typing import Floats, Indices
+from losslens.uncertainty import standard_errors
+from losslens.uncertainty.bands import Band, band
+
+Complete = Callable[[FeatureImportance], FeatureImportance]
+FORMAT = 1
+MOST_CELLS = 500_000  # that are in the page as they are
+MOST_CURVES = 200  # ICE curves
+
+
+@dataclass(frozen=True, eq=False)
+class ShownModel:
+    """What a report is about, apart from results."""
+
+    title: str
+    library: str
+    columns: Mapping[str, Distinct]  # of the table, and of `by`
+    index: Indices  # (n,): row numbers in the user's table
+    n_given: int
+    y: NDArray[Any]
+    by: str | None
+
+
+def summarise(
+    shown: ShownModel,
+    models: Mapping[str, Importances],
+    shares: Mapping[str, ShapleyImportance],
+    findings: Findings,
+    complete: Complete,
+    tick: Callable[[int], None],
+) -> dict[str, Any]:
+    """The whole dict; `complete` gives a streamed feature again with all of its cells."""
+    first = next(iter(models.values()))
+    table = _table(shown, models)
+    numbers = {c["name"]: c["values"] for c in table["columns"] if c["kind"] in ("number", "integer")}
+    heads = [_model(name, found, shares.get(name)) for name, found in models.items()]
+    ends = (heads[0]["error_low"], heads[0]["error_high"])
+    whole = sum(len(one.at) * one.meeting.size for one in first.values()) <= MOST_CELLS
+    features = [_feature(complete(one), shown, models, shares, findings, whole, tick) for one in first._ranked]
+    pairs, rows = told_pairs(findings), told_rows(findings.rows)
+    said = words(models, shares, ends, shown.n_given, {k: v for k, v in numbers.items() if k in first})
+    said["sentences"] += finding_words(features, pairs, rows)
+    said["computed"] += absence_words(findings, bool(shares))
+    said["careful"] += far_words(first.extrapolation)
+    return {
+        "format": FORMAT,
+        "title": shown.title,
+        "made": dt.date.today().isoformat(),  # the day where the report is made
+        "library": shown.library,
+        "words": said,
+        "loss": {"name": first.loss.name, "title": first.title},
+        "n": len(shown.index),
+        "n_given": shown.n_given,
+        "models": heads,
+        "by": shown.by,
+        "table": table,
+        "features": features,
+        "interactions": pairs,
+        "rows": rows,
+        "clusters": told_clusters(findings.clusters),
+    }
+
+
+def _model(name: str, found: Importances, share: ShapleyImportance | None) -> dict[str, Any]:
+    one = found._first
+    low, high = _or_nan(lambda: _error_ends(one), (np.nan, np.nan))
+    none = None if share is None else share.error_none
+    return {"name": name, "error": found.error, "error_low": low, "error_high": high, "error_none": none}
+
+
+def _error_ends(one: FeatureImportance) -> tuple[float, float]:
+    moved = standard_errors.influence_on_error(one.sample, one.at)
+    return standard_errors.interval(one.error, moved.std_error, one._units, 0.95, moved.skewness)
+
+
+def _table(shown: ShownModel, models: Mapping[str, Importances]) -> dict[str, Any]:
+    first = next(iter(models.values()))._first
+    said = [{"prediction": _predicted(found._first), "loss": found._first._base} for found in models.values()]
+    return {
+        "columns": [{"name": name, **_column(column)} for name, column in shown.columns.items()],
+        "y": shown.y,
+        "index": shown.index,
+        "weight": first.sample.weight,
+        "models": said,
+    }
+
+
+def _predicted(one: FeatureImportance) -> NDArray[Any]:
+    """One number a row: the value, the label, or the probability of the true class."""
+    prediction, sample = one.sample.prediction, one.sample
+    if prediction.ndim == 2:
+        assert sample.y is not None  # a loss has read it
+        return np.asarray(prediction[np.arange(sample.n), sample.y], float)
+    if one.loss.reads == "labels" and sample.classes is not None:
+        return np.asarray(sample.classes[prediction])
+    return np.asarray(prediction, float)
+
+
+def _column(column: Distinct) -> dict[str, Any]:
+    kind, values = kind_of(column), column.values
+    if kind == "words":
+        return {"kind": kind, "values": [label(value) for value in values[column.codes]]}
+    return {"kind": kind, "values": as_numbers(values)[column.codes]}
+
+
+def kind_of(column: Distinct) -> str:
+    """How values are drawn: along an axis of numbers or dates, or as words."""
+    values = column.values
+    if values.dtype.kind in "mM":
+        return "date"
+    if not column.ordered or values.dtype.kind not in "iuf":
+        return "words"
+    present = values[np.isfinite(values)]
+    return "integer" if np.array_equal(present, np.round(present)) else "number"
+
+
+def as_numbers(values: NDArray[Any]) -> Floats:
+    """Numbers as they are, dates as milliseconds; missing is NaN."""
+    if values.dtype.kind not in "mM":
+        return np.asarray(values, float)
+    return np.where(np.isnat(values), np.nan, values.astype("datetime64[ms]").astype("i8").astype(float))
+
+
+def label(value: Any) -> str:
+    """A value as text."""
+    if is_missing(value) or (isinstance(value, (np.datetime64, np.timedelta64)) and np.isnat(value)):
+        return "missing"
+    if isinstance(value, (float, np.floating)):
+        return f"{value + 0.0:.6g}"  # + 0.0: no minus before a zero
+    return str(value)
+
+
+def _feature(
+    one: FeatureImportance, shown: ShownModel, models: Mapping[str, Importances],
+    shares: Mapping[str, ShapleyImportance], findings: Findings, whole: bool, tick: Callable[[int], None],
+) -> dict[str, Any]:  # fmt: skip
+    group = len(one.columns) > 1
+    column = None if group else shown.columns[one.columns[0]]
+    grid = None if column is None else grid_of(one, column.codes, None if whole else MOST_BINS)
+    kind = "group" if column is None else kind_of(column)
+    values = None if group else one.values[0] if grid is None else grid.values
+    others = list(models.items())[1:]
+    name = next(iter(models))
+    entries = [_entry(one, shares.get(name), grid)]
+    if grid is not None:
+        entries[0] |= {"cells": _cells(one, grid, shown, whole), "ice": _ice(one, grid)}
+    entries += [_entry(found[one.name], shares.get(other), grid) for other, found in others]
+    far = models[name][one.name].extrapolation  # of the table: the first answer knows it, another would look again
+    found_where = told_regions(findings.where(one), one.name)
+    tick(1)
+    return {
+        "name": one.name,
+        "column": None if group else one.columns[0],
+        "kind": kind,
+        "values": None if values is None else [label(v) for v in values] if kind == "words" else as_numbers(values),
+        "labels": None if values is None else _labels(values, grid),
+        "weights": None if values is None else np.asarray(one.weights if grid is None else grid.weights, float),
+        "own": None if grid is None else grid.own,
+        "models": entries,
+        "extrapolation": told_far(None if far is None else far.on(one.values[0]), grid),
+        "regions": found_where,
+    }
+
+
+def _labels(values: NDArray[Any], grid: PackedGrid | None) -> list[str]:
+    if grid is None or len(grid.bin) == len(values):
+        return [label(value) for value in values]
+    pairs = [(label(a), label(b)) for a, b in zip(values, grid.last, strict=True)]
+    ends = [a if a == b else f"{a} to {b}" for a, b in pairs]
+    rare = int(np.sum(grid.bin == len(values) - 1)) - 1
+    if rare > 0 and pairs[-1][0] == pairs[-1][1]:  # words: the rarest share the last bin
+        ends[-1] += f" and {rare:,} rarer"
+    return ends
+
+
+def _entry(one: FeatureImportance, share: ShapleyImportance | None, grid: PackedGrid | None) -> dict[str, Any]:
+    """One feature of one model; curves are on the grid of the page's own model, or missing."""
+    low, high = _or_nan(one.interval, (np.nan, np.nan))
+    entry: dict[str, Any] = {
+        "pfi": one.pfi, "low": low, "high": high, "std_error": _or_nan(lambda: one.std_error, np.nan),
+        "p": _or_nan(lambda: one.p_value, np.nan), "ratio": _or_nan(lambda: one.ratio, np.nan),
+        **_share(one.name, share),
+        "exact": one.exact, "design": repr(one.design), "engine": one.engine, "local": one.local,
+        **dict.fromkeys(("pi", "pi_low", "pi_high", "pd", "pd_low", "pd_high", "ice", "cells")),
+    }  # fmt: skip
+    if one.values[0].ndim > 1 or (grid is not None and len(one.values[0]) != len(grid.bin)):
+        return entry
+    return entry | _curves(one, grid)
+
+
+def _share(name: str, share: ShapleyImportance | None) -> dict[str, Any]:
+    if share is None or name not in share.features:
+        return dict.fromkeys(("sfimp", "sfimp_low", "sfimp_high", "share"))
+    j = share.features.index(name)
+    low, high = _or_nan(share.interval, (np.full(len(share.features), np.nan),) * 2)
+    part = _or_nan(lambda: float(share.share[j]), None)
+    return {"sfimp": float(share.sfimp[j]), "sfimp_low": float(low[j]), "sfimp_high": float(high[j]), "share": part}
+
+
+def _curves(one: FeatureImportance, grid: PackedGrid | None) -> dict[str, Any]:
+    """PI and PD, joined to bins, with their bands."""
+    effect = _or_nan(lambda: one.effect, None)
+    found: dict[str, Any] = {}
+    for name, result, curve in (("pi", one, one.pi), ("pd", effect, None if effect is None else effect.pd)):
+        band = None if result is None else _or_nan(partial(_band, result, grid), None)
+        found[name] = curve if curve is None or grid is None else grid.joined(curve)
+        found |= {f"{name}_low": band and band.low, f"{name}_high": band and band.high}
+    return found
+
+
+def _band(result: FeatureImportance | FeatureEffect, grid: PackedGrid | None) -> Band:
+    """Around the curve on its bins: a mean of rows at each."""
+    if grid is None or not result.complete:
+        return result.band()
+    single = grid.changes if isinstance(result, FeatureImportance) else grid.joined(result.ice)
+    weight = result.sample.weight[result.at]
+    return band(single, weight / weight.sum() @ single, weight, None, len(weight), 0.95)
+
+
+def _cells(one: FeatureImportance, grid: PackedGrid, shown: ShownModel, whole: bool) -> dict[str, Any]:
+    if whole:
+        return {"kind": "whole", "values": grid.changes.astype(np.float32)}
+    own = shown.columns[one.columns[0]]
+    others = [column for column in shown.columns.values() if column is not own]
+    groups = measured_on([column.codes.astype(float) for column in (own, *others)], len(grid.own))
+    return low_rank(grid, one.local, one.sample.weight, groups)
+
+
+def _ice(one: FeatureImportance, grid: PackedGrid) -> dict[str, Any] | None:
+    """Curves of predictions of some rows, evenly along their local importances."""
+    effect = _or_nan(lambda: one.effect, None)
+    if effect is None:
+        return None
+    order = np.argsort(one.local, kind="stable")
+    rows = np.unique(order[np.linspace(0, len(order) - 1, min(MOST_CURVES, len(order))).round().astype(np.intp)])
+    curves = grid.joined(effect.given(rows).ice)
+    return {"rows": rows, "values": curves.astype(np.float32)}
+
+
+def _or_nan(ask: Any, otherwise: Any) -> Any:
+    """A number where there is one: pages have a place for each."""
+    try:
+        return ask()
+    except ValueError:
+        return otherwise

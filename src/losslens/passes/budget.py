@@ -1,0 +1,102 @@
+"""One pass over the rows: ask the model, lose, average; keep what fits into memory.
+
+A pass is *complete* where half of the memory holds all cells, and *streamed* otherwise: then the rows come a few at
+a time, their cells are averaged and dropped, and only those of a random sample of rows are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from losslens.cells.late import Later, late
+from losslens.cells.matrix import Cells, Means
+from losslens.donors.questions import Question
+from losslens.tables.sample import Sample
+from losslens.typing import Floats, Indices
+
+FEW_ROWS = 16  # rows that a streamed pass wants to handle at a time; features are taken in turns to allow it
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What the memory allows."""
+
+    memory: int
+    cell_bytes: int  # a cell's prediction and its change of loss
+
+    def fits(self, questions: Sequence[Question], n: int) -> bool:
+        """Whether all cells fit into half of the memory."""
+        return n * self.row_bytes(questions) <= self.memory // 2
+
+    def row_bytes(self, questions: Sequence[Question]) -> int:
+        """The cells of one row."""
+        return self.cell_bytes * sum(question.meeting.width for question in questions)
+
+    def kept_rows(self, questions: Sequence[Question], n: int) -> int:
+        """Rows whose cells are kept."""
+        return int(min(n, self.memory // 2 // self.row_bytes(questions)))
+
+    def rows_to_keep(self, questions: Sequence[Question], n: int, entropy: int) -> Indices:
+        """All of them, or the first of one random order, the same for all features."""
+        if self.fits(questions, n):
+            return np.arange(n)
+        order = np.random.default_rng([entropy, n]).permutation(n)
+        return np.sort(order[: self.kept_rows(questions, n)])
+
+    def rows_at_a_time(self, questions: Sequence[Question]) -> int:
+        """Rows that a streamed pass handles at a time: a sixteenth of the memory, as the loss makes copies."""
+        return max(1, self.memory // 16 // self.row_bytes(questions))
+
+    def turns(self, questions: Sequence[Question]) -> Iterator[list[Question]]:
+        """Features that are streamed together."""
+        turn: list[Question] = []
+        for question in questions:
+            if turn and self.rows_at_a_time([*turn, question]) < FEW_ROWS:
+                yield turn
+                turn = []
+            turn.append(question)
+        yield turn
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Filled:
+    """One feature's share of a pass. What hangs on the grid may come late."""
+
+    question: Question = late()
+    means: Means
+    cells: Cells = late()
+    n_predictions: int
+
+    @property
+    def is_late(self) -> bool:
+        """Whether what hangs on the grid is still to be worked out."""
+        return isinstance(self.__dict__["question"], Later)
+
+
+class RowMass:
+    """What rows count where their own cell is left out: it is 0, so that only the mass is less.
+
+    One array for all features.
+    """
+
+    def __init__(self, sample: Sample) -> None:
+        self.weight = sample.weight
+
+    @cached_property
+    def met(self) -> Floats:
+        """The donors that each row meets when its own cell is left out."""
+        return np.asarray(1 - self.weight)
+
+    @cached_property
+    def mass(self) -> Floats:
+        """How much each row then counts."""
+        return self.weight * self.met
+
+    @cached_property
+    def lent(self) -> Floats:
+        """How much each row then counts as a donor."""
+        return np.asarray(self.mass / self.mass.sum())

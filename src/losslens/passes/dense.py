@@ -1,0 +1,155 @@
+"""One pass over the rows: ask the model, lose, average; keep what fits into memory.
+
+A pass is *complete* where half of the memory holds all cells, and *streamed* otherwise: then the rows come a few at
+a time, their cells are averaged and dropped, and only those of a random sample of rows are kept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.cells.matrix import Averages, Cells
+from losslens.donors.questions import Ask, Question
+from losslens.engines.base import Answer, Engine
+from losslens.losses import Loss
+from losslens.passes.budget import Budget, Filled
+from losslens.progress import Tick
+from losslens.tables.sample import Sample, chunks, lose
+from losslens.typing import Floats, Indices
+
+PARTS, AHEAD = 16, 2  # of the rows, where a device fills the next ones while one is averaged
+
+
+def run(
+    engine: Engine,
+    questions: Sequence[Question],
+    sample: Sample,
+    loss: Loss | None,
+    budget: Budget,
+    entropy: int,
+    tick: Tick,
+) -> tuple[Sample, list[Filled], int]:
+    """The sample as the model saw it, each feature's means and cells, and how many rows were predicted."""
+    n, kept = sample.n, budget.rows_to_keep(questions, sample.n, entropy)
+    if len(kept) == n:
+        return _pass(engine, questions, sample, loss, kept, [kept], tick)
+    filled: list[Filled] = []
+    asked = 0
+    for turn in budget.turns(questions):
+        step = budget.rows_at_a_time(turn)
+        rest = np.setdiff1d(np.arange(n), kept)
+        parts = [part[k : k + step] for part in (kept, rest) for k in range(0, len(part), step)]
+        sample, more, predicted = _pass(engine, turn, sample, loss, kept, parts, tick)
+        filled += more
+        asked += predicted
+    return sample, filled, asked
+
+
+def _pass(
+    engine: Engine,
+    questions: Sequence[Question],
+    sample: Sample,
+    loss: Loss | None,
+    kept: Indices,
+    parts: Sequence[Indices],
+    tick: Tick,
+) -> tuple[Sample, list[Filled], int]:
+    """Every part of the rows once; the parts that hold the kept rows come first."""
+    asks = [question.ask for question in questions]
+    collectors: list[_Collector] = []
+    counts = np.zeros(len(asks), np.intp)
+    start = 0
+    for rows, answer in _answers(engine, parts, asks, tick):
+        if not collectors:
+            sample = _blank(sample, answer.base, loss)
+            ceiling = loss.ceiling(answer.base.dtype) if loss is not None else None
+            collectors = [_Collector(Averages(q.meeting, sample, ceiling), kept) for q in questions]
+        _record(sample, rows, answer.base, loss)
+        counts += answer.n_predictions
+        for collector, predictions in zip(collectors, answer.cells, strict=True):
+            changes = None if loss is None else _changes(loss, sample, rows, predictions)
+            collector.add(rows, predictions, changes, start)
+        start += len(rows)
+    every = np.arange(sample.n)
+    filled = [
+        Filled(question=q, means=c.averages.finish(every), cells=c.kept_cells, n_predictions=int(count))
+        for q, c, count in zip(questions, collectors, counts, strict=True)
+    ]
+    return sample, filled, int(counts.sum()) + sample.n
+
+
+def _answers(
+    engine: Engine, parts: Sequence[Indices], asks: Sequence[Ask], tick: Tick
+) -> Iterator[tuple[Indices, Answer]]:
+    """Part by part. A device of its own fills the next parts while one is averaged here, and never waits for us."""
+    if not getattr(engine, "is_remote", False):
+        for rows in parts:
+            yield rows, engine.fill(rows, asks, tick)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    smaller = [some for rows in parts for some in np.array_split(rows, min(PARTS, len(rows)))]
+    with ThreadPoolExecutor(AHEAD) as pool:
+        coming = deque(pool.submit(engine.fill, rows, asks, tick) for rows in smaller[:AHEAD])
+        for number, rows in enumerate(smaller):
+            answer = coming.popleft().result()
+            if number + AHEAD < len(smaller):
+                coming.append(pool.submit(engine.fill, smaller[number + AHEAD], asks, tick))
+            yield rows, answer
+
+
+def _blank(sample: Sample, base: NDArray[Any], loss: Loss | None) -> Sample:
+    """The sample with room for predictions and losses, filled as rows come in."""
+    prediction = np.empty((sample.n, *base.shape[1:]), base.dtype)
+    return replace(sample, prediction=prediction, loss=None if loss is None else np.empty(sample.n))
+
+
+def _record(sample: Sample, rows: Indices, base: NDArray[Any], loss: Loss | None) -> None:
+    sample.prediction[rows] = base
+    if loss is not None and sample.loss is not None:
+        loss.check_prediction(base)
+        sample.loss[rows] = loss(sample.target(loss)[rows], sample.shown(loss, base))
+
+
+def _changes(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray[Any]) -> Floats:
+    changes = np.empty(predictions.shape[:2])
+    for part in chunks(rows, predictions.shape[1]):
+        if loss.domains is not None:  # a deviance of a prediction it is not defined for is no number
+            loss.check_prediction(predictions[part].ravel())
+        changes[part] = lose(loss, sample, rows[part], predictions[part])
+    return changes
+
+
+class _Collector:
+    """Averages all cells of a feature and keeps those of the kept rows."""
+
+    def __init__(self, averages: Averages, kept: Indices) -> None:
+        self.averages, self.kept = averages, kept
+        self.cells: Cells | None = None
+
+    def add(self, rows: Indices, predictions: NDArray[Any], changes: Floats | None, start: int) -> None:
+        self.averages.add(rows, predictions, changes)
+        if len(rows) == len(self.kept) and start == 0:
+            self.cells = Cells(rows, predictions, changes)
+            return
+        if self.cells is None:
+            shape = (len(self.kept), *predictions.shape[1:])
+            room = None if changes is None else np.empty(shape[:2])
+            self.cells = Cells(self.kept, np.empty(shape, predictions.dtype), room)
+        if start < len(self.kept):
+            part = slice(start, start + len(rows))
+            self.cells.predictions[part] = predictions
+            if changes is not None and self.cells.changes is not None:
+                self.cells.changes[part] = changes
+
+    @property
+    def kept_cells(self) -> Cells:
+        """The cells of the kept rows."""
+        assert self.cells is not None  # there is at least one part
+        return self.cells

@@ -1,0 +1,122 @@
+"""Groups of columns of a tree ensemble, replaced together, where the cells of all pairs are too many to keep.
+
+A single tree gives every mean in closed form; of several trees the total alone is known, for a squared loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.cells.late import later
+from losslens.cells.matrix import Cells, Means
+from losslens.donors.designs import Design
+from losslens.donors.questions import Subject, pose
+from losslens.engines.trees.engine import Trees
+from losslens.losses import Loss
+from losslens.passes.budget import Filled, RowMass
+from losslens.tables.sample import Sample
+from losslens.typing import Floats
+
+
+def applies(engine: Trees, loss: Loss | None) -> bool:
+    """Whether a group's importance can be had without its cells."""
+    if loss is None or loss.custom:
+        return False
+    return engine.is_single or (engine.is_countable and targets(engine, loss, np.zeros(1, np.intp)) is not None)
+
+
+def run(
+    engine: Trees, asked: Sequence[tuple[Subject, Design]], sample: Sample, loss: Loss, entropy: int
+) -> tuple[Sample, list[Filled]]:
+    """The sample as the engine saw it, and each group's means."""
+    sample = replace(sample, prediction=engine.predict(np.arange(sample.n)))
+    loss.check_prediction(sample.prediction)
+    sample = sample.with_loss(loss)
+    find = _single_tree if engine.is_single else _total
+    return sample, [_filled(find(engine, s, d, sample, loss), s, d, sample, entropy) for s, d in asked]
+
+
+def _filled(means: Means, subject: Subject, design: Design, sample: Sample, entropy: int) -> Filled:
+    question = pose(subject, design, sample.n, entropy)
+    shape = (0, question.meeting.width)
+    cells = Cells(
+        np.empty(0, np.intp), np.empty((*shape, *sample.prediction.shape[1:]), sample.prediction.dtype), np.empty(shape)
+    )
+    return Filled(question=question, means=means, cells=cells, n_predictions=0)
+
+
+def _total(engine: Trees, subject: Subject, design: Design, sample: Sample, loss: Loss) -> Means:
+    """The mean over all pairs, of which nothing else is known."""
+    weight, y = sample.weight, sample.target(loss)
+    target = targets(engine, loss, y)
+    assert target is not None  # `applies` has asked
+    kept = np.setdiff1d(np.arange(len(engine.bound.size)), subject.feature.columns)
+    total = engine.coalition_errors(target, weight).error(kept) - sample.error
+    if design.leaves_out_own:
+        total /= 1 - float(weight @ weight)
+    return Means(None, weight, weights=later(lambda: _weights(subject, design, sample)), total=float(total))
+
+
+def targets(engine: Trees, loss: Loss, y: NDArray[np.generic]) -> Floats | None:
+    """y on the scale of the trees' own sums, where the loss is a squared one there; else None."""
+    trial = np.linspace(0.1, 0.9, 5)[:, None] + 0.01 * np.arange(engine.bound.ensemble.outputs)
+    said, outputs = engine.bound.ensemble.link(trial), trial.shape[1]
+    if loss.name == "squared_error" and said.ndim == 1 and outputs == 1 and np.allclose(said, trial[:, 0], rtol=1e-6):
+        return np.asarray(y, float)
+    if loss.name != "brier" or said.ndim != 2:
+        return None
+    if outputs == 1 and np.allclose(said[:, 1], trial[:, 0]):
+        return np.asarray(y == 1, float)
+    if outputs > 2 and np.allclose(said, trial):
+        return np.asarray(np.asarray(y)[:, None] == np.arange(outputs), float)
+    return None
+
+
+def _weights(subject: Subject, design: Design, sample: Sample) -> Floats:
+    weight, codes, g = sample.weight, subject.distinct.codes, len(subject.distinct)
+    own = np.bincount(codes, weight**2, g) if design.leaves_out_own else 0.0
+    mass = np.bincount(codes, weight, g) - own
+    return np.asarray(mass / mass.sum())
+
+
+def _single_tree(engine: Trees, subject: Subject, design: Design, sample: Sample, loss: Loss) -> Means:
+    """Sums over the leaves that a row, or a donor, can reach."""
+    said, y, weight = engine.said_by_leaves, sample.target(loss), sample.weight
+    kept = np.setdiff1d(np.arange(len(engine.bound.size)), subject.feature.columns)
+
+    def leaf_loss(leaves: NDArray[np.int32], rows: NDArray[np.int32]) -> Floats:
+        return loss(y[rows], sample.shown(loss, said[leaves]))
+
+    def at_ceiling(leaves: NDArray[np.int32], rows: NDArray[np.int32]) -> Floats:
+        return np.asarray(leaf_loss(leaves, rows) >= bound, float)
+
+    by_row, by_donor = engine.errors_of_single_tree(kept, leaf_loss, weight)
+    ceiling = loss.ceiling(said.dtype)
+    bound = np.inf if ceiling is None else ceiling * (1 - 1e-9)
+    clipped = 0.0 if ceiling is None else weight @ engine.errors_of_single_tree(kept, at_ceiling, weight)[0]
+    assert sample.loss is not None  # it has been judged
+    apart, rows = design.leaves_out_own, RowMass(sample)
+    local, changes = by_row - sample.loss, by_donor - sample.error
+
+    def pi() -> Floats:
+        distinct = subject.distinct
+        found = changes[distinct.first]  # donors of one value are alike
+        if not apart:
+            return np.asarray(found)
+        lent, own = (np.bincount(distinct.codes, w, len(distinct)) for w in (weight, weight**2))
+        with np.errstate(invalid="ignore", divide="ignore"):  # a value that nobody else holds
+            return np.asarray(found * lent / (lent - own))
+
+    return Means(
+        local=local / rows.met if apart else local,
+        mass=rows.mass if apart else weight,
+        pi=later(pi),
+        weights=later(lambda: _weights(subject, design, sample)),
+        caused=changes / rows.met if apart else changes,
+        lent=rows.lent if apart else weight,
+        clipped=float(clipped),
+    )

@@ -1,0 +1,255 @@
+"""Linear models, part by part, squared error: everything is a moment. Exact over all pairs.
+
+With c what a column adds to a row, less its mean, and r = y - f, a row's importance is ``c (2 r + c) + var(c)`` and
+what it causes as a donor ``c^2 - 2 c mean(r) + var(c) + 2 cov(c, r)``. The first pass sums c, c^2, r and c r; the
+second knows both numbers of every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.cells.late import later
+from losslens.cells.matrix import Cells
+from losslens.engines.choice import CHECKED, Site, additive, agrees
+from losslens.engines.readers.linear import Linear
+from losslens.engines.readers.pipelines import Peeled
+from losslens.losses import Loss
+from losslens.models import Model
+from losslens.passes.parts.counting import (
+    Counted,
+    CountedGrid,
+    FirstPass,
+    Quantiles,
+    first_pass,
+    kinds_of_all,
+    looked_at,
+)
+from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
+from losslens.passes.parts.reading import Data, PartRows, Stretch, judged, kept_in
+from losslens.passes.parts.results import Everything, Found
+from losslens.passes.parts.stream import Stream, classes_of
+from losslens.progress import bar
+from losslens.tables.frames import Table
+from losslens.tables.sample import Sample, lose
+from losslens.typing import Floats, Indices
+
+BINS = 512  # of a column with many values: a curve has one value a bin, the mean over its donors
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """A linear model on the rows of any part: what each asked column adds, and the prediction."""
+
+    linear: Linear
+    peeled: Peeled
+    asked: tuple[int, ...]
+    shift: Floats  # (k,): typical values, which keep the digits of the variances
+    model: Model
+    loss: Loss | None
+
+    def parts(self, table: Table) -> tuple[Floats, Floats]:
+        """What the asked columns add, (b, k), and f, (b,)."""
+        engine = additive(
+            self.linear, self.peeled, Site(table, table.column, frozenset(self.asked), 0, None, progress=False)
+        )
+        some = list(self.asked)
+        return np.asarray(engine.parts[:, some] * engine.scale[some]), engine.prediction
+
+    def __call__(self, rows: PartRows) -> Floats:
+        """Of a part, (4, k + 1): weighted sums of m, m^2, m r and f m, m = g - shift; and of 1, r, r^2 and f."""
+        g, f = self.parts(rows.table)
+        sample = judged(rows, self.model, self.loss, None, 1.0)
+        if self.loss is not None:
+            self.loss.check_prediction(f)
+        residual = np.zeros(len(f)) if sample.y is None else sample.y - f
+        m, w = g - self.shift, sample.weight
+        last = np.array([w.sum(), w @ residual, w @ residual**2, w @ f])
+        return np.column_stack([np.stack([w @ m, w @ m**2, (w * residual) @ m, (w * f) @ m]), last])
+
+
+@dataclass(frozen=True, eq=False)
+class PartMoments:
+    """Of all rows."""
+
+    mean: Floats  # (k,): of g
+    variance: Floats  # (k,)
+    covariance: Floats  # (k,): of c and r
+    residual: float  # mean of r
+    error: float
+    level: float  # mean of f
+
+    @classmethod
+    def of(cls, sums: Floats, shift: Floats) -> PartMoments:
+        """From the sums of all parts."""
+        _, residual, error, level = sums[:, -1] / sums[0, -1]
+        first, second, cross, _ = sums[:, :-1] / sums[0, -1]
+        variance = np.maximum(second - first**2, 0.0)
+        return cls(first + shift, variance, cross - first * residual, float(residual), float(error), float(level))
+
+    @property
+    def pfi(self) -> Floats:
+        """``2 var(c) + 2 cov(c, r)``, (k,)."""
+        return 2 * (self.variance + self.covariance)
+
+
+@dataclass(frozen=True, eq=False)
+class SumsWork:
+    """What all parts of the second pass need; it travels."""
+
+    data: Data
+    sums: Sums
+    moments: PartMoments
+    mass: float
+    kept: Indices
+    bins: Quantiles
+    grids: Mapping[int, CountedGrid]
+
+    def places(self, table: Table) -> Indices:
+        """Where the values of each row stand on their grids, (k, b)."""
+        distinct = {j: table.column(j).distinct for j in self.sums.asked}
+        bins = self.bins.of(table, distinct)
+        found = [self.grids[j].places(known.values, bins[j])[known.codes] for j, known in distinct.items()]
+        return np.stack(found)
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveRowSums:
+    """Sums over the rows of a stretch; those of several are added."""
+
+    influence: Floats  # (3, k): of u^2, u^3 and u times the pull on the error
+    error: float  # of (w (l - error))^2
+    on_grid: tuple[Floats, ...]  # (5, g) each: of w c, w c^2, 1, c and c^2 at each value
+    kept: KeptRows
+    adds: Floats  # (r, k): c of the kept rows
+
+    def __add__(self, other: AdditiveRowSums) -> AdditiveRowSums:
+        return AdditiveRowSums(
+            self.influence + other.influence, self.error + other.error,
+            tuple(a + b for a, b in zip(self.on_grid, other.on_grid, strict=True)), self.kept + other.kept,
+            np.concatenate([self.adds, other.adds]),
+        )  # fmt: skip
+
+
+def evaluate(work: SumsWork, stretch: Stretch) -> AdditiveRowSums:
+    """All rows of a stretch."""
+    return reduce(add, (_evaluate(work, rows) for rows in work.data.rows(stretch)))
+
+
+def _evaluate(work: SumsWork, rows: PartRows) -> AdditiveRowSums:
+    sums, known = work.sums, work.moments
+    g, f = sums.parts(rows.table)
+    sample = replace(judged(rows, sums.model, sums.loss, None, work.mass), prediction=f)
+    sample = sample if sums.loss is None else sample.with_loss(sums.loss)
+    c, w, places = g - known.mean, sample.weight, work.places(rows.table)
+    residual = np.zeros(len(f)) if sample.y is None else np.asarray(sample.y - f)
+    local = c * (2 * residual[:, None] + c) + known.variance
+    caused = c**2 - 2 * c * known.residual + known.variance + 2 * known.covariance
+    u = w[:, None] * (local + caused - 2 * known.pfi)
+    pull = np.zeros(len(f)) if sample.loss is None else w * (sample.loss - known.error)
+    kept = kept_in(work.kept, rows.part)
+    return AdditiveRowSums(
+        influence=np.stack([np.sum(u**2, axis=0), np.sum(u**3, axis=0), pull @ u]),
+        error=float(pull @ pull),
+        on_grid=tuple(
+            _at_values(at, len(work.grids[j]), w, c[:, k])
+            for k, (j, at) in enumerate(zip(sums.asked, places, strict=True))
+        ),
+        kept=KeptRows.of(sample, kept, rows.part.start, local[kept], places[:, kept].T),
+        adds=c[kept],
+    )
+
+
+def _at_values(at: Indices, g: int, w: Floats, c: Floats) -> Floats:
+    return np.stack([np.bincount(at, each, g) for each in (w * c, w * c**2, np.ones(len(c)), c, c**2)])
+
+
+def run(stream: Stream) -> Everything:
+    """Two passes, and what they say."""
+    linear, peeled = stream.read, stream.peeled
+    assert isinstance(linear, Linear)
+    assert peeled is not None
+    sums = Sums(linear, peeled, stream.asked, np.zeros(len(stream.asked)), stream.nameplate, stream.loss)
+    g, f = sums.parts(stream.head)
+    agrees(f, stream.model.responder(stream.response), stream.head)
+    sums = replace(sums, shift=np.where((g == g[0]).all(axis=0), g[0], g.mean(axis=0)))
+    bins = Quantiles.of_rows(stream.here_and_there, stream.asked, BINS)
+    asked = FirstPass(stream.data, stream.asked, bins, labels=False, sums=sums)
+    counted = first_pass(asked, stream.stretches, stream.workers, stream.progress)
+    stretches = looked_at(stream.stretches, counted)
+    work = _work(stream, counted, sums, bins)
+
+    def answers() -> Iterator[AdditiveRowSums]:
+        with bar(stream.n, "explaining", stream.progress, "rows") as tick:
+            for stretch, found in zip(stretches, stream.workers.map(evaluate, work, stretches), strict=True):
+                tick(stretch.rows)
+                yield found
+
+    return _everything(stream, work, counted, reduce(add, answers()))
+
+
+def _work(stream: Stream, counted: Counted, sums: Sums, bins: Quantiles) -> SumsWork:
+    assert counted.sums is not None
+    cells = sum(16 * len(counted.grids[j]) for j in stream.asked)
+    kept, _ = rows_to_keep(stream.n, len(stream.asked), cells, stream.memory, stream.entropy)
+    data = replace(stream.data, kinds=kinds_of_all(counted, stream.data.columns))
+    moments = PartMoments.of(counted.sums, sums.shift)
+    return SumsWork(data, sums, moments, float(counted.mass[0]), kept, bins, counted.grids)
+
+
+def _everything(stream: Stream, work: SumsWork, counted: Counted, found: AdditiveRowSums) -> Everything:
+    classes = classes_of(stream, counted.labels)
+    sample = found.kept.sample(classes)
+    cells = sum(16 * len(grid) for grid in work.grids.values())
+    _, curves = rows_to_keep(stream.n, len(stream.asked), cells, stream.memory, stream.entropy)
+    rows = np.searchsorted(found.kept.at, curves)
+    return Everything(
+        stream=stream,
+        engine="additive",
+        kept=found.kept,
+        classes=classes,
+        units=counted.units,
+        squares=float(counted.mass[1] / counted.mass[0] ** 2),
+        columns={j: _found(work, found, k, j, sample, rows) for k, j in enumerate(work.sums.asked)},
+        n_predictions=min(CHECKED, stream.head.n),
+        error=work.moments.error,
+        error_square=found.error,
+    )
+
+
+def _found(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample, rows: Indices) -> Found:
+    known, grid, loss = work.moments, work.grids[j], work.sums.loss
+    mass = grid.mass[:, 0] / work.mass
+    wc, wc2, count, plain, plain2 = sums.on_grid[k]
+    with np.errstate(invalid="ignore", divide="ignore"):  # values of rows that weigh nothing have a plain mean
+        first, second = np.where(mass > 0, wc / mass, plain / count), np.where(mass > 0, wc2 / mass, plain2 / count)
+    adds, own = sums.adds[:, k], sums.kept.place[:, k]
+
+    def predictions() -> Floats:
+        found = (sample.prediction - adds)[rows, None] + first
+        found[np.arange(len(rows)), own[rows]] = sample.prediction[rows]  # a row at its own value is the row itself
+        return np.asarray(found)
+
+    cells = Cells(
+        rows, later(predictions), None if loss is None else later(lambda: _changes(loss, sample, rows, predictions()))
+    )
+    found = Found(grid=grid, k=k, pi=None, pd=known.level + first, caused=np.zeros(len(own)), cells=cells)
+    if loss is None:
+        return found
+    constant = float(known.variance[k] + 2 * known.covariance[k])
+    square, cube, cross = sums.influence[:, k].tolist()
+    return replace(
+        found, pi=second - 2 * first * known.residual + constant, pfi=float(known.pfi[k]), square=square, cube=cube,
+        caused=adds**2 - 2 * adds * known.residual + constant, cross=cross,
+    )  # fmt: skip
+
+
+def _changes(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray[Any]) -> Floats:
+    return lose(loss, sample, rows, predictions)

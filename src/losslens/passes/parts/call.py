@@ -1,0 +1,78 @@
+"""The verbs on data larger than memory: which engine reads them part by part, and results from its sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from losslens.engines.readers.ensemble import Declined, Ensemble
+from losslens.engines.readers.linear import Linear
+from losslens.losses import Loss, Response
+from losslens.models import Model
+from losslens.passes.parts.results import Everything
+from losslens.passes.parts.stream import Stream, prepare
+from losslens.passes.task import class_of
+from losslens.results.effects import Effects
+from losslens.results.importances import Importances
+from losslens.tables import checks, loading
+from losslens.tables.loading import Opened
+from losslens.tables.sample import Sample
+
+
+def opened(known: Model, X: Any, y: Any, asked: dict[str, Any]) -> Opened | None:
+    """The data, where they have to be read part by part; None where they are in memory, or will be."""
+    found = loading.opened(known, X, y, asked["sample_weight"])
+    return found if loading.streams(found, checks.memory_bytes(asked["memory"])) else None
+
+
+def importances(known: Model, data: Opened, loss: Loss, asked: dict[str, Any]) -> Importances:
+    """`feature_importance` of data that are read part by part."""
+    return _everything(importance_stream(known, data, loss, asked)).importances()
+
+
+def importance_stream(known: Model, data: Opened, loss: Loss, asked: dict[str, Any]) -> Stream:
+    """A checked call of `feature_importance`."""
+    return prepare(known, data, loss, loss.reads, asked)
+
+
+def effects(known: Model, data: Opened, response: Response, target: Any, asked: dict[str, Any]) -> Effects:
+    """`feature_effect` of data that are read part by part."""
+    stream = effect_stream(known, data, response, target, asked)
+    return _everything(stream).effects(*_class_of(known, target, response))
+
+
+def effect_stream(known: Model, data: Opened, response: Response, target: Any, asked: dict[str, Any]) -> Stream:
+    """A checked call of `feature_effect`: a model whose curves are known."""
+    _class_of(known, target, response)
+    stream = prepare(known, data, None, response, asked)
+    if stream.read is None:
+        raise ValueError(
+            "curves of data that are read part by part are known for tree ensembles and linear models"
+            + (f" ({stream.declined})" if stream.declined else "")
+            + "; pass a sample of the rows"
+        )
+    return stream
+
+
+def _class_of(known: Model, target: Any, response: Response) -> tuple[int | None, str | None]:
+    return class_of(Sample(np.ones(1), np.empty(0), classes=known.classes), target, response)
+
+
+def _everything(stream: Stream) -> Everything:
+
+    try:
+        if isinstance(stream.read, Ensemble):
+            from losslens.passes.parts import trees
+
+            return trees.run(stream)
+        if isinstance(stream.read, Linear):
+            from losslens.passes.parts import additive
+
+            return additive.run(stream)
+    except Declined as declined:
+        stream = replace(stream, read=None, declined=str(declined))
+    from losslens.passes.parts import blackbox
+
+    return blackbox.run(stream)

@@ -1,0 +1,327 @@
+"""What a verb would do with data larger than memory, before it does it: from metadata and the first rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from losslens.donors.designs import All, Latin
+from losslens.engines import rates
+from losslens.engines.blackbox import BlackBox
+from losslens.engines.choice import CHECKED, batch_rows
+from losslens.engines.readers.ensemble import Declined, Ensemble
+from losslens.engines.readers.linear import Linear
+from losslens.passes.parts import additive, blackbox, trees
+from losslens.passes.parts.counting import MOST_VALUES, FirstPass, Quantiles, first_pass
+from losslens.passes.parts.kept_rows import MOST_KEPT
+from losslens.passes.parts.reading import Stretch
+from losslens.passes.parts.stream import Stream
+from losslens.tables.frames import Table, make_frame
+from losslens.tables.loading import HEAD, Opened
+from losslens.tables.sources import BATCH, Part, Source
+from losslens.text import duration, size_in_words
+from losslens.workers import Cluster, Serial, packed_size
+
+PROBED = 5000  # rows of the two parts that are tried, at most
+TREE_ROWS = 10**6  # and rows times trees
+WORKED_ON = 6  # times the size of a part: what a worker makes of it
+BIN_BYTES = 64  # that come back for a value of a grid
+
+Run = Callable[[Stream], Any]
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """The cost of a call on data that are read part by part."""
+
+    features: tuple[str, ...]
+    engine: str
+    designs: tuple[str, ...]
+    predictions: tuple[int, ...]  # rows to predict for each feature, at least
+    n: int
+    parts: int
+    passes: int
+    read: int  # bytes, in all passes
+    n_predictions: int  # all of them, at least
+    most: int
+    workers: int  # threads of the cluster; 0: it is done here
+    travels: int  # bytes to the cluster and back
+    memory: int  # bytes that a part takes, with what is made of it and what is kept
+    scratch: int  # bytes of a temporary file
+    seconds: float  # for the fewest predictions
+    backend: str
+
+    def to_frame(self) -> Any:
+        """One row a feature."""
+        columns = {"feature": self.features, "engine": (self.engine,) * len(self.features), "design": self.designs}
+        return make_frame(
+            {name: list(values) for name, values in columns.items()} | {"n_predictions": list(self.predictions)},
+            self.backend,
+        )
+
+    def __repr__(self) -> str:
+        more = f", at most {self.most:,} until certain" if self.most > self.n_predictions else ""
+        parts = f"{self.parts:,} part{'s' * (self.parts != 1)}"
+        lines = [
+            f"Plan: {self.n:,} rows in {parts}, read {self.passes} times ({size_in_words(self.read)} in all), "
+            f"{'at least' if more else 'about'} {duration(self.seconds)}",
+            f"  engine {self.engine}: {self.n_predictions:,} predictions{more}",
+        ]
+        if self.workers:
+            threads = f"{self.workers} thread{'s' * (self.workers != 1)}"
+            lines.append(f"  on a cluster of {threads}; {size_in_words(self.travels)} travel")
+        scratch = f"; a temporary file of {size_in_words(self.scratch)}" if self.scratch else ""
+        lines.append(f"  memory: {size_in_words(self.memory)}{' a worker' if self.workers else ''}{scratch}")
+        if len(set(self.designs)) == 1:
+            return "\n".join([*lines, f"  {len(self.features)} features, each {self.designs[0]}"])
+        width = max(map(len, self.features))
+        return "\n".join([*lines, *(f"  {f:<{width}}  {d}" for f, d in zip(self.features, self.designs, strict=True))])
+
+
+def plan_stream(stream: Stream, data: Opened, run: Run | None = None) -> StreamPlan:
+    """The cost of a checked call; `run` is what is done with it, where that is not one of the usual engines."""
+    try:
+        if isinstance(stream.read, Ensemble):
+            return _exact("trees", stream, data, _trees(stream, data))
+        if isinstance(stream.read, Linear):
+            return _exact("additive", stream, data, _sums(stream, data, run or additive.run))
+    except Declined as declined:
+        stream = replace(stream, read=None, declined=str(declined))
+    return _box(stream, data)
+
+
+# Engines that ask the model for next to nothing: the run itself, on the first rows.
+
+
+def _exact(engine: str, stream: Stream, data: Opened, tried: tuple[float, float, int]) -> StreamPlan:
+    fixed, each, rows = tried
+    seconds = each * stream.n / rows + _reading(stream, data, 2)
+    tasks, k = 2 * len(stream.stretches), len(stream.features)
+    grids = sum(min(_values(data.head, data.columns[j], MOST_VALUES), additive.BINS) for j in stream.asked)
+    kept = min(stream.n, MOST_KEPT) * (16 * k + 64)
+    shared = 0 if (cluster := _cluster(stream)) is None else packed_size((stream.read, stream.peeled), cluster)
+    there = 2 * shared + (0 if data.y is None else 16 * stream.n)
+    return _plan(
+        stream, data, engine=engine, designs=("All()",) * k, predictions=(0,) * k, passes=2, least=CHECKED,
+        most=CHECKED, travels=there + tasks * grids * BIN_BYTES + kept, memory=kept, scratch=0,
+        fixed=fixed, seconds=seconds, tasks=tasks,
+    )  # fmt: skip
+
+
+def _trees(stream: Stream, data: Opened) -> tuple[float, float, int]:
+    """Seconds that any run takes, seconds of a part, and its rows: both passes over some of the first rows."""
+    assert isinstance(stream.read, Ensemble)
+    most = int(np.clip(TREE_ROWS // len(stream.read.roots), 500, PROBED))
+    head = _of_head(stream, data, max(2, min(most, _largest(stream))), 1)
+    asked, bins = trees.counting(head)
+    counted = first_pass(asked, head.stretches, Serial(), progress=False)
+    started = time.thread_time()
+    work = trees.bound(head, counted, bins)
+    fixed = time.thread_time() - started
+    # Few rows of all are kept; here they would be most of the work.
+    work = replace(work, kept=np.empty(0, np.intp), curves=np.empty(0, np.intp))
+    trees.evaluate(work, _of_head(stream, data, max(2, head.n // 50), 1).stretches[0])  # compiled now
+    count = _timed(lambda few: first_pass(asked, few.stretches, Serial(), progress=False), head)
+    return fixed, count + _timed(lambda few: trees.evaluate(work, few.stretches[0]), head), head.n
+
+
+def _sums(stream: Stream, data: Opened, run: Run) -> tuple[float, float, int]:
+    """The same of linear models, from a run on one part and a run on two of them."""
+    rows = max(2, min(PROBED, _largest(stream)))
+    run(_of_head(stream, data, max(2, rows // 50), 1))  # everything is compiled
+    one, two = (min(_timed(run, _of_head(stream, data, rows, parts)) for _ in range(2)) for parts in (1, 2))
+    each = two - one if two > one else two / 2
+    return max(one - each, 0.0), each, rows
+
+
+def _largest(stream: Stream) -> int:
+    """Rows of the largest part."""
+    return max(part.rows for stretch in stream.stretches for part in stretch.parts)
+
+
+def _timed(run: Run, stream: Stream) -> float:
+    """Seconds of this thread: others on the machine don't count."""
+    started = time.thread_time()
+    run(stream)
+    return time.thread_time() - started
+
+
+@dataclass(frozen=True, eq=False)
+class _Head:
+    """Reads the first rows, which are in memory, again and again where they are few."""
+
+    table: Table
+
+    def load(self, part: Part, columns: Sequence[str]) -> Any:
+        return self.table.rows(np.arange(part.skip, part.skip + part.rows) % self.table.n)
+
+    def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
+        return (self.load(part, columns) for part in parts)
+
+
+def _of_head(stream: Stream, data: Opened, rows: int, parts: int) -> Stream:
+    """The same call on some of the first rows; their weights may all be zero, and don't matter here."""
+    pieces = tuple(Part("the first rows", k * rows, rows, None, k * rows) for k in range(parts))
+    y = None if data.y is None else data.y[np.arange(parts * rows) % data.head.n]
+    return replace(
+        stream, data=replace(stream.data, reader=_Head(data.head), weight=None), stretches=[Stretch(pieces, y)],
+        n=parts * rows, workers=Serial(), progress=False,
+    )  # fmt: skip
+
+
+# Black boxes: one timed batch.
+
+
+def _box(stream: Stream, data: Opened) -> StreamPlan:
+    values = {j: _values(data.head, data.columns[j], MOST_VALUES) for j in stream.asked}
+    wide = {j for j, many in values.items() if many > MOST_VALUES}
+    donors = {j: _donors(stream, many, j in wide) for j, many in values.items()}
+    each = [feature.columns[0] for feature in stream.features]
+    n, k = stream.n, len(donors)
+    grid = sum(blackbox.BINS if j in wide else many for j, many in values.items())
+    kept = min(n, int(np.clip(stream.memory // 8 // (24 * grid), blackbox.FEWEST_CURVES, blackbox.CURVES)))
+    least, most = (sum(d[end] for d in donors.values()) for end in (0, 1))
+    turns, more_turns = (_turns(stream, [d[end] for d in donors.values()]) for end in (0, 1))
+    rows_a_batch, batch = _one_batch(stream)
+    counted = _counted(stream, data)
+    seconds = (
+        (n * (turns + least) + kept * grid) * batch / rows_a_batch
+        + n * least * (rates.CELL + counted)
+        + n * k * 3 * counted
+        + _reading(stream, data, 1)
+        + _reading(stream, data, 1 + turns, apart=True)
+    )
+    store = 8 * n * (k + (data.weight is not None))
+    parts = sum(len(s.parts) for s in stream.stretches)
+    cluster = _cluster(stream)
+    shared = 0 if cluster is None else 3 * packed_size(stream.model.responder(stream.response), cluster)
+    back = store + len(stream.stretches) * grid * BIN_BYTES + turns * parts * grid * BIN_BYTES
+    return _plan(
+        stream, data, engine="blackbox", designs=tuple(_design(*donors[j], values[j], j in wide) for j in each),
+        predictions=tuple(n * donors[j][0] for j in each), passes=2 + turns, least=n * (turns + least) + kept * grid,
+        most=n * (more_turns + most) + kept * grid, travels=shared + 8 * n * least + back,
+        memory=min(store, stream.memory // 4) + kept * 24 * grid, scratch=max(0, store - stream.memory // 4),
+        fixed=rates.LENT * n * least, seconds=seconds, tasks=len(stream.stretches) + (1 + turns) * parts,
+    )  # fmt: skip
+
+
+def _donors(stream: Stream, values: int, wide: bool) -> tuple[int, int]:
+    """The fewest and the most predictions that a row needs for one column."""
+    if isinstance(stream.design, Latin):
+        stream.design.check(stream.n)
+        return stream.design.m, stream.design.m
+    if isinstance(stream.design, All):
+        if wide:
+            raise ValueError(
+                f"donors='all' would ask for every value of a column for {stream.n:,} rows, and no exact engine knows "
+                "the model; use donors='auto' or Latin(m)"
+            )
+        return values, values
+    fewest, most = blackbox.FEWEST_DONORS, min(blackbox.MOST_DONORS, stream.n)
+    if not wide and values <= fewest + 1:
+        return values, values
+    return fewest, most if wide else min(most, values)
+
+
+def _turns(stream: Stream, donors: Sequence[int]) -> int:
+    """How often a part is read and predicted: as many columns at a time as their donors leave room for."""
+    room, turns, size = stream.memory // 32, 1, 0
+    for many in donors:
+        needs = 16 * _largest(stream) * many
+        turns, size = (turns + 1, needs) if size and size + needs > room else (turns, size + needs)
+    return turns
+
+
+def _design(fewest: int, most: int, values: int, wide: bool) -> str:
+    if not wide and fewest == values:
+        return "All()"
+    return f"Latin({fewest})" if fewest == most else f"Latin({fewest} to {most})"
+
+
+def _one_batch(stream: Stream) -> tuple[int, float]:
+    size = batch_rows(stream.model.native, stream.head, stream.memory)
+    return BlackBox(stream.head, stream.model.responder(stream.response), size).timed_batch()
+
+
+def _counted(stream: Stream, data: Opened) -> float:
+    """Seconds to count a value."""
+    bins = Quantiles.of_rows([stream.head], stream.asked, blackbox.BINS)
+    head = _of_head(stream, data, PROBED, 1)
+    asked = FirstPass(head.data, stream.asked, bins, labels=False)
+    seconds = _timed(lambda few: first_pass(asked, few.stretches, Serial(), progress=False), head)
+    return seconds / head.n / len(stream.asked)
+
+
+# What all of them need.
+
+
+def _plan(
+    stream: Stream, data: Opened, *, passes: int, least: int, most: int, memory: int, fixed: float, seconds: float,
+    tasks: int, travels: int, **named: Any,
+) -> StreamPlan:  # fmt: skip
+    cluster = _cluster(stream)
+    threads = 0 if cluster is None else cluster.threads
+    if threads:
+        seconds = passes * rates.on_a_cluster(seconds / passes, max(1, tasks // passes), threads, travels // passes)
+    part = _largest(stream) * data.head.row_bytes
+    return StreamPlan(
+        features=tuple(feature.name for feature in stream.features), n=stream.n,
+        parts=sum(len(s.parts) for s in stream.stretches), passes=passes,
+        read=passes * stored(data.source, stream.data), n_predictions=least, most=most, workers=threads,
+        travels=travels if threads else 0, memory=WORKED_ON * part + memory, seconds=fixed + seconds,
+        backend="pandas" if stream.head.backend == "numpy" else stream.head.backend, **named,
+    )  # fmt: skip
+
+
+def _cluster(stream: Stream) -> Cluster | None:
+    return stream.workers if isinstance(stream.workers, Cluster) else None
+
+
+def _values(head: Table, name: str, most: int) -> int:
+    """Distinct values of a column: those of the first rows; where most of these differ, more than are counted."""
+    many = len(head.column(head.names.index(name)).distinct)
+    return most + 1 if many > min(most, head.n // 2) and many > 64 else many
+
+
+def _reading(stream: Stream, data: Opened, passes: int, apart: bool = False) -> float:
+    """Seconds to read everything, from two looks at the first rows (they may be in the system's cache by now)."""
+    first = data.source.cut(HEAD).parts[0]
+    rows = {id(part.where): part.rows for part in data.source.parts}
+    looks = []
+    for _ in range(2):
+        started = time.perf_counter()
+        data.source.load(first, stream.data.wanted)
+        looks.append(time.perf_counter() - started)
+    second = min(looks) / decoded(first, rows[id(first.where)])
+    if not apart:  # pieces of one place are read in one go
+        return passes * second * stream.n
+    every = (decoded(part, rows[id(part.where)]) for s in stream.stretches for part in s.parts)
+    return passes * second * sum(every)
+
+
+def decoded(part: Part, of: int) -> int:
+    """Rows decoded to get at a part of a place that holds `of`: Parquet's by batches, of dask's partitions all."""
+    if part.where is None:  # lazy frames skip
+        return part.rows
+    if not hasattr(part.where, "stamp"):
+        return of
+    return min(of, ceil((part.skip + part.rows) / BATCH) * BATCH)
+
+
+def stored(source: Source, data: Any) -> int:
+    """Bytes of the wanted columns where they are stored, about; in memory, where that is not known."""
+    sizes = {part.where.path: part.where.stamp[0] for part in source.parts if hasattr(part.where, "stamp")}
+    if not sum(sizes.values()):
+        return source.n * 8 * len(data.wanted)
+    metadata = getattr(source.parts[0].where.piece, "metadata", None)
+    if metadata is None:
+        return sum(sizes.values())
+    group = metadata.row_group(0)
+    columns = [group.column(c) for c in range(group.num_columns)]
+    share = sum(c.total_compressed_size for c in columns if c.path_in_schema.partition(".")[0] in data.wanted)
+    return int(sum(sizes.values()) * share / max(1, sum(c.total_compressed_size for c in columns)))

@@ -1,0 +1,367 @@
+"""The first pass: how often each value of a column occurs, or each bin that the model can tell apart.
+
+A column has a *grid*: its distinct values where they are few, and else one value for each bin between thresholds, the
+smallest that occurs. Grids of parts can be put together in any order.
+
+
+The first pass over all parts: counts, weights, types, and whatever sums an engine needs to begin.
+
+A small table in memory that holds all values of the grids: what an exact engine is bound to and checked on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.passes.parts.reading import Data, PartRows, Stretch
+from losslens.progress import bar
+from losslens.tables import checks
+from losslens.tables.columns import Distinct, in_own_order, is_missing
+from losslens.tables.frames import Batch, Edit, Table, as_columns, column_like, common_kinds, frame_table
+from losslens.typing import Floats, Indices
+from losslens.workers import Workers
+
+MOST_VALUES = 2000  # distinct values that are counted one by one; of more, the bins between thresholds are
+MOST_WORDS = 100_000  # and of words and categories, which have no thresholds
+MISSING = np.iinfo(np.int64).min
+
+
+class Bins(Protocol):
+    """Tells which values of a column the model can't tell apart."""
+
+    def of(self, table: Table, distinct: Mapping[int, Distinct]) -> Mapping[int, NDArray[np.int64] | None]:
+        """The bin of each distinct value of some columns; None where each value is looked at by itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class CountedGrid:
+    """The values of a column that occur, and how much the rows count that hold each."""
+
+    values: NDArray[Any]  # (g,)
+    bins: NDArray[np.int64] | None  # (g,): None where values are words or categories
+    mass: Floats  # (g, 2): sums of the weights, and of their squares
+    binned: bool  # a value stands for its bin
+    ordered: bool
+    categories: tuple[Any, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def places(self, values: NDArray[Any], bins: NDArray[np.int64] | None) -> Indices:
+        """Where values of a part stand on the grid."""
+        if self.binned:
+            assert bins is not None  # a grid is binned by these
+            return self._found(self._sorted_bins, bins)
+        if values.dtype == object or self.values.dtype == object:
+            return self._found_words(values)
+        return self._found(self._sorted_values, values)
+
+    @cached_property
+    def _sorted_bins(self) -> tuple[NDArray[Any], Indices]:
+        assert self.bins is not None
+        order = np.argsort(self.bins)
+        return self.bins[order], order
+
+    @cached_property
+    def _sorted_values(self) -> tuple[NDArray[Any], Indices]:
+        order = np.argsort(self.values)
+        return self.values[order], order
+
+    @cached_property
+    def _words(self) -> dict[Any, int]:
+        return {_key(value): k for k, value in enumerate(self.values.tolist())}
+
+    def _found(self, known: tuple[NDArray[Any], Indices], wanted: NDArray[Any]) -> Indices:
+        values, order = known
+        at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
+        if not np.array_equal(values[at], wanted.astype(values.dtype), equal_nan=values.dtype.kind == "f"):
+            raise ValueError(_CHANGED)
+        return np.asarray(order[at])
+
+    def _found_words(self, wanted: NDArray[Any]) -> Indices:
+        try:
+            return np.array([self._words[_key(value)] for value in wanted.tolist()], np.intp)
+        except KeyError:
+            raise ValueError(_CHANGED) from None
+
+
+_CHANGED = "a value occurs that the first pass didn't see: the data were changed while they were being read"
+
+
+def _key(value: Any) -> Any:
+    return None if is_missing(value) else (type(value), value)
+
+
+def count(table: Table, weight: Floats, columns: Iterable[int], bins: Bins) -> dict[int, CountedGrid]:
+    """The grids of some columns of a part."""
+    known = {j: table.column(j) for j in columns}
+    distinct = {j: column.distinct for j, column in known.items()}
+    found = {}
+    for j, of in bins.of(table, distinct).items():
+        codes, g = distinct[j].codes, len(distinct[j])
+        mass = np.stack([np.bincount(codes, weight, g), np.bincount(codes, weight**2, g)], axis=1)
+        grid = CountedGrid(
+            distinct[j].values,
+            of,
+            mass.astype(float),
+            binned=False,
+            ordered=distinct[j].ordered,
+            categories=known[j].categories,
+        )
+        found[j] = _at_most(grid)
+    return found
+
+
+def together(grids: Iterable[Mapping[int, CountedGrid]]) -> dict[int, CountedGrid]:
+    """The grids of all parts as one."""
+    return reduce(lambda a, b: {j: _both(a[j], b[j]) for j in a}, (dict(each) for each in grids))
+
+
+def _both(a: CountedGrid, b: CountedGrid) -> CountedGrid:
+    categories = a.categories
+    if a.categories is not None and b.categories is not None:
+        categories = tuple(dict.fromkeys((*a.categories, *b.categories)))
+    mass = np.concatenate([a.mass, b.mass])
+    if a.values.dtype == object or b.values.dtype == object:
+        return _both_words(a, b, mass, categories)
+    values = np.concatenate([a.values, b.values])
+    bins = None if a.bins is None or b.bins is None else np.concatenate([a.bins, b.bins])
+    joint = CountedGrid(values, bins, mass, a.binned or b.binned, a.ordered and b.ordered, categories)
+    if joint.binned:
+        return _by_bin(joint)
+    found, first, same = np.unique(values, return_index=True, return_inverse=True)
+    summed = np.stack([np.bincount(same.reshape(-1), column) for column in mass.T], axis=1)
+    return _at_most(
+        CountedGrid(
+            found,
+            None if bins is None else bins[first],
+            summed.astype(float),
+            binned=False,
+            ordered=joint.ordered,
+            categories=categories,
+        )
+    )
+
+
+def _both_words(a: CountedGrid, b: CountedGrid, mass: Floats, categories: tuple[Any, ...] | None) -> CountedGrid:
+    place: dict[Any, int] = {}
+    at = [place.setdefault(_key(value), len(place)) for value in (*a.values.tolist(), *b.values.tolist())]
+    order = in_own_order(list(place), categories)
+    values = np.empty(len(order), dtype=object)
+    values[:] = [None if key is None else key[1] for key in order]
+    summed = np.stack([np.bincount(at, column, len(place)) for column in mass.T], axis=1)
+    ordered = a.ordered and b.ordered
+    return _at_most(
+        CountedGrid(
+            values,
+            None,
+            summed[[place[key] for key in order]].astype(float),
+            binned=False,
+            ordered=ordered,
+            categories=categories,
+        )
+    )
+
+
+def _at_most(grid: CountedGrid) -> CountedGrid:
+    """The grid, by bins where it has too many values."""
+    if len(grid) <= MOST_VALUES:
+        return grid
+    if grid.bins is not None:
+        return _by_bin(grid)
+    if len(grid) > MOST_WORDS:
+        raise ValueError(
+            f"a column has more than {MOST_WORDS:,} words such as {grid.values[0]!r}, too many to be "
+            "counted part by part; leave it out with features="
+        )
+    return grid
+
+
+def _by_bin(grid: CountedGrid) -> CountedGrid:
+    """One value for each bin: the smallest."""
+    assert grid.bins is not None
+    order = np.argsort(grid.values, kind="stable")  # missing values come last
+    bins, first, same = np.unique(grid.bins[order], return_index=True, return_inverse=True)
+    mass = np.stack([np.bincount(same.reshape(-1), column[order]) for column in grid.mass.T], axis=1)
+    by_value = np.argsort(first)
+    values = grid.values[order][first]
+    return CountedGrid(
+        values[by_value],
+        bins[by_value],
+        mass[by_value].astype(float),
+        binned=True,
+        ordered=grid.ordered,
+        categories=grid.categories,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Quantiles:
+    """Bins between quantiles of some rows: for models whose curves have no steps."""
+
+    edges: Mapping[int, NDArray[Any]]
+
+    def of(self, table: Table, distinct: Mapping[int, Distinct]) -> Mapping[int, NDArray[np.int64] | None]:
+        """The bin of each distinct value; of words there are none."""
+        return {j: self._one(j, known.values) for j, known in distinct.items()}
+
+    def _one(self, j: int, values: NDArray[Any]) -> NDArray[np.int64] | None:
+        if values.dtype.kind not in "biufmM" or j not in self.edges:
+            return None
+        found = np.searchsorted(self.edges[j], values, "right").astype(np.int64)
+        missing = np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values.astype(float))
+        return np.where(missing, MISSING, found)
+
+    @classmethod
+    def of_rows(cls, tables: Sequence[Table], columns: Iterable[int], most: int) -> Quantiles:
+        """Edges such that about as many of these rows are in each bin."""
+        edges = {}
+        for j in columns:
+            arrays = [table.column(j).array for table in tables]
+            if any(array.dtype.kind not in "biufmM" for array in arrays):
+                continue
+            array = np.concatenate(arrays)
+            missing = np.isnat(array) if array.dtype.kind in "mM" else np.isnan(array.astype(float))
+            present = np.sort(array[~missing])
+            if len(present):
+                edges[j] = np.unique(present[np.linspace(0, len(present) - 1, most + 1).astype(np.intp)[1:-1]])
+        return cls(edges)
+
+
+Sums = Callable[[PartRows], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class FirstPass:
+    """What the first pass is asked; it travels."""
+
+    data: Data
+    columns: tuple[int, ...]  # those that are counted
+    bins: Bins
+    labels: bool  # collect the labels of y: nobody else knows the classes
+    sums: Sums | None = None  # a row of numbers of each part, which are added up
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What it finds in a stretch, or in all of them."""
+
+    grids: dict[int, CountedGrid]
+    mass: Floats  # (3,): sums of the weights and of their squares, and how many are above zero
+    checksums: tuple[int, ...]
+    kinds: tuple[dict[str, Any], ...]  # types of pandas' columns
+    labels: NDArray[Any] | None
+    sums: Floats | None
+
+    @property
+    def units(self) -> int:
+        """Rows that count."""
+        return int(self.mass[2])
+
+
+def first_pass(asked: FirstPass, stretches: Sequence[Stretch], workers: Workers, progress: bool | None) -> Counted:
+    """All stretches together."""
+    found = []
+    with bar(sum(stretch.rows for stretch in stretches), "counting", progress, "rows") as tick:
+        for stretch, counted in zip(stretches, workers.map(_count, asked, stretches), strict=True):
+            found.append(counted)
+            tick(stretch.rows)
+            if len(found) > 16:  # not one by one: putting grids together has a price of its own
+                found = [_together(found)]
+    counted = _together(found)
+    if counted.units < 2:
+        raise ValueError("fewer than two rows have a weight above zero")
+    return counted
+
+
+def looked_at(stretches: Sequence[Stretch], counted: Counted) -> list[Stretch]:
+    """The stretches with their checksums, for all passes to come."""
+    found, at = [], 0
+    for stretch in stretches:
+        k = len(stretch.parts)
+        found.append(replace(stretch, seen=counted.checksums[at : at + k]))
+        at += k
+    return found
+
+
+def kinds_of_all(counted: Counted, columns: Sequence[str]) -> dict[str, Any] | None:
+    """One type for each column of all parts, where they are pandas frames."""
+    if not counted.kinds:
+        return None
+    categories = {columns[j]: grid.categories for j, grid in counted.grids.items()}
+    return common_kinds(counted.kinds, categories)
+
+
+def _count(asked: FirstPass, stretch: Stretch) -> Counted:
+    return _together([_count_part(asked, rows) for rows in asked.data.rows(stretch)])
+
+
+def _count_part(asked: FirstPass, rows: PartRows) -> Counted:
+    table, weight = rows.table, rows.weight
+    kinds: tuple[dict[str, Any], ...] = ()
+    if table.backend == "pandas":
+        kinds = (dict(zip(table.names, table.native.dtypes, strict=True)),)
+    labels = checks.observed_classes(rows.y) if asked.labels and rows.y is not None else None
+    return Counted(
+        grids=count(table, weight, asked.columns, asked.bins),
+        mass=np.array([weight.sum(), weight @ weight, np.sum(weight > 0)]),
+        checksums=(rows.checksum,),
+        kinds=kinds,
+        labels=labels,
+        sums=None if asked.sums is None else asked.sums(rows),
+    )
+
+
+def _together(found: Sequence[Counted]) -> Counted:
+    if len(found) == 1:
+        return found[0]
+    labels = [each.labels for each in found if each.labels is not None]
+    sums = [each.sums for each in found if each.sums is not None]
+    return Counted(
+        grids=together(each.grids for each in found),
+        mass=np.sum([each.mass for each in found], axis=0),
+        checksums=tuple(checksum for each in found for checksum in each.checksums),
+        kinds=_different(kinds for each in found for kinds in each.kinds),
+        labels=checks.observed_classes(np.concatenate(labels)) if labels else None,
+        sums=np.sum(sums, axis=0) if sums else None,
+    )
+
+
+def _different(kinds: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    found: list[dict[str, Any]] = []
+    for each in kinds:
+        if each not in found:
+            found.append(each)
+    return tuple(found)
+
+
+def codebook(head: Table, grids: Mapping[int, CountedGrid], kinds: Mapping[str, Any] | None) -> Table:
+    """Row v holds the v-th value of each grid (the last one where a grid has fewer); other columns are as in `head`."""
+    if kinds is not None:
+        head = as_columns(head, head.names, kinds, as_array=False)
+    size = max(2, *(len(grid) for grid in grids.values()))
+    edits = []
+    for j, grid in grids.items():
+        index = np.minimum(np.arange(size), len(grid) - 1)
+        if grid.values.dtype.kind in "biufmM":
+            source = column_like(head, j, grid.values)
+        else:
+            source, index = head.column(j).extended(_plain(grid.values)), head.n + index
+        edits.append(Edit(0, size, j, source, index))
+    native = Batch(head).fill(np.zeros(size, np.intp), edits)
+    if head.backend == "numpy":
+        return Table(np.array(native), head.labels, head.names, size, "numpy")
+    found = frame_table(native)
+    return Table(native, head.labels, head.names, size, found.backend)
+
+
+def _plain(values: NDArray[Any]) -> list[Any]:
+    """Values as a frame library takes them: whole numbers that became floats beside missing ones are whole again."""
+    if values.dtype.kind in "mM":
+        values = values.astype(f"{values.dtype.kind}8[us]")  # NumPy makes numbers of nanoseconds
+    return [None if is_missing(value) and values.dtype.kind != "f" else value for value in values.tolist()]

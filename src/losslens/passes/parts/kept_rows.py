@@ -1,0 +1,65 @@
+"""The rows that a streamed result keeps: a random sample, with what is known of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.tables.sample import Sample
+from losslens.typing import Floats, Indices
+
+MOST_KEPT = 10_000  # rows whose importances are kept
+MOST_CURVES = 500  # rows whose curves are
+
+
+@dataclass(frozen=True, eq=False)
+class KeptRows:
+    """Some rows of some parts."""
+
+    at: Indices  # (r,): in the whole
+    weight: Floats  # (r,)
+    prediction: NDArray[Any]  # (r,) or (r, K)
+    y: NDArray[Any]  # (r,), empty without targets
+    loss: Floats  # (r,), empty without a loss
+    local: Floats  # (r, k)
+    place: Indices  # (r, k): where its own values stand on their grids
+
+    @classmethod
+    def of(cls, sample: Sample, rows: Indices, start: int, local: Floats, place: Indices) -> KeptRows:
+        """Some rows of a part that begins at row `start` of the whole."""
+        return cls(
+            rows + start,
+            sample.weight[rows],
+            sample.prediction[rows],
+            np.empty(0) if sample.y is None else sample.y[rows],
+            np.empty(0) if sample.loss is None else sample.loss[rows],
+            local,
+            np.asarray(place, np.intp),
+        )
+
+    def __add__(self, other: KeptRows) -> KeptRows:
+        both = [np.concatenate([getattr(self, field.name), getattr(other, field.name)]) for field in fields(self)]
+        return KeptRows(*both)
+
+    def sample(self, classes: NDArray[Any] | None) -> Sample:
+        """These rows as a sample of their own."""
+        total = self.weight.sum()
+        return Sample(
+            weight=self.weight / total if total > 0 else np.full(len(self.at), 1 / len(self.at)),
+            prediction=self.prediction,
+            y=self.y if len(self.y) else None,
+            loss=self.loss if len(self.loss) else None,
+            classes=classes,
+        )
+
+
+def rows_to_keep(n: int, features: int, cells: int, memory: int, entropy: int) -> tuple[Indices, Indices]:
+    """Rows whose importances are kept, and those of them whose curves (of `cells` bytes a row) are."""
+    rng = np.random.default_rng([entropy, n])
+    r = int(min(n, MOST_KEPT, max(64, memory // 32 // (16 * features + 64))))
+    chosen = rng.choice(n, r, replace=False)
+    with_curves = int(min(r, MOST_CURVES, memory // 8 // max(cells, 1)))
+    return np.sort(chosen), np.sort(chosen[:with_curves])

@@ -1,0 +1,173 @@
+"""Random orders of many rows that take no memory: a permutation that is worked out, not stored.
+
+Donors over the whole data: the values of each asked column of all rows, small enough to be looked up at random."""
+
+from __future__ import annotations
+
+import tempfile
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.donors.designs import Shifts
+from losslens.passes.parts.counting import Bins, CountedGrid
+from losslens.passes.parts.reading import Data, Stretch, kept_in
+from losslens.tables.columns import Column
+from losslens.tables.frames import Table, column_like
+from losslens.typing import Floats, Indices
+
+Words = NDArray[np.uint64]
+ROUNDS = 6
+STORED = 50_000  # rows up to which an order is simply drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Scramble:
+    """A permutation of 0 .. n-1 by a Feistel network on the bits of a number; what falls outside goes round again.
+
+    >>> sorted(Scramble(10, (1, 2, 3, 4, 5, 6))[np.arange(10)].tolist()) == list(range(10))
+    True
+    """
+
+    n: int
+    keys: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: Any) -> Indices:
+        asked = np.asarray(index)
+        found = self._once(asked.ravel().astype(np.uint64))
+        outside = np.flatnonzero(found >= self.n)
+        while len(outside):  # fewer than three in four: each comes back in a few rounds
+            found[outside] = self._once(found[outside])
+            outside = outside[found[outside] >= self.n]
+        return found.astype(np.intp).reshape(asked.shape)
+
+    def _once(self, x: Words) -> Words:
+        half = np.uint64(max(1, (max(self.n - 1, 1).bit_length() + 1) // 2))
+        mask = np.uint64((1 << int(half)) - 1)
+        left, right = x >> half, x & mask
+        for key in self.keys:
+            left, right = right, left ^ (_mixed(right + np.uint64(key)) & mask)
+        return (left << half) | right
+
+
+def _mixed(x: Words) -> Words:
+    """Splitmix: every bit of the answer hangs on every bit of the question."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def random_order(n: int, rng: np.random.Generator) -> Any:
+    """A random order of n rows: drawn where they are few, and else worked out."""
+    if n <= STORED:
+        return rng.permutation(n)
+    return Scramble(n, tuple(int(key) for key in rng.integers(2**62, size=ROUNDS)))
+
+
+WEIGHT = -1  # stands for the column of weights
+
+
+@dataclass(frozen=True, eq=False)
+class Gather:
+    """What the second pass is asked; it travels."""
+
+    data: Data
+    bins: Bins
+    grids: Mapping[int, CountedGrid]
+    weighted: bool
+    kept: Indices
+
+    def places(self, table: Table, columns: Iterable[int]) -> dict[int, Indices]:
+        """Where the values of each row stand on their grids."""
+        distinct = {j: table.column(j).distinct for j in columns}
+        bins = self.bins.of(table, distinct)
+        return {j: self.grids[j].places(known.values, bins[j])[known.codes] for j, known in distinct.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """Of one part: its columns, small, and its kept rows, whole."""
+
+    columns: dict[int, NDArray[Any]]  # the value itself where the grid has bins, else its place on the grid
+    kept: tuple[Any, NDArray[Any] | None, Floats]  # a table, y, weights
+
+
+def gather(asked: Gather, stretch: Stretch) -> Gathered:
+    """The columns of a part (one a stretch)."""
+    (rows,) = asked.data.rows(stretch)
+    places = asked.places(rows.table, asked.grids)
+    found: dict[int, NDArray[Any]] = {}
+    for j, grid in asked.grids.items():
+        found[j] = rows.table.column(j).array.astype(grid.values.dtype) if grid.binned else places[j].astype(np.int32)
+    if asked.weighted:
+        found[WEIGHT] = rows.weight
+    kept = kept_in(asked.kept, rows.part)
+    y = None if rows.y is None else rows.y[kept]
+    return Gathered(found, (rows.table.rows(kept), y, rows.weight[kept]))
+
+
+class Store:
+    """Columns of all rows: in memory, or where they don't fit in a file of the system's temporary folder."""
+
+    def __init__(self, n: int, memory: int) -> None:
+        self.n, self.room = n, memory // 4
+        self.folder: tempfile.TemporaryDirectory[str] | None = None
+        self.columns: dict[int, NDArray[Any]] = {}
+
+    def put(self, start: int, columns: Mapping[int, NDArray[Any]]) -> None:
+        """The rows from `start` on."""
+        for j, values in columns.items():
+            if j not in self.columns:
+                self.columns[j] = self._room_for(j, values.dtype)
+            self.columns[j][start : start + len(values)] = values
+
+    def _room_for(self, j: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        size = self.n * dtype.itemsize
+        if size <= self.room:
+            self.room -= size
+            return np.empty(self.n, dtype)
+        if self.folder is None:
+            self.folder = tempfile.TemporaryDirectory(prefix="losslens-")
+        return np.memmap(Path(self.folder.name) / f"column{j}", dtype, "w+", shape=(self.n,))
+
+    def close(self) -> None:
+        """Let go of everything; files are removed."""
+        self.columns.clear()
+        if self.folder is not None:
+            self.folder.cleanup()
+
+
+def latin(n: int, m: int, entropy: int, name: str) -> Shifts:
+    """m distinct shifts over all rows; a feature's draw hangs on its name, not on the others asked for."""
+    rng = np.random.default_rng([entropy, n, zlib.crc32(name.encode())])
+    return Shifts(random_order(n, rng), random_order(n, rng), rng.choice(n, m, replace=False))
+
+
+@dataclass(frozen=True, eq=False)
+class Loan:
+    """What the rows of one part receive for one column: m values each."""
+
+    places: NDArray[Any]  # (b, m): on the grid; of values in bins, the values themselves
+    weight: Floats | None  # (b, m): of the donors
+
+    def column(self, table: Table, j: int, book: Table, grid: CountedGrid) -> tuple[Column, Indices]:
+        """A column to gather from, and where in it each value stands, (m, b)."""
+        if not grid.binned:
+            return book.column(j), np.ascontiguousarray(self.places.T, np.intp)
+        flat = self.places.T.ravel()
+        return column_like(table, j, flat), np.arange(len(flat)).reshape(self.places.shape[::-1])
+
+
+def lend(store: Store, shifts: Shifts, j: int, start: int, stop: int) -> Loan:
+    """The values that rows start .. stop receive."""
+    donors = shifts[np.arange(start, stop)]
+    weight = store.columns.get(WEIGHT)
+    return Loan(np.asarray(store.columns[j][donors]), None if weight is None else np.asarray(weight[donors]))

@@ -1,0 +1,146 @@
+"""Rows of a part in memory: the table that the model sees, the targets, the weights."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.losses import Loss
+from losslens.models import Model
+from losslens.tables import checks
+from losslens.tables.frames import Table, as_columns, frame_table
+from losslens.tables.sample import Sample
+from losslens.tables.sources import Part, Reader, Source, in_one_place
+from losslens.typing import Floats, Indices
+
+TASKS = 1000  # stretches of parts: each gives one answer, so that a million parts don't make a million answers
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """Parts that one task works through, with what belongs to their rows and stands elsewhere."""
+
+    parts: tuple[Part, ...]
+    y: NDArray[Any] | None = None  # where it is no column of the source
+    seen: tuple[int, ...] = ()  # checksums of the first pass
+    more: Any = None
+
+    @property
+    def name(self) -> str:
+        """As error messages call it; single parts are named as they are read."""
+        return self.parts[0].name if len(self.parts) == 1 else ""
+
+    @property
+    def start(self) -> int:
+        """How many rows come before."""
+        return self.parts[0].start
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return sum(part.rows for part in self.parts)
+
+
+def stretches(source: Source, y: NDArray[Any] | None) -> list[Stretch]:
+    """The source cut into at most `TASKS` stretches: a rule of counts, whoever works on them."""
+    together = in_one_place(source.parts)
+    size = ceil(len(together) / TASKS)
+    found = []
+    for k in range(0, len(together), size):
+        parts = tuple(part for some in together[k : k + size] for part in some)
+        start, stop = parts[0].start, parts[-1].start + parts[-1].rows
+        found.append(Stretch(parts, None if y is None else y[start:stop]))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class PartRows:
+    """A part in memory."""
+
+    part: Part
+    table: Table
+    y: NDArray[Any] | None
+    weight: Floats  # as given: they sum to anything
+    checksum: int
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """What to read of a source, and as what; it travels to the workers."""
+
+    reader: Reader
+    columns: tuple[str, ...]
+    target: str | None
+    weight: str | None
+    as_array: bool = False  # the model was fitted on arrays
+    kinds: Mapping[str, Any] | None = None  # types that all parts are given, once all have been seen
+
+    def rows(self, stretch: Stretch) -> Iterator[PartRows]:
+        """Part by part; one that is not what it was in the first pass is an error."""
+        at, loaded = 0, self.reader.each(stretch.parts, self.wanted)
+        for k, part in enumerate(stretch.parts):
+            y = None if stretch.y is None else stretch.y[at : at + part.rows]
+            at += part.rows
+            rows = self._rows(part, next(loaded), y)
+            if stretch.seen and rows.checksum != stretch.seen[k]:
+                raise ValueError(
+                    f"{part.name} holds other values than in the first pass: it was changed while it was being read, "
+                    "or is put together anew each time; call again on files that nobody writes to"
+                )
+            yield rows
+
+    @property
+    def wanted(self) -> list[str]:
+        """The columns to read."""
+        more = [name for name in (self.target, self.weight) if name is not None and name not in self.columns]
+        return [*self.columns, *dict.fromkeys(more)]
+
+    def _rows(self, part: Part, native: Any, y: NDArray[Any] | None) -> PartRows:
+        whole = frame_table(native)
+        if self.target is not None:
+            y = whole.column(whole.names.index(self.target)).array
+        weight = np.ones(part.rows) if self.weight is None else self._weights(whole, part)
+        table = as_columns(whole, self.columns, self.kinds, as_array=self.as_array)
+        return PartRows(part, table, y, weight, _checksum(table, y, weight))
+
+    def _weights(self, whole: Table, part: Part) -> Floats:
+        assert self.weight is not None
+        weight = np.asarray(whole.column(whole.names.index(self.weight)).array)
+        if weight.dtype.kind not in "biuf" or not np.isfinite(weight.astype(float)).all() or weight.min() < 0:
+            raise ValueError(f"{part.name}: sample_weight={self.weight!r} must hold finite numbers from 0 on")
+        return weight.astype(float)
+
+
+def _checksum(table: Table, y: NDArray[Any] | None, weight: Floats) -> int:
+    """Of everything that is numbers."""
+    found = 0
+    for array in (*(table.column(j).array for j in range(len(table.names))), y, weight):
+        if array is not None and array.dtype.kind in "biufmM":
+            numbers = array.astype(np.float64) if array.dtype.kind in "biuf" else array.view(np.int64)
+            found = zlib.crc32(np.ascontiguousarray(numbers).tobytes(), found)
+    return found
+
+
+def judged(rows: PartRows, model: Model, loss: Loss | None, classes: NDArray[Any] | None, mass: float) -> Sample:
+    """The rows of a part as a sample: weights as shares of the whole, y as the loss reads it."""
+    y: NDArray[Any] | None = None
+    if loss is not None and rows.y is not None:
+        y = checks.numbers(rows.y, loss) if classes is None else checks.class_positions(rows.y, classes, model.name)
+    return Sample(weight=rows.weight / mass, prediction=np.empty(0), y=y, classes=classes)
+
+
+def kept_in(kept: Indices, part: Part) -> Indices:
+    """Which of the kept rows are in a part, as positions in it."""
+    low, high = np.searchsorted(kept, [part.start, part.start + part.rows])
+    return np.asarray(kept[low:high] - part.start)
+
+
+def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Arrays one behind the other."""
+    return np.concatenate(list(parts))

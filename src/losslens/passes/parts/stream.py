@@ -1,0 +1,149 @@
+"""A checked call on data larger than memory: its model, design, parts, and what an exact engine read of the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.donors.designs import All, Design, Latin
+from losslens.donors.designs import resolve as resolve_design
+from losslens.engines.choice import read_parts
+from losslens.engines.readers.ensemble import Declined, Ensemble
+from losslens.engines.readers.linear import Linear
+from losslens.engines.readers.pipelines import Peeled, peel
+from losslens.losses import Loss, Response
+from losslens.models import Model
+from losslens.passes.parts.reading import Data, Stretch, stretches
+from losslens.tables import checks
+from losslens.tables.features import Feature
+from losslens.tables.features import resolve as resolve_features
+from losslens.tables.frames import Table, as_columns, frame_table
+from losslens.tables.loading import HEAD, Opened
+from losslens.workers import Workers, chosen
+
+LOOKED_AT = 20  # parts that say where the values of a column lie
+FEWEST_ROWS = 1000  # of a part, however little memory there is
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """A checked call on data larger than memory."""
+
+    model: Model
+    response: Response
+    loss: Loss | None
+    features: tuple[Feature, ...]
+    design: Design | None  # None: "auto"
+    data: Data
+    stretches: list[Stretch]
+    head: Table  # the first rows, as the model sees them
+    n: int
+    memory: int
+    entropy: int
+    workers: Workers
+    progress: bool | None
+    read: Ensemble | Linear | None  # what an exact engine has read of the model
+    peeled: Peeled | None
+    declined: str
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """The columns that are asked for, ascending."""
+        return tuple(sorted({j for feature in self.features for j in feature.columns}))
+
+    @property
+    def here_and_there(self) -> list[Table]:
+        """A few rows of parts all over the data: sorted files begin with what is smallest."""
+        parts = [part for stretch in self.stretches for part in stretch.parts]
+        chosen = [parts[k] for k in np.unique(np.linspace(0, len(parts) - 1, LOOKED_AT).astype(np.intp))]
+        some = [replace(part, rows=min(part.rows, HEAD // len(chosen))) for part in chosen]
+        columns = self.data.columns
+        tables = (frame_table(self.data.reader.load(part, columns)) for part in some)
+        return [as_columns(table, columns, None, as_array=self.data.as_array) for table in tables]
+
+    @property
+    def nameplate(self) -> Model:
+        """What workers need to know of the model to read y: it is large, and this is not."""
+        return replace(self.model, native=None, responses={})
+
+
+def prepare(known: Model, opened: Opened, loss: Loss | None, response: Response, asked: dict[str, Any]) -> Stream:
+    """Check every argument, or say which one is wrong and what to do."""
+    checks.check_workers(asked["n_jobs"], asked["progress"])
+    if asked.get("groups") is not None:
+        raise ValueError("groups= needs all rows in memory; leave it out for data that are read part by part")
+    if loss is not None and opened.target is None and opened.y is None:
+        raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
+    memory = checks.memory_bytes(asked["memory"])
+    design = resolve_design(asked["donors"])
+    if not (design is None or isinstance(design, (All, Latin))):
+        raise ValueError(f"data that are read part by part have donors='auto', 'all' or Latin(m); got {design!r}")
+    as_array = _fitted_on_arrays(known.native)
+    head = as_columns(opened.head, opened.columns, None, as_array=as_array)
+    features = resolve_features(asked["features"], opened.columns, by_position=False)
+    if several := [feature.name for feature in features if len(feature.columns) > 1]:
+        raise ValueError(
+            f"{several[0]!r} has several columns; data that are read part by part are explained column by column: pass "
+            "a sample of the rows for groups and pairs"
+        )
+    read, peeled, declined = (None, None, "") if isinstance(design, Latin) else _read(known, response, loss, head)
+    most = max(FEWEST_ROWS, memory // (16 * (opened.head.row_bytes + 64)))
+    source = opened.source.cut(most)
+    data = Data(source.reader, opened.columns, opened.target, opened.weight, as_array)
+    return Stream(
+        model=known, response=response, loss=loss, features=features, design=design, data=data,
+        stretches=stretches(source, opened.y), head=head, n=opened.n, memory=memory,
+        entropy=checks.entropy(asked["random_state"]), workers=chosen(asked["n_jobs"]), progress=asked["progress"],
+        read=read, peeled=peeled, declined=declined,
+    )  # fmt: skip
+
+
+def _fitted_on_arrays(native: Any) -> bool:
+    """An estimator that knows how many columns it was fitted on and no names was fitted on an array."""
+    return hasattr(native, "n_features_in_") and not hasattr(native, "feature_names_in_") and _is_sklearn(native)
+
+
+def _is_sklearn(native: Any) -> bool:
+    return any(cls.__module__.partition(".")[0] == "sklearn" for cls in type(native).__mro__)
+
+
+def _read(
+    known: Model, response: Response, loss: Loss | None, head: Table
+) -> tuple[Ensemble | Linear | None, Peeled | None, str]:
+    """What an exact engine can read of the model, or why there is none."""
+    try:
+        read = read_parts(known, response)
+        if isinstance(read, Ensemble):
+            return read, peel(known.native, head), ""
+        if isinstance(read, Linear):
+            if loss is None or (loss.name == "squared_error" and not loss.custom):
+                return read, peel(known.native, head), ""
+            raise Declined("of additive models that are read part by part the squared error has a closed form")
+        if read is not None:
+            raise Declined("kernel machines are not read part by part")
+    except Declined as declined:
+        return None, None, str(declined)
+    return None, None, ""
+
+
+def classes_of(stream: Stream, labels: NDArray[Any] | None) -> NDArray[Any] | None:
+    """The classes, from the model or else from y; None for numbers."""
+    if stream.response == "values":
+        return None
+    if stream.model.classes is not None:
+        return stream.model.classes
+    if labels is None:
+        return None
+    if stream.response == "labels":
+        return labels
+    from losslens.passes.task import classes_of_function
+
+    return classes_of_function(stream.model.responder(stream.response), stream.head, labels)
+
+
+def wants_labels(stream: Stream) -> bool:
+    """Whether the classes have to be read off y: neither the model nor the loss knows them."""
+    return stream.loss is not None and stream.response != "values" and stream.model.classes is None

@@ -1,0 +1,300 @@
+"""Tree ensembles, part by part: every row against the counts of all donors. Exact over all pairs.
+
+As a donor a row is known by its class alone, so that counts of classes stand for all donors.
+
+
+Tree ensembles on data larger than memory: count, bind, evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.donors.questions import Subjects
+from losslens.engines.choice import CHECKED, Site, choose_exact, tree_images
+from losslens.engines.readers.ensemble import Declined, Ensemble
+from losslens.engines.readers.pipelines import Peeled
+from losslens.engines.trees.engine import Trees, TreeWalker
+from losslens.losses import Loss
+from losslens.passes.parts.counting import (
+    MISSING,
+    Counted,
+    CountedGrid,
+    FirstPass,
+    codebook,
+    first_pass,
+    kinds_of_all,
+    looked_at,
+)
+from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
+from losslens.passes.parts.reading import Data, PartRows, Stretch, judged, kept_in
+from losslens.passes.parts.results import Everything, Found, RowSums
+from losslens.passes.parts.stream import Stream, classes_of, wants_labels
+from losslens.passes.steps import Axes, Kept, Lane, spread_cells, with_room
+from losslens.progress import PREPARING, bar, waiting
+from losslens.tables.columns import Distinct
+from losslens.tables.frames import Table
+from losslens.tables.sample import Sample
+from losslens.typing import Floats, Indices
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class TreeBins:
+    """Bins between the thresholds of an ensemble: values of one bin go the same way in every tree."""
+
+    ensemble: Ensemble
+    peeled: Peeled
+
+    def of(self, table: Table, distinct: Mapping[int, Distinct]) -> Mapping[int, NDArray[np.int64] | None]:
+        """The bin of each distinct value; None where a node asks for a set of categories."""
+        site = Site(table, table.column, frozenset(distinct), 0, None, progress=False)
+        images = tree_images(self.ensemble, self.peeled, site, set(distinct), distinct)
+        return {j: self._bins(known, images.get(j)) for j, known in distinct.items()}
+
+    def _bins(self, known: Distinct, image: tuple[NDArray[np.intp], Floats] | None) -> NDArray[np.int64] | None:
+        if known.values.dtype == object or (image is not None and any(self._has_sets(int(c)) for c in image[0])):
+            return None
+        if image is None:  # no tree asks for it
+            return np.zeros(len(known), np.int64)
+        at, numbers = image
+        found = np.stack([self._between(int(c), numbers[:, k]) for k, c in enumerate(at)], axis=1)
+        if found.shape[1] == 1:
+            return found[:, 0]
+        # Several columns made of one: the bins in all of them, as one number.
+        odd = np.random.default_rng(1).integers(2**62, size=found.shape[1], dtype=np.int64) * 2 + 1
+        with np.errstate(over="ignore"):
+            return np.asarray((found * odd).sum(axis=1))
+
+    @cached_property
+    def _thresholds(self) -> dict[int, Floats]:
+        feature, threshold = self.ensemble.feature, self.ensemble.threshold
+        return {int(c): np.unique(threshold[feature == c]) for c in np.unique(feature[feature >= 0])}
+
+    def _between(self, column: int, numbers: Floats) -> NDArray[np.int64]:
+        thresholds = self._thresholds.get(column, np.empty(0))
+        side = "right" if self.ensemble.strict else "left"
+        found = np.searchsorted(thresholds, numbers, side)  # type: ignore[call-overload]
+        return np.where(np.isnan(numbers), MISSING, found).astype(np.int64)
+
+    def _has_sets(self, column: int) -> bool:
+        in_set = self.ensemble.in_set
+        return in_set is not None and bool(np.any(in_set[self.ensemble.feature == column] >= 0))
+
+
+@dataclass(frozen=True, eq=False)
+class TreeWork:
+    """What all parts of the second pass need; it travels."""
+
+    data: Data
+    model: Any  # its name and classes alone
+    loss: Loss | None
+    classes: NDArray[Any] | None
+    mass: float  # of all rows
+    kept: Indices  # rows whose importances are kept, in the whole
+    curves: Indices  # and those of them whose curves are
+    engine: Trees  # bound to the grids, to no row
+    like: NDArray[Any]  # some prediction: its type and shape
+    bins: TreeBins
+    grids: Mapping[int, CountedGrid]
+    class_of: Mapping[int, Ints]  # of each value of a grid
+    asked: tuple[int, ...]  # columns, ascending
+
+    @cached_property
+    def axes(self) -> Axes:
+        """The classes of the asked features, and the mass of the donors below each."""
+        of = [self.class_of[j] for j in self.asked]
+        sizes = [int(self.engine.bound.size[j]) for j in self.asked]
+        lent = [
+            np.bincount(classes, self.grids[j].mass[:, 0] / self.mass, size).astype(float)
+            for j, classes, size in zip(self.asked, of, sizes, strict=True)
+        ]
+        return Axes(len(of), of, lent)
+
+    def codes(self, table: Table) -> tuple[Ints, Indices]:
+        """The class of each row in each column, (p, b), and where its asked values stand on their grids, (k, b)."""
+        codes = np.zeros((len(table.names), table.n), np.int32)
+        places = np.zeros((len(self.asked), table.n), np.intp)
+        distinct = {j: table.column(j).distinct for j in self.grids}
+        bins = self.bins.of(table, distinct)
+        for j, known in distinct.items():
+            place = self.grids[j].places(known.values, bins[j])
+            codes[j] = self.class_of[j][place][known.codes]
+            if j in self.asked:
+                places[self.asked.index(j)] = place[known.codes]
+        return codes, places
+
+
+@dataclass(frozen=True, eq=False)
+class TreeSums:
+    """Sums over the rows of a stretch; those of several are added."""
+
+    error: Floats  # (3,): sums of w l, w^2 l, w^2 l^2
+    rows: tuple[RowSums, ...]  # of each feature
+    curve: Floats  # (classes, 1 + outputs): what each class adds to the changes and the predictions
+    clipped: Floats  # (k,)
+    kept: KeptRows
+    curves: tuple[Kept, ...]
+
+    def __add__(self, other: TreeSums) -> TreeSums:
+        return TreeSums(
+            self.error + other.error, tuple(a + b for a, b in zip(self.rows, other.rows, strict=True)),
+            self.curve + other.curve, self.clipped + other.clipped, self.kept + other.kept,
+            self.curves + other.curves,
+        )  # fmt: skip
+
+
+def evaluate(work: TreeWork, stretch: Stretch) -> TreeSums:
+    """All rows of a stretch."""
+    return add_up(_evaluate(work, rows) for rows in work.data.rows(stretch))
+
+
+def add_up(found: Iterator[TreeSums]) -> TreeSums:
+    """Sums of sums, in order."""
+    total = next(found)
+    for more in found:
+        total = total + more
+    return total
+
+
+def _evaluate(work: TreeWork, rows: PartRows) -> TreeSums:
+    codes, places = work.codes(rows.table)
+    sample = judged(rows, work.model, work.loss, work.classes, work.mass)
+    bound = replace(work.engine.bound, codes=codes)
+    wanted = np.zeros(len(bound.size), np.uint8)
+    wanted[list(work.asked)] = 1
+    walker = TreeWalker(bound, work.engine.search(wanted, bound))
+    sample = with_room(work.like, sample, work.loss)
+    lane = Lane(work.axes, sample, work.loss, kept_in(work.curves, rows.part), 0, sample.n)
+    lane.work(walker, lambda _: None)
+    kept = kept_in(work.kept, rows.part)
+    some = KeptRows.of(sample, kept, rows.part.start, lane.local[kept], places[:, kept].T)
+    return _sums(work.axes, lane, sample, codes[list(work.asked)], some)
+
+
+def _sums(axes: Axes, lane: Lane, sample: Sample, codes: Ints, kept: KeptRows) -> TreeSums:
+    w, loss = sample.weight, np.zeros(sample.n) if sample.loss is None else sample.loss
+    return TreeSums(
+        error=np.array([w @ loss, w**2 @ loss, w**2 @ loss**2]),
+        rows=tuple(
+            RowSums.of(w, lane.local[:, k], loss, of, axes.part(k).stop - axes.part(k).start)
+            for k, of in enumerate(codes)
+        ),
+        curve=lane.curve,
+        clipped=lane.clipped,
+        kept=kept,
+        curves=tuple(lane.cells),
+    )
+
+
+def classes_of_values(engine: Trees, codebook: Table, grids: Mapping[int, CountedGrid]) -> dict[int, Ints]:
+    """The class of each value of each grid, from a table that holds the values of grid j in column j."""
+    found = {}
+    for j, grid in grids.items():
+        codes = codebook.column(j).distinct.codes[: len(grid)]
+        found[j] = engine.bound.class_of[j][codes]
+    return found
+
+
+def rowless(engine: Trees) -> Trees:
+    """The engine without the rows of the table that it was bound to."""
+    bound: Any = engine.bound
+    return replace(engine, bound=replace(bound, codes=np.zeros((len(bound.size), 1), np.int32)))
+
+
+def run(stream: Stream) -> Everything:
+    """Two passes, and what they say."""
+    asked, bins = counting(stream)
+    counted = first_pass(asked, stream.stretches, stream.workers, stream.progress)
+    stretches = looked_at(stream.stretches, counted)
+    work = bound(stream, counted, bins)
+
+    def answers() -> Iterator[TreeSums]:
+        with bar(stream.n, "explaining", stream.progress, "rows") as tick:
+            for stretch, found in zip(stretches, stream.workers.map(evaluate, work, stretches), strict=True):
+                tick(stretch.rows)
+                yield found
+
+    return _everything(stream, work, counted, add_up(answers()))
+
+
+def counting(stream: Stream) -> tuple[FirstPass, TreeBins]:
+    """What the first pass is asked: the columns of the trees and those that are asked for."""
+    ensemble, peeled = stream.read, stream.peeled
+    assert isinstance(ensemble, Ensemble)
+    assert peeled is not None
+    used = {int(peeled.source[c]) for c in np.unique(ensemble.feature[ensemble.feature >= 0])}
+    bins, needed = TreeBins(ensemble, peeled), tuple(sorted(used | set(stream.asked)))
+    return FirstPass(stream.data, needed, bins, wants_labels(stream)), bins
+
+
+def bound(stream: Stream, counted: Counted, bins: TreeBins) -> TreeWork:
+    """An engine bound to the counted values, and checked on them."""
+    kinds = kinds_of_all(counted, stream.data.columns)
+    book = codebook(stream.head, counted.grids, kinds)
+    engine = _engine(stream, book)
+    like = engine.predict(np.arange(1))
+    cells = sum(8 * (1 + like.size) * len(counted.grids[j]) for j in stream.asked)
+    kept, curves = rows_to_keep(stream.n, len(stream.asked), cells, stream.memory, stream.entropy)
+    return TreeWork(
+        data=replace(stream.data, kinds=kinds), model=stream.nameplate, loss=stream.loss,
+        classes=classes_of(stream, counted.labels), mass=float(counted.mass[0]), kept=kept, curves=curves,
+        engine=rowless(engine), like=like, bins=bins, grids=counted.grids,
+        class_of=classes_of_values(engine, book, counted.grids), asked=stream.asked,
+    )  # fmt: skip
+
+
+def _engine(stream: Stream, book: Table) -> Any:
+    asked = frozenset(stream.asked)
+    site = Site(book, Subjects(book).column, asked, stream.memory, None, stream.progress)
+    respond = stream.model.responder(stream.response)
+    with waiting(PREPARING, stream.progress):
+        engine, why = choose_exact(stream.model, stream.response, respond, stream.loss, site)
+    if engine is None:
+        raise Declined(why)
+    return engine
+
+
+def _everything(stream: Stream, work: TreeWork, counted: Counted, sums: TreeSums) -> Everything:
+    error, w2l, w2l2 = sums.error.tolist()
+    squares = float(counted.mass[1] / counted.mass[0] ** 2)
+    sample = sums.kept.sample(work.classes)
+    return Everything(
+        stream=stream,
+        engine=work.engine.name,
+        kept=sums.kept,
+        classes=work.classes,
+        units=counted.units,
+        squares=squares,
+        columns={j: _found(work, sums, k, j, sample) for k, j in enumerate(work.asked)},
+        n_predictions=CHECKED,
+        error=error,
+        error_square=max(w2l2 - 2 * error * w2l + error**2 * squares, 0.0),
+    )
+
+
+def _found(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> Found:
+    axes, part, of = work.axes, work.axes.part(k), work.class_of[j]
+    by_class = np.cumsum(sums.curve[part], axis=0)  # changes, then predictions, of all rows at each class
+    pd = by_class[of, 1:]
+    one = work.like.ndim == 1 and work.like.dtype.kind != "i"
+    curves = np.searchsorted(sums.kept.at, work.curves)
+    cells = spread_cells(k, axes, sample, sums.curves, curves)
+    found = Found(
+        grid=work.grids[j], k=k, pi=None, pd=pd[:, 0] if one else pd, caused=np.zeros(len(sums.kept.at)), cells=cells
+    )
+    if work.loss is None:
+        return found
+    changes = by_class[:, 0]
+    pfi = float(sums.rows[k].rows[0])
+    square, cube, cross = sums.rows[k].moments(pfi, changes, float(sums.error[0]))
+    return replace(
+        found, pi=changes[of], caused=changes[of[sums.kept.place[:, k]]], pfi=pfi, square=square,
+        cube=cube, cross=cross, clipped=float(sums.clipped[k]),
+    )  # fmt: skip

@@ -1,0 +1,210 @@
+"""Averaged metrics (AUC, R2): importance by a score that no single row has.
+
+A scikit-learn scorer asks an estimator for its predictions. Here it asks a stand-in that hands out the predictions of
+the cells, so that a scorer costs no more predictions than a loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.donors.conditional import BoundSampler
+from losslens.donors.designs import Design, Grid, Latin, Systematic
+from losslens.donors.layout import CommonGrid
+from losslens.donors.questions import Question, Subject, pose
+from losslens.losses import Response, resolve
+from losslens.models import Model
+from losslens.passes import budget, dense
+from losslens.passes.auto import first_design
+from losslens.passes.task import Task, prepare
+from losslens.progress import bar
+from losslens.results.scores import FeatureScore, Scores
+from losslens.tables import checks
+from losslens.tables.frames import Batch, Table, as_table
+from losslens.text import size_in_words
+from losslens.typing import Floats, Indices
+
+METHODS = ("predict", "predict_proba", "decision_function")
+SHIFTS = 30  # columns where all of them are too many
+
+Score = Callable[[NDArray[Any], Floats | None], float]
+
+
+def score_importance(model: Model, X: Any, y: Any, scorer: Any, asked: dict[str, Any]) -> Scores:
+    """Importance by a scorer: the score less its mean over the columns of the design."""
+    if asked["groups"] is not None:
+        raise ValueError("groups= needs a loss: a scorer can't leave single cells out")
+    if y is None:
+        raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
+    table = as_table(X)
+    truth = checks.vector(y, table.n, "y")
+    weight = None if asked["sample_weight"] is None else checks.row_weights(asked["sample_weight"], table.n) * table.n
+    known = judge(model, table, truth, weight, scorer)
+    task = prepare(model, table, None, loss=None, response=known.response, exact=False, **asked)
+    if isinstance(task.design, BoundSampler):
+        raise ValueError(f"{task.design!r} draws values given the other columns, which needs a loss, not a scorer")
+    questions = [pose(s, task.design or score_design(s, task.n), task.n, task.entropy) for s in task.subjects]
+    if not task.budget.fits(questions, task.n):
+        needs = size_in_words(2 * task.n * task.budget.row_bytes(questions))
+        raise ValueError(f"a scorer needs all cells at once; pass memory='{needs}' or a design with fewer donors")
+    with bar(task.n + sum(q.ask.most(task.n) for q in questions), "explaining", task.progress) as tick:
+        sample, filled, predicted = dense.run(
+            task.engine, questions, task.sample, None, task.budget, task.entropy, tick
+        )
+    score = known.score
+    base = score(sample.prediction, weight)
+    features = {}
+    for question, part in zip(questions, filled, strict=True):
+        features[question.subject.feature.name] = _judge(task, question, part, score, base, weight, known.title)
+    return Scores(features, predicted + task.n)  # and once to see what the scorer asks for
+
+
+@dataclass(frozen=True, eq=False)
+class ScorerMethod:
+    """A scorer that was asked what it reads, and scores predictions of that kind."""
+
+    title: str
+    response: Response
+    score: Score
+
+
+def judge(model: Model, table: Table, y: NDArray[Any], weight: Floats | None, scorer: Any) -> ScorerMethod:
+    """Call the scorer once, to see what it asks the model for."""
+    _check_target(model, y)
+    method = _method_used(model, table, y, weight, scorer)
+    score = _replay(model, scorer, method, table.native, y, model.classes)
+    return ScorerMethod(_title(scorer), _response(model, method), score)
+
+
+def score_design(subject: Subject, n: int) -> Design:
+    """The rule behind ``donors="auto"`` for scorers: shifts where all values are too dear."""
+    design = first_design(subject, n)
+    return Latin(min(SHIFTS, n)) if isinstance(design, (Systematic, Latin)) else design
+
+
+def _judge(
+    task: Task, question: Question, part: budget.Filled, score: Score, base: float, weight: Floats | None, title: str
+) -> FeatureScore:
+    cells, meeting, feature = part.cells.predictions, question.meeting, question.subject.feature
+    columns = [] if isinstance(question.design, Grid) or not meeting.has_mass else list(_columns(question, weight))
+    on_grid = isinstance(meeting, CommonGrid)
+    return FeatureScore(
+        name=feature.name,
+        columns=tuple(task.table.names[j] for j in feature.columns),
+        values=question.values,
+        ordered=question.ordered,
+        design=question.design,
+        engine=task.engine.name,
+        exact=question.design.is_exact(task.n) and meeting.has_mass,
+        n_predictions=part.n_predictions,
+        title=title,
+        score=base,
+        column_scores=np.array([score(cells[c.at], c.weight) for c in columns]) if columns else None,
+        column_shares=np.array([c.share for c in columns]) / sum(c.share for c in columns) if columns else None,
+        curve=np.array([score(cells[:, v], weight) for v in range(meeting.size)]) if on_grid else None,
+        shares=part.means.weights,
+        backend=task.table.backend,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ReplacedColumn:
+    """Each row with one donor: a column of the design. With weights a cell weighs w_i w_k."""
+
+    at: tuple[Indices, Any]  # the cells
+    weight: Floats | None
+    share: float
+
+
+def _columns(question: Question, weight: Floats | None) -> Iterator[ReplacedColumn]:
+    """The columns of the design; of the full table the n cyclic shifts."""
+    meeting = question.meeting
+    n = question.ask.own.shape[0]
+    every = np.arange(n)
+    whole = None if isinstance(meeting, CommonGrid) else np.asarray(meeting.donors[:])
+    for t in range(int(meeting.leaves_out_own and whole is None), n if whole is None else whole.shape[1]):
+        donors = np.roll(every, -t) if whole is None else whole[:, t]
+        pair = None if weight is None else weight * weight[donors]
+        if pair is not None and not pair.any():
+            continue  # nobody met anybody who counts
+        at = (every, meeting.own[donors] if isinstance(meeting, CommonGrid) else np.full(n, t))
+        yield ReplacedColumn(at, pair, 1.0 if pair is None else float(pair.sum()))
+
+
+def _check_target(model: Model, y: NDArray[Any]) -> None:
+    if model.kind == "classifier":
+        observed = checks.observed_classes(y)
+        if model.classes is not None:
+            checks.class_positions(observed, model.classes, model.name)
+    else:
+        checks.numbers(y, resolve("squared_error"))
+
+
+class _StandIn:
+    """Looks like the model to a scorer, but answers with the predictions it was given; notes what is asked."""
+
+    def __init__(self, native: Any, answer: Callable[[str, Any], Any]) -> None:
+        self._native, self._answer = native, answer
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._native, name)  # first, because a method that the model lacks must be missing here too
+        if name not in METHODS:
+            return found
+        answer = partial(self._answer, name)
+        answer.__name__ = name  # type: ignore[attr-defined]  # scikit-learn asks a method for its name
+        return answer
+
+
+def _method_used(model: Model, table: Table, y: NDArray[Any], weight: Floats | None, scorer: Any) -> str:
+    asked: list[str] = []
+
+    def note(method: str, X: Any) -> Any:
+        asked.append(method)
+        return getattr(model.native, method)(X)
+
+    if not hasattr(model.native, "predict"):
+        raise TypeError(f"a scorer needs an estimator with predict; {model.name} is a bare function: pass a loss")
+    everything = Batch(table).fill(np.arange(table.n), [])
+    value = _call(scorer, _StandIn(model.native, note), everything, y, weight)
+    if not np.isscalar(value) or not np.isfinite(value):
+        raise ValueError(f"the scorer {_title(scorer)} returned {value!r}, not one finite number")
+    if len(set(asked)) != 1:
+        raise ValueError(f"the scorer {_title(scorer)} asked for {asked or 'nothing'}; one response is supported")
+    return asked[0]
+
+
+def _response(model: Model, method: str) -> Response:
+    if method == "predict":
+        return "labels" if model.kind == "classifier" else "values"
+    return "probabilities" if method == "predict_proba" else "scores"
+
+
+def _replay(model: Model, scorer: Any, method: str, X: Any, y: NDArray[Any], classes: Any) -> Score:
+    def score(predictions: NDArray[Any], weight: Floats | None) -> float:
+        labels = model.kind == "classifier" and method == "predict"
+        answer = classes[predictions] if labels else predictions
+        return float(_call(scorer, _StandIn(model.native, lambda method, X: answer), X, y, weight))
+
+    return score
+
+
+def _call(scorer: Any, stand_in: _StandIn, X: Any, y: NDArray[Any], weight: Floats | None) -> Any:
+    if weight is None:
+        return scorer(stand_in, X, y)
+    try:
+        return scorer(stand_in, X, y, sample_weight=weight)
+    except TypeError as error:
+        if "sample_weight" not in str(error):
+            raise
+        raise ValueError(f"the scorer {_title(scorer)} takes no sample_weight; leave it out, or use a loss") from error
+
+
+def _title(scorer: Any) -> str:
+    function = getattr(scorer, "_score_func", None)
+    return str(getattr(function, "__name__", type(scorer).__name__))

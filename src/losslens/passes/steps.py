@@ -1,0 +1,328 @@
+"""One pass over the rows with an engine that gives curves as steps: lose, average, keep what fits into memory.
+
+The same means as in `passes`, over all pairs, without a matrix of cells: a curve that has few steps has few losses.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.cells.late import later
+from losslens.cells.matrix import Cells, Means
+from losslens.donors.layout import CommonGrid
+from losslens.donors.questions import Question
+from losslens.engines import rates
+from losslens.engines.base import StepEngine, Steps, Walker
+from losslens.losses import Loss
+from losslens.passes.budget import Budget, Filled, RowMass
+from losslens.progress import Tick
+from losslens.tables.sample import Sample
+from losslens.typing import Floats, Indices
+from losslens.workers import Cluster, active
+
+LANES = 8  # parts of the rows that are summed apart, however many threads there are: the answer can't depend on them
+LANE_ROWS = 500  # the fewest rows of a part
+
+
+def run(
+    engine: StepEngine,
+    questions: Sequence[Question],
+    sample: Sample,
+    loss: Loss | None,
+    budget: Budget,
+    entropy: int,
+    n_jobs: int | None,
+    tick: Tick,
+) -> tuple[Sample, list[Filled]]:
+    """The sample as the engine saw it, and each feature's means and cells."""
+    n, kept = sample.n, budget.rows_to_keep(questions, sample.n, entropy)
+    # The engine's order: columns as they stand in the table, each once.
+    places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
+    axes = _axes(engine, list(places.values()), sample)
+    edges = np.linspace(0, n, lanes(n) + 1).astype(int)
+    sample = with_room(engine.predict(np.arange(1)), sample, loss)
+    some = [Lane(axes, sample, loss, kept, int(a), int(b)) for a, b in pairwise(edges)]
+    # A loss of the user's own may not like threads.
+    cluster = active()
+    _work(
+        some,
+        cluster if cluster is not None and pays(engine, n, len(questions), cluster) else None,
+        lambda: engine.walker([question.ask for question in places.values()]),
+        n_jobs if loss is None or not loss.custom else 1,
+        tick,
+    )
+    at, rows = {columns: k for k, columns in enumerate(places)}, RowMass(sample)
+    return sample, [_filled(at[q.ask.columns], q, axes, sample, rows, some, kept) for q in questions]
+
+
+def lanes(n: int) -> int:
+    """Parts of n rows."""
+    return int(np.clip(n // LANE_ROWS, 1, LANES))
+
+
+def there(seconds: float, engine: StepEngine, n: int, asked: int, cluster: Cluster) -> float:
+    """What lanes of so many seconds take on a cluster: the table travels, and sums of rows come back."""
+    return rates.on_a_cluster(seconds, lanes(n), cluster.threads, engine.takes_about(n)[1] + 8 * n * (asked + 2))
+
+
+def pays(engine: StepEngine, n: int, asked: int, cluster: Cluster) -> bool:
+    """Whether a cluster is sooner done; the numbers are the same."""
+    seconds, _ = engine.takes_about(n)
+    return there(seconds, engine, n, asked, cluster) < seconds
+
+
+def second_a_row(
+    engine: StepEngine, questions: Sequence[Question], sample: Sample, loss: Loss | None, rows: int
+) -> float:
+    """What a row takes, from some that are timed; two go first, so that everything is compiled."""
+    places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
+    axes, walker = _axes(engine, list(places.values()), sample), engine.walker([q.ask for q in places.values()])
+    sample = with_room(engine.predict(np.arange(1)), sample, loss)
+    none, rows, seconds = np.empty(0, np.intp), min(rows, sample.n), 0.0
+    for stop in (min(2, rows), rows):
+        started = time.thread_time()  # others on the machine don't count
+        Lane(axes, sample, loss, none, 0, stop).work(walker, lambda _: None)
+        seconds = time.thread_time() - started
+    return seconds / rows
+
+
+class Axes:
+    """The classes of each feature, one behind the other, and the mass of the donors below each."""
+
+    def __init__(self, count: int, class_of: Sequence[NDArray[np.int32]], lent: Sequence[Floats]) -> None:
+        self.count, self.class_of = count, class_of  # features, and of each the class of each value of its grid
+        self.at = np.concatenate([[0], np.cumsum([len(mass) + 1 for mass in lent])]).astype(np.int64)
+        self.mass = np.concatenate([part for mass in lent for part in (np.zeros(1), np.cumsum(mass))])
+
+    def part(self, k: int) -> slice:
+        """Where the classes of a feature stand."""
+        return slice(int(self.at[k]), int(self.at[k + 1]) - 1)
+
+    def on_grid(self, k: int, jumps: NDArray[Any]) -> NDArray[Any]:
+        """The running sum of what each class adds, at each value of the grid."""
+        return np.asarray(np.cumsum(jumps, axis=0)[self.class_of[k]])
+
+
+def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> Axes:
+    asks = [question.ask for question in questions]
+    class_of = [engine.classes(ask) for ask in asks]
+    lent = [
+        np.bincount(of[ask.own], sample.weight, int(of.max()) + 1).astype(float)
+        for ask, of in zip(asks, class_of, strict=True)
+    ]
+    return Axes(len(asks), class_of, lent)
+
+
+@dataclass(eq=False)
+class Lane:
+    """Some of the rows, one after the other."""
+
+    axes: Axes
+    sample: Sample
+    loss: Loss | None
+    kept: Indices
+    start: int
+    stop: int
+
+    def work(self, walker: Walker, tick: Tick) -> None:
+        """All of this lane's rows."""
+        from losslens.engines.step_sums import sum_steps
+
+        axes, sample, count = self.axes, self.sample, self.axes.count
+        ceiling = np.inf if self.loss is None else _ceiling(self.loss, sample.prediction)
+        self.local, self.clipped = np.zeros((self.stop - self.start, count)), np.zeros(count)
+        self.curve = np.zeros((axes.at[-1], 1 + _columns(sample.prediction[:0], sample).shape[1]))
+        self.cells: list[Kept] = []
+        for steps in walker.steps(self.start, self.stop):
+            rows = steps.rows
+            sample.prediction[rows] = steps.own
+            changes = None if self.loss is None else _judge(self.loss, sample, steps)
+            sum_steps(
+                steps.start, steps.classes, np.zeros(len(steps.classes)) if changes is None else changes,
+                _columns(steps.prediction, sample), sample.weight[rows],
+                sample.weight[rows] if sample.loss is None else sample.loss[rows], ceiling, axes.mass, axes.at,
+                self.local[rows.start - self.start : rows.stop - self.start], self.curve, self.clipped,
+            )  # fmt: skip
+            self._keep(steps, changes)
+            tick(rows.stop - rows.start)
+
+    def _keep(self, steps: Steps, changes: Floats | None) -> None:
+        """The steps of kept rows: all of them at once, or row by row."""
+        first, last = np.searchsorted(self.kept, [steps.rows.start, steps.rows.stop])
+        chosen = self.kept[first:last] - steps.rows.start
+        whole = len(chosen) == steps.rows.stop - steps.rows.start
+        for rows in [slice(0, len(chosen))] if whole else [slice(row, row + 1) for row in chosen]:
+            start = steps.start[rows]
+            part = slice(int(start[0, 0]), int(start[-1, -1]))
+            judged = None if changes is None else changes[part].copy()
+            prediction = steps.prediction[part].copy()
+            self.cells.append(Kept(start - start[0, 0], steps.classes[part].copy(), prediction, judged))
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """All curves of some rows."""
+
+    start: NDArray[np.int64]  # (rows, asks + 1)
+    classes: NDArray[np.int32]
+    prediction: NDArray[Any]
+    changes: Floats | None
+
+    def spread(self, name: str, k: int, begin: Indices, cells: NDArray[Any]) -> None:
+        """One feature's curves of these rows at each value of its grid; class c begins at ``begin[c]``."""
+        first, stop = self.start[:, k], self.start[:, k + 1]
+        ends = np.cumsum(stop - first)
+        mine = np.arange(ends[-1]) + np.repeat(stop - ends, stop - first)  # the steps of these curves, row by row
+        at = begin[self.classes[mine]]
+        behind = np.append(at[1:], 0)
+        behind[ends - 1] = cells.shape[1]
+        cells.reshape(-1, *cells.shape[2:])[:] = np.repeat(getattr(self, name)[mine], behind - at, axis=0)
+
+
+def _work(
+    lanes: Sequence[Lane], cluster: Cluster | None, hire: Callable[[], Walker], n_jobs: int | None, tick: Tick
+) -> None:
+    if cluster is not None:
+        _work_far_away(lanes, hire, cluster, tick)
+        return
+    if n_jobs in (None, 1):
+        walker = hire()
+        for lane in lanes:
+            lane.work(walker, tick)
+        return
+    from joblib import Parallel, delayed
+
+    mine = threading.local()
+
+    def work(lane: Lane) -> None:
+        if not hasattr(mine, "walker"):
+            mine.walker = hire()
+        lane.work(mine.walker, tick)
+
+    Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(work)(lane) for lane in lanes)
+
+
+def _work_far_away(lanes: Sequence[Lane], hire: Callable[[], Walker], cluster: Cluster, tick: Tick) -> None:
+    """Lanes on a cluster: what each has summed, and what it has noted of its rows, comes back."""
+    first = lanes[0]
+    shared = (hire, first.axes, first.sample, first.loss, first.kept)
+    rows_of = [(lane.start, lane.stop) for lane in lanes]
+    for lane, done in zip(lanes, cluster.map(_lane_far_away, shared, rows_of), strict=True):
+        sums, prediction, loss = done
+        for name, value in sums.items():
+            setattr(lane, name, value)
+        rows = slice(lane.start, lane.stop)
+        lane.sample.prediction[rows] = prediction
+        if lane.sample.loss is not None:
+            lane.sample.loss[rows] = loss
+        tick(lane.stop - lane.start)
+
+
+def _lane_far_away(shared: tuple[Any, ...], rows: tuple[int, int]) -> tuple[dict[str, Any], Any, Any]:
+    hire, axes, sample, loss, kept = shared
+    sample = replace(sample, prediction=sample.prediction.copy(), loss=None if loss is None else np.empty(sample.n))
+    lane = Lane(axes, sample, loss, kept, *rows)
+    lane.work(hire(), lambda _: None)
+    sums = {name: getattr(lane, name) for name in ("local", "clipped", "curve", "cells")}
+    part = slice(*rows)
+    return sums, sample.prediction[part], None if sample.loss is None else sample.loss[part]
+
+
+def with_room(like: NDArray[Any], sample: Sample, loss: Loss | None) -> Sample:
+    """The sample with room for predictions and losses."""
+    prediction = np.empty((sample.n, *like.shape[1:]), like.dtype)
+    return replace(sample, prediction=prediction, loss=None if loss is None else np.empty(sample.n))
+
+
+def _ceiling(loss: Loss, prediction: NDArray[Any]) -> float:
+    ceiling = loss.ceiling(prediction.dtype)
+    return np.inf if ceiling is None else ceiling * (1 - 1e-9)
+
+
+def _columns(prediction: NDArray[Any], sample: Sample) -> Floats:
+    """Predictions as columns to be averaged; of labels how often each is predicted."""
+    if prediction.dtype.kind == "i" and sample.classes is not None:
+        return np.asarray(prediction[:, None] == np.arange(len(sample.classes)), float)
+    return np.ascontiguousarray(prediction if prediction.ndim == 2 else prediction[:, None], np.float64)
+
+
+def _judge(loss: Loss, sample: Sample, steps: Steps) -> Floats:
+    """The change of loss of each step; the loss of the rows themselves is noted on the way."""
+    assert sample.loss is not None
+    rows, y = steps.rows, sample.target(loss)
+    loss.check_prediction(steps.own)
+    if loss.domains is not None:
+        loss.check_prediction(steps.prediction)
+    base = loss(y[rows], sample.shown(loss, steps.own))
+    sample.loss[rows] = base
+    count = steps.start[:, -1] - steps.start[:, 0]
+    changes = loss(np.repeat(y[rows], count), sample.shown(loss, steps.prediction))
+    changes -= np.repeat(base, count)
+    return changes
+
+
+def _filled(
+    k: int, question: Question, axes: Axes, sample: Sample, rows: RowMass, lanes: Sequence[Lane], kept: Indices
+) -> Filled:
+    meeting = question.meeting
+    assert isinstance(meeting, CommonGrid)  # the designs that meet everybody
+    means, cells = (
+        _means(k, meeting, axes, sample, rows, lanes),
+        spread_cells(k, axes, sample, [part for lane in lanes for part in lane.cells], kept),
+    )
+    return Filled(question=question, means=means, cells=cells, n_predictions=0)
+
+
+def _means(k: int, meeting: CommonGrid, axes: Axes, sample: Sample, rows: RowMass, lanes: Sequence[Lane]) -> Means:
+    weight, own, part = sample.weight, meeting.own, axes.part(k)
+    lent = np.bincount(own, weight, meeting.size)
+    apart = meeting.leaves_out_own
+    value_mass = lent - (np.bincount(own, weight**2, meeting.size) if apart else 0.0)
+    curves = axes.on_grid(k, np.sum([lane.curve[part] for lane in lanes], axis=0))  # sums of all rows, at each value
+    changes, pd = curves[:, 0], curves[:, 1:]
+    one = sample.prediction.ndim == 1 and sample.prediction.dtype.kind != "i"
+    shared = {
+        "mass": rows.mass if apart else weight,
+        "weights": value_mass / value_mass.sum(),
+        "pd": pd[:, 0] if one else pd,
+    }
+    if sample.loss is None:
+        return Means(local=None, **shared)
+    local = np.concatenate([lane.local[:, k] for lane in lanes])
+    with np.errstate(invalid="ignore", divide="ignore"):  # a value that nobody else holds
+        pi = changes * lent / value_mass if apart else changes
+    return Means(
+        local=local / rows.met if apart else local,
+        **shared,
+        pi=pi,
+        caused=changes[own] / rows.met if apart else changes[own],
+        lent=rows.lent if apart else weight,
+        clipped=float(sum(lane.clipped[k] for lane in lanes) / value_mass.sum()),
+    )
+
+
+def spread_cells(k: int, axes: Axes, sample: Sample, parts: Sequence[Kept], kept: Indices) -> Cells:
+    """The cells of the kept rows, laid out when somebody looks."""
+    of, size = axes.class_of[k], int(axes.class_of[k].max()) + 1
+    rising = bool(np.all(of[1:] >= of[:-1]))  # then a class is a run of values, and else curves are laid out by class
+    begin, width = (np.searchsorted(of, np.arange(size)), len(of)) if rising else (np.arange(size), size)
+
+    def spread(name: str, like: NDArray[Any]) -> NDArray[Any]:
+        cells = np.empty((len(kept), width, *like.shape[1:]), like.dtype)
+        done = 0
+        for part in parts:
+            part.spread(name, k, begin, cells[done : done + len(part.start)])
+            done += len(part.start)
+        return cells if rising else cells[:, of]
+
+    base, prediction = sample.loss, sample.prediction
+    changes = None if base is None else later(lambda: spread("changes", base))
+    return Cells(kept, later(lambda: spread("prediction", prediction)), changes)

@@ -1,0 +1,209 @@
+"""A task: everything a verb was given, checked and in one place, before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.donors.conditional import resolve as resolve_sampler
+from losslens.donors.designs import All, Derangements, Design
+from losslens.donors.designs import resolve as resolve_design
+from losslens.donors.questions import Subject, Subjects
+from losslens.engines.base import Engine
+from losslens.engines.choice import Site, choose, choose_exact
+from losslens.losses import Loss, Response
+from losslens.losses import resolve as resolve_loss
+from losslens.models import Model, as_model
+from losslens.passes.budget import Budget
+from losslens.passes.extrapolation import Surroundings
+from losslens.tables import checks
+from losslens.tables.features import resolve as resolve_features
+from losslens.tables.frames import Batch, Table, as_table
+from losslens.tables.loading import in_memory
+from losslens.tables.sample import Sample
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A checked call of a verb."""
+
+    table: Table
+    subjects: tuple[Subject, ...]
+    design: Design | None  # None: "auto"
+    engine: Engine  # the black box, which answers everything
+    exact: Any  # an exact engine that knows the model, or None
+    declined: str  # why there is none, where the kind of model is known
+    sample: Sample  # predictions and losses are not known yet
+    loss: Loss | None
+    budget: Budget
+    entropy: int
+    n_jobs: int | None
+    progress: bool | None
+    device: str | None = None  # where an exact engine may count: a torch device
+
+    @cached_property
+    def every(self) -> NDArray[np.intp]:
+        """All rows: one array for all results."""
+        return np.arange(self.n)
+
+    @cached_property
+    def surroundings(self) -> Surroundings:
+        """A copy of some rows, one for all results: whether replaced rows are like them is asked later."""
+        return Surroundings.of(self.table, self.sample.weight)
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return self.table.n
+
+
+def prepare(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    loss: Loss | None,
+    response: Response,
+    features: Any,
+    donors: Any,
+    sample_weight: Any,
+    groups: Any,
+    random_state: Any,
+    n_jobs: int | None,
+    memory: str | int,
+    progress: bool | None,
+    device: str | None = None,
+    exact: bool = True,
+) -> Task:
+    """Check every argument, or say which one is wrong and what to do."""
+    checks.check_workers(n_jobs, progress)
+    checks.check_device(device)
+    model, space = as_model(model), checks.memory_bytes(memory)
+    X, y, sample_weight = in_memory(model, X, y, sample_weight, space)
+    table = as_table(X)
+    respond = model.responder(response)
+    target, classes = _target(model, respond, table, y, loss, response)
+    if response == "labels":
+        respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
+    named = resolve_features(features, table.labels, by_position=table.backend == "numpy")
+    known = Subjects(table)
+    weight = checks.row_weights(sample_weight, table.n)
+    design = resolve_design(resolve_sampler(donors, table, weight))
+    if design is not None:
+        design.check(table.n)
+    outputs = len(classes) if response == "probabilities" or (response == "scores" and len(classes) > 2) else 1
+    sample = Sample(
+        weight=weight,
+        prediction=np.empty(0),
+        y=target,
+        classes=classes if len(classes) else None,
+        block=checks.blocks(groups, table.n),
+    )
+    asked = frozenset(j for feature in named for j in feature.columns)
+    error = partial(_error, sample, loss) if loss else None
+    site = Site(table, known.column, asked, space, n_jobs, progress, error, device)
+    engine, declined = None, ""
+    if exact and (design is None or isinstance(design, All) or design == Derangements()):
+        engine, declined = choose_exact(model, response, respond, loss, site)
+    return Task(
+        table=table,
+        subjects=tuple(known.subject(feature) for feature in named),
+        design=design,
+        engine=choose(model.native, respond, table, space, n_jobs),
+        exact=engine,
+        declined=declined,
+        sample=sample,
+        loss=loss,
+        budget=Budget(space, 8 * outputs + 8),
+        entropy=checks.entropy(random_state),
+        n_jobs=n_jobs,
+        progress=progress,
+        device=device,
+    )
+
+
+def _error(sample: Sample, loss: Loss, rows: NDArray[np.intp], prediction: NDArray[Any]) -> float:
+    """The mean loss of some rows."""
+    return float(loss(sample.target(loss)[rows], sample.shown(loss, prediction)).mean())
+
+
+def default_loss(model: Model, loss: Any) -> Loss:
+    """The loss asked for, or what the kind of model suggests; a bare function suggests nothing."""
+    if loss is None:
+        if model.kind == "regressor":
+            return resolve_loss("squared_error")
+        if model.kind == "classifier":
+            return resolve_loss("log_loss" if "probabilities" in model.responses else "zero_one")
+        raise ValueError(f"loss must be named for {model.name}: it doesn't say what it predicts; try 'squared_error'")
+    reads: Response = "probabilities" if model.kind == "classifier" else "values"
+    return resolve_loss(loss, reads if reads in model.responses else next(iter(model.responses)))
+
+
+def effect_response(model: Model) -> Response:
+    """What an effect is about: probabilities or else scores where there are classes, else values."""
+    if model.kind != "classifier":
+        return "values"
+    if "probabilities" not in model.responses and "scores" not in model.responses:
+        raise ValueError(f"{model.name} gives labels alone; an effect needs probabilities or scores")
+    return "probabilities" if "probabilities" in model.responses else "scores"
+
+
+def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | None, str | None]:
+    """Which column of the predictions the effect is about, and the class's name."""
+    if response == "values":
+        if target is not None:
+            raise ValueError(f"target={target!r} names a class, but the model gives numbers, not probabilities")
+        return None, None
+    classes = [] if sample.classes is None else sample.classes.tolist()
+    if target is None and len(classes) == 2:
+        target = classes[1]
+    if target not in classes:
+        raise ValueError(f"target must be one of the classes {classes!r}; got {target!r}")
+    if response == "scores" and len(classes) == 2:  # one column, of the second class
+        if target != classes[1]:
+            raise ValueError(f"the scores of two classes are those of the second: target={classes[1]!r}")
+        return None, str(target)
+    return classes.index(target), str(target)
+
+
+def _target(
+    model: Model, respond: Callable[[Any], Any], table: Table, y: Any, loss: Loss | None, response: Response
+) -> tuple[NDArray[Any] | None, NDArray[Any]]:
+    """y as losses read it, and the classes (none for a regression)."""
+    nothing = np.empty(0)
+    if y is None:
+        if loss is not None:
+            raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
+        return None, nothing if model.classes is None else model.classes
+    y = checks.vector(y, table.n, "y")
+    if loss is not None and response == "values":
+        return checks.numbers(y, loss), nothing
+    observed = checks.observed_classes(y)
+    classes = model.classes
+    if classes is None:
+        classes = observed if response == "labels" else classes_of_function(respond, table, observed)
+    return checks.class_positions(y, classes, model.name), classes
+
+
+def classes_of_function(respond: Callable[[Any], Any], table: Table, observed: NDArray[Any]) -> NDArray[Any]:
+    """A bare function has no classes: those of y, or 0..K-1 where it returns more columns than y has labels."""
+    columns = np.shape(respond(Batch(table).fill(np.zeros(1, np.intp), [])))[1:]
+    k = columns[0] if columns else 2
+    if k == len(observed):
+        return observed
+    if observed.dtype.kind in "biu" and observed.min() >= 0 and observed.max() < k:
+        return np.arange(k)
+    raise ValueError(
+        f"the model returns {k} columns, but y has the {len(observed)} labels {observed.tolist()!r}: which column is "
+        "whose? Pass y as column numbers 0, 1, ..., or an estimator with classes_"
+    )
+
+
+def label_positions(respond: Callable[[Any], Any], place: dict[Any, int], table: Any) -> NDArray[np.intp]:
+    """Predicted labels as class positions; -1 for one that is no class of y, which is simply wrong."""
+    return np.array([place.get(label, -1) for label in respond(table).tolist()], np.intp)

@@ -1,0 +1,294 @@
+"""The ranking of features.
+
+Models side by side: a dot with an interval for each, feature by feature."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+
+from losslens.plots import canvas
+from losslens.plots.canvas import INK, LETTER, MOST_ROWS, PALE, QUIET, SKY
+from losslens.plots.subgroups import LOOKS, SPREAD
+from losslens.plots.wording import alike, count, labels, number
+from losslens.results.comparison import Comparison
+from losslens.results.extrapolation import WARNING, Extrapolations
+from losslens.results.importance import FeatureImportance
+from losslens.results.importances import Importances
+from losslens.results.scores import Scores
+
+WARNS = " †"  # behind the name of a feature whose replaced rows can be told from real ones
+THICKEST = 22.0  # of a bar, in points
+ROOM = 0.45  # of the width, that numbers with their shares may take
+
+
+class Bar(NamedTuple):
+    """One feature: its number and, where there is one, its interval."""
+
+    name: str
+    value: float
+    interval: tuple[float, float] | None
+    mark: str = ""  # behind the name
+
+
+def plot_ranking(importances: Importances, *, ax: Axes | None = None, ratio: bool = False) -> Axes:
+    """Draw the importances, the largest on top.
+
+    Parameters
+    ----------
+    importances
+        What `losslens.feature_importance` gives. Features without a number (a pair, values of your own) are left out.
+    ax
+        Where to draw; a new figure by default, as high as the features need.
+    ratio
+        Error with the feature's values replaced over the error with nothing replaced, instead of the difference.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
+    >>> [label.get_text() for label in plot_ranking(imp).get_yticklabels()]
+    ['x1', 'x0']
+    """
+    bars, own = _ranked(importances, ratio), ax is None
+    ax, most = open_rows(ax, len(bars), below=3)
+    bars[:most] = [bar._replace(mark=_mark(importances[bar.name])) for bar in bars[:most]]
+    width = draw_bars(ax, bars[:most], own, start=1.0 if ratio else 0.0)
+    label_across(ax, _title(importances, ratio), width)
+    canvas.caption(ax, _ranking_notes(importances, bars, most))
+    return ax
+
+
+def plot_extrapolation(found: Extrapolations, *, ax: Axes | None = None) -> Axes:
+    """Draw the share of each feature's replaced rows that are unlike any real one, the largest on top."""
+    bars = [Bar(one.name, one.share, None, WARNS if one.warns else "") for one in found.values() if one.share >= 0]
+    if not bars:
+        raise ValueError("there is nothing to draw: no feature has enough rows to tell")
+    bars, own = sorted(bars, key=lambda bar: -bar.value), ax is None
+    ax, most = open_rows(ax, len(bars), below=3)
+    width = draw_bars(ax, bars[:most], own)
+    label_across(ax, "share of replaced rows that are unlike any real one", width)
+    notes = [f"{WARNS.strip()}: replaced rows differ from real ones (AUC > {WARNING})"]
+    canvas.caption(ax, notes if any(bar.mark for bar in bars[:most]) else [])
+    return ax
+
+
+def open_rows(ax: Axes | None, rows: int, below: int = 0) -> tuple[Axes, int]:
+    """The axes, or new ones as high as so many rows of text need; and how many of the rows they hold.
+
+    Where a layout engine will shrink the user's axes for what is written under them, so many rows fewer.
+    """
+    if ax is None:
+        most = min(rows, MOST_ROWS)
+        return canvas.new_axes(most), most
+    taken = 0 if ax.figure.get_layout_engine() is None else below
+    return ax, min(rows, max(1, canvas.rows_that_fit(ax) - taken))
+
+
+def draw_bars(ax: Axes, bars: Sequence[Bar], own: bool, *, start: float = 0.0, shares: Sequence[str] = ()) -> float:
+    """Named bars, the first on top, each with its number and, where there is room for them, its share.
+
+    Returns the width of the axes in points.
+    """
+    short = labels([bar.name for bar in bars], canvas.letters_beside(ax))
+    names = [name + bar.mark for name, bar in zip(short, bars, strict=True)]
+    _draw_ranking(ax, bars, start)
+    canvas.name_rows(ax, names)
+    width = canvas.width_beside(ax, names, own)
+    texts = alike([bar.value for bar in bars])
+    long = [f"{text} ({share})" for text, share in zip(texts, shares, strict=False)]
+    safe = (0.85 if own else 0.75) * width if long else width  # long texts must not trust a guess
+    if long and _room(long, safe) <= ROOM:
+        texts = long
+    ends = [max(start, bar.value, *(bar.interval or ())) for bar in bars]
+    low = min(start, *(min(bar.value, *(bar.interval or (bar.value,))) for bar in bars))
+    write_numbers(ax, texts, ends, low, safe, margin=low < start)
+    canvas.value_ticks(ax.xaxis, width)
+    canvas.plain_frame(ax)
+    return width
+
+
+def label_across(ax: Axes, text: str, width: float) -> None:
+    """Label of the x axis, hardly longer than it, and clear of the power of ten at its end."""
+    low, high = ax.get_xlim()
+    power = not 1e-4 < max(abs(low), abs(high)) < 1e9
+    room = width - 50 if power else width
+    ax.set_xlabel(folded(text, room), parse_math=False, loc="left" if power else None)
+
+
+def write_numbers(
+    ax: Axes, texts: Sequence[str], ends: Sequence[float], low: float, width: float, *, margin: bool
+) -> None:
+    """A text right of each row's end, and an axis from `low` with room for them; `width`: of the axes, in points."""
+    for row, (text, end) in enumerate(zip(texts, ends, strict=True)):
+        style: dict[str, Any] = {"va": "center", "fontsize": "small", "color": QUIET}
+        ax.annotate(text, (end, row), (4, 0), textcoords="offset points", **style)
+    span = (max(ends) - low or 1.0) / (1 - _room(texts, width))
+    ax.set_xlim(low - (0.03 * span if margin else 0.0), low + span)
+
+
+def folded(text: str, room: float) -> str:
+    """A label of an axis in lines that are so many points long."""
+    return textwrap.fill(text, max(12, int(room / (LETTER * canvas.font_size(mpl.rcParams["axes.labelsize"])))))
+
+
+def _room(texts: Sequence[str], width: float) -> float:
+    """The share of the width that the longest text takes."""
+    return min(0.6, (max(canvas.text_width(text, canvas.font_size("small")) for text in texts) + 8) / width)
+
+
+def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
+    bars = []
+    for feature in importances.values():
+        try:
+            value = feature.pfi
+        except ValueError:  # curves only
+            continue
+        if np.isfinite(value):
+            bars.append(Bar(feature.name, feature.ratio if ratio else value, known_interval(feature, ratio)))
+    if not bars:
+        raise ValueError("none of the features has a number to rank by, only curves; use a design such as 'all'")
+    return sorted(bars, key=lambda bar: -bar.value)
+
+
+def _mark(feature: Any) -> str:
+    """Asked for the bars that are drawn alone: it is worked out now."""
+    found = getattr(feature, "extrapolation", None)  # a stand-in for another number has none
+    return WARNS if found is not None and found.warns else ""
+
+
+def known_interval(feature: FeatureImportance, ratio: bool = False) -> tuple[float, float] | None:
+    """The 95% interval of a feature's importance, or of its ratio, where there is one."""
+    try:
+        ends = feature.ratio_interval() if ratio else feature.interval()
+    except ValueError:  # too few rows, or a scorer
+        return None
+    return ends if np.isfinite(ends).all() else None
+
+
+def _draw_ranking(ax: Axes, bars: Sequence[Bar], start: float) -> None:
+    rows = np.arange(len(bars))
+    values = np.array([bar.value for bar in bars])
+    thick = min(0.62, THICKEST * len(bars) / canvas.size_in_points(ax)[1])
+    ax.barh(rows, values - start, left=start, height=thick, color=SKY)
+    known = [(row, *bar.interval) for row, bar in enumerate(bars) if bar.interval is not None]
+    if known:
+        at, low, high = np.array(known).T
+        ax.hlines(at, low, high, color=INK, linewidth=1.1)
+    ax.axvline(start, color=INK, linewidth=0.8)
+
+
+def _title(importances: Importances, ratio: bool) -> str:
+    if ratio:
+        return f"{importances.loss.title}: feature replaced / nothing replaced"
+    return importances.headline.split(";")[0]
+
+
+def _ranking_notes(importances: Importances, bars: Sequence[Bar], shown: int) -> list[str]:
+    """The error to compare with, what the thin lines are, and who is left out."""
+    score = isinstance(importances, Scores)
+    base = importances.score if isinstance(importances, Scores) else importances.error
+    notes = [f"{'score' if score else 'error'} with nothing replaced: {number(base)}"]
+    if any(bar.interval for bar in bars[:shown]):
+        notes.append("lines: 95% intervals")
+    if any(bar.mark for bar in bars[:shown]):
+        notes.append(f"{WARNS.strip()}: with its values replaced, rows differ from real ones (AUC > {WARNING})")
+    if shown < len(bars):
+        notes.append(f"{count(len(bars) - shown, 'less important feature')} not shown")
+    if len(bars) < len(importances):
+        notes.append(f"{count(len(importances) - len(bars), 'feature')} without a number left out")
+    return notes
+
+
+LEGEND = 3  # lines of text that the legend takes
+
+
+def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
+    """Draw the importances of each feature below each other, with 95% intervals; the legend has each model's error.
+
+    At most 8 models are drawn, and of the features those that matter most to any of them.
+
+    Parameters
+    ----------
+    comparison
+        What `losslens.compare` gives.
+    ax
+        Where to draw; a new figure by default.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> models = {"both": lambda X: X[:, 0] + X[:, 1], "one": lambda X: X[:, 1]}
+    >>> found = ll.compare(models, X, X[:, 1], loss="squared_error", shapley=False)
+    >>> [label.get_text() for label in plot_comparison(found).get_yticklabels()]
+    ['x1', 'x0']
+    """
+    own, shown = ax is None, list(comparison.importances.items())[: len(LOOKS)]
+    high = 0.5 + 0.45 * len(shown)  # of a feature, in lines of text
+    if ax is None:
+        most = max(1, int(MOST_ROWS / high))
+        ax = canvas.new_axes(int(high * min(most, len(comparison.features))) + LEGEND)
+    else:
+        most = max(1, int((canvas.rows_that_fit(ax) - LEGEND) / high))
+    order = _order(comparison)[:most]
+    names = labels(order, canvas.letters_beside(ax))
+    legend = labels([name for name, _ in shown], 30)
+    for k, ((_, importances), name) in enumerate(zip(shown, legend, strict=True)):
+        shift = SPREAD * ((k + 0.5) / len(shown) - 0.5)
+        _draw_models(ax, importances, order, shift, k, f"{name}: error {number(importances.error)}")
+    for between in range(1, len(order)):
+        ax.axhline(between - 0.5, color=PALE, linewidth=0.4, zorder=0)
+    zero = ax.axvline(0, color=INK, linewidth=0.8, zorder=1)
+    canvas.name_rows(ax, names)
+    width = canvas.width_beside(ax, names, own)
+    label_across(ax, f"increase in {comparison.title}", width)
+    canvas.value_ticks(ax.xaxis, width)
+    canvas.plain_frame(ax)
+    above = canvas.legend(ax, width)
+    ax.set_ylim(len(order) - 0.4, -0.6 - len(order) * above / (1 - above))
+    zero.set_ydata((0, 1 - above))  # not through the legend
+    unnamed = [] if ax.get_legend() else ["no room to name the models"]
+    canvas.caption(ax, unnamed + _model_notes(comparison, len(shown), len(order)))
+    return ax
+
+
+def _order(comparison: Comparison) -> list[str]:
+    """Features that matter most to any model first."""
+    return sorted(comparison.features, key=lambda f: -max(found[f].pfi for found in comparison.importances.values()))
+
+
+def _draw_models(ax: Axes, importances: Importances, order: list[str], shift: float, k: int, label: str) -> None:
+    colour, _, marker = LOOKS[k]
+    at = np.arange(len(order)) + shift
+    ax.plot(
+        [importances[name].pfi for name in order], at, marker, color=colour, markersize=5, label=label, zorder=4,
+        linestyle="none",
+    )  # fmt: skip
+    ends = np.array([_ends(importances[name]) for name in order])
+    ax.hlines(at, ends[:, 0], ends[:, 1], color=colour, linewidth=1.3, zorder=3)
+
+
+def _ends(feature: FeatureImportance) -> tuple[float, float]:
+    try:
+        return feature.interval()
+    except ValueError:  # too few rows or donors
+        return np.nan, np.nan
+
+
+def _model_notes(comparison: Comparison, models: int, features: int) -> list[str]:
+    known = any(np.isfinite(_ends(next(iter(found.values())))).all() for found in comparison.importances.values())
+    notes = ["lines: 95% intervals"] if known else []
+    if known and comparison.paired:
+        notes.append("on the same rows: .differences() is often surer than the lines suggest")
+    if models < len(comparison.names):
+        notes.append(f"the first {models} of {len(comparison.names)}")
+    if features < len(comparison.features):
+        notes.append(f"{count(len(comparison.features) - features, 'less important feature')} not shown")
+    return notes

@@ -1,0 +1,237 @@
+"""Importances of learners: folds as dots and thin curves, their means strong; and what permuted targets give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.text import Annotation
+from numpy.typing import NDArray
+
+from losslens.plots import canvas
+from losslens.plots.bars import Bar, draw_bars, folded, label_across, open_rows
+from losslens.plots.canvas import BAND, BLUE, INK, MOST_ROWS, PALE, SINGLE, VERMILLION
+from losslens.plots.scale import dress, scale
+from losslens.plots.wording import count, labels, number, shorten, value_label
+from losslens.results.permuted_target import PermutedTarget
+from losslens.results.refits import RefitCurve, Refits
+from losslens.results.row_changes import RowChanges
+from losslens.typing import Floats
+
+
+def plot_refits(refits: Refits, *, ax: Axes | None = None) -> Axes:
+    """Draw a learner's importances, the largest on top, with a dot for each fold.
+
+    Parameters
+    ----------
+    refits
+        What `losslens.feature_importance_cv` or `losslens.shapley_importance_cv` gives.
+    ax
+        Where to draw; a new figure by default.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> refits = ll.feature_importance_cv(LinearRegression(), X, X[:, 1], random_state=0)
+    >>> [label.get_text() for label in plot_refits(refits).get_yticklabels()]
+    ['x1', 'x0']
+    """
+    low, high = refits.interval()
+    ax, order, width = _bars(ax, refits.features, refits.importance, low, high)
+    dots = refits.per_fold[:, order]
+    at = np.broadcast_to(np.arange(len(order)), dots.shape)
+    look: dict[str, Any] = {"color": BLUE, "markersize": 4, "markerfacecolor": "white", "markeredgewidth": 1}
+    ax.plot(dots.ravel(), at.ravel(), "o", zorder=3, gid=SINGLE, **look)
+    _make_way(ax, dots)
+    label_across(ax, refits.headline.split(";")[0], width)
+    error = f"mean {refits.measure} with nothing replaced: {number(float(refits.errors.mean()))}"
+    notes = [error, f"dots: {count(len(refits.folds), 'fold')}", "lines: 95% intervals for the learner"]
+    canvas.caption(ax, notes + _left_out(len(refits.features), len(order)))
+    return ax
+
+
+def plot_impact(impact: RowChanges, *, ax: Axes | None = None) -> Axes:
+    """Draw what each feature adds beyond the others, the largest on top.
+
+    Parameters
+    ----------
+    impact
+        What `losslens.conditional_predictive_impact` or `losslens.leave_one_covariate_out` gives.
+    ax
+        Where to draw; a new figure by default.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> shuffled = lambda X, columns, rng: X[rng.permutation(len(X))]
+    >>> found = ll.conditional_predictive_impact(lambda X: X[:, 1], X, X[:, 1], shuffled, loss="squared_error")
+    >>> [label.get_text() for label in plot_impact(found).get_yticklabels()]
+    ['x1', 'x0']
+    """
+    low, high = _known_interval(impact)
+    ax, order, width = _bars(ax, impact.features, impact.importance, low, high)
+    label_across(ax, impact.what, width)
+    notes = [f"error {impact.untouched}: {number(impact.error)}", "lines: 95% intervals"]
+    canvas.caption(ax, notes + _left_out(len(impact.features), len(order)))
+    return ax
+
+
+def plot_permuted_target(test: PermutedTarget, *, ax: Axes | None = None) -> Axes:
+    """Draw each feature's importance over those with permuted targets, the largest on top; p beside the names.
+
+    Parameters
+    ----------
+    test
+        What `losslens.permuted_target_test` gives.
+    ax
+        Where to draw; a new figure by default.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> test = ll.permuted_target_test(LinearRegression(), X, X[:, 1], permutations=9, random_state=0)
+    >>> [label.get_text().split()[0] for label in plot_permuted_target(test).get_yticklabels()]
+    ['x1', 'x0']
+    """
+    own = ax is None
+    ax, most = open_rows(ax, len(test.features) + 2)
+    order = np.argsort(-test.importance, kind="stable")[: max(1, most - 2)]
+    rows = np.arange(len(order))
+    null = test.null[:, order]
+    at = np.broadcast_to(rows, null.shape)
+    name = f"target permuted, {count(len(null), 'time')}"
+    ax.plot(null.ravel(), at.ravel(), "|", color=PALE, markersize=9, alpha=0.6, label=name, zorder=1, gid=SINGLE)
+    ax.plot(test.importance[order], rows, "D", color=VERMILLION, markersize=6, label="importance", zorder=3)
+    zero = ax.axvline(0, color=INK, linewidth=0.8, zorder=0)
+    short = labels([test.features[j] for j in order], canvas.letters_beside(ax) - 8)
+    names = [f"{text} (p = {test.p_values[j]:.2g})" for text, j in zip(short, order, strict=True)]
+    canvas.name_rows(ax, names)
+    width = canvas.width_beside(ax, names, own)
+    canvas.value_ticks(ax.xaxis, width)
+    label_across(ax, test.what, width)
+    canvas.plain_frame(ax)
+    above = canvas.legend(ax, width)
+    ax.set_ylim(len(order) - 0.4, -0.6 - len(order) * above / (1 - above))
+    zero.set_ydata((0, 1 - above))  # not through the legend
+    notes = ["p: share of the permutations with at least this importance, itself counted"]
+    canvas.caption(ax, notes + _left_out(len(test.features), len(order)))
+    return ax
+
+
+def plot_refit_curve(curve: RefitCurve, *, ax: Axes | None = None) -> Axes:
+    """Draw the PI curve of each fold thin and their mean strong, with the learner's interval at each value.
+
+    Parameters
+    ----------
+    curve
+        What ``.curve(feature)`` of refits gives.
+    ax
+        Where to draw; a new figure by default.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> refits = ll.feature_importance_cv(LinearRegression(), X, X[:, 1], random_state=0)
+    >>> plot_refit_curve(refits.curve("x1")).get_xlabel()
+    'x1'
+    """
+    if not curve.ordered:
+        return _draw_words(curve, ax)
+    ax = canvas.new_axes() if ax is None else ax
+    places = scale(curve.grid, None)
+    at, here, apart = places.at, places.present, places.kind == "word"  # nothing lies between words
+    for k, one in enumerate(curve.folds):
+        label = count(len(curve.folds), "fold") if k == 0 else None
+        style: dict[str, Any] = {"color": PALE, "linewidth": 0.8, "marker": "." if apart else None}
+        ax.plot(at[here], one[here], label=label, zorder=1, gid=SINGLE, **style)
+    mean, low, high = curve.importance, curve.importance - curve.reach, curve.importance + curve.reach
+    name = f"{curve.level:.0%} for the learner"
+    if apart:
+        ax.vlines(at[here], low[here], high[here], color=BLUE, label=name, zorder=2, gid=BAND)
+        ax.plot(at[here], mean[here], "D", color=BLUE, label="mean", zorder=3)
+    else:
+        style = {"color": BLUE, "alpha": 0.22, "linewidth": 0, "gid": BAND}
+        ax.fill_between(at[here], low[here], high[here], label=name, zorder=2, **style)
+        ax.plot(at[here], mean[here], color=BLUE, linewidth=2.4, label="mean", zorder=3)
+    if places.missing:
+        ax.plot(np.repeat(at[-1], len(curve.folds)), curve.folds[:, -1], ".", color=PALE, zorder=1, gid=SINGLE)
+        ax.errorbar(at[-1:], mean[-1:], curve.reach[-1:], fmt="D", color=BLUE, zorder=3)
+    ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
+    dress(ax, places, shorten(curve.name, 60))
+    ax.set_ylabel(folded(curve.what, 0.9 * canvas.size_left(ax)[1]), parse_math=False)
+    canvas.plain_frame(ax)
+    canvas.make_room(ax, 0.0, canvas.legend(ax))
+    canvas.value_ticks(ax.yaxis)
+    canvas.caption(ax, ["at each value by itself", "folds are drawn over the values of their own test rows"])
+    return ax
+
+
+def _draw_words(curve: RefitCurve, ax: Axes | None) -> Axes:
+    """A row for each value, the most important on top: a dot for each fold, a line for the learner."""
+    own = ax is None
+    ax, most = open_rows(ax, min(len(curve.grid), MOST_ROWS) + 2)
+    order = np.argsort(-np.nan_to_num(curve.importance, nan=-np.inf), kind="stable")[: max(1, most - 2)]
+    rows, mean, reach = np.arange(len(order)), curve.importance[order], curve.reach[order]
+    dots = curve.folds[:, order]
+    name = count(len(curve.folds), "fold")
+    at = np.broadcast_to(rows, dots.shape)
+    ax.plot(dots.ravel(), at.ravel(), ".", color=PALE, label=name, zorder=2.5, gid=SINGLE)
+    ax.hlines(rows, mean - reach, mean + reach, color=BLUE, label=f"{curve.level:.0%} for the learner", gid=BAND)
+    ax.plot(mean, rows, "o", color=BLUE, label="mean", zorder=3)
+    names = labels([value_label(curve.grid[k]) for k in order], canvas.letters_beside(ax))
+    canvas.name_rows(ax, names)
+    width = canvas.width_beside(ax, names, own)
+    canvas.value_ticks(ax.xaxis, width)
+    label_across(ax, curve.what, width)
+    ax.set_ylabel(shorten(curve.name, 40), parse_math=False)
+    canvas.plain_frame(ax)
+    above = canvas.legend(ax, width)
+    ax.set_ylim(len(order) - 0.4, -0.6 - len(order) * above / (1 - above))
+    left_out = len(curve.grid) - len(order)
+    canvas.caption(ax, [f"{count(left_out, 'less important value')} not shown"] if left_out else [])
+    return ax
+
+
+def _make_way(ax: Axes, dots: Floats) -> None:
+    """Limits that hold every dot, (folds, rows), and numbers that stand right of their row's dots."""
+    left, right = ax.get_xlim()
+    numbers = [text for text in ax.texts if isinstance(text, Annotation)]
+    before = max(text.xy[0] for text in numbers)
+    for row, text in enumerate(numbers):
+        text.xy = (max(text.xy[0], float(dots[:, row].max())), row)
+    wider = (max(text.xy[0] for text in numbers) - left) / (before - left) if before > left else 1.0
+    right = left + wider * (right - left)
+    lowest = float(dots.min())
+    ax.set_xlim(lowest - 0.03 * (right - lowest) if lowest < left else left, right)
+
+
+def _bars(
+    ax: Axes | None, names: tuple[str, ...], value: Floats, low: Floats, high: Floats
+) -> tuple[Axes, NDArray[np.intp], float]:
+    """Bars with intervals, the largest on top; the axes, which features they hold, and their width in points."""
+    own = ax is None
+    ax, most = open_rows(ax, len(names))
+    order = np.argsort(-value, kind="stable")[:most]
+    ends = [(float(low[j]), float(high[j])) if np.isfinite(low[j]) else None for j in range(len(names))]
+    width = draw_bars(ax, [Bar(names[j], float(value[j]), ends[j]) for j in order], own)
+    return ax, order, width
+
+
+def _known_interval(impact: RowChanges) -> tuple[Floats, Floats]:
+    try:
+        return impact.interval()
+    except ValueError:  # two rows have none
+        unknown = np.full(len(impact.features), np.nan)
+        return unknown, unknown
+
+
+def _left_out(features: int, shown: int) -> list[str]:
+    return [f"{count(features - shown, 'less important feature')} not shown"] if shown < features else []

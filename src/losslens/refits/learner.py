@@ -1,0 +1,213 @@
+"""Verbs on learners: fit on some rows, explain on the others, again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.progress import bar
+from losslens.results.refits import Refits, numbers
+from losslens.results.selection import split as by_label
+from losslens.tables import checks
+from losslens.tables.frames import Table, as_table
+from losslens.typing import Indices
+from losslens.workers import active
+
+Splits = tuple[tuple[Indices, Indices], ...]
+Split = Callable[[NDArray[Any]], Splits]
+Explain = Callable[..., Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """An estimator, its data and how they are split: checked."""
+
+    estimator: Any
+    table: Table
+    y: NDArray[Any]
+    split: Split  # for a target: some splitters look at it
+    splits: Splits  # of y
+    exchangeable: tuple[Indices, ...]  # sets of rows whose targets could as well be each other's
+    fit_params: Mapping[str, Any]
+    weight: NDArray[Any] | None
+    entropy: int
+    memory: int
+
+    def explained(self, explain: Explain, options: Mapping[str, Any], n_jobs: int | None, progress: Any) -> Refits:
+        """Every fold fitted and explained."""
+        checks.check_workers(n_jobs, progress)
+        with bar(len(self.splits), "refitting", progress, "folds") as tick:
+            folds = self.folds(explain, options, n_jobs, tick)
+        return Refits(
+            folds=tuple(folds),
+            tested=tuple(test for _, test in self.splits),
+            trained=tuple(len(train) for train, _ in self.splits),
+            n=self.table.n,
+            backend=self.table.backend,
+        )
+
+    def folds(
+        self, explain: Explain, options: Mapping[str, Any], n_jobs: int | None, tick: Callable[[int], None]
+    ) -> list[Any]:
+        """The results of all folds; one that fails is named."""
+        from joblib import Parallel, delayed
+
+        cluster = active()
+        if cluster is not None:
+            found = []
+            for fold in cluster.map(_fold_far_away, (self, explain, options), range(len(self.splits))):
+                found.append(fold)
+                tick(1)
+            return found
+
+        def one(k: int) -> Any:
+            fold = self.fold(k, explain, options)
+            tick(1)
+            return fold
+
+        workers = Parallel(n_jobs=n_jobs, prefer="threads")
+        return list(workers(delayed(one)(k) for k in range(len(self.splits))))
+
+    def fold(self, k: int, explain: Explain, options: Mapping[str, Any]) -> Any:
+        """One fold; where it fails, it is named."""
+        try:
+            return self._fold(k, explain, options)
+        except Exception as error:
+            raise _named(error, f"fold {k + 1} of {len(self.splits)}") from error
+
+    def _fold(self, k: int, explain: Explain, options: Mapping[str, Any]) -> Any:
+        train, test = self.splits[k]
+        model = self.fitted(train, self.y)
+        weight = None if self.weight is None else self.weight[test]
+        seed = int(np.random.SeedSequence([self.entropy, k]).generate_state(1)[0])
+        memory = max(self.memory // len(self.splits), 1)
+        asked = {"sample_weight": weight, "random_state": seed, "memory": memory, "progress": False}
+        found = explain(model, self.table.rows(test), self.y[test], **options, **asked)
+        numbers(found)  # where there are curves only, say so before the other folds are fitted
+        return found
+
+    def fitted(self, train: Indices, y: NDArray[Any]) -> Any:
+        """A clone, fitted on these rows."""
+        from sklearn.base import clone
+
+        arguments = {name: _cut(value, train, self.table.n) for name, value in self.fit_params.items()}
+        return clone(self.estimator).fit(self.table.rows(train), y[train], **arguments)
+
+
+def _fold_far_away(shared: tuple[Learner, Explain, Mapping[str, Any]], k: int) -> Any:
+    """A fold on a cluster."""
+    known, explain, options = shared
+    return known.fold(k, explain, options)
+
+
+def learner(
+    estimator: Any, X: Any, y: Any, cv: Any, groups: Any, fit_params: Any, weight: Any, random_state: Any, memory: Any
+) -> Learner:
+    """Check everything that can be checked before the first fit."""
+    if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
+        raise TypeError(
+            f"estimator is a scikit-learn estimator, of which clones can be fitted; got {type(estimator).__name__}. "
+            "For a fitted model or a function use feature_importance"
+        )
+    table = as_table(X)
+    if y is None:
+        raise ValueError("y, the true values, is missing: a learner cannot be fitted without it")
+    target = checks.vector(y, table.n, "y")
+    entropy = checks.entropy(random_state)
+    split = _splits(estimator, table.n, target, cv, groups, entropy)
+    if weight is not None:
+        checks.row_weights(weight, table.n)
+    return Learner(
+        estimator=estimator,
+        table=table,
+        y=target,
+        split=split,
+        splits=split(target),
+        exchangeable=_exchangeable(groups, table.n),
+        fit_params=dict(fit_params or {}),
+        weight=None if weight is None else checks.vector(weight, table.n, "sample_weight"),
+        entropy=entropy,
+        memory=checks.memory_bytes(memory),
+    )
+
+
+def _splits(estimator: Any, n: int, y: NDArray[Any], cv: Any, groups: Any, entropy: int) -> Split:
+    """How to split the rows for a target."""
+    labels = None if groups is None else checks.vector(groups, n, "groups")
+    splitter = _splitter(estimator, y, cv, labels is not None, entropy)
+    if not hasattr(splitter, "split"):
+        given = _checked(list(splitter), n)
+        return lambda _: given
+    return lambda target: _checked(list(splitter.split(np.zeros((n, 1)), target, labels)), n)
+
+
+def _checked(pairs: list[Any], n: int) -> Splits:
+    if len(pairs) < 2:
+        raise ValueError(f"cv gives {len(pairs)} fold(s): how much refits differ takes two or more")
+    found = []
+    for k, pair in enumerate(pairs):
+        if not hasattr(pair, "__len__") or len(pair) != 2:
+            raise TypeError(f"fold {k + 1}: a fold is a pair of row positions, train and test; got {pair!r}")
+        train, test = (_positions(rows, n, k) for rows in pair)
+        if len(test) < 2:
+            raise ValueError(f"fold {k + 1} tests {len(test)} row(s); replacing values needs two: use fewer folds")
+        if len(np.unique(test)) < len(test):
+            raise ValueError(f"fold {k + 1} tests a row twice")
+        if len(np.intersect1d(train, test)):
+            raise ValueError(f"fold {k + 1} tests rows that it was fitted on; they must be apart")
+        found.append((train, test))
+    return tuple(found)
+
+
+def _splitter(estimator: Any, y: NDArray[Any], cv: Any, grouped: bool, entropy: int) -> Any:
+    """A number of folds as a splitter; anything else as it is."""
+    if isinstance(cv, (bool, str)) or not isinstance(cv, (int, np.integer)):
+        if not isinstance(cv, str) and (hasattr(cv, "split") or np.iterable(cv)):
+            return cv
+        raise TypeError(f"cv is a number of folds, a splitter or a list of (train, test) rows; got {cv!r}")
+    from sklearn.base import is_classifier
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+
+    if cv < 2:
+        raise ValueError(f"cv={cv} gives one fold or none: how much refits differ takes two or more")
+    if grouped and not is_classifier(estimator):
+        return GroupKFold(int(cv))
+    kind = (StratifiedGroupKFold if grouped else StratifiedKFold) if is_classifier(estimator) else KFold
+    return kind(int(cv), shuffle=True, random_state=entropy % 2**32)
+
+
+def _positions(rows: Any, n: int, k: int) -> Indices:
+    rows = np.asarray(rows)
+    mask = rows.dtype == bool
+    if rows.ndim != 1 or len(rows) == 0 or rows.dtype.kind not in "biu" or (mask and len(rows) != n):
+        raise ValueError(
+            f"fold {k + 1}: rows are positions, or a mask of {n} rows; got shape {rows.shape} of {rows.dtype}"
+        )
+    found = np.flatnonzero(rows) if mask else rows.astype(np.intp)
+    if len(found) == 0 or found.min() < 0 or found.max() >= n:
+        raise ValueError(f"fold {k + 1}: row positions run from 0 to {n - 1}, and there must be some")
+    return found
+
+
+def _exchangeable(groups: Any, n: int) -> tuple[Indices, ...]:
+    """The rows of each group; all rows where there is none."""
+    if groups is None:
+        return (np.arange(n),)
+    return tuple(np.flatnonzero(mask) for mask in by_label(groups, n).values())
+
+
+def _cut(value: Any, rows: Indices, n: int) -> Any:
+    """An argument of fit: what has a value a row is cut to these rows."""
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__") or len(value) != n:
+        return value
+    return np.asarray(value)[rows]
+
+
+def _named(error: Exception, fold: str) -> Exception:
+    """The same error, saying in which fold."""
+    kind = type(error) if type(error) in (ValueError, TypeError) else RuntimeError
+    return kind(f"{fold} failed: {error if kind is type(error) else repr(error)}")

@@ -1,0 +1,212 @@
+"""The verb that leaves features out: a learner fitted without each of them, judged on rows that it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from losslens.engines.blackbox import BlackBox
+from losslens.models import as_model
+from losslens.passes.task import default_loss, prepare
+from losslens.refits.learner import Learner
+from losslens.results.row_changes import How, LeftOut
+from losslens.tables import checks
+from losslens.tables.columns import Distinct, is_missing
+from losslens.tables.features import Feature
+from losslens.tables.features import resolve as resolve_features
+from losslens.tables.frames import Batch, Edit, Table, as_table
+from losslens.tables.numbers import scikit_learn
+from losslens.typing import Floats, Indices
+from losslens.workers import active
+
+# Parameters of estimators that tell columns apart by their positions, which shift when one is dropped.
+POSITIONAL = ("categorical_features", "cat_features", "monotonic_cst", "monotone_constraints", "interaction_cst")
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOutFits:
+    """Every fit that there is to make."""
+
+    known: Learner
+    tables: list[Table]  # the whole one first
+    names: list[str]  # of what is missing in each
+    how: How
+    loss: Any
+
+    def done(self, n_jobs: int | None) -> Iterator[tuple[int, int, Floats, str]]:
+        """Fold, table, the losses of the fold's test rows, and what loss that is, as they come."""
+        from joblib import Parallel, delayed
+
+        todo = [(k, t) for k in range(len(self.known.splits)) for t in range(len(self.tables))]
+        cluster = active()
+        if cluster is not None:
+            yield from cluster.map(_one_far_away, self, todo)
+            return
+        workers = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+        yield from workers(delayed(self.one)(k, t) for k, t in todo)
+
+    def one(self, k: int, t: int) -> tuple[int, int, Floats, str]:
+        """One fit, judged; one that fails is named."""
+        try:
+            return k, t, *self._losses(k, t)
+        except Exception as error:
+            fold = f"fold {k + 1} of {len(self.known.splits)}" + (f" without {self.names[t]!r}" if t else "")
+            hint = "; a learner that names its columns needs how='constant'" if t and self.how == "drop" else ""
+            kind = type(error) if type(error) in (ValueError, TypeError) else RuntimeError
+            raise kind(f"{fold} failed: {error if kind is type(error) else repr(error)}{hint}") from error
+
+    def _losses(self, k: int, t: int) -> tuple[Floats, str]:
+        train, test = self.known.splits[k]
+        known = replace(self.known, table=self.tables[t])
+        model = as_model(known.fitted(train, known.y))
+        chosen, rows = default_loss(model, self.loss), known.table.rows(test)
+        task = prepare(
+            model, rows, known.y[test], loss=chosen, response=chosen.reads, features=[known.table.labels[0]],
+            donors="auto", groups=None, exact=False, sample_weight=None, random_state=0, n_jobs=None,
+            memory=known.memory, progress=False,
+        )  # fmt: skip
+        assert isinstance(task.engine, BlackBox)  # the one that answers everything
+        prediction = task.engine.respond(rows)
+        chosen.check_prediction(prediction)
+        found = replace(task.sample, prediction=prediction).with_loss(chosen).loss
+        assert found is not None  # it was judged just now
+        return found, chosen.title
+
+
+def _one_far_away(work: LeaveOutFits, which: tuple[int, int]) -> tuple[int, int, Floats, str]:
+    return work.one(*which)
+
+
+def left_out_result(total: Floats, means: Floats, known: Learner, block: Indices | None, **named: Any) -> LeftOut:
+    """Of the losses of each row, summed over the folds that tested it, (1 + p, n), and their means, (M, 1 + p)."""
+    n, folds = known.table.n, len(known.splits)
+    times = np.bincount(np.concatenate([test for _, test in known.splits]), minlength=n)
+    losses = np.where(times > 0, total / np.maximum(times, 1), np.nan)
+    weight = np.where(times > 0, checks.row_weights(known.weight, n), 0.0)
+    weight = weight / weight.sum()
+    tested, trained = (sum(len(pair[side]) for pair in known.splits) for side in (1, 0))
+    return LeftOut(
+        local=(losses[1:] - losses[0]).T,
+        loss=losses[0],
+        weight=weight,
+        error=float(weight[times > 0] @ losses[0, times > 0]),
+        block=block,
+        per_fold=means[:, 1:] - means[:, :1],
+        correction=1 / folds + tested / trained,
+        backend=known.table.backend,
+        **named,
+    )
+
+
+def fold_mean(losses: Floats, weight: Any, test: Indices) -> float:
+    """Over one fold's test rows."""
+    share = np.ones(len(test)) if weight is None else weight[test].astype(float)
+    if not share.sum() > 0:
+        raise ValueError("the test rows of a fold have no weight; use fewer folds, or leave these rows out")
+    return float(losses @ share / share.sum())
+
+
+# -- what is left out -----------------------------------------------------------------------------------------------
+
+
+def features_to_leave_out(asked: Any, known: Learner, how: How) -> tuple[Feature, ...]:
+    """What is left out, one after the other; and whether it can be."""
+    table = known.table
+    found = resolve_features(asked, table.labels, by_position=table.backend == "numpy")
+    for feature in found:
+        if feature.kind == "pair":
+            names = [table.names[j] for j in feature.columns]
+            raise ValueError(f"columns left out together are a group: write {{{' and '.join(names)!r}: {names!r}}}")
+        if how == "drop" and len(feature.columns) == len(table.names):
+            raise ValueError(
+                f"without {feature.name!r} there is no column left to learn from; use how='constant', which leaves the "
+                "learner with a constant"
+            )
+    if how == "drop" and (where := _by_position(known.estimator)):
+        raise ValueError(
+            f"{where} tells columns by their positions, which shift when one is dropped: use how='constant'"
+        )
+    return found
+
+
+def _by_position(estimator: Any) -> str:
+    """The parameter of an estimator, or of a step of it, that holds positions of columns; "" where none does."""
+    for name, value in estimator.get_params(deep=True).items():
+        last = name.rpartition("__")[2]
+        if last in POSITIONAL and _holds_positions(value):
+            return f"{name}={value!r}"
+        if last == "transformers" and isinstance(value, list):
+            for step in value:
+                if len(step) == 3 and _holds_positions(step[2]):
+                    return f"{step[0]!r} of {name}"
+    return ""
+
+
+def _holds_positions(columns: Any) -> bool:
+    if columns is None or isinstance(columns, (str, Mapping)) or callable(columns):
+        return False
+    if isinstance(columns, slice):
+        return any(isinstance(end, (int, np.integer)) for end in (columns.start, columns.stop)) or (
+            columns.start is None and columns.stop is None
+        )
+    if isinstance(columns, (int, np.integer)):
+        return True
+    return isinstance(columns, Iterable) and any(map(_holds_positions, columns))  # lists of sets, too
+
+
+def without_columns(table: Table, columns: tuple[int, ...]) -> Table:
+    """The table with these columns taken out."""
+    return as_table(table.take([j for j in range(len(table.names)) if j not in columns]))
+
+
+def with_constant_columns(table: Table, columns: tuple[int, ...]) -> Table:
+    """The table with the same value of these columns in every row."""
+    edits = []
+    for j in columns:
+        column = table.column(j)
+        at = np.full(table.n, _usual(column.distinct))
+        edits.append(Edit(0, table.n, j, column, at))
+    return as_table(Batch(table).fill(np.arange(table.n), edits))
+
+
+def _usual(column: Distinct) -> int:
+    """A row that holds the median, or the most frequent value where there is no order; missing only if all are."""
+    counts = np.bincount(column.codes, minlength=len(column))
+    last = column.values[-1]
+    if len(column) > 1 and (is_missing(last) or last != last):  # dates are missing in a way of their own
+        counts[-1] = 0
+    middle = np.searchsorted(np.cumsum(counts), counts.sum() / 2) if column.ordered else np.argmax(counts)
+    return int(column.first[middle])
+
+
+# -- learners -------------------------------------------------------------------------------------------------------
+
+
+def as_estimator(learner: Any) -> Any:
+    """An estimator as it is; a function of the user's dressed as one."""
+    if isinstance(learner, type):
+        raise TypeError(f"{learner.__name__} is a class, not a learner; pass an instance of it")
+    if hasattr(learner, "fit"):
+        return learner
+    if not callable(learner):
+        raise TypeError(
+            f"learner is a scikit-learn estimator or a function (X, y) -> model; got {type(learner).__name__}"
+        )
+    if hasattr(learner, "predict"):
+        raise TypeError(f"{type(learner).__name__} predicts but can't be fitted: pass a function (X, y) -> model")
+    base = scikit_learn("base").BaseEstimator
+
+    class Function(base):  # type: ignore[misc, valid-type]
+        """What `refits` clones and fits."""
+
+        def __init__(self, fit_to: Callable[..., Any]) -> None:
+            self.fit_to = fit_to
+
+        def fit(self, X: Any, y: Any, **params: Any) -> Any:
+            """The model that the function gives."""
+            return self.fit_to(X, y, **params)
+
+    return Function(learner)

@@ -1,0 +1,298 @@
+"""One tree and its out-of-bag rows: how its loss on them changes when a feature's values come from one another.
+
+All pairs of rows take few predictions, because a tree asks few questions. With a donor's values a row takes another
+way only where the tree asks for the feature, and there it takes both ways, each with the donors that go that way.
+So a row walks to the few leaves that it can reach at all, and each leaf counts as often as it has donors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.losses import Loss, Response
+from losslens.tables.sample import Sample, lose
+from losslens.typing import Floats, Indices
+
+Numbers = NDArray[np.float32]  # trees of scikit-learn compare in single precision
+ROWS = 4096  # rows that walk at a time: what they take stays in the processor's cache
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A fitted tree in arrays over its nodes; at a leaf `feature` is -1.
+
+    A row goes left where its value is at most the threshold; where the value is missing, as `missing_left` says.
+    """
+
+    native: Any  # scikit-learn's own: it knows the leaf of a row
+    columns: Indices  # of the table, in the order in which the tree was shown them
+    feature: Indices  # (N,): the column of the table that a node asks for
+    threshold: Floats  # (N,)
+    children: Indices  # (2 N,): the right child of node s at 2 s, the left one at 2 s + 1
+    missing_left: NDArray[np.bool_] | None  # (N,); None where the table has no missing value
+    prediction: NDArray[Any]  # (N,) or (N, K), as the loss reads it
+    vote: Floats  # (N,) or (N, K): what the forest averages
+
+    def seen(self, X: Numbers) -> Numbers:
+        """The rows as this tree was shown them."""
+        if np.array_equal(self.columns, np.arange(X.shape[1])):
+            return X
+        return np.ascontiguousarray(X[:, self.columns])
+
+    def leaves(self, X: Numbers) -> Indices:
+        """The leaf of each row."""
+        return np.asarray(self.native.apply(self.seen(X)), np.intp)
+
+    def turns_left(self, X: Numbers, row: Indices, node: Indices) -> NDArray[np.bool_]:
+        """Whether these rows go left at these nodes."""
+        value = X.take(row * X.shape[1] + self.feature.take(node))
+        left = value <= self.threshold.take(node)
+        if self.missing_left is not None:
+            left |= np.isnan(value) & self.missing_left.take(node)
+        return np.asarray(left)
+
+
+def read(estimator: Any, columns: Indices, response: Response, n_classes: int, *, missing: bool) -> Tree:
+    """A tree of scikit-learn as arrays."""
+    native = estimator.tree_
+    inner = native.children_left >= 0
+    asked = np.where(inner, native.feature, 0)
+    if response == "values":
+        vote = prediction = np.array(native.value[:, 0, 0], np.float64)
+    else:
+        # The classes of a single tree are positions among the forest's, perhaps not all of them.
+        vote = np.zeros((native.node_count, n_classes))
+        vote[:, np.asarray(estimator.classes_).astype(np.intp)] = native.value[:, 0]
+        prediction = vote if response == "probabilities" else vote.argmax(axis=1)
+    return Tree(
+        native=native,
+        columns=columns,
+        feature=np.where(inner, columns[asked], -1),
+        threshold=np.array(native.threshold, np.float64),
+        children=np.stack([native.children_right, native.children_left], axis=1).ravel().astype(np.intp),
+        missing_left=np.array(native.missing_go_to_left, bool) if missing else None,
+        prediction=prediction,
+        vote=vote,
+    )
+
+
+def grew_on(tree: Tree, X: Numbers, bag: Indices) -> bool:
+    """Whether the rows in the bag fill the leaves as they did when the tree was grown."""
+    sizes = tree.native.n_node_samples
+    rows = np.unique(bag)
+    if sizes[0] > len(rows):  # grown on copies of rows, not on weights
+        rows = bag
+    found = np.bincount(tree.leaves(X[rows]), minlength=len(sizes))
+    leaf = tree.feature < 0
+    return bool((sizes[leaf] <= found[leaf]).all())  # fewer: rows of weight zero were left out
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A tree on its out-of-bag rows: their values, and its predictions and losses with nothing replaced."""
+
+    tree: Tree
+    X: Numbers  # (m, p)
+    leaf: Indices  # (m,)
+    sample: Sample
+    loss: Loss
+
+    @property
+    def base(self) -> Floats:
+        """The loss of each row with nothing replaced, (m,)."""
+        assert self.sample.loss is not None  # `tried` has judged it
+        return self.sample.loss
+
+    def changes(self, row: Indices, node: Indices) -> Floats:
+        """By how much the losses of these rows change if they end in these leaves."""
+        predicted = self.tree.prediction[node]
+        if self.loss.domains is not None:  # a deviance is not defined for every prediction
+            self.loss.check_prediction(predicted)
+        return lose(self.loss, self.sample, row, predicted[:, None])[:, 0]
+
+
+def tried(tree: Tree, X: Numbers, y: NDArray[Any], classes: NDArray[Any] | None, loss: Loss) -> Trial:
+    """A tree judged on these rows."""
+    leaf = tree.leaves(X)
+    predicted = tree.prediction[leaf]
+    if loss.domains is not None:
+        loss.check_prediction(predicted)
+    sample = Sample(np.full(len(y), 1 / len(y)), predicted, y, classes=classes).with_loss(loss)
+    return Trial(tree, X, leaf, sample, loss)
+
+
+# A number of permutations.
+
+
+def over_permutations(
+    trial: Trial, features: Sequence[Indices], draws: Sequence[np.random.Generator], times: int
+) -> tuple[Floats, int]:
+    """Mean change of loss of each row over random permutations, (m, p), and the number of predictions.
+
+    Each feature, given by its columns, has draws of its own.
+    """
+    m = len(trial.X)
+    rows, changed = np.arange(m), trial.X.copy()
+    found = np.zeros((m, len(features)))
+    for place, (columns, draw) in enumerate(zip(features, draws, strict=True)):
+        for _ in range(times):
+            changed[:, columns] = trial.X[draw.permutation(m)[:, None], columns]
+            found[:, place] += trial.changes(rows, trial.tree.leaves(changed))
+        changed[:, columns] = trial.X[:, columns]
+    return found / times, m * len(features) * times
+
+
+# All pairs.
+
+
+class Walkers(NamedTuple):
+    """Rows on their way with the values of some donors: all of these donors go the same way so far."""
+
+    row: Indices
+    asked: Indices  # the feature that is replaced
+    node: Indices
+    donors: Indices  # how many there are
+
+    def at(self, index: Indices) -> Walkers:
+        """Some of them."""
+        return Walkers(*(part.take(index) for part in self))
+
+
+def over_all_pairs(trial: Trial, features: Sequence[Indices]) -> tuple[Floats, int]:
+    """Mean change of loss of each row over all donors, itself included, (m, p), and the number of leaves met."""
+    m, p = len(trial.X), len(features)
+    found, met = np.zeros((m, p)), 0
+    for asked, alone in _rounds(features, trial.X.shape[1]):
+        lent = _lent_alone(trial.tree, trial.X) if alone else _lent_together(trial.tree, trial.X, asked >= 0)
+        for start, stop in pairwise([*range(0, m, ROWS), m]):
+            # A row that stays in its own leaf changes nothing: only departures count.
+            arrived = _walk(trial.tree, trial.X, np.arange(start, stop), asked, lent)
+            if not len(arrived.row):
+                continue
+            change = trial.changes(arrived.row, arrived.node) * arrived.donors
+            cell = (arrived.row - start) * p + arrived.asked
+            found[start:stop] += np.bincount(cell, change, (stop - start) * p).reshape(-1, p)
+            met += len(cell)
+    return found / m, met
+
+
+def _rounds(features: Sequence[Indices], width: int) -> list[tuple[Indices, bool]]:
+    """For each column the feature that it belongs to, or -1; and whether every feature is one column.
+
+    Columns of their own go together in one round; a group, or a column asked for once more, takes another.
+    """
+    alone, others = np.full(width, -1), []
+    for place, columns in enumerate(features):
+        if len(columns) == 1 and alone[columns[0]] < 0:
+            alone[columns[0]] = place
+        else:
+            others.append(np.full(width, -1))
+            others[-1][columns] = place
+    return [(alone, True)] * bool((alone >= 0).any()) + [(asked, False) for asked in others]
+
+
+def _walk(tree: Tree, X: Numbers, rows: Indices, asked: Indices, lent: Indices) -> Walkers:
+    """All the leaves but their own that these rows reach with other rows' values."""
+    walkers = _depart(tree, X, rows, asked, lent)
+    arrived = []
+    while len(walkers.node):
+        leaf = tree.feature.take(walkers.node) < 0
+        arrived.append(walkers.at(np.flatnonzero(leaf)))
+        walkers = _step(tree, X, walkers.at(np.flatnonzero(~leaf)), asked, lent)
+    return Walkers(*map(np.concatenate, zip(*arrived, strict=True))) if arrived else walkers
+
+
+def _depart(tree: Tree, X: Numbers, rows: Indices, asked: Indices, lent: Indices) -> Walkers:
+    """From each node on a row's own way that asks for a feature: the other way, with the donors that go there."""
+    path = tree.native.decision_path(tree.seen(X[rows]))
+    row, node = np.repeat(rows, np.diff(path.indptr)), path.indices.astype(np.intp)
+    inner = np.flatnonzero(tree.feature.take(node) >= 0)
+    row, node = row.take(inner), node.take(inner)
+    other = tree.children.take(2 * node + ~tree.turns_left(X, row, node))
+    feature = asked.take(tree.feature.take(node))
+    return Walkers(row, feature, other, lent.take(other)).at(np.flatnonzero((feature >= 0) & (lent.take(other) > 0)))
+
+
+def _step(tree: Tree, X: Numbers, walkers: Walkers, asked: Indices, lent: Indices) -> Walkers:
+    """One node further: the row's own way, and both ways where the node asks for the replaced feature."""
+    row, feature, node, donors = walkers
+    child = tree.children.take(2 * node + tree.turns_left(X, row, node))
+    fork = np.flatnonzero(asked.take(tree.feature.take(node)) == feature)
+    if not len(fork):
+        return Walkers(row, feature, child, donors)
+    left, right = (tree.children.take(2 * node.take(fork) + side) for side in (1, 0))
+    child[fork], donors[fork] = left, lent.take(left)
+    both = Walkers(
+        np.concatenate([row, row.take(fork)]),
+        np.concatenate([feature, feature.take(fork)]),
+        np.concatenate([child, right]),
+        np.concatenate([donors, lent.take(right)]),
+    )
+    return both.at(np.flatnonzero(both.donors))
+
+
+def _lent_alone(tree: Tree, X: Numbers) -> Indices:
+    """For each child of a node, the number of rows that come to it by their value in the node's column alone, (N,).
+
+    In sorted order the rows that pass all questions for a column on the way to a node are a run, from `low` to `high`,
+    and perhaps those with a missing value. All nodes of a level are done in one stroke.
+    """
+    used = np.unique(tree.feature[tree.feature >= 0])
+    place = np.searchsorted(used, tree.feature)
+    cut, gaps = _cuts(tree, X, used)
+    lent = np.zeros(len(tree.feature), np.intp)
+    node, low = np.zeros(1, np.intp), np.zeros((1, len(used)), np.intp)
+    high, gap = np.broadcast_to(len(X) - gaps, low.shape), np.broadcast_to(gaps, low.shape)
+    while len(node):
+        inner = np.flatnonzero(tree.feature.take(node) >= 0)
+        node, low, high, gap = node.take(inner), low[inner], high[inner], gap[inner]
+        at = np.arange(len(node)), place.take(node)
+        left, right = tree.children.take(2 * node + 1), tree.children.take(2 * node)
+        end, start, gap_left, gap_right = high.copy(), low.copy(), gap.copy(), gap.copy()
+        end[at] = np.minimum(high[at], cut.take(node))
+        start[at] = np.maximum(low[at], cut.take(node))
+        if tree.missing_left is not None:
+            gap_left[at] *= tree.missing_left.take(node)
+            gap_right[at] *= ~tree.missing_left.take(node)
+        lent[left] = np.maximum(end[at] - low[at], 0) + gap_left[at]
+        lent[right] = np.maximum(high[at] - start[at], 0) + gap_right[at]
+        node, gap = np.concatenate([left, right]), np.concatenate([gap_left, gap_right])
+        low, high = np.concatenate([low, start]), np.concatenate([end, high])
+    return lent
+
+
+def _cuts(tree: Tree, X: Numbers, used: Indices) -> tuple[Indices, Indices]:
+    """How many values are at most a node's threshold, (N,); and how many are missing in each column used."""
+    cut, gaps = np.zeros(len(tree.feature), np.intp), np.zeros(len(used), np.intp)
+    for place, column in enumerate(used):
+        values = np.sort(X[:, column])  # missing ones come last
+        gaps[place] = np.isnan(values).sum()
+        here = np.flatnonzero(tree.feature == column)
+        cut[here] = np.searchsorted(values[: len(values) - gaps[place]], tree.threshold[here], side="right")
+    return cut, gaps
+
+
+def _lent_together(tree: Tree, X: Numbers, inside: NDArray[np.bool_]) -> Indices:
+    """The same for several columns together, (N,): they have no common order, so the rows themselves are sent down."""
+    lent, gate = np.zeros((2, len(tree.feature)), np.intp)
+    came = {0: np.arange(len(X))}
+    level = np.zeros(1, np.intp)
+    while len(level):
+        level = level[tree.feature.take(level) >= 0]
+        asks = inside.take(tree.feature.take(level))
+        left, right = tree.children.take(2 * level + 1), tree.children.take(2 * level)
+        for node, *sides in np.stack([level, left, right], axis=1)[asks].tolist():
+            rows = came[int(gate[node])]
+            goes = tree.turns_left(X, rows, np.full(len(rows), node))
+            for child, part in zip(sides, (rows[goes], rows[~goes]), strict=True):
+                came[child], lent[child] = part, len(part)
+        for child in (left, right):  # any other column lets all of them through
+            gate[child] = np.where(asks, child, gate.take(level))
+        level = np.concatenate([left, right])
+    return lent

@@ -1,0 +1,18 @@
+"""Is a feature worth anything to a learner at all? Refits with a permuted target show what nothing looks like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from losslens.refits.learner import Learner
+
+
+def permuted(known: Learner, b: int) -> Learner:
+    """The same rows; the targets change hands, and are split as the true ones are."""
+    rng = np.random.default_rng([known.entropy, 9, b])
+    y = known.y.copy()
+    for rows in known.exchangeable:
+        y[rows] = known.y[rng.permutation(rows)]
+    return replace(known, y=y, splits=known.split(y), entropy=int(rng.integers(2**63)))

@@ -1,0 +1,89 @@
+"""Base classes of results: display in notebooks, saving to a file, and a mapping from features to results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from losslens.results.selection import split
+from losslens.tables.features import pair_name, unknown_feature
+
+
+class Displayed:
+    """A result that notebooks show as a table and a picture."""
+
+    def _repr_html_(self) -> str:
+        from losslens.plots.notebook import show
+
+        return show(self)
+
+
+class Saveable(Displayed):
+    """A result that can be written to a file."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
+        from losslens.results.storage import save
+
+        save(self, path)
+
+
+T = TypeVar("T", bound=Any)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ResultMapping(Mapping[str, T]):
+    """Features by name, in the order asked for."""
+
+    features: dict[str, T]
+    n_predictions: int  # rows that the model was asked for, unchanged ones included
+
+    @property
+    def design(self) -> str:
+        """The donor designs that were used."""
+        return ", ".join(dict.fromkeys(repr(feature.design) for feature in self.features.values()))
+
+    @property
+    def engine(self) -> str:
+        """Who filled the cells."""
+        return ", ".join(dict.fromkeys(feature.engine for feature in self.features.values()))
+
+    @property
+    def exact(self) -> bool:
+        """Whether every number is the one over all pairs (curves on a product grid have none)."""
+        return all(feature.exact for feature in self.features.values() if len(feature.values) == 1)
+
+    def given(self, rows: Any) -> Self:
+        """These rows, donors from everywhere."""
+        return self._each(lambda feature: feature.given(rows))
+
+    def by(self, groups: Any) -> dict[Any, Self]:
+        """``{label: given(groups == label)}`` for each label."""
+        return {label: self.given(mask) for label, mask in split(groups, len(self._first.at)).items()}
+
+    def save(self, path: str | Path) -> None:
+        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
+        from losslens.results.storage import save
+
+        save(self, path)
+
+    def _each(self, change: Callable[[T], T]) -> Self:
+        return replace(self, features={name: change(feature) for name, feature in self.features.items()})
+
+    @property
+    def _first(self) -> T:
+        return next(iter(self.features.values()))
+
+    def __getitem__(self, name: Any) -> T:
+        key = pair_name(*map(str, name)) if isinstance(name, tuple) and str(name) not in self.features else str(name)
+        if key not in self.features:
+            raise KeyError(unknown_feature(name, list(self.features), "features"))
+        return self.features[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.features)
+
+    def __len__(self) -> int:
+        return len(self.features)

@@ -1,0 +1,116 @@
+"""Clusters of rows as a result: how the model knows them, rules to read, and how far to trust both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from losslens.results.base import Saveable
+from losslens.tables.frames import make_frame
+from losslens.text import in_digits
+from losslens.typing import Floats, Indices
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+LEADING = 3  # features of a cluster in the repr
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One number of clusters, and what came of it."""
+
+    k: int
+    stability: float
+    parted: bool  # a valley lies between every two clusters, and none is tiny
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Clusters(Saveable):
+    """Rows that the model knows alike, the largest cluster first.
+
+    `stability`: rows are halved ten times, each half is clustered by itself and says where all rows belong; the mean
+    adjusted Rand index of the two answers, 1 for the same ones, 0 for chance; NaN for a single cluster. `described`:
+    the share of rows that rules made from the other half of the rows put into their own cluster; `chance` is what the
+    largest cluster alone gives.
+    """
+
+    labels: Indices  # (n,): 0 for the largest cluster; -1 for rows that have weight 0 or met nobody
+    weight: Floats  # (n,), sums to one
+    profiles: Floats  # (k, p): mean local SFIMP
+    rules: tuple[str, ...]  # one a cluster; "" where there is none
+    columns: tuple[str, ...]  # of X, that occur in rules
+    described: float
+    stability: float
+    cluster_stability: Floats  # (k,): mean Jaccard index with the most similar cluster of a half
+    tried: tuple[Tried, ...]
+    features: tuple[str, ...]
+    title: str  # of the loss
+    backend: str
+
+    @property
+    def k(self) -> int:
+        """How many clusters."""
+        return len(self.profiles)
+
+    @property
+    def sizes(self) -> Indices:
+        """Rows in each cluster, (k,)."""
+        return np.bincount(self.labels[self.labels >= 0], minlength=self.k)
+
+    @property
+    def shares(self) -> Floats:
+        """Weight of each cluster, (k,): they sum to one, and ``shares @ profiles`` is the SFIMP."""
+        member = self.labels >= 0
+        mass = np.bincount(self.labels[member], self.weight[member], self.k)
+        return np.asarray(mass / mass.sum())
+
+    @property
+    def chance(self) -> float:
+        """What `described` is without any rule."""
+        return float(self.shares.max())
+
+    def rows(self, cluster: int) -> Indices:
+        """The rows of one cluster: for `given` and `subset`."""
+        if not 0 <= cluster < self.k:
+            raise ValueError(f"clusters run from 0 to {self.k - 1}; got {cluster!r}")
+        return np.flatnonzero(self.labels == cluster)
+
+    def to_frame(self) -> Any:
+        """One row a cluster: cluster, n, share, stability, rule, and its mean local SFIMP of each feature."""
+        columns: dict[str, Any] = {
+            "cluster": np.arange(self.k),
+            "n": self.sizes,
+            "share": self.shares,
+            "stability": self.cluster_stability,
+            "rule": list(self.rules),
+        }
+        columns |= {f"sfimp_{name}": self.profiles[:, j] for j, name in enumerate(self.features)}
+        return make_frame(columns, self.backend)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how much the model gains from each feature in each cluster, as a table of colours."""
+        from losslens.plots.rows import plot_clusters
+
+        return plot_clusters(self, ax=ax)
+
+    @property
+    def headline(self) -> str:
+        """What was found, and how far it can be trusted."""
+        if self.k == 1:
+            found = "one; the rows fall into no parts that are stable and lie apart"
+            return found if self.tried else "one"
+        told = f"{self.described:.0%} of rows described ({self.chance:.0%} by chance)"
+        return f"{self.k}; stability {self.stability:.2f}, {told}"
+
+    def __repr__(self) -> str:
+        lines = [f"Clusters: {self.headline}"]
+        for c, n in enumerate(self.sizes.tolist()):
+            leading = np.argsort(-np.abs(self.profiles[c]), kind="stable")[:LEADING]
+            known = ", ".join(f"{self.features[j]} {in_digits(float(self.profiles[c, j]))}" for j in leading)
+            rule = self.rules[c] or ("all rows" if self.k == 1 else "no rule")
+            lines.append(f"  {c}  n = {n:,}: {rule}; {known}")
+        return "\n".join(lines)

@@ -1,0 +1,270 @@
+"""Models side by side, or one model on several sets of rows: differences, shares, agreement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from losslens.cells.matrix import Cells, means
+from losslens.donors.layout import CommonGrid, OwnDonors
+from losslens.results.base import Saveable
+from losslens.results.importance import FeatureImportance
+from losslens.results.importances import Importances
+from losslens.results.shapley import ShapleyImportance
+from losslens.tables.features import unknown_feature
+from losslens.tables.frames import make_frame
+from losslens.text import in_digits
+from losslens.typing import Floats
+from losslens.uncertainty import standard_errors
+from losslens.uncertainty.inference import Adjustment, Difference, adjusted, difference
+from losslens.uncertainty.standard_errors import Influence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Comparison(Saveable):
+    """Importances of several models on the same rows and donors, or of models on rows of their own."""
+
+    importances: dict[str, Importances]
+    shapley: dict[str, ShapleyImportance]  # empty where it was not asked for
+    paired: bool  # whether the rows are the same
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the models, or of the sets of rows."""
+        return tuple(self.importances)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(self._first)
+
+    @property
+    def title(self) -> str:
+        """Of the loss."""
+        return self._first.title
+
+    # -- differences ----------------------------------------------------------------------------------------------
+
+    def difference(
+        self, feature: str, first: str, second: str, level: float = 0.95, *, of: Literal["pfi", "sfimp"] = "pfi"
+    ) -> Difference:
+        """How much more a feature is worth to one than to the other; paired where the rows are the same.
+
+        ``of="sfimp"`` compares Shapley shares, in units of the loss.
+        """
+        a, b = self._of(first, feature), self._of(second, feature)
+        if of == "sfimp":
+            return self._share_difference(feature, first, second, level)
+        if of != "pfi":
+            raise ValueError(f"of is 'pfi' or 'sfimp'; got {of!r}")
+        value = a.unbiased - b.unbiased
+        if not self.paired:
+            return _apart((first, second), value, (a.influence, b.influence), (a._units, b._units), level)
+        found = _together(a, b)
+        return difference((first, second), value, found.std_error, a._units - 1, level)
+
+    def error_difference(self, first: str, second: str, level: float = 0.95) -> Difference:
+        """How much larger the error of one is than that of the other, nothing replaced."""
+        a, b = (next(iter(self._model(name).values())) for name in (first, second))
+        value = a.error - b.error
+        moved = [standard_errors.influence_on_error(some.sample, some.at) for some in (a, b)]
+        if not self.paired:
+            return _apart((first, second), value, (moved[0], moved[1]), (a._units, b._units), level)
+        found = Influence(moved[0].moved - moved[1].moved)
+        return difference((first, second), value, found.std_error, a._units - 1, level)
+
+    def _share_difference(self, feature: str, first: str, second: str, level: float) -> Difference:
+        if not self.shapley:
+            raise ValueError("no shares were asked for; compare again with shapley=True")
+        a, b = self.shapley[first], self.shapley[second]
+        j, units = a.features.index(feature), (a._units, b._units)
+        value, drawn = a.unbiased[j] - b.unbiased[j], a.monte_carlo_error[j] + b.monte_carlo_error[j]
+        one, other = a.influence(feature), b.influence(feature)
+        if not self.paired:
+            errors = [Influence(found.moved, total=some.std_error[j] ** 2) for found, some in ((one, a), (other, b))]
+            return _apart((first, second), float(value), (errors[0], errors[1]), units, level)
+        # Walks of both may have drawn alike: how much of their noise is common is not known, so none is taken off.
+        moved = one.moved - other.moved
+        found = Influence(moved, total=float(moved @ moved + drawn**2))
+        return difference((first, second), float(value), found.std_error, units[0] - 1, level)
+
+    def differences(
+        self,
+        against: str | None = None,
+        level: float = 0.95,
+        adjust: Adjustment | None = "holm",
+        *,
+        of: Literal["pfi", "sfimp"] = "pfi",
+    ) -> Any:
+        """Every feature of every model against one of them (the first by default); a data frame, largest first."""
+        base = self.names[0] if against is None else against
+        self._model(base)
+        others = [name for name in self.names if name != base]
+        pairs = [(feature, name) for name in others for feature in self.features]
+        found = [(feature, self.difference(feature, name, base, level, of=of)) for feature, name in pairs]
+        found.sort(key=lambda pair: -abs(pair[1].value))
+        p = np.array([each.p_value for _, each in found])
+        data: dict[str, Any] = {
+            "feature": [feature for feature, _ in found],
+            "model": [each.first for _, each in found],
+            "against": [each.second for _, each in found],
+            "difference": [each.value for _, each in found],
+            "std_error": [each.std_error for _, each in found],
+            "low": [each.low for _, each in found],
+            "high": [each.high for _, each in found],
+            "p": p,
+        }
+        return self._frame(data if adjust is None else data | {"p_adjusted": adjusted(p, adjust)})
+
+    def errors(self, level: float = 0.95) -> Any:
+        """The error of each, nothing replaced, with its interval; a data frame, the best first."""
+        rows = []
+        for name, importances in self.importances.items():
+            one = next(iter(importances.values()))
+            moved = standard_errors.influence_on_error(one.sample, one.at)
+            ends = standard_errors.interval(one.error, moved.std_error, one._units, level, moved.skewness)
+            rows.append((name, one.error, moved.std_error, *ends))
+        rows.sort(key=lambda row: row[1])
+        return self._frame(
+            dict(zip(("model", "error", "std_error", "low", "high"), map(list, zip(*rows, strict=True)), strict=True))
+        )
+
+    def agreement(self) -> Any:
+        """How alike the rankings of features are: Kendall's and Spearman's coefficients of every two; a data frame."""
+        from scipy.stats import kendalltau, spearmanr
+
+        values = {name: np.array([f.pfi for f in found.values()]) for name, found in self.importances.items()}
+        rows: dict[str, list[Any]] = {"first": [], "second": [], "kendall": [], "spearman": []}
+        for first, second in combinations(self.names, 2):
+            a, b = values[first], values[second]
+            alike = min(np.ptp(a), np.ptp(b)) == 0  # a constant has no ranks
+            rows["first"].append(first)
+            rows["second"].append(second)
+            rows["kendall"].append(np.nan if alike else float(kendalltau(a, b).statistic))
+            rows["spearman"].append(np.nan if alike else float(spearmanr(a, b).statistic))
+        return self._frame(rows)
+
+    # -- shown ----------------------------------------------------------------------------------------------------
+
+    def to_frame(self) -> Any:
+        """One row a model and feature: importances with intervals, and Shapley shares where they were asked for."""
+        data: dict[str, list[Any]] = {}
+        for name, importances in self.importances.items():
+            ends = [_or_nan(f) for f in importances.values()]
+            rows: dict[str, list[Any]] = {
+                "model": [name] * len(importances),
+                "feature": list(importances),
+                "importance": [f.pfi for f in importances.values()],
+                "std_error": [error for error, _, _ in ends],
+                "low": [low for _, low, _ in ends],
+                "high": [high for _, _, high in ends],
+            }
+            if self.shapley:
+                shares = self.shapley[name]
+                rows |= {"sfimp": shares.sfimp.tolist(), "share": _shares(shares).tolist()}
+            for column, values in rows.items():
+                data.setdefault(column, []).extend(values)
+        return self._frame(data)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the importances of each feature below each other, with intervals."""
+        from losslens.plots.bars import plot_comparison
+
+        return plot_comparison(self, ax=ax)
+
+    def plot_shares(self, ax: Axes | None = None) -> Axes:
+        """Draw how each model's performance is shared out, with the error that remains."""
+        if not self.shapley:
+            raise ValueError("no shares were asked for; compare again with shapley=True")
+        from losslens.plots.shares import plot_shares
+
+        return plot_shares(self.shapley, ax=ax)
+
+    @property
+    def headline(self) -> str:
+        """What the numbers are."""
+        rows = "the same rows and donors" if self.paired else "rows of their own"
+        return f"increase in {self.title}; {len(self.names)} side by side, on {rows}"
+
+    def __repr__(self) -> str:
+        wide = max(map(len, (*self.features, "error")))
+        columns = [max(len(name), 9) for name in self.names]
+        order = sorted(self.features, key=lambda f: -max(found[f].pfi for found in self.importances.values()))
+        lines = [f"Comparison: {self.headline}", "  " + " " * wide + _row(self.names, columns)]
+        lines.append(f"  {'error':<{wide}}" + _row([in_digits(i.error) for i in self.importances.values()], columns))
+        for feature in order:
+            numbers = [in_digits(found[feature].pfi) for found in self.importances.values()]
+            lines.append(f"  {feature:<{wide}}" + _row(numbers, columns))
+        return "\n".join(
+            [*lines, "  (.differences() has what differs surely, .agreement() how alike the rankings are)"]
+        )
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _first(self) -> Importances:
+        return next(iter(self.importances.values()))
+
+    def _model(self, name: str) -> Importances:
+        if name not in self.importances:
+            raise KeyError(unknown_feature(name, self.names, "models").replace("feature", "model", 1))
+        return self.importances[name]
+
+    def _of(self, name: str, feature: str) -> FeatureImportance:
+        return self._model(name)[feature]
+
+    def _frame(self, data: dict[str, Any]) -> Any:
+        return make_frame(data, next(iter(self._first.values())).backend)
+
+
+def _row(texts: Any, columns: list[int]) -> str:
+    return "".join(f"  {text:>{width}}" for text, width in zip(texts, columns, strict=True))
+
+
+def _or_nan(feature: FeatureImportance) -> tuple[float, float, float]:
+    """Standard error and interval where there are some: tables have a place for each."""
+    try:
+        return feature.std_error, *feature.interval()
+    except ValueError:  # too few rows or donors
+        return np.nan, np.nan, np.nan
+
+
+def _shares(found: ShapleyImportance) -> Floats:
+    try:
+        return found.share
+    except ValueError:  # nothing to share
+        return np.full(len(found.features), np.nan)
+
+
+def _together(a: FeatureImportance, b: FeatureImportance) -> Influence:
+    """How far each row moves the difference of two importances on the same rows.
+
+    Where both met the same donors, the difference has cells of its own. Otherwise the noise of one draw can be taken
+    off; that of two draws, which may share donors, stays, and makes the interval wider rather than narrower.
+    """
+    if isinstance(a.meeting, OwnDonors) and isinstance(b.meeting, OwnDonors):
+        same = a.meeting.donors.shape == b.meeting.donors.shape and a.complete and b.complete
+        if same and np.array_equal(a.meeting.donors[a.at], b.meeting.donors[b.at]):
+            cells = Cells(a.cells.rows, np.zeros(a._changes.shape), a._changes - b._changes)
+            return standard_errors.influence(means(cells, a.meeting, a.sample), a.meeting, a.sample, a.at)
+        return Influence(a.influence.moved - b.influence.moved)
+    assert isinstance(a.meeting, CommonGrid) or isinstance(b.meeting, CommonGrid)
+    moved = a.influence.moved - b.influence.moved
+    return Influence(moved, a.influence.excess + b.influence.excess, a.influence.noise + b.influence.noise)
+
+
+def _apart(
+    names: tuple[str, str], value: float, moved: tuple[Influence, Influence], units: tuple[int, int], level: float
+) -> Difference:
+    """Two sets of rows: variances add up, degrees of freedom by Welch and Satterthwaite."""
+    variances = [found.variance for found in moved]
+    total = sum(variances)
+    parts = sum(v**2 / (n - 1) for v, n in zip(variances, units, strict=True))
+    freedom = int(total**2 / parts) if parts > 0 else min(units) - 1
+    return difference(names, value, float(np.sqrt(total)), max(freedom, 1), level)

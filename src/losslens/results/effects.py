@@ -1,0 +1,111 @@
+"""Results on predictions: ICE curves, partial dependence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.cells.matrix import curves
+from losslens.donors.layout import OwnDonors
+from losslens.results.base import Displayed, ResultMapping
+from losslens.results.feature import FeatureResult
+from losslens.tables.columns import is_missing
+from losslens.tables.frames import make_frame
+from losslens.typing import Floats
+from losslens.uncertainty.bands import Band
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class FeatureEffect(FeatureResult, Displayed):
+    """How the prediction moves with one feature: an ICE curve for each row, and their mean, the PD curve."""
+
+    target: str | None = None  # the class whose probability is shown
+
+    @property
+    def pd(self) -> Floats:
+        """Partial dependence: the mean prediction with every row at that value, (g,) or (g1, g2)."""
+        return self._shaped(np.asarray(self._known(self.means.pd, "the PD curve"), float))
+
+    @property
+    def ice(self) -> NDArray[Any]:
+        """One curve a kept row, (n, g): the row's prediction with the value replaced; NaN where never met."""
+        return self._shaped(curves(self.cells.predictions, self.meeting, self.sample, self.cells.rows))
+
+    def band(self, level: float = 0.95) -> Band:
+        """Confidence band of the whole PD curve, for this model on new data."""
+        return self._band(self.cells.predictions, self.means.pd, "the PD curve", level)
+
+    def centred(self, at: Any = None) -> NDArray[Any]:
+        """ICE curves less their own value at one grid value (the first, or the one nearest to `at`)."""
+        if len(self.values) == 2:
+            raise ValueError("centred curves need one feature; this is a pair")
+        if isinstance(self.meeting, OwnDonors) and not self.meeting.binned:
+            raise ValueError(f"{self.design!r} gives each row donors of its own: no value is common to the curves")
+        k = 0 if at is None else _nearest(self.grid, at)
+        return np.asarray(self.ice - self.ice[:, [k]])
+
+    def to_frame(self) -> Any:
+        """The PD curve as a data frame: value, weight, effect."""
+        return make_frame(curve_columns(self, {"effect": self.pd}), self.backend)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw ICE curves and the PD curve."""
+        from losslens.plots.feature import plot_effect
+
+        return plot_effect(self, ax=ax)
+
+    def __repr__(self) -> str:
+        of = f" of {self.target!r}" if self.target is not None else ""
+        return f"<FeatureEffect {self.name!r}{of}: {len(self.at)} rows, {self.meeting.size} values, {self.design}>"
+
+
+def _nearest(grid: NDArray[Any], at: Any) -> int:
+    if is_missing(at) and len(grid) and is_missing(grid[-1]):
+        return len(grid) - 1
+    if grid.dtype.kind in "iuf" and not is_missing(at):
+        return int(np.nanargmin(np.abs(grid.astype(float) - float(at))))
+    found = np.flatnonzero(grid == at)
+    if len(found) == 0:
+        raise ValueError(f"{at!r} is not on the grid {list(grid)!r}")
+    return int(found[0])
+
+
+def curve_columns(result: Any, curves: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+    """The grid beside the curves on it, as columns of a frame."""
+    columns: dict[str, Any] = {}
+    if len(result.values) == 2:
+        first, second = np.meshgrid(*(np.arange(len(v)) for v in result.values), indexing="ij")
+        columns[result.columns[0]] = plain(result.values[0][first.ravel()])
+        columns[result.columns[1]] = plain(result.values[1][second.ravel()])
+    elif result.values[0].ndim == 2:
+        for c, name in enumerate(result.columns):
+            columns[name] = plain(result.values[0][:, c])
+    else:
+        columns["value"] = plain(result.values[0])
+    with suppress(ValueError):  # a grid of the user's own has no weights
+        columns["weight"] = result.weights
+    return columns | {name: np.ravel(curve) for name, curve in curves.items()}
+
+
+def plain(values: NDArray[Any]) -> Any:
+    """Grid values as a frame library takes them: numbers as they are, a mixture as text."""
+    if values.dtype != object:
+        return values
+    kinds = {type(value) for value in values if value is not None}
+    return [None if v is None else v if len(kinds) == 1 else str(v) for v in values.tolist()]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Effects(ResultMapping[FeatureEffect], Displayed):
+    """Effects of several features: a mapping from name to `FeatureEffect`."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.features.values()))

@@ -1,0 +1,318 @@
+"""The importance of one feature: in all, where in its range, and for which observations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.cells.matrix import Cells, Means, curves, means
+from losslens.donors.designs import Grid
+from losslens.donors.layout import CommonGrid, Layout
+from losslens.losses import Loss
+from losslens.losses import resolve as resolve_loss
+from losslens.results.base import Displayed
+from losslens.results.effects import FeatureEffect, curve_columns
+from losslens.results.feature import FeatureResult, take_columns, take_rows
+from losslens.results.row_influence import RowInfluence
+from losslens.results.selection import all_but, positions
+from losslens.tables.frames import make_frame
+from losslens.tables.sample import Sample, chunks, lose
+from losslens.text import in_digits
+from losslens.typing import Floats
+from losslens.uncertainty import standard_errors
+from losslens.uncertainty.bands import Band
+from losslens.uncertainty.leave_one_out import leave_one_out
+from losslens.uncertainty.standard_errors import Influence, Target, check_target
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+Pick = Callable[[NDArray[Any]], NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class FeatureImportance(FeatureResult, Displayed):
+    """How much the loss grows when one feature's values come from other rows: in all, where, and for whom."""
+
+    loss: Loss
+
+    @property
+    def pfi(self) -> float:
+        """Permutation feature importance: the mean change of loss over all cells."""
+        self._need_donors("importance")
+        return self.means.pfi
+
+    @property
+    def unbiased(self) -> float:
+        """The U-statistic, at which intervals are centred: pairs of a row with itself are left out."""
+        if self.whole is not None:
+            return self.whole.up * self.pfi
+        if self.sample.block is not None or self.meeting.leaves_out_own:
+            return self.pfi
+        mass = self.means.mass
+        return self.pfi / (1 - float(mass @ self.sample.weight[self.at] / mass.sum()))
+
+    @property
+    def local(self) -> Floats:
+        """Importance for each row: the mean change of loss over the donors it met, (n,)."""
+        self._need_donors("local importance")
+        return np.asarray(self._known(self.means.local, "the importance for single rows"))
+
+    @property
+    def error(self) -> float:
+        """GE_P of the rows that this result speaks of: their mean loss, nothing replaced."""
+        if self.whole is not None:
+            return self.whole.error
+        weight = self.sample.weight[self.at]
+        if not weight.sum() > 0:
+            raise ValueError("these rows have weight zero: they have no mean loss")
+        return float(weight @ self._base / weight.sum())
+
+    @property
+    def ratio(self) -> float:
+        """Error with the feature's values replaced over the error with nothing replaced."""
+        if self.error == 0:
+            raise ValueError("the ratio divides by the model's error, which is exactly 0 here; use pfi, the difference")
+        return 1 + self.pfi / self.error
+
+    @property
+    def pi(self) -> Floats:
+        """Partial importance: the mean change of loss with every row at that value, (g,) or (g1, g2)."""
+        return self._shaped(np.asarray(self._known(self.means.pi, "the PI curve")))
+
+    @property
+    def ici(self) -> Floats:
+        """Individual conditional importance, one curve a kept row, (n, g); NaN at values that it never met."""
+        if not self.means.has_pd:  # nobody looked at single cells
+            self._need_cells("every single curve")
+        return self._shaped(curves(self._changes, self.meeting, self.sample, self.cells.rows))
+
+    @property
+    def clipped(self) -> float:
+        """Share of the cells whose log loss is at the clipping bound: a probability of 0 for the true class."""
+        return self.means.clipped
+
+    @cached_property
+    def influence(self) -> Influence:
+        """How far each row, as an observation and as a donor, moves `pfi`: what standard errors are made of."""
+        self._need_donors("standard error")
+        if self.whole is not None:
+            return Influence(self.whole.moved, total=self.whole.variance, cubes=self.whole.cubes)
+        if len(self.at) < self.sample.n and not self.complete:
+            raise ValueError("a streamed result has standard errors for all rows, not for some; raise memory=")
+        return standard_errors.influence(self.means, self.meeting, self.sample, self.at)
+
+    @cached_property
+    def row_influence(self) -> RowInfluence:
+        """How far leaving out each row, as an observation and as a donor, would move the importance (`unbiased`)."""
+        self._need_donors("importance")
+        self._need_both_roles("row_influence")
+        roles = leave_one_out(self.means, self.meeting, self.sample, self.unbiased)
+        return RowInfluence(self.name, self.loss.title, self.unbiased, *roles, self.backend)
+
+    @property
+    def std_error(self) -> float:
+        """Standard error of `pfi` for this model on new data (jackknife over rows, as observations and donors)."""
+        return self.influence.std_error
+
+    def interval(self, level: float = 0.95, target: Target = "model") -> tuple[float, float]:
+        """Confidence interval of the importance.
+
+        Parameters
+        ----------
+        level
+            The probability that such an interval holds what it is about.
+        target
+            ``"model"``: this fitted model on new data, centred at the U-statistic. ``"sample"``: these rows, had every
+            pair been asked (Monte-Carlo error alone; no width where every pair was). ``"learner"``, what refits on
+            new data would give, is not known from one fit: `feature_importance_cv` has it.
+        """
+        if check_target(target) == "sample":
+            return self._drawn_interval(level)
+        known = self.influence
+        return standard_errors.interval(self.unbiased, known.std_error, self._units, level, known.skewness)
+
+    @property
+    def p_value(self) -> float:
+        """Of the one-sided test that this model's importance on new data is 0 (or less), against more."""
+        return standard_errors.p_value(self.unbiased, self.std_error, self._units)
+
+    @property
+    def ratio_std_error(self) -> float:
+        """Standard error of `ratio` for this model on new data: both errors move with the rows."""
+        error = self.error
+        if error == 0:
+            return float(self.ratio)  # which says why there is none
+        if self.whole is not None:
+            return self.whole.ratio_std_error(self.unbiased)
+        base = standard_errors.influence_on_error(self.sample, self.at).moved
+        moved = self.influence.moved / error - self.unbiased / error**2 * base
+        return Influence(moved, self.influence.excess / error**2, self.influence.noise / error**2).std_error
+
+    def ratio_interval(self, level: float = 0.95, target: Target = "model") -> tuple[float, float]:
+        """Confidence interval of `ratio`, on its log scale; `level` and `target` as in `interval`."""
+        if check_target(target) == "sample":
+            low, high = (end - self.pfi for end in self.interval(level, "sample"))
+            return self.ratio + low / self.error, self.ratio + high / self.error
+        error = self.ratio_std_error
+        ratio = 1 + self.unbiased / self.error
+        if not ratio > 0:
+            return standard_errors.interval(ratio, error, self._units, level)
+        low, high = standard_errors.interval(0.0, error / ratio, self._units, level)
+        return float(ratio * np.exp(low)), float(ratio * np.exp(high))
+
+    def band(self, level: float = 0.95) -> Band:
+        """Confidence band of the whole PI curve, for this model on new data."""
+        return self._band(self._changes, self.means.pi, "the PI curve", level)
+
+    @property
+    def effect(self) -> FeatureEffect:
+        """PD and ICE from the same predictions; for two classes the probability of the second."""
+        if self.cells.predictions.ndim == 2 and self.loss.reads != "labels":
+            return self._effect(lambda p: p, None)
+        classes = self._classes
+        if len(classes) != 2:
+            raise ValueError(f"there is one effect a class: effect_of(label), label one of {classes.tolist()!r}")
+        return self.effect_of(classes[1])
+
+    def effect_of(self, label: Any) -> FeatureEffect:
+        """PD and ICE of one class: its probability or score, or how often it is predicted."""
+        found = np.flatnonzero(self._classes == label)
+        if len(found) != 1:
+            raise ValueError(f"{label!r} is no class of the model; the classes are {self._classes.tolist()!r}")
+        k = int(found[0])
+        if self.loss.reads == "labels":
+            return self._effect(lambda p: (p == k).astype(float), str(label), lambda pd: pd[..., k])
+        if self.cells.predictions.ndim == 2:
+            return self._effect(lambda p: p if k == 1 else -p, str(label))
+        return self._effect(lambda p: p[..., k], str(label))
+
+    def subset(self, rows: Any) -> Self:
+        """These rows with donors among themselves: what recomputing on the subset gives, without the model."""
+        chosen = positions(rows, len(self.at))
+        self._need_all_cells("subset")
+        if not self.meeting.has_mass:  # no donors: a curve over these rows is all there is
+            return self.given(chosen)
+        meeting, kept = self.meeting.subset(self.at[chosen])
+        if len(kept) == 0:
+            raise ValueError(f"no donor of {self.name!r} is among the chosen rows")
+        sample = self.sample.at(self.at[chosen])
+        cells = replace(take_rows(self.cells, chosen), rows=np.arange(len(chosen)))
+        if isinstance(meeting, CommonGrid):
+            cells = take_columns(cells, kept)
+        new = replace(
+            self, meeting=meeting, sample=sample, at=np.arange(len(chosen)), cells=cells,
+            values=(self.values[0][kept],), exact=self.exact and isinstance(meeting, CommonGrid),
+            conditioning=None if self.conditioning is None else self.conditioning.at(self.at[chosen]),
+        )  # fmt: skip
+        return replace(new, means=new._means(cells, meeting, sample)).trimmed()
+
+    def drop(self, rows: Any) -> Self:
+        """Without these rows, as observations and as donors: the `subset` of the others."""
+        self._need_both_roles("drop")
+        others = all_but(rows, len(self.at))
+        return self if len(others) == len(self.at) else self.subset(others)
+
+    def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
+        """The same predictions judged by another loss that reads the same response."""
+        return self._judged(resolve_loss(loss, self.loss.reads))
+
+    def _judged(self, loss: Loss, sample: Sample | None = None) -> Self:
+        self._need_all_cells("with_loss")
+        if loss.reads != self.loss.reads:
+            raise ValueError(f"{loss.name} reads {loss.reads}, but the result holds {self.loss.reads}: explain again")
+        if sample is None:
+            _check_domain(loss, self.sample)
+            sample = self.sample.with_loss(loss)
+        changes = np.empty(self.cells.predictions.shape[:2])
+        for part in chunks(self.cells.rows, self.meeting.width):
+            some = self.cells.predictions[part]
+            if loss.domains is not None:  # a deviance is not defined for every prediction
+                loss.check_prediction(some.ravel())
+            changes[part] = lose(loss, sample, self.cells.rows[part], some)
+        new = replace(self, loss=loss, sample=sample, cells=replace(self.cells, changes=changes))
+        return replace(new, means=new._means(new.cells, self.meeting, sample))
+
+    def to_frame(self) -> Any:
+        """The curves as a data frame: value, weight, importance."""
+        return make_frame(curve_columns(self, {"importance": self.pi}), self.backend)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw ICI curves and the PI curve."""
+        from losslens.plots.feature import plot_importance
+
+        return plot_importance(self, ax=ax)
+
+    def __repr__(self) -> str:
+        number = in_digits(self.pfi) if self.means.has_weights else "curves only"
+        return f"<FeatureImportance {self.name!r}: {number} ({self.loss.title}), {len(self.at)} rows, {self.design}>"
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _base(self) -> Floats:
+        assert self.sample.loss is not None  # a FeatureImportance is made from a judged sample
+        return self.sample.loss[self.at]
+
+    @property
+    def _changes(self) -> Floats:
+        assert self.cells.changes is not None  # likewise
+        return self.cells.changes
+
+    @property
+    def _classes(self) -> NDArray[Any]:
+        if self.sample.classes is None:
+            raise ValueError("the model has no classes")
+        return self.sample.classes
+
+    @property
+    def _units(self) -> int:
+        return standard_errors.count_units(self.sample, self.at) if self.whole is None else self.whole.units
+
+    def _drawn_interval(self, level: float) -> tuple[float, float]:
+        """Where the number over all pairs of these rows lies: the draw of the donors alone is uncertain."""
+        self._need_donors("importance")
+        if self.whole is not None:
+            return standard_errors.interval(self.pfi, float(np.sqrt(self.whole.noise)), np.inf, level)
+        if isinstance(self.design, Grid) and not self.exact:
+            known = standard_errors.grid_influence(self.means, self.design, self.sample)
+            return standard_errors.interval(self.pfi, known.std_error, len(known.moved), level, known.skewness)
+        noise = (
+            0.0 if self.exact else standard_errors.monte_carlo_variance(self.means, self.meeting, self.sample, self.at)
+        )
+        if not np.isfinite(noise):
+            raise ValueError("no Monte-Carlo error: so few cells can't tell rows, donors and noise apart")
+        return standard_errors.interval(self.pfi, float(np.sqrt(noise)), np.inf, level)
+
+    def _need_both_roles(self, what: str) -> None:
+        if len(self.at) < self.sample.n:
+            raise ValueError(
+                f"{what} leaves rows out as observations and as donors, but `given` chose observations alone, and "
+                "their donors are all rows: drop rows first and choose then, or use subset instead of given"
+            )
+
+    def _need_donors(self, what: str) -> None:
+        if not self.means.has_weights:
+            raise ValueError(f"{self.name!r} has no {what}, only curves: {self._no_donors}")
+
+    def _means(self, cells: Cells, meeting: Layout, sample: Sample) -> Means:
+        return means(cells, meeting, sample, self.loss.ceiling(cells.predictions.dtype))
+
+    def _effect(self, pick: Pick, target: str | None, pick_mean: Pick | None = None) -> FeatureEffect:
+        """The effect of one target: what is picked of the predictions, and of their means."""
+        cells = Cells(self.cells.rows, pick(self.cells.predictions))
+        sample = replace(self.sample, prediction=pick(self.sample.prediction))
+        averages = replace(self.means, pd=None if self.means.pd is None else (pick_mean or pick)(self.means.pd))
+        shared = {key: getattr(self, key) for key in FeatureResult.__dataclass_fields__}
+        return FeatureEffect(**(shared | {"cells": cells, "sample": sample, "means": averages}), target=target)
+
+
+def _check_domain(loss: Loss, sample: Sample) -> None:
+    loss.check_target(sample.target(loss))
+    loss.check_prediction(sample.prediction)

@@ -1,0 +1,286 @@
+"""Importances of a learner: one fitted model a fold, each explained on rows that it has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import TopologicalSorter
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.results.base import Displayed, Saveable
+from losslens.results.importances import Importances
+from losslens.results.scores import Scores
+from losslens.results.shapley import ShapleyImportance
+from losslens.tables.columns import is_missing
+from losslens.tables.features import unknown_feature
+from losslens.tables.frames import make_frame
+from losslens.text import in_digits
+from losslens.typing import Floats, Indices
+from losslens.uncertainty.inference import Estimates, Inference
+from losslens.uncertainty.standard_errors import Target, check_level
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+Fold = Importances | ShapleyImportance
+MOST_VALUES = 100  # of a pooled curve, at evenly spaced ranks
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RefitCurve(Displayed):
+    """Where in a feature's range its importance comes from, in each fold and on average."""
+
+    name: str
+    grid: NDArray[Any]  # (g,)
+    folds: Floats  # (M, g): each fold's curve, read off between the values of its own test rows; NaN beyond them
+    ordered: bool
+    what: str  # the numbers are, such as "increase in squared error"
+    level: float
+    reach: Floats  # (g,): half the width of the learner's interval at each value; NaN where one fold speaks
+    backend: str
+
+    @property
+    def importance(self) -> Floats:
+        """The mean over the folds that reach each value, (g,)."""
+        return np.asarray(np.nanmean(self.folds, axis=0))
+
+    def to_frame(self) -> Any:
+        """One row a value: value, importance, low, high, folds."""
+        data = {
+            "value": self.grid,
+            "importance": self.importance,
+            "low": self.importance - self.reach,
+            "high": self.importance + self.reach,
+            "folds": np.isfinite(self.folds).sum(axis=0),
+        }
+        return make_frame(data, self.backend)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the curves of the folds and their mean."""
+        from losslens.plots.refits import plot_refit_curve
+
+        return plot_refit_curve(self, ax=ax)
+
+    def __repr__(self) -> str:
+        return f"<RefitCurve {self.name!r}: {len(self.folds)} folds, {len(self.grid)} values>"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Refits(Inference, Saveable):
+    """Importances of a learner, from models that were fitted on different rows."""
+
+    folds: tuple[Fold, ...]
+    tested: tuple[Indices, ...]  # the test rows of each fold
+    trained: tuple[int, ...]  # how many rows each fold's model was fitted on
+    n: int  # rows in all
+    backend: str
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Their names."""
+        first = self.folds[0]
+        return first.features if isinstance(first, ShapleyImportance) else tuple(first)
+
+    @cached_property
+    def per_fold(self) -> Floats:
+        """PFI, or SFIMP, of each fold and feature, (M, p)."""
+        return np.stack([numbers(fold) for fold in self.folds])
+
+    @property
+    def importance(self) -> Floats:
+        """The mean over the folds, (p,)."""
+        return np.asarray(self.per_fold.mean(axis=0))
+
+    @property
+    def spread(self) -> Floats:
+        """Standard deviation over the folds, (p,): how much one fold's number differs from another's."""
+        return np.asarray(self.per_fold.std(axis=0, ddof=1))
+
+    @property
+    def errors(self) -> Floats:
+        """Each fold's error with nothing replaced, (M,); scores for a scorer."""
+        return np.array([_error(fold) for fold in self.folds])
+
+    @property
+    def correction(self) -> float:
+        """Nadeau and Bengio's ``1/M + n_test/n_train``: folds share training rows, so they agree too well."""
+        return 1 / len(self.folds) + float(np.mean([len(rows) for rows in self.tested]) / np.mean(self.trained))
+
+    @property
+    def std_error(self) -> Floats:
+        """Standard error of `importance` for the learner: refitted on, and explained with, new data, (p,)."""
+        return self.estimates.std_error
+
+    def interval(self, level: float = 0.95, target: Target = "learner") -> tuple[Floats, Floats]:
+        """Low and high ends for each feature: what refits of this learner on new data of this size give on average."""
+        if target not in ("model", "sample", "learner"):
+            raise ValueError(f"target of refits is 'learner'; got {target!r}")
+        if target != "learner":
+            raise ValueError(
+                f"target={target!r} is about one fitted model, and each fold has its own: ask "
+                "folds[k].interval(...) of a Shapley result, or folds[k][name].interval(...)"
+            )
+        return self.estimates.intervals(level)
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """The learner's importances (U-statistics of the folds) and their covariance."""
+        found = np.stack([numbers(fold, unbiased=True) for fold in self.folds])
+        mean, freedom = found.mean(axis=0), len(self.folds) - 1
+        return Estimates(self.features, mean, self.correction / freedom * (found - mean).T @ (found - mean), freedom)
+
+    @property
+    def local(self) -> Floats:
+        """Importance of each feature for each row, (n, p): the mean over the folds that tested it, NaN if none did."""
+        total, times = np.zeros((self.n, len(self.features))), np.zeros(self.n)
+        for fold, rows in zip(self.folds, self.tested, strict=True):
+            total[rows] += fold.local
+            times[rows] += 1
+        with np.errstate(invalid="ignore"):
+            return np.asarray(total / times[:, None])
+
+    def curve(self, feature: str, level: float = 0.95) -> RefitCurve:
+        """Where in a feature's range its importance comes from: PI, or Shapley by own value, of all folds together.
+
+        Folds have test rows of their own, and hence other values of a number: each curve is read off linearly at
+        common values, and nowhere beyond its own.
+        """
+        if feature not in self.features:
+            raise KeyError(unknown_feature(feature, self.features, "features"))
+        from scipy.stats import t
+
+        parts = [_curve(fold, feature) for fold in self.folds]
+        if parts[0][0].ndim > 1:
+            raise ValueError(f"{feature!r} is a group of columns: its values have no common axis")
+        ordered = all(part[2] for part in parts)
+        grid = _common([values for values, _, _ in parts], ordered)
+        folds = np.stack([_read(values, curve, grid, ordered) for values, curve, _ in parts])
+        speak = np.isfinite(folds).sum(axis=0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            apart = np.where(np.isfinite(folds), folds - np.nanmean(folds, axis=0), 0.0)
+            spread = np.sqrt(np.square(apart).sum(axis=0) / (speak - 1))
+        share = self.correction - 1 / len(self.folds) + 1 / speak
+        reach = t.ppf((1 + check_level(level)) / 2, np.maximum(speak - 1, 1)) * np.sqrt(share) * spread
+        reach = np.where(speak > 1, reach, np.nan)
+        return RefitCurve(feature, grid, folds, ordered, self.headline.split(";")[0], level, reach, self.backend)
+
+    @property
+    def title(self) -> str:
+        """Of the loss or scorer."""
+        return self.folds[0].title
+
+    @property
+    def measure(self) -> str:
+        """What `errors` are: errors, or the scores of a scorer."""
+        first = self.folds[0]
+        scored = first.loss is None if isinstance(first, ShapleyImportance) else isinstance(first, Scores)
+        return "score" if scored else "error"
+
+    @property
+    def headline(self) -> str:
+        """What the numbers are."""
+        first = self.folds[0]
+        what = first.headline.split(";")[0]
+        return f"{what}; mean of {len(self.folds)} refits, {in_digits(float(self.errors.mean()))} with nothing replaced"
+
+    def to_frame(self) -> Any:
+        """One row a feature, the most important first."""
+        order = np.argsort(-self.importance, kind="stable")
+        low, high = self.interval()
+        data = {
+            "feature": [self.features[j] for j in order],
+            "importance": self.importance[order],
+            "std_error": self.std_error[order],
+            "low": low[order],
+            "high": high[order],
+            "target": ["learner"] * len(order),
+            "spread": self.spread[order],
+        }
+        return self._frame(data)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the ranking with a dot for each fold."""
+        from losslens.plots.refits import plot_refits
+
+        return plot_refits(self, ax=ax)
+
+    def _frame(self, data: dict[str, Any]) -> Any:
+        return make_frame(data, self.backend)
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.features))
+        lines = [f"Refits: {self.headline}"]
+        for j in np.argsort(-self.importance, kind="stable"):
+            value, error = float(self.importance[j]), float(self.std_error[j])
+            lines.append(f"  {self.features[j]:<{width}}  {in_digits(value)} ± {in_digits(error, like=value)}")
+        return "\n".join([*lines, "  (± is the standard error for the learner, refitted on new data)"])
+
+
+def numbers(fold: Fold, unbiased: bool = False) -> Floats:
+    """PFI, or SFIMP, of one fold's features, (p,); or the U-statistics."""
+    if isinstance(fold, ShapleyImportance):
+        return fold.unbiased if unbiased else fold.sfimp
+    return np.array([feature.unbiased if unbiased else feature.pfi for feature in fold.values()])
+
+
+def _error(fold: Fold) -> float:
+    if isinstance(fold, ShapleyImportance):
+        return fold.error_all if fold.loss is not None else -fold.error_all
+    return fold.base
+
+
+def _curve(fold: Fold, feature: str) -> tuple[NDArray[Any], Floats, bool]:
+    """The values of one fold's curve, the curve, and whether they have an order."""
+    if isinstance(fold, ShapleyImportance):
+        curve = fold.curve(feature)
+        return curve.grid, curve.importance, curve.ordered
+    one = fold[feature]
+    return cast(NDArray[Any], one.grid), one.pi, one.ordered
+
+
+def _common(grids: list[NDArray[Any]], ordered: bool) -> NDArray[Any]:
+    """The values of all folds; of many numbers, some at evenly spaced ranks. A missing value is the last."""
+    absent = [value for grid in grids for value in grid[-1:] if is_missing(value)][:1]
+    present = [grid[:-1] if len(grid) and is_missing(grid[-1]) else grid for grid in grids]
+    if ordered and all(grid.dtype != object for grid in grids):
+        found = np.unique(np.concatenate(present))
+        if len(found) > MOST_VALUES:
+            found = found[np.linspace(0, len(found) - 1, MOST_VALUES).round().astype(np.intp)]
+        return np.append(found, np.array(absent, found.dtype)) if absent else found
+    words = _in_order(present) if ordered else list(dict.fromkeys(v for grid in present for v in grid.tolist()))
+    grid = np.empty(len(words) + len(absent), object)
+    grid[:] = [*words, *absent]
+    return grid
+
+
+def _in_order(grids: list[NDArray[Any]]) -> list[Any]:
+    """Ordered words of all folds: a fold that lacks some does not change their order."""
+    order: TopologicalSorter[Any] = TopologicalSorter()
+    for words in (grid.tolist() for grid in grids):
+        for k, word in enumerate(words):
+            order.add(word, *words[max(k - 1, 0) : k])
+    return list(order.static_order())
+
+
+def _read(values: NDArray[Any], curve: Floats, grid: NDArray[Any], ordered: bool) -> Floats:
+    """A curve at common values: between its own values linearly, and nowhere beyond them."""
+    if not ordered or grid.dtype == object:
+        place = {None if is_missing(value) else value: k for k, value in enumerate(values.tolist())}
+        where = [place.get(None if is_missing(value) else value, -1) for value in grid.tolist()]
+        return np.where(np.array(where) >= 0, curve[where], np.nan)
+    own, wanted = (_as_numbers(some) for some in (values, grid))
+    known = np.isfinite(own)
+    read = np.interp(wanted, own[known], curve[known], left=np.nan, right=np.nan) if known.any() else wanted * np.nan
+    if not np.isfinite(wanted[-1]):
+        read[-1] = curve[-1] if not known[-1] else np.nan
+    return read
+
+
+def _as_numbers(values: NDArray[Any]) -> Floats:
+    if values.dtype.kind not in "mM":
+        return values.astype(float)
+    return np.where(np.isnat(values), np.nan, values.astype("i8").astype(float))

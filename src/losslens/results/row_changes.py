@@ -1,0 +1,227 @@
+"""Changes of the loss of each row as a result: values drawn given the other features, or a feature left out.
+
+Features left out as a result: how much worse a learner does without each of them, row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from losslens.results.base import Saveable
+from losslens.results.selection import positions, split
+from losslens.results.shapley import mean_of, rows_only
+from losslens.tables.frames import make_frame
+from losslens.text import in_digits
+from losslens.typing import Floats, Indices
+from losslens.uncertainty.inference import Estimates, Inference
+from losslens.uncertainty.standard_errors import Influence, Target, check_target
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class RowChanges(Inference, Saveable):
+    """How much the loss of each row grows when the model can't make use of a feature: one number a row and feature."""
+
+    features: tuple[str, ...]
+    local: Floats  # (n, p): the change of each row's loss; NaN where it is not known
+    weight: Floats  # (n,), sums to one
+    error: float  # with nothing taken away
+    title: str  # of the loss
+    backend: str
+    block: Indices | None = None  # rows that belong together
+
+    @property
+    def importance(self) -> Floats:
+        """The mean over rows, (p,)."""
+        return mean_of(self.local, self.weight)
+
+    @property
+    def std_error(self) -> Floats:
+        """Standard error of `importance` over new rows, (p,)."""
+        return self.estimates.std_error
+
+    def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
+        """Low and high ends for each feature, over new rows."""
+        if check_target(target) == "sample":
+            raise ValueError("how much the draws alone move the numbers is not kept apart; use target='model'")
+        return self.estimates.intervals(level)
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """The importances over new rows and their covariance; rows that belong together move them together."""
+        units = self._units
+        if units < 3:
+            what = "rows" if self.block is None else "groups"
+            raise ValueError(f"a standard error needs at least 3 {what} that count; there are {units}")
+        known = self._known
+        moved = rows_only(self.local[known], self.weight[known])
+        if self.block is not None:
+            group, n = np.unique(self.block[known], return_inverse=True)[1], len(moved)
+            together = np.zeros((units, moved.shape[1]))
+            np.add.at(together, group, moved)
+            moved = together * np.sqrt(units / (units - 1) * (n - 1) / n)
+        skewness = np.array([Influence(column).skewness for column in moved.T])
+        return Estimates(self.features, self.importance, moved.T @ moved, units - 1, skewness)
+
+    @property
+    def what(self) -> str:
+        """What the numbers are, as an axis says it."""
+        raise NotImplementedError
+
+    @property
+    def untouched(self) -> str:
+        """What `error` is with."""
+        raise NotImplementedError
+
+    @property
+    def headline(self) -> str:
+        """What the numbers are, and beside what."""
+        return f"{self.what}; {in_digits(self.error)} {self.untouched}"
+
+    def to_frame(self) -> Any:
+        """One row a feature, the most important first."""
+        order = np.argsort(-self.importance, kind="stable")
+        error = low = high = p = np.full(len(order), np.nan)
+        if self._has_errors:
+            error, (low, high), p = self.std_error, self.interval(), self.estimates.p_values()
+        data = {"feature": [self.features[j] for j in order], "importance": self.importance[order]}
+        data |= {"std_error": error[order], "low": low[order], "high": high[order]}
+        return self._frame(data | {"target": ["model"] * len(order), "p": p[order]})
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the ranking."""
+        from losslens.plots.refits import plot_impact
+
+        return plot_impact(self, ax=ax)
+
+    def _frame(self, data: dict[str, Any]) -> Any:
+        return make_frame(data, self.backend)
+
+    def __repr__(self) -> str:
+        order, width = np.argsort(-self.importance, kind="stable"), max(map(len, self.features))
+        told = self._told() if self._has_errors else [""] * len(order)
+        lines = [f"  {self.features[j]:<{width}}  {in_digits(float(self.importance[j]))}{told[j]}" for j in order]
+        return "\n".join([f"{type(self).__name__}: {self.headline}", *lines])
+
+    @property
+    def _known(self) -> Indices:
+        """Rows that count."""
+        return np.flatnonzero((self.weight > 0) & ~np.isnan(self.local).any(axis=1))
+
+    @property
+    def _units(self) -> int:
+        """Rows, or groups of rows, that count."""
+        return len(self._known) if self.block is None else len(np.unique(self.block[self._known]))
+
+    @property
+    def _has_errors(self) -> bool:
+        """Whether there are rows enough to say how sure the numbers are."""
+        return self._units >= 3
+
+    def _told(self) -> list[str]:
+        """How sure each number is, in words."""
+        numbers = zip(self.importance.tolist(), self.std_error.tolist(), self.estimates.p_values(), strict=True)
+        return [f" ± {in_digits(error, like=value)}  p = {p:.3g}" for value, error, p in numbers]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class ConditionalImpact(RowChanges):
+    """How much the loss grows when a feature's values are drawn anew given the other features."""
+
+    @property
+    def what(self) -> str:
+        """What the numbers are, as an axis says it."""
+        return f"increase in {self.title} beyond the other features"
+
+    @property
+    def untouched(self) -> str:
+        """What `error` is with."""
+        return "with nothing drawn"
+
+    @property
+    def headline(self) -> str:
+        """What the numbers are, and beside what."""
+        told = f"increase in {self.title} beyond what the other features tell"
+        return f"{told}; {in_digits(self.error)} {self.untouched}"
+
+
+How = Literal["drop", "constant"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class LeftOut(RowChanges):
+    """How much worse fits of a learner do without a feature, on rows that they have not seen.
+
+    Standard errors, intervals and tests are about *these fits on new rows*: the models of all folds as they are, not
+    what other training rows would have made of them. ``interval(target="learner")`` is about that.
+    """
+
+    loss: Floats  # (n,): of each row, with all features; NaN where no fold tested it
+    per_fold: Floats  # (M, p): the mean of each fold; no rows where some rows were chosen
+    correction: float  # Nadeau and Bengio's 1/M + n_test/n_train: folds share training rows, so they agree too well
+    how: How
+
+    def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
+        """Low and high ends for each feature.
+
+        Parameters
+        ----------
+        level
+            The probability that such an interval holds what it is about.
+        target
+            ``"model"``: these fits on new rows. ``"learner"``: what refits on new data of this size give on average,
+            from the spread of the folds.
+        """
+        if target == "learner":
+            return self._learner.intervals(level)
+        if check_target(target) == "sample":
+            raise ValueError("nothing is drawn beside the folds: use target='model' or target='learner'")
+        return self.estimates.intervals(level)
+
+    @property
+    def _learner(self) -> Estimates:
+        folds = len(self.per_fold)
+        if folds < 2:
+            raise ValueError("what refits give on some rows is not kept; ask the result of all rows")
+        mean = self.per_fold.mean(axis=0)
+        apart = self.per_fold - mean
+        return Estimates(self.features, mean, self.correction / (folds - 1) * apart.T @ apart, folds - 1)
+
+    @property
+    def what(self) -> str:
+        """What the numbers are, as an axis says it."""
+        return f"increase in {self.title} without the feature, refitted"
+
+    @property
+    def untouched(self) -> str:
+        """What `error` is with."""
+        return "with all features"
+
+    def given(self, rows: Any) -> LeftOut:
+        """These rows alone; a boolean mask or row positions. Groups average back to the whole with their shares."""
+        chosen = positions(rows, len(self.weight))
+        known = chosen[(self.weight[chosen] > 0) & np.isfinite(self.loss[chosen])]
+        if len(known) == 0:
+            raise ValueError("none of the chosen rows has a weight and was tested by a fold")
+        weight = np.where(np.isin(chosen, known), self.weight[chosen], 0.0)
+        weight = weight / weight.sum()
+        error = float(weight[weight > 0] @ self.loss[chosen][weight > 0])
+        block: Indices | None = None if self.block is None else self.block[chosen]
+        return replace(
+            self, local=self.local[chosen], loss=self.loss[chosen], weight=weight, error=error, block=block,
+            per_fold=np.empty((0, len(self.features))),
+        )  # fmt: skip
+
+    def by(self, groups: Any) -> dict[Any, LeftOut]:
+        """``{label: given(groups == label)}`` for each label."""
+        return {label: self.given(mask) for label, mask in split(groups, len(self.weight)).items()}
+
+    def __repr__(self) -> str:
+        if not self._has_errors:
+            return super().__repr__()
+        return f"{super().__repr__()}\n  (± is the standard error for these fits on new rows)"

@@ -1,0 +1,167 @@
+"""Results on averaged metrics (AUC, R2): a global number and a PI curve; nothing that one row could have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.donors.designs import Design
+from losslens.results.base import Displayed
+from losslens.results.effects import curve_columns
+from losslens.results.importances import Importances
+from losslens.tables.frames import make_frame
+from losslens.text import in_digits
+from losslens.typing import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def _absent(what: str) -> property:
+    def refuse(self: FeatureScore) -> NoReturn:
+        raise ValueError(
+            f"{what} doesn't exist for the scorer {self.title}: it gives one number for all rows together. Use a "
+            "loss, such as loss='log_loss' or 'squared_error'"
+        )
+
+    return property(refuse, doc=f"Raises: {what} needs a loss of each row.")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class FeatureScore(Displayed):
+    """How much a score falls when one feature's values come from other rows."""
+
+    name: str
+    columns: tuple[str, ...]
+    values: tuple[NDArray[Any], ...]
+    ordered: bool
+    design: Design
+    engine: str
+    exact: bool
+    n_predictions: int
+    title: str  # of the scorer
+    score: float  # with nothing replaced
+    column_scores: Floats | None  # (m,): of each column of the design; None for a grid
+    column_shares: Floats | None  # (m,): how much each column counts
+    curve: Floats | None  # (g,): the score with every row at that value; None where that was not asked
+    shares: Floats | None
+    backend: str
+    clipped: float = 0.0
+    complete: bool = True
+    known_as_streamed: bool = False
+    declined: str = ""
+    extrapolation: ClassVar[None] = None  # nobody asked how far its replaced rows are from real ones
+    known_extrapolation: ClassVar[None] = None
+    whole: ClassVar[None] = None  # scorers need all rows at once
+
+    @property
+    def pfi(self) -> float:
+        """The score less its mean over the columns of the design: positive means useful."""
+        if self.column_scores is None or self.column_shares is None:
+            raise ValueError(f"{self.design!r} gives a curve and no number for a scorer; use 'all' or Latin(m)")
+        return float((self.score - self.column_scores) @ self.column_shares)  # exactly 0 where nothing changes
+
+    @property
+    def unbiased(self) -> float:
+        """The same: a score of all rows together has no pairs to leave out."""
+        return self.pfi
+
+    @property
+    def grid(self) -> Any:
+        """The values of the curve."""
+        return self.values[0] if len(self.values) == 1 else self.values
+
+    @property
+    def weights(self) -> Floats:
+        """The share of the donors at each grid value."""
+        if self.shares is None:
+            raise ValueError(f"the grid of {self.name!r} has no weights")
+        return self.shares
+
+    @property
+    def pi(self) -> Floats:
+        """The score less the score with every row at that value, (g,); it doesn't average to `pfi`."""
+        if self.curve is None:
+            raise ValueError(f"{self.design!r} has no PI curve for a scorer; use donors='all' or Grid(m)")
+        shape = tuple(map(len, self.values)) if len(self.values) == 2 else (-1,)
+        return np.asarray(self.score - self.curve).reshape(shape)
+
+    loss = _absent("a loss of each row")
+    error = _absent("the mean loss")
+    local = _absent("a local importance")
+    ici = _absent("an ICI curve")
+    ratio = _absent("the ratio of errors")
+    std_error = _absent("the standard error")
+    interval = _absent("an interval")
+    ratio_std_error = _absent("the ratio of errors")
+    ratio_interval = _absent("the ratio of errors")
+    p_value = _absent("a test")
+    influence = _absent("an influence")
+    band = _absent("a band")
+    effect = _absent("the effect")
+    given = _absent("the importance given some rows")
+    by = _absent("the importance by group")
+    subset = _absent("the importance on a subset")
+    with_loss = _absent("another loss")
+    effect_of = _absent("the effect")
+    rows = _absent("the list of kept rows")
+    at = _absent("a list of rows")
+    cells = _absent("an error of single cells")
+    drop = _absent("the importance without some rows")
+    row_influence = _absent("the influence of single rows")
+    conditioning: ClassVar[None] = None
+
+    def to_frame(self) -> Any:
+        """The PI curve as a data frame: value, importance."""
+        return make_frame(curve_columns(self, {"importance": self.pi}), self.backend)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the PI curve."""
+        from losslens.plots.feature import plot_importance
+
+        return plot_importance(self, ax=ax)
+
+    def __repr__(self) -> str:
+        return f"<FeatureScore {self.name!r}: decrease in {self.title}, {self.design}>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Scores(Importances):
+    """Importances by a scorer: a mapping from name to `FeatureScore`."""
+
+    features: dict[str, FeatureScore]  # type: ignore[assignment]
+
+    def by(self, groups: Any) -> NoReturn:
+        """Raises: importance by group needs a loss of each row."""
+        raise self._refusal
+
+    def with_loss(self, loss: Any) -> NoReturn:
+        """Raises: the predictions behind a score are not kept."""
+        raise self._refusal
+
+    @property
+    def _refusal(self) -> ValueError:
+        return ValueError("a scorer gives one number for all rows together; explain again with a loss")
+
+    @property
+    def score(self) -> float:
+        """The score with nothing replaced."""
+        return next(iter(self.features.values())).score
+
+    @property
+    def title(self) -> str:
+        """Of the scorer."""
+        return next(iter(self.features.values())).title
+
+    @property
+    def base(self) -> float:
+        """What the numbers are compared with: the score with nothing replaced."""
+        return self.score
+
+    @property
+    def headline(self) -> str:
+        """What the numbers are."""
+        return f"decrease in {self.title}; {in_digits(self.score)} with nothing replaced"

@@ -1,0 +1,108 @@
+"""Shapley values of predictions as a result: what each feature adds to each row's prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from losslens.results.base import Saveable
+from losslens.results.selection import in_order, split
+from losslens.results.shapley_curve import Values
+from losslens.tables.frames import make_frame
+from losslens.text import in_digits
+from losslens.typing import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class ShapleyEffect(Saveable):
+    """What each feature adds to each row's prediction; a row sums to ``prediction - base``."""
+
+    features: tuple[str, ...]
+    local: Floats  # (r, p)
+    prediction: Floats  # (r,)
+    base: Floats  # (r,): mean prediction over the donors, with all features replaced; one number unless some are kept
+    std_error: Floats  # (r, p): due to drawing orders and donors; 0 where nothing was drawn
+    target: str | None  # the class whose probability, or score, it is
+    response: str = "probability"  # or "value", "score"
+    method: str
+    engine: str
+    exact: bool
+    n_donors: int
+    n_predictions: int
+    values: Values  # of the rows that are explained
+    backend: str
+    complete: bool = True  # False: stopped by hand
+
+    @property
+    def importance(self) -> Floats:
+        """Mean size of each feature's effect over the rows, (p,)."""
+        return np.asarray(np.abs(self.local).mean(axis=0))
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Low and high ends of each effect, had every order and donor been asked, (r, p) each."""
+        from scipy.stats import norm
+
+        if not 0 < level < 1:
+            raise ValueError(f"level lies between 0 and 1, such as 0.95; got {level!r}")
+        reach = float(norm.ppf((1 + level) / 2)) * self.std_error
+        return self.local - reach, self.local + reach
+
+    def given(self, rows: Any) -> Self:
+        """Some of the rows."""
+        chosen = in_order(rows, len(self.local))
+        values = replace(self.values, codes=self.values.codes[chosen])
+        return replace(
+            self, local=self.local[chosen], prediction=self.prediction[chosen], base=self.base[chosen],
+            std_error=self.std_error[chosen], values=values,
+        )  # fmt: skip
+
+    def by(self, groups: Any) -> dict[Any, Self]:
+        """``{label: given(groups == label)}`` for each label."""
+        return {label: self.given(mask) for label, mask in split(groups, len(self.local)).items()}
+
+    @property
+    def headline(self) -> str:
+        """What the numbers are."""
+        what = "prediction" if self.target is None else f"{self.response} of {self.target}"
+        rows = "1 row" if len(self.local) == 1 else f"{len(self.local):,} rows"
+        return f"what each feature adds to the {what}; {rows}, {self.n_donors:,} donors"
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know of how the numbers came about."""
+        kind = "exact" if self.exact else "sampled"
+        found = [f"{self.method}, {kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        if not self.complete:
+            found.append("stopped by hand: a valid estimate with the error stated, but fewer walks than asked for")
+        return found
+
+    def to_frame(self) -> Any:
+        """One row for each row explained: its prediction, the base, and what each feature adds."""
+        data: dict[str, Any] = {}
+        for name, values in (("prediction", self.prediction), ("base", self.base)):
+            data[name if name not in self.features else f"{name}_"] = values  # a feature's own name is its own
+        return make_frame(data | dict(zip(self.features, self.local.T, strict=True)), self.backend)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw one row's way from the base to its prediction, or the effects of many rows."""
+        from losslens.plots.shapley_effect import plot_shapley_effect
+
+        return plot_shapley_effect(self, ax=ax)
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.features))
+        lines = [f"ShapleyEffect: {self.headline}"]
+        alone = len(self.local) == 1
+        shown = self.local[0] if alone else self.importance
+        for j in np.argsort(-np.abs(shown), kind="stable"):
+            error = self.std_error[0, j] if alone else 0.0
+            pm = f" ± {in_digits(error, like=shown[j])}" if error > 0 else ""
+            lines.append(f"  {self.features[j]:<{width}}  {in_digits(float(shown[j]))}{pm}")
+        if not alone:
+            lines.append("  (mean size over the rows; .local has every row)")
+        return "\n".join([*lines, *(f"  ({note})" for note in self.notes)])

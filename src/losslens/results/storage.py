@@ -1,0 +1,265 @@
+"""Results in one open file: a zip of NumPy arrays and a JSON description. Nothing in it can run.
+
+Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from losslens.cells import matrix
+from losslens.cells.late import Later
+from losslens.donors import conditional, designs, layout
+from losslens.losses import Loss, from_metadata
+from losslens.results import (
+    breiman,
+    clusters,
+    comparison,
+    effects,
+    importance,
+    importances,
+    interactions,
+    observations,
+    permuted_target,
+    refits,
+    regions,
+    row_changes,
+    row_influence,
+    scores,
+    shapley,
+    shapley_curve,
+    shapley_effect,
+    streamed,
+)
+from losslens.results.extrapolation import Extrapolation, Extrapolations
+from losslens.tables import sample
+
+FORMAT = "losslens result"
+VERSION = 1
+KINDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        importances.Importances,
+        importance.FeatureImportance,
+        scores.Scores,
+        scores.FeatureScore,
+        effects.Effects,
+        effects.FeatureEffect,
+        breiman.BreimanImportance,
+        shapley.ShapleyImportance,
+        shapley.Shares,
+        shapley_curve.Values,
+        shapley_effect.ShapleyEffect,
+        interactions.Interactions,
+        comparison.Comparison,
+        row_changes.ConditionalImpact,
+        row_changes.LeftOut,
+        permuted_target.PermutedTarget,
+        refits.Refits,
+        regions.Regions,
+        regions.Region,
+        row_influence.RowInfluence,
+        observations.Observations,
+        clusters.Clusters,
+        clusters.Tried,
+        sample.Sample,
+        layout.CommonGrid,
+        layout.OwnDonors,
+        streamed.Whole,
+        matrix.Cells,
+        matrix.Means,
+        designs.All,
+        designs.Shifts,
+        designs.Grid,
+        designs.Permutations,
+        designs.Latin,
+        designs.Systematic,
+        designs.Derangements,
+        designs.Conditional,
+        conditional.Conditioning,
+        Extrapolation,
+        Extrapolations,
+    )
+}
+
+SAVED = (
+    importances.Importances,
+    effects.Effects,
+    breiman.BreimanImportance,
+    shapley.ShapleyImportance,
+    shapley_effect.ShapleyEffect,
+    interactions.Interactions,
+    comparison.Comparison,
+    row_changes.ConditionalImpact,
+    row_changes.LeftOut,
+    permuted_target.PermutedTarget,
+    refits.Refits,
+    regions.Regions,
+    row_influence.RowInfluence,
+    observations.Observations,
+    clusters.Clusters,
+    Extrapolations,
+)
+
+
+def save(result: Any, path: str | Path) -> None:
+    """Write a result, whole or not at all."""
+    packer = _Packer()
+    description = {"format": FORMAT, "version": VERSION, "result": packer.pack(result)}
+    with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("result.json", json.dumps(description, indent=1))
+        for key, array in packer.arrays.items():
+            with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def load(path: str | Path) -> Any:
+    """Read a result that `save` wrote; neither the model nor the data is needed.
+
+    >>> load("no such file")
+    Traceback (most recent call last):
+    FileNotFoundError: [Errno 2] No such file or directory: 'no such file'
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            description = json.loads(archive.read("result.json"))
+            if not isinstance(description, dict) or description.get("format") != FORMAT:
+                raise KeyError("format")
+            newer = description["version"] > VERSION
+            arrays = {} if newer else {name: _array(archive, name) for name in archive.namelist()}
+            result = None if newer else _unpack(description["result"], arrays, {})
+    except (zipfile.BadZipFile, *_UNREADABLE) as error:
+        raise ValueError(f"{path} is no losslens result, or not a whole one; save it again") from error
+    if newer:
+        raise ValueError(f"{path} was written by a newer losslens (file version {description['version']}); update")
+    if not isinstance(result, SAVED):
+        raise ValueError(f"{path} is no losslens result, or not a whole one; save it again")
+    return result
+
+
+# What damaged or foreign content raises on the way, in zipfile, json, NumPy and our own classes.
+_UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, EOFError, NotImplementedError, RuntimeError, zlib.error)
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> Any:
+    if not name.endswith(".npy"):
+        return None
+    return np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
+
+
+class _Packer:
+    """Turns a result into JSON, with arrays set aside under numbered names; what is shared is stored once."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self.seen: dict[int, tuple[int, Any]] = {}  # id -> number; the object is kept so that its id stays its own
+
+    def pack(self, thing: Any) -> Any:
+        if isinstance(thing, Later):  # what was not looked at yet is worked out now
+            thing = thing.now
+        if isinstance(thing, np.ndarray):
+            return self._array(thing)
+        if isinstance(thing, Loss):
+            return {"loss": thing.metadata()}
+        if is_dataclass(thing) and not isinstance(thing, type):
+            return self._object(thing)
+        if isinstance(thing, dict):
+            return {"dict": [[key, self.pack(value)] for key, value in thing.items()]}
+        if isinstance(thing, (tuple, list)):
+            return {"tuple": [self.pack(item) for item in thing]}
+        return _scalar(thing)
+
+    def _array(self, array: np.ndarray[Any, Any]) -> Any:
+        if array.dtype == object:
+            return {"objects": [_scalar(item) for item in array.ravel()], "shape": list(array.shape)}
+        known = self.seen.setdefault(id(array), (len(self.seen), array))
+        key = f"a{known[0]}"
+        self.arrays[key] = array
+        return {"array": key}
+
+    def _object(self, thing: Any) -> Any:
+        if id(thing) in self.seen:
+            return {"same": self.seen[id(thing)][0]}
+        if type(thing).__name__ not in KINDS:
+            raise TypeError(f"a file can't hold {thing!r}: it could not be read back without your code")
+        number = self.seen.setdefault(id(thing), (len(self.seen), thing))[0]
+        content = {field.name: self.pack(getattr(thing, field.name)) for field in fields(thing)}
+        return {"object": type(thing).__name__, "number": number, "fields": content}
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, dt.datetime):
+        return {"datetime": value.isoformat()}
+    if isinstance(value, dt.date):
+        return {"date": value.isoformat()}
+    return {"text": str(value)}
+
+
+def _unpack(thing: Any, arrays: dict[str, Any], known: dict[int, Any]) -> Any:
+    if not isinstance(thing, dict):
+        return thing
+    if "array" in thing:
+        return arrays[thing["array"] + ".npy"]
+    if "objects" in thing:
+        array = np.empty(len(thing["objects"]), dtype=object)
+        array[:] = [_unpack(item, arrays, known) for item in thing["objects"]]
+        return array.reshape(thing["shape"])
+    if "text" in thing:
+        return thing["text"]
+    if "datetime" in thing:
+        return dt.datetime.fromisoformat(thing["datetime"])
+    if "date" in thing:
+        return dt.date.fromisoformat(thing["date"])
+    if "loss" in thing:
+        return from_metadata(thing["loss"])
+    if "dict" in thing:
+        return {key: _unpack(value, arrays, known) for key, value in thing["dict"]}
+    if "tuple" in thing:
+        return tuple(_unpack(item, arrays, known) for item in thing["tuple"])
+    if "same" in thing:
+        return known[thing["same"]]
+    content = {key: _unpack(value, arrays, known) for key, value in thing["fields"].items()}
+    known[thing["number"]] = KINDS[thing["object"]](**content)
+    return known[thing["number"]]
+
+
+@contextmanager
+def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file to write to; once it is finished it takes the place of `path` in one step."""
+    target = Path(path).resolve()  # of a link: what it points to
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
+    try:
+        os.fchmod(handle, _usual_mode(target))
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())  # a full disk is noticed here at the latest
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _usual_mode(target: Path) -> int:
+    """The mode that a plain `open` would give the file: mkstemp's is private."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,4 @@
+"""Questions about rows: regions, clusters, suspicious rows, extrapolation.
+
+Touches results and tables.
+"""

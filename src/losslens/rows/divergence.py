@@ -1,0 +1,83 @@
+"""How much a row's prediction hangs on a feature, whatever its label: the mean divergence between its ICE values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.donors.layout import CommonGrid
+from losslens.results.importance import FeatureImportance
+from losslens.typing import Floats
+
+Kind = Callable[[NDArray[Any], Floats], Floats]
+CONSTANT = 1e-9  # a relative spread under this is rounding
+ROUNDING = 1e-12  # of predictions, beside the largest
+
+
+def divergence(one: FeatureImportance) -> Floats:
+    """The mean over pairs of donors of the divergence between the row's predictions with their values, (n,).
+
+    Squared error: ``2 var_k f(x_i, k)``; absolute error: ``mean |f(x_i, k) - f(x_i, l)|``; log loss: the
+    Kullback-Leibler divergence. For a model without interactions with this feature it is the same for every row.
+    """
+    kinds: dict[str, tuple[Kind, int]] = {
+        "squared_error": (_squared, 2),
+        "absolute_error": (_absolute, 1),
+        "log_loss": (_log, 0),
+    }
+    if one.loss.name not in kinds:
+        raise ValueError(
+            f"interactions are looked for with squared error, absolute error and log loss; this is {one.loss.name}. "
+            "Judge the result again, with_loss(...), or use target='importance'"
+        )
+    one._need_all_cells("regions")
+    predictions = np.asarray(one.cells.predictions, float)
+    one._need_donors("regions")
+    lent = _lent(one)
+    with np.errstate(invalid="ignore"):  # 0 / 0: a row that met nobody
+        shares = np.broadcast_to(lent / lent.sum(axis=1, keepdims=True), predictions.shape[:2])
+    measure, power = kinds[one.loss.name]
+    found = measure(predictions, shares)
+    rounding = ROUNDING ** max(power, 1) * float(np.abs(predictions).max()) ** power
+    return np.where(np.abs(found) <= rounding, 0.0, found)
+
+
+def _lent(one: FeatureImportance) -> Floats:
+    """How much donors count: on a common grid alike for all rows, also where a row's own pairs are left out.
+
+    A row's divergence would otherwise depend on its own value, and so on columns that go with it.
+    """
+    meeting, weight = one.meeting, one.sample.weight
+    if isinstance(meeting, CommonGrid):
+        lent = np.bincount(meeting.own[meeting.donors], weight[meeting.donors], meeting.size)
+        return np.asarray(lent, float)[None, :]
+    return meeting.weights(one.sample, one.cells.rows)
+
+
+def is_constant(values: Floats) -> bool:
+    """Whether values differ by no more than rounding."""
+    return bool(np.ptp(values) <= CONSTANT * max(float(np.abs(values).max(initial=0.0)), 1e-300))
+
+
+def _squared(predictions: Floats, shares: Floats) -> Floats:
+    mean = (shares * predictions).sum(axis=1, keepdims=True)
+    return np.asarray(2 * (shares * np.square(predictions - mean)).sum(axis=1))
+
+
+def _absolute(predictions: Floats, shares: Floats) -> Floats:
+    """``sum_kl w_k w_l |f_k - f_l| = 2 sum_k w_k f_k (2 W_k - w_k - 1)`` with f sorted and W cumulated."""
+    order = np.argsort(predictions, axis=1)
+    f, w = (np.take_along_axis(some, order, axis=1) for some in (predictions, shares))
+    return np.asarray(2 * (w * f * (2 * np.cumsum(w, axis=1) - w - 1)).sum(axis=1))
+
+
+def _log(predictions: NDArray[Any], shares: Floats) -> Floats:
+    """``sum_c mean(p_c log p_c) - mean(p_c) mean(log p_c)``, over the classes c."""
+    eps = np.finfo(float).eps
+    p = np.clip(predictions, eps, 1.0)
+    logs, w = np.log(p), shares[:, :, None]
+    inside = (w * p * logs).sum(axis=1) - (w * p).sum(axis=1) * (w * logs).sum(axis=1)
+    return np.asarray(inside.sum(axis=1))

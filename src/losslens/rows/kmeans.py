@@ -1,0 +1,155 @@
+"""Weighted k-means, how stable its answer is, and whether two of its clusters are two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from losslens.typing import Floats, Indices
+
+MOST_STEPS = 50
+SETTLED = 1e-4  # share of the points that still move when nothing more is to be gained
+SPLITS = 10  # of the rows into halves
+BIN = 0.2  # of the way from one centre to another, in histograms
+
+
+@dataclass(frozen=True, eq=False)
+class Clustering:
+    """Centres, and the nearest of them for each point."""
+
+    centres: Floats  # (k, p)
+    labels: Indices  # (n,)
+    cost: float  # weighted sum of the squared distances
+
+
+def fit(points: Floats, weight: Floats, k: int, starts: int, rng: np.random.Generator) -> Clustering:
+    """The best of several starts."""
+    found = [settle(points, weight, _seeds(points, weight, k, rng)) for _ in range(starts)]
+    return min(found, key=lambda one: one.cost)
+
+
+def settle(points: Floats, weight: Floats, centres: Floats) -> Clustering:
+    """Lloyd's steps from these centres: each point to its nearest centre, each centre to the mean of its points."""
+    k, labels = len(centres), np.full(len(points), -1)
+    for _ in range(MOST_STEPS):
+        before, labels = labels, nearest(points, centres)
+        moved = int(np.sum(labels != before))
+        mass = np.bincount(labels, weight, k)
+        if moved <= SETTLED * len(points) and (mass > 0).all():
+            break
+        centres = np.where(mass[:, None] > 0, group_means(points, weight, labels, k), centres)
+        for empty in np.flatnonzero(mass == 0):  # it starts again where a point is known worst
+            centres[empty] = points[int(np.argmax(weight * _distance(points, centres[labels])))]
+    return Clustering(centres, labels, float(weight @ _distance(points, centres[labels])))
+
+
+def group_means(points: Floats, weight: Floats, labels: Indices, k: int) -> Floats:
+    """The weighted mean of each group of points, (k, p); 0 for a group without weight."""
+    # Not `@`: on a busy machine threads of a matrix product over many rows wait for each other for seconds.
+    sums = np.einsum("kn,np->kp", weight * (labels == np.arange(k)[:, None]), points)
+    mass = np.bincount(labels, weight, k)
+    return np.asarray(sums / np.where(mass > 0, mass, 1.0)[:, None])
+
+
+def nearest(points: Floats, centres: Floats) -> Indices:
+    """The nearest centre of each point."""
+    # The point's own length is the same for all centres.
+    return np.asarray((np.square(centres).sum(axis=1)[:, None] - 2 * centres @ points.T).argmin(axis=0))
+
+
+def _distance(points: Floats, to: Floats) -> Floats:
+    return np.asarray(np.square(points - to).sum(axis=1))
+
+
+def _seeds(points: Floats, weight: Floats, k: int, rng: np.random.Generator) -> Floats:
+    """k-means++: points far from the centres so far are likelier to be the next."""
+    chance = weight.copy()
+    distance = np.full(len(points), np.inf)
+    chosen: list[int] = []
+    for _ in range(k):
+        cumulated = np.cumsum(chance)
+        place = int(np.searchsorted(cumulated, rng.random() * cumulated[-1], side="right"))
+        chosen.append(min(place, len(points) - 1))
+        distance = np.minimum(distance, _distance(points, points[chosen[-1]]))
+        chance = weight * distance
+        if not chance.sum() > 0:
+            chance = weight
+    return points[chosen]
+
+
+def stability(
+    points: Floats, weight: Floats, whole: Clustering, starts: int, rng: np.random.Generator
+) -> tuple[float, Floats]:
+    """How well clusters of two halves of the points agree, and how well each cluster is found again, (k,).
+
+    Each half is clustered by itself, and its centres tell where all points belong: the mean adjusted Rand index of the
+    two answers, and for each cluster of all points the mean Jaccard index with the most similar cluster of a half.
+    """
+    n, k = len(points), len(whole.centres)
+    agreed, again = [], []
+    for _ in range(SPLITS):
+        order = rng.permutation(n)
+        halves = (order[: n // 2], order[n // 2 :])
+        found = [nearest(points, fit(points[some], weight[some], k, starts, rng).centres) for some in halves]
+        agreed.append(adjusted_rand(*found))
+        again += [_jaccard(whole.labels, labels, k) for labels in found]
+    return float(np.mean(agreed)), np.mean(again, axis=0)
+
+
+def adjusted_rand(one: Indices, other: Indices) -> float:
+    """Share of the pairs of points that two clusterings treat alike, less what chance gives: 1 for equal ones.
+
+    >>> adjusted_rand(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
+    1.0
+    """
+    table = _crossed(one, other)
+    together, rows, columns = (float((some * (some - 1) / 2).sum()) for some in (table, table.sum(1), table.sum(0)))
+    expected = rows * columns / (len(one) * (len(one) - 1) / 2)
+    most = (rows + columns) / 2
+    return 1.0 if most == expected else (together - expected) / (most - expected)
+
+
+def _crossed(one: Indices, other: Indices) -> Floats:
+    across = int(other.max()) + 1
+    counts = np.bincount(one * across + other, minlength=(int(one.max()) + 1) * across)
+    return counts.reshape(-1, across).astype(float)
+
+
+def _jaccard(one: Indices, other: Indices, k: int) -> Floats:
+    """For each cluster of one, the largest share of common points with a cluster of the other."""
+    table = np.zeros((k, k))
+    crossed = _crossed(one, other)
+    table[: crossed.shape[0], : crossed.shape[1]] = crossed
+    either = table.sum(axis=1)[:, None] + table.sum(axis=0) - table
+    return np.asarray(np.divide(table, either, out=np.zeros((k, k)), where=either > 0).max(axis=1))
+
+
+def parted(points: Floats, weight: Floats, found: Clustering) -> bool:
+    """Whether a valley lies between every two clusters.
+
+    Along the line between two centres a single heap of points has no valley, however long it is. One is seen where
+    fewer than half as many points lie in a part of the way as in the lower of the peaks on its two sides, chance
+    allowed for.
+    """
+    return all(
+        _valley(points[either], found.centres[a], found.centres[b])
+        for a, b in combinations(range(len(found.centres)), 2)
+        for either in [np.isin(found.labels, (a, b)) & (weight > 0)]
+    )
+
+
+def _valley(points: Floats, one: Floats, other: Floats) -> bool:
+    way = other - one
+    length = float(way @ way)
+    if not length > 0:
+        return False
+    at = np.floor((points - one) @ way / length / BIN).astype(int)  # 0 at the first centre
+    counts = np.bincount(np.clip(at, -10, 14) + 10, minlength=25)
+    middle = 10 + int(0.5 / BIN)  # the bin that holds the middle between both centres
+    left, right = int(counts[: middle + 1].argmax()), middle + int(counts[middle:].argmax())
+    if right - left < 2:
+        return False
+    lowest, peak = counts[left + 1 : right].min(), min(counts[left], counts[right])
+    return bool(lowest + 2 * np.sqrt(lowest + 1) < peak / 2)

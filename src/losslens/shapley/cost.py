@@ -1,0 +1,148 @@
+"""What a Shapley verb would do, before it does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from losslens.donors.conditional import BoundSampler
+from losslens.engines import rates
+from losslens.engines.batches import RUN
+from losslens.engines.blackbox import BlackBox
+from losslens.engines.choice import CHECKED
+from losslens.losses import is_scorer
+from losslens.passes.task import Task
+from losslens.results.plan import on_cluster
+from losslens.shapley import ways
+from losslens.shapley.conditional import coalitions, rounds_and_draws
+from losslens.shapley.stopping import MOST_PREDICTIONS, Wanted
+from losslens.shapley.ways import CELLS_SHARE, Request, request
+from losslens.tables.frames import make_frame
+from losslens.text import duration, size_in_words
+from losslens.workers import active, packed_size
+
+WORDS = {  # what the ways of `routes` are, to people
+    "closed form": "closed form",
+    "device pairs": "all coalitions of all pairs, on the device",
+    "tree pairs": "all coalitions of all pairs, inside the trees",
+    "single tree": "all coalitions, from the leaves",
+    "tree totals": "all coalitions' totals, from the leaves; no single rows",
+    "product totals": "all coalitions' totals, from the kernel's factors; no single rows",
+    "tree orders": "orders of exact totals; no single rows",
+    "coalitions": "all coalitions, by the model",
+    "walks": "walks",
+    "paper": "the paper's algorithm",
+    "draws": "coalitions, what they lack drawn given what they keep",
+}
+
+
+@dataclass(frozen=True)
+class ShapleyPlan:
+    """The cost of sharing out."""
+
+    features: tuple[str, ...]
+    way: str  # what would be done
+    engine: str
+    exact: bool
+    n_predictions: int  # at least
+    most: int  # predictions
+    calls: int
+    memory: int  # bytes that the result keeps and the run needs
+    seconds: float
+    backend: str
+    workers: int = 0  # threads of the cluster that is asked; 0: everything is done here
+
+    def to_frame(self) -> Any:
+        """One row."""
+        names = ("way", "engine", "exact", "n_predictions", "most", "calls", "memory", "seconds")
+        return make_frame({name: [getattr(self, name)] for name in names}, self.backend)
+
+    def __repr__(self) -> str:
+        more = f", at most {self.most:,} until certain" if self.most > self.n_predictions else ""
+        kind = "exact" if self.exact else "sampled"
+        return "\n".join(
+            [
+                f"Plan: {self.way} ({kind}), engine {self.engine}, {len(self.features)} features",
+                f"  {self.n_predictions:,} predictions in {self.calls:,} call{'s' * (self.calls != 1)}{more}, "
+                f"about {duration(self.seconds)}{on_cluster(self.workers)}",
+                f"  memory: {size_in_words(self.memory)}",
+            ]
+        )
+
+
+def plan_importance(model: Any, X: Any, y: Any, options: dict[str, Any]) -> ShapleyPlan:
+    """The cost of `shapley_importance` with these arguments."""
+    loss = options.pop("loss")
+    if is_scorer(loss):
+        raise ValueError("plan knows what losses take; of a scorer's shares each coalition is n predictions a donor")
+    names = ("method", "aggregate", "precision", "budget", "m_feat", "m_obs")
+    wanted = Wanted(**{name: options.pop(name) for name in names})
+    return _plan(request(model, X, y, loss, wanted, options))
+
+
+def _plan(asked: Request) -> ShapleyPlan:
+    task, way = asked.task, asked.way
+    n, p, wanted = task.n, len(task.subjects), asked.wanted
+    by_model = way in ("coalitions", "walks", "paper", "draws")
+    least, most = (min(n, CHECKED),) * 2 if not by_model else _predictions(asked)
+    rows, seconds = task.engine.timed_batch()
+    time = seconds * least / rows
+    if not by_model:
+        costs = ways.exact_ways(task, asked.loss, wanted.aggregate, None, asked_for=True)
+        known = rates.SECONDS if task.device is None else rates.SECONDS | rates.DEVICE_SECONDS
+        time += sum(cost.takes * known.get(way, 0.0) for cost in costs if cost.way == way)
+    threads, time = spread(task, time, least) if by_model else (0, time)
+    kept = (
+        40 * n * p * asked.fewest_sweeps
+        if way in ("walks", "paper")
+        else min(8 * n * n * p, task.budget.memory // CELLS_SHARE)
+    )
+    return ShapleyPlan(
+        features=tuple(subject.feature.name for subject in task.subjects),
+        way=WORDS[way],
+        engine=task.engine.name if by_model else asked.engine,
+        exact=way not in ("walks", "paper", "tree orders", "draws") and ways.everybody_lends(task.design),
+        n_predictions=least,
+        most=most,
+        calls=ceil(least / task.engine.rows_a_call(n)),
+        memory=int(kept + rows * (task.table.row_bytes + 64)),
+        seconds=time,
+        backend=task.table.backend,
+        workers=threads,
+    )
+
+
+def spread(task: Task, seconds: float, cells: int) -> tuple[int, float]:
+    """The threads of the verb's cluster, and what predictions take there: model and table travel, predictions back."""
+    cluster = active()
+    if cluster is None or type(task.engine) is not BlackBox:  # torch modules stay on their device
+        return 0, seconds
+    tasks = max(1, ceil(cells / task.engine.rows_a_call(task.n) / (8 * RUN)))
+    threads = cluster.threads
+    travels = packed_size(task.engine, cluster) + 8 * cells
+    return threads, rates.on_a_cluster(seconds, tasks, threads, travels)
+
+
+def _predictions(asked: Request) -> tuple[int, int]:
+    """The fewest and the most predictions that the model is asked for."""
+    task, wanted = asked.task, asked.wanted
+    n, p, way = task.n, len(task.subjects), asked.way
+    whole = ways.is_whole(task)
+    if way == "coalitions":
+        count = int(ways.predictions(task.subjects, n, asked.width, whole))
+        return count, count
+    if way == "draws":
+        assert isinstance(task.design, BoundSampler)  # the way says so
+        rounds, m = rounds_and_draws(p, n, task.design, asked.most_drawn)
+        return (n + rounds * coalitions(p) * n * m,) * 2
+    if way == "paper":
+        distinct = min(wanted.orders * (p - 1), 2**p - 2)
+        return n + n * (p - 1) * wanted.permutations, n + distinct * n * wanted.permutations
+    sweep = asked.sweep_cost
+    if wanted.budget is not None and wanted.precision is None:
+        count = n + (wanted.budget - n) // max(1, sweep) * sweep
+        return count, count
+    if not ways.everybody_lends(task.design):
+        return (n + asked.fewest_sweeps * sweep,) * 2
+    return n + asked.fewest_sweeps * sweep, max(wanted.budget or MOST_PREDICTIONS, n + asked.fewest_sweeps * sweep)

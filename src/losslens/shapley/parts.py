@@ -1,0 +1,163 @@
+"""Shapley importances of linear models, part by part, squared error: the closed form is made of moments.
+
+With c_j what feature j adds to a row, less its mean, C their sum, r = y - f and s = 2 r + C, row i earns
+``c_ij s_i + mean(C c_j)`` and donor k ``mean(c_j s) - c_kj (mean(s) - C_k)``; both average to
+``SFIMP_j = 2 cov(c_j, r + C)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from losslens.donors.designs import Latin
+from losslens.engines.choice import CHECKED, agrees
+from losslens.engines.readers.linear import Linear
+from losslens.losses import Loss
+from losslens.models import Model
+from losslens.passes.parts.additive import Sums
+from losslens.passes.parts.counting import Counted, FirstPass, Quantiles, first_pass, kinds_of_all, looked_at
+from losslens.passes.parts.reading import Data, PartRows, Stretch, judged
+from losslens.passes.parts.stream import Stream, prepare
+from losslens.progress import bar
+from losslens.results.shapley import ShapleyImportance
+from losslens.results.shapley_curve import Values
+from losslens.results.streamed import Whole
+from losslens.shapley.stopping import Wanted
+from losslens.tables.loading import Opened
+from losslens.tables.sample import Sample
+from losslens.typing import Floats
+
+ABSENT = "the data were read part by part and let go; explain a sample of the rows"
+
+
+def shares(known: Model, data: Opened, loss: Loss, wanted: Wanted, asked: dict[str, Any]) -> ShapleyImportance:
+    """`shapley_importance` of data that are read part by part: the closed form of linear models."""
+    return run(share_stream(known, data, loss, wanted, asked))
+
+
+def share_stream(known: Model, data: Opened, loss: Loss, wanted: Wanted, asked: dict[str, Any]) -> Stream:
+    """A checked call of `shapley_importance`: a linear model over all pairs."""
+    stream = prepare(known, data, loss, loss.reads, asked)
+    plain = wanted.method in ("auto", "exact") and wanted.aggregate == "loss" and not isinstance(stream.design, Latin)
+    if not isinstance(stream.read, Linear) or not plain:
+        raise ValueError(
+            f"Shapley importances of {data.n:,} rows that are read part by part are known for linear models with "
+            "squared error, over all pairs; for any other model or method pass a sample of the rows"
+        )
+    return stream
+
+
+@dataclass(frozen=True, eq=False)
+class ShareSums(Sums):
+    """Sums of the first pass."""
+
+    def __call__(self, rows: PartRows) -> Floats:
+        """Of a part, (3, k + 1): weighted sums of m, m r and m M, M the sum of all m; and of 1, r and r^2."""
+        g, f = self.parts(rows.table)
+        sample = judged(rows, self.model, self.loss, None, 1.0)
+        if self.loss is not None:
+            self.loss.check_prediction(f)
+        residual = np.asarray(sample.y) - f
+        m, w = g - self.shift, sample.weight
+        last = np.array([w.sum(), w @ residual, w @ residual**2])
+        return np.column_stack([np.stack([w @ m, (w * residual) @ m, (w * m.sum(axis=1)) @ m]), last])
+
+
+@dataclass(frozen=True, eq=False)
+class ShareWork:
+    """What all parts of the second pass need; it travels."""
+
+    data: Data
+    sums: ShareSums
+    mass: float
+    mean: Floats  # (k,): of g
+    with_residual: Floats  # (k,): cov(c, r)
+    with_sum: Floats  # (k,): cov(c, C)
+    residual: float  # mean of r
+
+    @property
+    def sfimp(self) -> Floats:
+        """``2 cov(c_j, r + C)``, (k,)."""
+        return 2 * (self.with_residual + self.with_sum)
+
+
+def evaluate(work: ShareWork, stretch: Stretch) -> Floats:
+    """Sums over the rows of a stretch, (1 + k, k): of (w (local + caused - 2 SFIMP))^2, and of w c c'."""
+    return reduce(add, (_evaluate(work, rows) for rows in work.data.rows(stretch)))
+
+
+def _evaluate(work: ShareWork, rows: PartRows) -> Floats:
+    g, f = work.sums.parts(rows.table)
+    sample = judged(rows, work.sums.model, work.sums.loss, None, work.mass)
+    c, w = g - work.mean, sample.weight
+    total = c.sum(axis=1)
+    reach = 2 * (np.asarray(sample.y) - f) + total
+    local = c * reach[:, None] + work.with_sum
+    caused = 2 * work.with_residual + work.with_sum - c * (2 * work.residual - total)[:, None]
+    u = w[:, None] * (local + caused - 2 * work.sfimp)
+    return np.vstack([np.sum(u**2, axis=0), (c * w[:, None]).T @ c])
+
+
+def run(stream: Stream) -> ShapleyImportance:
+    """Two passes, and what they say."""
+    linear, peeled = stream.read, stream.peeled
+    assert isinstance(linear, Linear)
+    assert peeled is not None
+    asked = tuple(feature.columns[0] for feature in stream.features)
+    sums = ShareSums(linear, peeled, asked, np.zeros(len(asked)), stream.nameplate, stream.loss)
+    g, f = sums.parts(stream.head)
+    agrees(f, stream.model.responder(stream.response), stream.head)
+    sums = replace(sums, shift=g.mean(axis=0))
+    first = FirstPass(stream.data, (), Quantiles({}), labels=False, sums=sums)
+    counted = first_pass(first, stream.stretches, stream.workers, stream.progress)
+    assert counted.sums is not None
+    work = _work(stream, counted, sums)
+    stretches = looked_at(stream.stretches, counted)
+
+    def answers() -> Iterator[Floats]:
+        with bar(stream.n, "sharing out", stream.progress, "rows") as tick:
+            for stretch, found in zip(stretches, stream.workers.map(evaluate, work, stretches), strict=True):
+                tick(stretch.rows)
+                yield found
+
+    return _result(stream, counted, work, reduce(add, answers()))
+
+
+def _work(stream: Stream, counted: Counted, sums: ShareSums) -> ShareWork:
+    assert counted.sums is not None
+    found = counted.sums / counted.sums[0, -1]
+    first, with_residual, with_sum = found[:, :-1]
+    residual = float(found[1, -1])
+    data = replace(stream.data, kinds=kinds_of_all(counted, stream.data.columns))
+    return ShareWork(
+        data, sums, float(counted.mass[0]), first + sums.shift, with_residual - first * residual,
+        with_sum - first * first.sum(), residual,
+    )  # fmt: skip
+
+
+def _result(stream: Stream, counted: Counted, work: ShareWork, found: Floats) -> ShapleyImportance:
+    assert counted.sums is not None
+    error, units = float(counted.sums[2, -1] / counted.sums[0, -1]), counted.units
+    up = 1 / (1 - float(counted.mass[1] / counted.mass[0] ** 2))
+    factor = (units / (units - 1)) ** 2 * units * (units - 1) / max(units - 2, 1) ** 2
+    index = -4 * found[1:]
+    np.fill_diagonal(index, 0.0)
+    names, none = tuple(feature.name for feature in stream.features), np.empty(0)
+    assert stream.loss is not None
+    return ShapleyImportance(
+        features=names, sfimp=work.sfimp, error_all=error, error_none=error + float(work.sfimp.sum()),
+        title=stream.loss.title, loss=stream.loss, aggregate="loss", method="closed form", engine="additive",
+        design="all pairs", exact=True, n_predictions=min(CHECKED, stream.head.n), sample=Sample(none, none),
+        at=np.empty(0, np.intp), monte_carlo_error=np.zeros(len(names)), sampling=np.sqrt(factor * found[0]),
+        values=Values(tuple(none for _ in names), np.empty((0, len(names)), np.int32), (True,) * len(names),
+                      tuple((name,) for name in names)),
+        backend="pandas" if stream.head.backend == "numpy" else stream.head.backend, index=index, absent=ABSENT,
+        remarks=(f"{stream.n:,} rows, read part by part",),
+        whole=Whole(stream.n, units, np.empty(0, np.intp), none, error=error, up=up),
+    )  # fmt: skip

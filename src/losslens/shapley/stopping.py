@@ -1,0 +1,135 @@
+"""When to stop drawing: a number of predictions, a precision, or when the data could not tell a better answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from losslens.typing import Floats
+
+NOISE_SHARE = 0.1  # of the sampling variance: more draws would not make the number more certain
+SMALL = 0.005  # of the whole: a Monte-Carlo error that nobody looks at
+MOST_PREDICTIONS = 10_000_000  # where no budget is given
+Method = Literal["auto", "exact", "walk", "paper"]
+PAPER = (120, 50)  # orders of features and permutations of rows: the defaults of the authors' own package
+LEVEL = 0.95  # that all features are within `precision`, together
+
+
+@dataclass(frozen=True)
+class Absolute:
+    """A precision in units of the loss, not as a share of what the features earn together."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.value, (int, float, np.number)) and not isinstance(self.value, bool)
+        if not number or not 0 < self.value < np.inf:
+            raise ValueError(f"Absolute takes a number above 0, in units of the loss; got {self.value!r}")
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """What was asked for."""
+
+    budget: int | None = None  # predictions
+    precision: float | Absolute | None = None
+    sweeps: int | None = None  # a design of the user's own: so many columns
+
+    def half_width(self, total: float | None, total_error: float) -> float | None:
+        """The half-width of all intervals that was asked for, in units of the loss."""
+        if self.precision is None:
+            return None
+        if isinstance(self.precision, Absolute):
+            return self.precision.value
+        if total is None:
+            raise ValueError("precision as a share needs the whole, which is not known here; give Absolute(value)")
+        if not abs(total) > 2 * total_error:
+            raise ValueError(
+                f"precision={self.precision} is a share of what the features earn together, but that is {total:.3g} "
+                f"± {total_error:.2g}, which can't be told from 0; give it in units of the loss: Absolute(value)"
+            )
+        return self.precision * abs(total)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How the shares are wanted, checked."""
+
+    method: Method = "auto"
+    aggregate: Literal["loss", "prediction"] = "loss"
+    precision: float | Absolute | None = None
+    budget: int | None = None
+    m_feat: int | None = None
+    m_obs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in get_args(Method):
+            raise ValueError(f"method is 'auto', 'exact', 'walk' or 'paper'; got {self.method!r}")
+        if self.aggregate not in ("loss", "prediction"):
+            raise ValueError(f"aggregate is 'loss' (SFIMP) or 'prediction' (SAGE); got {self.aggregate!r}")
+        check(self.precision, self.budget)
+        if self.method == "exact" and self.precision is not None:
+            raise ValueError("method='exact' has no error to bound; leave out precision")
+        self._check_paper()
+
+    @property
+    def orders(self) -> int:
+        """Orders of features of the paper's algorithm."""
+        return self.m_feat or PAPER[0]
+
+    @property
+    def permutations(self) -> int:
+        """Permutations of rows of the paper's algorithm."""
+        return self.m_obs or PAPER[1]
+
+    def _check_paper(self) -> None:
+        paper = self.method == "paper"
+        for name, value in (("m_feat", self.m_feat), ("m_obs", self.m_obs)):
+            if value is None:
+                continue
+            if not paper:
+                raise ValueError(f"{name} belongs to the paper's algorithm; add method='paper', or leave it out")
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"{name} is a whole number, at least 1; got {value!r}")
+        if paper and (self.precision is not None or self.budget is not None):
+            raise ValueError("the paper's algorithm is told m_feat and m_obs; leave out precision and budget")
+        if paper and self.aggregate == "prediction":
+            raise ValueError("the paper's algorithm averages losses; use another method for aggregate='prediction'")
+
+
+def check(precision: Any, budget: Any) -> None:
+    """Raise ValueError or TypeError unless these can be met."""
+    if precision is not None and not isinstance(precision, Absolute):
+        if isinstance(precision, bool) or not isinstance(precision, (int, float, np.number)):
+            raise TypeError(f"precision is a share such as 0.02, or Absolute(value); got {precision!r}")
+        if not 0 < precision < 1:
+            raise ValueError(
+                f"precision is a share of the whole, between 0 and 1, or Absolute(value); got {precision!r}"
+            )
+    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, np.integer)) or budget < 1):
+        raise ValueError(f"budget is a whole number of predictions, at least 1; got {budget!r}")
+
+
+def stein(variance: Floats, half_width: float, freedom: float) -> int:
+    """Draws that bring all intervals to a half-width together (Stein 1945, Bonferroni); variances of a single draw.
+
+    The second stage takes the variances of the first as they are: then the coverage holds whatever they truly are.
+    """
+    return ceil(float(np.max(variance)) * joint_reach(len(variance), freedom) ** 2 / half_width**2)
+
+
+def joint_reach(p: int, freedom: float) -> float:
+    """Standard errors that hold p intervals together (Bonferroni)."""
+    from scipy.stats import t
+
+    return float(t.ppf(1 - (1 - LEVEL) / (2 * p), freedom))
+
+
+def enough(monte_carlo: Floats, sampling: Floats, total: float, draws: int) -> int:
+    """Draws after which the Monte-Carlo variance is a tenth of the sampling variance, or not worth looking at."""
+    bound = np.maximum(NOISE_SHARE * np.square(sampling), np.square(SMALL * total))
+    ratio = np.divide(np.square(monte_carlo), bound, out=np.zeros(len(bound)), where=monte_carlo > 0)
+    return ceil(draws * float(np.max(ratio)))

@@ -1,0 +1,159 @@
+"""Checks of what users pass beside the table: y, weights, groups, memory, random state."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.losses import Loss
+from losslens.tables.columns import is_missing
+from losslens.typing import Floats, Indices
+
+UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+
+
+def vector(values: Any, n: int, name: str) -> NDArray[Any]:
+    """One value for each row, from a list, an array or a series."""
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"{name} needs one value for each row; got shape {array.shape}")
+    if len(array) != n:
+        raise ValueError(f"{name} has {len(array)} values, but X has {n} rows")
+    return array
+
+
+def numbers(y: NDArray[Any], loss: Loss) -> NDArray[Any]:
+    """y as numbers, every one of them there."""
+    if y.dtype.kind not in "biuf":
+        try:
+            if y.dtype.kind != "O" or any(isinstance(value, str) for value in y):
+                raise TypeError("dates and words have no loss")  # NumPy would read the word "1" as a number
+            y = np.array([np.nan if is_missing(value) else value for value in y.tolist()]).astype(float)
+        except (TypeError, ValueError):
+            if loss.custom:
+                return y
+            raise TypeError(
+                f"{loss.name} needs numbers in y; got {y.dtype} such as {y[0]!r}. For classes use 'log_loss', "
+                "'brier' or 'zero_one'"
+            ) from None
+    y = y.astype(np.float64)
+    if not np.isfinite(y).all():
+        bad = np.flatnonzero(~np.isfinite(y))
+        raise ValueError(f"y has {len(bad)} missing or infinite values (the first in row {bad[0]}); leave them out")
+    loss.check_target(y)
+    return y
+
+
+def class_positions(y: NDArray[Any], classes: NDArray[Any], model: str) -> Indices:
+    """y as positions among the classes; a label that the model has never seen is an error."""
+    place = {label: k for k, label in enumerate(classes.tolist())}
+    labels = y.tolist()
+    unknown = [label for label in dict.fromkeys(labels) if label not in place]
+    if unknown:
+        raise ValueError(
+            f"y has the class {unknown[0]!r}, which {model} has never seen; its classes are {classes.tolist()!r}"
+        )
+    return np.array([place[label] for label in labels], np.intp)
+
+
+def observed_classes(y: NDArray[Any]) -> NDArray[Any]:
+    """The distinct labels of y, sorted."""
+    missing = [row for row, label in enumerate(y.tolist()) if is_missing(label)]
+    if missing:
+        raise ValueError(f"y has {len(missing)} missing labels (the first in row {missing[0]}); leave them out")
+    try:
+        return np.unique(y)
+    except TypeError:
+        raise TypeError("y mixes labels of several types; make them all text or all numbers") from None
+
+
+def row_weights(sample_weight: Any, n: int) -> Floats:
+    """Weights that sum to one."""
+    if sample_weight is None:
+        return np.full(n, 1 / n)
+    weight = vector(sample_weight, n, "sample_weight")
+    if weight.dtype.kind not in "biuf" or not np.isfinite(weight.astype(float)).all():
+        raise ValueError("sample_weight must hold finite numbers")
+    weight = weight.astype(float)
+    if weight.min() < 0:
+        raise ValueError(f"sample_weight must not be negative; row {int(weight.argmin())} has {weight.min()}")
+    if (weight > 0).sum() < 2:
+        raise ValueError("sample_weight leaves fewer than two rows with a weight above zero")
+    return np.asarray(weight / weight.sum())
+
+
+def blocks(groups: Any, n: int) -> Indices | None:
+    """Rows that belong together, numbered."""
+    if groups is None:
+        return None
+    labels = vector(groups, n, "groups").tolist()
+    if any(is_missing(label) for label in labels):
+        raise ValueError("groups has missing labels; give each row a group")
+    number = {label: k for k, label in enumerate(dict.fromkeys(labels))}
+    if len(number) < 2:
+        raise ValueError("groups has one group only: donors come from other groups, so two are needed at least")
+    return np.array([number[label] for label in labels], np.intp)
+
+
+def check_workers(n_jobs: Any, progress: Any) -> None:
+    """n_jobs as joblib takes it, progress as yes, no or None."""
+    whole = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not whole or n_jobs == 0):
+        raise ValueError(f"n_jobs is None, a number of workers, or -1 for all cores; got {n_jobs!r}")
+    if progress not in (None, True, False):
+        raise ValueError(f"progress is True, False, or None for a bar if somebody is looking; got {progress!r}")
+
+
+def check_device(device: str | None) -> None:
+    """Raise unless torch can compute there; without a device torch is not imported."""
+    if device is None:
+        return
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(f"device={device!r} needs torch: pip install 'losslens[torch]'") from error
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device must be None or the name of a torch device such as 'cuda'; got {device!r}") from error
+    if kind not in ("cuda", "cpu"):
+        raise ValueError(f"device must be 'cuda', where there is double precision, or None; got {device!r}")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r}: torch finds no CUDA device here; leave device out to compute on the CPU")
+
+
+def memory_bytes(memory: str | int) -> int:
+    """A size in words or in bytes.
+
+    >>> memory_bytes("1 GiB")
+    1073741824
+    """
+    if isinstance(memory, (int, np.integer)) and not isinstance(memory, bool):
+        size = float(memory)
+    else:
+        found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([A-Za-z]*)\s*", str(memory))
+        if not found or found[2].lower() not in UNITS:
+            raise ValueError(f"memory is a size such as '1 GiB', '500 MB' or a number of bytes; got {memory!r}")
+        size = float(found[1]) * UNITS[found[2].lower()]
+    if size <= 0:
+        raise ValueError(f"memory must be above zero; got {memory!r}")
+    return int(size)
+
+
+def entropy(random_state: Any) -> int:
+    """One number that all draws of a call come from; the global random state is never touched."""
+    if random_state is None:
+        return int(np.random.SeedSequence().entropy % 2**63)  # type: ignore[operator]
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool) and random_state >= 0:
+        return int(random_state)
+    raise ValueError(f"random_state is None, a whole number from 0 on, or a NumPy generator; got {random_state!r}")

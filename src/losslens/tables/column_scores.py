@@ -1,0 +1,191 @@
+"""A column in a few standardised numbers, from which relations between columns can be read.
+
+Logistic regression with a penalty for each coefficient, by Newton's method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.tables.columns import Column, Distinct, is_missing
+from losslens.typing import Floats, Indices
+
+POWERS = 3  # of the normal scores of a number
+WORDS = 6  # the frequent ones, that have an indicator
+RARE = 5, 0.01  # a word, or a missing value, of fewer rows, or a smaller share, has none
+MOST_OWN = 9  # numbers of a group of columns; more are turned into as many principal ones
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredColumn:
+    """One column: what each of its distinct values is in standardised numbers."""
+
+    distinct: Distinct
+    by_value: Floats  # (v, d): over the rows of mean 0 and variance 1
+    degree: Floats  # (d,): 1 for a line or a word, 2 and 3 for its powers
+
+    @property
+    def scores(self) -> Floats:
+        """The rows in these numbers, (n, d)."""
+        return self.by_value[self.distinct.codes]
+
+    def nearest(self, values: Any) -> Indices:
+        """The distinct values that these are, or, for numbers and dates, lie next to, as codes."""
+        known, array = self.distinct.values, np.asarray(values)
+        if known.dtype.kind in "biufmM" and array.dtype.kind in "biufmM":
+            present = len(known) - _ends_missing(known)
+            right = np.clip(np.searchsorted(known[:present], array), 1, max(present - 1, 1))
+            left = right - 1
+            right = np.minimum(right, present - 1)
+            nearer = np.where(array - known[left] <= known[right] - array, left, right)
+            return np.where(array != array, len(known) - 1, nearer)
+        place = {_key(value): code for code, value in enumerate(known)}
+        lost = next((value for value in array.tolist() if _key(value) not in place), None)
+        if lost is not None:
+            raise ValueError(f"{lost!r} is no value of the column, which has {list(known)[:5]!r}")
+        return np.array([place[_key(value)] for value in array.tolist()], np.intp)
+
+    def of_values(self, values: Any) -> Floats:
+        """Values of another table in these numbers, numbers between two known ones between theirs, (r, d)."""
+        known, array = self.distinct.values, np.asarray(values)
+        if known.dtype.kind not in "biuf" or array.dtype.kind not in "biuf":
+            return self.by_value[self.nearest(values)]
+        present = len(known) - _ends_missing(known)
+        columns = [np.interp(array, known[:present], some[:present]) for some in self.by_value.T]
+        found = np.column_stack([*columns, np.empty((len(array), 0))])
+        if present < len(known):
+            found[array != array] = self.by_value[-1]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """The columns of a feature, which are replaced together."""
+
+    columns: Sequence[ScoredColumn]
+    turn: Floats | None  # (d0, d), where there were too many numbers
+    scores: Floats  # (n, d)
+    degree: Floats  # (d,)
+
+    @classmethod
+    def of(cls, columns: Sequence[ScoredColumn]) -> Self:
+        """All numbers of the columns, or their principal components."""
+        scores = np.hstack([column.scores for column in columns])
+        if scores.shape[1] <= MOST_OWN:
+            return cls(columns, None, scores, np.concatenate([column.degree for column in columns]))
+        _, size, turn = np.linalg.svd(scores, full_matrices=False)
+        kept = size[:MOST_OWN] > 1e-8 * size[0]
+        turn = turn[:MOST_OWN][kept].T / (size[:MOST_OWN][kept] / np.sqrt(len(scores)))
+        return cls(columns, turn, scores @ turn, np.ones(turn.shape[1]))
+
+    def of_values(self, values: Sequence[Any]) -> Floats:
+        """Other values of the columns, (r, d)."""
+        found = np.hstack([column.of_values(some) for column, some in zip(self.columns, values, strict=True)])
+        return found if self.turn is None else found @ self.turn
+
+
+def score_column(column: Column) -> ScoredColumn:
+    """A column in numbers; one that can't be compared (lists, say) has no numbers.
+
+    >>> from losslens.columns import array_column
+    >>> score_column(array_column(np.array([1.0, 2.0, 2.0, 9.0]))).scores[:, 0].round(2)
+    array([-1.41,  0.  ,  0.  ,  1.41])
+    """
+    try:
+        distinct = column.distinct
+    except TypeError:
+        distinct = Distinct(np.zeros(1), np.zeros(len(column.array), np.intp), np.zeros(1, np.intp), ordered=True)
+    count = np.bincount(distinct.codes, minlength=len(distinct)).astype(float)
+    by_value, degree = _powers(distinct, count) if distinct.ordered else _indicators(count)
+    share = count / count.sum()
+    by_value = by_value - share @ by_value
+    spread = np.sqrt(share @ by_value**2)
+    told = spread > 1e-9
+    return ScoredColumn(distinct, by_value[:, told] / spread[told], degree[told])
+
+
+def _powers(distinct: Distinct, count: Floats) -> tuple[Floats, Floats]:
+    """Hermite's polynomials of the normal scores: of a Gaussian they are uncorrelated. And who is missing."""
+    from scipy.special import ndtri  # here: nobody waits for SciPy at `import losslens`
+
+    missing = _ends_missing(distinct.values)
+    present = count.copy()
+    present[len(count) - missing :] = 0
+    n = present.sum()
+    kinds = int((present > 0).sum())
+    z = np.zeros(len(count))
+    if kinds > 1:
+        middle = np.cumsum(present) - present / 2
+        z[present > 0] = ndtri(middle[present > 0] / n)
+    powers = [z, z**2 - 1, z**3 - 3 * z][: min(POWERS, kinds - 1)]
+    found = [np.where(present > 0, power - power @ present / max(n, 1), 0.0) for power in powers]
+    degree = list(range(1, len(found) + 1))
+    if missing and count[-1] >= max(RARE[0], RARE[1] * count.sum()):
+        found.append((np.arange(len(count)) == len(count) - 1).astype(float))
+        degree.append(1)
+    return np.column_stack([*found, np.empty((len(count), 0))]), np.array(degree, float)
+
+
+def _indicators(count: Floats) -> tuple[Floats, Floats]:
+    frequent = np.argsort(-count, kind="stable")[:WORDS]
+    frequent = frequent[count[frequent] >= max(RARE[0], RARE[1] * count.sum())]
+    return (np.arange(len(count))[:, None] == frequent).astype(float), np.ones(len(frequent))
+
+
+def _ends_missing(values: NDArray[Any]) -> int:
+    """Whether the last of the distinct values is the missing one, as a number."""
+    last = values[-1]
+    return int(np.isnat(last)) if values.dtype.kind in "mM" else int(is_missing(last))
+
+
+def _key(value: Any) -> Any:
+    return None if is_missing(value) else value
+
+
+STEPS, HALVINGS = 25, 12
+ENOUGH = 1e-5  # of the objective a unit of weight: a smaller gain ends the search
+
+
+def fit(terms: Floats, answer: Floats, weight: Floats, penalty: Floats) -> Floats:
+    """Coefficients b that minimise ``sum w (log(1 + e^eta) - y eta) + sum penalty b^2 / 2`` with ``eta = terms b``.
+
+    Parameters
+    ----------
+    terms
+        (n, q); a constant is a term like any other.
+    answer
+        (n,): 0 or 1.
+    weight
+        (n,).
+    penalty
+        (q,), at least 0. Where it is positive for all but a constant the answer exists also where a plane parts
+        the zeros from the ones.
+    """
+    found = np.zeros(terms.shape[1])
+    now = _objective(terms, answer, weight, penalty, found)
+    for _ in range(STEPS):
+        chance = 0.5 + 0.5 * np.tanh(terms @ found / 2)  # 1 / (1 + e^-eta), without overflow
+        gradient = terms.T @ (weight * (chance - answer)) + penalty * found
+        curvature = (terms * (weight * chance * (1 - chance))[:, None]).T @ terms
+        curvature[np.diag_indices_from(curvature)] += penalty + 1e-9  # terms may say the same twice
+        step = np.linalg.solve(curvature, gradient)
+        for _ in range(HALVINGS):  # a full step can go too far
+            new = _objective(terms, answer, weight, penalty, found - step)
+            if new <= now:
+                break
+            step /= 2
+        if not now - new > 0:
+            break
+        found, gain, now = found - step, now - new, new
+        if gain < ENOUGH * weight.sum():
+            break
+    return found
+
+
+def _objective(terms: Floats, answer: Floats, weight: Floats, penalty: Floats, at: Floats) -> float:
+    eta = terms @ at
+    return float(weight @ (np.logaddexp(0.0, eta) - answer * eta) + 0.5 * penalty @ at**2)

@@ -1,0 +1,241 @@
+"""One column of a table: its distinct values, its order, and gathering without changing its type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.typing import Indices
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """The distinct values of one or several columns.
+
+    ``values[codes[i]]`` is the value of row i and ``first[v]`` a row that holds value v; a missing value is the
+    last one. ``ordered``: the order of the codes means something (numbers and dates yes, words no).
+    """
+
+    values: NDArray[Any]
+    codes: Indices
+    first: Indices
+    ordered: bool
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column that can be gathered: ``gather(index)`` keeps the type, ``array`` is what NumPy makes of it."""
+
+    gather: Callable[[Indices], Any]
+    array: NDArray[Any]
+    categories: tuple[Any, ...] | None  # of a categorical column, in its own order
+    ordered: bool
+    extend: Callable[[Sequence[Any]], Column]
+
+    def extended(self, values: Sequence[Any]) -> Column:
+        """The column with values of the user's own behind it; the same one for the same values."""
+        known: dict[str, Column] = self.__dict__.setdefault("_extended", {})
+        if repr(values) not in known:
+            known[repr(values)] = self.extend(values)
+        return known[repr(values)]
+
+    @cached_property
+    def distinct(self) -> Distinct:
+        """Distinct values in their order, with the missing value last."""
+        if self.array.dtype.kind in "biufmM":
+            return _distinct_sortable(self.array)
+        return _distinct_objects(self.array.tolist(), self.categories, self.ordered)
+
+
+def _distinct_sortable(array: NDArray[Any]) -> Distinct:
+    # equal_nan (the default) makes all missing values one, and they sort last: NaN and NaT alike.
+    values, first, codes = np.unique(array, return_index=True, return_inverse=True)
+    return Distinct(values, codes.reshape(-1), first, ordered=True)
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, NaT and pandas' NA, without importing pandas."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def _distinct_objects(items: list[Any], categories: tuple[Any, ...] | None, ordered: bool) -> Distinct:
+    # The type is part of the key: 1, 1.0 and True are equal in Python but not to every model.
+    keys = [None if is_missing(item) else (type(item), item) for item in items]
+    try:
+        first: dict[Any, int] = {}
+        for row, key in enumerate(keys):
+            first.setdefault(key, row)
+    except TypeError as error:
+        raise TypeError("a column of lists or other unhashable values can't be explained") from error
+    present = _sorted([key for key in first if key is not None], categories)
+    keyed = [*present, *([None] if None in first else [])]
+    place = {key: code for code, key in enumerate(keyed)}
+    values = np.empty(len(keyed), dtype=object)
+    values[:] = [None if key is None else key[1] for key in keyed]
+    codes = np.fromiter((place[key] for key in keys), np.intp, len(keys))
+    ordered = ordered or (categories is None and all(_is_number(value) for _, value in present))
+    return Distinct(values, codes, np.array([first[key] for key in keyed], np.intp), ordered)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.number, np.bool_))
+
+
+def _sorted(keys: list[tuple[type, Any]], categories: tuple[Any, ...] | None) -> list[tuple[type, Any]]:
+    """Values in the order of their categories, their own order, or, where they have none, by type and text."""
+    if categories is not None:
+        place = {value: position for position, value in enumerate(categories)}
+        return sorted(keys, key=lambda key: place.get(key[1], len(place)))
+    try:
+        return sorted(keys, key=lambda key: (key[1], key[0].__name__))
+    except TypeError:
+        return sorted(keys, key=lambda key: (key[0].__name__, str(key[1])))
+
+
+def in_own_order(keys: list[Any], categories: tuple[Any, ...] | None) -> list[Any]:
+    """Keys of values, ``(type, value)``, in their order; the missing value's, None, comes last."""
+    return [*_sorted([key for key in keys if key is not None], categories), *([None] if None in keys else [])]
+
+
+def joint(parts: Sequence[Distinct]) -> Distinct:
+    """The distinct rows of several columns together: the values of a group of features."""
+    if len(parts) == 1:
+        return parts[0]
+    stacked = np.stack([part.codes for part in parts], axis=1)
+    rows, first, codes = np.unique(stacked, axis=0, return_index=True, return_inverse=True)
+    columns = [part.values[rows[:, c]] for c, part in enumerate(parts)]
+    numeric = all(column.dtype.kind in "biuf" for column in columns)
+    values = np.stack([column.astype(float if numeric else object) for column in columns], axis=1)
+    return Distinct(values, codes.reshape(-1), first, ordered=False)
+
+
+def array_column(array: NDArray[Any]) -> Column:
+    """A column of a NumPy array."""
+
+    def extend(values: Sequence[Any]) -> Column:
+        return array_column(np.concatenate([array, _cast(values, array.dtype)]))
+
+    ordered = array.dtype.kind in "biufmM"
+    return Column(lambda index: array[index], array, None, ordered, extend)
+
+
+def _cast(values: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    wanted = np.asarray(values)
+    try:
+        if dtype.kind in "biuf" and any(isinstance(value, str) for value in values):
+            raise TypeError("words")  # NumPy would read the word "1" as a number
+        cast = wanted.astype(dtype)
+        same = dtype.kind == "f" or bool(np.all(cast == wanted))
+    except (TypeError, ValueError):
+        same = False
+    if not same:
+        raise ValueError(f"Grid(values=...): {list(values)!r} don't fit a column of type {dtype}")
+    return cast
+
+
+def frame_column(series: Any) -> Column:
+    """A column of a data frame (a narwhals series)."""
+    categories, ordered = _categories(series)
+
+    def extend(values: Sequence[Any]) -> Column:
+        return frame_column(behind(series, _like(series, values)))
+
+    return Column(_gatherer(series), _comparable(series), categories, ordered, extend)
+
+
+def _categories(series: Any) -> tuple[tuple[Any, ...] | None, bool]:
+    dtype = series.dtype
+    if isinstance(dtype, nw.Enum):
+        return tuple(dtype.categories), True
+    if dtype == nw.Categorical:
+        if series.implementation.is_pandas():
+            return tuple(series.to_native().cat.categories), False
+        return tuple(sorted(str(value) for value in series.drop_nulls().unique().to_list())), False
+    return None, dtype.is_numeric() or dtype.is_temporal() or dtype == nw.Boolean
+
+
+def _comparable(series: Any) -> NDArray[Any]:
+    """The column as an array in which equal means equal to the model."""
+    numeric = series.dtype.is_numeric() and series.dtype not in _BEYOND_NUMPY
+    if numeric or series.dtype == nw.Boolean or series.dtype.is_temporal():
+        array = np.asarray(series.to_numpy())
+        # Whole numbers with gaps become floats, in which large ones run together.
+        merged = array.dtype.kind == "f" and series.dtype.is_integer() and np.nanmax(np.abs(array), initial=0) >= 2**53
+        if array.dtype.kind in "biufmM" and not merged:
+            return array
+    array = np.empty(len(series), dtype=object)
+    array[:] = series.to_list()
+    return array
+
+
+def _gatherer(series: Any) -> Callable[[Indices], Any]:
+    """Gathering through NumPy where that keeps the type, because it is several times faster."""
+    native, backend = series.to_native(), series.implementation
+    plain = series.dtype.is_numeric() or series.dtype == nw.Boolean
+    if backend.is_pandas():
+        if isinstance(native.dtype, np.dtype) and plain:
+            return native.to_numpy().take  # type: ignore[no-any-return]
+        if native.dtype == object:  # a bare array of objects would be given a type of pandas' own liking
+            values, make = native.array, type(native)
+            return lambda index: make(values.take(index), dtype=object)
+        return native.array.take  # type: ignore[no-any-return]
+    if backend.is_polars():
+        if plain and series.dtype not in _BEYOND_NUMPY and native.null_count() == 0:
+            values, make = native.to_numpy(), type(native)
+            return lambda index: make(values[index])
+        return native.gather  # type: ignore[no-any-return]
+    whole = native.combine_chunks() if hasattr(native, "combine_chunks") else native
+    return lambda index: whole.take(_arrow_indices(index))
+
+
+_BEYOND_NUMPY = (nw.Decimal, nw.Int128, nw.UInt128)
+
+
+def _arrow_indices(index: Indices) -> Any:
+    import pyarrow as pa  # the column is pyarrow's: it is loaded already
+
+    return pa.array(index)
+
+
+def behind(first: Any, second: Any) -> Any:
+    """One series behind the other."""
+    return nw.concat([series.alias("both").to_frame() for series in (first, second)])["both"]  # any label, one name
+
+
+def like_column(series: Any, values: Any) -> Any:
+    """Values as a series of the same type as another one's."""
+    # The native type holds more than narwhals': pandas' category list and nullable types, arrow's index types.
+    native = series.to_native()
+    if series.implementation.is_pandas():
+        return nw.from_native(type(native)(values, dtype=native.dtype, name=native.name), series_only=True)
+    new = nw.new_series(series.name, values, dtype=series.dtype, backend=series.implementation)
+    if series.implementation.is_pyarrow():
+        return nw.from_native(new.to_native().cast(native.type), series_only=True).alias(series.name)
+    return new
+
+
+def _like(series: Any, values: Sequence[Any]) -> Any:
+    """Values of the user's own as a series of the same type, or an error that names them."""
+    wanted = list(values)
+    try:
+        new = like_column(series, wanted)
+        lost = [w for w, got in zip(wanted, new.to_list(), strict=True) if is_missing(got) and not is_missing(w)]
+        moved = not series.dtype.is_float() and [
+            w for w, got in zip(wanted, new.to_list(), strict=True) if not is_missing(w) and got != w
+        ]
+    except Exception as error:
+        raise ValueError(f"Grid(values=...): {wanted!r} don't fit column {series.name!r} ({series.dtype})") from error
+    if lost or moved:
+        raise ValueError(f"Grid(values=...): {(lost or moved)!r} don't fit column {series.name!r} ({series.dtype})")
+    return new

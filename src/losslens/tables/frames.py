@@ -1,0 +1,409 @@
+"""Tables: any data frame or array as columns, distinct values, and batches with some values replaced.
+
+This is the only module that knows frame libraries, and it knows them through narwhals. What reaches the model
+is always the user's own kind of table, with its own column types.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.tables.columns import Column, array_column, behind, frame_column, like_column
+from losslens.typing import Indices
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Rows start..stop of a batch take ``source[index]`` in one column, each entry for an equal run of rows."""
+
+    start: int
+    stop: int
+    column: int
+    source: Column
+    index: Indices
+
+
+@dataclass(frozen=True)
+class Table:
+    """A two-dimensional table of the user's, with one accessor for each thing the engines need."""
+
+    native: Any
+    labels: tuple[Hashable, ...]
+    names: tuple[str, ...]
+    n: int
+    backend: str  # "numpy", "pandas", "polars", "pyarrow"
+
+    def column(self, position: int) -> Column:
+        """One column: its values can be gathered, compared and shown."""
+        if self.backend == "numpy":
+            return array_column(self.native[:, position])
+        return frame_column(self._series(position))
+
+    def column_with(self, position: int, values: NDArray[Any]) -> Column:
+        """A column with numbers of one's own behind its own, which take its type."""
+        if self.backend == "numpy":
+            return array_column(np.append(self.native[:, position], values.astype(self.native.dtype)))
+        series = self._series(position)
+        if not series.dtype.is_float() and np.isnan(values).any():  # whole numbers with gaps are no array of theirs
+            return frame_column(behind(series, like_column(series, [None if np.isnan(v) else int(v) for v in values])))
+        return frame_column(behind(series, like_column(series, values)))
+
+    def _series(self, position: int) -> Any:
+        if self.backend == "pandas":  # by position: labels may be numbers or tuples
+            return nw.from_native(self.native.iloc[:, position], series_only=True)
+        return _narwhals(self.native)[self.names[position]]
+
+    def rows(self, index: Indices) -> Any:
+        """Some rows, as a table of the same kind."""
+        if self.backend == "numpy":
+            return self.native[index]
+        if self.backend == "pandas":
+            return self.native.take(index)
+        return _narwhals(self.native)[index].to_native()
+
+    def take(self, columns: Sequence[int]) -> Any:
+        """Some columns, as a table of the same kind."""
+        if self.backend == "numpy":
+            return self.native[:, list(columns)]
+        if self.backend == "pandas":
+            return self.native.iloc[:, list(columns)]
+        return _narwhals(self.native).select([self.names[j] for j in columns]).to_native()
+
+    @property
+    def row_bytes(self) -> int:
+        """About how many bytes a row of a batch takes."""
+        if self.backend == "numpy":
+            return int(self.native.itemsize * len(self.names))
+        return max(8 * len(self.names), int(_narwhals(self.native).estimated_size()) // max(self.n, 1))
+
+
+def as_table(X: Any) -> Table:
+    """Take the user's table as it is, or say what is wrong with it."""
+    if isinstance(X, Table):
+        return X
+    if _is_sparse(X):
+        raise TypeError("X is sparse; losslens needs every value: pass X.toarray() or a data frame")
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError("X is a masked array; pass X.filled(numpy.nan), or a data frame with missing values")
+    X = nw.to_native(X, pass_through=True)
+    if isinstance(X, (list, tuple)):
+        X = np.asarray(X)
+    if _is_array(X):
+        table = _array_table(np.asarray(X))
+    else:
+        table = frame_table(X)
+    if table.n < 2:
+        what = "no rows" if table.n == 0 else "one row"
+        raise ValueError(f"X has {what}; replacing values needs at least two rows")
+    if not table.names:
+        raise ValueError("X has no columns")
+    return table
+
+
+def _array_table(array: NDArray[Any]) -> Table:
+    if array.ndim != 2:
+        raise ValueError(f"X must have two dimensions, rows and columns; got an array of shape {array.shape}")
+    if array.dtype.names is not None:
+        raise TypeError("X is a structured array; pass a data frame instead")
+    labels = tuple(f"x{j}" for j in range(array.shape[1]))
+    return Table(array, labels, labels, array.shape[0], "numpy")
+
+
+def frame_table(X: Any) -> Table:
+    """A data frame as it is, of any number of rows."""
+    labels: tuple[Hashable, ...] = ()
+    if _is_eager(X):  # pyarrow's `columns` are the columns themselves; asked of the type, as columns are attributes
+        labels = tuple(X.column_names if hasattr(type(X), "column_names") else getattr(X, "columns", ()))
+    doubled = [str(name) for name, count in Counter(map(str, labels)).items() if count > 1]
+    if doubled:
+        raise ValueError(f"X has more than one column named {doubled[0]!r}; give each column its own name")
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except TypeError as error:
+        hint = "; call .collect() or .compute() first" if _is_lazy(X) else ""
+        if isinstance(X, (str, Path)):
+            hint = ": files are read by feature_importance, feature_effect and shapley_importance; load a sample"
+        raise TypeError(
+            f"X must be a NumPy array or a pandas, polars or pyarrow table; got {type(X).__name__}{hint}"
+        ) from error
+    backend = frame.implementation.value
+    return Table(X, labels, tuple(map(str, labels)), len(frame), str(backend))
+
+
+def _is_array(X: Any) -> bool:
+    return isinstance(X, np.ndarray) or (hasattr(X, "__array__") and not hasattr(X, "columns") and not _is_eager(X))
+
+
+def _is_eager(X: Any) -> bool:
+    return hasattr(X, "__dataframe__") or hasattr(X, "__arrow_c_stream__")
+
+
+def _is_lazy(X: Any) -> bool:
+    return hasattr(X, "collect") or hasattr(X, "compute")
+
+
+def _is_sparse(X: Any) -> bool:
+    # Asked by name: importing scipy.sparse here would slow `import losslens` for everybody.
+    return type(X).__module__.startswith("scipy.sparse")
+
+
+def _narwhals(native: Any) -> Any:
+    return nw.from_native(native, eager_only=True)
+
+
+class Batch:
+    """A reusable batch of rows: `fill` lays out rows with some values replaced, ready for the model."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.source = _as_one_array(table)
+        self.rows: Indices | None = None
+        self.base: Any = None  # the rows with nothing replaced; the model never gets hold of it
+        self.room: NDArray[Any] | None = None
+
+    def fill(self, rows: Indices, edits: Sequence[Edit]) -> Any:
+        """Rows of the table with the edits made; the model may change what it gets without harm to us."""
+        if rows is not self.rows and (self.rows is None or not np.array_equal(rows, self.rows)):
+            self.rows, self.base = rows, self._gather(rows)
+        if self.source is None:
+            return self._replace(rows, edits)
+        return self._framed(self._replace_in_array(edits))
+
+    def mix(self, rows: Indices, donors: Indices, kept: NDArray[np.bool_]) -> Any:
+        """Rows of a table that is one array, with a donor's values in the columns that are not kept, (m, columns)."""
+        assert self.source is not None  # callers have asked
+        return self._framed(np.where(kept, self.source.take(rows, axis=0), self.source.take(donors, axis=0)))
+
+    def _framed(self, array: NDArray[Any]) -> Any:
+        if self.table.backend == "numpy":
+            return array
+        # A frame around the array, several times cheaper than a new column in a frame.
+        return type(self.table.native)(array, columns=self.table.native.columns, copy=False)
+
+    def _replace_in_array(self, edits: Sequence[Edit]) -> NDArray[Any]:
+        if self.room is None or self.room.shape != self.base.shape:
+            self.room = np.empty_like(self.base)
+        # Laid out anew each time: it is cheap, and a model that wrote into the last batch spoils nothing.
+        np.copyto(self.room, self.base)
+        for edit in edits:
+            column = self.room[edit.start : edit.stop, edit.column]
+            column.reshape(len(edit.index), -1)[:] = edit.source.array[edit.index][:, None]
+        return self.room[:]  # a view: a model may give it another shape
+
+    def _gather(self, rows: Indices) -> Any:
+        if self.source is not None:
+            return self.source.take(rows, axis=0)
+        if self.table.backend == "pandas":
+            return self.table.native.take(rows).reset_index(drop=True)
+        return _narwhals(self.table.native)[rows].to_native()
+
+    def _replace(self, rows: Indices, edits: Sequence[Edit]) -> Any:
+        new: dict[int, Any] = {}
+        for column in dict.fromkeys(edit.column for edit in edits):
+            mine = [edit for edit in edits if edit.column == column]
+            source, index = mine[0].source, np.array(rows)
+            if any(edit.source is not source for edit in mine):
+                raise AssertionError("one batch, one source a column: the packer keeps them apart")
+            for edit in mine:
+                index[edit.start : edit.stop].reshape(len(edit.index), -1)[:] = edit.index[:, None]
+            new[column] = source.gather(index)
+        return _with_columns(self.base, self.table, new)
+
+
+def _as_one_array(table: Table) -> NDArray[Any] | None:
+    """The table as one array, where it is one: an array itself, or a plain pandas frame of one number type."""
+    if table.backend == "numpy":
+        return np.asarray(table.native)
+    if table.backend != "pandas" or type(table.native).__module__.partition(".")[0] != "pandas":
+        return None
+    types = set(table.native.dtypes)
+    one = next(iter(types))
+    return table.native.to_numpy() if len(types) == 1 and isinstance(one, np.dtype) and one.kind in "biuf" else None
+
+
+def _with_columns(base: Any, table: Table, new: Mapping[int, Any]) -> Any:
+    if table.backend == "pandas":
+        # Setting columns on a shallow copy: narwhals' way costs ten times as much. Before copy-on-write
+        # (pandas 3) a model could write through the copy, hence the deep one.
+        frame = base.copy(deep=not _copies_on_write())
+        for position, values in new.items():
+            frame.isetitem(position, values)
+        return frame
+    if table.backend == "polars":
+        return base.with_columns([values.alias(table.names[position]) for position, values in new.items()])
+    frame = base
+    for position, values in new.items():
+        frame = frame.set_column(position, frame.schema.field(position), values)
+    return frame
+
+
+def _copies_on_write() -> bool:
+    return int(sys.modules["pandas"].__version__.split(".")[0]) >= 3
+
+
+def one_behind_the_other(first: Any, second: Table) -> Table:
+    """Rows of a table of its own before those of another one, with the second's columns and types."""
+    table = as_rows(first, second)
+    if second.backend == "numpy":
+        return _array_table(np.concatenate([table, second.native]))
+    if second.backend == "pandas":
+        import pandas as pd
+
+        return frame_table(pd.concat([table, second.native], ignore_index=True))
+    frames = [_narwhals(table), _narwhals(second.native)]
+    return frame_table(nw.concat(frames, how="vertical").to_native())
+
+
+def one_after_another(natives: Sequence[Any], like: Table) -> Table:
+    """Tables of the same columns and types as one."""
+    if like.backend == "numpy":
+        native: Any = np.concatenate(list(natives))
+    elif like.backend == "pandas":
+        import pandas as pd
+
+        native = pd.concat(list(natives), ignore_index=True)
+    else:
+        native = nw.concat([_narwhals(native) for native in natives], how="vertical").to_native()
+    return Table(native, like.labels, like.names, len(native), like.backend)
+
+
+def as_rows(rows: Any, like: Table) -> Any:
+    """Rows of the user's as a table of the same kind, columns and types; or say what is wrong with them."""
+    if like.backend == "numpy":
+        return _array_rows(rows, like)
+    if not _is_eager(rows) or not (hasattr(rows, "columns") or hasattr(rows, "column_names")):
+        raise TypeError(
+            "rows must be positions in X, or a table like X (one row of pandas is X.iloc[[0]], not X.iloc[0]); "
+            f"got {type(rows).__name__}"
+        )
+    table = frame_table(nw.to_native(rows, pass_through=True))
+    missing = [name for name in like.names if name not in table.names]
+    if missing or table.backend != like.backend:
+        problem = f"has no column {missing[0]!r}" if missing else f"is a {table.backend} table, X a {like.backend} one"
+        raise ValueError(f"rows must be a table like X, but it {problem}")
+    if like.backend == "pandas":
+        return _typed_like(table.native[list(like.labels)], like.native)
+    if like.backend == "pyarrow":
+        return _unchanged(table.native.select(list(like.names)), lambda native: native.cast(like.native.schema))
+    schema = _narwhals(like.native).schema
+    casts = [nw.col(name).cast(schema[name]) for name in like.names]
+    same = _narwhals(table.native).select(like.names).to_native()
+    return _unchanged(same, lambda native: _narwhals(native).with_columns(*casts).to_native())
+
+
+def _array_rows(rows: Any, like: Table) -> NDArray[Any]:
+    array = np.atleast_2d(np.asarray(rows))
+    if array.ndim != 2 or array.shape[1] != len(like.names):
+        raise ValueError(f"rows must have the {len(like.names)} columns of X; got shape {np.shape(rows)}")
+    with np.errstate(invalid="ignore"):
+        typed = array.astype(like.native.dtype)
+    if array.dtype.kind in "fc" and typed.dtype.kind in "iub" and not np.array_equal(typed, array):
+        raise ValueError(f"rows has values that X, of type {typed.dtype}, can't hold; make X a table of floats")
+    return typed
+
+
+def _unchanged(native: Any, cast: Any) -> Any:
+    """The same table in other types, unless a value would change."""
+    try:
+        typed = cast(native)
+    except Exception as error:  # whatever the frame library raises
+        raise ValueError(f"rows has values that X's types can't hold: {error}") from error
+    before, after = _narwhals(native), _narwhals(typed)
+    for name in before.columns:
+        first, second = (frame[name].to_numpy() for frame in (before, after))
+        if first.dtype.kind == "f" and second.dtype.kind in "iub" and not np.array_equal(first, second):
+            raise ValueError(f"rows has values in column {name!r} that X's type {second.dtype} can't hold")
+    return typed
+
+
+def _typed_like(frame: Any, like: Any) -> Any:
+    """A pandas frame with another one's types; what these can't hold is an error, not another value."""
+    for label, kind in like.dtypes.items():
+        known, column = getattr(kind, "categories", None), frame[label]
+        if known is not None and hasattr(kind, "ordered"):
+            strange = column.dropna()[lambda values, known=known: ~values.isin(known)]
+            if len(strange):
+                raise ValueError(f"rows has {strange.iloc[0]!r} in column {str(label)!r}, which is no category of X's")
+        elif getattr(kind, "kind", "") in "iub" and getattr(column.dtype, "kind", "") == "f":
+            lost = column[column != column.round()]  # missing values are unequal, too
+            if len(lost):
+                raise ValueError(
+                    f"rows has {lost.iloc[0]!r} in column {str(label)!r}, which X's type {kind} can't hold"
+                )
+    return frame.astype(like.dtypes.to_dict())
+
+
+def as_columns(table: Table, columns: Sequence[str], kinds: Mapping[str, Any] | None, *, as_array: bool) -> Table:
+    """Some columns of a frame, of the given types (pandas', where parts of one table differ), or as one array."""
+    if as_array:
+        arrays = [table.column(table.names.index(name)).array for name in columns]
+        strange = [name for name, array in zip(columns, arrays, strict=True) if array.dtype.kind not in "biuf"]
+        if strange:
+            raise TypeError(f"the model was fitted on an array of numbers, but column {strange[0]!r} holds none")
+        return Table(np.column_stack(arrays), tuple(columns), tuple(columns), table.n, "numpy")
+    if table.backend == "pandas":
+        labels = [table.labels[table.names.index(name)] for name in columns]
+        frame = table.native[labels]
+        if kinds is not None:
+            frame = frame.astype({label: kinds[name] for label, name in zip(labels, columns, strict=True)})
+        return Table(frame, tuple(labels), tuple(columns), table.n, "pandas")
+    native = _narwhals(table.native).select(list(columns)).to_native()
+    return Table(native, tuple(columns), tuple(columns), table.n, table.backend)
+
+
+def column_like(table: Table, j: int, values: NDArray[Any]) -> Column:
+    """Numbers or dates as a column of the same type as the table's."""
+    if table.backend == "numpy":
+        return array_column(values.astype(table.native.dtype))
+    series = nw.from_native(table.native, eager_only=True)[:, j] if table.backend != "pandas" else None
+    if series is None:
+        import pandas as pd
+
+        kind = table.native.dtypes.iloc[j]
+        own = pd.Series(values)
+        own = own.dt.tz_localize("UTC") if isinstance(kind, pd.DatetimeTZDtype) else own  # NumPy's dates are UTC
+        return frame_column(nw.from_native(own.astype(kind), series_only=True))
+    new = nw.new_series(table.names[j], values, backend=series.implementation)
+    if values.dtype.kind == "f" and np.isnan(values).any():  # what NumPy shows as NaN is mostly missing
+        frame = new.to_frame().select(nw.when(~nw.col(new.name).is_nan()).then(nw.col(new.name)))
+        new = frame[new.name]
+    return frame_column(new.cast(series.dtype))
+
+
+def common_kinds(tables: Sequence[Mapping[str, Any]], categories: Mapping[str, Any]) -> dict[str, Any]:
+    """One type for each column of pandas frames that are parts of one table, given the categories of all."""
+    import pandas as pd
+
+    found: dict[str, Any] = {}
+    for name in tables[0]:
+        kinds = list(dict.fromkeys(kinds[name] for kinds in tables))
+        if all(isinstance(kind, pd.CategoricalDtype) for kind in kinds):
+            known = categories.get(name) or dict.fromkeys(value for kind in kinds for value in kind.categories)
+            found[name] = pd.CategoricalDtype(list(known), ordered=kinds[0].ordered)
+        elif len(kinds) == 1:
+            found[name] = kinds[0]
+        elif all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in kinds):
+            found[name] = np.result_type(*kinds)
+        else:
+            found[name] = np.dtype(object)
+    return found
+
+
+def make_frame(data: Mapping[str, Any], backend: str) -> Any:
+    """A data frame from columns: in the library the user came with, or else whichever is installed."""
+    known: tuple[Literal["pandas", "polars", "pyarrow"], ...] = ("pandas", "polars", "pyarrow")
+    for library in sorted(known, key=lambda name: name != backend):
+        try:
+            return nw.from_dict(dict(data), backend=library).to_native()
+        except ModuleNotFoundError:
+            continue
+    raise ImportError("to_frame() needs pandas, polars or pyarrow; install one of them")

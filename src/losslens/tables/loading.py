@@ -1,0 +1,145 @@
+"""Data in files and lazy frames at the door of a verb: loaded where they fit into memory, and else streamed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.tables.features import unknown_feature
+from losslens.tables.frames import Table, frame_table
+from losslens.tables.sources import Part, Source, as_source, in_one_place
+from losslens.text import size_in_words
+from losslens.workers import active
+
+HEAD = 10_000  # rows that are looked at before anything is decided
+SHARE = 8  # of the memory: a table that is loaded whole, beside what is made of it
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A source, and which of its columns are what."""
+
+    source: Source
+    columns: tuple[str, ...]  # what the model sees
+    target: str | None  # a column of the source
+    y: NDArray[Any] | None  # or one value a row, from elsewhere
+    weight: str | None
+    head: Table  # the first rows, all columns
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return self.source.n
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the columns take in memory."""
+        return self.n * self.head.row_bytes
+
+    def fits(self, memory: int) -> bool:
+        """Whether everything may be loaded."""
+        return self.size * SHARE <= memory
+
+    def load(self) -> tuple[Any, Any, Any]:
+        """X, y and the weights in memory."""
+        more = [name for name in (self.target, self.weight) if name is not None and name not in self.columns]
+        whole = frame_table(self.source.whole([*self.columns, *dict.fromkeys(more)]))
+
+        def column(name: str | None) -> Any:
+            return None if name is None else whole.column(whole.names.index(name)).array
+
+        from losslens.tables.frames import as_columns
+
+        X = as_columns(whole, self.columns, None, as_array=False).native
+        return X, self.y if self.target is None else column(self.target), column(self.weight)
+
+
+def opened(model: Any, X: Any, y: Any, sample_weight: Any) -> Opened | None:
+    """What users pass as data larger than memory, checked; None where X is in memory already."""
+    source = as_source(X)
+    if source is None:
+        return None
+    if source.n < 2:
+        raise ValueError(f"X has {'no rows' if source.n == 0 else 'one row'}; replacing values needs at least two rows")
+    target = y if isinstance(y, str) and y in source.names else None
+    if sample_weight is not None and not (isinstance(sample_weight, str) and sample_weight in source.names):
+        hint = unknown_feature(sample_weight, source.names) if isinstance(sample_weight, str) else "name the column"
+        raise ValueError(f"sample_weight of data in files is the name of a column of theirs: {hint}")
+    columns = _columns(model, source, target, sample_weight)
+    vector = None if y is None or target is not None else _vector(y, source)
+    first = source.cut(HEAD).parts[0]
+    head = frame_table(source.load(Part(first.name, 0, first.rows, first.where, first.skip), source.names))
+    return Opened(source, columns, target, vector, sample_weight, head)
+
+
+def in_memory(model: Any, X: Any, y: Any, sample_weight: Any, memory: int) -> tuple[Any, Any, Any]:
+    """X, y and the weights as they are, or loaded; an error where they don't fit into memory."""
+    found = opened(model, X, y, sample_weight)
+    if found is None:
+        return X, y, sample_weight
+    if not found.fits(memory):
+        needs = size_in_words(SHARE * found.size)
+        raise ValueError(
+            f"this needs all rows in memory, but X has {found.n:,} rows of about {found.head.row_bytes} bytes: pass a "
+            f"sample of the rows, or memory='{needs}'. feature_importance, feature_effect and shapley_importance "
+            "can read data part by part"
+        )
+    return found.load()
+
+
+def streams(found: Opened | None, memory: int) -> bool:
+    """Whether data are read part by part: they don't fit, or a cluster is there to read them, each worker its own."""
+    if found is None or not found.fits(memory):
+        return found is not None
+    return active() is not None and len(in_one_place(found.source.parts)) > 1
+
+
+def _columns(model: Any, source: Source, target: str | None, weight: str | None) -> tuple[str, ...]:
+    """The columns that the model was fitted on, where it says so; else all that are not y or the weights."""
+    fitted = _fitted_on(getattr(model, "native", model), source)
+    if fitted is not None:
+        names = tuple(map(str, fitted))
+        if missing := [name for name in names if name not in source.names]:
+            raise ValueError(f"X has no column {missing[0]!r}, which the model was fitted on")
+        return names
+    columns = tuple(name for name in source.names if name not in (target, weight))
+    if not columns:
+        raise ValueError("X has no columns")
+    return columns
+
+
+def _fitted_on(native: Any, source: Source) -> Any:
+    """Names that a model was fitted on; a booster's count only where the data have them, as it makes up its own."""
+    if hasattr(native, "feature_names_in_"):
+        return native.feature_names_in_
+    for name in ("feature_name", "feature_names", "feature_names_"):  # LightGBM, XGBoost, CatBoost
+        names = getattr(native, name, None)
+        names = names() if callable(names) else names
+        if names is not None and len(names) and all(str(each) in source.names for each in names):
+            return names
+    return None
+
+
+def _vector(y: Any, source: Source) -> NDArray[Any]:
+    """One value a row: from memory, or read from a source of one column."""
+    if isinstance(y, str) and not _looks_like_a_path(y):
+        raise ValueError(f"y={y!r} is no column of X. " + unknown_feature(y, source.names))
+    other = as_source(y)
+    if other is None:
+        array = np.asarray(y)
+        array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+    else:
+        if len(other.names) != 1:
+            raise ValueError(f"y needs one column; it has {len(other.names)}: {', '.join(other.names[:10])}")
+        parts = [frame_table(other.load(part, other.names)).column(0).array for part in other.parts]
+        array = np.concatenate(parts)
+    if array.ndim != 1 or len(array) != source.n:
+        raise ValueError(f"y has {len(array) if array.ndim else 0:,} values, but X has {source.n:,} rows")
+    return array
+
+
+def _looks_like_a_path(text: str) -> bool:
+    return text.endswith(".parquet") or any(sign in text for sign in "/\\*")

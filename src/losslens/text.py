@@ -1,0 +1,40 @@
+"""What all results of one feature share: its grid, who met whom, and choosing rows.
+
+Results are frozen and hold arrays alone: no model, no table. They can be saved, regrouped and plotted anywhere.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor, log10
+
+
+def in_digits(value: float, like: float | None = None) -> str:
+    """A number with four digits that count, or with as many decimals as another one has so.
+
+    >>> in_digits(26504.3), in_digits(0.96907), in_digits(1389.2, like=26504.3)
+    ('26,504', '0.9691', '1,389')
+    """
+    size = abs(value if like is None else like)
+    if not 1e-5 <= size < 1e9:
+        return f"{value:.4g}"
+    return f"{value:,.{max(0, 3 - floor(log10(size)))}f}"
+
+
+def size_in_words(size: float) -> str:
+    """Bytes as people write them, rounded up: what is named is enough.
+
+    >>> size_in_words(3 * 2**30)
+    '3.0 GiB'
+    """
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{ceil(size)} {unit}" if unit == "bytes" else f"{ceil(size * 10) / 10:.1f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

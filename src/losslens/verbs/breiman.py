@@ -1,0 +1,99 @@
+"""Breiman's own permutation importance: each tree of a forest is judged on its out-of-bag rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from losslens.losses import Loss
+from losslens.passes.task import default_loss
+from losslens.progress import bar
+from losslens.refits.breiman import (
+    OutOfBagQuestion,
+    add_up_trees,
+    as_forest,
+    ask_trees,
+    check_permutations,
+    column_sets,
+    read_grove,
+)
+from losslens.results.breiman import BreimanImportance
+from losslens.tables import checks
+from losslens.tables.frames import as_table
+from losslens.workers import anywhere
+
+
+@anywhere
+def breiman_importance(
+    forest: Any,
+    X: Any,
+    y: Any,
+    *,
+    loss: str | Loss | Callable[..., Any] | None = None,
+    features: Any = None,
+    permutations: int | None = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    progress: bool | None = None,
+    executor: Any = None,
+) -> BreimanImportance:
+    """Breiman's out-of-bag permutation importance of a random forest, exact by default.
+
+    ``d_t = mean over i in O_t of L(f_t(x_i with the values of row tau(i)), y_i) - L(f_t(x_i), y_i)``
+
+    O_t are the rows that tree t has not seen, tau is a random permutation of them, and the importance is the mean of
+    d_t over the trees. A random permutation sends a row to each row of O_t, itself included, with the same
+    probability 1/|O_t|. So the expectation of d_t over all permutations is the mean over all pairs,
+
+    ``E d_t = 1/|O_t|^2 sum over i and k in O_t of L(f_t(x_i with the values of row k), y_i) - L(f_t(x_i), y_i)``
+
+    which is what you get unless you ask for a number of permutations. It takes a few passes' time, because with all
+    these values together a row reaches only a few leaves of a tree.
+
+    The numbers are about single trees, whose errors are larger than the forest's; `feature_importance` is about the
+    forest.
+
+    Parameters
+    ----------
+    forest
+        A fitted random forest, extra trees or bagged trees of scikit-learn, grown with ``bootstrap=True``.
+    X, y
+        The very table and true values that it was fitted on.
+    loss
+        As in `feature_importance`. Default: squared error for regressors, zero-one loss for classifiers, which is
+        Breiman's choice: the decrease in accuracy.
+    features
+        Columns; ``{"name": [columns]}`` for columns permuted together.
+    permutations
+        None: exact. A number: that many random permutations for each tree and feature; 1 is what R's randomForest
+        does.
+    random_state
+        A seed or a NumPy generator; the exact numbers need none.
+    n_jobs
+        Threads; for processes call inside ``joblib.parallel_config("loky")``.
+    progress
+        None: a bar if somebody is looking.
+    executor
+        A dask.distributed ``Client``: the work is done on its cluster.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> X[:, 2] = 1.0  # no tree can use it
+    >>> forest = RandomForestRegressor(20, random_state=0).fit(X, X[:, 0])
+    >>> imp = ll.breiman_importance(forest, X, X[:, 0])
+    >>> imp.features[imp.importance.argmax()], imp.importance[2].item()
+    ('x0', 0.0)
+    """
+    checks.check_workers(n_jobs, progress)
+    check_permutations(permutations)
+    known, table = as_forest(forest), as_table(X)
+    chosen = default_loss(known, "zero_one" if loss is None and known.kind == "classifier" else loss)
+    question = OutOfBagQuestion(
+        chosen, known.classes, column_sets(features, table), permutations, checks.entropy(random_state)
+    )
+    grove = read_grove(known, table, y, chosen)
+    with bar(question.most * sum(map(len, grove.oob)), "explaining", progress) as tick:
+        return add_up_trees(grove, question, table.backend, ask_trees(grove, question, n_jobs, tick))

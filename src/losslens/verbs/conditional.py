@@ -1,0 +1,106 @@
+"""The verb on conditional importance: values drawn given the other columns, by a sampler of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from losslens.donors.conditional import BoundSampler
+from losslens.donors.questions import Subject
+from losslens.donors.samplers import Sampler
+from losslens.engines.blackbox import BlackBox
+from losslens.losses import Loss
+from losslens.models import as_model
+from losslens.passes.task import Task, default_loss, prepare
+from losslens.progress import Tick, bar
+from losslens.results.row_changes import ConditionalImpact
+from losslens.shapley.conditional import drawn_losses, lenders_weight
+from losslens.shapley.games import Board, set_up
+from losslens.tables.numbers import Numbers
+from losslens.typing import Floats
+from losslens.workers import anywhere
+
+
+@anywhere
+def conditional_predictive_impact(
+    model: Any,
+    X: Any,
+    y: Any,
+    sampler: Sampler,
+    *,
+    loss: str | Loss | Callable[..., Any] | None = None,
+    features: Any = None,
+    draws: int = 1,
+    sample_weight: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    memory: str | int = "1 GiB",
+    progress: bool | None = None,
+    executor: Any = None,
+) -> ConditionalImpact:
+    """What a feature adds to the model's performance beyond the other features, with a test for each.
+
+    ``CPI = mean over rows of L(f(x_i with values drawn given the rest), y_i) - L(f(x_i), y_i)``
+
+    Rows are independent given the sampler, so the mean change has an ordinary standard error. The test is as good as
+    the sampler: it must draw from the distribution of the feature given the other columns (knockoffs, residuals of a
+    regression, a generative model).
+
+    Parameters
+    ----------
+    model, X, y, loss, features, sample_weight, random_state, n_jobs, memory, progress, executor
+        As in `feature_importance`.
+    sampler
+        `Within`, `Residual`, or a function ``(X, columns, rng) -> a table like X`` whose named columns are drawn given
+        the others.
+    draws
+        How often values are drawn for each row; more of them lessen the draw's own noise.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))  # independent columns: any permutation is a fair draw
+    >>> def shuffled(X, columns, rng):
+    ...     return X[rng.permutation(len(X))]
+    >>> cpi = ll.conditional_predictive_impact(
+    ...     lambda X: X[:, 0], X, X[:, 0], shuffled, loss="squared_error", random_state=0
+    ... )
+    >>> (cpi.estimates.p_values() < 0.05).tolist()
+    [True, False]
+    """
+    if not callable(sampler) or isinstance(sampler, type):
+        raise TypeError(f"sampler is a function (X, columns, rng) -> a table like X; got {type(sampler).__name__}")
+    if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
+        raise ValueError(f"draws is a whole number from 1 on; got {draws!r}")
+    known = as_model(model)
+    chosen = default_loss(known, loss)
+    task = prepare(
+        known, X, y, loss=chosen, response=chosen.reads, features=features, donors="auto", groups=None, exact=False,
+        sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress,
+    )  # fmt: skip
+    with bar(task.n * (1 + draws * len(task.subjects)), "drawing and predicting", progress) as tick:
+        board = set_up(task, None, tick)
+        design = BoundSampler(sampler, Numbers(task.table, task.sample.weight))
+        changes = [_changes(task, board, subject, design, draws, tick) for subject in task.subjects]
+    return ConditionalImpact(
+        features=tuple(subject.feature.name for subject in task.subjects),
+        local=np.stack(changes, axis=1),
+        weight=board.sample.weight,
+        error=board.sample.error,
+        title=chosen.title,
+        backend=task.table.backend,
+    )
+
+
+def _changes(task: Task, board: Board, subject: Subject, design: BoundSampler, draws: int, tick: Tick) -> Floats:
+    """The mean change of each row's loss over the draws, (n,)."""
+    engine, where, base = task.engine, subject.feature.columns, board.sample.loss
+    assert isinstance(engine, BlackBox)  # the one that answers everything
+    assert base is not None  # the board was judged
+    lent = design.lend_to(where, subject.generator(task.entropy), m=draws)
+    losses = drawn_losses(board, engine, task.table, where, lent, tick)
+    counted = lenders_weight(lent, board.sample.weight)
+    with np.errstate(invalid="ignore"):  # a row that nobody is like: NaN
+        return np.asarray((counted * losses).sum(axis=0) / counted.sum(axis=0) - base)

@@ -1,0 +1,245 @@
+"""The verbs: check the input, then draw donors, ask the model, lose, average."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from losslens.cells.late import Later, later
+from losslens.donors.conditional import BoundSampler
+from losslens.donors.designs import All, Design
+from losslens.donors.questions import Subject
+from losslens.losses import Loss, is_scorer
+from losslens.models import as_model
+from losslens.passes import auto
+from losslens.passes.dispatch import Answered, ask, exact_for
+from losslens.passes.parts import call
+from losslens.passes.scored import score_importance
+from losslens.passes.task import Task, class_of, default_loss, effect_response, prepare
+from losslens.results.effects import Effects, FeatureEffect
+from losslens.results.extrapolation import Extrapolation
+from losslens.results.importance import FeatureImportance
+from losslens.results.importances import Importances
+from losslens.workers import anywhere
+
+
+@anywhere
+def feature_importance(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    loss: str | Loss | Callable[..., Any] | None = None,
+    features: Any = None,
+    donors: str | Design = "auto",
+    sample_weight: Any = None,
+    groups: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    memory: str | int = "1 GiB",
+    progress: bool | None = None,
+    device: str | None = None,
+    executor: Any = None,
+) -> Importances:
+    """Permutation feature importance, with everything it is a mean of.
+
+    ``PFI = mean over rows i and donors k of L(f(x_i with k's values), y_i) - L(f(x_i), y_i)``
+
+    Parameters
+    ----------
+    model
+        A fitted estimator, or any function from a table to predictions.
+    X, y
+        A table (NumPy, pandas, polars, pyarrow) and the true values, unseen by the model if possible. Or data larger
+        than memory: Parquet files (a path, a list, a folder, a pattern), a pyarrow dataset, a polars lazy frame, a dask
+        data frame; then `y` and `sample_weight` may be names of columns.
+    loss
+        A name such as ``"squared_error"``, a function ``(y, prediction) -> one loss a row``, or a scikit-learn scorer
+        (then only the global number and the PI curve exist). Default: squared error for regressors, log loss for
+        classifiers.
+    features
+        Columns; ``{"name": [columns]}`` for columns replaced together; a tuple for a pair on a product grid.
+    donors
+        ``"auto"``: all pairs where an exact engine knows the model (trees, additive models, kernel machines; see
+        ``.engine``) or where that takes at most a million predictions a feature, otherwise as many systematic shifts
+        as the data can tell apart; ``"all"``; a design; or a sampler that draws values given the other columns:
+        `Within`, `Residual`, or a function of your own.
+    sample_weight
+        Weights of the rows, as observations and as donors.
+    groups
+        Labels of rows that belong together (patients, sites): donors come from other groups and standard errors are
+        clustered.
+    random_state
+        A seed or a NumPy generator.
+    n_jobs
+        Threads; for processes call inside ``joblib.parallel_config("loky")``.
+    memory
+        Bound on the working set and on what the result keeps.
+    progress
+        None: a bar if somebody is looking.
+    device
+        ``"cuda"``: groups of columns of tree ensembles, over all pairs, are counted on a GPU (needs torch). Torch
+        modules compute where they live, whatever is said here.
+    executor
+        A dask.distributed ``Client``: the work is done on its cluster.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> imp = ll.feature_importance(lambda X: 2 * X[:, 0], X, 2 * X[:, 0], loss="squared_error")
+    >>> imp["x1"].pfi
+    0.0
+    """
+    asked = {"features": features, "donors": donors, "sample_weight": sample_weight, "groups": groups}
+    asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress, "device": device}
+    known = as_model(model)
+    if is_scorer(loss):
+        return score_importance(known, X, y, loss, asked)
+    chosen = default_loss(known, loss)
+    streamed = call.opened(known, X, y, asked)
+    if streamed is not None:
+        return call.importances(known, streamed, chosen, asked)
+    task = prepare(known, X, y, loss=chosen, response=chosen.reads, **asked)
+    found, asked_for = _ask_until_certain(task, chosen)
+    return Importances({feature.name: feature for feature in found}, asked_for)
+
+
+@anywhere
+def feature_effect(
+    model: Any,
+    X: Any,
+    *,
+    features: Any = None,
+    target: Any = None,
+    donors: str | Design = "auto",
+    sample_weight: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    memory: str | int = "1 GiB",
+    progress: bool | None = None,
+    executor: Any = None,
+) -> Effects:
+    """Partial dependence and ICE curves: how predictions move with a feature.
+
+    ``PD(v) = mean over rows i of f(x_i with the feature at v)``
+
+    Parameters
+    ----------
+    model, X, features, donors, sample_weight, random_state, n_jobs, memory, progress, executor
+        As in `feature_importance`; ``"auto"`` takes all values where an exact engine knows the model, and else a grid
+        of quantiles where they are too many.
+    target
+        The class whose probability is shown; for two classes the second by default.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.array([[0.0, 1.0], [1.0, 3.0]])
+    >>> ll.feature_effect(lambda X: X[:, 0] * X[:, 1], X)["x0"].pd
+    array([0., 2.])
+    """
+    known = as_model(model)
+    response = effect_response(known)
+    asked = {"features": features, "donors": donors, "sample_weight": sample_weight, "groups": None}
+    asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress}
+    streamed = call.opened(known, X, None, asked)
+    if streamed is not None:
+        return call.effects(known, streamed, response, target, asked)
+    task = prepare(known, X, None, loss=None, response=response, **asked)
+    k, label = class_of(task.sample, target, response)
+    answered, predicted = ask(task, [(s, task.design or _effect_design(task, s)) for s in task.subjects])
+    found = [_effect(task, answer, label, k) for answer in answered]
+    return Effects({feature.name: feature for feature in found}, predicted)
+
+
+def _ask_until_certain(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int]:
+    """All features; those that "auto" samples get more donors until their own noise no longer counts."""
+    designs = {s.feature.name: task.design or _first_design(task, s) for s in task.subjects}
+    found: dict[str, FeatureImportance] = {}
+    pending: Sequence[Subject] = task.subjects
+    asked_for = 0
+    while pending:
+        answered, predicted = ask(task, [(s, designs[s.feature.name]) for s in pending])
+        asked_for += predicted
+        for answer in answered:
+            name = answer.subject.feature.name
+            before = found[name].n_predictions if name in found else 0
+            found[name] = _importance(task, answer, loss, before)
+        pending = [] if task.design is not None else [s for s in pending if auto.wants_more(found[s.feature.name])]
+        designs |= {s.feature.name: auto.next_design(found[s.feature.name], s, task.n) for s in pending}
+    return [found[s.feature.name] for s in task.subjects], asked_for
+
+
+def _first_design(task: Task, subject: Subject) -> Design:
+    return All() if exact_for(task, subject, None) else auto.importance_design(subject, task.sample)
+
+
+def _effect_design(task: Task, subject: Subject) -> Design:
+    return All() if exact_for(task, subject, None) else auto.effect_design(subject, task.n)
+
+
+def _shared(task: Task, answer: Answered) -> dict[str, Any]:
+    """What results of any kind hold; what hangs on the grid comes late."""
+    feature, filled = answer.subject.feature, answer.filled
+    shared = {
+        "name": feature.name,
+        "columns": tuple(task.table.names[j] for j in feature.columns),
+        "design": answer.design.told if isinstance(answer.design, BoundSampler) else answer.design,
+        "engine": answer.engine,
+        "exact": answer.design.is_exact(task.n) and feature.kind != "pair",
+        "n_predictions": filled.n_predictions,
+        "sample": answer.sample,
+        "at": task.every,
+        "means": filled.means,
+        "cells": later(lambda: filled.cells) if filled.is_late else filled.cells,
+        "backend": task.table.backend,
+        "declined": answer.declined,
+        "observed": filled.question.observed if feature.kind == "pair" else None,
+        "conditioning": filled.question.conditioning if isinstance(answer.design, BoundSampler) else None,
+        "extrapolated": _extrapolated(task, answer),
+    }
+    for name in ("values", "ordered", "meeting"):
+        # A question holds the table's column; where it is known already, what the result needs of it is taken out.
+        ask = partial(getattr, filled, "question")
+        shared[name] = later(partial(_part, ask, name)) if filled.is_late else getattr(filled.question, name)
+    return shared
+
+
+def _extrapolated(task: Task, answer: Answered) -> Later[Extrapolation] | None:
+    """How far rows with other values are from real ones; a pair's values are nobody's."""
+    feature, known = answer.subject.feature, task.surroundings
+    if feature.kind == "pair":
+        return None
+    if not isinstance(answer.design, BoundSampler):
+        return Later(partial(known.judge, feature.name, feature.columns))
+    ask = answer.filled.question.ask
+    assert ask.met is not None  # every row has draws of its own
+    drawn = ask.met[known.index][:, 0]
+    values = [source.array[index[drawn]] for source, index in zip(ask.sources, ask.index, strict=True)]
+    return Later(partial(known.judge_values, feature.name, feature.columns, np.arange(known.n), values))
+
+
+def _part(ask: Callable[[], Any], name: str) -> Any:
+    return getattr(ask(), name)
+
+
+def _importance(task: Task, answer: Answered, loss: Loss, before: int) -> FeatureImportance:
+    shared = _shared(task, answer)
+    shared["n_predictions"] += before
+    return FeatureImportance(**shared, loss=loss).trimmed()
+
+
+def _effect(task: Task, answer: Answered, label: str | None, k: int | None) -> FeatureEffect:
+    shared = _shared(task, answer)
+    if k is not None:
+        filled, sample = answer.filled, answer.sample
+        pd = None if filled.means.pd is None else filled.means.pd[..., k]
+        shared["sample"] = replace(sample, prediction=sample.prediction[..., k])
+        shared["cells"] = later(lambda: replace(filled.cells, predictions=filled.cells.predictions[..., k]))
+        shared["means"] = replace(filled.means, pd=pd)
+    return FeatureEffect(**shared, target=label).trimmed()

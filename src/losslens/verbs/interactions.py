@@ -1,0 +1,211 @@
+"""The verb for interactions of performance between features, two at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from losslens.cells.matrix import means
+from losslens.donors.designs import Derangements, Latin, Lending, Permutations
+from losslens.losses import Loss
+from losslens.results.importance import FeatureImportance
+from losslens.results.interactions import Interactions
+from losslens.results.scores import FeatureScore
+from losslens.tables.checks import entropy
+from losslens.tables.features import resolve
+from losslens.tables.frames import as_table
+from losslens.typing import Indices
+from losslens.uncertainty.standard_errors import Influence, influence
+from losslens.verbs.features import feature_importance
+
+ROUNDING, SINGLE_ROUNDING = 1e-9, 1e-5  # of the losses compared; models that answer in single precision
+
+KIND = "PFI_j + PFI_l - PFI_jl"
+
+
+def pair_interactions(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    loss: str | Loss | Callable[..., Any] | None = None,
+    features: Any = None,
+    pairs: Sequence[tuple[Any, Any]] | None = None,
+    **options: Any,
+) -> Interactions:
+    """How much more two features are worth than each by itself, by replacing them together.
+
+    ``I_jl = PFI_j + PFI_l - PFI_jl``: what is lost twice when each is replaced alone, and once when both are. Every
+    pair has a standard error, an interval and a two-sided test, about this model on new data. It costs the features
+    alone and one group of columns a pair. Features that depend on each other have a number other than 0 even in a
+    model that only adds them up: with squared error it is ``-4 cov(g_j(x_j), g_l(x_l))``.
+    `ShapleyImportance.interactions` has the Shapley interaction index, which averages over all coalitions.
+
+    Parameters
+    ----------
+    model, X, y, loss
+        As in `feature_importance`.
+    features
+        Columns; ``{"name": [columns]}`` for columns that play together.
+    pairs
+        Pairs of these features' names; all of them by default.
+    options
+        More arguments of `feature_importance`: donors, sample_weight, random_state, n_jobs, memory, progress, groups.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.array([[a, b, c] for a in (-1.0, 1.0) for b in (-1.0, 1.0) for c in (-1.0, 1.0)])
+    >>> f = lambda X: X[:, 0] * X[:, 1] + X[:, 2]
+    >>> ll.pair_interactions(f, X, f(X), loss="squared_error")["x0", "x1"]
+    2.0
+    """
+    table = as_table(X)
+    named = resolve(features, table.labels, by_position=table.backend == "numpy")
+    if any(feature.kind == "pair" for feature in named):
+        raise ValueError("features are columns or groups of columns here; name the pairs in pairs=[(a, b), ...]")
+    columns = {feature.name: [table.labels[j] for j in feature.columns] for feature in named}
+    wanted = _pairs(list(columns), pairs)
+    for a, b in wanted:
+        shared = [label for label in columns[a] if label in columns[b]]
+        if shared:
+            raise ValueError(
+                f"{a!r} and {b!r} share column {str(shared[0])!r}: replaced together they are no two features"
+            )
+    alone = {name: columns[name] for pair in wanted for name in pair}
+    between = " and "
+    while any(f"{a}{between}{b}" in columns for a, b in wanted):  # somebody has called a feature so
+        between += " "
+    together = {f"{a}{between}{b}": [*columns[a], *columns[b]] for a, b in wanted}
+    found = feature_importance(model, table, y, loss=loss, features=alone | together, **_with_same_donors(options))
+    names = tuple(alone)
+    of_pairs = {
+        (names.index(a), names.index(b)): _strength(found[a], found[b], found[f"{a}{between}{b}"]) for a, b in wanted
+    }
+    first = found[names[0]]
+    kind = KIND if first.conditioning is None else f"{KIND}, values drawn {first.conditioning.whom}"
+    return Interactions(
+        names, _matrix(of_pairs, "value", len(names), 0.0), kind, found.title, table.backend,
+        unbiased=_matrix(of_pairs, "unbiased", len(names)),
+        std_error=_matrix(of_pairs, "std_error", len(names)),
+        units=0 if isinstance(first, FeatureScore) else first._units,
+        absent=next((one.absent for one in of_pairs.values() if one.absent), ""),
+        n_predictions=found.n_predictions,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _SameDonors:
+    """A design whose draw is the same for all features: what single donors add to all three importances cancels."""
+
+    design: Latin | Permutations | Derangements
+    seed: int
+    common = ranked = False
+
+    def __repr__(self) -> str:
+        return repr(self.design)
+
+    @property
+    def leaves_out_own(self) -> bool:
+        return self.design.leaves_out_own
+
+    @property
+    def repeats(self) -> bool:
+        return self.design.repeats
+
+    def check(self, n: int) -> None:
+        self.design.check(n)
+
+    def lend(self, n: int, rng: np.random.Generator) -> Lending:
+        """Who lends to whom, whatever the feature."""
+        return self.design.lend(n, np.random.default_rng(self.seed))
+
+    def draw(self, n: int, rng: np.random.Generator) -> Indices:
+        return np.asarray(self.lend(n, rng)[:])
+
+    def is_exact(self, n: int) -> bool:
+        return self.design.is_exact(n)
+
+
+def _with_same_donors(options: dict[str, Any]) -> dict[str, Any]:
+    design = options.get("donors")
+    if not isinstance(design, (Latin, Permutations, Derangements)) or design == Derangements():
+        return options
+    return options | {"donors": _SameDonors(design, entropy(options.get("random_state")))}
+
+
+class _Strength(NamedTuple):
+    """The interaction of one pair."""
+
+    value: float
+    unbiased: float
+    std_error: float = float("nan")
+    absent: str = ""  # why there is no error
+
+
+def _strength(first: FeatureImportance, second: FeatureImportance, both: FeatureImportance) -> _Strength:
+    """What two features have in common, and how far rows, as observations and as donors, move it."""
+    value, unbiased = first.pfi + second.pfi - both.pfi, first.unbiased + second.unbiased - both.unbiased
+    try:
+        known = _influence(first, second, both)
+    except ValueError as error:
+        return _Strength(value, unbiased, absent=_reason(both, error))
+    # Of a feature that the model doesn't use, rounding alone is left: it must not pass for a sure finding.
+    single = first.sample.prediction.dtype == np.float32
+    compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
+    least = compared * (SINGLE_ROUNDING if single else ROUNDING)
+    if known.std_error > least:
+        return _Strength(value, unbiased, known.std_error)
+    zero = abs(unbiased) <= least
+    return _Strength(0.0 if zero else value, 0.0 if zero else unbiased, 0.0)
+
+
+def _reason(both: FeatureImportance, error: ValueError) -> str:
+    if isinstance(both, FeatureScore) or both.means.total is None:
+        return str(error)
+    return f"{both.sample.n:,} rows have too many pairs to look at one by one; explain fewer, or use Latin(m)"
+
+
+def _influence(first: FeatureImportance, second: FeatureImportance, both: FeatureImportance) -> Influence:
+    """A row moves the interaction by what it moves the three importances."""
+    three, same = (first, second, both), isinstance(both.design, _SameDonors)
+    if same and all(one.complete for one in three):
+        cells = replace(both.cells, changes=first._changes + second._changes - both._changes)
+        return influence(means(cells, both.meeting, both.sample), both.meeting, both.sample, both.at)
+    parts = [one.influence for one in three]
+    # Draws apart have noise that adds up. Of draws in common less is left, by how much is not known: it all stays.
+    excess = 0.0 if same else sum(part.excess for part in parts)
+    moved = parts[0].moved + parts[1].moved - parts[2].moved
+    return Influence(moved, excess, noise=sum(part.noise for part in parts))
+
+
+def _matrix(pairs: Mapping[tuple[int, int], _Strength], what: str, p: int, diagonal: float = np.nan) -> Any:
+    """Symmetric; NaN where a pair was not asked for."""
+    found = np.full((p, p), np.nan)
+    np.fill_diagonal(found, diagonal)
+    for (j, k), one in pairs.items():
+        found[j, k] = found[k, j] = getattr(one, what)
+    return found
+
+
+def _pairs(names: list[str], pairs: Any) -> list[tuple[str, str]]:
+    if len(names) < 2:
+        raise ValueError("an interaction needs two features")
+    if pairs is None:
+        return list(combinations(names, 2))
+    pairs = list(pairs)
+    if not pairs:
+        raise ValueError("pairs is empty: name two features at least, or leave it out for all pairs")
+    found: dict[frozenset[str], tuple[str, str]] = {}  # a pair that is named twice is asked for once
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or pair[0] == pair[1]:
+            raise ValueError(f"pairs is a list of two different names each, such as [('a', 'b')]; got {pair!r}")
+        unknown = [name for name in map(str, pair) if name not in names]
+        if unknown:
+            raise ValueError(f"unknown feature {unknown[0]!r} in pairs; the features are {', '.join(names)}")
+        found.setdefault(frozenset(map(str, pair)), (str(pair[0]), str(pair[1])))
+    return list(found.values())

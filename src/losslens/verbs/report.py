@@ -1,0 +1,318 @@
+"""The verb that writes a report: explain, share out, hand the results over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.donors.designs import All, Latin
+from losslens.losses import Loss, is_scorer
+from losslens.models import as_model
+from losslens.page.findings import Findings
+from losslens.page.report import Report
+from losslens.page.summary import ShownModel, summarise
+from losslens.passes.task import default_loss
+from losslens.progress import bar
+from losslens.results.importance import FeatureImportance
+from losslens.results.importances import Importances
+from losslens.results.interactions import Interactions
+from losslens.results.plan import Plan
+from losslens.results.regions import Regions
+from losslens.results.shapley import ShapleyImportance
+from losslens.tables import checks
+from losslens.tables.columns import Distinct, array_column
+from losslens.tables.frames import Table, as_table
+from losslens.typing import Indices
+from losslens.verbs.features import feature_importance
+from losslens.verbs.interactions import pair_interactions
+from losslens.verbs.plan import plan
+from losslens.verbs.rows import clusters, observations, regions
+from losslens.verbs.shapley import shapley_importance
+from losslens.workers import anywhere
+
+FIRST = "this model"  # what the model under report is called where there are others
+TOGETHER = 6  # features that are looked at two at a time
+FEW_PREDICTIONS = 50_000  # that pairs may always take; else no more than the importances took
+LEAST_DONORS = 5  # of a row, where a pair of features is sampled
+REGION_ROWS = 2_000  # that regions are looked for on
+REGION_CELLS = 100_000_000  # of all features in which regions are looked for, the most important first
+
+
+@anywhere
+def report(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    models: Mapping[str, Any] | None = None,
+    loss: str | Loss | Callable[..., Any] | None = None,
+    features: Any = None,
+    by: Any = None,
+    shapley: bool = True,
+    interactions: bool | int = True,
+    title: str | None = None,
+    rows: int = 5000,
+    sample_weight: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    memory: str | int = "1 GiB",
+    progress: bool | None = None,
+    executor: Any = None,
+) -> Report:
+    """One page about a model: how good it is, what its performance rests on, where and for whom.
+
+    Parameters
+    ----------
+    model, X, y, loss, features, sample_weight, random_state, n_jobs, memory, progress, executor
+        As in `feature_importance`; pairs and scorers have no place in a page.
+    models
+        Further models by name, shown beside the first on the same rows.
+    by
+        A column's name, or a label for each row: groups that the page offers to look at.
+    shapley
+        Share out the performance as well, and say what it is worth row by row; False leaves out that cost.
+    interactions
+        How many of the most important features are looked at two at a time: 6 for True, none for False. Pairs take no
+        more predictions than the importances do (or 50,000): where every pair of rows would take more, donors
+        are sampled.
+    title
+        Of the page; the model's name by default.
+    rows
+        The most rows that are explained: a random sample where there are more, and the page says so.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> page = ll.report(lambda X: X[:, 0], X, X[:, 0], loss="squared_error", title="A line", random_state=0)
+    >>> page
+    <Report 'A line': 2 features, 100 rows; .save(path)>
+    """
+    if is_scorer(loss):
+        raise ValueError("a scorer gives one number for all rows together; a report needs a loss of each row")
+    if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 3:
+        raise ValueError(f"rows is a whole number from 3 on; got {rows!r}")
+    most = _most_together(interactions)
+    known = as_model(model)
+    others = _named(models)
+    data = _sampled(as_table(X), y, sample_weight, by, int(rows), checks.entropy(random_state))
+    chosen = default_loss(known, loss)
+    asked = {"loss": chosen, "features": features, "sample_weight": data.weight, "random_state": data.entropy}
+    asked |= {"n_jobs": n_jobs, "memory": memory, "progress": progress}
+    everyone = {FIRST if others else known.name: model, **others}
+    found = {name: _explained(name, each, data, asked) for name, each in everyone.items()}
+    shares: dict[str, ShapleyImportance] = {}
+    if shapley:
+        shares = {name: _asked(name, shapley_importance, each, data, asked) for name, each in everyone.items()}
+    from importlib.metadata import version  # late: it would be a fifth of the time of `import losslens`
+
+    shown = ShownModel(
+        title or f"What {known.name} rests on", f"losslens {version('losslens')}", data.columns, data.index,
+        data.n_given, data.y, data.by,
+    )  # fmt: skip
+
+    first = next(iter(found.values()))
+    findings = _findings(model, data, asked, first, next(iter(shares.values()), None), most)
+
+    def complete(one: FeatureImportance) -> FeatureImportance:
+        return one if one.complete else _again(one, model, data, asked)
+
+    with bar(len(first), "writing the report", progress, "features") as tick:
+        return Report(summarise(shown, found, shares, findings, complete, tick))
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """The rows that are explained."""
+
+    X: Any
+    y: NDArray[Any]
+    weight: NDArray[Any] | None
+    index: Indices  # row numbers in the user's table
+    n_given: int
+    columns: dict[str, Distinct]
+    by: str | None
+    entropy: int
+
+
+def _sampled(table: Table, y: Any, weight: Any, by: Any, most: int, entropy: int) -> _Data:
+    """At most so many rows, in their own order."""
+    if y is None:
+        raise ValueError("y, the true values, is missing: a report is about a model's performance")
+    target = checks.vector(y, table.n, "y")
+    weights = None if weight is None else checks.vector(weight, table.n, "sample_weight")
+    index = np.arange(table.n)
+    if table.n > most:
+        index = np.sort(np.random.default_rng([entropy, 8]).choice(table.n, most, replace=False))
+    labels, name = _groups(table, by)
+    rows = table.rows(index) if len(index) < table.n else table.native
+    some = as_table(rows)
+    columns = {label: some.column(j).distinct for j, label in enumerate(some.names)}
+    if labels is not None and name is not None:
+        columns[name] = array_column(labels[index]).distinct
+    return _Data(
+        rows, target[index], None if weights is None else weights[index], index, table.n, columns, name, entropy
+    )
+
+
+def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
+    """Labels of rows that are no column of the table, and the name of the column that groups them."""
+    if by is None or (isinstance(by, str) and by in table.names):
+        return None, by
+    if isinstance(by, str):
+        from losslens.tables.features import unknown_feature
+
+        raise ValueError(unknown_feature(by, table.names, "columns"))
+    name = str(getattr(by, "name", None) or "group")
+    if name in table.names:
+        raise ValueError(f"by is called {name!r}, as a column of X is; pass the column's name, or rename the labels")
+    return checks.vector(by, table.n, "by"), name
+
+
+def _named(models: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Further models by name, none of which is the first one's."""
+    if models is None:
+        return {}
+    if not isinstance(models, Mapping):
+        raise TypeError(f"models is a mapping, {{'name': model, ...}}; got {type(models).__name__}")
+    found = {str(name): model for name, model in models.items()}
+    if len(found) < len(models) or FIRST in found:
+        raise ValueError(f"models need names of their own, other than {FIRST!r}; got {list(models)!r}")
+    return found
+
+
+def _explained(name: str, model: Any, data: _Data, asked: Mapping[str, Any]) -> Importances:
+    found: Importances = _asked(name, feature_importance, model, data, asked)
+    for feature in found.values():
+        if not feature.means.has_weights:
+            raise ValueError(f"{feature.name!r} has curves alone; a report takes columns and groups of columns")
+    return found
+
+
+def _most_together(interactions: bool | int) -> int:
+    """How many features meet two at a time."""
+    if isinstance(interactions, (bool, np.bool_)):
+        return TOGETHER if interactions else 0
+    if not isinstance(interactions, (int, np.integer)) or interactions < 2:
+        raise ValueError(f"interactions is True, False or a number of features from 2 on; got {interactions!r}")
+    return int(interactions)
+
+
+def _findings(
+    model: Any, data: _Data, asked: Mapping[str, Any], first: Importances, share: ShapleyImportance | None, most: int
+) -> Findings:
+    """What else the cells and the shares tell of the first model; only pairs of features ask it again."""
+    table = as_table(data.X)
+    with bar(len(first), "looking for extrapolation", asked["progress"], "features") as tick:
+        for one in first.values():
+            _or_none(partial(getattr, one, "extrapolation"))  # it is kept with the result
+            tick(1)
+    pairs, how = (None, "") if most == 0 else _together(model, data, asked, first, most)
+    rows = None
+    if share is not None:
+        rows = _or_none(lambda: observations(share, first)) or _or_none(lambda: observations(share))
+    parts = None if share is None else _or_none(lambda: clusters(share, table, random_state=data.entropy))
+
+    return Findings(pairs, how, rows, parts, *_where(table, first, data.entropy))
+
+
+def _where(table: Table, first: Importances, entropy: int) -> tuple[Callable[[FeatureImportance], Regions | None], str]:
+    """Who looks for regions of a feature, and what to say where not all rows or features are looked at."""
+    some = np.arange(table.n)
+    if table.n > REGION_ROWS:
+        some = np.sort(np.random.default_rng([entropy, 13]).choice(table.n, REGION_ROWS, replace=False))
+    part = table if len(some) == table.n else as_table(table.rows(some))
+    cells = np.cumsum([len(some) * one.meeting.size for one in first._ranked])
+    count = max(1, int(np.sum(cells <= REGION_CELLS)))
+    looked = {one.name for one in first._ranked[:count]}
+
+    def where(one: FeatureImportance) -> Regions | None:
+        if one.name not in looked:
+            return None
+        rows = one if part is table else one.given(some)
+        found: Regions | None = _or_none(lambda: regions(rows, part, random_state=entropy))
+        return found
+
+    told = "" if count == len(first) else f" of the {count} most important feature{'s' if count > 1 else ''}"
+    told += "" if part is table else f", on a random sample of {len(some):,} rows"
+    return where, f"Regions were looked for{told}." if told else ""
+
+
+def _or_none(ask: Callable[[], Any]) -> Any:
+    """A finding where there can be one: too few rows, features without cells and the like have none."""
+    try:
+        return ask()
+    except ValueError:
+        return None
+
+
+def _together(
+    model: Any, data: _Data, asked: Mapping[str, Any], first: Importances, most: int
+) -> tuple[Interactions | None, str]:
+    """The most important features two at a time, and how: exactly where that is cheap, else on sampled donors."""
+    chosen = _apart(data, first, most)
+    if len(chosen) < 2:
+        return None, ""
+    allowed = max(first.n_predictions, FEW_PREDICTIONS)
+    for count in range(len(chosen), 1, -1):
+        some = dict(list(chosen.items())[:count])
+        donors = _affordable(model, data, asked, some, allowed)
+        if donors is None:
+            continue
+        asking = {**asked, "features": some, "donors": donors}
+        found: Interactions | None = _or_none(partial(pair_interactions, model, data.X, data.y, **asking))
+        how = "exact over all pairs of rows" if donors == "auto" else f"sampled with {donors}"
+        what = f"The {count} most important features" if count < len(first) else f"The {count} features"
+        told = f"{what} two at a time: {how}, "
+        return found, "" if found is None else f"{told}{found.n_predictions:,} predictions."
+    return None, f"Features were not looked at two at a time: that takes more than {allowed:,} predictions."
+
+
+def _apart(data: _Data, first: Importances, most: int) -> dict[str, list[Any]]:
+    """The most important features and their columns; of features that share columns the more important one."""
+    table = as_table(data.X)
+    label = dict(zip(table.names, table.labels, strict=True))
+    chosen: dict[str, list[Any]] = {}
+    for one in first._ranked:
+        columns = [label[name] for name in one.columns]
+        if len(chosen) < most and not any(column in taken for taken in chosen.values() for column in columns):
+            chosen[one.name] = columns
+    return chosen
+
+
+def _affordable(
+    model: Any, data: _Data, asked: Mapping[str, Any], some: Mapping[str, list[Any]], allowed: int
+) -> str | Latin | None:
+    """Donors for features alone and two at a time: all, where an exact engine knows the model or the table is small."""
+    names = list(some)
+    both = {f"{a}\n{b}": [*some[a], *some[b]] for k, a in enumerate(names) for b in names[k + 1 :]}
+    cost = plan(feature_importance, model, data.X, data.y, **{**asked, "features": {**some, **both}, "progress": False})
+    if isinstance(cost, Plan) and not cost.grows and cost.n_predictions <= allowed:
+        return "auto"
+    m = allowed // (len(some) + len(both)) // len(data.y)
+    return Latin(min(m, len(data.y))) if m >= LEAST_DONORS else None
+
+
+def _asked(name: str, verb: Callable[..., Any], model: Any, data: _Data, asked: Mapping[str, Any]) -> Any:
+    """A verb's answer, or its error with the model's name."""
+    try:
+        return verb(model, data.X, data.y, **asked)
+    except (ValueError, TypeError, KeyError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name}: {error}") from error
+
+
+def _again(one: FeatureImportance, model: Any, data: _Data, asked: Mapping[str, Any]) -> FeatureImportance:
+    """A feature whose cells were too many to keep beside the others', by itself."""
+    from losslens.tables.checks import memory_bytes
+
+    enough = max(memory_bytes(asked["memory"]), one.full_size)
+    if not isinstance(one.design, All) or enough > 4 * memory_bytes(asked["memory"]):
+        return one
+    alone = {**asked, "features": {one.name: list(one.columns)}, "memory": enough, "donors": "all"}
+    return feature_importance(model, data.X, data.y, **alone)[one.name]

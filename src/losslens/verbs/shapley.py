@@ -1,0 +1,190 @@
+"""The verb that shares a model's performance out among its features.
+
+The verb that shares predictions out among features: Shapley values of single rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal
+
+from losslens.donors.designs import Design
+from losslens.losses import Loss, is_scorer
+from losslens.models import as_model
+from losslens.passes.parts import call
+from losslens.passes.task import class_of, default_loss, effect_response, prepare
+from losslens.results.shapley import ShapleyImportance
+from losslens.results.shapley_curve import values_of
+from losslens.results.shapley_effect import ShapleyEffect
+from losslens.shapley import scores, stopping, ways
+from losslens.shapley.effects import EffectRequest, chosen_donors, rows_and_donors
+from losslens.shapley.stopping import Absolute, Method, Wanted
+from losslens.shapley.ways import request
+from losslens.tables import checks
+from losslens.tables.frames import as_table
+from losslens.workers import anywhere
+
+
+@anywhere
+def shapley_importance(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    loss: str | Loss | Callable[..., Any] | None = None,
+    features: Any = None,
+    method: Method = "auto",
+    donors: str | Design = "auto",
+    aggregate: Literal["loss", "prediction"] = "loss",
+    precision: float | Absolute | None = None,
+    budget: int | None = None,
+    m_feat: int | None = None,
+    m_obs: int | None = None,
+    sample_weight: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    memory: str | int = "1 GiB",
+    progress: bool | None = None,
+    device: str | None = None,
+    executor: Any = None,
+) -> ShapleyImportance:
+    """Shapley feature importance (SFIMP): how much of the model's performance each feature earns, fairly shared.
+
+    ``sum over features of SFIMP_j = GE_0 - GE_P``, the error with all features replaced less the error with none.
+
+    Parameters
+    ----------
+    model, X, y, loss, sample_weight, random_state, n_jobs, memory, progress, executor
+        As in `feature_importance`. A scikit-learn scorer gives the global shares alone.
+    features
+        The players: columns, or ``{"name": [columns]}`` for columns that play together; no column in two of them.
+        Columns that are not named keep their own values.
+    method
+        ``"auto"``: exact where that is cheap (the closed form of additive models; all coalitions of trees, of kernel
+        machines, or of any model where that takes at most a million predictions a feature, or `budget`), otherwise
+        walks. ``"exact"``: all coalitions, or an error that says what they would take. ``"walk"``: random walks
+        from donors to rows. ``"paper"``: the paper's own algorithm.
+    donors
+        ``"auto"`` or ``"all"``: every pair of rows; ``Derangements()``: pairs of different rows; ``Latin(m)``,
+        ``Permutations(m)``, ``Derangements(m)``: a sample of donors, for walks m sweeps. Averaged predictions: all rows
+        (walks with ``"auto"``: 512 of them, where there are more), or ``Grid(m)``. A sampler (`Within`, `Residual`, a
+        function): what a coalition lacks is drawn given what it keeps.
+    aggregate
+        ``"loss"``: losses are averaged over donors. ``"prediction"``: predictions are, before the loss: SAGE values.
+    precision
+        Walk until all features are this close to their values with 95% confidence, jointly: a share of the whole such
+        as 0.02, or ``Absolute(value)``.
+    budget
+        The most predictions. Without `budget` and `precision` walks end when their Monte-Carlo variance is under a
+        tenth of the sampling variance.
+    m_feat, m_obs
+        Orders of features and permutations of rows of the paper's algorithm.
+    device
+        ``"cuda"``: coalitions of tree ensembles are counted on a GPU (needs torch), so that far more of them are
+        affordable. Torch modules compute where they live, whatever is said here.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> shap = ll.shapley_importance(lambda X: X[:, 0] * X[:, 1], X, X[:, 0] * X[:, 1], loss="squared_error")
+    >>> bool(abs(shap.sfimp.sum() - (shap.error_none - shap.error_all)) < 1e-9), shap.sfimp[2].item()
+    (True, 0.0)
+    """
+    asked = {"features": features, "donors": donors, "sample_weight": sample_weight}
+    asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress, "device": device}
+    wanted = Wanted(method, aggregate, precision, budget, m_feat, m_obs)
+    if is_scorer(loss):
+        return scores.score_shapley(as_model(model), X, y, loss, wanted, asked | {"groups": None})
+    known = as_model(model)
+    streamed = call.opened(known, X, y, asked)
+    if streamed is not None:
+        from losslens.shapley import parts  # compiled engines come along
+
+        return parts.shares(known, streamed, default_loss(known, loss), wanted, asked)
+    return request(model, X, y, loss, wanted, asked).result()
+
+
+@anywhere
+def shapley_effect(
+    model: Any,
+    X: Any,
+    rows: Any,
+    *,
+    features: Any = None,
+    target: Any = None,
+    method: Literal["auto", "exact", "walk"] = "auto",
+    donors: str | Design = "auto",
+    budget: int | None = None,
+    sample_weight: Any = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    memory: str | int = "1 GiB",
+    progress: bool | None = None,
+    executor: Any = None,
+) -> ShapleyEffect:
+    """Shapley values of predictions: what each feature adds to a row's prediction, against the rows of X as donors.
+
+    ``sum over features of phi_j(x) = f(x) - mean over donors k of f(x_k)``
+
+    Parameters
+    ----------
+    model, features, random_state, n_jobs, memory, progress, executor
+        As in `shapley_importance`.
+    X
+        The donors: the background that a row is compared with.
+    rows
+        The rows to explain: positions in X (a mask, a list, one number), or a table with the columns of X.
+    target
+        The class whose probability is explained; for two classes the second by default.
+    method
+        ``"auto"``: exact where that is cheap (additive models and trees in closed form; all coalitions where that takes
+        at most a million predictions a feature, or `budget`), otherwise walks.
+    donors
+        ``"auto"`` or ``"all"``: every row of X; ``Grid(m)``: m of them, drawn at random.
+    budget
+        The most predictions; without one walks end when the errors are small beside the spread of the predictions.
+    sample_weight
+        Weights of the donors.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.array([[0.0, 0.0], [2.0, 4.0]])
+    >>> ll.shapley_effect(lambda X: X[:, 0] + X[:, 0] * X[:, 1], X, 1).local
+    array([[3., 2.]])
+    """
+    if method not in ("auto", "exact", "walk"):
+        raise ValueError(f"method is 'auto', 'exact' or 'walk'; got {method!r}")
+    stopping.check(None, budget)
+    known, background = as_model(model), as_table(X)
+    table, explained, lenders = rows_and_donors(background, rows)
+    weight = checks.row_weights(sample_weight, background.n)
+    response = effect_response(known)
+    task = prepare(
+        known, table, None, loss=None, response=response, features=features, donors=donors, sample_weight=None,
+        groups=None, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress,
+    )  # fmt: skip
+    ways.check_players(task)
+    column, label = class_of(task.sample, target, response)
+    lenders, weight = chosen_donors(task, lenders[weight > 0], weight[weight > 0])
+    ask = EffectRequest(task, explained, lenders, weight / weight.sum(), column, method, budget)
+    found, board, engine = ask.answer()
+    base = board.base_of(explained, ask.donors, ask.weight)
+    return ShapleyEffect(
+        features=tuple(player.feature.name for player in board.players),
+        local=found.local,
+        prediction=board.sample.prediction[explained],
+        base=board.sample.prediction[explained] - found.local.sum(axis=1) if base is None else base,
+        std_error=found.std_error,
+        target=label,
+        response={"values": "value", "probabilities": "probability"}.get(response, "score"),
+        method=found.method,
+        engine=engine,
+        exact=found.exact,
+        n_donors=len(ask.donors),
+        n_predictions=board.counter.rows,
+        values=replace(values_of(board.players, task.table.names), codes=board.codes[explained]),
+        backend=task.table.backend,
+        complete=found.complete,
+    )
