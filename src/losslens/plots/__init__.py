@@ -3,8 +3,9 @@
 `losslens` doesn't import this package until a picture is asked for, so that it works without loading matplotlib.
 """
 
-from losslens.plots.bars import plot_comparison, plot_extrapolation, plot_ranking
+from losslens.plots.bars import plot_extrapolation, plot_ranking
 from losslens.plots.cells import plot_cells, plot_local
+from losslens.plots.comparison import plot_comparison
 from losslens.plots.feature import plot_effect, plot_importance
 from losslens.plots.interactions import plot_interaction_ranking, plot_interactions
 from losslens.plots.refits import plot_impact, plot_permuted_target, plot_refit_curve, plot_refits

@@ -13,7 +13,7 @@ from matplotlib.collections import QuadMesh
 from losslens.plots import canvas
 from losslens.plots.bars import folded, label_across, open_rows
 from losslens.plots.canvas import BLUE, INK, VERMILLION
-from losslens.plots.feature import MOST_VALUES, FeaturePicture, Singles, show
+from losslens.plots.feature_data import MOST_VALUES, FeaturePicture, Singles, show
 from losslens.plots.scale import word_ticks
 from losslens.plots.shapley_effect import BINS, MOST_DOTS, MOST_LINES, apart, thinned
 from losslens.plots.wording import MINUS, alike, count, labels, number, value_labels

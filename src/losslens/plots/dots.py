@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from losslens.plots import canvas
 from losslens.plots.canvas import BAND, BLUE, INK, MOST_ROWS, PALE
-from losslens.plots.feature import FeaturePicture, Singles
+from losslens.plots.feature_data import FeaturePicture, Singles
 from losslens.plots.lines import EXTREMES, known_band
 from losslens.plots.scale import beyond, extent, is_flag
 from losslens.plots.wording import count, is_absent, labels, number, percent, value_label

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from losslens.plots import canvas
 from losslens.plots.bars import folded
 from losslens.plots.canvas import INK
-from losslens.plots.feature import FeaturePicture
+from losslens.plots.feature_data import FeaturePicture
 from losslens.plots.scale import is_flag, word_ticks
 from losslens.plots.wording import count, is_absent, percent, shorten, value_labels
 from losslens.typing import Floats, Indices

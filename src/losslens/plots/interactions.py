@@ -45,7 +45,7 @@ def plot_interactions(result: Interactions, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import numpy as np
-    >>> from losslens.interactions import Interactions
+    >>> from losslens.results.interactions import Interactions
     >>> index = np.array([[0.0, 0.1, 2.0], [0.1, 0.0, -1.0], [2.0, -1.0, 0.0]])
     >>> found = Interactions(("a", "b", "c"), index, "Shapley interaction index", "squared error", "numpy")
     >>> [label.get_text() for label in plot_interactions(found).get_yticklabels()]
@@ -183,7 +183,7 @@ def plot_interaction_ranking(result: Interactions, *, k: int = 10, ax: Axes | No
     Examples
     --------
     >>> import numpy as np
-    >>> from losslens.interactions import Interactions
+    >>> from losslens.results.interactions import Interactions
     >>> index = np.array([[0.0, 0.1, 2.0], [0.1, 0.0, -1.0], [2.0, -1.0, 0.0]])
     >>> found = Interactions(("a", "b", "c"), index, "Shapley interaction index", "squared error", "numpy")
     >>> [label.get_text() for label in plot_interaction_ranking(found, k=2).get_yticklabels()]

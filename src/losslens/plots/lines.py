@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from losslens.plots import canvas
 from losslens.plots.bars import folded
 from losslens.plots.canvas import BAND, BLUE, FAINT, GREEN, INK, PALE, SINGLE, VERMILLION
-from losslens.plots.feature import MOST_VALUES, FeaturePicture, Singles
+from losslens.plots.feature_data import MOST_VALUES, FeaturePicture, Singles
 from losslens.plots.scale import Scale, beyond, dress, extent, scale
 from losslens.plots.wording import count, number
 from losslens.typing import Floats

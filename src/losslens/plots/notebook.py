@@ -19,7 +19,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from losslens.plots.bars import plot_comparison, plot_extrapolation, plot_ranking
+from losslens.plots.bars import plot_extrapolation, plot_ranking
+from losslens.plots.comparison import plot_comparison
 from losslens.plots.feature import plot_effect, plot_importance
 from losslens.plots.interactions import plot_interactions
 from losslens.plots.refits import plot_impact, plot_permuted_target, plot_refit_curve, plot_refits

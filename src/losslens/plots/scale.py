@@ -30,7 +30,7 @@ from losslens.plots.canvas import (
     text_width,
     ticks_that_fit,
 )
-from losslens.plots.feature import FeaturePicture
+from losslens.plots.feature_data import FeaturePicture
 from losslens.plots.wording import is_absent, percent, shorten, value_label
 from losslens.typing import Floats
 

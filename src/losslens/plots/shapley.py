@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from losslens.plots import canvas
 from losslens.plots.bars import Bar, draw_bars, folded, label_across, open_rows
 from losslens.plots.canvas import BLUE, INK, PALE, SINGLE, SKY
-from losslens.plots.feature import HELD, MOST_BINS, FeaturePicture
+from losslens.plots.feature import HELD, MOST_BINS
+from losslens.plots.feature_data import FeaturePicture
 from losslens.plots.lines import BINS, STRIP
 from losslens.plots.scale import EVERYTHING, Scale, beyond, dress, extent, is_flag, scale
 from losslens.plots.wording import MINUS, count, is_absent, labels, number, percent, shorten, value_label
@@ -121,7 +122,7 @@ def plot_shapley_curve(curve: ShapleyCurve, *, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import numpy as np
-    >>> from losslens.shapley_curves import ShapleyCurve
+    >>> from losslens.results.shapley_curve import ShapleyCurve
     >>> half, earned = np.array([0.5, 0.5]), np.array([1.0, 3.0])
     >>> curve = ShapleyCurve("age", "own", np.array([30, 60]), half, earned, ("age",), True, "squared error", "numpy")
     >>> ax = plot_shapley_curve(curve)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from losslens.plots import canvas
 from losslens.plots.bars import folded
 from losslens.plots.canvas import BLUE, GREEN, INK, MOST_ROWS, PALE, SKY, VERMILLION
-from losslens.plots.feature import FeaturePicture, show
+from losslens.plots.feature_data import FeaturePicture, show
 from losslens.plots.lines import MARKED, draw_strip, widened
 from losslens.plots.scale import Scale, dress, is_flag, scale
 from losslens.plots.wording import count, is_absent, labels, number, percent, value_label

@@ -174,7 +174,7 @@ class Comparison(Saveable):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the importances of each feature below each other, with intervals."""
-        from losslens.plots.bars import plot_comparison
+        from losslens.plots.comparison import plot_comparison
 
         return plot_comparison(self, ax=ax)
 

@@ -48,7 +48,7 @@ def both(rules: tuple[SplitRule, ...], rule: SplitRule) -> tuple[SplitRule, ...]
 def in_words(rules: tuple[SplitRule, ...]) -> str:
     """Rules that hold together; two bounds of one column are said at once.
 
-    >>> in_words((Rule("age", ">", "17"), Rule("day", "=", "1"), Rule("age", "≤", "21")))
+    >>> in_words((SplitRule("age", ">", "17"), SplitRule("day", "=", "1"), SplitRule("age", "≤", "21")))
     '17 < age ≤ 21 and day = 1'
     """
     low, high = ({rule.column: rule.what for rule in rules if rule.how == how} for how in (">", "≤"))

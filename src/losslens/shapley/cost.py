@@ -16,8 +16,8 @@ from losslens.passes.task import Task
 from losslens.results.plan import on_cluster
 from losslens.shapley import ways
 from losslens.shapley.conditional import coalitions, rounds_and_draws
+from losslens.shapley.request import CELLS_SHARE, Request, request
 from losslens.shapley.stopping import MOST_PREDICTIONS, Wanted
-from losslens.shapley.ways import CELLS_SHARE, Request, request
 from losslens.tables.frames import make_frame
 from losslens.text import duration, size_in_words
 from losslens.workers import active, packed_size

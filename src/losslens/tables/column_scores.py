@@ -91,7 +91,7 @@ class Own:
 def score_column(column: Column) -> ScoredColumn:
     """A column in numbers; one that can't be compared (lists, say) has no numbers.
 
-    >>> from losslens.columns import array_column
+    >>> from losslens.tables.columns import array_column
     >>> score_column(array_column(np.array([1.0, 2.0, 2.0, 9.0]))).scores[:, 0].round(2)
     array([-1.41,  0.  ,  0.  ,  1.41])
     """

@@ -18,8 +18,8 @@ from losslens.results.shapley_curve import values_of
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.shapley import scores, stopping, ways
 from losslens.shapley.effects import EffectRequest, chosen_donors, rows_and_donors
+from losslens.shapley.request import request
 from losslens.shapley.stopping import Absolute, Method, Wanted
-from losslens.shapley.ways import request
 from losslens.tables import checks
 from losslens.tables.frames import as_table
 from losslens.workers import anywhere

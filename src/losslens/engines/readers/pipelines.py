@@ -103,7 +103,7 @@ def _has_its_own_answers(thing: Any) -> bool:
 def peel(native: Any, table: Table) -> Peeled:
     """Take a model apart into its last estimator and what happens to the table before.
 
-    >>> from losslens.tables import as_table
+    >>> from losslens.tables.frames import as_table
     >>> peel("any model", as_table([[1, 2], [3, 4]])).source
     array([0, 1])
     """

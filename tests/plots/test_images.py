@@ -2,7 +2,7 @@
 
 Look at a picture that fails before you accept it; then rebuild the baselines, all or one (-k), and commit them:
 
-    .venv/bin/pytest -n0 --mpl-generate-path=tests/images tests/test_plots_images.py
+    .venv/bin/pytest -n0 --mpl-generate-path=tests/plots/images tests/plots/test_images.py
 
 `--mpl` is among pytest's options in pyproject.toml, so that pictures are compared in every run.
 """
@@ -23,7 +23,7 @@ from losslens.plots.subgroups import plot_groups
 # Root mean square of the differences between pixels, from 0 to 255. The same version of FreeType draws the same letters
 # (matplotlib brings its own), so another patch version differs by rounding alone: under 1. A highlighted curve that is
 # gone is 4 or more, two labels that have changed places 7: see the last test. A single pale curve among sixty can't be
-# seen, here or by people; test_plots.py counts them.
+# seen, here or by people; test_feature.py counts them.
 DPI = 70
 TOLERANCE = 3
 DRAWN_WITH = "3.11"  # another minor version of matplotlib may place letters otherwise: rebuild with it

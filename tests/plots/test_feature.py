@@ -22,7 +22,8 @@ from sklearn.metrics import get_scorer
 import losslens as ll
 from losslens.plots.bars import plot_ranking
 from losslens.plots.canvas import BLUE, GREEN, SINGLE, VERMILLION
-from losslens.plots.feature import MOST_CURVES, plot_effect, plot_importance
+from losslens.plots.feature import plot_effect, plot_importance
+from losslens.plots.feature_data import MOST_CURVES
 from losslens.plots.scale import MOST_DATES
 from losslens.results.feature import take_rows
 from pictures import caption, legend, looked_at, texts

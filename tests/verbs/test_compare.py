@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import brute
 import losslens as ll
-from losslens.plots.bars import plot_comparison
+from losslens.plots.comparison import plot_comparison
 from losslens.plots.subgroups import LOOKS
 from losslens.results.comparison import Comparison
 from pictures import caption, legend, looked_at, texts

@@ -19,19 +19,19 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LinearRegression
 
 import losslens as ll
-import test_coalitions as cases
+import tree_cases as cases
 from losslens import losses
-from losslens.engines.gpu import boxes as device_boxes
-from losslens.engines.gpu import memory, modules, pairs
 from losslens.engines.trees.coalitions import CoalitionErrors
 from losslens.engines.trees.engine import Trees
 from losslens.models import TorchModule
 from losslens.shapley import ways
-from test_coalitions import FRAME, FRAME_TARGET, FRAME_TRAIN, FRAME_Y, KINDS, SUBSETS, TARGET, TRAIN, WEIGHTS, X, Y
+from tree_cases import FRAME, FRAME_TARGET, FRAME_TRAIN, FRAME_Y, KINDS, SUBSETS, TARGET, TRAIN, WEIGHTS, X, Y
 
 torch = pytest.importorskip("torch")
 
 
+from losslens.engines.gpu import boxes as device_boxes  # noqa: E402
+from losslens.engines.gpu import memory, modules, pairs  # noqa: E402
 from losslens.engines.gpu.losses import judge_of  # noqa: E402
 from losslens.engines.gpu.memory import BatchSizes  # noqa: E402
 from losslens.engines.gpu.pairs import DevicePairs  # noqa: E402
