@@ -100,6 +100,7 @@ def _plain(names: Any) -> list[str]:
 def _trees(ensemble: Ensemble, peeled: Peeled, site: Site) -> Trees:
     from losslens.engines import step_sums  # noqa: F401 - compiled now, while the user is told so
     from losslens.engines.trees.bound import bind
+    from losslens.engines.trees.engine import Trees
 
     used = np.unique(ensemble.feature[ensemble.feature >= 0])
     if len(used) and used[-1] >= len(peeled.source):

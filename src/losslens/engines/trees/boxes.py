@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def boxes(bound: BoundEnsemble, rows: NDArray[np.intp]) -> Boxes:
     """The leaves, and which of these rows meet their conditions; leaves are relative to the first of their tree."""
+    from losslens.engines.gpu.boxes import Boxes
 
     codes = np.ascontiguousarray(bound.codes[:, rows])
     test, left = node_tests(bound, codes)

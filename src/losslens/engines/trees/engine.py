@@ -99,8 +99,11 @@ class Trees:
     def coalition_errors(self, target: Floats, weight: Floats) -> CoalitionErrors | DeviceErrors:
         """Mean squared errors over all pairs, of any columns."""
         if self.device is not None:
+            from losslens.engines.gpu.totals import DeviceErrors
+
             rows = np.flatnonzero(weight > 0)
             return DeviceErrors(self._boxes(rows), target[rows], weight[rows], self.device)
+        from losslens.engines.trees.coalitions import CoalitionErrors
 
         return CoalitionErrors(self.bound, target, weight)
 
@@ -116,6 +119,7 @@ class Trees:
 
     def device_pairs(self, loss: Loss, target: Floats, weight: Floats) -> DevicePairs:
         """Mean losses of rows and donors over all pairs, of any columns, on the device."""
+        from losslens.engines.gpu.pairs import DevicePairs
 
         judge = self.device_judge(loss)
         assert judge is not None  # callers have asked
