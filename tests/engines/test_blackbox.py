@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import losslens as ll
 from losslens.donors.questions import Subjects, pose
-from losslens.engines import batches, choice
+from losslens.engines import batches, blackbox, choice
 from losslens.engines.batches import first_with_value
 from losslens.engines.blackbox import BlackBox
 from losslens.models import as_model
@@ -338,7 +338,7 @@ def test_ctrl_c_while_batches_are_laid_out_stops_the_threads_too(monkeypatch):
         asked.wait(5)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(batches, "pack", interrupted)
+    monkeypatch.setattr(blackbox, "pack", interrupted)
     before = set(threading.enumerate())
     with pytest.raises(KeyboardInterrupt):
         ask(model, ll.All(), ("x0", "x1", "x2", "x3"), batch_rows=N, n_jobs=2)

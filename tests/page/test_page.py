@@ -176,7 +176,7 @@ def test_a_report_shows_the_numbers_of_its_results(opened: Open, monkeypatch: py
     set_range(page, names[1], "-0.5", "0.8")
     rows = (X[:, int(re.sub(r"\D", "", names[1]))] >= -0.5) & (X[:, int(re.sub(r"\D", "", names[1]))] <= 0.8)
     assert members(page) == rows.sum()
-    found = ll.feature_importance(model, X, y, donors=ll.donors.All(), **asked)
+    found = ll.feature_importance(model, X, y, donors=ll.All(), **asked)
     for place, name in enumerate(names):
         page.locator(f'button.feature[data-feature="{place}"]').click()
         np.testing.assert_allclose(value(page, "pfi-given"), found[name].given(rows).pfi, rtol=1e-6)

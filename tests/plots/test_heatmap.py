@@ -107,7 +107,7 @@ def test_rows_keep_their_places_in_parts_and_files(tmp_path):
     np.testing.assert_array_equal(one.subset(chosen).observed, one.observed[chosen])
     np.testing.assert_array_equal(one.effect.observed, one.observed)
     np.testing.assert_array_equal(one.with_loss("absolute_error").observed, one.observed)
-    ll.importances.Importances({one.name: one}, 0).save(tmp_path / "pair.losslens")
+    ll.Importances({one.name: one}, 0).save(tmp_path / "pair.losslens")
     np.testing.assert_array_equal(ll.load(tmp_path / "pair.losslens")[one.name].observed, one.observed)
 
 

@@ -24,6 +24,7 @@ from losslens.plots.shapley_effect import MOST_DOTS
 from losslens.plots.shares import COLOURS, SIDE, WIDTH, plot_shares, plot_waterfall
 from losslens.plots.subgroups import LOOKS, plot_groups
 from losslens.results.storage import KINDS, SAVED
+from losslens.text import in_digits
 from pictures import caption, legend, looked_at, texts
 
 N = 40
@@ -491,7 +492,7 @@ def test_html_has_a_table_and_a_picture_and_leaves_no_figure():
 def test_html_has_the_numbers(imp, models):
     page = show(imp)
     for feature in imp.values():
-        assert f'<td style="text-align: left">{feature.name}</td><td>{ll.results.in_digits(feature.pfi)}</td>' in page
+        assert f'<td style="text-align: left">{feature.name}</td><td>{in_digits(feature.pfi)}</td>' in page
     assert page.index(">x0<") < page.index(">x3<")  # the most important first
     page = show(models["good"])
     assert f"{models['good'].share[0]:.1%}" in page
@@ -501,7 +502,7 @@ def test_every_result_shows_itself_in_a_notebook():
     for kind in {
         *SAVED,
         *(kind for kind in KINDS.values() if hasattr(kind, "to_frame")),
-        ll.shapley_curves.ShapleyCurve,
+        ll.ShapleyCurve,
     }:
         assert hasattr(kind, "_repr_html_"), kind
     shown = results(table())
@@ -512,9 +513,9 @@ def test_every_result_shows_itself_in_a_notebook():
 def test_html_of_curves_has_their_ends():
     X = table()
     effect = ll.feature_effect(lambda X: X.to_numpy() @ slopes(4), X)["x0"]
-    assert f"<td>{ll.results.in_digits(effect.pd.max())}</td>" in show(effect)
+    assert f"<td>{in_digits(effect.pd.max())}</td>" in show(effect)
     curve = shapley(X).curve("x0")
-    assert f"<td>{ll.results.in_digits(curve.sfimp)}</td>" in show(curve)
+    assert f"<td>{in_digits(curve.sfimp)}</td>" in show(curve)
 
 
 def test_html_escapes_names():

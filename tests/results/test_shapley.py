@@ -14,7 +14,7 @@ import brute
 import coalitions
 import losslens as ll
 from losslens import losses
-from losslens.shapley import ways
+from losslens.shapley import request, ways
 from losslens.uncertainty import standard_errors
 
 RNG = np.random.default_rng(0)
@@ -117,7 +117,7 @@ def test_rows_without_weight_share_nothing():
 @pytest.mark.parametrize("native", [model, LINEAR, TREES], ids=["function", "sum", "trees"])
 def test_rows_of_a_result_without_pairs_say_what_they_would_take(native, monkeypatch):
     whole = share(native)
-    monkeypatch.setattr(ways, "CELLS_SHARE", 10**9)
+    monkeypatch.setattr(request, "CELLS_SHARE", 10**9)
     found = share(native)
     assert found.shares.cells is None
     part = found.given([0, 1, 2])

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
 
 import losslens as ll
-from losslens.passes.parts import counting, reading
+from losslens.passes.parts import counting, reading, trees
 
 RNG = np.random.default_rng(0)
 N = 2600
@@ -278,7 +278,7 @@ def test_a_file_that_changes_between_passes(folder, tmp_path, monkeypatch, remov
             frame.assign(many=frame["many"] + 1).to_parquet(victim)
         return plain(stretches, counted)
 
-    monkeypatch.setattr(counting, "looked_at", meddling)
+    monkeypatch.setattr(trees, "looked_at", meddling)
     model = MODELS["forest"]().fit(X[NUMBERS], Y)
     kind, words = (FileNotFoundError, "is gone") if removed else (ValueError, "is no longer the file")
     with pytest.raises(kind, match=rf"3\.parquet {words}"):
