@@ -90,6 +90,7 @@ def export(path: Path, n: int, trees: int) -> None:
 
     import losslens as ll
     from losslens.engines.trees.boxes import boxes
+    from losslens.passes.options import Options
     from losslens.passes.task import prepare
 
     rng = np.random.default_rng(0)
@@ -103,10 +104,8 @@ def export(path: Path, n: int, trees: int) -> None:
     )
     model = GradientBoostingRegressor(n_estimators=trees, max_leaf_nodes=LEAVES, max_depth=None, random_state=0)
     model.fit(X[n:], y[n:])
-    task = prepare(
-        model, X[:n], y[:n], loss=ll.losses.squared_error, response="values", features=None, donors="auto",
-        sample_weight=None, groups=None, random_state=0, n_jobs=None, memory="1 GiB", progress=False,
-    )  # fmt: skip
+    options = Options(random_state=0, progress=False)
+    task = prepare(model, X[:n], y[:n], options, loss=ll.losses.squared_error, response="values")
     made, weight = boxes(task.exact.bound, np.arange(n)), np.full(n, 1 / n)
     kept = rng.random((24, P)) < 0.5
     prepared = task.exact.coalition_errors(y[:n], weight)

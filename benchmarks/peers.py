@@ -111,11 +111,11 @@ def replaced(model: Any, X: Any, y: Any, columns: list[int]) -> float:
 def bound_to(model: Any, X: Any, y: Any) -> Any:
     """The trees of a model and these rows, in the engine's own form."""
     from losslens.losses import resolve
+    from losslens.passes.options import Options
     from losslens.passes.task import prepare
 
-    asked = {"features": None, "donors": "auto", "sample_weight": None, "groups": None, "random_state": None}
     loss = resolve("squared_error")
-    task = prepare(model, X, y, loss=loss, response=loss.reads, n_jobs=1, memory="1 GiB", progress=False, **asked)
+    task = prepare(model, X, y, Options(n_jobs=1, progress=False), loss=loss, response=loss.reads)
     return task.exact.bound
 
 

@@ -11,6 +11,7 @@ import coalitions
 import losslens as ll
 from losslens import losses
 from losslens.game_theory import members
+from losslens.passes.options import Options
 from losslens.passes.task import prepare
 from losslens.shapley import games
 from losslens.shapley.games import MeanGame, PairGame, Remembered, TotalGame, ends, set_up
@@ -34,9 +35,8 @@ def steep(y, f):
 
 def board(model=model, X=X, y=Y, loss="squared_error", **options):
     loss = losses.resolve(loss)
-    asked = {"features": None, "donors": "all", "sample_weight": None, "groups": None, "random_state": 0}
-    asked |= {"n_jobs": None, "memory": "1 GiB", "progress": False, "exact": False}
-    task = prepare(model, X, y, loss=loss, response=loss.reads, **(asked | options))
+    options = Options(donors="all", random_state=0, progress=False, **options)
+    task = prepare(model, X, y, options, loss=loss, response=loss.reads, exact=False)
     return set_up(task, None, lambda rows: None)
 
 

@@ -22,6 +22,7 @@ from losslens.losses import Response, resolve
 from losslens.models import Model
 from losslens.passes import budget, dense
 from losslens.passes.auto import first_design
+from losslens.passes.options import Options
 from losslens.passes.task import Task, prepare
 from losslens.progress import bar
 from losslens.results.scores import FeatureScore, Scores
@@ -36,17 +37,18 @@ SHIFTS = 30  # columns where all of them are too many
 Score = Callable[[NDArray[Any], Floats | None], float]
 
 
-def score_importance(model: Model, X: Any, y: Any, scorer: Any, asked: dict[str, Any]) -> Scores:
+def score_importance(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> Scores:
     """Importance by a scorer: the score less its mean over the columns of the design."""
-    if asked["groups"] is not None:
+    if options.groups is not None:
         raise ValueError("groups= needs a loss: a scorer can't leave single cells out")
     if y is None:
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
     table = as_table(X)
     truth = checks.vector(y, table.n, "y")
-    weight = None if asked["sample_weight"] is None else checks.row_weights(asked["sample_weight"], table.n) * table.n
+    weight = options.sample_weight
+    weight = None if weight is None else checks.row_weights(weight, table.n) * table.n
     known = judge(model, table, truth, weight, scorer)
-    task = prepare(model, table, None, loss=None, response=known.response, exact=False, **asked)
+    task = prepare(model, table, None, options, loss=None, response=known.response, exact=False)
     if isinstance(task.design, BoundSampler):
         raise ValueError(f"{task.design!r} draws values given the other columns, which needs a loss, not a scorer")
     questions = [pose(s, task.design or score_design(s, task.n), task.n, task.entropy) for s in task.subjects]

@@ -21,6 +21,7 @@ from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, as_model
 from losslens.passes.budget import Budget
 from losslens.passes.extrapolation import Surroundings
+from losslens.passes.options import Options
 from losslens.tables import checks
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Table, as_table
@@ -66,34 +67,24 @@ def prepare(
     model: Any,
     X: Any,
     y: Any,
+    options: Options,
     *,
     loss: Loss | None,
     response: Response,
-    features: Any,
-    donors: Any,
-    sample_weight: Any,
-    groups: Any,
-    random_state: Any,
-    n_jobs: int | None,
-    memory: str | int,
-    progress: bool | None,
-    device: str | None = None,
     exact: bool = True,
 ) -> Task:
-    """Check every argument, or say which one is wrong and what to do."""
-    checks.check_workers(n_jobs, progress)
-    checks.check_device(device)
-    model, space = as_model(model), checks.memory_bytes(memory)
-    X, y, sample_weight = in_memory(model, X, y, sample_weight, space)
+    """Check every argument against the table, or say which one is wrong and what to do."""
+    model, memory = as_model(model), options.memory
+    X, y, sample_weight = in_memory(model, X, y, options.sample_weight, memory)
     table = as_table(X)
     respond = model.responder(response)
     target, classes = _target(model, respond, table, y, loss, response)
     if response == "labels":
         respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
-    named = resolve_features(features, table.labels, by_position=table.backend == "numpy")
+    named = resolve_features(options.features, table.labels, by_position=table.backend == "numpy")
     known = Subjects(table)
     weight = checks.row_weights(sample_weight, table.n)
-    design = resolve_design(resolve_sampler(donors, table, weight))
+    design = resolve_design(resolve_sampler(options.donors, table, weight))
     if design is not None:
         design.check(table.n)
     outputs = len(classes) if response == "probabilities" or (response == "scores" and len(classes) > 2) else 1
@@ -102,11 +93,11 @@ def prepare(
         prediction=np.empty(0),
         y=target,
         classes=classes if len(classes) else None,
-        block=checks.blocks(groups, table.n),
+        block=checks.blocks(options.groups, table.n),
     )
     asked = frozenset(j for feature in named for j in feature.columns)
     error = partial(_error, sample, loss) if loss else None
-    site = Site(table, known.column, asked, space, n_jobs, progress, error, device)
+    site = Site(table, known.column, asked, memory, options.n_jobs, options.progress, error, options.device)
     engine, declined = None, ""
     if exact and (design is None or isinstance(design, All) or design == Derangements()):
         engine, declined = choose_exact(model, response, respond, loss, site)
@@ -114,16 +105,16 @@ def prepare(
         table=table,
         subjects=tuple(known.subject(feature) for feature in named),
         design=design,
-        engine=choose(model.native, respond, table, space, n_jobs),
+        engine=choose(model.native, respond, table, memory, options.n_jobs),
         exact=engine,
         declined=declined,
         sample=sample,
         loss=loss,
-        budget=Budget(space, 8 * outputs + 8),
-        entropy=checks.entropy(random_state),
-        n_jobs=n_jobs,
-        progress=progress,
-        device=device,
+        budget=Budget(memory, 8 * outputs + 8),
+        entropy=options.random_state,
+        n_jobs=options.n_jobs,
+        progress=options.progress,
+        device=options.device,
     )
 
 

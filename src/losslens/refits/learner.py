@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.passes.options import Options
 from losslens.progress import bar
 from losslens.results.refits import Refits, numbers
 from losslens.results.selection import split as by_label
@@ -33,15 +34,18 @@ class Learner:
     splits: Splits  # of y
     exchangeable: tuple[Indices, ...]  # sets of rows whose targets could as well be each other's
     fit_params: Mapping[str, Any]
-    weight: NDArray[Any] | None
-    entropy: int
-    memory: int
+    options: Options  # of the verb; those of a fold follow from them
 
-    def explained(self, explain: Explain, options: Mapping[str, Any], n_jobs: int | None, progress: Any) -> Refits:
+    @property
+    def weight(self) -> NDArray[Any] | None:
+        """Weights of the rows when they explain."""
+        found: NDArray[Any] | None = self.options.sample_weight
+        return found
+
+    def explained(self, explain: Explain) -> Refits:
         """Every fold fitted and explained."""
-        checks.check_workers(n_jobs, progress)
-        with bar(len(self.splits), "refitting", progress, "folds") as tick:
-            folds = self.folds(explain, options, n_jobs, tick)
+        with bar(len(self.splits), "refitting", self.options.progress, "folds") as tick:
+            folds = self.folds(explain, tick)
         return Refits(
             folds=tuple(folds),
             tested=tuple(test for _, test in self.splits),
@@ -50,43 +54,45 @@ class Learner:
             backend=self.table.backend,
         )
 
-    def folds(
-        self, explain: Explain, options: Mapping[str, Any], n_jobs: int | None, tick: Callable[[int], None]
-    ) -> list[Any]:
+    def folds(self, explain: Explain, tick: Callable[[int], None]) -> list[Any]:
         """The results of all folds; one that fails is named."""
         from joblib import Parallel, delayed
 
         cluster = active()
         if cluster is not None:
             found = []
-            for fold in cluster.map(_fold_far_away, (self, explain, options), range(len(self.splits))):
+            for fold in cluster.map(_fold_far_away, (self, explain), range(len(self.splits))):
                 found.append(fold)
                 tick(1)
             return found
 
         def one(k: int) -> Any:
-            fold = self.fold(k, explain, options)
+            fold = self.fold(k, explain)
             tick(1)
             return fold
 
-        workers = Parallel(n_jobs=n_jobs, prefer="threads")
+        workers = Parallel(n_jobs=self.options.n_jobs, prefer="threads")
         return list(workers(delayed(one)(k) for k in range(len(self.splits))))
 
-    def fold(self, k: int, explain: Explain, options: Mapping[str, Any]) -> Any:
+    def fold(self, k: int, explain: Explain) -> Any:
         """One fold; where it fails, it is named."""
         try:
-            return self._fold(k, explain, options)
+            return self._fold(k, explain)
         except Exception as error:
             raise _named(error, f"fold {k + 1} of {len(self.splits)}") from error
 
-    def _fold(self, k: int, explain: Explain, options: Mapping[str, Any]) -> Any:
+    def _fold(self, k: int, explain: Explain) -> Any:
         train, test = self.splits[k]
         model = self.fitted(train, self.y)
-        weight = None if self.weight is None else self.weight[test]
-        seed = int(np.random.SeedSequence([self.entropy, k]).generate_state(1)[0])
-        memory = max(self.memory // len(self.splits), 1)
-        asked = {"sample_weight": weight, "random_state": seed, "memory": memory, "progress": False}
-        found = explain(model, self.table.rows(test), self.y[test], **options, **asked)
+        options = replace(
+            self.options,
+            sample_weight=None if self.weight is None else self.weight[test],
+            random_state=int(np.random.SeedSequence([self.options.random_state, k]).generate_state(1)[0]),
+            n_jobs=None,
+            memory=max(self.options.memory // len(self.splits), 1),
+            progress=False,
+        )
+        found = explain(model, self.table.rows(test), self.y[test], options=options)
         numbers(found)  # where there are curves only, say so before the other folds are fitted
         return found
 
@@ -98,15 +104,13 @@ class Learner:
         return clone(self.estimator).fit(self.table.rows(train), y[train], **arguments)
 
 
-def _fold_far_away(shared: tuple[Learner, Explain, Mapping[str, Any]], k: int) -> Any:
+def _fold_far_away(shared: tuple[Learner, Explain], k: int) -> Any:
     """A fold on a cluster."""
-    known, explain, options = shared
-    return known.fold(k, explain, options)
+    known, explain = shared
+    return known.fold(k, explain)
 
 
-def learner(
-    estimator: Any, X: Any, y: Any, cv: Any, groups: Any, fit_params: Any, weight: Any, random_state: Any, memory: Any
-) -> Learner:
+def learner(estimator: Any, X: Any, y: Any, cv: Any, fit_params: Any, options: Options) -> Learner:
     """Check everything that can be checked before the first fit."""
     if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
         raise TypeError(
@@ -117,10 +121,11 @@ def learner(
     if y is None:
         raise ValueError("y, the true values, is missing: a learner cannot be fitted without it")
     target = checks.vector(y, table.n, "y")
-    entropy = checks.entropy(random_state)
-    split = _splits(estimator, table.n, target, cv, groups, entropy)
+    groups, weight = options.groups, options.sample_weight
+    split = _splits(estimator, table.n, target, cv, groups, options.random_state)
     if weight is not None:
         checks.row_weights(weight, table.n)
+        weight = checks.vector(weight, table.n, "sample_weight")
     return Learner(
         estimator=estimator,
         table=table,
@@ -129,9 +134,7 @@ def learner(
         splits=split(target),
         exchangeable=_exchangeable(groups, table.n),
         fit_params=dict(fit_params or {}),
-        weight=None if weight is None else checks.vector(weight, table.n, "sample_weight"),
-        entropy=entropy,
-        memory=checks.memory_bytes(memory),
+        options=replace(options, sample_weight=weight, groups=None),  # donors come from all test rows
     )
 
 

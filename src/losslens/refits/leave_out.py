@@ -10,6 +10,7 @@ import numpy as np
 
 from losslens.engines.blackbox import BlackBox
 from losslens.models import as_model
+from losslens.passes.options import Options
 from losslens.passes.task import default_loss, prepare
 from losslens.refits.learner import Learner
 from losslens.results.row_changes import How, LeftOut
@@ -36,7 +37,7 @@ class LeaveOutFits:
     how: How
     loss: Any
 
-    def done(self, n_jobs: int | None) -> Iterator[tuple[int, int, Floats, str]]:
+    def done(self) -> Iterator[tuple[int, int, Floats, str]]:
         """Fold, table, the losses of the fold's test rows, and what loss that is, as they come."""
         from joblib import Parallel, delayed
 
@@ -45,7 +46,7 @@ class LeaveOutFits:
         if cluster is not None:
             yield from cluster.map(_one_far_away, self, todo)
             return
-        workers = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+        workers = Parallel(n_jobs=self.known.options.n_jobs, prefer="threads", return_as="generator")
         yield from workers(delayed(self.one)(k, t) for k, t in todo)
 
     def one(self, k: int, t: int) -> tuple[int, int, Floats, str]:
@@ -63,11 +64,8 @@ class LeaveOutFits:
         known = replace(self.known, table=self.tables[t])
         model = as_model(known.fitted(train, known.y))
         chosen, rows = default_loss(model, self.loss), known.table.rows(test)
-        task = prepare(
-            model, rows, known.y[test], loss=chosen, response=chosen.reads, features=[known.table.labels[0]],
-            donors="auto", groups=None, exact=False, sample_weight=None, random_state=0, n_jobs=None,
-            memory=known.memory, progress=False,
-        )  # fmt: skip
+        options = Options(features=[known.table.labels[0]], random_state=0, memory=known.options.memory, progress=False)
+        task = prepare(model, rows, known.y[test], options, loss=chosen, response=chosen.reads, exact=False)
         assert isinstance(task.engine, BlackBox)  # the one that answers everything
         prediction = task.engine.respond(rows)
         chosen.check_prediction(prediction)

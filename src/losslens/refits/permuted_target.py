@@ -11,8 +11,9 @@ from losslens.refits.learner import Learner
 
 def permuted(known: Learner, b: int) -> Learner:
     """The same rows; the targets change hands, and are split as the true ones are."""
-    rng = np.random.default_rng([known.entropy, 9, b])
+    rng = np.random.default_rng([known.options.random_state, 9, b])
     y = known.y.copy()
     for rows in known.exchangeable:
         y[rows] = known.y[rng.permutation(rows)]
-    return replace(known, y=y, splits=known.split(y), entropy=int(rng.integers(2**63)))
+    options = replace(known.options, random_state=int(rng.integers(2**63)), n_jobs=None, progress=False)
+    return replace(known, y=y, splits=known.split(y), options=options)

@@ -12,6 +12,7 @@ from losslens.engines.batches import RUN
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import CHECKED
 from losslens.losses import is_scorer
+from losslens.passes.options import Options
 from losslens.passes.task import Task
 from losslens.results.plan import on_cluster
 from losslens.shapley import ways
@@ -71,13 +72,10 @@ class ShapleyPlan:
         )
 
 
-def plan_importance(model: Any, X: Any, y: Any, options: dict[str, Any]) -> ShapleyPlan:
+def plan_importance(model: Any, X: Any, y: Any, loss: Any, wanted: Wanted, options: Options) -> ShapleyPlan:
     """The cost of `shapley_importance` with these arguments."""
-    loss = options.pop("loss")
     if is_scorer(loss):
         raise ValueError("plan knows what losses take; of a scorer's shares each coalition is n predictions a donor")
-    names = ("method", "aggregate", "precision", "budget", "m_feat", "m_obs")
-    wanted = Wanted(**{name: options.pop(name) for name in names})
     return _plan(request(model, X, y, loss, wanted, options))
 
 

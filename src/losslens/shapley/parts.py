@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from losslens.engines.choice import CHECKED, agrees
 from losslens.engines.readers.linear import Linear
 from losslens.losses import Loss
 from losslens.models import Model
+from losslens.passes.options import Options
 from losslens.passes.parts.additive import Sums
 from losslens.passes.parts.counting import Counted, FirstPass, Quantiles, first_pass, kinds_of_all, looked_at
 from losslens.passes.parts.reading import Data, PartRows, Stretch, judged
@@ -36,14 +36,14 @@ from losslens.typing import Floats
 ABSENT = "the data were read part by part and let go; explain a sample of the rows"
 
 
-def shares(known: Model, data: Opened, loss: Loss, wanted: Wanted, asked: dict[str, Any]) -> ShapleyImportance:
+def shares(known: Model, data: Opened, loss: Loss, wanted: Wanted, options: Options) -> ShapleyImportance:
     """`shapley_importance` of data that are read part by part: the closed form of linear models."""
-    return run(share_stream(known, data, loss, wanted, asked))
+    return run(share_stream(known, data, loss, wanted, options))
 
 
-def share_stream(known: Model, data: Opened, loss: Loss, wanted: Wanted, asked: dict[str, Any]) -> Stream:
+def share_stream(known: Model, data: Opened, loss: Loss, wanted: Wanted, options: Options) -> Stream:
     """A checked call of `shapley_importance`: a linear model over all pairs."""
-    stream = prepare(known, data, loss, loss.reads, asked)
+    stream = prepare(known, data, loss, loss.reads, options)
     plain = wanted.method in ("auto", "exact") and wanted.aggregate == "loss" and not isinstance(stream.design, Latin)
     if not isinstance(stream.read, Linear) or not plain:
         raise ValueError(

@@ -17,6 +17,7 @@ from losslens.game_theory import random_orders
 from losslens.losses import Loss
 from losslens.models import as_model
 from losslens.passes.auto import EXACT_PREDICTIONS
+from losslens.passes.options import Options
 from losslens.passes.task import Task, default_loss, prepare
 from losslens.progress import PREPARING, Teller, bar, waiting
 from losslens.results.shapley import ShapleyImportance
@@ -49,13 +50,13 @@ BACKGROUND = 512  # donors whose predictions are averaged before the loss, where
 CELLS_SHARE = 4  # of the memory: what a result keeps of single pairs
 
 
-def request(model: Any, X: Any, y: Any, loss: Any, wanted: Wanted, asked: dict[str, Any]) -> Request:
+def request(model: Any, X: Any, y: Any, loss: Any, wanted: Wanted, options: Options) -> Request:
     """A call with a loss, checked."""
     known = as_model(model)
     chosen = default_loss(known, loss)
     if wanted.aggregate == "prediction" and chosen.reads == "labels":
         raise ValueError(f"{chosen.name} reads labels, which have no mean; aggregate='prediction' needs numbers")
-    task = prepare(known, X, y, loss=chosen, response=chosen.reads, groups=None, **asked)
+    task = prepare(known, X, y, options, loss=chosen, response=chosen.reads)
     check_players(task)
     check_design(task, wanted)
     return Request(task, chosen, wanted)

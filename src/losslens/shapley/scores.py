@@ -14,6 +14,7 @@ from losslens.donors.designs import Derangements, Latin
 from losslens.game_theory import values
 from losslens.models import Model
 from losslens.passes import scored
+from losslens.passes.options import Options
 from losslens.passes.task import Task, prepare
 from losslens.progress import Teller, bar
 from losslens.results.shapley import ShapleyImportance
@@ -32,9 +33,7 @@ ORDERS_ALONE = "the Monte-Carlo error is that of the orders; the draw of donors 
 PRECISE = 0.01  # of the whole: the Monte-Carlo error at which orders end, unless asked otherwise
 
 
-def score_shapley(
-    model: Model, X: Any, y: Any, scorer: Any, wanted: Wanted, asked: dict[str, Any]
-) -> ShapleyImportance:
+def score_shapley(model: Model, X: Any, y: Any, scorer: Any, wanted: Wanted, options: Options) -> ShapleyImportance:
     """Shares of a score: all coalitions where they are few, otherwise orders."""
     method, budget = wanted.method, wanted.budget
     if wanted.aggregate == "prediction":
@@ -47,9 +46,10 @@ def score_shapley(
         raise ValueError("y, the true values, is missing")
     table = as_table(X)
     truth = checks.vector(y, table.n, "y")
-    weight = None if asked["sample_weight"] is None else checks.row_weights(asked["sample_weight"], table.n) * table.n
+    weight = options.sample_weight
+    weight = None if weight is None else checks.row_weights(weight, table.n) * table.n
     judge = scored.judge(model, table, truth, weight, scorer)
-    task = prepare(model, table, None, loss=None, response=judge.response, exact=False, **asked)
+    task = prepare(model, table, None, options, loss=None, response=judge.response, exact=False)
     ways.check_players(task)
     donors = _donors(task)
     cost = ways.by_predictions(task, donors.shape[1], budget, method == "exact")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from losslens.losses import Loss
+from losslens.passes.options import Options
 from losslens.passes.task import default_loss
 from losslens.progress import bar
 from losslens.refits.breiman import (
@@ -18,7 +19,6 @@ from losslens.refits.breiman import (
     read_grove,
 )
 from losslens.results.breiman import BreimanImportance
-from losslens.tables import checks
 from losslens.tables.frames import as_table
 from losslens.workers import anywhere
 
@@ -87,13 +87,11 @@ def breiman_importance(
     >>> imp.features[imp.importance.argmax()], imp.importance[2].item()
     ('x0', 0.0)
     """
-    checks.check_workers(n_jobs, progress)
+    options = Options(features=features, random_state=random_state, n_jobs=n_jobs, progress=progress)
     check_permutations(permutations)
     known, table = as_forest(forest), as_table(X)
     chosen = default_loss(known, "zero_one" if loss is None and known.kind == "classifier" else loss)
-    question = OutOfBagQuestion(
-        chosen, known.classes, column_sets(features, table), permutations, checks.entropy(random_state)
-    )
+    question = OutOfBagQuestion(chosen, known.classes, column_sets(features, table), permutations, options.random_state)
     grove = read_grove(known, table, y, chosen)
     with bar(question.most * sum(map(len, grove.oob)), "explaining", progress) as tick:
         return add_up_trees(grove, question, table.backend, ask_trees(grove, question, n_jobs, tick))

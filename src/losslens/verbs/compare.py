@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from losslens.donors.designs import Design
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
+from losslens.passes.options import Options
 from losslens.passes.task import default_loss
 from losslens.results.comparison import Comparison
 from losslens.results.importances import Importances
-from losslens.tables.checks import entropy
+from losslens.shapley.stopping import Wanted
 from losslens.tables.frames import as_table
-from losslens.verbs.features import feature_importance
-from losslens.verbs.shapley import shapley_importance
+from losslens.verbs.features import importances
+from losslens.verbs.shapley import share_out
 from losslens.workers import anywhere
 
 
@@ -68,20 +70,22 @@ def compare(
     cases = _cases(models, X, y, sample_weight)
     chosen = _one_loss({name: model for name, (model, *_) in cases.items()}, loss)
     _check_columns(cases)
-    seed = entropy(random_state)  # the same donors for all
-    shared = {"loss": chosen, "features": features, "donors": donors, "random_state": seed}
-    shared |= {"n_jobs": n_jobs, "memory": memory, "progress": progress}
-    importances, shares = {}, {}
+    shared = Options(  # the same seed, and so the same donors, for all
+        features=features, donors=donors, groups=groups, random_state=random_state, n_jobs=n_jobs, memory=memory,
+        progress=progress,
+    )  # fmt: skip
+    found, shares = {}, {}
     for name, (model, table, target, weight) in cases.items():
+        options = replace(shared, sample_weight=weight)
         try:
-            importances[name] = feature_importance(model, table, target, sample_weight=weight, groups=groups, **shared)
-            _check_numbers(importances[name])
+            found[name] = importances(model, table, target, chosen, options)
+            _check_numbers(found[name])
             if shapley:
-                shares[name] = shapley_importance(model, table, target, sample_weight=weight, **shared)
+                shares[name] = share_out(model, table, target, chosen, Wanted(), options)
         except (ValueError, TypeError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{name!r}: {error}") from error
-    return Comparison(importances=importances, shapley=shares, paired=paired)
+    return Comparison(importances=found, shapley=shares, paired=paired)
 
 
 Case = tuple[Any, Any, Any, Any]  # a model, its table, target and weights

@@ -13,6 +13,7 @@ from losslens.donors.samplers import Sampler
 from losslens.engines.blackbox import BlackBox
 from losslens.losses import Loss
 from losslens.models import as_model
+from losslens.passes.options import Options
 from losslens.passes.task import Task, default_loss, prepare
 from losslens.progress import Tick, bar
 from losslens.results.row_changes import ConditionalImpact
@@ -76,10 +77,11 @@ def conditional_predictive_impact(
         raise ValueError(f"draws is a whole number from 1 on; got {draws!r}")
     known = as_model(model)
     chosen = default_loss(known, loss)
-    task = prepare(
-        known, X, y, loss=chosen, response=chosen.reads, features=features, donors="auto", groups=None, exact=False,
-        sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress,
+    options = Options(
+        features=features, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs, memory=memory,
+        progress=progress,
     )  # fmt: skip
+    task = prepare(known, X, y, options, loss=chosen, response=chosen.reads, exact=False)
     with bar(task.n * (1 + draws * len(task.subjects)), "drawing and predicting", progress) as tick:
         board = set_up(task, None, tick)
         design = BoundSampler(sampler, Numbers(task.table, task.sample.weight))

@@ -17,6 +17,7 @@ from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.passes import auto
 from losslens.passes.dispatch import Answered, ask, exact_for
+from losslens.passes.options import Options
 from losslens.passes.parts import call
 from losslens.passes.scored import score_importance
 from losslens.passes.task import Task, class_of, default_loss, effect_response, prepare
@@ -95,16 +96,23 @@ def feature_importance(
     >>> imp["x1"].pfi
     0.0
     """
-    asked = {"features": features, "donors": donors, "sample_weight": sample_weight, "groups": groups}
-    asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress, "device": device}
+    options = Options(
+        features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
+        n_jobs=n_jobs, memory=memory, progress=progress, device=device,
+    )  # fmt: skip
+    return importances(model, X, y, loss, options)
+
+
+def importances(model: Any, X: Any, y: Any, loss: Any, options: Options) -> Importances:
+    """`feature_importance`, its options checked."""
     known = as_model(model)
     if is_scorer(loss):
-        return score_importance(known, X, y, loss, asked)
+        return score_importance(known, X, y, loss, options)
     chosen = default_loss(known, loss)
-    streamed = call.opened(known, X, y, asked)
+    streamed = call.opened(known, X, y, options)
     if streamed is not None:
-        return call.importances(known, streamed, chosen, asked)
-    task = prepare(known, X, y, loss=chosen, response=chosen.reads, **asked)
+        return call.importances(known, streamed, chosen, options)
+    task = prepare(known, X, y, options, loss=chosen, response=chosen.reads)
     found, asked_for = _ask_until_certain(task, chosen)
     return Importances({feature.name: feature for feature in found}, asked_for)
 
@@ -143,14 +151,16 @@ def feature_effect(
     >>> ll.feature_effect(lambda X: X[:, 0] * X[:, 1], X)["x0"].pd
     array([0., 2.])
     """
+    options = Options(
+        features=features, donors=donors, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs,
+        memory=memory, progress=progress,
+    )  # fmt: skip
     known = as_model(model)
     response = effect_response(known)
-    asked = {"features": features, "donors": donors, "sample_weight": sample_weight, "groups": None}
-    asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress}
-    streamed = call.opened(known, X, None, asked)
+    streamed = call.opened(known, X, None, options)
     if streamed is not None:
-        return call.effects(known, streamed, response, target, asked)
-    task = prepare(known, X, None, loss=None, response=response, **asked)
+        return call.effects(known, streamed, response, target, options)
+    task = prepare(known, X, None, options, loss=None, response=response)
     k, label = class_of(task.sample, target, response)
     answered, predicted = ask(task, [(s, task.design or _effect_design(task, s)) for s in task.subjects])
     found = [_effect(task, answer, label, k) for answer in answered]

@@ -20,6 +20,7 @@ from losslens.models import Model, as_model
 from losslens.passes import steps
 from losslens.passes.auto import effect_design, importance_design
 from losslens.passes.dispatch import exact_for, who
+from losslens.passes.options import Options, picked
 from losslens.passes.parts import call
 from losslens.passes.scored import score_design
 from losslens.passes.task import Task, class_of, default_loss, effect_response, prepare
@@ -73,44 +74,44 @@ def _planned(
     model: Any, X: Any, y: Any, verb: Callable[..., Any], *, executor: Any, **wanted: Any
 ) -> Plan | ShapleyPlan | StreamPlan:
     """The same where the work would be done."""
-    known = as_model(model)
-    streamed = _streamed(known, X, y, verb, wanted)
+    known, options = as_model(model), picked(Options, wanted)
+    streamed = _streamed(known, X, y, verb, wanted, options)
     if streamed is not None:
         return streamed
     if verb is shapley_importance:
-        return plan_importance(model, X, y, wanted)
+        return plan_importance(model, X, y, wanted["loss"], picked(Wanted, wanted), options)
     if verb is features.feature_effect:
-        response, target = effect_response(known), wanted.pop("target")
-        task = prepare(known, X, None, loss=None, response=response, groups=None, **wanted)
-        class_of(task.sample, target, response)
+        response = effect_response(known)
+        task = prepare(known, X, None, options, loss=None, response=response)
+        class_of(task.sample, wanted["target"], response)
         return _cost(task, effect_design, 0)
-    loss = wanted.pop("loss")
-    if is_scorer(loss):
-        task = prepare(known, X, None, loss=None, response=next(iter(known.responses)), exact=False, **wanted)
+    if is_scorer(wanted["loss"]):
+        task = prepare(known, X, None, options, loss=None, response=next(iter(known.responses)), exact=False)
         return _cost(task, score_design, task.n)  # the scorer is called once to see what it asks for
-    chosen = default_loss(known, loss)
-    task = prepare(known, X, y, loss=chosen, response=chosen.reads, **wanted)
+    chosen = default_loss(known, wanted["loss"])
+    task = prepare(known, X, y, options, loss=chosen, response=chosen.reads)
     return _cost(task, lambda subject, _: importance_design(subject, task.sample), 0)
 
 
-def _streamed(known: Model, X: Any, y: Any, verb: Callable[..., Any], wanted: dict[str, Any]) -> StreamPlan | None:
+def _streamed(
+    known: Model, X: Any, y: Any, verb: Callable[..., Any], wanted: dict[str, Any], options: Options
+) -> StreamPlan | None:
     """The plan of data that are read part by part; None where they are in memory, or will be."""
     from losslens.passes.parts.cost import plan_stream  # late: it brings compiled engines along
 
     if verb is not features.feature_effect and is_scorer(wanted["loss"]):
         return None
-    data = call.opened(known, X, None if verb is features.feature_effect else y, wanted)
+    data = call.opened(known, X, None if verb is features.feature_effect else y, options)
     if data is None:
         return None
     if verb is features.feature_effect:
-        return plan_stream(call.effect_stream(known, data, effect_response(known), wanted["target"], wanted), data)
+        return plan_stream(call.effect_stream(known, data, effect_response(known), wanted["target"], options), data)
     loss = default_loss(known, wanted["loss"])
     if verb is shapley_importance:
         from losslens.shapley import parts
 
-        asked = Wanted(**{name: wanted[name] for name in Wanted.__dataclass_fields__})
-        return plan_stream(parts.share_stream(known, data, loss, asked, wanted), data, parts.run)
-    return plan_stream(call.importance_stream(known, data, loss, wanted), data)
+        return plan_stream(parts.share_stream(known, data, loss, picked(Wanted, wanted), options), data, parts.run)
+    return plan_stream(call.importance_stream(known, data, loss, options), data)
 
 
 def _cost(task: Task, rule: Callable[[Subject, int], Design], more: int) -> Plan:

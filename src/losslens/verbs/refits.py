@@ -7,14 +7,17 @@ The verb that leaves features out: a learner fitted without each of them, judged
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from losslens.donors.designs import Design
 from losslens.losses import Loss
+from losslens.passes.options import Options
 from losslens.progress import bar
-from losslens.refits.learner import Learner, learner
+from losslens.refits.learner import Explain, Learner, learner
 from losslens.refits.learner import learner as checked_learner
 from losslens.refits.leave_out import (
     LeaveOutFits,
@@ -29,10 +32,10 @@ from losslens.refits.permuted_target import permuted
 from losslens.results.permuted_target import PermutedTarget
 from losslens.results.refits import Refits
 from losslens.results.row_changes import How, LeftOut
-from losslens.shapley.stopping import Absolute, Method
+from losslens.shapley.stopping import Absolute, Method, Wanted
 from losslens.tables import checks
-from losslens.verbs.features import feature_importance
-from losslens.verbs.shapley import shapley_importance
+from losslens.verbs.features import importances
+from losslens.verbs.shapley import share_out
 from losslens.workers import active, anywhere
 
 
@@ -91,9 +94,11 @@ def feature_importance_cv(
     >>> ll.feature_importance_cv(LinearRegression(), X, X[:, 1], cv=4, random_state=0).importance.argmax().item()
     1
     """
-    options = {"loss": loss, "features": features, "donors": donors}
-    known = learner(estimator, X, y, cv, groups, fit_params, sample_weight, random_state, memory)
-    return known.explained(feature_importance, options, n_jobs, progress)
+    options = Options(
+        features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
+        n_jobs=n_jobs, memory=memory, progress=progress,
+    )  # fmt: skip
+    return learner(estimator, X, y, cv, fit_params, options).explained(partial(importances, loss=loss))
 
 
 @anywhere
@@ -136,10 +141,12 @@ def shapley_importance_cv(
     >>> ll.shapley_importance_cv(LinearRegression(), X, X[:, 1], cv=4, random_state=0).importance.argmax().item()
     1
     """
-    options = {"loss": loss, "features": features, "donors": donors, "method": method}
-    options |= {"aggregate": aggregate, "precision": precision, "budget": budget}
-    known = learner(estimator, X, y, cv, groups, fit_params, sample_weight, random_state, memory)
-    return known.explained(shapley_importance, options, n_jobs, progress)
+    options = Options(
+        features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
+        n_jobs=n_jobs, memory=memory, progress=progress,
+    )  # fmt: skip
+    explain = partial(share_out, loss=loss, wanted=Wanted(method, aggregate, precision, budget))
+    return learner(estimator, X, y, cv, fit_params, options).explained(explain)
 
 
 @anywhere
@@ -191,27 +198,29 @@ def permuted_target_test(
     """
     if isinstance(permutations, bool) or not isinstance(permutations, (int, np.integer)) or permutations < 1:
         raise ValueError(f"permutations is a whole number from 1 on; got {permutations!r}")
-    checks.check_workers(n_jobs, progress)
-    options = {"loss": loss, "features": features, "donors": donors}
-    known = learner(estimator, X, y, cv, groups, fit_params, sample_weight, random_state, memory)
+    options = Options(
+        features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
+        n_jobs=n_jobs, memory=memory, progress=progress,
+    )  # fmt: skip
+    known, explain = learner(estimator, X, y, cv, fit_params, options), partial(importances, loss=loss)
     if all(len(np.unique(known.y[rows])) < 2 for rows in known.exchangeable):
         where = "" if groups is None else " inside a group"
         raise ValueError(f"no two targets that differ can change hands{where}: there is nothing to permute")
     from joblib import Parallel, delayed
 
     with bar(permutations + 1, "refitting on permuted targets", progress, "targets") as tick:
-        observed = known.explained(feature_importance, options, n_jobs, progress=False)
+        observed = replace(known, options=replace(known.options, progress=False)).explained(explain)
         tick(1)
 
         def one(b: int) -> Any:
-            found = _importances_after_permutation((known, options), b)
+            found = _importances_after_permutation((known, explain), b)
             tick(1)
             return found
 
         cluster = active()
         if cluster is not None:
             null = []
-            for found in cluster.map(_importances_after_permutation, (known, options), range(permutations)):
+            for found in cluster.map(_importances_after_permutation, (known, explain), range(permutations)):
                 null.append(found)
                 tick(1)
         else:
@@ -293,8 +302,11 @@ def leave_one_covariate_out(
     """
     if how not in ("drop", "constant"):
         raise ValueError(f"how is 'drop' or 'constant'; got {how!r}")
-    checks.check_workers(n_jobs, progress)
-    known = checked_learner(as_estimator(learner), X, y, cv, groups, fit_params, sample_weight, random_state, "1 GiB")
+    options = Options(
+        features=features, sample_weight=sample_weight, groups=groups, random_state=random_state, n_jobs=n_jobs,
+        progress=progress,
+    )  # fmt: skip
+    known = checked_learner(as_estimator(learner), X, y, cv, fit_params, options)
     left = features_to_leave_out(features, known, how)
     tables = [
         known.table,
@@ -304,7 +316,7 @@ def leave_one_covariate_out(
     title = ""
     with bar(len(known.splits) * len(tables), "fitting without features", progress, "fits") as tick:
         work = LeaveOutFits(known, tables, ["", *(one.name for one in left)], how, loss)
-        for k, t, losses, name in work.done(n_jobs):
+        for k, t, losses, name in work.done():
             title, test = name, known.splits[k][1]
             total[t, test] += losses
             means[k, t] = fold_mean(losses, known.weight, test)
@@ -313,7 +325,7 @@ def leave_one_covariate_out(
     return left_out_result(total, means, known, block, features=tuple(one.name for one in left), how=how, title=title)
 
 
-def _importances_after_permutation(shared: tuple[Learner, dict[str, Any]], b: int) -> Any:
+def _importances_after_permutation(shared: tuple[Learner, Explain], b: int) -> Any:
     """The importances after the b-th permutation of the target."""
-    known, options = shared
-    return permuted(known, b).explained(feature_importance, options, None, progress=False).importance
+    known, explain = shared
+    return permuted(known, b).explained(explain).importance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from losslens.models import as_model
 from losslens.page.findings import Findings
 from losslens.page.report import Report
 from losslens.page.summary import ShownModel, summarise
+from losslens.passes.options import Options
 from losslens.passes.task import default_loss
 from losslens.progress import bar
 from losslens.results.importance import FeatureImportance
@@ -24,15 +25,16 @@ from losslens.results.interactions import Interactions
 from losslens.results.plan import Plan
 from losslens.results.regions import Regions
 from losslens.results.shapley import ShapleyImportance
+from losslens.shapley.stopping import Wanted
 from losslens.tables import checks
 from losslens.tables.columns import Distinct, array_column
 from losslens.tables.frames import Table, as_table
 from losslens.typing import Indices
-from losslens.verbs.features import feature_importance
+from losslens.verbs.features import feature_importance, importances
 from losslens.verbs.interactions import pair_interactions
 from losslens.verbs.plan import plan
 from losslens.verbs.rows import clusters, observations, regions
-from losslens.verbs.shapley import shapley_importance
+from losslens.verbs.shapley import share_out
 from losslens.workers import anywhere
 
 FIRST = "this model"  # what the model under report is called where there are others
@@ -100,15 +102,17 @@ def report(
     most = _most_together(interactions)
     known = as_model(model)
     others = _named(models)
-    data = _sampled(as_table(X), y, sample_weight, by, int(rows), checks.entropy(random_state))
-    chosen = default_loss(known, loss)
-    asked = {"loss": chosen, "features": features, "sample_weight": data.weight, "random_state": data.entropy}
-    asked |= {"n_jobs": n_jobs, "memory": memory, "progress": progress}
+    options = Options(
+        features=features, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs, memory=memory,
+        progress=progress,
+    )  # fmt: skip
+    data = _sampled(as_table(X), y, by, int(rows), default_loss(known, loss), options)
     everyone = {FIRST if others else known.name: model, **others}
-    found = {name: _explained(name, each, data, asked) for name, each in everyone.items()}
+    found = {name: _explained(name, each, data) for name, each in everyone.items()}
     shares: dict[str, ShapleyImportance] = {}
     if shapley:
-        shares = {name: _asked(name, shapley_importance, each, data, asked) for name, each in everyone.items()}
+        share = partial(share_out, wanted=Wanted())
+        shares = {name: _called(name, share, each, data) for name, each in everyone.items()}
     from importlib.metadata import version  # late: it would be a fifth of the time of `import losslens`
 
     shown = ShownModel(
@@ -117,10 +121,10 @@ def report(
     )  # fmt: skip
 
     first = next(iter(found.values()))
-    findings = _findings(model, data, asked, first, next(iter(shares.values()), None), most)
+    findings = _findings(model, data, first, next(iter(shares.values()), None), most)
 
     def complete(one: FeatureImportance) -> FeatureImportance:
-        return one if one.complete else _again(one, model, data, asked)
+        return one if one.complete else _again(one, model, data)
 
     with bar(len(first), "writing the report", progress, "features") as tick:
         return Report(summarise(shown, found, shares, findings, complete, tick))
@@ -128,36 +132,36 @@ def report(
 
 @dataclass(frozen=True, eq=False)
 class _Data:
-    """The rows that are explained."""
+    """The rows that are explained, and how."""
 
     X: Any
     y: NDArray[Any]
-    weight: NDArray[Any] | None
+    loss: Loss
+    options: Options
     index: Indices  # row numbers in the user's table
     n_given: int
     columns: dict[str, Distinct]
     by: str | None
-    entropy: int
 
 
-def _sampled(table: Table, y: Any, weight: Any, by: Any, most: int, entropy: int) -> _Data:
+def _sampled(table: Table, y: Any, by: Any, most: int, loss: Loss, options: Options) -> _Data:
     """At most so many rows, in their own order."""
     if y is None:
         raise ValueError("y, the true values, is missing: a report is about a model's performance")
     target = checks.vector(y, table.n, "y")
-    weights = None if weight is None else checks.vector(weight, table.n, "sample_weight")
+    weight = options.sample_weight
+    weight = None if weight is None else checks.vector(weight, table.n, "sample_weight")
     index = np.arange(table.n)
     if table.n > most:
-        index = np.sort(np.random.default_rng([entropy, 8]).choice(table.n, most, replace=False))
+        index = np.sort(np.random.default_rng([options.random_state, 8]).choice(table.n, most, replace=False))
     labels, name = _groups(table, by)
     rows = table.rows(index) if len(index) < table.n else table.native
     some = as_table(rows)
     columns = {label: some.column(j).distinct for j, label in enumerate(some.names)}
     if labels is not None and name is not None:
         columns[name] = array_column(labels[index]).distinct
-    return _Data(
-        rows, target[index], None if weights is None else weights[index], index, table.n, columns, name, entropy
-    )
+    options = replace(options, sample_weight=None if weight is None else weight[index])
+    return _Data(rows, target[index], loss, options, index, table.n, columns, name)
 
 
 def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
@@ -186,8 +190,8 @@ def _named(models: Mapping[str, Any] | None) -> dict[str, Any]:
     return found
 
 
-def _explained(name: str, model: Any, data: _Data, asked: Mapping[str, Any]) -> Importances:
-    found: Importances = _asked(name, feature_importance, model, data, asked)
+def _explained(name: str, model: Any, data: _Data) -> Importances:
+    found: Importances = _called(name, importances, model, data)
     for feature in found.values():
         if not feature.means.has_weights:
             raise ValueError(f"{feature.name!r} has curves alone; a report takes columns and groups of columns")
@@ -203,22 +207,20 @@ def _most_together(interactions: bool | int) -> int:
     return int(interactions)
 
 
-def _findings(
-    model: Any, data: _Data, asked: Mapping[str, Any], first: Importances, share: ShapleyImportance | None, most: int
-) -> Findings:
+def _findings(model: Any, data: _Data, first: Importances, share: ShapleyImportance | None, most: int) -> Findings:
     """What else the cells and the shares tell of the first model; only pairs of features ask it again."""
-    table = as_table(data.X)
-    with bar(len(first), "looking for extrapolation", asked["progress"], "features") as tick:
+    table, seed = as_table(data.X), data.options.random_state
+    with bar(len(first), "looking for extrapolation", data.options.progress, "features") as tick:
         for one in first.values():
             _or_none(partial(getattr, one, "extrapolation"))  # it is kept with the result
             tick(1)
-    pairs, how = (None, "") if most == 0 else _together(model, data, asked, first, most)
+    pairs, how = (None, "") if most == 0 else _together(model, data, first, most)
     rows = None
     if share is not None:
         rows = _or_none(lambda: observations(share, first)) or _or_none(lambda: observations(share))
-    parts = None if share is None else _or_none(lambda: clusters(share, table, random_state=data.entropy))
+    parts = None if share is None else _or_none(lambda: clusters(share, table, random_state=seed))
 
-    return Findings(pairs, how, rows, parts, *_where(table, first, data.entropy))
+    return Findings(pairs, how, rows, parts, *_where(table, first, seed))
 
 
 def _where(table: Table, first: Importances, entropy: int) -> tuple[Callable[[FeatureImportance], Regions | None], str]:
@@ -251,9 +253,7 @@ def _or_none(ask: Callable[[], Any]) -> Any:
         return None
 
 
-def _together(
-    model: Any, data: _Data, asked: Mapping[str, Any], first: Importances, most: int
-) -> tuple[Interactions | None, str]:
+def _together(model: Any, data: _Data, first: Importances, most: int) -> tuple[Interactions | None, str]:
     """The most important features two at a time, and how: exactly where that is cheap, else on sampled donors."""
     chosen = _apart(data, first, most)
     if len(chosen) < 2:
@@ -261,11 +261,12 @@ def _together(
     allowed = max(first.n_predictions, FEW_PREDICTIONS)
     for count in range(len(chosen), 1, -1):
         some = dict(list(chosen.items())[:count])
-        donors = _affordable(model, data, asked, some, allowed)
+        donors = _affordable(model, data, some, allowed)
         if donors is None:
             continue
-        asking = {**asked, "features": some, "donors": donors}
-        found: Interactions | None = _or_none(partial(pair_interactions, model, data.X, data.y, **asking))
+        options = vars(replace(data.options, features=some, donors=donors))
+        ask = partial(pair_interactions, model, data.X, data.y, loss=data.loss, **options)
+        found: Interactions | None = _or_none(ask)
         how = "exact over all pairs of rows" if donors == "auto" else f"sampled with {donors}"
         what = f"The {count} most important features" if count < len(first) else f"The {count} features"
         told = f"{what} two at a time: {how}, "
@@ -285,34 +286,31 @@ def _apart(data: _Data, first: Importances, most: int) -> dict[str, list[Any]]:
     return chosen
 
 
-def _affordable(
-    model: Any, data: _Data, asked: Mapping[str, Any], some: Mapping[str, list[Any]], allowed: int
-) -> str | Latin | None:
+def _affordable(model: Any, data: _Data, some: Mapping[str, list[Any]], allowed: int) -> str | Latin | None:
     """Donors for features alone and two at a time: all, where an exact engine knows the model or the table is small."""
     names = list(some)
     both = {f"{a}\n{b}": [*some[a], *some[b]] for k, a in enumerate(names) for b in names[k + 1 :]}
-    cost = plan(feature_importance, model, data.X, data.y, **{**asked, "features": {**some, **both}, "progress": False})
+    options = vars(replace(data.options, features={**some, **both}, progress=False))
+    cost = plan(feature_importance, model, data.X, data.y, loss=data.loss, **options)
     if isinstance(cost, Plan) and not cost.grows and cost.n_predictions <= allowed:
         return "auto"
     m = allowed // (len(some) + len(both)) // len(data.y)
     return Latin(min(m, len(data.y))) if m >= LEAST_DONORS else None
 
 
-def _asked(name: str, verb: Callable[..., Any], model: Any, data: _Data, asked: Mapping[str, Any]) -> Any:
+def _called(name: str, verb: Callable[..., Any], model: Any, data: _Data) -> Any:
     """A verb's answer, or its error with the model's name."""
     try:
-        return verb(model, data.X, data.y, **asked)
+        return verb(model, data.X, data.y, loss=data.loss, options=data.options)
     except (ValueError, TypeError, KeyError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name}: {error}") from error
 
 
-def _again(one: FeatureImportance, model: Any, data: _Data, asked: Mapping[str, Any]) -> FeatureImportance:
+def _again(one: FeatureImportance, model: Any, data: _Data) -> FeatureImportance:
     """A feature whose cells were too many to keep beside the others', by itself."""
-    from losslens.tables.checks import memory_bytes
-
-    enough = max(memory_bytes(asked["memory"]), one.full_size)
-    if not isinstance(one.design, All) or enough > 4 * memory_bytes(asked["memory"]):
+    memory = max(data.options.memory, one.full_size)
+    if not isinstance(one.design, All) or memory > 4 * data.options.memory:
         return one
-    alone = {**asked, "features": {one.name: list(one.columns)}, "memory": enough, "donors": "all"}
-    return feature_importance(model, data.X, data.y, **alone)[one.name]
+    options = replace(data.options, features={one.name: list(one.columns)}, memory=memory, donors="all")
+    return importances(model, data.X, data.y, data.loss, options)[one.name]

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from losslens.donors.designs import Design
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
+from losslens.passes.options import Options
 from losslens.passes.parts import call
 from losslens.passes.task import class_of, default_loss, effect_response, prepare
 from losslens.results.shapley import ShapleyImportance
@@ -91,18 +92,24 @@ def shapley_importance(
     >>> bool(abs(shap.sfimp.sum() - (shap.error_none - shap.error_all)) < 1e-9), shap.sfimp[2].item()
     (True, 0.0)
     """
-    asked = {"features": features, "donors": donors, "sample_weight": sample_weight}
-    asked |= {"random_state": random_state, "n_jobs": n_jobs, "memory": memory, "progress": progress, "device": device}
-    wanted = Wanted(method, aggregate, precision, budget, m_feat, m_obs)
-    if is_scorer(loss):
-        return scores.score_shapley(as_model(model), X, y, loss, wanted, asked | {"groups": None})
+    options = Options(
+        features=features, donors=donors, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs,
+        memory=memory, progress=progress, device=device,
+    )  # fmt: skip
+    return share_out(model, X, y, loss, Wanted(method, aggregate, precision, budget, m_feat, m_obs), options)
+
+
+def share_out(model: Any, X: Any, y: Any, loss: Any, wanted: Wanted, options: Options) -> ShapleyImportance:
+    """`shapley_importance`, its options checked."""
     known = as_model(model)
-    streamed = call.opened(known, X, y, asked)
+    if is_scorer(loss):
+        return scores.score_shapley(known, X, y, loss, wanted, options)
+    streamed = call.opened(known, X, y, options)
     if streamed is not None:
         from losslens.shapley import parts  # compiled engines come along
 
-        return parts.shares(known, streamed, default_loss(known, loss), wanted, asked)
-    return request(model, X, y, loss, wanted, asked).result()
+        return parts.shares(known, streamed, default_loss(known, loss), wanted, options)
+    return request(known, X, y, loss, wanted, options).result()
 
 
 @anywhere
@@ -161,10 +168,10 @@ def shapley_effect(
     table, explained, lenders = rows_and_donors(background, rows)
     weight = checks.row_weights(sample_weight, background.n)
     response = effect_response(known)
-    task = prepare(
-        known, table, None, loss=None, response=response, features=features, donors=donors, sample_weight=None,
-        groups=None, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress,
-    )  # fmt: skip
+    options = Options(
+        features=features, donors=donors, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress
+    )
+    task = prepare(known, table, None, options, loss=None, response=response)
     ways.check_players(task)
     column, label = class_of(task.sample, target, response)
     lenders, weight = chosen_donors(task, lenders[weight > 0], weight[weight > 0])

@@ -11,42 +11,43 @@ from losslens.engines.readers.ensemble import Declined, Ensemble
 from losslens.engines.readers.linear import Linear
 from losslens.losses import Loss, Response
 from losslens.models import Model
+from losslens.passes.options import Options
 from losslens.passes.parts.results import Everything
 from losslens.passes.parts.stream import Stream, prepare
 from losslens.passes.task import class_of
 from losslens.results.effects import Effects
 from losslens.results.importances import Importances
-from losslens.tables import checks, loading
+from losslens.tables import loading
 from losslens.tables.loading import Opened
 from losslens.tables.sample import Sample
 
 
-def opened(known: Model, X: Any, y: Any, asked: dict[str, Any]) -> Opened | None:
+def opened(known: Model, X: Any, y: Any, options: Options) -> Opened | None:
     """The data, where they have to be read part by part; None where they are in memory, or will be."""
-    found = loading.opened(known, X, y, asked["sample_weight"])
-    return found if loading.streams(found, checks.memory_bytes(asked["memory"])) else None
+    found = loading.opened(known, X, y, options.sample_weight)
+    return found if loading.streams(found, options.memory) else None
 
 
-def importances(known: Model, data: Opened, loss: Loss, asked: dict[str, Any]) -> Importances:
+def importances(known: Model, data: Opened, loss: Loss, options: Options) -> Importances:
     """`feature_importance` of data that are read part by part."""
-    return _everything(importance_stream(known, data, loss, asked)).importances()
+    return _everything(importance_stream(known, data, loss, options)).importances()
 
 
-def importance_stream(known: Model, data: Opened, loss: Loss, asked: dict[str, Any]) -> Stream:
+def importance_stream(known: Model, data: Opened, loss: Loss, options: Options) -> Stream:
     """A checked call of `feature_importance`."""
-    return prepare(known, data, loss, loss.reads, asked)
+    return prepare(known, data, loss, loss.reads, options)
 
 
-def effects(known: Model, data: Opened, response: Response, target: Any, asked: dict[str, Any]) -> Effects:
+def effects(known: Model, data: Opened, response: Response, target: Any, options: Options) -> Effects:
     """`feature_effect` of data that are read part by part."""
-    stream = effect_stream(known, data, response, target, asked)
+    stream = effect_stream(known, data, response, target, options)
     return _everything(stream).effects(*_class_of(known, target, response))
 
 
-def effect_stream(known: Model, data: Opened, response: Response, target: Any, asked: dict[str, Any]) -> Stream:
+def effect_stream(known: Model, data: Opened, response: Response, target: Any, options: Options) -> Stream:
     """A checked call of `feature_effect`: a model whose curves are known."""
     _class_of(known, target, response)
-    stream = prepare(known, data, None, response, asked)
+    stream = prepare(known, data, None, response, options)
     if stream.read is None:
         raise ValueError(
             "curves of data that are read part by part are known for tree ensembles and linear models"

@@ -16,8 +16,8 @@ from losslens.engines.readers.linear import Linear
 from losslens.engines.readers.pipelines import Peeled, peel
 from losslens.losses import Loss, Response
 from losslens.models import Model
+from losslens.passes.options import Options
 from losslens.passes.parts.reading import Data, Stretch, stretches
-from losslens.tables import checks
 from losslens.tables.features import Feature
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Table, as_columns, frame_table
@@ -70,33 +70,31 @@ class Stream:
         return replace(self.model, native=None, responses={})
 
 
-def prepare(known: Model, opened: Opened, loss: Loss | None, response: Response, asked: dict[str, Any]) -> Stream:
+def prepare(known: Model, opened: Opened, loss: Loss | None, response: Response, options: Options) -> Stream:
     """Check every argument, or say which one is wrong and what to do."""
-    checks.check_workers(asked["n_jobs"], asked["progress"])
-    if asked.get("groups") is not None:
+    if options.groups is not None:
         raise ValueError("groups= needs all rows in memory; leave it out for data that are read part by part")
     if loss is not None and opened.target is None and opened.y is None:
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
-    memory = checks.memory_bytes(asked["memory"])
-    design = resolve_design(asked["donors"])
+    design = resolve_design(options.donors)
     if not (design is None or isinstance(design, (All, Latin))):
         raise ValueError(f"data that are read part by part have donors='auto', 'all' or Latin(m); got {design!r}")
     as_array = _fitted_on_arrays(known.native)
     head = as_columns(opened.head, opened.columns, None, as_array=as_array)
-    features = resolve_features(asked["features"], opened.columns, by_position=False)
+    features = resolve_features(options.features, opened.columns, by_position=False)
     if several := [feature.name for feature in features if len(feature.columns) > 1]:
         raise ValueError(
             f"{several[0]!r} has several columns; data that are read part by part are explained column by column: pass "
             "a sample of the rows for groups and pairs"
         )
     read, peeled, declined = (None, None, "") if isinstance(design, Latin) else _read(known, response, loss, head)
-    most = max(FEWEST_ROWS, memory // (16 * (opened.head.row_bytes + 64)))
+    most = max(FEWEST_ROWS, options.memory // (16 * (opened.head.row_bytes + 64)))
     source = opened.source.cut(most)
     data = Data(source.reader, opened.columns, opened.target, opened.weight, as_array)
     return Stream(
         model=known, response=response, loss=loss, features=features, design=design, data=data,
-        stretches=stretches(source, opened.y), head=head, n=opened.n, memory=memory,
-        entropy=checks.entropy(asked["random_state"]), workers=chosen(asked["n_jobs"]), progress=asked["progress"],
+        stretches=stretches(source, opened.y), head=head, n=opened.n, memory=options.memory,
+        entropy=options.random_state, workers=chosen(options.n_jobs), progress=options.progress,
         read=read, peeled=peeled, declined=declined,
     )  # fmt: skip
 
