@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from losslens.results.selection import split
 from losslens.tables.features import pair_name, unknown_feature
 
 
-class Displayed:
+class Stored:
+    """What files of results may hold. Subclasses are registered under their names, which are what files say."""
+
+    kinds: ClassVar[dict[str, type]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__.startswith("losslens."):  # a class of the user's could not be read back without their code
+            Stored.kinds[cls.__name__] = cls
+
+
+class Displayed(Stored):
     """A result that notebooks show as a table and a picture."""
 
     def _repr_html_(self) -> str:
@@ -34,7 +45,7 @@ T = TypeVar("T", bound=Any)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ResultMapping(Mapping[str, T]):
+class ResultMapping(Mapping[str, T], Saveable):
     """Features by name, in the order asked for."""
 
     features: dict[str, T]
@@ -62,12 +73,6 @@ class ResultMapping(Mapping[str, T]):
     def by(self, groups: Any) -> dict[Any, Self]:
         """``{label: given(groups == label)}`` for each label."""
         return {label: self.given(mask) for label, mask in split(groups, len(self._first.at)).items()}
-
-    def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
-        from losslens.results.storage import save
-
-        save(self, path)
 
     def _each(self, change: Callable[[T], T]) -> Self:
         return replace(self, features={name: change(feature) for name, feature in self.features.items()})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from losslens.results.base import Saveable
+from losslens.results.base import Saveable, Stored
 from losslens.tables.frames import make_frame
 from losslens.text import in_digits
 from losslens.typing import Floats, Indices
@@ -20,7 +20,7 @@ LEADING = 3  # features of a cluster in the repr
 
 
 @dataclass(frozen=True)
-class Tried:
+class Tried(Stored):
     """One number of clusters, and what came of it."""
 
     k: int

@@ -104,7 +104,7 @@ def plain(values: NDArray[Any]) -> Any:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Effects(ResultMapping[FeatureEffect], Displayed):
+class Effects(ResultMapping[FeatureEffect]):
     """Effects of several features: a mapping from name to `FeatureEffect`."""
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.results.base import Saveable
+from losslens.results.base import Saveable, Stored
 from losslens.tables.columns import is_missing
 from losslens.tables.frames import make_frame
 from losslens.typing import Floats
@@ -25,7 +25,7 @@ FADED = 0.5  # share of far cells from which a part of a curve stands on them
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Extrapolation:
+class Extrapolation(Stored):
     """How well replaced rows of one feature can be told from real ones, and which share of them is far from all.
 
     A replaced row keeps its own values of the other columns and has the feature's value of a donor. Where the feature

@@ -11,7 +11,7 @@ import numpy as np
 
 from losslens.losses import Loss
 from losslens.losses import resolve as resolve_loss
-from losslens.results.base import ResultMapping, Saveable
+from losslens.results.base import ResultMapping
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importance import FeatureImportance
 from losslens.tables.frames import make_frame
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Importances(Inference, ResultMapping[FeatureImportance], Saveable):
+class Importances(Inference, ResultMapping[FeatureImportance]):
     """Importances of several features: a mapping from name to `FeatureImportance`."""
 
     features: dict[str, FeatureImportance]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from losslens.results.base import Saveable
+from losslens.results.base import Saveable, Stored
 from losslens.results.importance import FeatureImportance
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import make_frame
@@ -23,7 +23,7 @@ CONFIRMED = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
+class Region(Stored):
     """Rows that a rule describes. Its numbers are of rows that took no part in finding the rule."""
 
     feature: str

@@ -15,7 +15,7 @@ from losslens import game_theory
 from losslens.cells.matrix import Cells, Means, means
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.losses import Loss
-from losslens.results.base import Saveable
+from losslens.results.base import Saveable, Stored
 from losslens.results.interactions import Interactions
 from losslens.results.selection import positions, split
 from losslens.results.shapley_curve import ShapleyCurve, Values
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class Shares(Stored):
     """What is known of single rows and donors."""
 
     local: Floats  # (r, p): mean over the donors of each row

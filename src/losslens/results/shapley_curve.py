@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.results.base import Displayed
+from losslens.results.base import Displayed, Stored
 from losslens.tables.frames import make_frame
 from losslens.typing import Floats
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
+class Values(Stored):
     """The values of each player: ``distinct[j][codes[i, j]]`` is that of row i; (g, columns) for a group."""
 
     distinct: tuple[NDArray[Any], ...]

@@ -1,6 +1,6 @@
-"""Results in one open file: a zip of NumPy arrays and a JSON description. Nothing in it can run.
+"""Results in one open file, written whole or not at all: a zip of NumPy arrays and a JSON description.
 
-Files that are written whole or not at all."""
+Nothing in it can run."""
 
 from __future__ import annotations
 
@@ -19,99 +19,25 @@ from typing import IO, Any
 
 import numpy as np
 
-from losslens.cells import matrix
 from losslens.cells.late import Later
-from losslens.donors import conditional, designs, layout
+from losslens.cells.matrix import Cells, Means
+from losslens.donors import designs
+from losslens.donors.conditional import Conditioning
+from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss, from_metadata
-from losslens.results import (
-    breiman,
-    clusters,
-    comparison,
-    effects,
-    importance,
-    importances,
-    interactions,
-    observations,
-    permuted_target,
-    refits,
-    regions,
-    row_changes,
-    row_influence,
-    scores,
-    shapley,
-    shapley_curve,
-    shapley_effect,
-    streamed,
-)
-from losslens.results.extrapolation import Extrapolation, Extrapolations
-from losslens.tables import sample
+from losslens.results.base import Saveable, Stored
+from losslens.tables.sample import Sample
 
 FORMAT = "losslens result"
 VERSION = 1
-KINDS: dict[str, type] = {
+# Results and their own parts register themselves; these are the classes of the rooms below that they are made of.
+Stored.kinds |= {
     kind.__name__: kind
     for kind in (
-        importances.Importances,
-        importance.FeatureImportance,
-        scores.Scores,
-        scores.FeatureScore,
-        effects.Effects,
-        effects.FeatureEffect,
-        breiman.BreimanImportance,
-        shapley.ShapleyImportance,
-        shapley.Shares,
-        shapley_curve.Values,
-        shapley_effect.ShapleyEffect,
-        interactions.Interactions,
-        comparison.Comparison,
-        row_changes.ConditionalImpact,
-        row_changes.LeftOut,
-        permuted_target.PermutedTarget,
-        refits.Refits,
-        regions.Regions,
-        regions.Region,
-        row_influence.RowInfluence,
-        observations.Observations,
-        clusters.Clusters,
-        clusters.Tried,
-        sample.Sample,
-        layout.CommonGrid,
-        layout.OwnDonors,
-        streamed.Whole,
-        matrix.Cells,
-        matrix.Means,
-        designs.All,
-        designs.Shifts,
-        designs.Grid,
-        designs.Permutations,
-        designs.Latin,
-        designs.Systematic,
-        designs.Derangements,
-        designs.Conditional,
-        conditional.Conditioning,
-        Extrapolation,
-        Extrapolations,
+        Sample, Cells, Means, CommonGrid, OwnDonors, Conditioning, designs.All, designs.Shifts, designs.Grid,
+        designs.Permutations, designs.Latin, designs.Systematic, designs.Derangements, designs.Conditional,
     )
-}
-
-SAVED = (
-    importances.Importances,
-    effects.Effects,
-    breiman.BreimanImportance,
-    shapley.ShapleyImportance,
-    shapley_effect.ShapleyEffect,
-    interactions.Interactions,
-    comparison.Comparison,
-    row_changes.ConditionalImpact,
-    row_changes.LeftOut,
-    permuted_target.PermutedTarget,
-    refits.Refits,
-    regions.Regions,
-    row_influence.RowInfluence,
-    observations.Observations,
-    clusters.Clusters,
-    Extrapolations,
-)
+}  # fmt: skip
 
 
 def save(result: Any, path: str | Path) -> None:
@@ -144,7 +70,7 @@ def load(path: str | Path) -> Any:
         raise ValueError(f"{path} is no losslens result, or not a whole one; save it again") from error
     if newer:
         raise ValueError(f"{path} was written by a newer losslens (file version {description['version']}); update")
-    if not isinstance(result, SAVED):
+    if not isinstance(result, Saveable):
         raise ValueError(f"{path} is no losslens result, or not a whole one; save it again")
     return result
 
@@ -192,7 +118,7 @@ class _Packer:
     def _object(self, thing: Any) -> Any:
         if id(thing) in self.seen:
             return {"same": self.seen[id(thing)][0]}
-        if type(thing).__name__ not in KINDS:
+        if type(thing).__name__ not in Stored.kinds:
             raise TypeError(f"a file can't hold {thing!r}: it could not be read back without your code")
         number = self.seen.setdefault(id(thing), (len(self.seen), thing))[0]
         content = {field.name: self.pack(getattr(thing, field.name)) for field in fields(thing)}
@@ -235,7 +161,7 @@ def _unpack(thing: Any, arrays: dict[str, Any], known: dict[int, Any]) -> Any:
     if "same" in thing:
         return known[thing["same"]]
     content = {key: _unpack(value, arrays, known) for key, value in thing["fields"].items()}
-    known[thing["number"]] = KINDS[thing["object"]](**content)
+    known[thing["number"]] = Stored.kinds[thing["object"]](**content)
     return known[thing["number"]]
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.results.base import Stored
 from losslens.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
+class Whole(Stored):
     """Numbers of one feature over all rows."""
 
     n: int
