@@ -16,14 +16,17 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.losses import Loss, Response
-from losslens.typing import Floats
+from losslens.donors.questions import Subject
+from losslens.engines.base import CoalitionEngine
+from losslens.losses import Loss, Response, squared_error
+from losslens.progress import Tick
+from losslens.typing import Floats, Indices
 
 ROWS = 8192  # handled at a time: a table of another layout is copied piece by piece
 
 
 @dataclass(frozen=True, eq=False)
-class Additive:
+class Additive(CoalitionEngine):
     """What each column of the table adds: ``scale[j] * parts[:, j]``."""
 
     parts: Floats  # (n, p)
@@ -45,6 +48,25 @@ class Additive:
         some = self.parts[:, list(columns)] @ self.scale[list(columns)]
         some -= some[0]  # a constant is exactly 0
         return np.asarray(some - weight @ some)
+
+    def contributions(self, players: Sequence[Subject], weight: Floats) -> Floats:
+        """c of each player, (n, p)."""
+        return np.stack([self.contribution(player.feature.columns, weight) for player in players], axis=1)
+
+    def coalition_ways(self, players: Sequence[Subject], loss: Loss, *, averaged: bool) -> dict[str, float]:
+        """A closed form of the squared loss: see `contributions`."""
+        return {"closed form": 0.0} if loss == squared_error and not averaged else {}
+
+    def effect_ways(self, players: Sequence[Subject], rows: int, donors: int) -> dict[str, float]:
+        """A player adds its contribution."""
+        return {"closed form": 0.0}
+
+    def effects(
+        self, players: Sequence[Subject], rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick
+    ) -> Floats:
+        """Shapley values of the predictions of some rows, (rows, p); donors have weights."""
+        lent = np.asarray(np.bincount(donors, weight, len(self.parts)), float)
+        return self.contributions(players, lent)[rows]
 
 
 def judges(loss: Loss | None, response: Response) -> bool:

@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.questions import Ask
+from losslens.donors.questions import Ask, Subject
+from losslens.losses import Loss
 from losslens.progress import Tick
 from losslens.typing import Indices
 
@@ -80,3 +81,31 @@ class StepEngine(Protocol):
 
     def walker(self, asks: Sequence[Ask]) -> Walker:
         """Somebody to work through rows; asks come in the order of their columns."""
+
+
+class CoalitionEngine:
+    """What an exact engine offers to games of players, each one or several columns: by default nothing.
+
+    The players of a coalition keep a row's values, the others take a donor's. An engine names the ways that it offers
+    and says what each takes, by counts; whoever plays the game decides what is affordable, and calls the methods that
+    belong to the way (see `Trees`, `Additive` and `Products`).
+    """
+
+    def coalition_ways(self, players: Sequence[Subject], loss: Loss, *, averaged: bool) -> dict[str, float]:
+        """Ways to the losses of all coalitions over all pairs, and the operations that each takes.
+
+        Averaged: predictions are averaged over the donors before the loss.
+        """
+        return {}
+
+    def effect_ways(self, players: Sequence[Subject], rows: int, donors: int) -> dict[str, float]:
+        """Ways to the Shapley values of predictions, and the cells that each takes."""
+        return {}
+
+    def import_kernels(self, way: str) -> None:
+        """Import what a way has compiled the first time on a machine, so that the wait can be announced."""
+
+
+def coalition_count(p: int) -> float:
+    """2^p, or as much as a number holds."""
+    return float(2.0 ** min(p, 900))

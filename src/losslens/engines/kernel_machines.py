@@ -20,11 +20,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.questions import Ask
-from losslens.engines.base import Answer
+from losslens.donors.designs import All
+from losslens.donors.questions import Ask, Subject, pose
+from losslens.engines.base import Answer, CoalitionEngine, coalition_count
 from losslens.engines.readers.ensemble import Declined
+from losslens.losses import Loss, squared_error
 from losslens.progress import Tick
-from losslens.typing import Floats, Indices
+from losslens.tables.sample import Sample
+from losslens.typing import Floats, Indices, Mask
 
 # Columns of the estimator, and what an ask's values put there: (size, columns).
 Image = tuple[Sequence[int] | NDArray[np.intp], Floats]
@@ -208,7 +211,7 @@ def cost(form: ProductForm, n: int, g: int, image: Image | None = None) -> float
 
 
 @dataclass(frozen=True, eq=False)
-class Products:
+class Products(CoalitionEngine):
     """Fills cells by matrix products; `images` says what an ask's values put into which columns of the estimator."""
 
     form: ProductForm
@@ -246,6 +249,26 @@ class Products:
     def predict(self, rows: Indices) -> Floats:
         """Predictions of some rows."""
         return self.form.predict(self.matrix[rows])
+
+    def coalition_ways(self, players: Sequence[Subject], loss: Loss, *, averaged: bool) -> dict[str, float]:
+        """Totals of the squared loss."""
+        if averaged or loss != squared_error:
+            return {}
+        n, terms = len(self.matrix), len(self.form.coef)
+        return {"product totals": coalition_count(len(players)) * (float(n) * terms * min(n, terms))}
+
+    def total_errors(
+        self, players: Sequence[Subject], sample: Sample, loss: Loss, tick: Tick
+    ) -> Callable[[Mask], tuple[float, float]]:
+        """The mean losses of a coalition and of its complement."""
+        images = [self.images(pose(player, All(), sample.n, 0).ask)[0] for player in players]
+
+        def error(S: Mask) -> float:
+            tick(1)
+            lent = sorted({int(j) for k in np.flatnonzero(~S) for j in images[k]})
+            return coalition_error(self.form, self.matrix, lent, np.asarray(sample.y, float), sample.weight)
+
+        return lambda S: (error(S), error(~S))
 
     def rows_a_call(self, n: int) -> int:
         """Cells of one feature that a block fills."""

@@ -26,7 +26,7 @@ def applies(engine: Trees, loss: Loss | None) -> bool:
     """Whether a group's importance can be had without its cells."""
     if loss is None or loss.custom:
         return False
-    return engine.is_single or (engine.is_countable and targets(engine, loss, np.zeros(1, np.intp)) is not None)
+    return engine.is_single or engine.gives_totals(loss)
 
 
 def run(
@@ -52,28 +52,13 @@ def _filled(means: Means, subject: Subject, design: Design, sample: Sample, entr
 def _total(engine: Trees, subject: Subject, design: Design, sample: Sample, loss: Loss) -> Means:
     """The mean over all pairs, of which nothing else is known."""
     weight, y = sample.weight, sample.target(loss)
-    target = targets(engine, loss, y)
+    target = engine.squared_target(loss, y)
     assert target is not None  # `applies` has asked
     kept = np.setdiff1d(np.arange(len(engine.bound.size)), subject.feature.columns)
     total = engine.coalition_errors(target, weight).error(kept) - sample.error
     if design.leaves_out_own:
         total /= 1 - float(weight @ weight)
     return Means(None, weight, weights=later(lambda: _weights(subject, design, sample)), total=float(total))
-
-
-def targets(engine: Trees, loss: Loss, y: NDArray[np.generic]) -> Floats | None:
-    """y on the scale of the trees' own sums, where the loss is a squared one there; else None."""
-    trial = np.linspace(0.1, 0.9, 5)[:, None] + 0.01 * np.arange(engine.bound.ensemble.outputs)
-    said, outputs = engine.bound.ensemble.link(trial), trial.shape[1]
-    if loss.name == "squared_error" and said.ndim == 1 and outputs == 1 and np.allclose(said, trial[:, 0], rtol=1e-6):
-        return np.asarray(y, float)
-    if loss.name != "brier" or said.ndim != 2:
-        return None
-    if outputs == 1 and np.allclose(said[:, 1], trial[:, 0]):
-        return np.asarray(y == 1, float)
-    if outputs > 2 and np.allclose(said, trial):
-        return np.asarray(np.asarray(y)[:, None] == np.arange(outputs), float)
-    return None
 
 
 def _weights(subject: Subject, design: Design, sample: Sample) -> Floats:

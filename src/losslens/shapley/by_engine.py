@@ -138,10 +138,8 @@ def _used(board: Board, engine: Trees) -> Mask:
 
 def tree_totals(board: Board, engine: Trees, tick: Tick) -> TotalGame:
     """Squared errors of coalitions over all pairs, from the leaves."""
-    from losslens.passes import groups
-
     assert board.loss is not None
-    target = groups.targets(engine, board.loss, board.sample.target(board.loss))
+    target = engine.squared_target(board.loss, board.sample.target(board.loss))
     assert target is not None  # `routes` has asked
     prepared = engine.coalition_errors(target, board.sample.weight)
     used = _used(board, engine)
