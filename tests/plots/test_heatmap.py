@@ -18,12 +18,6 @@ from pictures import caption, looked_at, texts
 N = 80
 
 
-@pytest.fixture(autouse=True)
-def _clean_desk():
-    yield
-    plt.close("all")
-
-
 def explain(first, second, donors="all", **asked):
     """A pair of columns of any type; the model sees their ranks."""
     X = pd.DataFrame({"a": first, "b": second})

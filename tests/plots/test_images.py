@@ -11,7 +11,6 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import pyplot as plt
 from matplotlib.testing.compare import calculate_rms
 
 import losslens as ll
@@ -38,12 +37,6 @@ compared = pytest.mark.skipif(
     not mpl.__version__.startswith(f"{DRAWN_WITH}."), reason=f"the baselines are of matplotlib {DRAWN_WITH}"
 )
 N = 60
-
-
-@pytest.fixture(autouse=True)
-def _clean_desk():
-    yield
-    plt.close("all")
 
 
 def table():

@@ -1,7 +1,6 @@
-"""Pictures of pairs with intervals: frames in the table, and the ranking. `test_plots_shapley` has the table itself."""
+"""Pictures of pairs: the table, frames where an interval excludes zero, and the ranking."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -9,29 +8,8 @@ import pytest
 
 from losslens.plots.interactions import SURE, plot_interaction_ranking, plot_interactions
 from losslens.results.interactions import Interactions
-from pictures import caption, looked_at, texts
-
-LONG = "a very long name of a feature, number {}, of a census".format
-
-
-@pytest.fixture(autouse=True)
-def _clean_desk():
-    yield
-    plt.close("all")
-
-
-def no_overlap(labels):
-    boxes = sorted((label.get_window_extent() for label in labels), key=lambda box: box.y0)
-    return all(below.y1 <= above.y0 + 1 for below, above in pairwise(boxes))
-
-
-def on_page(ax, drawn):
-    page = ax.figure.bbox
-    boxes = [text.get_window_extent() for text in drawn if text.get_text()]
-    return all(
-        box.x0 >= page.x0 - 3 and box.x1 <= page.x1 + 3 and box.y0 >= page.y0 - 3 and box.y1 <= page.y1 + 3
-        for box in boxes
-    )
+from made_shapley import interactions
+from pictures import LONG, SAME_ENDS, caption, inside, looked_at, no_overlap, texts
 
 
 def made(p=4, scale=1.0, error=0.4, name="x{}".format):
@@ -115,7 +93,7 @@ def test_rankings_are_readable(p, name, scale):
     names = texts(ax.get_yticklabels())
     assert len(set(names)) == len(names) == min(20, p * (p - 1) // 2)
     assert no_overlap(ax.get_yticklabels())
-    assert on_page(ax, [*ax.get_yticklabels(), ax.xaxis.label, *ax.texts])
+    assert inside(ax, [*ax.get_yticklabels(), ax.xaxis.label, *ax.texts])
 
 
 def test_rankings_fit_into_axes_of_the_users_own():
@@ -123,3 +101,82 @@ def test_rankings_fit_into_axes_of_the_users_own():
     ax = looked_at(made(12, name=LONG).plot_ranking(30, ax=axes[0, 1]))
     assert no_overlap(ax.get_yticklabels())
     assert 1 < len(ax.get_yticklabels()) < 30
+
+
+def written(ax):
+    """The texts inside the axes."""
+    return [text for text in ax.texts if text.get_gid() != "caption"]
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+def cells(ax):
+    return np.asarray(np.ma.filled(ax.collections[0].get_array(), np.nan))
+
+
+def test_the_table_is_symmetric_sorted_and_parts_at_zero():
+    result = interactions()
+    ax = looked_at(plot_interactions(result))
+    strength = np.abs(result.index).sum(axis=1)
+    order = np.argsort(-strength)
+    names = [result.features[j] for j in order]
+    assert texts(ax.get_yticklabels()) == texts(ax.get_xticklabels()) == names
+    wanted = result.index[np.ix_(order, order)] + np.diag(np.full(4, np.nan))  # a feature and itself: blank
+    np.testing.assert_array_equal(cells(ax), wanted)
+    low, high = ax.collections[0].get_clim()
+    assert -low == high == np.abs(result.index).max()
+    assert ax.yaxis_inverted()
+    assert ax.collections[0].colorbar.ax.get_ylabel().split() == [
+        "Shapley",
+        "interaction",
+        "index,",
+        "squared",
+        "error",
+    ]
+    strongest = max(written(ax), key=lambda text: abs(float(text.get_text().replace("−", "-"))))
+    assert abs(float(strongest.get_text().replace("−", "-"))) == pytest.approx(high, abs=0.01)
+
+
+def test_numbers_have_a_unit_where_they_are_very_large_or_small():
+    for scale, unit in ((1e-7, "1e−9"), (1e10, "1e9"), (1.0, None)):
+        ax = looked_at(plot_interactions(interactions(scale=scale)))
+        assert max(len(text.get_text()) for text in written(ax)) <= 6
+        assert (f"numbers in units of {unit}" in caption(ax)) == (unit is not None)
+
+
+def test_pairs_that_were_not_asked_for_are_blank():
+    result = interactions()
+    index = result.index.copy()
+    index[0, 1] = index[1, 0] = np.nan
+    ax = looked_at(plot_interactions(replace(result, index=index)))
+    assert np.isnan(cells(ax)).sum() == 4 + 2
+    assert len(written(ax)) == 10
+    assert "blank: not asked for" in caption(ax)
+    assert "blank" not in caption(plot_interactions(result))
+    looked_at(plot_interactions(replace(result, index=np.full((4, 4), np.nan))))
+
+
+@pytest.mark.parametrize("name", ["x{}".format, "FEATURE{}".format, LONG, SAME_ENDS])
+@pytest.mark.parametrize("p", [2, 13, 40])
+def test_tables_are_readable(p, name):
+    ax = looked_at(plot_interactions(interactions(p, name=name)))
+    shown = len(ax.get_yticklabels())
+    assert shown == min(p, 20)
+    assert len(set(texts(ax.get_xticklabels()))) == shown
+    assert no_overlap(ax.get_yticklabels())
+    assert inside(ax, [*ax.get_yticklabels(), *ax.get_xticklabels(), *ax.texts])
+    width = ax.get_window_extent().width / shown
+    assert all(text.get_window_extent().width <= width for text in written(ax))
+    assert ("20 weaker features not shown" in caption(ax)) == (p == 40)
+
+
+def test_numbers_that_do_not_fit_are_left_out():
+    axes = plt.subplots(2, 3, layout="constrained")[1]
+    ax = looked_at(plot_interactions(interactions(13, name=LONG), ax=axes[0, 0]))
+    assert not written(ax)
+    assert no_overlap(ax.get_yticklabels())
+
+
+def test_a_table_of_zeros_draws():
+    assert set(texts(written(looked_at(plot_interactions(interactions(scale=0.0)))))) == {"0.00"}

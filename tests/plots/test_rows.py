@@ -1,10 +1,8 @@
 """Pictures of single rows and of clusters, as data and artists; the results are real ones."""
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import pyplot as plt
 from matplotlib.collections import PathCollection, QuadMesh
 
 import losslens as ll
@@ -12,14 +10,6 @@ from losslens.plots.rows import MOST_DOTS, MOST_NUMBERED, NUMBERED, plot_cluster
 from pictures import caption, looked_at, texts
 
 LONG = "the share of households with two or more children in the municipality, in percent ({})"
-
-
-@pytest.fixture(autouse=True)
-def _clean_desk():
-    before = dict(mpl.rcParams)
-    yield
-    assert dict(mpl.rcParams) == before  # no plot changes the user's style
-    plt.close("all")
 
 
 def predict(X):

@@ -1,9 +1,7 @@
-"""What is drawn of Shapley results, as data and artists; the results are made up."""
+"""What is drawn of Shapley importances, as data and artists; the results are made up."""
 
 from dataclasses import replace
-from itertools import pairwise
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,119 +10,12 @@ from matplotlib import dates
 from matplotlib import pyplot as plt
 from matplotlib.collections import LineCollection, PathCollection
 
-from losslens.donors.layout import CommonGrid
-from losslens.losses import squared_error
-from losslens.plots.canvas import BLUE, VERMILLION
+from losslens.plots.canvas import BLUE
 from losslens.plots.interactions import plot_interactions
 from losslens.plots.shapley import plot_shapley, plot_shapley_curve, running_mean
 from losslens.plots.shapley_effect import plot_shapley_effect
-from losslens.results.interactions import Interactions
-from losslens.results.shapley import ShapleyImportance, Shares
-from losslens.results.shapley_curve import ShapleyCurve, Values
-from losslens.results.shapley_effect import ShapleyEffect
-from losslens.tables.sample import Sample
-from pictures import caption, legend, looked_at, texts
-
-N = 60
-LONG = "the share of {} among all households of the municipality, in percent, as counted in the census".format
-SAME_ENDS = "a name that is the same at its beginning, only number {} differs, and the same at its end".format
-
-
-@pytest.fixture(autouse=True)
-def _clean_desk():
-    before = dict(mpl.rcParams)
-    yield
-    assert dict(mpl.rcParams) == before  # no plot changes the user's style
-    plt.close("all")
-
-
-# -- results ----------------------------------------------------------------------------------------------------------
-
-
-def numbers(n, p):
-    """Values of p columns of numbers."""
-    columns = [np.unique(column, return_inverse=True) for column in np.random.default_rng(3).normal(size=(p, n))]
-    codes = np.column_stack([codes for _, codes in columns]).astype(np.int32)
-    return Values(tuple(d for d, _ in columns), codes, (True,) * p, tuple((f"x{j}",) for j in range(p)))
-
-
-def importance(p=5, *, scale=1.0, down=0.0, name="x{}".format, known=True, **other):
-    rng = np.random.default_rng(0)
-    local = scale * (rng.normal(size=(N, p)) + 3 * 0.8 ** np.arange(p) - down)
-    weight, sfimp = np.full(N, 1 / N), local.mean(axis=0)
-    sample = Sample(weight, np.zeros(N), np.zeros(N), scale * rng.gamma(1, 1, N))
-    caused = sfimp + scale * (local[::-1] - local.mean(axis=0)) / 4
-    shares = Shares(local, caused, CommonGrid(np.arange(N), np.arange(N), N)) if known else None
-    made = {
-        "features": tuple(name(j) for j in range(p)),
-        "sfimp": sfimp,
-        "error_all": sample.error,
-        "error_none": sample.error + sfimp.sum(),
-        "title": "squared error",
-        "loss": squared_error,
-        "aggregate": "loss",
-        "method": "walks",
-        "engine": "black box",
-        "design": "",
-        "exact": True,
-        "n_predictions": 100,
-        "sample": sample,
-        "at": np.arange(N),
-        "values": numbers(N, p),
-        "monte_carlo_error": np.zeros(p),
-        "backend": "pandas",
-        "shares": shares,
-    }
-    return ShapleyImportance(**(made | other))
-
-
-def curve(grid, earned, weights=None, *, by="own", ordered=True, name="LSTAT", columns=None):
-    weights = np.ones(len(grid)) if weights is None else np.asarray(weights, float)
-    return ShapleyCurve(
-        name, by, np.asarray(grid), weights / weights.sum(), np.asarray(earned, float), columns or (name,), ordered,
-        "squared error", "pandas",
-    )  # fmt: skip
-
-
-def noisy(n=500, scale=1.0, **asked):
-    rng = np.random.default_rng(1)
-    x = np.sort(rng.gamma(2, 5, n))
-    return curve(x, scale * (40 * np.exp(-(((x - 5) / 4) ** 2)) + x) * rng.gamma(0.6, 1.6, n), **asked)
-
-
-def words(*values):
-    return np.array(values, dtype=object)
-
-
-def interactions(p=4, scale=1.0, name="x{}".format):
-    index = np.random.default_rng(4).normal(size=(p, p)) * scale * np.arange(1, p + 1) / p
-    index = index + index.T
-    np.fill_diagonal(index, 0.0)
-    kind = "Shapley interaction index"
-    return Interactions(tuple(name(j) for j in range(p)), index, kind, "squared error", "pandas")
-
-
-def effect(rows=1, p=4, *, scale=1.0, name="x{}".format, error=0.0, **other):
-    local = scale * np.random.default_rng(2).normal(size=(rows, p)) * 0.9 ** np.arange(p)
-    made = {
-        "features": tuple(name(j) for j in range(p)),
-        "local": local,
-        "prediction": 22 * scale + local.sum(axis=1),
-        "base": np.full(rows, 22.0 * scale),
-        "std_error": np.full((rows, p), error * scale),
-        "target": None,
-        "method": "walks",
-        "engine": "black box",
-        "exact": not error,
-        "n_donors": 500,
-        "n_predictions": 100,
-        "values": numbers(rows, p),
-        "backend": "pandas",
-    }
-    return ShapleyEffect(**(made | other))
-
-
-# -- looking ----------------------------------------------------------------------------------------------------------
+from made_shapley import curve, effect, importance, interactions, noisy, words
+from pictures import LONG, SAME_ENDS, caption, inside, legend, looked_at, named, no_overlap, texts
 
 
 def written(ax):
@@ -132,25 +23,9 @@ def written(ax):
     return [text for text in ax.texts if text.get_gid() != "caption"]
 
 
-def named(ax, start):
-    (found,) = [a for a in [*ax.lines, *ax.collections, *ax.patches] if str(a.get_label()).startswith(start)]
-    return found
-
-
 def segments(ax):
     """Ends of the thin lines."""
     return [s[:, 0] for c in ax.collections if isinstance(c, LineCollection) for s in c.get_segments()]
-
-
-def no_overlap(texts):
-    boxes = sorted((t.get_window_extent() for t in texts if t.get_text()), key=lambda box: box.y0)
-    return all(below.y1 <= above.y0 for below, above in pairwise(boxes))
-
-
-def on_page(ax, artists):
-    page = ax.figure.bbox
-    boxes = [artist.get_window_extent() for artist in artists]
-    return all(b.x0 >= -1 and b.y0 >= -1 and b.x1 <= page.x1 + 1 and b.y1 <= page.y1 + 1 for b in boxes)
 
 
 # -- the ranking ------------------------------------------------------------------------------------------------------
@@ -248,7 +123,7 @@ def test_labels_of_the_ranking_never_overlap_and_stay_on_the_page(p, name):
     shown = ax.get_yticklabels()
     assert len(shown) == len(set(texts(shown))) == p
     assert no_overlap(shown)
-    assert on_page(ax, [*shown, *ax.texts, ax.xaxis.label])
+    assert inside(ax, [*shown, *ax.texts, ax.xaxis.label])
 
 
 @pytest.mark.parametrize("name", ["x{}".format, LONG])
@@ -416,209 +291,8 @@ def test_a_running_mean_stays_between_the_values(values):
     assert np.all(np.diff(at) >= -1e-9)
 
 
-# -- pairs ------------------------------------------------------------------------------------------------------------
-
-
-def cells(ax):
-    return np.asarray(np.ma.filled(ax.collections[0].get_array(), np.nan))
-
-
-def test_the_table_is_symmetric_sorted_and_parts_at_zero():
-    result = interactions()
-    ax = looked_at(plot_interactions(result))
-    strength = np.abs(result.index).sum(axis=1)
-    order = np.argsort(-strength)
-    names = [result.features[j] for j in order]
-    assert texts(ax.get_yticklabels()) == texts(ax.get_xticklabels()) == names
-    wanted = result.index[np.ix_(order, order)] + np.diag(np.full(4, np.nan))  # a feature and itself: blank
-    np.testing.assert_array_equal(cells(ax), wanted)
-    low, high = ax.collections[0].get_clim()
-    assert -low == high == np.abs(result.index).max()
-    assert ax.yaxis_inverted()
-    assert ax.collections[0].colorbar.ax.get_ylabel().split() == [
-        "Shapley",
-        "interaction",
-        "index,",
-        "squared",
-        "error",
-    ]
-    strongest = max(written(ax), key=lambda text: abs(float(text.get_text().replace("−", "-"))))
-    assert abs(float(strongest.get_text().replace("−", "-"))) == pytest.approx(high, abs=0.01)
-
-
-def test_numbers_have_a_unit_where_they_are_very_large_or_small():
-    for scale, unit in ((1e-7, "1e−9"), (1e10, "1e9"), (1.0, None)):
-        ax = looked_at(plot_interactions(interactions(scale=scale)))
-        assert max(len(text.get_text()) for text in written(ax)) <= 6
-        assert (f"numbers in units of {unit}" in caption(ax)) == (unit is not None)
-
-
-def test_pairs_that_were_not_asked_for_are_blank():
-    result = interactions()
-    index = result.index.copy()
-    index[0, 1] = index[1, 0] = np.nan
-    ax = looked_at(plot_interactions(replace(result, index=index)))
-    assert np.isnan(cells(ax)).sum() == 4 + 2
-    assert len(written(ax)) == 10
-    assert "blank: not asked for" in caption(ax)
-    assert "blank" not in caption(plot_interactions(result))
-    looked_at(plot_interactions(replace(result, index=np.full((4, 4), np.nan))))
-
-
-@pytest.mark.parametrize("name", ["x{}".format, "FEATURE{}".format, LONG, SAME_ENDS])
-@pytest.mark.parametrize("p", [2, 13, 40])
-def test_tables_are_readable(p, name):
-    ax = looked_at(plot_interactions(interactions(p, name=name)))
-    shown = len(ax.get_yticklabels())
-    assert shown == min(p, 20)
-    assert len(set(texts(ax.get_xticklabels()))) == shown
-    assert no_overlap(ax.get_yticklabels())
-    assert on_page(ax, [*ax.get_yticklabels(), *ax.get_xticklabels(), *ax.texts])
-    width = ax.get_window_extent().width / shown
-    assert all(text.get_window_extent().width <= width for text in written(ax))
-    assert ("20 weaker features not shown" in caption(ax)) == (p == 40)
-
-
-def test_numbers_that_do_not_fit_are_left_out():
-    axes = plt.subplots(2, 3, layout="constrained")[1]
-    ax = looked_at(plot_interactions(interactions(13, name=LONG), ax=axes[0, 0]))
-    assert not written(ax)
-    assert no_overlap(ax.get_yticklabels())
-
-
-def test_a_table_of_zeros_draws():
-    assert set(texts(written(looked_at(plot_interactions(interactions(scale=0.0)))))) == {"0.00"}
-
-
-# -- effects on one row -----------------------------------------------------------------------------------------------
-
-
-def test_one_row_goes_from_the_base_to_its_prediction():
-    result = effect()
-    ax = looked_at(plot_shapley_effect(result))
-    order = np.argsort(-np.abs(result.local[0]))
-    starts = np.array([bar.get_x() for bar in ax.patches])
-    ends = starts + [bar.get_width() for bar in ax.patches]
-    np.testing.assert_allclose(ends - starts, result.local[0, order])
-    np.testing.assert_allclose(starts, np.append(result.base[0], ends[:-1]))
-    assert ends[-1] == pytest.approx(result.prediction[0])
-    up = [bar.get_facecolor() == mpl.colors.to_rgba(VERMILLION) for bar in ax.patches]
-    assert up == (result.local[0, order] > 0).tolist()
-    names = texts(ax.get_yticklabels())
-    assert names[0] == "mean over 500 donors"
-    assert names[-1] == "prediction"
-    values = [result.values.distinct[j][0] for j in order]
-    assert names[1:-1] == [f"x{j} = {v:.4g}".replace("-", "−") for j, v in zip(order, values, strict=True)]
-    assert texts(written(ax))[0].strip() == "22.00"
-    assert {text[0] for text in texts(written(ax))[1:-1]} == {"+", "−"}
-
-
-def test_effects_that_do_not_fit_are_joined():
-    result = effect(p=40)
-    ax = looked_at(plot_shapley_effect(result))
-    assert len(ax.patches) == 21
-    assert texts(ax.get_yticklabels())[-2] == "20 other features"
-    last = ax.patches[-1]
-    assert last.get_x() + last.get_width() == pytest.approx(result.prediction[0])
-    small = looked_at(plot_shapley_effect(result, ax=plt.subplots(2, 2, layout="constrained")[1][0, 0]))
-    assert 2 <= len(small.patches) < 10
-    assert sum(bar.get_width() for bar in small.patches) == pytest.approx(result.local.sum())
-    looked_at(plot_shapley_effect(result, ax=plt.figure(figsize=(1.5, 0.8)).add_subplot()))
-
-
-def test_errors_of_one_row_are_thin_lines_at_the_ends_of_bars():
-    result = effect(error=0.1)
-    result = replace(result, std_error=result.std_error * [1, 0, 1, 1])
-    ax = looked_at(plot_shapley_effect(result))
-    lines = [np.diff(ends)[0] for ends in segments(ax) if ends[0] != ends[1]]  # the others join the bars
-    np.testing.assert_allclose(lines, np.full(3, 2 * 1.959964 * 0.1), rtol=1e-6)
-    assert "Monte-Carlo error" in caption(ax)
-    assert caption(plot_shapley_effect(effect())) == ""
-
-
-def test_values_of_every_kind_are_named():
-    distinct = (
-        words(LONG("x"), "b"),
-        np.array(["2021-05-01"], "datetime64[s]"),
-        np.array([np.nan]),
-        words([2.5, "y"]).reshape(1, 2),
-    )
-    values = Values(distinct, np.zeros((1, 4), np.int32), (False, True, True, False), (("a",),) * 4)
-    ax = looked_at(plot_shapley_effect(effect(values=values)))
-    shown = dict(text.split(" = ") for text in texts(ax.get_yticklabels())[1:-1])
-    assert shown.pop("x0").startswith("the sha")
-    assert shown == {"x1": "2021-05-01", "x2": "missing", "x3": "(2.5, y)"}
-
-
-def test_a_class_is_named():
-    assert plot_shapley_effect(effect(target="yes")).get_xlabel() == "probability of yes"
-    assert plot_shapley_effect(effect()).get_xlabel() == "prediction"
-    assert (
-        plot_shapley_effect(effect(9, target="yes")).get_xlabel() == "what each feature adds to the probability of yes"
-    )
-
-
-@pytest.mark.parametrize("rows", [1, 30])
-@pytest.mark.parametrize("name", ["x{}".format, LONG, SAME_ENDS])
-def test_labels_of_effects_never_overlap_and_stay_on_the_page(rows, name):
-    ax = looked_at(plot_shapley_effect(effect(rows, 20, name=name)))
-    shown = ax.get_yticklabels()
-    assert len(set(texts(shown))) == len(shown)
-    assert no_overlap(shown)
-    assert on_page(ax, [*shown, *ax.texts, ax.xaxis.label])
-
-
-# -- effects on many rows ---------------------------------------------------------------------------------------------
-
-
-def test_many_rows_are_dots_sorted_by_mean_size():
-    result = effect(200)
-    ax = looked_at(plot_shapley_effect(result))
-    order = np.argsort(-result.importance)
-    assert texts(ax.get_yticklabels()) == [f"x{j} ({result.importance[j]:.4f})" for j in order]
-    (dots,) = ax.collections
-    x, y = dots.get_offsets().T
-    lines = np.round(y).astype(int)
-    assert np.abs(y - lines).max() < 0.4
-    for line, j in enumerate(order):
-        np.testing.assert_allclose(np.sort(x[lines == line]), np.sort(result.local[:, j]))
-    assert "200 rows" in caption(ax)
-
-
-def test_dots_are_coloured_by_the_rank_of_the_value():
-    result = effect(50, 1)
-    (dots,) = looked_at(plot_shapley_effect(result)).collections
-    ranks = np.empty(50)
-    ranks[np.argsort(result.local[:, 0])] = dots.get_array()
-    np.testing.assert_allclose(ranks * 49, result.values.codes[:, 0])
-
-
-def test_missing_values_and_words_are_grey():
-    codes = np.column_stack([np.arange(40) % 4, np.arange(40) % 2]).astype(np.int32)
-    values = Values((np.array([1.0, 2.0, 5.0, np.nan]), words("a", "b")), codes, (True, False), (("a",), ("b",)))
-    ax = looked_at(plot_shapley_effect(effect(40, 2, values=values)))
-    colours = np.ma.filled(ax.collections[0].get_array(), np.nan)
-    assert np.isnan(colours).sum() == 10 + 40
-    assert set(colours[np.isfinite(colours)]) == {0.0, 0.5, 1.0}
-    assert "grey: no order, or missing" in caption(ax)
-    only_words = replace(values, ordered=(False, False))
-    ax = looked_at(plot_shapley_effect(effect(40, 2, values=only_words)))
-    assert len(ax.figure.axes) == 1  # no bar of colours
-    assert "grey" not in caption(plot_shapley_effect(effect(40)))
-
-
-def test_many_dots_are_thinned_and_both_ends_stay():
-    result = effect(3000, 2, error=0.2)
-    ax = plot_shapley_effect(result)
-    x = ax.collections[0].get_offsets()[:, 0]
-    assert len(x) == 2000
-    assert (x.min(), x.max()) == (result.local.min(), result.local.max())
-    assert "1,000 of 3,000 rows in each line" in caption(ax)
-    assert "Monte-Carlo error: 0.200 (median)" in caption(ax)
-    assert "20 smaller effects not shown" in caption(plot_shapley_effect(effect(9, 40)))
-
-
 # -- all of them ------------------------------------------------------------------------------------------------------
+
 
 PICTURES = [
     (plot_shapley, importance),

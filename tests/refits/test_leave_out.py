@@ -5,7 +5,6 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from matplotlib import pyplot as plt
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -27,12 +26,6 @@ WORDS = np.array(["low", "mid", "top"])[np.digitize(Y, [-0.5, 0.8])]
 GROUPS = np.arange(N) // 4
 WEIGHT = RNG.integers(0, 4, N).astype(float)
 TREE = DecisionTreeRegressor(max_leaf_nodes=6, random_state=0)
-
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
 
 
 def leave_out(learner=TREE, X=X, y=Y, **options):

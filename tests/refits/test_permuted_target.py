@@ -26,12 +26,6 @@ X = RNG.normal(size=(N, 3))
 Y = X[:, 0] + 0.3 * X[:, 1] + 0.5 * RNG.normal(size=N)
 
 
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
-
-
 def check(estimator=None, X=X, y=Y, **options):
     options = {"permutations": 9, "random_state": 0, "cv": KFold(2)} | options
     return ll.permuted_target_test(LinearRegression() if estimator is None else estimator, X, y, **options)

@@ -1,5 +1,10 @@
 """What a person would read off a picture."""
 
+from itertools import pairwise
+
+LONG = "the share of {} among all households of the municipality, in percent, as counted in the census".format
+SAME_ENDS = "a name that is the same at its beginning, only number {} differs, and the same at its end".format
+
 
 def looked_at(ax):
     """The axes, drawn."""
@@ -21,3 +26,22 @@ def caption(ax):
     """The caption, on one line."""
     lines = " ".join(t.get_text() for t in ax.texts if t.get_gid() == "caption")
     return " ".join(lines.replace("-\n", "-").split())
+
+
+def named(ax, start):
+    """The line, collection or patch whose label starts so."""
+    (found,) = [a for a in [*ax.lines, *ax.collections, *ax.patches] if str(a.get_label()).startswith(start)]
+    return found
+
+
+def no_overlap(labels):
+    """Whether no two labels, one above the other, touch."""
+    boxes = sorted((label.get_window_extent() for label in labels if label.get_text()), key=lambda box: box.y0)
+    return all(below.y1 <= above.y0 for below, above in pairwise(boxes))
+
+
+def inside(ax, artists):
+    """Whether the page holds all of these."""
+    page = ax.figure.bbox
+    boxes = [artist.get_window_extent() for artist in artists]
+    return all(b.x0 >= -1 and b.y0 >= -1 and b.x1 <= page.x1 + 1 and b.y1 <= page.y1 + 1 for b in boxes)

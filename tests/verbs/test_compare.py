@@ -27,12 +27,6 @@ COLUMN = {"x0": 0, "x1": 1, "x2": 2}
 FRAME = pd.DataFrame(X, columns=list(COLUMN))
 
 
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
-
-
 def rich(X):
     return X[:, 0] * X[:, 1] + X[:, 2]
 

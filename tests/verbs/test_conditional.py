@@ -21,12 +21,6 @@ Y = X[:, 0] * X[:, 1] + X[:, 1] + 0.3 * RNG.normal(size=N)
 WEIGHT = RNG.integers(0, 4, N).astype(float)
 
 
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
-
-
 def model(X):
     return X[:, 0] * X[:, 1] + X[:, 1]
 

@@ -13,7 +13,6 @@ from importlib import import_module
 from itertools import chain
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -492,14 +491,6 @@ def written(ax):
             low, high = sorted(axis.get_view_interval())
             yield from (t.label1 for t in axis.get_major_ticks() if low <= t.get_loc() <= high and t.label1.get_text())
             yield axis.get_offset_text()
-
-
-@pytest.fixture(autouse=True)
-def _clean_desk():
-    before = dict(mpl.rcParams)
-    yield
-    assert dict(mpl.rcParams) == before  # no plot changes the user's style
-    plt.close("all")
 
 
 def test_every_plot_has_a_case():

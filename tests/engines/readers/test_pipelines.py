@@ -1,4 +1,4 @@
-"""Pipelines are taken apart into columns, linear models into coefficients; what can't be is declined."""
+"""Pipelines are taken apart into columns; what can't be is declined."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,6 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401  (its import is what enables it)
 from sklearn.feature_extraction import FeatureHasher
@@ -29,38 +28,7 @@ from sklearn.feature_selection import (
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import IterativeImputer, KNNImputer, MissingIndicator, SimpleImputer
 from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import (
-    ARDRegression,
-    BayesianRidge,
-    ElasticNet,
-    ElasticNetCV,
-    GammaRegressor,
-    HuberRegressor,
-    Lars,
-    Lasso,
-    LassoCV,
-    LassoLars,
-    LassoLarsIC,
-    LinearRegression,
-    LogisticRegression,
-    LogisticRegressionCV,
-    MultiTaskLasso,
-    MultiTaskLassoCV,
-    OrthogonalMatchingPursuit,
-    PassiveAggressiveRegressor,
-    Perceptron,
-    PoissonRegressor,
-    QuantileRegressor,
-    RANSACRegressor,
-    Ridge,
-    RidgeClassifier,
-    RidgeClassifierCV,
-    RidgeCV,
-    SGDClassifier,
-    SGDRegressor,
-    TheilSenRegressor,
-    TweedieRegressor,
-)
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
@@ -80,7 +48,6 @@ from sklearn.preprocessing import (
     StandardScaler,
     TargetEncoder,
 )
-from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR
 
 from losslens.engines.readers import pipelines
 from losslens.engines.readers.ensemble import Declined
@@ -90,14 +57,17 @@ from losslens.tables.frames import Batch, as_table
 
 N = 150
 RNG = np.random.default_rng(0)
+
+
 # Few values and many, positive throughout for logarithms, one skewed.
 X = np.column_stack(
     [RNG.integers(1, 5, N), RNG.exponential(size=N), RNG.uniform(1, 2, N), RNG.choice([0.5, 1.5, 9.0], N)]
 ).astype(float)
+
+
 Y = X @ [1.0, 2.0, -3.0, 0.5] + RNG.normal(size=N)
 BINARY = (np.median(Y) < Y).astype(int)
 THREE = np.digitize(Y, np.quantile(Y, [0.3, 0.7]))
-
 HOLES = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
 HOLES[:, 2] = X[:, 2]  # one column with every value
 WORDS = RNG.choice(["x", "y", "z", "rare"], N, p=[0.4, 0.3, 0.25, 0.05])
@@ -112,6 +82,8 @@ FRAME = pd.DataFrame(
         "kind": pd.Categorical(RNG.choice(["k", "l", "m"], N)),
     }
 )
+
+
 POLARS = pl.from_pandas(FRAME, nan_to_null=True)
 FRAMES = {"pandas": FRAME, "polars": POLARS}
 
@@ -168,6 +140,7 @@ def check(model, native):
 
 # One step.
 
+
 SCALERS = {
     "standard": StandardScaler(),
     "in place": StandardScaler(copy=False),
@@ -187,6 +160,8 @@ SCALERS = {
     "bins": KBinsDiscretizer(3, encode="ordinal", strategy="uniform"),
     "degree 1": PolynomialFeatures(1),
 }
+
+
 WIDENERS = {
     "one hot bins": KBinsDiscretizer([3, 4, 2, 5], strategy="uniform"),
     "dense bins": KBinsDiscretizer(3, encode="onehot-dense", strategy="uniform"),
@@ -199,6 +174,8 @@ WIDENERS = {
     "grouped, first dropped": OneHotEncoder(max_categories=3, drop="first"),
     "dense one hot": OneHotEncoder(sparse_output=False, drop="if_binary", dtype=np.float32),
 }
+
+
 SELECTORS = {
     "k best": SelectKBest(f_regression, k=2),
     "percentile": SelectPercentile(f_regression, percentile=75),
@@ -499,6 +476,8 @@ NULLABLE = pd.DataFrame(
         "kind": pd.Categorical(RNG.choice([1, 2, 3], N)),
     }
 )
+
+
 UNUSUAL = {
     "arrow": pa.Table.from_pandas(FRAME),
     "nullable": NULLABLE,
@@ -531,7 +510,11 @@ leaves = st.sampled_from(
         FunctionTransformer(np.arctan),
     ]
 ).map(clone)  # pipelines fit what they are given, each its own
+
+
 selections = st.lists(st.sampled_from([[0], [-1, 0], slice(0, 2), slice(-3, None)]), min_size=1, max_size=3)
+
+
 compositions = st.recursive(
     leaves,
     lambda parts: st.one_of(
@@ -553,6 +536,7 @@ def test_any_composition(step):
 
 
 # No steps.
+
 
 ARROW = pa.table(dict(zip("abcd", X.T, strict=True)))
 
@@ -726,136 +710,8 @@ def test_what_was_read_is_checked_on_rows(fault, n, monkeypatch):
         peel(model, as_table(X[:n]))
 
 
-# Linear models.
-
-REGRESSORS = [
-    LinearRegression(),
-    LinearRegression(fit_intercept=False, positive=True),
-    Ridge(),
-    RidgeCV(),
-    Lasso(alpha=0.01),
-    LassoCV(cv=2),
-    LassoLars(alpha=0.01),
-    LassoLarsIC(),
-    Lars(),
-    ElasticNet(alpha=0.01),
-    ElasticNetCV(cv=2),
-    SGDRegressor(random_state=0),
-    SGDRegressor(random_state=0, average=True),
-    LinearSVR(random_state=0, tol=0.1),
-    HuberRegressor(),
-    TheilSenRegressor(random_state=0, max_subpopulation=50),
-    BayesianRidge(),
-    ARDRegression(),
-    QuantileRegressor(alpha=0.01),
-    OrthogonalMatchingPursuit(n_nonzero_coefs=2),
-    RANSACRegressor(random_state=0),
-    RANSACRegressor(Ridge(), min_samples=20, random_state=0),
-    SVR(kernel="linear"),
-    NuSVR(kernel="linear"),
-    TweedieRegressor(power=0),
-    TweedieRegressor(power=0, link="identity"),
-]
-CLASSIFIERS = [
-    LogisticRegression(),
-    LogisticRegressionCV(cv=2, use_legacy_attributes=False, l1_ratios=(0,), scoring="neg_log_loss"),
-    LinearSVC(random_state=0),
-    SGDClassifier(random_state=0),
-    SGDClassifier(loss="log_loss", random_state=0),
-    RidgeClassifier(),
-    RidgeClassifierCV(),
-    Perceptron(random_state=0),
-    LinearDiscriminantAnalysis(),
-    LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1),
-    SVC(kernel="linear"),
-    NuSVC(kernel="linear"),
-]
-SCALED = StandardScaler().fit_transform(X)
-
-
-@pytest.mark.parametrize("estimator", REGRESSORS, ids=str)
-def test_coefficients_give_the_predictions(estimator):
-    estimator.fit(SCALED, Y)
-    linear = read_linear(estimator, "values")
-    assert linear.coef.shape == (4,)
-    assert isinstance(linear.intercept, float)
-    np.testing.assert_allclose(SCALED @ linear.coef + linear.intercept, estimator.predict(SCALED), **rounding(Y))
-    assert read_linear(estimator, "scores") is None
-
-
 def rounding(values):
     return {"rtol": 1e-12, "atol": 1e-12 * np.abs(values).max()}
-
-
-@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=str)
-@pytest.mark.parametrize("classes", [np.array([0, 1]), np.array(["no", "yes"])], ids=["numbers", "words"])
-def test_coefficients_give_the_scores_of_two_classes(estimator, classes):
-    estimator.fit(SCALED, classes[BINARY])
-    linear, scores = read_linear(estimator, "scores"), estimator.decision_function(SCALED)
-    np.testing.assert_allclose(SCALED @ linear.coef + linear.intercept, scores, **rounding(scores))
-    for response in ("values", "labels", "probabilities"):
-        assert read_linear(estimator, response) is None
-
-
-@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=str)
-def test_scores_of_three_classes_are_declined(estimator):
-    with pytest.raises(Declined, match="3 scores"):
-        read_linear(estimator.fit(SCALED, THREE), "scores")
-
-
-@pytest.mark.parametrize("estimator", [LinearRegression(), Ridge(), MultiTaskLasso(), MultiTaskLassoCV(cv=2), Lars()])
-def test_several_targets_are_declined(estimator):
-    with pytest.raises(Declined, match="2 targets"):
-        read_linear(estimator.fit(SCALED, np.column_stack([Y, -Y])), "values")
-
-
-@pytest.mark.parametrize("estimator", [LinearRegression(), Ridge()])
-def test_one_target_in_a_column_is_one_target(estimator):
-    linear = read_linear(estimator.fit(SCALED, Y[:, None]), "values")
-    found = SCALED @ linear.coef + linear.intercept
-    np.testing.assert_allclose(found, estimator.predict(SCALED).ravel(), **rounding(Y))
-
-
-def test_sparse_coefficients_and_descendants():
-    class Mine(SGDRegressor):
-        """Somebody's own, by descent."""
-
-    estimator = Mine(penalty="l1", random_state=0).fit(SCALED, Y)
-    expected = estimator.predict(SCALED)
-    linear = read_linear(estimator.sparsify(), "values")
-    np.testing.assert_allclose(SCALED @ linear.coef + linear.intercept, expected, **rounding(Y))
-
-
-@pytest.mark.filterwarnings("ignore:.*PassiveAggressiveRegressor.*deprecated:FutureWarning")
-def test_passive_aggressive():
-    estimator = PassiveAggressiveRegressor(random_state=0).fit(SCALED, Y)
-    linear = read_linear(estimator, "values")
-    np.testing.assert_allclose(SCALED @ linear.coef + linear.intercept, estimator.predict(SCALED), **rounding(Y))
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        PoissonRegressor(),
-        GammaRegressor(),
-        TweedieRegressor(power=1.5),
-        TweedieRegressor(power=0, link="log"),
-        SVR(),
-        RandomForestRegressor(2),
-        RANSACRegressor(make_pipeline(StandardScaler(), Ridge()), min_samples=20),
-    ],
-    ids=str,
-)
-def test_what_is_not_linear(estimator):
-    estimator.fit(SCALED, Y - Y.min() + 1)
-    assert read_linear(estimator, "values") is None
-    assert read_linear(estimator, "scores") is None
-
-
-@pytest.mark.parametrize("estimator", [Ridge(), SVR(kernel="linear"), RANSACRegressor()], ids=str)
-def test_linear_models_that_are_not_fitted(estimator):
-    with pytest.raises(Declined, match="fitted"):
-        read_linear(estimator, "values")
 
 
 def test_the_pieces_together():

@@ -1,0 +1,123 @@
+"""Single cells as a map, local importances as dots."""
+
+import numpy as np
+import pytest
+from matplotlib.collections import PathCollection, QuadMesh
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import get_scorer
+
+import losslens as ll
+from losslens.plots.cells import MOST_MAPPED, plot_cells, plot_local
+from losslens.plots.shapley_effect import MOST_DOTS
+from pictures import LONG, caption, inside, looked_at, no_overlap, texts
+from results_to_draw import N, importance, response, scored, table, three_models
+
+
+@pytest.fixture(scope="module")
+def models():
+    return three_models()
+
+
+@pytest.fixture(scope="module")
+def imp():
+    return importance(table())
+
+
+def mesh(ax):
+    (found,) = [c for c in ax.collections if isinstance(c, QuadMesh)]
+    return found
+
+
+def test_cells_are_sorted_by_local_importance(imp):
+    one = imp["x0"]
+    ax = looked_at(plot_cells(one))
+    order = np.argsort(-one.local, kind="stable")
+    np.testing.assert_array_equal(mesh(ax).get_array(), one.ici[order])
+    assert ax.yaxis_inverted()  # the first is on top
+    low, high = mesh(ax).get_clim()
+    assert low == -high
+    assert high == pytest.approx(np.quantile(np.abs(one.ici), 0.98))
+    assert mesh(ax).colorbar.extend in ("max", "both")
+    assert mesh(ax).colorbar.ax.get_ylabel() == "increase in squared error"
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("x0", "rows, by local importance")
+    assert caption(ax) == f"{N} rows"
+
+
+def test_many_rows_are_thinned_and_both_ends_stay():
+    one = importance(table(2, n=MOST_MAPPED + 60), donors=ll.Grid(5))["x0"]
+    ax = looked_at(plot_cells(one))
+    cells = np.asarray(mesh(ax).get_array())
+    assert len(cells) == MOST_MAPPED
+    np.testing.assert_array_equal(cells[0], one.ici[one.local.argmax()])
+    np.testing.assert_array_equal(cells[-1], one.ici[one.local.argmin()])
+    assert f"{MOST_MAPPED} of {MOST_MAPPED + 60} rows" in caption(ax)
+
+
+def test_cells_that_nobody_met_are_grey():
+    ax = looked_at(plot_cells(importance(table(), donors=ll.Latin(3))["x0"]))
+    assert np.ma.getmaskarray(mesh(ax).get_array()).any() or np.isnan(np.asarray(mesh(ax).get_array())).any()
+    assert "grey: never met" in caption(ax)
+
+
+@pytest.mark.parametrize("features", [{"both": ["x0", "x1"]}, [("x0", "x1")]])
+def test_cells_of_several_columns_go_by_their_mean(features):
+    (one,) = importance(table(), features=features).values()
+    ax = looked_at(plot_cells(one))
+    means = np.asarray(mesh(ax).get_array()).mean(axis=0)
+    assert (np.diff(means) >= -1e-9).all()
+    assert "joint values, by their mean" in ax.get_xlabel()
+
+
+def dots(ax):
+    (found,) = [c for c in ax.collections if isinstance(c, PathCollection)]
+    return np.asarray(found.get_offsets())
+
+
+def test_local_importances_are_lines_of_dots(imp, models):
+    for result, means in (
+        (imp, {name: f.pfi for name, f in imp.items()}),
+        (models["good"], dict(zip(models["good"].features, models["good"].sfimp, strict=True))),
+    ):
+        ax = looked_at(plot_local(result))
+        order = sorted(means, key=lambda name: -means[name])
+        assert [text.split(" (")[0] for text in texts(ax.get_yticklabels())] == order
+        assert len(dots(ax)) == N * len(order)
+        np.testing.assert_allclose(ax.lines[1].get_xdata(), [means[name] for name in order])
+        first = dots(ax)[np.abs(dots(ax)[:, 1]) < 0.5][:, 0]
+        local = result.local[:, 0]
+        low, high = dots(ax)[:, 0].min(), dots(ax)[:, 0].max()
+        np.testing.assert_allclose(np.sort(first), np.sort(np.clip(local, low, high)))
+        assert ax.get_xlabel().endswith("crease in squared error, per row")
+
+
+def test_dots_are_thinned_and_outliers_are_counted():
+    n = MOST_DOTS + 200
+    X = table(1, n=n)
+    y = X.iloc[:, 0].to_numpy().copy()
+    y[0] = 1e3
+    imp = ll.feature_importance(lambda X: X.to_numpy()[:, 0], X, y, loss="squared_error", donors=ll.Grid(5))
+    ax = looked_at(plot_local(imp))
+    assert len(dots(ax)) == MOST_DOTS
+    assert f"{MOST_DOTS:,} of {n:,} rows in each line" in caption(ax)
+    assert "from beyond the axis" in caption(ax)
+
+
+def test_twenty_lines_with_long_names_are_legible():
+    ax = looked_at(plot_local(importance(table(20, name=LONG))))
+    shown = ax.get_yticklabels()
+    assert len(set(texts(shown))) == 20
+    assert no_overlap(shown)
+    assert inside(ax, [*shown, *ax.texts, ax.xaxis.label])
+    ax = looked_at(plot_local(importance(table(30))))
+    assert "10 less important features not shown" in caption(ax)
+
+
+def test_what_has_no_local_importances_says_why(models):
+    with pytest.raises(ValueError, match="only curves"):
+        plot_local(importance(table(), features=[("x0", "x1")]))
+    X = table()
+    scores = ll.feature_importance(LinearRegression().fit(X, response(X)), X, response(X), loss=get_scorer("r2"))
+    with pytest.raises(ValueError, match="local importance"):
+        plot_local(scores)
+    with pytest.raises(ValueError, match="not known"):
+        plot_local(scored())

@@ -1,0 +1,98 @@
+"""What results look like in a notebook: a table and a picture."""
+
+import base64
+import re
+
+import pytest
+from matplotlib import pyplot as plt
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import get_scorer
+
+import losslens as ll
+from losslens.plots.notebook import MOST_LINES, VIEWS, show
+from losslens.results.base import Stored
+from losslens.text import in_digits
+from results_to_draw import importance, response, results, shapley, slopes, table, three_models
+
+
+@pytest.fixture(scope="module")
+def models():
+    return three_models()
+
+
+@pytest.fixture(scope="module")
+def imp():
+    return importance(table())
+
+
+def image(page):
+    code = re.search(r'src="data:image/png;base64,([^"]+)"', page)
+    return base64.b64decode(code[1]) if code else b""
+
+
+def test_html_has_a_table_and_a_picture_and_leaves_no_figure():
+    before = plt.get_fignums()
+    for result in results(table()):
+        page = result._repr_html_()
+        assert page.count("<table>") == page.count("</table>") == 1
+        assert image(page).startswith(b"\x89PNG")
+        assert page.count("<div") == page.count("</div>")
+    assert plt.get_fignums() == before
+
+
+def test_html_has_the_numbers(imp, models):
+    page = show(imp)
+    for feature in imp.values():
+        assert f'<td style="text-align: left">{feature.name}</td><td>{in_digits(feature.pfi)}</td>' in page
+    assert page.index(">x0<") < page.index(">x3<")  # the most important first
+    page = show(models["good"])
+    assert f"{models['good'].share[0]:.1%}" in page
+
+
+def test_every_result_shows_itself_in_a_notebook():
+    for kind in Stored.kinds.values():
+        assert hasattr(kind, "_repr_html_") or not hasattr(kind, "to_frame"), kind
+    shown = results(table())
+    for kind, _ in VIEWS:  # so that the other tests look at each
+        assert any(isinstance(result, kind) for result in shown), kind
+
+
+def test_html_of_curves_has_their_ends():
+    X = table()
+    effect = ll.feature_effect(lambda X: X.to_numpy() @ slopes(4), X)["x0"]
+    assert f"<td>{in_digits(effect.pd.max())}</td>" in show(effect)
+    curve = shapley(X).curve("x0")
+    assert f"<td>{in_digits(curve.sfimp)}</td>" in show(curve)
+
+
+def test_html_escapes_names():
+    X = table(2, name=lambda j: f'<script>alert("{j}")</script>&')
+    for result in results(X):
+        page = show(result)
+        assert "<script>" not in page
+        if not isinstance(result, ll.Observations | ll.Clusters):  # they speak of rows
+            assert "&lt;script&gt;alert(&quot;0&quot;)&lt;/script&gt;&amp;" in page
+
+
+def test_html_of_many_features_is_cut_and_says_so():
+    page = show(importance(table(MOST_LINES + 5, n=10)))
+    assert page.count("<tr>") == MOST_LINES + 1
+    assert "5 more not shown" in page
+
+
+def test_html_without_a_picture_is_a_table():
+    page = show(importance(table(), features=[("x0", "x1")]))
+    assert "curves only" in page
+    assert not image(page)
+
+
+def test_html_of_scores_and_of_letters_that_the_font_lacks():
+    X = table(2, name=lambda j: f"特徴{j}")
+    scores = ll.feature_importance(LinearRegression().fit(X, response(X)), X, response(X), loss=get_scorer("r2"))
+    assert "特徴0" in show(scores)
+    assert image(show(scores))
+
+
+def test_html_knows_what_it_shows():
+    with pytest.raises(TypeError, match="no table for int"):
+        show(3)
