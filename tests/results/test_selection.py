@@ -8,7 +8,6 @@ import pytest
 
 import losslens as ll
 from losslens.results.selection import positions, split
-from losslens.text import size_in_words
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=20), RNG.integers(0, 2, size=20)])
@@ -148,13 +147,6 @@ def test_rows_with_nobody_to_lend_say_so():
         explain(sample_weight=weight)["x0"].given(np.arange(3)).pfi  # noqa: B018
     with pytest.raises(ValueError, match="weight zero"):
         explain(sample_weight=weight)["x0"].subset(np.arange(3))
-
-
-@pytest.mark.parametrize(
-    ("size", "words"), [(512, "512 bytes"), (2048, "2.0 KiB"), (5 * 2**20, "5.0 MiB"), (2**50, "1024.0 TiB")]
-)
-def test_sizes_read_as_people_write_them(size, words):
-    assert size_in_words(size) == words
 
 
 def test_dates_in_nanoseconds_are_labels_too():
