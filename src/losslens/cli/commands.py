@@ -161,8 +161,14 @@ def plan(asked: Typed) -> Output:
         options |= {"method": asked.method.value, "aggregate": asked.aggregate.value}
         options |= {"precision": asked.precision, "budget": asked.budget}
     found = ll.plan(verbs[asked.verb], model, rows.X, rows.y, **options, **run_options(asked))
-    facts = {name: value for name, value in asdict(found).items() if name != "backend"}
-    return Output(repr(found), [], sampled(rows), records(found.to_frame()), {"verb": asked.verb.value} | facts)
+    facts = {name: value for name, value in asdict(found).items() if name != "backend" and value is not None}
+    return Output(
+        repr(found),
+        [],
+        sampled(rows),
+        records(found.to_frame()),
+        {"verb": asked.verb.value, "engine": found.engine} | facts,
+    )
 
 
 def _weights(rows: dict[str, LoadedRows], several: bool) -> Any:

@@ -9,47 +9,102 @@ from losslens.tables.frames import make_frame
 from losslens.text import duration, size_in_words
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The cost of a call: one entry a feature, and the whole."""
+    """The cost of a call; None for what this kind of call does not have."""
 
     features: tuple[str, ...]
-    engines: tuple[str, ...]
-    designs: tuple[str, ...]
-    predictions: tuple[int, ...]  # rows to predict for each feature
-    n_predictions: int  # all of them, unchanged rows included
-    calls: int
-    memory: int  # bytes that the result keeps and the run needs
-    complete: bool  # all cells are kept; otherwise the result is streamed
-    seconds: float
-    grows: tuple[str, ...]  # features whose number of donors is doubled until it suffices
+    engines: tuple[str, ...]  # one a feature
+    designs: tuple[str, ...] | None = None  # one a feature
+    predictions: tuple[int, ...] | None = None  # rows to predict for each feature, at least
+    n_predictions: int  # all of them, unchanged rows included, at least
+    most: int | None = None  # predictions
+    calls: int | None = None
+    memory: int  # bytes that the result keeps and the run needs; of data in parts, for each worker
+    seconds: float  # for the fewest predictions
     backend: str
     workers: int = 0  # threads of the cluster that is asked; 0: everything is done here
+    # Importances and effects of data in memory
+    complete: bool | None = None  # all cells are kept; otherwise the result is streamed
+    grows: tuple[str, ...] | None = None  # features whose number of donors is doubled until it suffices
+    # Shapley importances
+    way: str | None = None  # what would be done
+    exact: bool | None = None
+    # Data that are read part by part
+    n: int | None = None  # rows
+    parts: int | None = None
+    passes: int | None = None
+    read: int | None = None  # bytes, in all passes
+    travels: int | None = None  # bytes to the cluster and back
+    scratch: int | None = None  # bytes of a temporary file
+
+    @property
+    def engine(self) -> str:
+        """The engines of all features."""
+        return ", ".join(dict.fromkeys(self.engines))
 
     def to_frame(self) -> Any:
-        """One row a feature."""
-        columns = {"feature": self.features, "engine": self.engines, "design": self.designs}
+        """One row a feature; of Shapley importances, which features have in common, one row."""
+        if self.way is not None:
+            names = ("way", "engine", "exact", "n_predictions", "most", "calls", "memory", "seconds")
+            return make_frame({name: [getattr(self, name)] for name in names}, self.backend)
+        columns = {"feature": self.features, "engine": self.engines, "design": self.designs or ()}
         return make_frame(
-            {name: list(values) for name, values in columns.items()} | {"n_predictions": list(self.predictions)},
+            {name: list(values) for name, values in columns.items()} | {"n_predictions": list(self.predictions or ())},
             self.backend,
         )
 
     def __repr__(self) -> str:
+        if self.way is not None:
+            return "\n".join(self._shares())
+        return "\n".join(self._in_memory() if self.parts is None else self._in_parts())
+
+    def _in_memory(self) -> list[str]:
         kept = "all cells kept" if self.complete else "streamed: single curves kept for some rows"
         lines = [
-            f"Plan: {self.n_predictions:,} predictions in {self.calls:,} call{'s' * (self.calls != 1)}, "
-            f"about {duration(self.seconds)}{on_cluster(self.workers)}",
+            f"Plan: {self._predictions}, about {duration(self.seconds)}{self._on_cluster}",
             f"  memory: {size_in_words(self.memory)} ({kept})",
         ]
         width = max(map(len, self.features))
-        for name, engine, design, count in zip(
-            self.features, self.engines, self.designs, self.predictions, strict=True
-        ):
-            more = " at least, doubled until certain" if name in self.grows else ""
+        each = zip(self.features, self.engines, self.designs or (), self.predictions or (), strict=True)
+        for name, engine, design, count in each:
+            more = " at least, doubled until certain" if name in (self.grows or ()) else ""
             lines.append(f"  {name:<{width}}  {engine}  {design}  {count:,} predictions{more}")
-        return "\n".join(lines)
+        return lines
 
+    def _shares(self) -> list[str]:
+        return [
+            f"Plan: {self.way} ({'exact' if self.exact else 'sampled'}), engine {self.engine}, "
+            f"{len(self.features)} features",
+            f"  {self._predictions}{self._at_most}, about {duration(self.seconds)}{self._on_cluster}",
+            f"  memory: {size_in_words(self.memory)}",
+        ]
 
-def on_cluster(threads: int) -> str:
-    """Where it is done, in words."""
-    return f" on a cluster of {threads} thread{'s' * (threads != 1)}" if threads else ""
+    def _in_parts(self) -> list[str]:
+        parts = f"{self.parts:,} part{'s' * (self.parts != 1)}"
+        lines = [
+            f"Plan: {self.n:,} rows in {parts}, read {self.passes} times ({size_in_words(self.read or 0)} in all), "
+            f"{'at least' if self._at_most else 'about'} {duration(self.seconds)}",
+            f"  engine {self.engine}: {self.n_predictions:,} predictions{self._at_most}",
+        ]
+        if self.workers:
+            lines.append(f" {self._on_cluster}; {size_in_words(self.travels or 0)} travel")
+        scratch = f"; a temporary file of {size_in_words(self.scratch)}" if self.scratch else ""
+        lines.append(f"  memory: {size_in_words(self.memory)}{' a worker' if self.workers else ''}{scratch}")
+        designs = self.designs or ()
+        if len(set(designs)) == 1:
+            return [*lines, f"  {len(self.features)} features, each {designs[0]}"]
+        width = max(map(len, self.features))
+        return [*lines, *(f"  {name:<{width}}  {design}" for name, design in zip(self.features, designs, strict=True))]
+
+    @property
+    def _predictions(self) -> str:
+        return f"{self.n_predictions:,} predictions in {self.calls:,} call{'s' * (self.calls != 1)}"
+
+    @property
+    def _at_most(self) -> str:
+        return f", at most {self.most:,} until certain" if (self.most or 0) > self.n_predictions else ""
+
+    @property
+    def _on_cluster(self) -> str:
+        return f" on a cluster of {self.workers} thread{'s' * (self.workers != 1)}" if self.workers else ""

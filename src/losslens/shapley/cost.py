@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
 from losslens.donors.conditional import BoundSampler
 from losslens.engines import rates
-from losslens.engines.batches import RUN
-from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import CHECKED
 from losslens.losses import is_scorer
+from losslens.passes.cost import spread
 from losslens.passes.options import Options
-from losslens.passes.task import Task
-from losslens.results.plan import on_cluster
+from losslens.results.plan import Plan
 from losslens.shapley import ways
 from losslens.shapley.conditional import coalitions, rounds_and_draws
 from losslens.shapley.request import CELLS_SHARE, Request, request
 from losslens.shapley.stopping import MOST_PREDICTIONS, Wanted
-from losslens.tables.frames import make_frame
-from losslens.text import duration, size_in_words
-from losslens.workers import active, packed_size
 
 WORDS = {  # what the ways of `routes` are, to people
     "closed form": "closed form",
@@ -38,48 +32,14 @@ WORDS = {  # what the ways of `routes` are, to people
 }
 
 
-@dataclass(frozen=True)
-class ShapleyPlan:
-    """The cost of sharing out."""
-
-    features: tuple[str, ...]
-    way: str  # what would be done
-    engine: str
-    exact: bool
-    n_predictions: int  # at least
-    most: int  # predictions
-    calls: int
-    memory: int  # bytes that the result keeps and the run needs
-    seconds: float
-    backend: str
-    workers: int = 0  # threads of the cluster that is asked; 0: everything is done here
-
-    def to_frame(self) -> Any:
-        """One row."""
-        names = ("way", "engine", "exact", "n_predictions", "most", "calls", "memory", "seconds")
-        return make_frame({name: [getattr(self, name)] for name in names}, self.backend)
-
-    def __repr__(self) -> str:
-        more = f", at most {self.most:,} until certain" if self.most > self.n_predictions else ""
-        kind = "exact" if self.exact else "sampled"
-        return "\n".join(
-            [
-                f"Plan: {self.way} ({kind}), engine {self.engine}, {len(self.features)} features",
-                f"  {self.n_predictions:,} predictions in {self.calls:,} call{'s' * (self.calls != 1)}{more}, "
-                f"about {duration(self.seconds)}{on_cluster(self.workers)}",
-                f"  memory: {size_in_words(self.memory)}",
-            ]
-        )
-
-
-def plan_importance(model: Any, X: Any, y: Any, loss: Any, wanted: Wanted, options: Options) -> ShapleyPlan:
+def plan_shares(model: Any, X: Any, y: Any, loss: Any, wanted: Wanted, options: Options) -> Plan:
     """The cost of `shapley_importance` with these arguments."""
     if is_scorer(loss):
         raise ValueError("plan knows what losses take; of a scorer's shares each coalition is n predictions a donor")
     return _plan(request(model, X, y, loss, wanted, options))
 
 
-def _plan(asked: Request) -> ShapleyPlan:
+def _plan(asked: Request) -> Plan:
     task, way = asked.task, asked.way
     n, p, wanted = task.n, len(task.subjects), asked.wanted
     by_model = way in ("coalitions", "walks", "paper", "draws")
@@ -96,10 +56,10 @@ def _plan(asked: Request) -> ShapleyPlan:
         if way in ("walks", "paper")
         else min(8 * n * n * p, task.budget.memory // CELLS_SHARE)
     )
-    return ShapleyPlan(
+    return Plan(
         features=tuple(subject.feature.name for subject in task.subjects),
+        engines=(task.engine.name if by_model else asked.engine,) * p,
         way=WORDS[way],
-        engine=task.engine.name if by_model else asked.engine,
         exact=way not in ("walks", "paper", "tree orders", "draws") and ways.everybody_lends(task.design),
         n_predictions=least,
         most=most,
@@ -109,17 +69,6 @@ def _plan(asked: Request) -> ShapleyPlan:
         backend=task.table.backend,
         workers=threads,
     )
-
-
-def spread(task: Task, seconds: float, cells: int) -> tuple[int, float]:
-    """The threads of the verb's cluster, and what predictions take there: model and table travel, predictions back."""
-    cluster = active()
-    if cluster is None or type(task.engine) is not BlackBox:  # torch modules stay on their device
-        return 0, seconds
-    tasks = max(1, ceil(cells / task.engine.rows_a_call(task.n) / (8 * RUN)))
-    threads = cluster.threads
-    travels = packed_size(task.engine, cluster) + 8 * cells
-    return threads, rates.on_a_cluster(seconds, tasks, threads, travels)
 
 
 def _predictions(asked: Request) -> tuple[int, int]:

@@ -22,7 +22,6 @@ from losslens.progress import bar
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
-from losslens.results.plan import Plan
 from losslens.results.regions import Regions
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley.stopping import Wanted
@@ -292,7 +291,7 @@ def _affordable(model: Any, data: _Data, some: Mapping[str, list[Any]], allowed:
     both = {f"{a}\n{b}": [*some[a], *some[b]] for k, a in enumerate(names) for b in names[k + 1 :]}
     options = vars(replace(data.options, features={**some, **both}, progress=False))
     cost = plan(feature_importance, model, data.X, data.y, loss=data.loss, **options)
-    if isinstance(cost, Plan) and not cost.grows and cost.n_predictions <= allowed:
+    if not cost.grows and cost.n_predictions <= allowed:
         return "auto"
     m = allowed // (len(some) + len(both)) // len(data.y)
     return Latin(min(m, len(data.y))) if m >= LEAST_DONORS else None

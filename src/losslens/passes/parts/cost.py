@@ -21,10 +21,10 @@ from losslens.passes.parts.counting import MOST_VALUES, FirstPass, Quantiles, fi
 from losslens.passes.parts.kept_rows import MOST_KEPT
 from losslens.passes.parts.reading import Stretch
 from losslens.passes.parts.stream import Stream
-from losslens.tables.frames import Table, make_frame
+from losslens.results.plan import Plan
+from losslens.tables.frames import Table
 from losslens.tables.loading import HEAD, Opened
 from losslens.tables.sources import BATCH, Part, Source
-from losslens.text import duration, size_in_words
 from losslens.workers import Cluster, Serial, packed_size
 
 PROBED = 5000  # rows of the two parts that are tried, at most
@@ -35,55 +35,7 @@ BIN_BYTES = 64  # that come back for a value of a grid
 Run = Callable[[Stream], Any]
 
 
-@dataclass(frozen=True)
-class StreamPlan:
-    """The cost of a call on data that are read part by part."""
-
-    features: tuple[str, ...]
-    engine: str
-    designs: tuple[str, ...]
-    predictions: tuple[int, ...]  # rows to predict for each feature, at least
-    n: int
-    parts: int
-    passes: int
-    read: int  # bytes, in all passes
-    n_predictions: int  # all of them, at least
-    most: int
-    workers: int  # threads of the cluster; 0: it is done here
-    travels: int  # bytes to the cluster and back
-    memory: int  # bytes that a part takes, with what is made of it and what is kept
-    scratch: int  # bytes of a temporary file
-    seconds: float  # for the fewest predictions
-    backend: str
-
-    def to_frame(self) -> Any:
-        """One row a feature."""
-        columns = {"feature": self.features, "engine": (self.engine,) * len(self.features), "design": self.designs}
-        return make_frame(
-            {name: list(values) for name, values in columns.items()} | {"n_predictions": list(self.predictions)},
-            self.backend,
-        )
-
-    def __repr__(self) -> str:
-        more = f", at most {self.most:,} until certain" if self.most > self.n_predictions else ""
-        parts = f"{self.parts:,} part{'s' * (self.parts != 1)}"
-        lines = [
-            f"Plan: {self.n:,} rows in {parts}, read {self.passes} times ({size_in_words(self.read)} in all), "
-            f"{'at least' if more else 'about'} {duration(self.seconds)}",
-            f"  engine {self.engine}: {self.n_predictions:,} predictions{more}",
-        ]
-        if self.workers:
-            threads = f"{self.workers} thread{'s' * (self.workers != 1)}"
-            lines.append(f"  on a cluster of {threads}; {size_in_words(self.travels)} travel")
-        scratch = f"; a temporary file of {size_in_words(self.scratch)}" if self.scratch else ""
-        lines.append(f"  memory: {size_in_words(self.memory)}{' a worker' if self.workers else ''}{scratch}")
-        if len(set(self.designs)) == 1:
-            return "\n".join([*lines, f"  {len(self.features)} features, each {self.designs[0]}"])
-        width = max(map(len, self.features))
-        return "\n".join([*lines, *(f"  {f:<{width}}  {d}" for f, d in zip(self.features, self.designs, strict=True))])
-
-
-def plan_stream(stream: Stream, data: Opened, run: Run | None = None) -> StreamPlan:
+def plan_stream(stream: Stream, data: Opened, run: Run | None = None) -> Plan:
     """The cost of a checked call; `run` is what is done with it, where that is not one of the usual engines."""
     try:
         if isinstance(stream.read, Ensemble):
@@ -98,7 +50,7 @@ def plan_stream(stream: Stream, data: Opened, run: Run | None = None) -> StreamP
 # Engines that ask the model for next to nothing: the run itself, on the first rows.
 
 
-def _exact(engine: str, stream: Stream, data: Opened, tried: tuple[float, float, int]) -> StreamPlan:
+def _exact(engine: str, stream: Stream, data: Opened, tried: tuple[float, float, int]) -> Plan:
     fixed, each, rows = tried
     seconds = each * stream.n / rows + _reading(stream, data, 2)
     tasks, k = 2 * len(stream.stretches), len(stream.features)
@@ -107,7 +59,7 @@ def _exact(engine: str, stream: Stream, data: Opened, tried: tuple[float, float,
     shared = 0 if (cluster := _cluster(stream)) is None else packed_size((stream.read, stream.peeled), cluster)
     there = 2 * shared + (0 if data.y is None else 16 * stream.n)
     return _plan(
-        stream, data, engine=engine, designs=("All()",) * k, predictions=(0,) * k, passes=2, least=CHECKED,
+        stream, data, engine, designs=("All()",) * k, predictions=(0,) * k, passes=2, least=CHECKED,
         most=CHECKED, travels=there + tasks * grids * BIN_BYTES + kept, memory=kept, scratch=0,
         fixed=fixed, seconds=seconds, tasks=tasks,
     )  # fmt: skip
@@ -177,7 +129,7 @@ def _of_head(stream: Stream, data: Opened, rows: int, parts: int) -> Stream:
 # Black boxes: one timed batch.
 
 
-def _box(stream: Stream, data: Opened) -> StreamPlan:
+def _box(stream: Stream, data: Opened) -> Plan:
     values = {j: _values(data.head, data.columns[j], MOST_VALUES) for j in stream.asked}
     wide = {j for j, many in values.items() if many > MOST_VALUES}
     donors = {j: _donors(stream, many, j in wide) for j, many in values.items()}
@@ -202,7 +154,7 @@ def _box(stream: Stream, data: Opened) -> StreamPlan:
     shared = 0 if cluster is None else 3 * packed_size(stream.model.responder(stream.response), cluster)
     back = store + len(stream.stretches) * grid * BIN_BYTES + turns * parts * grid * BIN_BYTES
     return _plan(
-        stream, data, engine="blackbox", designs=tuple(_design(*donors[j], values[j], j in wide) for j in each),
+        stream, data, "blackbox", designs=tuple(_design(*donors[j], values[j], j in wide) for j in each),
         predictions=tuple(n * donors[j][0] for j in each), passes=2 + turns, least=n * (turns + least) + kept * grid,
         most=n * (more_turns + most) + kept * grid, travels=shared + 8 * n * least + back,
         memory=min(store, stream.memory // 4) + kept * 24 * grid, scratch=max(0, store - stream.memory // 4),
@@ -261,17 +213,17 @@ def _counted(stream: Stream, data: Opened) -> float:
 
 
 def _plan(
-    stream: Stream, data: Opened, *, passes: int, least: int, most: int, memory: int, fixed: float, seconds: float,
-    tasks: int, travels: int, **named: Any,
-) -> StreamPlan:  # fmt: skip
+    stream: Stream, data: Opened, engine: str, *, passes: int, least: int, most: int, memory: int, fixed: float,
+    seconds: float, tasks: int, travels: int, **named: Any,
+) -> Plan:  # fmt: skip
     cluster = _cluster(stream)
     threads = 0 if cluster is None else cluster.threads
     if threads:
         seconds = passes * rates.on_a_cluster(seconds / passes, max(1, tasks // passes), threads, travels // passes)
     part = _largest(stream) * data.head.row_bytes
-    return StreamPlan(
-        features=tuple(feature.name for feature in stream.features), n=stream.n,
-        parts=sum(len(s.parts) for s in stream.stretches), passes=passes,
+    return Plan(
+        features=tuple(feature.name for feature in stream.features), engines=(engine,) * len(stream.features),
+        n=stream.n, parts=sum(len(s.parts) for s in stream.stretches), passes=passes,
         read=passes * stored(data.source, stream.data), n_predictions=least, most=most, workers=threads,
         travels=travels if threads else 0, memory=WORKED_ON * part + memory, seconds=fixed + seconds,
         backend="pandas" if stream.head.backend == "numpy" else stream.head.backend, **named,
