@@ -216,8 +216,8 @@ def after_the_first_answer(monkeypatch, disaster) -> list[int]:
     """From now on `disaster` happens once, as soon as a cluster has given its first answer."""
     plain, happened = workers.Cluster.map, []
 
-    def interrupted(self, work, shared, parts):
-        for answer in plain(self, work, shared, parts):
+    def interrupted(self, *work):
+        for answer in plain(self, *work):
             if not happened:
                 happened.append(1)
                 disaster()

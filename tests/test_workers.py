@@ -1,11 +1,14 @@
-"""Work in order, errors that name a part."""
+"""Work in order, errors that name a part, progress from wherever it is done, joblib's settings."""
 
+import pickle
+import threading
 from dataclasses import dataclass
 
+import joblib
 import pytest
 
 from losslens import workers
-from losslens.workers import Serial, Threads
+from losslens.workers import PerThread, Processes, Serial, Threads
 
 
 @dataclass(frozen=True)
@@ -17,15 +20,23 @@ class Part:
         return f"part {self.k}"
 
 
-def double(shared, part):
+def double(shared, part, tick):
     if part.k == shared.get("bad"):
         raise shared["error"]
     return shared["times"] * part.k
 
 
-@pytest.mark.parametrize("who", [Serial(), Threads(2)])
+@pytest.mark.parametrize("who", [Serial(), Threads(2), Processes(2)])
 def test_results_come_in_the_order_of_the_parts(who):
-    assert list(who.map(double, {"times": 2}, map(Part, range(7)))) == [0, 2, 4, 6, 8, 10, 12]
+    ticks = []
+
+    def twice(shared, part, tick):  # a function by value: processes don't know this module
+        tick(part)
+        return shared * part
+
+    with joblib.parallel_config("loky"):
+        assert list(who.map(twice, 2, range(7), ticks.append)) == [0, 2, 4, 6, 8, 10, 12]
+    assert sum(ticks) == sum(range(7))
 
 
 @pytest.mark.parametrize("who", [Serial(), Threads(2)])
@@ -48,10 +59,53 @@ def test_parts_are_asked_for_as_they_are_needed():
     assert (next(found), next(found), asked) == (0, 1, [0, 1])
 
 
+def test_threads_end_at_their_next_tick_once_nobody_waits():
+    started, ended = threading.Event(), threading.Event()
+
+    def endless(_, part, tick):
+        if part == 0:
+            return part
+        started.set()
+        try:
+            while True:
+                tick(0)
+        finally:
+            ended.set()
+
+    found = Threads(2).map(endless, None, range(100))
+    assert next(found) == 0
+    assert started.wait(10)
+    found.close()
+    assert ended.wait(10)
+
+
 def test_workers_of_a_call():
     assert workers.active() is None
     assert workers.chosen(None) == Serial()
-    assert workers.chosen(3) == Threads(3)
+    assert workers.chosen(1) == Serial()
+    assert workers.chosen(3) == workers.in_process(3) == Threads(3)
+
+
+def test_joblib_says_who_works_where_nobody_else_does():
+    with joblib.parallel_config("threading", n_jobs=2):
+        assert workers.chosen(None) == workers.in_process(None) == Threads(2)
+    with joblib.parallel_config("loky", n_jobs=2):
+        assert workers.chosen(None) == Processes(2)
+        assert workers.chosen(3) == Processes(3)
+        assert workers.in_process(2) == Threads(2)  # never processes: arrays are filled in place
+
+
+def test_each_thread_has_its_own():
+    def mine(own, part, tick):
+        return own.get()
+
+    own, other = PerThread(object), []
+    assert len(set(Serial().map(mine, own, range(3)))) == 1
+    thread = threading.Thread(target=lambda: other.append(own.get()))
+    thread.start()
+    thread.join()
+    assert other[0] is not own.get()
+    assert pickle.loads(pickle.dumps(own)).get() is not own.get()
 
 
 def test_only_a_client_is_an_executor():

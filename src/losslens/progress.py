@@ -25,6 +25,10 @@ class Tick(Protocol):
         """Note that `rows` more are done."""
 
 
+def silent(rows: int, /) -> None:
+    """A tick that nobody hears."""
+
+
 class Teller(Tick, Protocol):
     """A tick that can also say how it goes."""
 

@@ -1,7 +1,7 @@
-"""Who does the work: this thread, threads of this machine, or a cluster. One seam: `map`, in order.
+"""Who does the work: this thread, threads or processes of this machine, or a cluster. One seam: `map`, in order.
 
-A piece of work is ``work(shared, part)``: `shared` is what all parts need (a model, settings), a part is small and says
-where its data are. Results come in the order of the parts, so that sums over them can't depend on the workers.
+A piece of work is ``work(shared, part, tick)``: `shared` is what all parts need (a model, settings), a part is small
+and says where its data are. Results come in the order of the parts, so that sums over them can't depend on the workers.
 """
 
 from __future__ import annotations
@@ -10,18 +10,26 @@ import functools
 import inspect
 import io
 import pickle
+import sys
+import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, ParamSpec, Protocol, TypeVar
+from itertools import takewhile
+from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
+
+from losslens.progress import Tick, silent
 
 S = TypeVar("S")
 P = TypeVar("P")
 R = TypeVar("R")
+S_contra = TypeVar("S_contra", contravariant=True)
+P_contra = TypeVar("P_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
 A = ParamSpec("A")
 PATIENCE, NOBODY = 10.0, 120.0  # seconds until somebody looks whether there are workers, and until there have to be
 RETRIES = 3  # of a task whose file could not be read, or whose worker died
@@ -30,34 +38,109 @@ MOST_SHARED = 8  # things that were shared and are kept on the cluster while a v
 AHEAD = 2  # tasks handed out for each thread of the cluster: enough to keep it busy, few enough to hold
 
 
-class Workers(Protocol):
-    """Does work on parts."""
+class Work(Protocol[S_contra, P_contra, R_co]):
+    """One part of the work.
 
-    def map(self, work: Callable[[S, P], R], shared: S, parts: Iterable[P]) -> Iterator[R]:
+    It reports its progress to `tick`, wherever it runs; `tick` raises once nobody waits for the result any more
+    (Ctrl-C), so that a part that ticks often, with 0 if need be, ends early.
+    """
+
+    def __call__(self, shared: S_contra, part: P_contra, tick: Tick, /) -> R_co:
+        """The result of a part."""
+
+
+class Workers(Protocol):
+    """Do work on parts."""
+
+    grain: ClassVar[int]  # how many small tasks make a part that is worth handing out
+
+    def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
         """The results, in the order of the parts; a part that fails is named (`name`, where it has one)."""
 
 
 @dataclass(frozen=True)
 class Serial:
-    """One part after the other, here."""
+    """One part after the other, in this thread."""
 
-    def map(self, work: Callable[[S, P], R], shared: S, parts: Iterable[P]) -> Iterator[R]:
-        """The results, in order."""
-        return (_named(work, shared, part) for part in parts)
+    grain: ClassVar[int] = 1
+
+    def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
+        """The results, in order, each when it is asked for."""
+        return (_named(work, shared, part, tick) for part in parts)
 
 
 @dataclass(frozen=True)
 class Threads:
-    """Threads of this machine (or what ``joblib.parallel_config`` says)."""
+    """Threads of this process."""
 
     n_jobs: int
+    grain: ClassVar[int] = 8
 
-    def map(self, work: Callable[[S, P], R], shared: S, parts: Iterable[P]) -> Iterator[R]:
+    def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
+        """The results, in order; threads that are still at work when it is closed end at their next tick."""
+        from joblib import Parallel, delayed
+
+        stop, results = threading.Event(), iter(())
+
+        def tick_or_stop(rows: int, /) -> None:
+            if stop.is_set():
+                raise _Stopped
+            tick(rows)
+
+        def one(part: P) -> Any:
+            if stop.is_set():
+                return None
+            try:
+                return _named(work, shared, part, tick_or_stop)
+            except _Stopped:
+                return None
+
+        threads = Parallel(n_jobs=self.n_jobs, require="sharedmem", return_as="generator")
+        try:  # around the call too, because it hands out work already
+            results = threads(delayed(one)(part) for part in takewhile(lambda _: not stop.is_set(), parts))
+            for result in results:  # noqa: UP028 - `yield from` would close it too, and joblib warn of unread results
+                yield result
+        finally:
+            stop.set()
+            deque(results, maxlen=0)
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Processes, or whatever else ``joblib.parallel_config`` says."""
+
+    n_jobs: int
+    grain: ClassVar[int] = 64
+
+    def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
         """The results, in order."""
         from joblib import Parallel, delayed
 
-        workers = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator", pre_dispatch="2*n_jobs")
-        yield from workers(delayed(_named)(work, shared, part) for part in parts)
+        processes = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
+        for result, rows in processes(delayed(_counted)(work, shared, part) for part in parts):
+            tick(rows)
+            yield result
+
+
+class PerThread(Generic[R]):
+    """Something that every thread makes once for itself, such as a buffer to work in."""
+
+    def __init__(self, make: Callable[[], R]) -> None:
+        self.make, self._local = make, threading.local()
+
+    def get(self) -> R:
+        """That of this thread."""
+        if not hasattr(self._local, "made"):
+            self._local.made = self.make()
+        made: R = self._local.made
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PerThread, (self.make,)
+
+
+class _Stopped(BaseException):
+    """Nobody waits for the result any more. No model's own `except Exception` may catch it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +159,7 @@ class Cluster:
     its worker dies, and data that somebody put there are not.
     """
 
+    grain: ClassVar[int] = 64
     client: Any
     model: SharedObject | None = None
     known: dict[Any, tuple[Any, Any]] = field(default_factory=dict)  # what was shared before, with its future
@@ -88,7 +172,7 @@ class Cluster:
         except Exception as error:
             raise ConnectionError(f"the cluster went away ({error!r}); connect a new Client and call again") from error
 
-    def map(self, work: Callable[[S, P], R], shared: S, parts: Iterable[P]) -> Iterator[R]:
+    def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
         """The results, in order; as many tasks are under way as keep the cluster busy."""
         run = _ClusterRun(self, work, shared)
         todo, waiting = enumerate(parts), deque[tuple[Any, Any]]()
@@ -98,7 +182,9 @@ class Cluster:
                     waiting.append((more[1], run.submit(more[1])))
                 if not waiting:
                     return
-                yield run.result(waiting)
+                result, rows = run.result(waiting)
+                tick(rows)
+                yield result
         finally:
             run.cancel(future for _, future in waiting)
 
@@ -288,7 +374,7 @@ def _work(shared: tuple[Callable[..., Any], Any], packed: bytes) -> Any:
     """One part, on a worker. An error of the model's own comes back as an answer: to try again would not help it."""
     work, given = shared
     try:
-        return _named(work, given, pickle.loads(packed))
+        return _counted(work, given, pickle.loads(packed))
     except OSError:
         raise  # a file that can't be read now may be there in a moment: the task is tried again
     except Exception as error:  # noqa: BLE001 - whatever the model raises, the caller shall hear
@@ -310,10 +396,16 @@ class _Failed:
         return RuntimeError(self.text if self.kind == "RuntimeError" else f"{self.kind}: {self.text}")
 
 
-def _named(work: Callable[[S, P], R], shared: S, part: P) -> R:
+def _counted(work: Work[S, P, R], shared: S, part: P) -> tuple[R, int]:
+    """Work on a part in another process; what it ticked travels back with the result."""
+    ticks: list[int] = []
+    return _named(work, shared, part, ticks.append), sum(ticks)
+
+
+def _named(work: Work[S, P, R], shared: S, part: P, tick: Tick) -> R:
     """Work on a part; an error says which."""
     try:
-        return work(shared, part)
+        return work(shared, part, tick)
     except OSError:
         raise
     except Exception as error:
@@ -339,11 +431,26 @@ def active() -> Cluster | None:
 
 
 def chosen(n_jobs: int | None) -> Workers:
-    """The cluster of the verb that is running, else threads, else this thread."""
-    cluster = active()
-    if cluster is not None:
-        return cluster
-    return Serial() if n_jobs in (None, 1) else Threads(n_jobs or 1)
+    """The cluster of the verb that is running, else what joblib is set to: threads where nobody says otherwise."""
+    return active() or _joblib(n_jobs, prefer="threads")
+
+
+def in_process(n_jobs: int | None) -> Workers:
+    """Threads of this process, for work that fills arrays in place, or is done sooner than it would travel."""
+    return _joblib(n_jobs, require="sharedmem")
+
+
+def _joblib(n_jobs: int | None, **kind: Any) -> Workers:
+    if n_jobs == 1 or (n_jobs is None and "joblib" not in sys.modules):  # nobody can have asked joblib for workers
+        return Serial()
+    from joblib import Parallel
+    from joblib.parallel import get_active_backend
+
+    backend, _ = get_active_backend(**kind)
+    count = backend.effective_n_jobs(Parallel(n_jobs=n_jobs, **kind).n_jobs)
+    if count == 1:
+        return Serial()
+    return Threads(count) if getattr(backend, "supports_sharedmem", False) else Processes(count)
 
 
 def as_cluster(executor: Any) -> Cluster | None:

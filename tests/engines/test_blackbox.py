@@ -20,12 +20,13 @@ from sklearn.tree import DecisionTreeRegressor
 
 import losslens as ll
 from losslens.donors.questions import Subjects, pose
-from losslens.engines import batches, blackbox, choice
+from losslens.engines import blackbox, choice
 from losslens.engines.batches import first_with_value
 from losslens.engines.blackbox import BlackBox
 from losslens.models import as_model
 from losslens.tables.features import resolve
 from losslens.tables.frames import as_table
+from losslens.workers import Threads
 
 RNG = np.random.default_rng(0)
 N = 12
@@ -331,10 +332,10 @@ def test_ctrl_c_leaves_the_threads_only_what_they_were_about_to_ask(interrupt, n
 
 def test_ctrl_c_while_batches_are_laid_out_stops_the_threads_too(monkeypatch):
     asked = threading.Event()
-    pack, model = batches.pack, Interrupting(asked.set, at=1)
+    pack, model = blackbox.pack, Interrupting(asked.set, at=1)
 
     def interrupted(pieces, size):
-        yield from islice(pack(pieces, size), 2 * batches.RUN)
+        yield from islice(pack(pieces, size), 2 * Threads.grain)
         asked.wait(5)
         raise KeyboardInterrupt
 

@@ -19,7 +19,6 @@ from losslens.donors.questions import FEW_VALUES, Ask
 from losslens.tables.frames import Edit
 from losslens.typing import Indices
 
-RUN = 8  # batches that a worker takes at a time: they share one buffer
 UNCHANGED = -1
 
 

@@ -10,12 +10,10 @@ Rows that keep the values of some players and take a donor's values of the other
 
 from __future__ import annotations
 
-import itertools
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from math import ceil
 from typing import Any, ClassVar
 
@@ -24,12 +22,12 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import FEW_VALUES, Ask
 from losslens.engines.base import Answer
-from losslens.engines.batches import RUN, UNCHANGED, Cut, OwnValues, SharedGrid, Slab, edits, group, pack, pieces
+from losslens.engines.batches import UNCHANGED, Cut, OwnValues, SharedGrid, Slab, edits, group, pack, pieces
 from losslens.progress import Tick
 from losslens.tables.columns import Column
 from losslens.tables.frames import Batch, Edit, Table
 from losslens.typing import Indices, Mask
-from losslens.workers import active
+from losslens.workers import PerThread, chosen
 
 
 @dataclass(frozen=True)
@@ -81,73 +79,27 @@ class BlackBox:
         self, rows: Indices, asks: Sequence[Ask], batches: Iterable[list[Cut]], tick: Tick
     ) -> Iterator[tuple[list[Cut], NDArray[Any]]]:
         """Predictions batch by batch, in order, whoever makes them: the answer can't depend on n_jobs."""
-        cluster = active()
-        if cluster is not None:
-            far = ((rows, run) for run in group(batches, 8 * RUN))
-            for found in cluster.map(_work_far_away, (self, asks), far):
-                for batch, predictions in found:
-                    tick(len(predictions))
-                    yield batch, predictions
-            return
-        if self.n_jobs is None and "joblib" not in sys.modules:  # nobody can have asked for workers
-            yield from self._serve(rows, asks, batches, tick)
-            return
-        from joblib import Parallel, delayed
-        from joblib.parallel import get_active_backend
+        workers = chosen(self.n_jobs)
+        runs = ((rows, run) for run in group(batches, workers.grain))
+        for run in workers.map(_predict_run, (self, asks), runs, tick):
+            yield from run
 
-        backend, _ = get_active_backend(prefer="threads")
-        if backend.effective_n_jobs(Parallel(n_jobs=self.n_jobs, prefer="threads").n_jobs) == 1:
-            yield from self._serve(rows, asks, batches, tick)
-            return
-        shared = getattr(backend, "supports_sharedmem", False)  # threads; processes don't say
-        stop = threading.Event() if shared else None
-        runs = group(batches, RUN if shared else 8 * RUN)
-        ask = delayed(_work)
-        workers = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
-        try:  # around the call too, because it hands out work already
-            found = workers(ask(self, rows, asks, run, tick if shared else None, stop) for run in runs)
-            for run in found:
-                for batch, predictions in run:
-                    if not shared:
-                        tick(len(predictions))
-                    yield batch, predictions
-        finally:
-            if stop is not None:
-                stop.set()
-
-    def _serve(
-        self, rows: Indices, asks: Sequence[Ask], batches: Iterable[list[Cut]], tick: Tick | None
-    ) -> Iterator[tuple[list[Cut], NDArray[Any]]]:
-        buffer, wanted = Batch(self.table), None
-        for batch in batches:
-            if len(batch) > 1 or wanted is not batch[0].rows:  # most batches repeat the rows of the last one
-                wanted = batch[0].rows if len(batch) == 1 else np.concatenate([piece.rows for piece in batch])
-                these = rows[wanted]
-            predictions = self.respond(buffer.fill(these, edits(batch, asks)))
-            if tick is not None:
-                tick(len(predictions))
-            yield batch, predictions
+    @cached_property
+    def _buffers(self) -> PerThread[Batch]:
+        return PerThread(partial(Batch, self.table))
 
 
-def _work(
-    engine: BlackBox,
-    rows: Indices,
-    asks: Sequence[Ask],
-    batches: list[list[Cut]],
-    tick: Tick | None,
-    stop: threading.Event | None,
+def _predict_run(
+    shared: tuple[BlackBox, Sequence[Ask]], run: tuple[Indices, list[list[Cut]]], tick: Tick
 ) -> list[tuple[list[Cut], NDArray[Any]]]:
-    """One worker's run of batches; it ends early once nobody waits for the answer (Ctrl-C)."""
-    wanted = itertools.takewhile(lambda batch: stop is None or not stop.is_set(), batches)
-    return list(engine._serve(rows, asks, wanted, tick))
-
-
-def _work_far_away(
-    shared: tuple[BlackBox, Sequence[Ask]], run: tuple[Indices, list[list[Cut]]]
-) -> list[tuple[list[Cut], NDArray[Any]]]:
-    """A run of batches on a cluster."""
-    engine, asks = shared
-    return list(engine._serve(run[0], asks, run[1], None))
+    """The predictions of some batches."""
+    (engine, asks), (rows, batches), answers = shared, run, []
+    for batch in batches:
+        wanted = batch[0].rows if len(batch) == 1 else np.concatenate([piece.rows for piece in batch])
+        predictions = engine.respond(engine._buffers.get().fill(rows[wanted], edits(batch, asks)))
+        tick(len(predictions))
+        answers.append((batch, predictions))
+    return answers
 
 
 def _plan(ask: Ask, rows: Indices) -> SharedGrid | OwnValues:
@@ -231,20 +183,9 @@ class Mixer:
     def _batches(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> Iterator[tuple[int, NDArray[Any]]]:
         size = max(STEP, self.batch_rows // STEP * STEP)
         parts = [slice(start, min(start + size, len(rows))) for start in range(0, len(rows), size)]
-        cluster = active()
-        if cluster is not None:
-            answers: Any = cluster.map(_mix_far_away, (self,), ((rows[p], donors[p], kept[p]) for p in parts))
-        elif len(parts) == 1 or (self.n_jobs is None and "joblib" not in sys.modules):
-            answers = (self._mixed(rows[part], donors[part], kept[part]) for part in parts)
-        else:
-            from joblib import Parallel, delayed
-
-            ask = delayed(_ask)
-            workers = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
-            answers = workers(ask(self, rows[part], donors[part], kept[part]) for part in parts)
-        for part, predictions in zip(parts, answers, strict=True):
-            tick(len(predictions))
-            yield part.start, predictions
+        workers = chosen(self.n_jobs if len(parts) > 1 else 1)
+        answers = workers.map(_mix_batch, (self,), ((rows[p], donors[p], kept[p]) for p in parts), tick)
+        yield from zip((part.start for part in parts), answers, strict=True)
 
     def _mixed(self, rows: Indices, donors: Indices, kept: Mask) -> NDArray[Any]:
         batch, edits = Batch(self.table), []
@@ -265,10 +206,7 @@ class Mixer:
         return np.concatenate([kept, np.ones((len(kept), 1), bool)], axis=1)[:, player]
 
 
-def _mix_far_away(shared: tuple[Mixer], part: tuple[Indices, Indices, Mask]) -> NDArray[Any]:
-    """A batch on a cluster."""
-    return shared[0]._mixed(*part)
-
-
-def _ask(mixer: Mixer, rows: Indices, donors: Indices, kept: Mask) -> NDArray[Any]:
-    return mixer._mixed(rows, donors, kept)
+def _mix_batch(shared: tuple[Mixer], part: tuple[Indices, Indices, Mask], tick: Tick) -> NDArray[Any]:
+    predictions = shared[0]._mixed(*part)
+    tick(len(predictions))
+    return predictions

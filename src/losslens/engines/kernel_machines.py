@@ -9,8 +9,8 @@ cheaper, f is worked out at a few nodes and interpolated, with an error below th
 
 from __future__ import annotations
 
-import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -28,6 +28,7 @@ from losslens.losses import Loss, squared_error
 from losslens.progress import Tick
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices, Mask
+from losslens.workers import in_process
 
 # Columns of the estimator, and what an ask's values put there: (size, columns).
 Image = tuple[Sequence[int] | NDArray[np.intp], Floats]
@@ -231,19 +232,14 @@ class Products(CoalitionEngine):
         base, cells = np.empty(len(rows)), [np.empty((len(rows), ask.width)) for ask in asks]
         lent, step, filled = self._prepare(asks), self._rows_a_block(), 1 + sum(ask.most(1) for ask in asks)
 
-        def work(start: int) -> None:
+        def fill_block(rows: Indices, start: int, tick: Tick) -> None:
             part = slice(start, start + step)
             with np.errstate(**FAR):  # each thread for itself
                 self._fill(rows[part], asks, lent, base[part], [array[part] for array in cells])
             tick(filled * len(base[part]))
 
-        starts = range(0, len(rows), step)
-        if self.n_jobs is None and "joblib" not in sys.modules:  # nobody can have asked for workers
-            list(map(work, starts))
-        else:
-            from joblib import Parallel, delayed
-
-            Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(work)(start) for start in starts)
+        blocks = in_process(self.n_jobs).map(fill_block, rows, range(0, len(rows), step), tick)
+        deque(blocks, maxlen=0)  # each has filled its part of the arrays
         return Answer(base, cells, [0] * len(asks))
 
     def predict(self, rows: Indices) -> Floats:

@@ -10,7 +10,6 @@ from losslens.donors.designs import All, Design, Grid
 from losslens.donors.questions import Question, Subject, pose
 from losslens.engines import rates
 from losslens.engines.additive import Additive
-from losslens.engines.batches import RUN
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import CHECKED
 from losslens.engines.kernel_machines import Products
@@ -105,7 +104,7 @@ def spread(task: Task, seconds: float, cells: int) -> tuple[int, float]:
     cluster = active()
     if cluster is None or type(task.engine) is not BlackBox:  # torch modules stay on their device
         return 0, seconds
-    tasks = max(1, ceil(cells / task.engine.rows_a_call(task.n) / (8 * RUN)))
+    tasks = max(1, ceil(cells / task.engine.rows_a_call(task.n) / cluster.grain))
     threads = cluster.threads
     travels = packed_size(task.engine, cluster) + 8 * cells
     return threads, rates.on_a_cluster(seconds, tasks, threads, travels)

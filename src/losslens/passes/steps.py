@@ -5,10 +5,10 @@ The same means as in `passes`, over all pairs, without a matrix of cells: a curv
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -23,10 +23,10 @@ from losslens.engines import rates
 from losslens.engines.base import StepEngine, Steps, Walker
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled, RowMass
-from losslens.progress import Tick
+from losslens.progress import Tick, silent
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
-from losslens.workers import Cluster, active
+from losslens.workers import Cluster, PerThread, Workers, active, in_process
 
 LANES = 8  # parts of the rows that are summed apart, however many threads there are: the answer can't depend on them
 LANE_ROWS = 500  # the fewest rows of a part
@@ -47,18 +47,18 @@ def run(
     # The engine's order: columns as they stand in the table, each once.
     places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
     axes = _axes(engine, list(places.values()), sample)
-    edges = np.linspace(0, n, lanes(n) + 1).astype(int)
-    sample = with_room(engine.predict(np.arange(1)), sample, loss)
-    some = [Lane(axes, sample, loss, kept, int(a), int(b)) for a, b in pairwise(edges)]
-    # A loss of the user's own may not like threads.
+    edges = np.linspace(0, n, lanes(n) + 1).astype(int).tolist()
+    walkers = PerThread(partial(engine.walker, [question.ask for question in places.values()]))
+    work = LaneWork(axes, sample, loss, engine.predict(np.arange(1)), kept)
     cluster = active()
-    _work(
-        some,
-        cluster if cluster is not None and pays(engine, n, len(questions), cluster) else None,
-        lambda: engine.walker([question.ask for question in places.values()]),
-        n_jobs if loss is None or not loss.custom else 1,
-        tick,
-    )
+    if cluster is not None and pays(engine, n, len(questions), cluster):
+        workers: Workers = cluster
+    else:  # a loss of the user's own may not be thread-safe
+        workers = in_process(n_jobs if loss is None or not loss.custom else 1)
+    some = list(workers.map(_sum_lane, (work, walkers), pairwise(edges), tick))
+    sample = replace(sample, prediction=np.concatenate([lane.prediction for lane in some]))
+    if loss is not None:
+        sample = replace(sample, loss=np.concatenate([lane.loss for lane in some]))
     at, rows = {columns: k for k, columns in enumerate(places)}, RowMass(sample)
     return sample, [_filled(at[q.ask.columns], q, axes, sample, rows, some, kept) for q in questions]
 
@@ -85,11 +85,11 @@ def second_a_row(
     """What a row takes, from some that are timed; two go first, so that everything is compiled."""
     places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
     axes, walker = _axes(engine, list(places.values()), sample), engine.walker([q.ask for q in places.values()])
-    sample = with_room(engine.predict(np.arange(1)), sample, loss)
-    none, rows, seconds = np.empty(0, np.intp), min(rows, sample.n), 0.0
+    work = LaneWork(axes, sample, loss, engine.predict(np.arange(1)), kept=np.empty(0, np.intp))
+    rows, seconds = min(rows, sample.n), 0.0
     for stop in (min(2, rows), rows):
         started = time.thread_time()  # others on the machine don't count
-        Lane(axes, sample, loss, none, 0, stop).work(walker, lambda _: None)
+        work.sums(0, stop, walker)
         seconds = time.thread_time() - started
     return seconds / rows
 
@@ -121,40 +121,56 @@ def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> 
     return Axes(len(asks), class_of, lent)
 
 
-@dataclass(eq=False)
-class Lane:
-    """Some of the rows, one after the other."""
+@dataclass(frozen=True, eq=False)
+class LaneSums:
+    """What a run of rows contributes, for k features."""
+
+    prediction: NDArray[Any]  # (b,) or (b, K): with nothing replaced
+    loss: Floats  # (b,): of these predictions; zeros where there is no loss
+    local: Floats  # (b, k)
+    curve: Floats  # (classes, 1 + outputs): what each class adds to the changes and the predictions
+    clipped: Floats  # (k,)
+    cells: list[Kept]
+
+
+@dataclass(frozen=True, eq=False)
+class LaneWork:
+    """Sums the steps of runs of rows."""
 
     axes: Axes
     sample: Sample
     loss: Loss | None
+    like: NDArray[Any]  # some prediction: its type and shape
     kept: Indices
-    start: int
-    stop: int
 
-    def work(self, walker: Walker, tick: Tick) -> None:
-        """All of this lane's rows."""
+    def sums(self, start: int, stop: int, walker: Walker, tick: Tick = silent) -> LaneSums:
+        """Over the rows start .. stop."""
         from losslens.engines.step_sums import sum_steps
 
-        axes, sample, count = self.axes, self.sample, self.axes.count
-        ceiling = np.inf if self.loss is None else _ceiling(self.loss, sample.prediction)
-        self.local, self.clipped = np.zeros((self.stop - self.start, count)), np.zeros(count)
-        self.curve = np.zeros((axes.at[-1], 1 + _columns(sample.prediction[:0], sample).shape[1]))
-        self.cells: list[Kept] = []
-        for steps in walker.steps(self.start, self.stop):
-            rows = steps.rows
-            sample.prediction[rows] = steps.own
-            changes = None if self.loss is None else _judge(self.loss, sample, steps)
+        axes, sample, count, b = self.axes, self.sample, self.axes.count, stop - start
+        ceiling = np.inf if self.loss is None else _ceiling(self.loss, self.like)
+        found = LaneSums(
+            prediction=np.empty((b, *self.like.shape[1:]), self.like.dtype), loss=np.zeros(b),
+            local=np.zeros((b, count)), clipped=np.zeros(count),
+            curve=np.zeros((axes.at[-1], 1 + _columns(self.like[:0], sample).shape[1])), cells=[],
+        )  # fmt: skip
+        for steps in walker.steps(start, stop):
+            rows, here = steps.rows, slice(steps.rows.start - start, steps.rows.stop - start)
+            found.prediction[here] = steps.own
+            changes = None
+            if self.loss is not None:
+                found.loss[here], changes = _judge(self.loss, sample, steps)
             sum_steps(
                 steps.start, steps.classes, np.zeros(len(steps.classes)) if changes is None else changes,
                 _columns(steps.prediction, sample), sample.weight[rows],
-                sample.weight[rows] if sample.loss is None else sample.loss[rows], ceiling, axes.mass, axes.at,
-                self.local[rows.start - self.start : rows.stop - self.start], self.curve, self.clipped,
+                sample.weight[rows] if self.loss is None else found.loss[here], ceiling, axes.mass, axes.at,
+                found.local[here], found.curve, found.clipped,
             )  # fmt: skip
-            self._keep(steps, changes)
+            found.cells.extend(self._kept(steps, changes))
             tick(rows.stop - rows.start)
+        return found
 
-    def _keep(self, steps: Steps, changes: Floats | None) -> None:
+    def _kept(self, steps: Steps, changes: Floats | None) -> Iterator[Kept]:
         """The steps of kept rows: all of them at once, or row by row."""
         first, last = np.searchsorted(self.kept, [steps.rows.start, steps.rows.stop])
         chosen = self.kept[first:last] - steps.rows.start
@@ -164,7 +180,7 @@ class Lane:
             part = slice(int(start[0, 0]), int(start[-1, -1]))
             judged = None if changes is None else changes[part].copy()
             prediction = steps.prediction[part].copy()
-            self.cells.append(Kept(start - start[0, 0], steps.classes[part].copy(), prediction, judged))
+            yield Kept(start - start[0, 0], steps.classes[part].copy(), prediction, judged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,59 +203,9 @@ class Kept:
         cells.reshape(-1, *cells.shape[2:])[:] = np.repeat(getattr(self, name)[mine], behind - at, axis=0)
 
 
-def _work(
-    lanes: Sequence[Lane], cluster: Cluster | None, hire: Callable[[], Walker], n_jobs: int | None, tick: Tick
-) -> None:
-    if cluster is not None:
-        _work_far_away(lanes, hire, cluster, tick)
-        return
-    if n_jobs in (None, 1):
-        walker = hire()
-        for lane in lanes:
-            lane.work(walker, tick)
-        return
-    from joblib import Parallel, delayed
-
-    mine = threading.local()
-
-    def work(lane: Lane) -> None:
-        if not hasattr(mine, "walker"):
-            mine.walker = hire()
-        lane.work(mine.walker, tick)
-
-    Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(work)(lane) for lane in lanes)
-
-
-def _work_far_away(lanes: Sequence[Lane], hire: Callable[[], Walker], cluster: Cluster, tick: Tick) -> None:
-    """Lanes on a cluster: what each has summed, and what it has noted of its rows, comes back."""
-    first = lanes[0]
-    shared = (hire, first.axes, first.sample, first.loss, first.kept)
-    rows_of = [(lane.start, lane.stop) for lane in lanes]
-    for lane, done in zip(lanes, cluster.map(_lane_far_away, shared, rows_of), strict=True):
-        sums, prediction, loss = done
-        for name, value in sums.items():
-            setattr(lane, name, value)
-        rows = slice(lane.start, lane.stop)
-        lane.sample.prediction[rows] = prediction
-        if lane.sample.loss is not None:
-            lane.sample.loss[rows] = loss
-        tick(lane.stop - lane.start)
-
-
-def _lane_far_away(shared: tuple[Any, ...], rows: tuple[int, int]) -> tuple[dict[str, Any], Any, Any]:
-    hire, axes, sample, loss, kept = shared
-    sample = replace(sample, prediction=sample.prediction.copy(), loss=None if loss is None else np.empty(sample.n))
-    lane = Lane(axes, sample, loss, kept, *rows)
-    lane.work(hire(), lambda _: None)
-    sums = {name: getattr(lane, name) for name in ("local", "clipped", "curve", "cells")}
-    part = slice(*rows)
-    return sums, sample.prediction[part], None if sample.loss is None else sample.loss[part]
-
-
-def with_room(like: NDArray[Any], sample: Sample, loss: Loss | None) -> Sample:
-    """The sample with room for predictions and losses."""
-    prediction = np.empty((sample.n, *like.shape[1:]), like.dtype)
-    return replace(sample, prediction=prediction, loss=None if loss is None else np.empty(sample.n))
+def _sum_lane(shared: tuple[LaneWork, PerThread[Walker]], rows: tuple[int, int], tick: Tick) -> LaneSums:
+    work, walkers = shared
+    return work.sums(*rows, walkers.get(), tick)
 
 
 def _ceiling(loss: Loss, prediction: NDArray[Any]) -> float:
@@ -254,23 +220,21 @@ def _columns(prediction: NDArray[Any], sample: Sample) -> Floats:
     return np.ascontiguousarray(prediction if prediction.ndim == 2 else prediction[:, None], np.float64)
 
 
-def _judge(loss: Loss, sample: Sample, steps: Steps) -> Floats:
-    """The change of loss of each step; the loss of the rows themselves is noted on the way."""
-    assert sample.loss is not None
+def _judge(loss: Loss, sample: Sample, steps: Steps) -> tuple[Floats, Floats]:
+    """The losses of the rows with nothing replaced, and the change of loss of each step."""
     rows, y = steps.rows, sample.target(loss)
     loss.check_prediction(steps.own)
     if loss.domains is not None:
         loss.check_prediction(steps.prediction)
     base = loss(y[rows], sample.shown(loss, steps.own))
-    sample.loss[rows] = base
     count = steps.start[:, -1] - steps.start[:, 0]
     changes = loss(np.repeat(y[rows], count), sample.shown(loss, steps.prediction))
     changes -= np.repeat(base, count)
-    return changes
+    return base, changes
 
 
 def _filled(
-    k: int, question: Question, axes: Axes, sample: Sample, rows: RowMass, lanes: Sequence[Lane], kept: Indices
+    k: int, question: Question, axes: Axes, sample: Sample, rows: RowMass, lanes: Sequence[LaneSums], kept: Indices
 ) -> Filled:
     meeting = question.meeting
     assert isinstance(meeting, CommonGrid)  # the designs that meet everybody
@@ -281,7 +245,7 @@ def _filled(
     return Filled(question=question, means=means, cells=cells, n_predictions=0)
 
 
-def _means(k: int, meeting: CommonGrid, axes: Axes, sample: Sample, rows: RowMass, lanes: Sequence[Lane]) -> Means:
+def _means(k: int, meeting: CommonGrid, axes: Axes, sample: Sample, rows: RowMass, lanes: Sequence[LaneSums]) -> Means:
     weight, own, part = sample.weight, meeting.own, axes.part(k)
     lent = np.bincount(own, weight, meeting.size)
     apart = meeting.leaves_out_own

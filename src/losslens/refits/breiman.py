@@ -23,7 +23,7 @@ from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Table
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
-from losslens.workers import active
+from losslens.workers import chosen
 
 FEW = 100  # rows that the forest itself is asked for, to see whether it takes the table
 
@@ -68,42 +68,29 @@ class _Verdict:
 
 def ask_trees(grove: _Grove, question: OutOfBagQuestion, n_jobs: int | None, tick: Tick) -> Iterator[_Verdict]:
     """Tree by tree, in order, whoever asks it: the answer can't depend on n_jobs."""
-    from joblib import Parallel, delayed
-
     asked = (  # a process gets one tree and its rows, not the forest
         (t, tree, grove.oob[t], grove.X[grove.oob[t]], grove.y[grove.oob[t]])
         for t, tree in enumerate(grove.trees)
         if len(grove.oob[t])
     )
-    cluster = active()
-    if cluster is not None:
-        verdicts = cluster.map(_ask_far_away, question, asked)
-    else:
-        workers, ask = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator"), delayed(_ask)
-        verdicts = workers(ask(question, *each) for each in asked)
-    for verdict in verdicts:
-        tick(question.most * len(verdict.rows))
-        yield verdict
-
-
-def _ask_far_away(question: OutOfBagQuestion, asked: tuple[Any, ...]) -> _Verdict:
-    """A tree on a cluster."""
-    return _ask(question, *asked)
+    return chosen(n_jobs).map(_ask, question, asked, tick)
 
 
 def _ask(
-    question: OutOfBagQuestion, t: int, tree: Tree, rows: Indices, X: out_of_bag.Numbers, y: NDArray[Any]
+    question: OutOfBagQuestion, asked: tuple[int, Tree, Indices, out_of_bag.Numbers, NDArray[Any]], tick: Tick
 ) -> _Verdict:
+    t, tree, rows, X, y = asked
     trial = out_of_bag.tried(tree, X, y, question.classes, question.loss)
     columns = [np.array(feature.columns, np.intp) for feature in question.features]
-    changes, asked = None, 0
+    changes, count = None, 0
     if len(rows) > 1 and question.permutations is None:
-        changes, asked = out_of_bag.over_all_pairs(trial, columns)
+        changes, count = out_of_bag.over_all_pairs(trial, columns)
     elif len(rows) > 1:
         # By its name a feature draws the same whichever others are asked for.
         draws = [np.random.default_rng([question.entropy, t, _number(feature)]) for feature in question.features]
-        changes, asked = out_of_bag.over_permutations(trial, columns, draws, question.permutations or 1)
-    return _Verdict(t, rows, tree.vote[trial.leaf], trial.base, changes, asked + len(rows))
+        changes, count = out_of_bag.over_permutations(trial, columns, draws, question.permutations or 1)
+    tick(question.most * len(rows))
+    return _Verdict(t, rows, tree.vote[trial.leaf], trial.base, changes, count + len(rows))
 
 
 def _number(feature: Feature) -> int:

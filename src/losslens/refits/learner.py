@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.passes.options import Options
-from losslens.progress import bar
+from losslens.progress import Tick, bar
 from losslens.results.refits import Refits, numbers
 from losslens.results.selection import split as by_label
 from losslens.tables import checks
 from losslens.tables.frames import Table, as_table
 from losslens.typing import Indices
-from losslens.workers import active
+from losslens.workers import chosen
 
 Splits = tuple[tuple[Indices, Indices], ...]
 Split = Callable[[NDArray[Any]], Splits]
@@ -45,43 +45,18 @@ class Learner:
     def explained(self, explain: Explain) -> Refits:
         """Every fold fitted and explained."""
         with bar(len(self.splits), "refitting", self.options.progress, "folds") as tick:
-            folds = self.folds(explain, tick)
+            workers, folds = chosen(self.options.n_jobs), range(len(self.splits))
+            explained = tuple(workers.map(_explain_fold, (self, explain), folds, tick))
         return Refits(
-            folds=tuple(folds),
+            folds=explained,
             tested=tuple(test for _, test in self.splits),
             trained=tuple(len(train) for train, _ in self.splits),
             n=self.table.n,
             backend=self.table.backend,
         )
 
-    def folds(self, explain: Explain, tick: Callable[[int], None]) -> list[Any]:
-        """The results of all folds; one that fails is named."""
-        from joblib import Parallel, delayed
-
-        cluster = active()
-        if cluster is not None:
-            found = []
-            for fold in cluster.map(_fold_far_away, (self, explain), range(len(self.splits))):
-                found.append(fold)
-                tick(1)
-            return found
-
-        def one(k: int) -> Any:
-            fold = self.fold(k, explain)
-            tick(1)
-            return fold
-
-        workers = Parallel(n_jobs=self.options.n_jobs, prefer="threads")
-        return list(workers(delayed(one)(k) for k in range(len(self.splits))))
-
     def fold(self, k: int, explain: Explain) -> Any:
-        """One fold; where it fails, it is named."""
-        try:
-            return self._fold(k, explain)
-        except Exception as error:
-            raise _named(error, f"fold {k + 1} of {len(self.splits)}") from error
-
-    def _fold(self, k: int, explain: Explain) -> Any:
+        """The result of one fold."""
         train, test = self.splits[k]
         model = self.fitted(train, self.y)
         options = replace(
@@ -104,10 +79,14 @@ class Learner:
         return clone(self.estimator).fit(self.table.rows(train), y[train], **arguments)
 
 
-def _fold_far_away(shared: tuple[Learner, Explain], k: int) -> Any:
-    """A fold on a cluster."""
+def _explain_fold(shared: tuple[Learner, Explain], k: int, tick: Tick) -> Any:
     known, explain = shared
-    return known.fold(k, explain)
+    try:
+        fold = known.fold(k, explain)
+    except Exception as error:
+        raise _named(error, f"fold {k + 1} of {len(known.splits)}") from error
+    tick(1)
+    return fold
 
 
 def learner(estimator: Any, X: Any, y: Any, cv: Any, fit_params: Any, options: Options) -> Learner:

@@ -12,6 +12,7 @@ from losslens.engines.blackbox import BlackBox
 from losslens.models import as_model
 from losslens.passes.options import Options
 from losslens.passes.task import default_loss, prepare
+from losslens.progress import Tick
 from losslens.refits.learner import Learner
 from losslens.results.row_changes import How, LeftOut
 from losslens.tables import checks
@@ -21,7 +22,7 @@ from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Edit, Table, as_table
 from losslens.tables.numbers import scikit_learn
 from losslens.typing import Floats, Indices
-from losslens.workers import active
+from losslens.workers import chosen
 
 # Parameters of estimators that tell columns apart by their positions, which shift when one is dropped.
 POSITIONAL = ("categorical_features", "cat_features", "monotonic_cst", "monotone_constraints", "interaction_cst")
@@ -37,27 +38,23 @@ class LeaveOutFits:
     how: How
     loss: Any
 
-    def done(self) -> Iterator[tuple[int, int, Floats, str]]:
+    def done(self, tick: Tick) -> Iterator[tuple[int, int, Floats, str]]:
         """Fold, table, the losses of the fold's test rows, and what loss that is, as they come."""
-        from joblib import Parallel, delayed
-
         todo = [(k, t) for k in range(len(self.known.splits)) for t in range(len(self.tables))]
-        cluster = active()
-        if cluster is not None:
-            yield from cluster.map(_one_far_away, self, todo)
-            return
-        workers = Parallel(n_jobs=self.known.options.n_jobs, prefer="threads", return_as="generator")
-        yield from workers(delayed(self.one)(k, t) for k, t in todo)
+        return chosen(self.known.options.n_jobs).map(LeaveOutFits.one, self, todo, tick)
 
-    def one(self, k: int, t: int) -> tuple[int, int, Floats, str]:
+    def one(self, which: tuple[int, int], tick: Tick) -> tuple[int, int, Floats, str]:
         """One fit, judged; one that fails is named."""
+        k, t = which
         try:
-            return k, t, *self._losses(k, t)
+            losses, title = self._losses(k, t)
         except Exception as error:
             fold = f"fold {k + 1} of {len(self.known.splits)}" + (f" without {self.names[t]!r}" if t else "")
             hint = "; a learner that names its columns needs how='constant'" if t and self.how == "drop" else ""
             kind = type(error) if type(error) in (ValueError, TypeError) else RuntimeError
             raise kind(f"{fold} failed: {error if kind is type(error) else repr(error)}{hint}") from error
+        tick(1)
+        return k, t, losses, title
 
     def _losses(self, k: int, t: int) -> tuple[Floats, str]:
         train, test = self.known.splits[k]
@@ -72,10 +69,6 @@ class LeaveOutFits:
         found = replace(task.sample, prediction=prediction).with_loss(chosen).loss
         assert found is not None  # it was judged just now
         return found, chosen.title
-
-
-def _one_far_away(work: LeaveOutFits, which: tuple[int, int]) -> tuple[int, int, Floats, str]:
-    return work.one(*which)
 
 
 def left_out_result(total: Floats, means: Floats, known: Learner, block: Indices | None, **named: Any) -> LeftOut:

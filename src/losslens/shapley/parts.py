@@ -24,7 +24,7 @@ from losslens.passes.parts.additive import Sums
 from losslens.passes.parts.counting import Counted, FirstPass, Quantiles, first_pass, kinds_of_all, looked_at
 from losslens.passes.parts.reading import Data, PartRows, Stretch, judged
 from losslens.passes.parts.stream import Stream, prepare
-from losslens.progress import bar
+from losslens.progress import Tick, bar
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import Values
 from losslens.results.streamed import Whole
@@ -87,9 +87,9 @@ class ShareWork:
         return 2 * (self.with_residual + self.with_sum)
 
 
-def evaluate(work: ShareWork, stretch: Stretch) -> Floats:
+def evaluate(work: ShareWork, stretch: Stretch, tick: Tick) -> Floats:
     """Sums over the rows of a stretch, (1 + k, k): of (w (local + caused - 2 SFIMP))^2, and of w c c'."""
-    return reduce(add, (_evaluate(work, rows) for rows in work.data.rows(stretch)))
+    return reduce(add, (_evaluate(work, rows) for rows in work.data.rows(stretch, tick)))
 
 
 def _evaluate(work: ShareWork, rows: PartRows) -> Floats:
@@ -122,9 +122,7 @@ def run(stream: Stream) -> ShapleyImportance:
 
     def answers() -> Iterator[Floats]:
         with bar(stream.n, "sharing out", stream.progress, "rows") as tick:
-            for stretch, found in zip(stretches, stream.workers.map(evaluate, work, stretches), strict=True):
-                tick(stretch.rows)
-                yield found
+            yield from stream.workers.map(evaluate, work, stretches, tick)
 
     return _result(stream, counted, work, reduce(add, answers()))
 

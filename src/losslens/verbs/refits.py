@@ -16,7 +16,7 @@ import numpy as np
 from losslens.donors.designs import Design
 from losslens.losses import Loss
 from losslens.passes.options import Options
-from losslens.progress import bar
+from losslens.progress import Tick, bar
 from losslens.refits.learner import Explain, Learner, learner
 from losslens.refits.learner import learner as checked_learner
 from losslens.refits.leave_out import (
@@ -36,7 +36,7 @@ from losslens.shapley.stopping import Absolute, Method, Wanted
 from losslens.tables import checks
 from losslens.verbs.features import importances
 from losslens.verbs.shapley import share_out
-from losslens.workers import active, anywhere
+from losslens.workers import anywhere, chosen
 
 
 @anywhere
@@ -206,29 +206,15 @@ def permuted_target_test(
     if all(len(np.unique(known.y[rows])) < 2 for rows in known.exchangeable):
         where = "" if groups is None else " inside a group"
         raise ValueError(f"no two targets that differ can change hands{where}: there is nothing to permute")
-    from joblib import Parallel, delayed
-
     with bar(permutations + 1, "refitting on permuted targets", progress, "targets") as tick:
         observed = replace(known, options=replace(known.options, progress=False)).explained(explain)
         tick(1)
-
-        def one(b: int) -> Any:
-            found = _importances_after_permutation((known, explain), b)
-            tick(1)
-            return found
-
-        cluster = active()
-        if cluster is not None:
-            null = []
-            for found in cluster.map(_importances_after_permutation, (known, explain), range(permutations)):
-                null.append(found)
-                tick(1)
-        else:
-            null = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(one)(b) for b in range(permutations))
+        shared = (known, explain)
+        null = list(chosen(n_jobs).map(_importances_after_permutation, shared, range(permutations), tick))
     return PermutedTarget(
         features=observed.features,
         importance=observed.importance,
-        null=np.stack(list(null)),
+        null=np.stack(null),
         what=observed.headline.split(";")[0],
         backend=observed.backend,
     )
@@ -316,16 +302,17 @@ def leave_one_covariate_out(
     title = ""
     with bar(len(known.splits) * len(tables), "fitting without features", progress, "fits") as tick:
         work = LeaveOutFits(known, tables, ["", *(one.name for one in left)], how, loss)
-        for k, t, losses, name in work.done():
+        for k, t, losses, name in work.done(tick):
             title, test = name, known.splits[k][1]
             total[t, test] += losses
             means[k, t] = fold_mean(losses, known.weight, test)
-            tick(1)
     block = checks.blocks(groups, known.table.n)
     return left_out_result(total, means, known, block, features=tuple(one.name for one in left), how=how, title=title)
 
 
-def _importances_after_permutation(shared: tuple[Learner, Explain], b: int) -> Any:
+def _importances_after_permutation(shared: tuple[Learner, Explain], b: int, tick: Tick) -> Any:
     """The importances after the b-th permutation of the target."""
     known, explain = shared
-    return permuted(known, b).explained(explain).importance
+    explained = permuted(known, b).explained(explain)
+    tick(1)
+    return explained.importance

@@ -7,9 +7,8 @@ game is a sum over leaves. Of the players, A must be in for the leaf to be reach
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from itertools import pairwise
 from typing import Any
 
@@ -21,11 +20,12 @@ from losslens.engines.trees.bound import BoundEnsemble, Ints
 from losslens.engines.trees.node_rules import CUT, FEATURE, MISSING_LEFT, RIGHT, RULE, SETS
 from losslens.progress import Tick
 from losslens.typing import Floats
+from losslens.workers import in_process
 
 LANES = 8  # parts of the trees that are summed apart, however many threads there are: the answer can't depend on them
 FEW_ROWS, MANY_ROWS = 1 << 12, 1 << 15  # that walk together: more where there are many donors
 ROOM = 1 << 26  # bytes that they may take
-WORK = 10**8  # groups that are compared before somebody looks whether to stop: a tenth of a second
+WORK = 10**8  # groups that are compared between two looks whether to stop: a tenth of a second
 BYTES = 17  # of a member of a side at a level
 Job = tuple[slice, slice]  # rows and trees
 
@@ -47,32 +47,11 @@ def shapley_effects(
     """
     walk = _EffectWalk(bound, players, rows, donors, weight)
     effects = np.zeros((len(rows), len(players), bound.ensemble.outputs))
-    jobs, stop = list(walk.jobs()), threading.Event()
-    results = _results(walk, jobs, n_jobs, stop)
-    try:
-        for (some, trees), found in zip(jobs, results, strict=True):
+    jobs = list(walk.jobs())
+    with closing(in_process(n_jobs).map(_EffectWalk.work, walk, jobs, tick)) as results:
+        for (some, _), found in zip(jobs, results, strict=True):
             effects[some] += found
-            tick(_rows_done(some, trees, len(bound.roots)))
-    finally:
-        stop.set()
-        deque(results, maxlen=0)  # jobs that are left end at once; joblib complains about results that nobody takes
     return effects
-
-
-def _results(walk: _EffectWalk, jobs: Sequence[Job], n_jobs: int | None, stop: threading.Event) -> Iterator[Floats]:
-    """What comes of each job, in their order."""
-    if n_jobs in (None, 1):
-        return (walk.work(*job, stop) for job in jobs)
-    from joblib import Parallel, delayed
-
-    workers = Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")
-    return iter(workers(delayed(walk.work)(*job, stop) for job in jobs))
-
-
-def _rows_done(rows: slice, trees: slice, T: int) -> int:
-    """How many of the rows are done with these trees, as if each tree were a part of the rows."""
-    n = rows.stop - rows.start
-    return int(n * trees.stop // T - n * trees.start // T)
 
 
 def linear_response(bound: BoundEnsemble) -> Callable[[Floats], Floats] | None:
@@ -149,15 +128,18 @@ class _EffectWalk:
             for first, last in pairwise(lanes):
                 yield slice(start, min(start + step, n)), slice(first, last)
 
-    def work(self, rows: slice, trees: slice, stop: threading.Event) -> Floats:
-        """The effects of some rows and trees, until somebody says stop."""
+    def work(self, job: Job, tick: Tick) -> Floats:
+        """The effects of some rows and trees."""
+        rows, trees = job
         codes, step = np.ascontiguousarray(self.codes[:, rows]), self._together(0, MANY_ROWS)
         effects = np.zeros((codes.shape[1], self.players, self.bound.ensemble.outputs))
         for start in range(0, self.lent.shape[1], step):
             part = slice(start, start + step)
             walker = _Walker(self, codes, np.ascontiguousarray(self.lent[:, part]), self.weight[part], effects)
             for t in range(trees.start, trees.stop):
-                walker.add(t, stop)
+                walker.add(t, tick)
+        n, T = codes.shape[1], len(self.bound.roots)
+        tick(n * trees.stop // T - n * trees.start // T)  # as if each tree were a part of the rows
         return effects
 
     def _together(self, each: int, wanted: int) -> int:
@@ -195,27 +177,27 @@ class _Walker:
         self.breaking = np.empty((lent.shape[1] // 64 + 1, players), np.uint64)
         self.mass, self.part = np.empty(lent.shape[1]), np.empty((codes.shape[1], players))
 
-    def add(self, t: int, stop: threading.Event) -> None:
+    def add(self, t: int, tick: Tick) -> None:
         """Add the effects of a tree."""
         walk, bound = self.walk, self.walk.bound
         s, end = int(bound.roots[t]), int(walk.facts[bound.roots[t], effect_kernels.STOP])
         if walk.facts[s:end, effect_kernels.ABOVE].max() > effect_kernels.MOST_PLAYERS:
-            self._add_leaves(t, range(s, end), stop)
+            self._add_leaves(t, range(s, end), tick)
             return
-        while s < end and not stop.is_set():
+        while s < end:
+            tick(0)  # raises where nobody waits any more
             s = effect_kernels.walk(
                 s, end, WORK, bound.output[t], bound.nodes, walk.facts, walk.player_of, bound.size, bound.sets,
                 walk.value, self.weight, walk.share, *self.sides, self.trail, self.way, self.free, self.breaking,
                 self.mass, self.part, self.effects,
             )  # fmt: skip
 
-    def _add_leaves(self, t: int, nodes: range, stop: threading.Event) -> None:
+    def _add_leaves(self, t: int, nodes: range, tick: Tick) -> None:
         """The same leaf by leaf: slow, and for any number of players on a way."""
         walk, out, width = self.walk, self.walk.bound.output[t], self.walk.value.shape[1]
         trail: list[int] = []
         for s in nodes:
-            if stop.is_set():
-                return
+            tick(0)
             del trail[walk.facts[s, effect_kernels.LEVEL] :]
             if walk.bound.nodes[s, FEATURE] >= 0:
                 trail.append(s)

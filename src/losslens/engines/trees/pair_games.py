@@ -7,7 +7,6 @@ the row, would hear the same in the complements: both are judged together, unles
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,9 +20,10 @@ from losslens.engines.trees import pair_kernels
 from losslens.engines.trees.bound import BoundEnsemble, Ints
 from losslens.engines.trees.node_rules import FEATURE, MOST_LEAVES
 from losslens.losses import Loss
-from losslens.progress import Tick
+from losslens.progress import Tick, silent
 from losslens.tables.sample import CHUNK, Sample
 from losslens.typing import Floats, Indices
+from losslens.workers import PerThread, in_process
 
 Players = Sequence[Sequence[int]]
 Words = NDArray[np.uint64]
@@ -66,14 +66,13 @@ def over_pairs(
     local, caused, cells = np.zeros((n, p)), np.zeros((n, p)), np.zeros((n, n, p)) if keep_cells else None
     errors = np.full(1 << p, np.sum(weight**2 * sample.loss))
     tasks = (task for some in _stripes(game, keep_cells) for task in game.tasks(*some))
-    for task, shares, part in _work(game, tasks, n_jobs):
+    for task, shares, part in _work(game, tasks, n_jobs, tick):
         errors += part
         pair_kernels.collect(task.rows, task.donors, weight, shares, game.sides, local, caused)
         if cells is not None:
             cells[task.rows, task.donors] = shares[:, 0]
             if game.sides == 2:
                 cells[task.donors, task.rows] = shares[:, 1]
-        tick(len(task.rows) << p)
     return PairShares(local, caused, errors, cells)
 
 
@@ -225,27 +224,19 @@ def _stripes(game: _Game, keep_cells: bool) -> Iterator[tuple[NDArray[np.int64],
         yield rows[wanted], donors[wanted]
 
 
-def _work(game: _Game, tasks: Iterable[_Task], n_jobs: int | None) -> Iterator[tuple[_Task, Floats, Floats]]:
+def _work(
+    game: _Game, tasks: Iterable[_Task], n_jobs: int | None, tick: Tick = silent
+) -> Iterator[tuple[_Task, Floats, Floats]]:
     """The tasks and what came of them, in their order, whoever did them: the answer can't depend on n_jobs."""
-    if n_jobs in (None, 1) or game.loss.custom:  # a loss of the user's own may not like threads
-        room = game.room()
-        yield from ((task, *game.play(task, room)) for task in tasks)
-        return
-    from joblib import Parallel, delayed
+    rooms = PerThread(game.room)
 
-    mine, stop = threading.local(), threading.Event()
+    def play(game: _Game, task: _Task, tick: Tick) -> tuple[_Task, Floats, Floats]:
+        played = game.play(task, rooms.get())
+        tick(len(task.rows) << game.p)
+        return (task, *played)
 
-    def work(task: _Task) -> tuple[_Task, Floats, Floats] | None:
-        if stop.is_set():  # nobody waits for the answer (Ctrl-C)
-            return None
-        if not hasattr(mine, "room"):
-            mine.room = game.room()
-        return (task, *game.play(task, mine.room))
-
-    try:  # around the call too, because it hands out work already
-        yield from Parallel(n_jobs=n_jobs, require="sharedmem", return_as="generator")(map(delayed(work), tasks))
-    finally:
-        stop.set()
+    # A loss of the user's own may not be thread-safe.
+    return in_process(1 if game.loss.custom else n_jobs).map(play, game, tasks, tick)
 
 
 # What is prepared.

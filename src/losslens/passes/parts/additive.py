@@ -36,7 +36,7 @@ from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
 from losslens.passes.parts.reading import Data, PartRows, Stretch, judged, kept_in
 from losslens.passes.parts.results import Everything, Found
 from losslens.passes.parts.stream import Stream, classes_of
-from losslens.progress import bar
+from losslens.progress import Tick, bar
 from losslens.tables.frames import Table
 from losslens.tables.sample import Sample, lose
 from losslens.typing import Floats, Indices
@@ -138,9 +138,9 @@ class AdditiveRowSums:
         )  # fmt: skip
 
 
-def evaluate(work: SumsWork, stretch: Stretch) -> AdditiveRowSums:
+def evaluate(work: SumsWork, stretch: Stretch, tick: Tick) -> AdditiveRowSums:
     """All rows of a stretch."""
-    return reduce(add, (_evaluate(work, rows) for rows in work.data.rows(stretch)))
+    return reduce(add, (_evaluate(work, rows) for rows in work.data.rows(stretch, tick)))
 
 
 def _evaluate(work: SumsWork, rows: PartRows) -> AdditiveRowSums:
@@ -188,9 +188,7 @@ def run(stream: Stream) -> Everything:
 
     def answers() -> Iterator[AdditiveRowSums]:
         with bar(stream.n, "explaining", stream.progress, "rows") as tick:
-            for stretch, found in zip(stretches, stream.workers.map(evaluate, work, stretches), strict=True):
-                tick(stretch.rows)
-                yield found
+            yield from stream.workers.map(evaluate, work, stretches, tick)
 
     return _everything(stream, work, counted, reduce(add, answers()))
 

@@ -40,7 +40,7 @@ from losslens.passes.parts.reading import Data, PartRows, Stretch, judged
 from losslens.passes.parts.results import Everything, Found, RowSums
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.task import label_positions
-from losslens.progress import bar
+from losslens.progress import Tick, bar, silent
 from losslens.tables.frames import Batch, Edit, Table, one_after_another, one_behind_the_other
 from losslens.tables.sample import Sample, lose
 from losslens.typing import Floats, Indices
@@ -114,7 +114,7 @@ class BoxSums:
         return BoxSums(self.error + other.error, columns, self.asked + other.asked)
 
 
-def evaluate(work: BoxWork, turn: Turn) -> BoxSums:
+def evaluate(work: BoxWork, turn: Turn, tick: Tick) -> BoxSums:
     """All cells of a turn."""
     (rows,) = work.data.rows(turn.stretch)
     sample = work.sample(rows)
@@ -125,6 +125,7 @@ def evaluate(work: BoxWork, turn: Turn) -> BoxSums:
     for j, loan in turn.loans.items():
         columns[j], count = _column(work, rows, sample, j, loan)
         asked += count
+        tick(sample.n)
     return BoxSums(error, columns, asked)
 
 
@@ -228,13 +229,13 @@ class _Named:
     name: str
 
 
-def curves_of(asked: Curves, column: _Named) -> tuple[NDArray[Any], NDArray[Any], int]:
+def curves_of(asked: Curves, column: _Named, _: Tick) -> tuple[NDArray[Any], NDArray[Any], int]:
     """Predictions of the kept rows, unchanged and at every value of a column."""
     j, n = column.j, asked.table.n
     g = len(asked.grids[j])
     both = one_behind_the_other(asked.table.native, asked.book)  # a batch keeps unchanged rows: these stand first
     ask = Ask(column.name, (j,), (both.column(j),), (n + np.arange(g),), asked.places[j], g)
-    answer = BlackBox(asked.table, asked.respond, asked.size).fill(np.arange(n), [ask], lambda _: None)
+    answer = BlackBox(asked.table, asked.respond, asked.size).fill(np.arange(n), [ask], silent)
     return answer.base, answer.cells[0], answer.n_predictions[0]
 
 
@@ -295,10 +296,10 @@ class _BlackBoxRun:
         self.asked = Gather(self.data, self.bins, self.grids, weighted, at)
         kept = []
         with bar(stream.n, "gathering", stream.progress, "rows") as tick:
-            for stretch, found in zip(self.parts, stream.workers.map(gather, self.asked, self.parts), strict=True):
+            gathered = stream.workers.map(gather, self.asked, self.parts, tick)
+            for stretch, found in zip(self.parts, gathered, strict=True):
                 store.put(stretch.start, found.columns)
                 kept.append(found.kept)
-                tick(stretch.rows)
         tables, ys, weights = zip(*kept, strict=True)
         self.table = one_after_another(tables, self.book)
         y = None if ys[0] is None else np.concatenate(ys)
@@ -367,9 +368,7 @@ class _BlackBoxRun:
         }
         total = sum(stretch.rows for stretch in self.parts) * len(stream.asked)
         with bar(total, "explaining", stream.progress, "rows of columns") as tick:
-            for turn, found in _with_parts(stream.workers, work, self._turns(store, shifts)):
-                tick(turn[0] * turn[1])
-                yield found
+            yield from stream.workers.map(evaluate, work, self._turns(store, shifts), tick)
 
     def _turns(self, store: Store, shifts: Mapping[int, Any]) -> Iterator[Turn]:
         """Parts and columns, a few at a time: what rows receive travels with them."""
@@ -447,16 +446,3 @@ def _single(stretches: Sequence[Stretch], counted: Counted) -> list[Stretch]:
             found.append(Stretch((part,), y, (counted.checksums[k],)))
             at, k = at + part.rows, k + 1
     return found
-
-
-def _with_parts(workers: Any, work: BoxWork, turns: Iterator[Turn]) -> Iterator[tuple[tuple[int, int], BoxSums]]:
-    """Answers beside the sizes of their turns, which are made as they are handed out."""
-    sizes: list[tuple[int, int]] = []
-
-    def noted() -> Iterator[Turn]:
-        for turn in turns:
-            sizes.append((turn.stretch.rows, len(turn.loans)))
-            yield turn
-
-    for k, found in enumerate(workers.map(evaluate, work, noted())):
-        yield sizes[k], found

@@ -21,6 +21,7 @@ from losslens.passes.parts.counting import MOST_VALUES, FirstPass, Quantiles, fi
 from losslens.passes.parts.kept_rows import MOST_KEPT
 from losslens.passes.parts.reading import Stretch
 from losslens.passes.parts.stream import Stream
+from losslens.progress import silent
 from losslens.results.plan import Plan
 from losslens.tables.frames import Table
 from losslens.tables.loading import HEAD, Opened
@@ -77,9 +78,9 @@ def _trees(stream: Stream, data: Opened) -> tuple[float, float, int]:
     fixed = time.thread_time() - started
     # Few rows of all are kept; here they would be most of the work.
     work = replace(work, kept=np.empty(0, np.intp), curves=np.empty(0, np.intp))
-    trees.evaluate(work, _of_head(stream, data, max(2, head.n // 50), 1).stretches[0])  # compiled now
+    trees.evaluate(work, _of_head(stream, data, max(2, head.n // 50), 1).stretches[0], silent)  # compiled now
     count = _timed(lambda few: first_pass(asked, few.stretches, Serial(), progress=False), head)
-    return fixed, count + _timed(lambda few: trees.evaluate(work, few.stretches[0]), head), head.n
+    return fixed, count + _timed(lambda few: trees.evaluate(work, few.stretches[0], silent), head), head.n
 
 
 def _sums(stream: Stream, data: Opened, run: Run) -> tuple[float, float, int]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.passes.parts.reading import Data, PartRows, Stretch
-from losslens.progress import bar
+from losslens.progress import Tick, bar
 from losslens.tables import checks
 from losslens.tables.columns import Distinct, in_own_order, is_missing
 from losslens.tables.frames import Batch, Edit, Table, as_columns, column_like, common_kinds, frame_table
@@ -268,9 +268,8 @@ def first_pass(asked: FirstPass, stretches: Sequence[Stretch], workers: Workers,
     """All stretches together."""
     found = []
     with bar(sum(stretch.rows for stretch in stretches), "counting", progress, "rows") as tick:
-        for stretch, counted in zip(stretches, workers.map(_count, asked, stretches), strict=True):
+        for counted in workers.map(_count, asked, stretches, tick):
             found.append(counted)
-            tick(stretch.rows)
             if len(found) > 16:  # not one by one: putting grids together has a price of its own
                 found = [_together(found)]
     counted = _together(found)
@@ -297,8 +296,8 @@ def kinds_of_all(counted: Counted, columns: Sequence[str]) -> dict[str, Any] | N
     return common_kinds(counted.kinds, categories)
 
 
-def _count(asked: FirstPass, stretch: Stretch) -> Counted:
-    return _together([_count_part(asked, rows) for rows in asked.data.rows(stretch)])
+def _count(asked: FirstPass, stretch: Stretch, tick: Tick) -> Counted:
+    return _together([_count_part(asked, rows) for rows in asked.data.rows(stretch, tick)])
 
 
 def _count_part(asked: FirstPass, rows: PartRows) -> Counted:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from losslens.donors.designs import Shifts
 from losslens.passes.parts.counting import Bins, CountedGrid
 from losslens.passes.parts.reading import Data, Stretch, kept_in
+from losslens.progress import Tick
 from losslens.tables.columns import Column
 from losslens.tables.frames import Table, column_like
 from losslens.typing import Floats, Indices
@@ -100,9 +101,9 @@ class Gathered:
     kept: tuple[Any, NDArray[Any] | None, Floats]  # a table, y, weights
 
 
-def gather(asked: Gather, stretch: Stretch) -> Gathered:
+def gather(asked: Gather, stretch: Stretch, tick: Tick) -> Gathered:
     """The columns of a part (one a stretch)."""
-    (rows,) = asked.data.rows(stretch)
+    (rows,) = asked.data.rows(stretch, tick)
     places = asked.places(rows.table, asked.grids)
     found: dict[int, NDArray[Any]] = {}
     for j, grid in asked.grids.items():

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from losslens.losses import Loss
 from losslens.models import Model
+from losslens.progress import Tick, silent
 from losslens.tables import checks
 from losslens.tables.frames import Table, as_columns, frame_table
 from losslens.tables.sample import Sample
@@ -81,7 +82,7 @@ class Data:
     as_array: bool = False  # the model was fitted on arrays
     kinds: Mapping[str, Any] | None = None  # types that all parts are given, once all have been seen
 
-    def rows(self, stretch: Stretch) -> Iterator[PartRows]:
+    def rows(self, stretch: Stretch, tick: Tick = silent) -> Iterator[PartRows]:
         """Part by part; one that is not what it was in the first pass is an error."""
         at, loaded = 0, self.reader.each(stretch.parts, self.wanted)
         for k, part in enumerate(stretch.parts):
@@ -94,6 +95,7 @@ class Data:
                     "or is put together anew each time; call again on files that nobody writes to"
                 )
             yield rows
+            tick(part.rows)
 
     @property
     def wanted(self) -> list[str]:

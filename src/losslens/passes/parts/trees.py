@@ -35,8 +35,8 @@ from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
 from losslens.passes.parts.reading import Data, PartRows, Stretch, judged, kept_in
 from losslens.passes.parts.results import Everything, Found, RowSums
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
-from losslens.passes.steps import Axes, Kept, Lane, spread_cells, with_room
-from losslens.progress import PREPARING, bar, waiting
+from losslens.passes.steps import Axes, Kept, LaneSums, LaneWork, spread_cells
+from losslens.progress import PREPARING, Tick, bar, waiting
 from losslens.tables.columns import Distinct
 from losslens.tables.frames import Table
 from losslens.tables.sample import Sample
@@ -150,9 +150,9 @@ class TreeSums:
         )  # fmt: skip
 
 
-def evaluate(work: TreeWork, stretch: Stretch) -> TreeSums:
+def evaluate(work: TreeWork, stretch: Stretch, tick: Tick) -> TreeSums:
     """All rows of a stretch."""
-    return add_up(_evaluate(work, rows) for rows in work.data.rows(stretch))
+    return add_up(_evaluate(work, rows, tick) for rows in work.data.rows(stretch))
 
 
 def add_up(found: Iterator[TreeSums]) -> TreeSums:
@@ -163,23 +163,23 @@ def add_up(found: Iterator[TreeSums]) -> TreeSums:
     return total
 
 
-def _evaluate(work: TreeWork, rows: PartRows) -> TreeSums:
+def _evaluate(work: TreeWork, rows: PartRows, tick: Tick) -> TreeSums:
     codes, places = work.codes(rows.table)
     sample = judged(rows, work.model, work.loss, work.classes, work.mass)
     bound = replace(work.engine.bound, codes=codes)
     wanted = np.zeros(len(bound.size), np.uint8)
     wanted[list(work.asked)] = 1
     walker = TreeWalker(bound, work.engine.search(wanted, bound))
-    sample = with_room(work.like, sample, work.loss)
-    lane = Lane(work.axes, sample, work.loss, kept_in(work.curves, rows.part), 0, sample.n)
-    lane.work(walker, lambda _: None)
+    lane_work = LaneWork(work.axes, sample, work.loss, work.like, kept_in(work.curves, rows.part))
+    lane = lane_work.sums(0, sample.n, walker, tick)
+    sample = replace(sample, prediction=lane.prediction, loss=None if work.loss is None else lane.loss)
     kept = kept_in(work.kept, rows.part)
     some = KeptRows.of(sample, kept, rows.part.start, lane.local[kept], places[:, kept].T)
     return _sums(work.axes, lane, sample, codes[list(work.asked)], some)
 
 
-def _sums(axes: Axes, lane: Lane, sample: Sample, codes: Ints, kept: KeptRows) -> TreeSums:
-    w, loss = sample.weight, np.zeros(sample.n) if sample.loss is None else sample.loss
+def _sums(axes: Axes, lane: LaneSums, sample: Sample, codes: Ints, kept: KeptRows) -> TreeSums:
+    w, loss = sample.weight, lane.loss
     return TreeSums(
         error=np.array([w @ loss, w**2 @ loss, w**2 @ loss**2]),
         rows=tuple(
@@ -217,9 +217,7 @@ def run(stream: Stream) -> Everything:
 
     def answers() -> Iterator[TreeSums]:
         with bar(stream.n, "explaining", stream.progress, "rows") as tick:
-            for stretch, found in zip(stretches, stream.workers.map(evaluate, work, stretches), strict=True):
-                tick(stretch.rows)
-                yield found
+            yield from stream.workers.map(evaluate, work, stretches, tick)
 
     return _everything(stream, work, counted, add_up(answers()))
 
