@@ -1,4 +1,8 @@
-"""Fields of frozen results that are worked out when somebody first asks for them."""
+"""Fields of frozen results that are computed on first access.
+
+A result keeps a function and what to call it with: arrays, numbers, words, and other values that are computed later.
+It must not reach the table, the model or an engine; `tests/results/test_walls.py` follows every reference.
+"""
 
 from __future__ import annotations
 
@@ -10,35 +14,36 @@ T = TypeVar("T")
 
 
 class Later(Generic[T]):
-    """A value that is worked out when it is first asked for, once for all who hold it."""
+    """A value that is computed on first access, once for all who share it; arguments may come later themselves."""
 
-    def __init__(self, work_out: Callable[[], T]) -> None:
-        self._work_out: Callable[[], T] | None = work_out
+    def __init__(self, compute: Callable[..., T], *arguments: Any) -> None:
+        self._call: tuple[Callable[..., T], tuple[Any, ...]] | None = (compute, arguments)
 
     @cached_property
     def now(self) -> T:
-        """The value; what it was made of is let go."""
-        assert self._work_out is not None  # it is asked for once
-        value = self._work_out()
-        self._work_out = None
+        """The value; function and arguments are released."""
+        assert self._call is not None  # cached: this runs once
+        compute, arguments = self._call
+        value = compute(*(argument.now if isinstance(argument, Later) else argument for argument in arguments))
+        self._call = None
         return value
 
     @property
     def known(self) -> bool:
-        """Whether somebody has asked already."""
-        return "now" in self.__dict__
+        """Whether it was computed already."""
+        return self._call is None
 
-    def __reduce__(self) -> tuple[Any, tuple[T]]:
-        return _known, (self.now,)  # a copy in another process holds the value
-
-
-def _known(value: T) -> Later[T]:
-    return Later(lambda: value)
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return Later, (_same, self.now)  # a copy in another process holds the value
 
 
-def later(work_out: Callable[[], T]) -> T:
-    """What to give for a `late` field, to have it worked out at the first look."""
-    return cast(T, Later(work_out))
+def _same(value: T) -> T:
+    return value
+
+
+def later(compute: Callable[..., T], *arguments: Any) -> T:
+    """What to pass for a `late` field to have it computed on first access."""
+    return cast(T, Later(compute, *arguments))
 
 
 def late(*default: Any) -> Any:
@@ -48,7 +53,7 @@ def late(*default: Any) -> Any:
     >>> @dataclass(frozen=True)
     ... class Answer:
     ...     number: int = late()
-    >>> Answer(later(lambda: 42)).number
+    >>> Answer(later(max, 41, 42)).number
     42
     """
     return _Late(default)
@@ -68,10 +73,10 @@ class _Late:
             if not self.default:
                 raise AttributeError(self.name)
             return self.default[0]
-        found = instance.__dict__[self.name]
-        if isinstance(found, Later):
-            found = instance.__dict__[self.name] = found.now
-        return found
+        value = instance.__dict__[self.name]
+        if isinstance(value, Later):
+            value = instance.__dict__[self.name] = value.now
+        return value
 
     def __set__(self, instance: object, value: Any) -> None:
         instance.__dict__[self.name] = value

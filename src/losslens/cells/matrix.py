@@ -23,16 +23,16 @@ from losslens.typing import Floats, Indices
 class Cells:
     """Cells that a result keeps: of every row, or of the stated ones."""
 
-    rows: Indices  # (r,), positions in the sample
+    rows: Indices = late()  # (r,), positions in the sample
     predictions: NDArray[Any] = late()  # (r, c) or (r, c, K)
     changes: Floats | None = late(None)  # (r, c)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Means:
     """Means of the cells of some rows: the numbers of a result."""
 
-    local: Floats | None  # (r,): mean change of each row; NaN where it met nobody
+    local: Floats | None = late()  # (r,): mean change of each row; NaN where it met nobody
     mass: Floats  # (r,): how much each row counts
     pi: Floats | None = late(None)  # (g,): mean change of the cells that share a value; None where it is not known
     weights: Floats | None = late(None)  # (g,): share of the cells at each value; None where nothing says

@@ -161,14 +161,14 @@ def _common(subject: Subject, design: Design, n: int, rng: np.random.Generator) 
         kept = np.unique(distinct.codes[donors])
         own = _places(distinct, kept)
     else:  # everybody lends
-        donors, kept, own = _everybody(n), np.arange(len(distinct)), distinct.codes
+        donors, kept, own = everybody(n), np.arange(len(distinct)), distinct.codes
     meeting = CommonGrid(own, donors, len(kept), design.leaves_out_own)
     ask = _ask(subject, own, distinct.first[kept])
     return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
 
 
 @lru_cache(maxsize=1)
-def _everybody(n: int) -> Indices:
+def everybody(n: int) -> Indices:
     """All rows: one array for all features."""
     return np.arange(n)
 

@@ -44,10 +44,8 @@ class Additive(CoalitionEngine):
         return np.asarray(self.parts[rows] @ self.scale + self.intercept)
 
     def contribution(self, columns: Sequence[int], weight: Floats) -> Floats:
-        """c of some columns together, (n,), centred."""
-        some = self.parts[:, list(columns)] @ self.scale[list(columns)]
-        some -= some[0]  # a constant is exactly 0
-        return np.asarray(some - weight @ some)
+        """c of some columns together, (n,)."""
+        return centred(self.parts[:, list(columns)] @ self.scale[list(columns)], weight)
 
     def contributions(self, players: Sequence[Subject], weight: Floats) -> Floats:
         """c of each player, (n, p)."""
@@ -69,6 +67,12 @@ class Additive(CoalitionEngine):
         return self.contributions(players, lent)[rows]
 
 
+def centred(added: Floats, weight: Floats) -> Floats:
+    """c, (n,): what is added to each row, less its mean."""
+    added = added - added[0]  # a constant is exactly 0
+    return np.asarray(added - weight @ added)
+
+
 def judges(loss: Loss | None, response: Response) -> bool:
     """Whether the means of a loss have a closed form."""
     if loss is None:
@@ -79,51 +83,32 @@ def judges(loss: Loss | None, response: Response) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Weighted sums of each column, of its distance from `shift`: of it, of its square, and with the residuals."""
+    """Of each column: the mean of what the model reads, the variance of c, and its covariance with the residuals."""
 
-    shift: Floats  # (p,)
-    sums: Floats  # (3, p)
+    mean: Floats  # (p,)
+    variance: Floats  # (p,)
+    covariance: Floats  # (p,)
 
     @classmethod
-    def of(cls, engine: Additive, weight: Floats, residual: Floats) -> Moments:
+    def of(cls, engine: Additive, residual: Floats, weight: Floats) -> Moments:
         """One pass over the table."""
-        head = engine.parts[:ROWS]
+        from losslens.engines.additive_sums import add_moments
+
+        parts, scale, pull = engine.parts, engine.scale, weight * residual
+        head = parts[:ROWS]
         # Any typical value keeps the digits of the variance; the value itself makes a constant column exactly 0.
-        shift = np.where((head == head[0]).all(axis=0), head[0], head.mean(axis=0))
-        return cls(shift, _sums(engine.parts, shift, weight, weight * residual))
+        shift = np.ascontiguousarray(np.where((head == head[0]).all(axis=0), head[0], head.mean(axis=0)))
+        first, second, cross = sums = np.zeros((3, parts.shape[1]))
+        for start in range(0, len(parts), ROWS):
+            rows = slice(start, start + ROWS)
+            add_moments(np.ascontiguousarray(parts[rows]), shift, weight[rows], pull[rows], sums)
+        variance = scale**2 * np.maximum(second - first**2, 0.0)
+        return cls(shift + first, variance, scale * (cross - first * (weight @ residual)))
 
-    def check(self, engine: Additive, weight: Floats, columns: Sequence[int]) -> None:
-        """Raise ValueError where the table is no longer what it was: curves are worked out late, from the table."""
-        some = list(columns)
-        now = _sums(engine.parts[:, some], self.shift[some], weight, np.zeros(len(weight)))
-        if not np.array_equal(now[:2], self.sums[:2, some]):
-            raise ValueError("the table was changed after it was explained, so that curves can't be had: explain again")
-
-
-def _sums(parts: Floats, shift: Floats, weight: Floats, pull: Floats) -> Floats:
-    from losslens.engines.additive_sums import add_moments
-
-    sums = np.zeros((3, parts.shape[1]))
-    for start in range(0, len(parts), ROWS):
-        rows = slice(start, start + ROWS)
-        add_moments(np.ascontiguousarray(parts[rows]), np.ascontiguousarray(shift), weight[rows], pull[rows], sums)
-    return sums
-
-
-def squared_changes(engine: Additive, residual: Floats, weight: Floats, seen: Moments) -> tuple[Floats, Floats]:
-    """Local importances of all columns, (p, n), and their means."""
-    from losslens.engines.additive_sums import write_changes
-
-    parts, scale = engine.parts, np.ascontiguousarray(engine.scale, float)
-    first, second, cross = seen.sums
-    variance = scale**2 * np.maximum(second - first**2, 0.0)
-    covariance = scale * (cross - first * (weight @ residual))
-    local = np.empty(parts.shape[::-1])
-    for start in range(0, len(parts), ROWS):
-        rows = slice(start, start + ROWS)
-        some = np.ascontiguousarray(parts[rows])
-        write_changes(some, seen.shift + first, scale, variance, residual[rows], local[:, rows])
-    return local, 2 * (variance + covariance)
+    @property
+    def pfi(self) -> Floats:
+        """The mean change of a squared loss over all rows and donors, (p,)."""
+        return np.asarray(2 * (self.variance + self.covariance))
 
 
 def shapley_importances(engine: Additive, y: Floats, weight: Floats) -> Floats:

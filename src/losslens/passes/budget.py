@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from losslens.cells.late import Later, late
 from losslens.cells.matrix import Cells, Means
+from losslens.donors.layout import Layout
 from losslens.donors.questions import Question
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
@@ -40,12 +42,12 @@ class Budget:
         """Rows whose cells are kept."""
         return int(min(n, self.memory // 2 // self.row_bytes(questions)))
 
-    def rows_to_keep(self, questions: Sequence[Question], n: int, entropy: int) -> Indices:
-        """All of them, or the first of one random order, the same for all features."""
-        if self.fits(questions, n):
+    def rows_to_keep(self, widths: Sequence[int], n: int, entropy: int) -> Indices:
+        """All rows, or the first of one random order, the same for all features with these numbers of cells a row."""
+        row_bytes = self.cell_bytes * sum(widths)
+        if n * row_bytes <= self.memory // 2:
             return np.arange(n)
-        order = np.random.default_rng([entropy, n]).permutation(n)
-        return np.sort(order[: self.kept_rows(questions, n)])
+        return np.sort(np.random.default_rng([entropy, n]).permutation(n)[: self.memory // 2 // row_bytes])
 
     def rows_at_a_time(self, questions: Sequence[Question]) -> int:
         """Rows that a streamed pass handles at a time: a sixteenth of the memory, as the loss makes copies."""
@@ -64,17 +66,26 @@ class Budget:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Filled:
-    """One feature's share of a pass. What hangs on the grid may come late."""
+    """One feature's share of a pass, as fields of its result.
 
-    question: Question = late()
+    `values` and `meeting` may come `later`: they are handed on to the result, not read here.
+    """
+
+    values: tuple[NDArray[Any], ...]
+    ordered: bool
+    meeting: Layout
     means: Means
-    cells: Cells = late()
-    n_predictions: int
+    cells: Cells
+    n_predictions: int = 0
+    question: Question | None = None  # None where the engine put none
 
-    @property
-    def is_late(self) -> bool:
-        """Whether what hangs on the grid is still to be worked out."""
-        return isinstance(self.__dict__["question"], Later)
+    @classmethod
+    def of(cls, question: Question, means: Means, cells: Cells, n_predictions: int = 0) -> Self:
+        """The share of a feature whose question was put."""
+        return cls(
+            values=question.values, ordered=question.ordered, meeting=question.meeting, means=means, cells=cells,
+            n_predictions=n_predictions, question=question,
+        )  # fmt: skip
 
 
 class RowMass:

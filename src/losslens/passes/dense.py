@@ -36,7 +36,8 @@ def run(
     tick: Tick,
 ) -> tuple[Sample, list[Filled], int]:
     """The sample as the model saw it, each feature's means and cells, and how many rows were predicted."""
-    n, kept = sample.n, budget.rows_to_keep(questions, sample.n, entropy)
+    n = sample.n
+    kept = budget.rows_to_keep([question.meeting.width for question in questions], n, entropy)
     if len(kept) == n:
         return _pass(engine, questions, sample, loss, kept, [kept], tick)
     filled: list[Filled] = []
@@ -78,7 +79,7 @@ def _pass(
         start += len(rows)
     every = np.arange(sample.n)
     filled = [
-        Filled(question=q, means=c.averages.finish(every), cells=c.kept_cells, n_predictions=int(count))
+        Filled.of(q, c.averages.finish(every), c.kept_cells, int(count))
         for q, c, count in zip(questions, collectors, counts, strict=True)
     ]
     return sample, filled, int(counts.sum()) + sample.n

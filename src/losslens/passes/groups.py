@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.late import later
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subject, pose
@@ -46,7 +45,7 @@ def _filled(means: Means, subject: Subject, design: Design, sample: Sample, entr
     cells = Cells(
         np.empty(0, np.intp), np.empty((*shape, *sample.prediction.shape[1:]), sample.prediction.dtype), np.empty(shape)
     )
-    return Filled(question=question, means=means, cells=cells, n_predictions=0)
+    return Filled.of(question, means, cells)
 
 
 def _total(engine: Trees, subject: Subject, design: Design, sample: Sample, loss: Loss) -> Means:
@@ -58,7 +57,7 @@ def _total(engine: Trees, subject: Subject, design: Design, sample: Sample, loss
     total = engine.coalition_errors(target, weight).error(kept) - sample.error
     if design.leaves_out_own:
         total /= 1 - float(weight @ weight)
-    return Means(None, weight, weights=later(lambda: _weights(subject, design, sample)), total=float(total))
+    return Means(local=None, mass=weight, weights=_weights(subject, design, sample), total=float(total))
 
 
 def _weights(subject: Subject, design: Design, sample: Sample) -> Floats:
@@ -85,22 +84,17 @@ def _single_tree(engine: Trees, subject: Subject, design: Design, sample: Sample
     clipped = 0.0 if ceiling is None else weight @ engine.errors_of_single_tree(kept, at_ceiling, weight)[0]
     assert sample.loss is not None  # it has been judged
     apart, rows = design.leaves_out_own, RowMass(sample)
-    local, changes = by_row - sample.loss, by_donor - sample.error
-
-    def pi() -> Floats:
-        distinct = subject.distinct
-        found = changes[distinct.first]  # donors of one value are alike
-        if not apart:
-            return np.asarray(found)
+    local, changes, distinct = by_row - sample.loss, by_donor - sample.error, subject.distinct
+    pi = changes[distinct.first]  # donors of one value are alike
+    if apart:
         lent, own = (np.bincount(distinct.codes, w, len(distinct)) for w in (weight, weight**2))
-        with np.errstate(invalid="ignore", divide="ignore"):  # a value that nobody else holds
-            return np.asarray(found * lent / (lent - own))
-
+        with np.errstate(invalid="ignore", divide="ignore"):  # a value that one row alone holds
+            pi = pi * lent / (lent - own)
     return Means(
         local=local / rows.met if apart else local,
         mass=rows.mass if apart else weight,
-        pi=later(pi),
-        weights=later(lambda: _weights(subject, design, sample)),
+        pi=pi,
+        weights=_weights(subject, design, sample),
         caused=changes / rows.met if apart else changes,
         lent=rows.lent if apart else weight,
         clipped=float(clipped),

@@ -43,7 +43,8 @@ def run(
     tick: Tick,
 ) -> tuple[Sample, list[Filled]]:
     """The sample as the engine saw it, and each feature's means and cells."""
-    n, kept = sample.n, budget.rows_to_keep(questions, sample.n, entropy)
+    n = sample.n
+    kept = budget.rows_to_keep([question.meeting.width for question in questions], n, entropy)
     # The engine's order: columns as they stand in the table, each once.
     places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
     axes = _axes(engine, list(places.values()), sample)
@@ -238,11 +239,8 @@ def _filled(
 ) -> Filled:
     meeting = question.meeting
     assert isinstance(meeting, CommonGrid)  # the designs that meet everybody
-    means, cells = (
-        _means(k, meeting, axes, sample, rows, lanes),
-        spread_cells(k, axes, sample, [part for lane in lanes for part in lane.cells], kept),
-    )
-    return Filled(question=question, means=means, cells=cells, n_predictions=0)
+    cells = spread_cells(k, axes, sample, [part for lane in lanes for part in lane.cells], kept)
+    return Filled.of(question, _means(k, meeting, axes, sample, rows, lanes), cells)
 
 
 def _means(k: int, meeting: CommonGrid, axes: Axes, sample: Sample, rows: RowMass, lanes: Sequence[LaneSums]) -> Means:
@@ -274,19 +272,28 @@ def _means(k: int, meeting: CommonGrid, axes: Axes, sample: Sample, rows: RowMas
 
 
 def spread_cells(k: int, axes: Axes, sample: Sample, parts: Sequence[Kept], kept: Indices) -> Cells:
-    """The cells of the kept rows, laid out when somebody looks."""
-    of, size = axes.class_of[k], int(axes.class_of[k].max()) + 1
-    rising = bool(np.all(of[1:] >= of[:-1]))  # then a class is a run of values, and else curves are laid out by class
-    begin, width = (np.searchsorted(of, np.arange(size)), len(of)) if rising else (np.arange(size), size)
+    """The cells of the kept rows, laid out on first access."""
+    laid_out = SpreadCells(k, axes.class_of[k], tuple(parts))
+    changes = None if sample.loss is None else later(laid_out.of, "changes", sample.loss[:0])
+    return Cells(kept, later(laid_out.of, "prediction", sample.prediction[:0]), changes)
 
-    def spread(name: str, like: NDArray[Any]) -> NDArray[Any]:
-        cells = np.empty((len(kept), width, *like.shape[1:]), like.dtype)
+
+@dataclass(frozen=True, eq=False)
+class SpreadCells:
+    """One feature's curves of the kept rows, as steps, and how to lay them out at each value of the grid."""
+
+    k: int
+    class_of: NDArray[np.int32]  # (g,)
+    parts: tuple[Kept, ...]
+
+    def of(self, name: str, like: NDArray[Any]) -> NDArray[Any]:
+        """Their predictions, or changes of loss, (r, g) or (r, g, K)."""
+        of, size = self.class_of, int(self.class_of.max()) + 1
+        rising = bool(np.all(of[1:] >= of[:-1]))  # then a class is a run of values; else curves are laid out by class
+        begin, width = (np.searchsorted(of, np.arange(size)), len(of)) if rising else (np.arange(size), size)
+        cells = np.empty((sum(len(part.start) for part in self.parts), width, *like.shape[1:]), like.dtype)
         done = 0
-        for part in parts:
-            part.spread(name, k, begin, cells[done : done + len(part.start)])
+        for part in self.parts:
+            part.spread(name, self.k, begin, cells[done : done + len(part.start)])
             done += len(part.start)
         return cells if rising else cells[:, of]
-
-    base, prediction = sample.loss, sample.prediction
-    changes = None if base is None else later(lambda: spread("changes", base))
-    return Cells(kept, later(lambda: spread("prediction", prediction)), changes)

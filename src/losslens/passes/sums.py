@@ -1,22 +1,32 @@
-"""One pass over the rows of an additive model: everything is a sum. Curves are worked out when somebody asks."""
+"""One pass over the rows of an additive model: everything is a sum. Curves are computed on first access.
+
+Columns are sorted when a curve is asked for. Until then results share a copy of the asked columns, as the model reads
+them: the table may change, and the engine is released.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from losslens.cells.late import Later, later
+from losslens.cells.late import later
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
-from losslens.donors.questions import Question, Subject, pose
-from losslens.engines.additive import Additive, Hinges, Moments, hinges, squared_changes
+from losslens.donors.layout import CommonGrid, Layout
+from losslens.donors.questions import Subject, everybody
+from losslens.engines.additive import Additive, Hinges, Moments, centred, hinges
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled, RowMass
+from losslens.tables.columns import Distinct, distinct_numbers, joint
 from losslens.tables.sample import Sample, chunks, lose
 from losslens.typing import Floats, Indices
+
+ROWS = 512  # copied at a time, so that they stay in the processor's cache
 
 
 def run(
@@ -33,121 +43,137 @@ def run(
     if loss is not None:
         loss.check_prediction(sample.prediction)
         sample = sample.with_loss(loss)
-    seen = Moments.of(engine, sample.weight, _residual(sample, loss))
-    questions = [_posed(engine, seen, sample, subject, design, entropy) for subject, design in asked]
-    kept = Later(lambda: budget.rows_to_keep([question.now for question in questions], n, entropy))
-    rows = RowMass(sample)
-    found = _squared(engine, sample, loss, seen)
-    filled = []
-    for (subject, design), question in zip(asked, questions, strict=True):
+    columns = _columns(engine, {j for subject, _ in asked for j in subject.feature.columns})
+    grids = [_grid(subject, engine, columns) for subject, _ in asked]
+    kept = later(_rows_to_keep, budget, n, entropy, *(distinct for distinct, _ in grids))
+    squared = None
+    if loss is not None and loss.name == "squared_error" and sample.y is not None:
+        squared = Moments.of(engine, np.asarray(sample.y - sample.prediction, float), sample.weight)
+    rows, filled = RowMass(sample), []
+    for (subject, design), (distinct, ordered) in zip(asked, grids, strict=True):
+        shared = (sample, loss, design.leaves_out_own, rows)
         j, *others = subject.feature.columns
-        sums = _Sums(engine, seen, (j, *others), design, sample, loss, question, kept, rows)
-        local, total = (None, None) if found is None or others else (found[0][j], float(found[1][j]))
-        means, posed = sums.means(local, total), later(sums.posed)
-        filled.append(Filled(question=posed, means=means, cells=later(sums.cells), n_predictions=0))
+        if others:
+            curves = AdditiveCurves(engine.parts[:, [j, *others]] @ engine.scale[[j, *others]], 1.0, *shared)
+        elif squared is None:
+            curves = AdditiveCurves(columns[j], float(engine.scale[j]), *shared)
+        else:
+            moments = (float(squared.mean[j]), float(squared.variance[j]), float(squared.pfi[j]))
+            curves = AdditiveCurves(columns[j], float(engine.scale[j]), *shared, *moments)
+        predictions = later(curves.predictions, distinct, kept)
+        changes = None if loss is None else later(curves.changes, kept, predictions)
+        filled.append(
+            Filled(
+                values=later(_values, distinct),
+                ordered=ordered,
+                meeting=later(_layout, distinct, n, design.leaves_out_own),
+                means=curves.means(distinct),
+                cells=Cells(kept, predictions, changes),
+            )
+        )
     return sample, filled
 
 
-def _posed(
-    engine: Additive, seen: Moments, sample: Sample, subject: Subject, design: Design, entropy: int
-) -> Later[Question]:
-    """What hangs on the grid, later; a table that was changed in between is refused."""
-    columns = subject.feature.columns
+def _columns(engine: Additive, asked: Collection[int]) -> dict[int, Floats]:
+    """Copies of columns, as the model reads them."""
+    columns = sorted(asked)
+    found = np.empty((len(columns), len(engine.parts)))
+    for start in range(0, len(engine.parts), ROWS):
+        rows = slice(start, start + ROWS)
+        found[:, rows] = engine.parts[rows, columns].T
+    return dict(zip(columns, found, strict=True))
 
-    def posed() -> Question:
-        seen.check(engine, sample.weight, columns)
-        return pose(subject, design, sample.n, entropy)
 
+def _grid(subject: Subject, engine: Additive, columns: Mapping[int, Floats]) -> tuple[Distinct, bool]:
+    """The distinct values of a feature, and whether they have an order; numbers that the model reads come later."""
     if all(np.may_share_memory(column.array, engine.parts) for column in subject.columns):
-        return Later(posed)  # the sums that are checked are those of the columns themselves
-    question = posed()
-    return Later(lambda: question)
+        own = [columns[j] for j in subject.feature.columns]
+        return later(_distinct, *own), len(own) == 1
+    return subject.distinct, subject.distinct.ordered
 
 
-def _residual(sample: Sample, loss: Loss | None) -> Floats:
-    if loss is None or loss.name != "squared_error":
-        return np.zeros(sample.n)
-    return np.asarray(sample.y - sample.prediction, float)
+def _distinct(*columns: Floats) -> Distinct:
+    return joint([distinct_numbers(column) for column in columns])
 
 
-def _squared(engine: Additive, sample: Sample, loss: Loss | None, seen: Moments) -> tuple[Floats, Floats] | None:
-    """Local importances of all columns at once, for the loss that allows it, and their means."""
-    if loss is None or loss.name != "squared_error" or sample.y is None:
-        return None
-    return squared_changes(engine, _residual(sample, loss), sample.weight, seen)
+def _values(distinct: Distinct) -> tuple[NDArray[Any], ...]:
+    return (distinct.values,)
+
+
+def _layout(distinct: Distinct, n: int, leaves_out_own: bool) -> Layout:
+    return CommonGrid(distinct.codes, everybody(n), len(distinct), leaves_out_own)
+
+
+def _rows_to_keep(budget: Budget, n: int, entropy: int, *grids: Distinct) -> Indices:
+    return budget.rows_to_keep([len(distinct) for distinct in grids], n, entropy)
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
-    """One feature, or several replaced together."""
+class AdditiveCurves:
+    """Numbers and curves of one feature of an additive model, or of several columns together, from arrays alone."""
 
-    engine: Additive
-    seen: Moments
-    columns: tuple[int, ...]
-    design: Design
+    added: Floats  # (n,): a column, or what several columns add
+    scale: float  # times this it is what the feature adds
     sample: Sample
     loss: Loss | None
-    question: Later[Question]
-    kept: Later[Indices]
+    apart: bool  # whether a row's own cell is left out
     rows: RowMass
+    mean: float = float("nan")  # of a column, where the loss is the squared one
+    variance: float = float("nan")  # likewise, of what it adds
+    pfi: float | None = None  # likewise, over all pairs
 
     @cached_property
     def c(self) -> Floats:
-        """What the columns add for each row, less its mean."""
-        self.seen.check(self.engine, self.sample.weight, self.columns)
-        return self.engine.contribution(self.columns, self.sample.weight)
+        """What the feature adds to each row, less its mean."""
+        return centred(self.added * self.scale, self.sample.weight)
 
     @cached_property
     def constant(self) -> bool:
-        """Whether the columns add the same to every row: then nothing changes, to the last bit."""
-        return bool(np.all(self.engine.scale[list(self.columns)] == 0)) or bool(np.ptp(self.c) == 0)
+        """Whether the feature adds the same to every row: then nothing changes, to the last bit."""
+        return self.scale == 0 or bool(np.ptp(self.c) == 0)
 
-    def posed(self) -> Question:
-        """The feature's grid, and who meets whom."""
-        return self.question.now
-
-    @property
-    def _apart(self) -> bool:
-        return self.design.leaves_out_own
-
-    def means(self, local: Floats | None, total: float | None) -> Means:
-        """Numbers now, curves later."""
-        weight, rows = self.sample.weight, self.rows
-        judged = self.loss is not None
-        if judged and local is None:
-            local = self._local()
-        if self._apart:
-            total = None  # the mass of a row is no longer its weight
-            local = None if local is None else local / rows.met
+    def means(self, distinct: Distinct) -> Means:
+        """All of them later, but for a number that is known."""
+        rows, weight, judged = self.rows, self.sample.weight, self.loss is not None
         return Means(
-            local=local,
-            mass=rows.mass if self._apart else weight,
-            pi=later(self._pi) if judged else None,
-            weights=later(lambda: self._value_mass / self._value_mass.sum()),
-            pd=later(lambda: weight @ self.sample.prediction + self._on_grid),
-            caused=later(self._caused) if judged else None,
-            lent=(rows.lent if self._apart else weight) if judged else None,
-            total=total,
+            local=later(self.local) if judged else None,
+            mass=rows.mass if self.apart else weight,
+            pi=later(self.pi, distinct) if judged else None,
+            weights=later(self.weights, distinct),
+            pd=later(self.pd, distinct),
+            caused=later(self.caused) if judged else None,
+            lent=(rows.lent if self.apart else weight) if judged else None,
+            # Without a row's own cell, its mass is no longer its weight.
+            total=None if self.apart else self.pfi,
         )
 
-    def _caused(self) -> Floats:
-        changes = self._changes(self.c)
-        return changes / self.rows.met if self._apart else changes
+    def local(self) -> Floats:
+        """The mean change of each row over the donors, (n,)."""
+        local = self._local()
+        return local / self.rows.met if self.apart else local
 
     def _local(self) -> Floats:
+        if self.pfi is not None:
+            c = (self.added - self.mean) * self.scale
+            return np.asarray(c * (c + 2 * self._residual) + self.variance)
         if self.constant:
             return np.zeros(self.sample.n)
-        if self._hinges is not None:
-            return self._hinges.over_donors(self.c, self.sample.weight) - self._base
+        if (lines := self._hinges()) is not None:
+            return lines.over_donors(self.c, self.sample.weight) - self._base
         return np.asarray(self.c * (2 * self._residual + self.c) + self.sample.weight @ self.c**2)
 
-    def _changes(self, c: Floats) -> Floats:
+    def caused(self) -> Floats:
+        """The mean change that each row causes as a donor, (n,)."""
+        changes = self._mean_changes(self.c)
+        return changes / self.rows.met if self.apart else changes
+
+    def _mean_changes(self, c: Floats) -> Floats:
         """The mean change of all rows at some values of c."""
         weight = self.sample.weight
         if self.constant:
             return np.zeros(len(c))
-        if self._hinges is not None:
-            return self._hinges.over_rows(c, weight) - weight @ self._base
+        if (lines := self._hinges()) is not None:
+            return lines.over_rows(c, weight) - weight @ self._base
         r = self._residual
         return np.asarray(c * (c - 2 * (weight @ r)) + weight @ (self.c * (self.c + 2 * r)))
 
@@ -157,56 +183,58 @@ class _Sums:
 
     @property
     def _base(self) -> Floats:
-        assert self.sample.loss is not None  # only asked for with a loss
+        assert self.sample.loss is not None  # only needed with a loss
         return self.sample.loss
 
-    @cached_property
     def _hinges(self) -> Hinges | None:
         if self.loss is None or self.loss.name == "squared_error":
             return None
         return hinges(self.loss, self.sample.target(self.loss), self.sample.prediction, self.c)
 
-    # What hangs on the grid.
+    # At the values of the grid.
 
-    @cached_property
-    def _on_grid(self) -> Floats:
+    def _on_grid(self, distinct: Distinct) -> Floats:
         """c at each value, (g,)."""
-        ask = self.question.now.ask
-        found = np.empty(ask.size)
-        found[ask.own] = self.c
+        found = np.empty(len(distinct))
+        found[distinct.codes] = self.c
         return found
 
-    @cached_property
-    def _value_mass(self) -> Floats:
-        ask, weight = self.question.now.ask, self.sample.weight
-        own = np.bincount(ask.own, weight**2, ask.size) if self._apart else 0.0
-        return np.asarray(np.bincount(ask.own, weight, ask.size) - own)
+    def _value_mass(self, distinct: Distinct) -> Floats:
+        weight, codes, g = self.sample.weight, distinct.codes, len(distinct)
+        own = np.bincount(codes, weight**2, g) if self.apart else 0.0
+        return np.asarray(np.bincount(codes, weight, g) - own)
 
-    def _pi(self) -> Floats:
-        ask, changes = self.question.now.ask, self._changes(self._on_grid)
-        if not self._apart:
+    def weights(self, distinct: Distinct) -> Floats:
+        """The share of the cells at each value, (g,)."""
+        mass = self._value_mass(distinct)
+        return np.asarray(mass / mass.sum())
+
+    def pd(self, distinct: Distinct) -> Floats:
+        """The mean prediction at each value, (g,)."""
+        return np.asarray(self.sample.weight @ self.sample.prediction + self._on_grid(distinct))
+
+    def pi(self, distinct: Distinct) -> Floats:
+        """The mean change at each value, (g,)."""
+        changes = self._mean_changes(self._on_grid(distinct))
+        if not self.apart:
             return changes
-        with np.errstate(invalid="ignore", divide="ignore"):  # a value that nobody else holds
-            return np.asarray(changes * np.bincount(ask.own, self.sample.weight, ask.size) / self._value_mass)
+        lent = np.bincount(distinct.codes, self.sample.weight, len(distinct))
+        with np.errstate(invalid="ignore", divide="ignore"):  # a value that one row alone holds
+            return np.asarray(changes * lent / self._value_mass(distinct))
 
-    def cells(self) -> Cells:
-        """The cells of the kept rows, laid out when somebody looks."""
-        predictions = Later(self._predictions)
-        changes = later(lambda: self._judged(predictions.now)) if self.loss is not None else None
-        return Cells(self.kept.now, later(lambda: predictions.now), changes)
-
-    def _predictions(self) -> Floats:
-        rows, base = self.kept.now, self.sample.prediction
+    def predictions(self, distinct: Distinct, rows: Indices) -> Floats:
+        """The cells of some rows, (r, g)."""
+        base = self.sample.prediction
         if self.constant:
-            return np.repeat(base[rows, None], self.question.now.ask.size, axis=1)
-        predictions = (base - self.c)[rows, None] + self._on_grid
-        own = self.question.now.ask.own[rows]
-        predictions[np.arange(len(rows)), own] = base[rows]  # a row at its own value is the row itself
+            return np.repeat(base[rows, None], len(distinct), axis=1)
+        predictions = (base - self.c)[rows, None] + self._on_grid(distinct)
+        predictions[np.arange(len(rows)), distinct.codes[rows]] = base[rows]  # a row at its own value is the row itself
         return np.asarray(predictions)
 
-    def _judged(self, predictions: Floats) -> Floats:
-        assert self.loss is not None  # only asked for with a loss
-        rows, changes = self.kept.now, np.empty(predictions.shape)
+    def changes(self, rows: Indices, predictions: Floats) -> Floats:
+        """Their changes of loss, (r, g)."""
+        assert self.loss is not None  # only needed with a loss
+        changes = np.empty(predictions.shape)
         for part in chunks(rows, predictions.shape[1]):
             changes[part] = lose(self.loss, self.sample, rows[part], predictions[part])
         return changes

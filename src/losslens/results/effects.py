@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.matrix import curves
+from losslens.cells.late import later
+from losslens.cells.matrix import Cells, curves
 from losslens.donors.layout import OwnDonors
 from losslens.results.base import Displayed, ResultMapping
 from losslens.results.feature import FeatureResult
@@ -65,6 +66,21 @@ class FeatureEffect(FeatureResult, Displayed):
     def __repr__(self) -> str:
         of = f" of {self.target!r}" if self.target is not None else ""
         return f"<FeatureEffect {self.name!r}{of}: {len(self.at)} rows, {self.meeting.size} values, {self.design}>"
+
+
+def of_class(effect: FeatureEffect, k: int) -> FeatureEffect:
+    """The effect on the k-th class alone, where predictions have one column a class."""
+    sample, cells, pd = effect.sample, effect.cells, effect.means.pd
+    return replace(
+        effect,
+        sample=replace(sample, prediction=sample.prediction[..., k]),
+        cells=Cells(cells.rows, later(_column, cells, k)),
+        means=replace(effect.means, pd=None if pd is None else pd[..., k]),
+    )
+
+
+def _column(cells: Cells, k: int) -> NDArray[Any]:
+    return np.asarray(cells.predictions[..., k])
 
 
 def _nearest(grid: NDArray[Any], at: Any) -> int:

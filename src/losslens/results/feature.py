@@ -32,7 +32,7 @@ class FeatureResult:
     name: str
     columns: tuple[str, ...]
     values: tuple[NDArray[Any], ...] = late()  # the grid: one array, or two for a pair
-    ordered: bool = late()
+    ordered: bool
     design: Design
     engine: str
     exact: bool
@@ -41,7 +41,7 @@ class FeatureResult:
     sample: Sample
     at: Indices  # positions in the sample of the rows that this result speaks of
     means: Means
-    cells: Cells = late()
+    cells: Cells
     backend: str
     declined: str = ""  # why no exact engine answered, where one knows the kind of model
     observed: Floats | None = None  # (len(at), 2), of a pair: where these rows lie on the grid, in its steps
@@ -91,8 +91,8 @@ class FeatureResult:
 
     @property
     def known_as_streamed(self) -> bool:
-        """Whether cells are known to be missing, without working out which are kept."""
-        return not isinstance(self.__dict__["cells"], Later) and not self.complete
+        """Whether cells are known to be missing, without computing which are kept."""
+        return not isinstance(vars(self.cells)["rows"], Later) and not self.complete
 
     @property
     def _no_donors(self) -> str:
@@ -248,8 +248,9 @@ def take_rows(cells: Cells, chosen: Indices) -> Cells:
 
 def take_columns(cells: Cells, kept: Indices) -> Cells:
     """The cells at some grid values."""
+    return Cells(cells.rows, later(_columns, cells, "predictions", kept), later(_columns, cells, "changes", kept))
 
-    def changes() -> Floats | None:
-        return None if cells.changes is None else cells.changes[:, kept]
 
-    return Cells(cells.rows, later(lambda: cells.predictions[:, kept]), later(changes))
+def _columns(cells: Cells, what: str, kept: Indices) -> Any:
+    every = getattr(cells, what)
+    return None if every is None else every[:, kept]

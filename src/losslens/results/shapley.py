@@ -57,12 +57,12 @@ class Shares(Stored):
             changes = np.ascontiguousarray(_pick(j, self.cells))
             return means(Cells(at, np.broadcast_to(0.0, changes.shape), changes), self.meeting, sample)
         if isinstance(self.meeting, OwnDonors) and self.meeting.alone:
-            return Means(self.of(j), sample.weight[at])
+            return Means(local=self.of(j), mass=sample.weight[at])
         if self.caused is None or len(at) < sample.n:
             raise ValueError("what each donor did to these rows is not kept")
         apart = 1 - sample.weight if self.leaves_out_own else np.ones(sample.n)
         mass = sample.weight * apart
-        return Means(self.of(j), mass, caused=_pick(j, self.caused), lent=mass / mass.sum())
+        return Means(local=self.of(j), mass=mass, caused=_pick(j, self.caused), lent=mass / mass.sum())
 
 
 def _pick(j: int | tuple[int, int], shares: Floats) -> Floats:

@@ -74,7 +74,7 @@ class PairWalk:
         sample, known = self.board.sample, self.ends
         if known is None or standard_errors.count_units(sample) < 3:
             return np.inf
-        means = Means(known.by_row, sample.weight, caused=known.by_donor, lent=sample.weight)
+        means = Means(local=known.by_row, mass=sample.weight, caused=known.by_donor, lent=sample.weight)
         return standard_errors.std_error(means, everybody(sample.n), sample, np.arange(sample.n))
 
     def sweeps(self, count: int) -> list[Sweep]:

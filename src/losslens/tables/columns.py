@@ -52,11 +52,12 @@ class Column:
     def distinct(self) -> Distinct:
         """Distinct values in their order, with the missing value last."""
         if self.array.dtype.kind in "biufmM":
-            return _distinct_sortable(self.array)
+            return distinct_numbers(self.array)
         return _distinct_objects(self.array.tolist(), self.categories, self.ordered)
 
 
-def _distinct_sortable(array: NDArray[Any]) -> Distinct:
+def distinct_numbers(array: NDArray[Any]) -> Distinct:
+    """The distinct values of numbers or dates."""
     # equal_nan (the default) makes all missing values one, and they sort last: NaN and NaT alike.
     values, first, codes = np.unique(array, return_index=True, return_inverse=True)
     return Distinct(values, codes.reshape(-1), first, ordered=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from losslens.cells.late import Later, later
+from losslens.cells.late import Later
 from losslens.donors.conditional import BoundSampler
 from losslens.donors.designs import All, Design
 from losslens.donors.questions import Subject
@@ -21,7 +20,7 @@ from losslens.passes.options import Options
 from losslens.passes.parts import call
 from losslens.passes.scored import score_importance
 from losslens.passes.task import Task, class_of, default_loss, effect_response, prepare
-from losslens.results.effects import Effects, FeatureEffect
+from losslens.results.effects import Effects, FeatureEffect, of_class
 from losslens.results.extrapolation import Extrapolation
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
@@ -194,30 +193,28 @@ def _effect_design(task: Task, subject: Subject) -> Design:
 
 
 def _shared(task: Task, answer: Answered) -> dict[str, Any]:
-    """What results of any kind hold; what hangs on the grid comes late."""
-    feature, filled = answer.subject.feature, answer.filled
-    shared = {
+    """Fields that importances and effects share."""
+    feature, filled, question = answer.subject.feature, answer.filled, answer.filled.question
+    return {
         "name": feature.name,
         "columns": tuple(task.table.names[j] for j in feature.columns),
+        "values": filled.values,
+        "ordered": filled.ordered,
         "design": answer.design.told if isinstance(answer.design, BoundSampler) else answer.design,
         "engine": answer.engine,
         "exact": answer.design.is_exact(task.n) and feature.kind != "pair",
         "n_predictions": filled.n_predictions,
+        "meeting": filled.meeting,
         "sample": answer.sample,
         "at": task.every,
         "means": filled.means,
-        "cells": later(lambda: filled.cells) if filled.is_late else filled.cells,
+        "cells": filled.cells,
         "backend": task.table.backend,
         "declined": answer.declined,
-        "observed": filled.question.observed if feature.kind == "pair" else None,
-        "conditioning": filled.question.conditioning if isinstance(answer.design, BoundSampler) else None,
+        "observed": None if question is None else question.observed,
+        "conditioning": None if question is None else question.conditioning,
         "extrapolated": _extrapolated(task, answer),
     }
-    for name in ("values", "ordered", "meeting"):
-        # A question holds the table's column; where it is known already, what the result needs of it is taken out.
-        ask = partial(getattr, filled, "question")
-        shared[name] = later(partial(_part, ask, name)) if filled.is_late else getattr(filled.question, name)
-    return shared
 
 
 def _extrapolated(task: Task, answer: Answered) -> Later[Extrapolation] | None:
@@ -227,15 +224,12 @@ def _extrapolated(task: Task, answer: Answered) -> Later[Extrapolation] | None:
         return None
     if not isinstance(answer.design, BoundSampler):
         return Later(partial(known.judge, feature.name, feature.columns))
+    assert answer.filled.question is not None  # samplers are put to the black box
     ask = answer.filled.question.ask
     assert ask.met is not None  # every row has draws of its own
     drawn = ask.met[known.index][:, 0]
     values = [source.array[index[drawn]] for source, index in zip(ask.sources, ask.index, strict=True)]
     return Later(partial(known.judge_values, feature.name, feature.columns, np.arange(known.n), values))
-
-
-def _part(ask: Callable[[], Any], name: str) -> Any:
-    return getattr(ask(), name)
 
 
 def _importance(task: Task, answer: Answered, loss: Loss, before: int) -> FeatureImportance:
@@ -245,11 +239,5 @@ def _importance(task: Task, answer: Answered, loss: Loss, before: int) -> Featur
 
 
 def _effect(task: Task, answer: Answered, label: str | None, k: int | None) -> FeatureEffect:
-    shared = _shared(task, answer)
-    if k is not None:
-        filled, sample = answer.filled, answer.sample
-        pd = None if filled.means.pd is None else filled.means.pd[..., k]
-        shared["sample"] = replace(sample, prediction=sample.prediction[..., k])
-        shared["cells"] = later(lambda: replace(filled.cells, predictions=filled.cells.predictions[..., k]))
-        shared["means"] = replace(filled.means, pd=pd)
-    return FeatureEffect(**shared, target=label).trimmed()
+    found = FeatureEffect(**_shared(task, answer), target=label)
+    return (found if k is None else of_class(found, k)).trimmed()

@@ -11,10 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from losslens.cells.late import later
 from losslens.cells.matrix import Cells
@@ -230,14 +228,8 @@ def _found(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample
         first, second = np.where(mass > 0, wc / mass, plain / count), np.where(mass > 0, wc2 / mass, plain2 / count)
     adds, own = sums.adds[:, k], sums.kept.place[:, k]
 
-    def predictions() -> Floats:
-        found = (sample.prediction - adds)[rows, None] + first
-        found[np.arange(len(rows)), own[rows]] = sample.prediction[rows]  # a row at its own value is the row itself
-        return np.asarray(found)
-
-    cells = Cells(
-        rows, later(predictions), None if loss is None else later(lambda: _changes(loss, sample, rows, predictions()))
-    )
+    predictions = later(_predictions, sample.prediction[rows], adds[rows], first, own[rows])
+    cells = Cells(rows, predictions, None if loss is None else later(lose, loss, sample, rows, predictions))
     found = Found(grid=grid, k=k, pi=None, pd=known.level + first, caused=np.zeros(len(own)), cells=cells)
     if loss is None:
         return found
@@ -249,5 +241,8 @@ def _found(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample
     )  # fmt: skip
 
 
-def _changes(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray[Any]) -> Floats:
-    return lose(loss, sample, rows, predictions)
+def _predictions(base: Floats, adds: Floats, on_grid: Floats, own: Indices) -> Floats:
+    """The cells of rows that hold value `own`, to which the column adds `adds`, (r, g)."""
+    found = (base - adds)[:, None] + on_grid
+    found[np.arange(len(own)), own] = base  # a row at its own value is the row itself
+    return np.asarray(found)

@@ -10,21 +10,19 @@ From sums over all rows to results: numbers are those of the whole, single rows 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.late import later
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import All, Design
 from losslens.donors.layout import CommonGrid
 from losslens.passes.parts.counting import CountedGrid
 from losslens.passes.parts.kept_rows import KeptRows
 from losslens.passes.parts.stream import Stream
-from losslens.results.effects import Effects, FeatureEffect
+from losslens.results.effects import Effects, FeatureEffect, of_class
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.streamed import Whole, scaled
@@ -58,10 +56,6 @@ class RowSums:
         cube = self.rows[4] + 3 * D @ w3r2 + 3 * D**2 @ w3r + D**3 @ w3
         cross = self.rows[3] - error * self.rows[1] + D @ (w2l - error * w2)
         return max(float(square), 0.0), float(cube), float(cross)
-
-
-def _of_class(cells: Cells, k: int) -> NDArray[Any]:
-    return np.asarray(cells.predictions[..., k])
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,13 +107,8 @@ class Everything:
         """The result of `feature_effect`, of the k-th class."""
         sample, found = self.kept.sample(self.classes), {}
         for feature in self.stream.features:
-            shared = self._shared(feature.name, feature.columns[0], sample)
-            if k is not None:
-                cells, means = shared["cells"], shared["means"]
-                shared["sample"] = replace(sample, prediction=sample.prediction[..., k])
-                shared["cells"] = Cells(cells.rows, later(partial(_of_class, cells, k)))
-                shared["means"] = replace(means, pd=means.pd[..., k])
-            found[feature.name] = FeatureEffect(**shared, target=label)
+            effect = FeatureEffect(**self._shared(feature.name, feature.columns[0], sample), target=label)
+            found[feature.name] = effect if k is None else of_class(effect, k)
         return Effects(found, self.n_predictions)
 
     def _shared(self, name: str, j: int, sample: Sample) -> dict[str, Any]:
