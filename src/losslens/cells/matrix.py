@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.late import late
+from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.sample import Sample, chunks
 from losslens.typing import Floats, Indices
@@ -42,6 +43,7 @@ class Means:
     square: float = float("nan")  # mean squared change; the noise of sampled designs needs it
     clipped: float = 0.0  # share of cells whose loss is at the clipping bound
     total: float | None = None  # the mean over all cells, where it is known without the rest
+    influences: InfluenceSums | None = None  # over all rows, where these are some rows of files
 
     @property
     def has_weights(self) -> bool:

@@ -53,7 +53,7 @@ def importance_design(subject: Subject, sample: Sample) -> Design:
 
 def _noise_over_sampling(importance: FeatureImportance) -> float:
     """Monte-Carlo variance over sampling variance; infinite where the draw is too thin to tell."""
-    if standard_errors.count_units(importance.sample) < 3:  # two groups: no standard error, a fixed number has to do
+    if importance.sample.units() < 3:  # two groups: no standard error, a fixed number has to do
         design = importance.design
         return 0.0 if isinstance(design, (Latin, Systematic)) and design.m >= UNJUDGED else np.inf
     try:

@@ -76,8 +76,7 @@ class Comparison(Saveable):
         moved = [standard_errors.influence_on_error(some.sample, some.at) for some in (a, b)]
         if not self.paired:
             return _apart((first, second), value, (moved[0], moved[1]), (a._units, b._units), level)
-        found = Influence(moved[0].moved - moved[1].moved)
-        return difference((first, second), value, found.std_error, a._units - 1, level)
+        return difference((first, second), value, (moved[0] - moved[1]).std_error, a._units - 1, level)
 
     def _share_difference(self, feature: str, first: str, second: str, level: float) -> Difference:
         if not self.shapley:
@@ -255,8 +254,7 @@ def _together(a: FeatureImportance, b: FeatureImportance) -> Influence:
             return standard_errors.influence(means(cells, a.meeting, a.sample), a.meeting, a.sample, a.at)
         return Influence(a.influence.moved - b.influence.moved)
     assert isinstance(a.meeting, CommonGrid) or isinstance(b.meeting, CommonGrid)
-    moved = a.influence.moved - b.influence.moved
-    return Influence(moved, a.influence.excess + b.influence.excess, a.influence.noise + b.influence.noise)
+    return a.influence - b.influence
 
 
 def _apart(

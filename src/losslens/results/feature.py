@@ -15,12 +15,10 @@ from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.results.extrapolation import Extrapolation
 from losslens.results.selection import positions, split
-from losslens.results.streamed import Whole
-from losslens.tables.sample import Sample
+from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.bands import Band, band
-from losslens.uncertainty.standard_errors import count_units
 
 FEWEST_KEPT = 30  # kept rows under which the mean of a streamed group's curves says too little
 
@@ -48,7 +46,6 @@ class FeatureResult:
     conditioning: Conditioning | None = None  # what values were drawn given, where not from everywhere
     # Not a `late` field: choosing rows hands it on as it is, without working it out.
     extrapolated: Later[Extrapolation] | Extrapolation | None = None
-    whole: Whole | None = None  # of data that are not here: `at` and `local` speak of the rows that were kept
 
     @property
     def grid(self) -> Any:
@@ -77,10 +74,15 @@ class FeatureResult:
         return None if isinstance(self.extrapolated, Later) and not self.extrapolated.known else self.extrapolation
 
     @property
+    def whole(self) -> Totals | None:
+        """What is known of all rows of data in files, of which `at` and `local` hold some; None for data in memory."""
+        return self.sample.totals
+
+    @property
     def rows(self) -> Indices:
         """The rows whose single curves are kept, as positions in `local`: all unless the result was streamed.
 
-        Where the data were larger than memory, `local` is that of a sample of rows: ``whole.rows`` says which.
+        Of data in files, `local` is that of a sample of the rows; ``whole.rows`` are their positions in the files.
         """
         return np.searchsorted(self.at, self.cells.rows)
 
@@ -196,8 +198,7 @@ class FeatureResult:
             raise ValueError(f"no band: the single curves of {len(rows)} rows alone are kept; raise memory=")
         single = np.asarray(curves(cells, self.meeting, self.sample, rows), float)
         block = None if self.sample.block is None else self.sample.block[rows]
-        units = count_units(self.sample, self.at) if self.whole is None else self.whole.units
-        found = band(single, mean, self.sample.weight[rows], block, units, level)
+        found = band(single, mean, self.sample.weight[rows], block, self.sample.units(self.at), level)
         low, high, error = map(self._shaped, (found.low, found.high, found.std_error))
         return Band(low, high, error, level)
 
@@ -227,8 +228,8 @@ class FeatureResult:
     def _need_rows(self, what: str) -> None:
         if self.whole is not None:
             raise ValueError(
-                f"{what} needs single rows, but the result speaks of {self.whole.n:,} rows that were read part by part "
-                "and let go; choose them in the data and explain these"
+                f"{what}() needs values for each row, but this result comes from files ({self.whole.n:,} rows) and "
+                "keeps a sample only; filter the files and call feature_importance again"
             )
 
     def _need_all_cells(self, what: str) -> None:

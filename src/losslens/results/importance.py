@@ -51,12 +51,9 @@ class FeatureImportance(FeatureResult, Displayed):
     @property
     def unbiased(self) -> float:
         """The U-statistic, at which intervals are centred: pairs of a row with itself are left out."""
-        if self.whole is not None:
-            return self.whole.up * self.pfi
         if self.sample.block is not None or self.meeting.leaves_out_own:
             return self.pfi
-        mass = self.means.mass
-        return self.pfi / (1 - float(mass @ self.sample.weight[self.at] / mass.sum()))
+        return self.pfi / (1 - self.sample.own_share(self.at, self.means.mass))
 
     @property
     def local(self) -> Floats:
@@ -67,12 +64,7 @@ class FeatureImportance(FeatureResult, Displayed):
     @property
     def error(self) -> float:
         """GE_P of the rows that this result speaks of: their mean loss, nothing replaced."""
-        if self.whole is not None:
-            return self.whole.error
-        weight = self.sample.weight[self.at]
-        if not weight.sum() > 0:
-            raise ValueError("these rows have weight zero: they have no mean loss")
-        return float(weight @ self._base / weight.sum())
+        return self.sample.mean_loss(self.at)
 
     @property
     def ratio(self) -> float:
@@ -102,8 +94,6 @@ class FeatureImportance(FeatureResult, Displayed):
     def influence(self) -> Influence:
         """How far each row, as an observation and as a donor, moves `pfi`: what standard errors are made of."""
         self._need_donors("standard error")
-        if self.whole is not None:
-            return Influence(self.whole.moved, total=self.whole.variance, cubes=self.whole.cubes)
         if len(self.at) < self.sample.n and not self.complete:
             raise ValueError("a streamed result has standard errors for all rows, not for some; raise memory=")
         return standard_errors.influence(self.means, self.meeting, self.sample, self.at)
@@ -149,11 +139,8 @@ class FeatureImportance(FeatureResult, Displayed):
         error = self.error
         if error == 0:
             return float(self.ratio)  # which says why there is none
-        if self.whole is not None:
-            return self.whole.ratio_std_error(self.unbiased)
-        base = standard_errors.influence_on_error(self.sample, self.at).moved
-        moved = self.influence.moved / error - self.unbiased / error**2 * base
-        return Influence(moved, self.influence.excess / error**2, self.influence.noise / error**2).std_error
+        on_error = standard_errors.influence_on_error(self.sample, self.at)
+        return standard_errors.ratio_influence(self.influence, on_error, self.unbiased, error).std_error
 
     def ratio_interval(self, level: float = 0.95, target: Target = "model") -> tuple[float, float]:
         """Confidence interval of `ratio`, on its log scale; `level` and `target` as in `interval`."""
@@ -273,13 +260,11 @@ class FeatureImportance(FeatureResult, Displayed):
 
     @property
     def _units(self) -> int:
-        return standard_errors.count_units(self.sample, self.at) if self.whole is None else self.whole.units
+        return self.sample.units(self.at)
 
     def _drawn_interval(self, level: float) -> tuple[float, float]:
         """Where the number over all pairs of these rows lies: the draw of the donors alone is uncertain."""
         self._need_donors("importance")
-        if self.whole is not None:
-            return standard_errors.interval(self.pfi, float(np.sqrt(self.whole.noise)), np.inf, level)
         if isinstance(self.design, Grid) and not self.exact:
             known = standard_errors.grid_influence(self.means, self.design, self.sample)
             return standard_errors.interval(self.pfi, known.std_error, len(known.moved), level, known.skewness)

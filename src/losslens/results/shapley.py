@@ -19,10 +19,9 @@ from losslens.results.base import Saveable, Stored
 from losslens.results.interactions import Interactions
 from losslens.results.selection import positions, split
 from losslens.results.shapley_curve import ShapleyCurve, Values
-from losslens.results.streamed import Whole
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import make_frame
-from losslens.tables.sample import Sample
+from losslens.tables.sample import Sample, Totals
 from losslens.text import in_digits, size_in_words
 from losslens.typing import Floats, Indices
 from losslens.uncertainty import standard_errors
@@ -133,7 +132,11 @@ class ShapleyImportance(Inference, Saveable):
     absent: str = ""  # what it would take to know single rows
     remarks: tuple[str, ...] = ()
     complete: bool = True  # False: stopped by hand
-    whole: Whole | None = None  # of data that are not here
+
+    @property
+    def whole(self) -> Totals | None:
+        """What is known of all rows of data in files; None for data in memory."""
+        return self.sample.totals
 
     # -- numbers --------------------------------------------------------------------------------------------------
 
@@ -380,15 +383,11 @@ class ShapleyImportance(Inference, Saveable):
         """From the V-statistic to the U-statistic, which leaves out pairs of a row with itself."""
         if self.aggregate == "prediction" or self.leaves_out_own:
             return 1.0
-        if self.whole is not None:
-            return self.whole.up
-        weight = self.sample.weight
-        own = weight[self.at] @ weight[self.at] / weight[self.at].sum()
-        return 1 / (1 - float(own))
+        return 1 / (1 - self.sample.own_share(self.at, self.sample.weight[self.at]))
 
     @property
     def _units(self) -> int:
-        return standard_errors.count_units(self.sample, self.at) if self.whole is None else self.whole.units
+        return self.sample.units(self.at)
 
     @property
     def _skewness(self) -> Floats:

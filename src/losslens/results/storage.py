@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,12 +21,14 @@ import numpy as np
 
 from losslens.cells.late import Later
 from losslens.cells.matrix import Cells, Means
+from losslens.cells.row_sums import InfluenceSums
 from losslens.donors import designs
 from losslens.donors.conditional import Conditioning
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss, from_metadata
 from losslens.results.base import Saveable, Stored
-from losslens.tables.sample import Sample
+from losslens.tables.sample import Sample, Totals
+from losslens.uncertainty.standard_errors import jackknife_factor
 
 FORMAT = "losslens result"
 VERSION = 1
@@ -34,8 +36,9 @@ VERSION = 1
 Stored.kinds |= {
     kind.__name__: kind
     for kind in (
-        Sample, Cells, Means, CommonGrid, OwnDonors, Conditioning, designs.All, designs.Shifts, designs.Grid,
-        designs.Permutations, designs.Latin, designs.Systematic, designs.Derangements, designs.Conditional,
+        Sample, Totals, Cells, Means, InfluenceSums, CommonGrid, OwnDonors, Conditioning, designs.All, designs.Shifts,
+        designs.Grid, designs.Permutations, designs.Latin, designs.Systematic, designs.Derangements,
+        designs.Conditional,
     )
 }  # fmt: skip
 
@@ -161,8 +164,25 @@ def _unpack(thing: Any, arrays: dict[str, Any], known: dict[int, Any]) -> Any:
     if "same" in thing:
         return known[thing["same"]]
     content = {key: _unpack(value, arrays, known) for key, value in thing["fields"].items()}
+    if thing["object"] == "Whole":
+        return content
+    if (whole := content.pop("whole", None)) is not None:
+        content |= _from_whole(content, whole)
     known[thing["number"]] = Stored.kinds[thing["object"]](**content)
     return known[thing["number"]]
+
+
+def _from_whole(content: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
+    """Of results on files by version 0.1: sums of all rows had a field of their own, with the jackknife's factors."""
+    n, units, rows, noise = (whole[name] for name in ("n", "units", "rows", "noise"))
+    pairs, single = jackknife_factor(units), units / (units - 1)
+    totals = Totals(n, rows, units, 1 - 1 / whole["up"], whole["error"], whole["error_variance"] / single)
+    found = {"sample": replace(content["sample"], totals=totals)}
+    if "means" in content and len(whole["moved"]):
+        square, cube = (whole["variance"] - noise) / pairs, whole["cubes"] / pairs**1.5
+        sums = InfluenceSums(square, cube, whole["covariance"] / np.sqrt(pairs * single), noise)
+        found["means"] = replace(content["means"], influences=sums)
+    return found
 
 
 @contextmanager

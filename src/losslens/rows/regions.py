@@ -15,7 +15,6 @@ from losslens.rows.splits import Chance, SplitRule, both, in_words
 from losslens.tables.columns import Distinct
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.inference import difference
-from losslens.uncertainty.standard_errors import Influence
 
 LEAST_ROWS, LEAST_SHARE = 20, 0.05  # of the half that looks, on either side of a question
 LEAST_JUDGING = 3  # rows or groups of the other half, on either side: a standard error needs them
@@ -116,8 +115,7 @@ def _differ(one: FeatureImportance, yes: Indices, no: Indices) -> float:
     """p of no difference between two sets of rows, which share their donors."""
     try:
         a, b = one.given(yes), one.given(no)
-        first, second = a.influence, b.influence
+        error = (a.influence - b.influence).std_error
     except ValueError:
         return np.nan
-    error = Influence(first.moved - second.moved, first.excess + second.excess, first.noise + second.noise).std_error
     return difference(("", ""), a.unbiased - b.unbiased, error, min(a._units, b._units) - 1, 0.95).p_value

@@ -7,7 +7,6 @@ With c_j what feature j adds to a row, less its mean, C their sum, r = y - f and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -21,19 +20,20 @@ from losslens.losses import Loss
 from losslens.models import Model
 from losslens.passes.options import Options
 from losslens.passes.parts.additive import Sums
-from losslens.passes.parts.counting import Counted, FirstPass, Quantiles, first_pass, kinds_of_all, looked_at
+from losslens.passes.parts.counting import Counted, FirstPass, Quantiles, first_pass, kinds_of_all
 from losslens.passes.parts.reading import Data, PartRows, Stretch, judged
+from losslens.passes.parts.results import sum_over_parts
 from losslens.passes.parts.stream import Stream, prepare
-from losslens.progress import Tick, bar
+from losslens.progress import Tick
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import Values
-from losslens.results.streamed import Whole
 from losslens.shapley.stopping import Wanted
 from losslens.tables.loading import Opened
-from losslens.tables.sample import Sample
+from losslens.tables.sample import Sample, Totals
 from losslens.typing import Floats
+from losslens.uncertainty.standard_errors import jackknife_factor
 
-ABSENT = "the data were read part by part and let go; explain a sample of the rows"
+ABSENT = "this result comes from files and keeps no rows; pass a sample of the rows"
 
 
 def shares(known: Model, data: Opened, loss: Loss, wanted: Wanted, options: Options) -> ShapleyImportance:
@@ -116,15 +116,8 @@ def run(stream: Stream) -> ShapleyImportance:
     sums = replace(sums, shift=g.mean(axis=0))
     first = FirstPass(stream.data, (), Quantiles({}), labels=False, sums=sums)
     counted = first_pass(first, stream.stretches, stream.workers, stream.progress)
-    assert counted.sums is not None
     work = _work(stream, counted, sums)
-    stretches = looked_at(stream.stretches, counted)
-
-    def answers() -> Iterator[Floats]:
-        with bar(stream.n, "sharing out", stream.progress, "rows") as tick:
-            yield from stream.workers.map(evaluate, work, stretches, tick)
-
-    return _result(stream, counted, work, reduce(add, answers()))
+    return _result(stream, counted, work, sum_over_parts(stream, counted, evaluate, work, "sharing out"))
 
 
 def _work(stream: Stream, counted: Counted, sums: ShareSums) -> ShareWork:
@@ -141,9 +134,7 @@ def _work(stream: Stream, counted: Counted, sums: ShareSums) -> ShareWork:
 
 def _result(stream: Stream, counted: Counted, work: ShareWork, found: Floats) -> ShapleyImportance:
     assert counted.sums is not None
-    error, units = float(counted.sums[2, -1] / counted.sums[0, -1]), counted.units
-    up = 1 / (1 - float(counted.mass[1] / counted.mass[0] ** 2))
-    factor = (units / (units - 1)) ** 2 * units * (units - 1) / max(units - 2, 1) ** 2
+    error, no_rows = float(counted.sums[2, -1] / counted.sums[0, -1]), np.empty(0, np.intp)
     index = -4 * found[1:]
     np.fill_diagonal(index, 0.0)
     names, none = tuple(feature.name for feature in stream.features), np.empty(0)
@@ -151,11 +142,12 @@ def _result(stream: Stream, counted: Counted, work: ShareWork, found: Floats) ->
     return ShapleyImportance(
         features=names, sfimp=work.sfimp, error_all=error, error_none=error + float(work.sfimp.sum()),
         title=stream.loss.title, loss=stream.loss, aggregate="loss", method="closed form", engine="additive",
-        design="all pairs", exact=True, n_predictions=min(CHECKED, stream.head.n), sample=Sample(none, none),
-        at=np.empty(0, np.intp), monte_carlo_error=np.zeros(len(names)), sampling=np.sqrt(factor * found[0]),
+        design="all pairs", exact=True, n_predictions=min(CHECKED, stream.head.n),
+        sample=Sample(none, none, totals=Totals(stream.n, no_rows, counted.units, counted.squares, error)),
+        at=no_rows, monte_carlo_error=np.zeros(len(names)),
+        sampling=np.sqrt(jackknife_factor(counted.units) * found[0]),
         values=Values(tuple(none for _ in names), np.empty((0, len(names)), np.int32), (True,) * len(names),
                       tuple((name,) for name in names)),
         backend="pandas" if stream.head.backend == "numpy" else stream.head.backend, index=index, absent=ABSENT,
         remarks=(f"{stream.n:,} rows, read part by part",),
-        whole=Whole(stream.n, units, np.empty(0, np.intp), none, error=error, up=up),
     )  # fmt: skip

@@ -72,7 +72,7 @@ class PairWalk:
     def total_error(self) -> float:
         """Of the gains of rows and donors."""
         sample, known = self.board.sample, self.ends
-        if known is None or standard_errors.count_units(sample) < 3:
+        if known is None or sample.units() < 3:
             return np.inf
         means = Means(local=known.by_row, mass=sample.weight, caused=known.by_donor, lent=sample.weight)
         return standard_errors.std_error(means, everybody(sample.n), sample, np.arange(sample.n))
@@ -114,7 +114,7 @@ class PairWalk:
 def sampling_error(board: Board, shares: Shares, drawn: Floats) -> Floats:
     """The sampling error of each player, (p,); infinite where there are too few rows for one."""
     sample, every = board.sample, np.arange(board.n)
-    if standard_errors.count_units(sample) < 3:
+    if sample.units() < 3:
         return np.full(board.p, np.inf)
     both = [
         standard_errors.std_error(shares.means(j, sample, every), shares.meeting, sample, every) for j in range(board.p)

@@ -16,6 +16,18 @@ CHUNK = 1 << 18  # cells handled at a time: temporaries stay in the processor's 
 
 
 @dataclass(frozen=True, eq=False)
+class Totals:
+    """Counts and means over all rows of some files, where a sample holds some of the rows only."""
+
+    n: int
+    rows: Indices  # (r,): the sample's rows, as positions in the files
+    units: int  # rows with a weight above zero
+    squares: float  # sum of the squared weights, which sum to one
+    error: float = float("nan")  # GE_P
+    error_square: float = float("nan")  # sum of the squares of w (loss - GE_P)
+
+
+@dataclass(frozen=True, eq=False)
 class Sample:
     """The rows as the model saw them, shared by all features of a result."""
 
@@ -25,6 +37,7 @@ class Sample:
     loss: Floats | None = None  # (n,), of the unchanged rows
     classes: NDArray[Any] | None = None
     block: Indices | None = None  # rows that belong together lend nothing to each other
+    totals: Totals | None = None  # of data in files; numbers of all rows are then these
 
     @property
     def n(self) -> int:
@@ -35,6 +48,29 @@ class Sample:
     def error(self) -> float:
         """GE_P, the mean loss of the unchanged rows."""
         return float(self.weight @ self.loss) if self.loss is not None else float("nan")
+
+    def units(self, rows: Indices | None = None) -> int:
+        """Rows, or groups of rows, that have a weight."""
+        if self.totals is not None:
+            return self.totals.units
+        counted = np.flatnonzero(self.weight > 0) if rows is None else rows[self.weight[rows] > 0]
+        return len(counted) if self.block is None else len(np.unique(self.block[counted]))
+
+    def mean_loss(self, rows: Indices) -> float:
+        """Of these unchanged rows."""
+        if self.totals is not None:
+            return self.totals.error
+        assert self.loss is not None  # only judged samples are asked
+        weight = self.weight[rows]
+        if not weight.sum() > 0:
+            raise ValueError("these rows have weight zero: they have no mean loss")
+        return float(weight @ self.loss[rows] / weight.sum())
+
+    def own_share(self, rows: Indices, mass: Floats) -> float:
+        """The share of the pairs of a row with itself, where these rows count by their mass and donors by weight."""
+        if self.totals is not None:
+            return self.totals.squares
+        return float(mass @ self.weight[rows] / mass.sum())
 
     def at(self, rows: Indices) -> Sample:
         """These rows alone, as a sample of their own."""

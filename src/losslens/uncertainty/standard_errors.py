@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from losslens.cells.matrix import Means
+from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.designs import Grid
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.sample import Sample
@@ -25,8 +26,9 @@ class Influence:
     moved: Floats  # (u,), scaled by the jackknife's factor
     excess: float = 0.0  # what the draw of the donors adds to the squares beyond its own share
     noise: float = 0.0  # its own share: the variance is never less
-    total: float | None = None  # the variance, where it holds more than the squares do
-    cubes: float | None = None  # the sum of the cubes, where more rows are known to move it than are here
+    total: float | None = None  # the variance, where it is more than the sum of these squares
+    cubes: float | None = None  # the sum of the cubes over all rows, where `moved` has some of them only
+    with_error: float | None = None  # likewise the covariance with the mean loss
 
     @property
     def variance(self) -> float:
@@ -48,6 +50,10 @@ class Influence:
         cubes = np.sum(self.moved**3) if self.cubes is None else self.cubes
         return float(np.clip(cubes / self.variance**1.5, -MOST_BENT, MOST_BENT))
 
+    def __sub__(self, other: Influence) -> Influence:
+        """On the difference of two numbers of the same rows, whose donors were drawn independently."""
+        return Influence(self.moved - other.moved, self.excess + other.excess, self.noise + other.noise)
+
 
 def std_error(means: Means, meeting: Layout, sample: Sample, rows: Indices) -> float:
     """Standard error of the PFI of this model over new data: the jackknife's."""
@@ -61,18 +67,19 @@ def influence(means: Means, meeting: Layout, sample: Sample, rows: Indices) -> I
     its effects in both roles (cell ~ PFI + a_i + c_k) and w and u its shares among rows and donors. Rows that
     belong together add up first. Sampled donors add their own noise to both effects: what is too much goes.
     """
-    units, here = count_units(sample), count_units(sample, rows)
+    units, here = sample.units(), sample.units(rows)
     _check_units(here, sample)
-    factor = _small_sample(meeting, sample, units)
+    factor = jackknife_factor(units, leaves_out_own=sample.block is not None or meeting.leaves_out_own)
     if isinstance(meeting, OwnDonors) and meeting.alone:
         return _influence_alone(means, sample, rows, here)
     if isinstance(meeting, CommonGrid):
-        return Influence(np.sqrt(factor) * _by_unit(_influence(means, meeting, sample, rows), sample))
+        moved = np.sqrt(factor) * _by_unit(_influence(means, meeting, sample, rows), sample)
+        return Influence(moved) if means.influences is None else _of_all_rows(moved, means.influences, factor, units)
     fit = fit_effects(means, meeting, sample, rows)
     if not np.isfinite(fit.noise):
         raise ValueError("no standard error: so few cells can't tell rows, donors and noise apart; use more donors")
     if fit.fitted and (sample.block is not None or meeting.leaves_out_own):
-        factor = units / (units - 1)  # fitted effects, unlike means, don't lack those of the own block
+        factor = _of_a_mean(units)  # fitted effects, unlike means, don't lack those of the own block
     moved = np.sqrt(factor) * _by_unit(_influence_of(fit, means, sample, rows), sample)
     if not fit.fitted:
         return Influence(moved, noise=0.0 if fit.complete else fit.noise)
@@ -82,12 +89,29 @@ def influence(means: Means, meeting: Layout, sample: Sample, rows: Indices) -> I
     return Influence(moved, fit.noise * (2 * fit.m / (fit.m - 1) * factor - 1), fit.noise)
 
 
+def _of_all_rows(moved: Floats, sums: InfluenceSums, factor: float, units: int) -> Influence:
+    """Sums over all rows of files; what the kept rows move is scaled so that its squares sum to the variance."""
+    variance, square = factor * sums.square + sums.noise, float(moved @ moved)
+    return Influence(
+        moved * np.sqrt(variance / square) if square > 0 else moved,
+        noise=sums.noise,
+        total=variance,
+        cubes=factor**1.5 * sums.cube,
+        with_error=float(np.sqrt(factor * _of_a_mean(units))) * sums.with_error,
+    )
+
+
+def _of_a_mean(units: int) -> float:
+    """From a sum of squared influences to the variance of a mean over rows."""
+    return units / (units - 1)
+
+
 def _influence_alone(means: Means, sample: Sample, rows: Indices, here: int) -> Influence:
     """How far each row moves the PFI where nobody lent its values: as an observation alone."""
     assert means.local is not None  # who has an importance has its rows'
     met, moved = means.mass > 0, np.zeros(sample.n)
     moved[rows[met]] = means.mass[met] / means.mass[met].sum() * (means.local[met] - means.pfi)
-    return Influence(np.sqrt(here / (here - 1)) * _by_unit(moved, sample))
+    return Influence(np.sqrt(_of_a_mean(here)) * _by_unit(moved, sample))
 
 
 def influence_on_error(sample: Sample, rows: Indices) -> Influence:
@@ -96,9 +120,21 @@ def influence_on_error(sample: Sample, rows: Indices) -> Influence:
     share = sample.weight[rows] / sample.weight[rows].sum()
     moved = np.zeros(sample.n)
     moved[rows] = share * (sample.loss[rows] - share @ sample.loss[rows])
-    here = count_units(sample, rows)
+    here = sample.units(rows)
     _check_units(here, sample)
-    return Influence(np.sqrt(here / (here - 1)) * _by_unit(moved, sample))
+    total = None if sample.totals is None else _of_a_mean(here) * sample.totals.error_square
+    return Influence(np.sqrt(_of_a_mean(here)) * _by_unit(moved, sample), total=total)
+
+
+def ratio_influence(importance: Influence, on_error: Influence, unbiased: float, error: float) -> Influence:
+    """How far each row moves ``1 + importance / error``, to first order: both numbers move with the rows."""
+    slope = unbiased / error
+    total = None
+    if importance.with_error is not None:
+        total = importance.variance - 2 * slope * importance.with_error + slope**2 * on_error.variance
+        total = max(total, 0.0) / error**2
+    moved = importance.moved / error - unbiased / error**2 * on_error.moved
+    return Influence(moved, importance.excess / error**2, importance.noise / error**2, total)
 
 
 def _check_units(here: int, sample: Sample) -> None:
@@ -107,19 +143,13 @@ def _check_units(here: int, sample: Sample) -> None:
         raise ValueError(f"a standard error needs at least 3 {what} that count; there are {here}")
 
 
-def count_units(sample: Sample, rows: Indices | None = None) -> int:
-    """Rows, or groups of rows, that have a weight."""
-    counted = np.flatnonzero(sample.weight > 0) if rows is None else rows[sample.weight[rows] > 0]
-    return len(counted) if sample.block is None else len(np.unique(sample.block[counted]))
-
-
 def monte_carlo_variance(means: Means, meeting: Layout, sample: Sample, rows: Indices) -> float:
     """Variance of the PFI over fresh draws of the donors: ``D2/(nm)``, for distinct shifts ``(1 - (m-1)/(n-1))`` of it.
 
     D2 is the residual mean square of the fit cell ~ row + donor. For rank bins (Systematic) this is an upper bound.
     """
     if isinstance(meeting, CommonGrid):
-        return 0.0
+        return 0.0 if means.influences is None else means.influences.noise
     if meeting.alone:
         raise ValueError("no Monte-Carlo error: what a sampler's draws add is not kept apart")
     return fit_effects(means, meeting, sample, rows).noise
@@ -137,7 +167,7 @@ def grid_influence(means: Means, design: Grid, sample: Sample) -> Influence:
     d = int(lends.sum())
     if d < 2:
         raise ValueError("no Monte-Carlo error from one donor: nothing says how donors differ")
-    left = max(1 - d / count_units(sample), 0.0)
+    left = max(1 - d / sample.units(), 0.0)
     return Influence(np.sqrt(d / (d - 1) * left) * means.lent[lends] * (means.caused[lends] - means.pfi))
 
 
@@ -147,7 +177,7 @@ def _influence(means: Means, meeting: CommonGrid, sample: Sample, rows: Indices)
         raise ValueError("no standard error: the mean of each donor's cells is not known for these rows")
     moved = np.where(means.lent > 0, means.lent * (means.caused - means.pfi), 0.0)
     d = int(np.sum(means.lent > 0))
-    if d < count_units(sample) and sample.block is None:  # a grid of few donors: their own small sample
+    if d < np.count_nonzero(sample.weight) and sample.block is None:  # a grid of few donors: their own small sample
         if d < 2:
             raise ValueError("no standard error from one donor: nothing says how donors differ")
         moved *= np.sqrt(d / (d - 1))
@@ -280,10 +310,12 @@ def _by_unit(moved: Floats, sample: Sample) -> Floats:
     return np.asarray(np.bincount(np.unique(sample.block, return_inverse=True)[1], moved), float)
 
 
-def _small_sample(meeting: Layout, sample: Sample, units: int) -> float:
-    """The jackknife's factor; V-statistics are first scaled up to the U-statistic that they estimate."""
-    leaves_out = sample.block is not None or meeting.leaves_out_own
-    up = 1.0 if leaves_out else units / (units - 1)
+def jackknife_factor(units: int, *, leaves_out_own: bool = False) -> float:
+    """From a sum of squared influences to the jackknife's variance of a mean over pairs of rows.
+
+    V-statistics, in which each row also meets itself, are first scaled up to the U-statistic that they estimate.
+    """
+    up = 1.0 if leaves_out_own else units / (units - 1)
     return up**2 * units * (units - 1) / (units - 2) ** 2
 
 

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
 
 import losslens as ll
-from losslens.passes.parts import counting, reading, trees
+from losslens.passes.parts import reading, results
 
 RNG = np.random.default_rng(0)
 N = 2600
@@ -137,7 +137,7 @@ def test_shapley_importances_of_linear_models(folder, tmp_path, weight):
     np.testing.assert_allclose(found.interactions["many", "few"], whole.interactions["many", "few"])
     found.save(tmp_path / "shares")
     assert repr(ll.load(tmp_path / "shares")) == repr(found)
-    with pytest.raises(ValueError, match="read part by part and let go"):
+    with pytest.raises(ValueError, match="comes from files and keeps no rows"):
         found.local  # noqa: B018
 
 
@@ -154,9 +154,9 @@ def test_a_black_box_meets_donors_of_all_parts(tmp_path):
     found = ll.feature_importance(interacting, tmp_path, "y", memory=SMALL, donors=ll.Latin(5), **options)
     whole = ll.feature_importance(interacting, X, Y, donors=ll.Latin(400), **options)
     for name in ("few", "many"):
-        off = (found[name].pfi - whole[name].pfi) / np.sqrt(found[name].whole.noise)
+        off = (found[name].pfi - whole[name].pfi) / np.sqrt(found[name].influence.noise)
         assert abs(off) < 4
-        assert found[name].whole.noise > 0
+        assert found[name].influence.noise > 0
         assert found[name].std_error == pytest.approx(whole[name].std_error, rel=0.15)
         np.testing.assert_allclose(found[name].pi @ found[name].weights, found[name].pfi)
         assert not found[name].exact
@@ -171,7 +171,7 @@ def test_a_black_box_by_itself(folder):
     np.testing.assert_allclose(found["few"].pfi, whole["few"].pfi)
     np.testing.assert_allclose(found["few"].std_error, whole["few"].std_error)
     assert found["few"].exact
-    assert abs(found["many"].pfi - whole["many"].pfi) < 4 * np.sqrt(found["many"].whole.noise)
+    assert abs(found["many"].pfi - whole["many"].pfi) < 4 * np.sqrt(found["many"].influence.noise)
     low, high = found["many"].interval(target="sample")
     assert low < found["many"].pfi < high
 
@@ -234,9 +234,9 @@ def test_rows_that_are_gone_are_not_chosen(folder, what):
     model = MODELS["forest"]().fit(X[NUMBERS], Y)
     found = ll.feature_importance(model, folder, "y", memory=SMALL)
     for result in (found, found["many"]):
-        with pytest.raises(ValueError, match="read part by part and let go"):
+        with pytest.raises(ValueError, match=rf"{what}\(\) needs values for each row, .* files \(2,600 rows\)"):
             getattr(result, what)([0, 1, 2])
-    with pytest.raises(ValueError, match="read part by part and let go"):
+    with pytest.raises(ValueError, match=r"with_loss\(\) needs values for each row"):
         found.with_loss("absolute_error")
 
 
@@ -268,7 +268,7 @@ def test_a_file_that_changes_between_passes(folder, tmp_path, monkeypatch, remov
     for file in folder.glob("*.parquet"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
 
-    plain = counting.looked_at
+    plain = results.looked_at
 
     def meddling(stretches, counted):
         victim = tmp_path / "3.parquet"
@@ -278,7 +278,7 @@ def test_a_file_that_changes_between_passes(folder, tmp_path, monkeypatch, remov
             frame.assign(many=frame["many"] + 1).to_parquet(victim)
         return plain(stretches, counted)
 
-    monkeypatch.setattr(trees, "looked_at", meddling)
+    monkeypatch.setattr(results, "looked_at", meddling)
     model = MODELS["forest"]().fit(X[NUMBERS], Y)
     kind, words = (FileNotFoundError, "is gone") if removed else (ValueError, "is no longer the file")
     with pytest.raises(kind, match=rf"3\.parquet {words}"):

@@ -7,7 +7,7 @@ second knows both numbers of every row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -16,6 +16,7 @@ import numpy as np
 
 from losslens.cells.late import later
 from losslens.cells.matrix import Cells
+from losslens.cells.row_sums import InfluenceSums
 from losslens.engines.choice import CHECKED, Site, additive, agrees
 from losslens.engines.readers.linear import Linear
 from losslens.engines.readers.pipelines import Peeled
@@ -28,15 +29,14 @@ from losslens.passes.parts.counting import (
     Quantiles,
     first_pass,
     kinds_of_all,
-    looked_at,
 )
 from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
 from losslens.passes.parts.reading import Data, PartRows, Stretch, judged, kept_in
-from losslens.passes.parts.results import Everything, Found
+from losslens.passes.parts.results import Summed, SummedColumn, curves_only, sum_over_parts
 from losslens.passes.parts.stream import Stream, classes_of
-from losslens.progress import Tick, bar
+from losslens.progress import Tick
 from losslens.tables.frames import Table
-from losslens.tables.sample import Sample, lose
+from losslens.tables.sample import Sample, Totals, lose
 from losslens.typing import Floats, Indices
 
 BINS = 512  # of a column with many values: a curve has one value a bin, the mean over its donors
@@ -106,7 +106,8 @@ class SumsWork:
     sums: Sums
     moments: PartMoments
     mass: float
-    kept: Indices
+    kept: Indices  # rows whose importances are kept, in the whole
+    curves: Indices  # and those of them whose curves are
     bins: Quantiles
     grids: Mapping[int, CountedGrid]
 
@@ -169,8 +170,8 @@ def _at_values(at: Indices, g: int, w: Floats, c: Floats) -> Floats:
     return np.stack([np.bincount(at, each, g) for each in (w * c, w * c**2, np.ones(len(c)), c, c**2)])
 
 
-def run(stream: Stream) -> Everything:
-    """Two passes, and what they say."""
+def run(stream: Stream) -> Summed:
+    """Two passes, and what they add up to."""
     linear, peeled = stream.read, stream.peeled
     assert isinstance(linear, Linear)
     assert peeled is not None
@@ -181,46 +182,25 @@ def run(stream: Stream) -> Everything:
     bins = Quantiles.of_rows(stream.here_and_there, stream.asked, BINS)
     asked = FirstPass(stream.data, stream.asked, bins, labels=False, sums=sums)
     counted = first_pass(asked, stream.stretches, stream.workers, stream.progress)
-    stretches = looked_at(stream.stretches, counted)
     work = _work(stream, counted, sums, bins)
-
-    def answers() -> Iterator[AdditiveRowSums]:
-        with bar(stream.n, "explaining", stream.progress, "rows") as tick:
-            yield from stream.workers.map(evaluate, work, stretches, tick)
-
-    return _everything(stream, work, counted, reduce(add, answers()))
+    found = sum_over_parts(stream, counted, evaluate, work)
+    rows, classes = np.searchsorted(found.kept.at, work.curves), classes_of(stream, counted.labels)
+    everything = Totals(stream.n, found.kept.at, counted.units, counted.squares, work.moments.error, found.error)
+    sample = found.kept.sample(classes, everything)
+    columns = {j: _column(work, found, k, j, sample, rows) for k, j in enumerate(stream.asked)}
+    return Summed(stream, "additive", sample, columns, min(CHECKED, stream.head.n))
 
 
 def _work(stream: Stream, counted: Counted, sums: Sums, bins: Quantiles) -> SumsWork:
     assert counted.sums is not None
     cells = sum(16 * len(counted.grids[j]) for j in stream.asked)
-    kept, _ = rows_to_keep(stream.n, len(stream.asked), cells, stream.memory, stream.entropy)
+    kept, curves = rows_to_keep(stream.n, len(stream.asked), cells, stream.memory, stream.entropy)
     data = replace(stream.data, kinds=kinds_of_all(counted, stream.data.columns))
     moments = PartMoments.of(counted.sums, sums.shift)
-    return SumsWork(data, sums, moments, float(counted.mass[0]), kept, bins, counted.grids)
+    return SumsWork(data, sums, moments, float(counted.mass[0]), kept, curves, bins, counted.grids)
 
 
-def _everything(stream: Stream, work: SumsWork, counted: Counted, found: AdditiveRowSums) -> Everything:
-    classes = classes_of(stream, counted.labels)
-    sample = found.kept.sample(classes)
-    cells = sum(16 * len(grid) for grid in work.grids.values())
-    _, curves = rows_to_keep(stream.n, len(stream.asked), cells, stream.memory, stream.entropy)
-    rows = np.searchsorted(found.kept.at, curves)
-    return Everything(
-        stream=stream,
-        engine="additive",
-        kept=found.kept,
-        classes=classes,
-        units=counted.units,
-        squares=float(counted.mass[1] / counted.mass[0] ** 2),
-        columns={j: _found(work, found, k, j, sample, rows) for k, j in enumerate(work.sums.asked)},
-        n_predictions=min(CHECKED, stream.head.n),
-        error=work.moments.error,
-        error_square=found.error,
-    )
-
-
-def _found(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample, rows: Indices) -> Found:
+def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample, rows: Indices) -> SummedColumn:
     known, grid, loss = work.moments, work.grids[j], work.sums.loss
     mass = grid.mass[:, 0] / work.mass
     wc, wc2, count, plain, plain2 = sums.on_grid[k]
@@ -230,15 +210,15 @@ def _found(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample
 
     predictions = later(_predictions, sample.prediction[rows], adds[rows], first, own[rows])
     cells = Cells(rows, predictions, None if loss is None else later(lose, loss, sample, rows, predictions))
-    found = Found(grid=grid, k=k, pi=None, pd=known.level + first, caused=np.zeros(len(own)), cells=cells)
-    if loss is None:
-        return found
-    constant = float(known.variance[k] + 2 * known.covariance[k])
-    square, cube, cross = sums.influence[:, k].tolist()
-    return replace(
-        found, pi=second - 2 * first * known.residual + constant, pfi=float(known.pfi[k]), square=square, cube=cube,
-        caused=adds**2 - 2 * adds * known.residual + constant, cross=cross,
-    )  # fmt: skip
+    means = curves_only(sample, grid.mass[:, 0], known.level + first)
+    if loss is not None:
+        constant = float(known.variance[k] + 2 * known.covariance[k])
+        means = replace(
+            means, local=sums.kept.local[:, k], pi=second - 2 * first * known.residual + constant,
+            caused=adds**2 - 2 * adds * known.residual + constant, lent=sample.weight, total=float(known.pfi[k]),
+            influences=InfluenceSums(*sums.influence[:, k].tolist()),
+        )  # fmt: skip
+    return SummedColumn(grid, own, means, cells)
 
 
 def _predictions(base: Floats, adds: Floats, on_grid: Floats, own: Indices) -> Floats:

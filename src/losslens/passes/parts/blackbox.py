@@ -1,6 +1,4 @@
-"""Any model on the rows of a part: what each cell adds to the sums of a column.
-
-Any model on data larger than memory: Latin donors over all rows.
+"""Any model on data larger than memory: Latin donors over all rows.
 
 Three passes: count the values of the asked columns; gather these columns, which are small, and some rows, which are
 kept; then ask the model. The kept rows meet every value of the grid. They give the single curves and the standard
@@ -20,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import Cells
+from losslens.cells.row_sums import RowSums
 from losslens.donors.designs import All, Design, Latin
 from losslens.donors.questions import Ask
 from losslens.engines.blackbox import BlackBox
@@ -34,10 +33,10 @@ from losslens.passes.parts.counting import (
     first_pass,
     kinds_of_all,
 )
-from losslens.passes.parts.kept_rows import KeptRows
+from losslens.passes.parts.kept_rows import sample_of
 from losslens.passes.parts.lenders import Gather, Loan, Store, gather, latin, lend
 from losslens.passes.parts.reading import Data, PartRows, Stretch, judged
-from losslens.passes.parts.results import Everything, Found, RowSums
+from losslens.passes.parts.results import Summed, SummedColumn, curves_only, loss_sums, totals
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.task import label_positions
 from losslens.progress import Tick, bar, silent
@@ -103,7 +102,7 @@ class ColumnSums:
 class BoxSums:
     """Sums over the cells of a turn."""
 
-    error: Floats  # (3,): of w l, w^2 l and w^2 l^2
+    losses: Floats  # (3,)
     columns: dict[int, ColumnSums]
     asked: int  # rows that the model was asked for
 
@@ -111,22 +110,19 @@ class BoxSums:
         columns = dict(self.columns)
         for j, more in other.columns.items():
             columns[j] = columns[j] + more if j in columns else more
-        return BoxSums(self.error + other.error, columns, self.asked + other.asked)
+        return BoxSums(self.losses + other.losses, columns, self.asked + other.asked)
 
 
 def evaluate(work: BoxWork, turn: Turn, tick: Tick) -> BoxSums:
     """All cells of a turn."""
     (rows,) = work.data.rows(turn.stretch)
     sample = work.sample(rows)
-    w, loss = sample.weight, sample.loss
-    assert loss is not None
-    error = np.array([w @ loss, w**2 @ loss, w**2 @ loss**2]) * turn.first
     columns, asked = {}, sample.n
     for j, loan in turn.loans.items():
         columns[j], count = _column(work, rows, sample, j, loan)
         asked += count
         tick(sample.n)
-    return BoxSums(error, columns, asked)
+    return BoxSums(loss_sums(sample) * turn.first, columns, asked)
 
 
 def _column(work: BoxWork, rows: PartRows, sample: Sample, j: int, loan: Loan | None) -> tuple[ColumnSums, int]:
@@ -257,7 +253,7 @@ class StreamedColumn:
 class _BlackBoxRun:
     stream: Stream
 
-    def everything(self) -> Everything:
+    def everything(self) -> Summed:
         """Count, gather, ask."""
         self._count()
         store = Store(self.stream.n, self.stream.memory)
@@ -389,50 +385,41 @@ class _BlackBoxRun:
             size += needs
         return groups
 
-    def _result(self, sums: BoxSums) -> Everything:
-        counted, stream = self.counted, self.stream
-        squares = float(counted.mass[1] / counted.mass[0] ** 2)
-        error, w2l, w2l2 = sums.error.tolist()
-        columns = {j: self._found(k, j, sums, squares, error) for k, j in enumerate(stream.asked)}
-        local = np.stack([self.columns[j].local for j in stream.asked], axis=1)
-        place = np.stack([self.places[j] for j in stream.asked], axis=1)
-        kept = replace(KeptRows.of(self.sample, np.arange(len(self.kept_at)), 0, local, place), at=self.kept_at)
-        return Everything(
-            stream=stream, engine="blackbox", kept=kept, classes=self.classes, units=counted.units, squares=squares,
-            columns=columns, n_predictions=sums.asked + sum(column.asked for column in self.columns.values()),
-            error=error, error_square=max(w2l2 - 2 * error * w2l + error**2 * squares, 0.0),
-        )  # fmt: skip
+    def _result(self, sums: BoxSums) -> Summed:
+        stream = self.stream
+        sample = sample_of(self.sample, totals(stream, self.counted, self.kept_at, sums.losses))
+        columns = {j: self._summed(j, sums.columns[j], sample) for j in stream.asked}
+        asked = sums.asked + sum(column.asked for column in self.columns.values())
+        return Summed(stream, "blackbox", sample, columns, asked)
 
-    def _found(self, k: int, j: int, sums: BoxSums, squares: float, error: float) -> Found:
-        column, n = self.columns[j], self.stream.n
-        mass, changes, clipped, *predictions = sums.columns[j].cells.T
+    def _summed(self, j: int, sums: ColumnSums, sample: Sample) -> SummedColumn:
+        column, grid, n = self.columns[j], self.grids[j], self.stream.n
+        mass, changes, clipped, *predictions = sums.cells.T
         with np.errstate(invalid="ignore", divide="ignore"):  # values that nobody met
             pi, pd = changes / mass, np.stack(predictions, axis=1) / mass[:, None]
-        met = mass > 0
         pfi = float(changes.sum() / mass.sum())
-        curve = np.where(met, pi, 0.0)
-        caused = curve[self.places[j]]
-        rows = sums.columns[j].rows
-        moved, cube, cross = rows.moments(pfi, curve, error)
+        curve = np.where(mass > 0, pi, 0.0)
         design, noise = column.design, 0.0
         if isinstance(design, Latin):
             # What donors leave unexplained of a cell; one donor a row doesn't tell, and then the kept rows do.
-            square, times = sums.columns[j].within.tolist()
+            square, times = sums.within.tolist()
             spread = float(mass / mass.sum() @ (curve - pfi) ** 2)
             left = max(square / times - spread, 0.0) if times > 0 else column.noise
-            noise = left * n * squares**2 / design.m * (1 - (design.m - 1) / (n - 1))
-        one = self.sample.prediction.ndim == 1 and self.sample.prediction.dtype.kind != "i"
-        grid = replace(self.grids[j], mass=np.stack([mass, mass], axis=1))
-        return Found(
-            grid=grid, k=k, pi=pi, pd=pd[:, 0] if one else pd, caused=caused, cells=column.cells, pfi=pfi,
-            square=moved, cube=cube, cross=cross, clipped=float(clipped.sum() / mass.sum()), noise=noise,
-            design=design,
-            n_predictions=column.asked + n * (design.m if isinstance(design, Latin) else len(grid)),
+            noise = left * n * self.counted.squares**2 / design.m * (1 - (design.m - 1) / (n - 1))
+        one = sample.prediction.ndim == 1 and sample.prediction.dtype.kind != "i"
+        assert sample.totals is not None
+        means = replace(
+            curves_only(sample, mass, pd[:, 0] if one else pd),
+            local=column.local, pi=pi, caused=curve[self.places[j]], lent=sample.weight,
+            clipped=float(clipped.sum() / mass.sum()), total=pfi,
+            influences=sums.rows.influences(pfi, curve, sample.totals.error, noise),
         )  # fmt: skip
+        asked = column.asked + n * (design.m if isinstance(design, Latin) else len(grid))
+        return SummedColumn(grid, self.places[j], means, column.cells, design, asked)
 
 
-def run(stream: Stream) -> Everything:
-    """Three passes, and what they say."""
+def run(stream: Stream) -> Summed:
+    """Three passes, and what they add up to."""
     return _BlackBoxRun(stream).everything()
 
 

@@ -12,7 +12,7 @@ from losslens.engines.readers.linear import Linear
 from losslens.losses import Loss, Response
 from losslens.models import Model
 from losslens.passes.options import Options
-from losslens.passes.parts.results import Everything
+from losslens.passes.parts.results import Summed
 from losslens.passes.parts.stream import Stream, prepare
 from losslens.passes.task import class_of
 from losslens.results.effects import Effects
@@ -30,7 +30,7 @@ def opened(known: Model, X: Any, y: Any, options: Options) -> Opened | None:
 
 def importances(known: Model, data: Opened, loss: Loss, options: Options) -> Importances:
     """`feature_importance` of data that are read part by part."""
-    return _everything(importance_stream(known, data, loss, options)).importances()
+    return _summed(importance_stream(known, data, loss, options)).importances()
 
 
 def importance_stream(known: Model, data: Opened, loss: Loss, options: Options) -> Stream:
@@ -41,7 +41,7 @@ def importance_stream(known: Model, data: Opened, loss: Loss, options: Options) 
 def effects(known: Model, data: Opened, response: Response, target: Any, options: Options) -> Effects:
     """`feature_effect` of data that are read part by part."""
     stream = effect_stream(known, data, response, target, options)
-    return _everything(stream).effects(*_class_of(known, target, response))
+    return _summed(stream).effects(*_class_of(known, target, response))
 
 
 def effect_stream(known: Model, data: Opened, response: Response, target: Any, options: Options) -> Stream:
@@ -61,7 +61,7 @@ def _class_of(known: Model, target: Any, response: Response) -> tuple[int | None
     return class_of(Sample(np.ones(1), np.empty(0), classes=known.classes), target, response)
 
 
-def _everything(stream: Stream) -> Everything:
+def _summed(stream: Stream) -> Summed:
 
     try:
         if isinstance(stream.read, Ensemble):

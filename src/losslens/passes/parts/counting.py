@@ -263,6 +263,11 @@ class Counted:
         """Rows that count."""
         return int(self.mass[2])
 
+    @property
+    def squares(self) -> float:
+        """The sum of the squared weights, once they sum to one."""
+        return float(self.mass[1] / self.mass[0] ** 2)
+
 
 def first_pass(asked: FirstPass, stretches: Sequence[Stretch], workers: Workers, progress: bool | None) -> Counted:
     """All stretches together."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.tables.sample import Sample
+from losslens.tables.sample import Sample, Totals
 from losslens.typing import Floats, Indices
 
 MOST_KEPT = 10_000  # rows whose importances are kept
@@ -44,16 +44,17 @@ class KeptRows:
         both = [np.concatenate([getattr(self, field.name), getattr(other, field.name)]) for field in fields(self)]
         return KeptRows(*both)
 
-    def sample(self, classes: NDArray[Any] | None) -> Sample:
-        """These rows as a sample of their own."""
-        total = self.weight.sum()
-        return Sample(
-            weight=self.weight / total if total > 0 else np.full(len(self.at), 1 / len(self.at)),
-            prediction=self.prediction,
-            y=self.y if len(self.y) else None,
-            loss=self.loss if len(self.loss) else None,
-            classes=classes,
-        )
+    def sample(self, classes: NDArray[Any] | None, totals: Totals) -> Sample:
+        """These rows as a sample of all of them."""
+        y, loss = (array if len(array) else None for array in (self.y, self.loss))
+        return sample_of(Sample(self.weight, self.prediction, y, loss, classes), totals)
+
+
+def sample_of(rows: Sample, totals: Totals) -> Sample:
+    """Some rows as a sample of all of them: their weights sum to one."""
+    total = rows.weight.sum()
+    weight = rows.weight / total if total > 0 else np.full(rows.n, 1 / rows.n)
+    return replace(rows, weight=weight, totals=totals)
 
 
 def rows_to_keep(n: int, features: int, cells: int, memory: int, entropy: int) -> tuple[Indices, Indices]:

@@ -1,20 +1,21 @@
 """Tree ensembles, part by part: every row against the counts of all donors. Exact over all pairs.
 
-As a donor a row is known by its class alone, so that counts of classes stand for all donors.
-
-
-Tree ensembles on data larger than memory: count, bind, evaluate."""
+As a donor a row is known by its class alone, so that counts of classes stand for all donors. A first pass counts, the
+engine is bound to the counted values, and a second pass evaluates.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.cells.row_sums import RowSums
 from losslens.donors.questions import Subjects
 from losslens.engines.choice import CHECKED, Site, choose_exact, tree_images
 from losslens.engines.readers.ensemble import Declined, Ensemble
@@ -29,14 +30,13 @@ from losslens.passes.parts.counting import (
     codebook,
     first_pass,
     kinds_of_all,
-    looked_at,
 )
 from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
 from losslens.passes.parts.reading import Data, PartRows, Stretch, judged, kept_in
-from losslens.passes.parts.results import Everything, Found, RowSums
+from losslens.passes.parts.results import Summed, SummedColumn, curves_only, loss_sums, sum_over_parts, totals
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.steps import Axes, Kept, LaneSums, LaneWork, spread_cells
-from losslens.progress import PREPARING, Tick, bar, waiting
+from losslens.progress import PREPARING, Tick, waiting
 from losslens.tables.columns import Distinct
 from losslens.tables.frames import Table
 from losslens.tables.sample import Sample
@@ -135,7 +135,7 @@ class TreeWork:
 class TreeSums:
     """Sums over the rows of a stretch; those of several are added."""
 
-    error: Floats  # (3,): sums of w l, w^2 l, w^2 l^2
+    losses: Floats  # (3,)
     rows: tuple[RowSums, ...]  # of each feature
     curve: Floats  # (classes, 1 + outputs): what each class adds to the changes and the predictions
     clipped: Floats  # (k,)
@@ -144,7 +144,7 @@ class TreeSums:
 
     def __add__(self, other: TreeSums) -> TreeSums:
         return TreeSums(
-            self.error + other.error, tuple(a + b for a, b in zip(self.rows, other.rows, strict=True)),
+            self.losses + other.losses, tuple(a + b for a, b in zip(self.rows, other.rows, strict=True)),
             self.curve + other.curve, self.clipped + other.clipped, self.kept + other.kept,
             self.curves + other.curves,
         )  # fmt: skip
@@ -152,15 +152,7 @@ class TreeSums:
 
 def evaluate(work: TreeWork, stretch: Stretch, tick: Tick) -> TreeSums:
     """All rows of a stretch."""
-    return add_up(_evaluate(work, rows, tick) for rows in work.data.rows(stretch))
-
-
-def add_up(found: Iterator[TreeSums]) -> TreeSums:
-    """Sums of sums, in order."""
-    total = next(found)
-    for more in found:
-        total = total + more
-    return total
+    return reduce(add, (_evaluate(work, rows, tick) for rows in work.data.rows(stretch)))
 
 
 def _evaluate(work: TreeWork, rows: PartRows, tick: Tick) -> TreeSums:
@@ -179,11 +171,10 @@ def _evaluate(work: TreeWork, rows: PartRows, tick: Tick) -> TreeSums:
 
 
 def _sums(axes: Axes, lane: LaneSums, sample: Sample, codes: Ints, kept: KeptRows) -> TreeSums:
-    w, loss = sample.weight, lane.loss
     return TreeSums(
-        error=np.array([w @ loss, w**2 @ loss, w**2 @ loss**2]),
+        losses=loss_sums(sample),
         rows=tuple(
-            RowSums.of(w, lane.local[:, k], loss, of, axes.part(k).stop - axes.part(k).start)
+            RowSums.of(sample.weight, lane.local[:, k], lane.loss, of, axes.part(k).stop - axes.part(k).start)
             for k, of in enumerate(codes)
         ),
         curve=lane.curve,
@@ -208,18 +199,15 @@ def rowless(engine: Trees) -> Trees:
     return replace(engine, bound=replace(bound, codes=np.zeros((len(bound.size), 1), np.int32)))
 
 
-def run(stream: Stream) -> Everything:
-    """Two passes, and what they say."""
+def run(stream: Stream) -> Summed:
+    """Two passes, and what they add up to."""
     asked, bins = counting(stream)
     counted = first_pass(asked, stream.stretches, stream.workers, stream.progress)
-    stretches = looked_at(stream.stretches, counted)
     work = bound(stream, counted, bins)
-
-    def answers() -> Iterator[TreeSums]:
-        with bar(stream.n, "explaining", stream.progress, "rows") as tick:
-            yield from stream.workers.map(evaluate, work, stretches, tick)
-
-    return _everything(stream, work, counted, add_up(answers()))
+    sums = sum_over_parts(stream, counted, evaluate, work)
+    sample = sums.kept.sample(work.classes, totals(stream, counted, sums.kept.at, sums.losses))
+    columns = {j: _column(work, sums, k, j, sample) for k, j in enumerate(work.asked)}
+    return Summed(stream, work.engine.name, sample, columns, CHECKED)
 
 
 def counting(stream: Stream) -> tuple[FirstPass, TreeBins]:
@@ -259,40 +247,18 @@ def _engine(stream: Stream, book: Table) -> Any:
     return engine
 
 
-def _everything(stream: Stream, work: TreeWork, counted: Counted, sums: TreeSums) -> Everything:
-    error, w2l, w2l2 = sums.error.tolist()
-    squares = float(counted.mass[1] / counted.mass[0] ** 2)
-    sample = sums.kept.sample(work.classes)
-    return Everything(
-        stream=stream,
-        engine=work.engine.name,
-        kept=sums.kept,
-        classes=work.classes,
-        units=counted.units,
-        squares=squares,
-        columns={j: _found(work, sums, k, j, sample) for k, j in enumerate(work.asked)},
-        n_predictions=CHECKED,
-        error=error,
-        error_square=max(w2l2 - 2 * error * w2l + error**2 * squares, 0.0),
-    )
-
-
-def _found(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> Found:
-    axes, part, of = work.axes, work.axes.part(k), work.class_of[j]
+def _column(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> SummedColumn:
+    part, of, own = work.axes.part(k), work.class_of[j], sums.kept.place[:, k]
     by_class = np.cumsum(sums.curve[part], axis=0)  # changes, then predictions, of all rows at each class
-    pd = by_class[of, 1:]
+    changes, pd = by_class[:, 0], by_class[of, 1:]
     one = work.like.ndim == 1 and work.like.dtype.kind != "i"
-    curves = np.searchsorted(sums.kept.at, work.curves)
-    cells = spread_cells(k, axes, sample, sums.curves, curves)
-    found = Found(
-        grid=work.grids[j], k=k, pi=None, pd=pd[:, 0] if one else pd, caused=np.zeros(len(sums.kept.at)), cells=cells
-    )
-    if work.loss is None:
-        return found
-    changes = by_class[:, 0]
-    pfi = float(sums.rows[k].rows[0])
-    square, cube, cross = sums.rows[k].moments(pfi, changes, float(sums.error[0]))
-    return replace(
-        found, pi=changes[of], caused=changes[of[sums.kept.place[:, k]]], pfi=pfi, square=square,
-        cube=cube, cross=cross, clipped=float(sums.clipped[k]),
-    )  # fmt: skip
+    cells = spread_cells(k, work.axes, sample, sums.curves, np.searchsorted(sums.kept.at, work.curves))
+    means = curves_only(sample, work.grids[j].mass[:, 0], pd[:, 0] if one else pd)
+    if work.loss is not None:
+        pfi = float(sums.rows[k].rows[0])
+        means = replace(
+            means, local=sums.kept.local[:, k], pi=changes[of], caused=changes[of[own]], lent=sample.weight,
+            clipped=float(sums.clipped[k]), total=pfi,
+            influences=sums.rows[k].influences(pfi, changes, float(sums.losses[0])),
+        )  # fmt: skip
+    return SummedColumn(work.grids[j], own, means, cells)

@@ -1,0 +1,55 @@
+"""How far rows move an importance, from sums that parts of the rows add up to: no row is needed twice.
+
+With R_i the mean change of row i over the donors and C_v the mean change that a donor of class v causes, row i moves
+the importance by ``u_i = w_i (R_i + D_v(i)), D = C - 2 PFI``. C is known only once all rows have been seen. So sums of
+powers of w and R are kept, over all rows and by class, and ``sum of u^2 = sum w^2 R^2 + 2 sum_v D_v (sum of w^2 R in v)
++ sum_v D_v^2 (sum of w^2 in v)``. Where R is the mean over a few donors, its own noise is taken off its square.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.typing import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class InfluenceSums:
+    """Sums over all rows of powers of u, how far each moves an importance."""
+
+    square: float
+    cube: float
+    with_error: float  # of u times how far the row moves the mean loss
+    noise: float = 0.0  # variance of the importance that is due to the draw of the donors
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """Sums over the rows of a part, of one feature; those of several parts are added."""
+
+    rows: Floats  # (5,): of w R, w^2 R, w^2 R^2, w^2 R l, w^3 R^3
+    classes: Floats  # (6, g): of w^2, w^2 R, w^2 l, w^3, w^3 R, w^3 R^2
+
+    @classmethod
+    def of(cls, w: Floats, R: Floats, loss: Floats, at: NDArray[Any], g: int, noise: Floats | float = 0.0) -> RowSums:
+        """Rows with weights w, importances R of variance `noise`, losses, and classes `at` of their own values."""
+        w2, w3 = w**2, w**3
+        rows = np.array([w @ R, w2 @ R, w2 @ (R**2 - noise), w2 @ (R * loss), w3 @ R**3])
+        each = (w2, w2 * R, w2 * loss, w3, w3 * R, w3 * R**2)
+        return cls(rows, np.stack([np.bincount(at, weight, g) for weight in each]))
+
+    def __add__(self, other: RowSums) -> RowSums:
+        return RowSums(self.rows + other.rows, self.classes + other.classes)
+
+    def influences(self, pfi: float, caused: Floats, error: float, noise: float = 0.0) -> InfluenceSums:
+        """Once all rows are in: from the PFI, the mean change C that each class causes, and the mean loss."""
+        D = caused - 2 * pfi
+        w2, w2r, w2l, w3, w3r, w3r2 = self.classes
+        square = self.rows[2] + 2 * D @ w2r + D**2 @ w2
+        cube = self.rows[4] + 3 * D @ w3r2 + 3 * D**2 @ w3r + D**3 @ w3
+        with_error = self.rows[3] - error * self.rows[1] + D @ (w2l - error * w2)
+        return InfluenceSums(max(float(square), 0.0), float(cube), float(with_error), noise)
