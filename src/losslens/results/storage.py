@@ -32,9 +32,11 @@ from losslens.uncertainty.standard_errors import jackknife_factor
 
 FORMAT = "losslens result"
 VERSION = 1
+# Files name classes; two have been renamed since the first files were written, which keep the old names.
+NAMES_IN_FILES = {CommonGrid: "Common", OwnDonors: "PerRow"}
 # Results and their own parts register themselves; these are the classes of the rooms below that they are made of.
 Stored.kinds |= {
-    kind.__name__: kind
+    NAMES_IN_FILES.get(kind, kind.__name__): kind
     for kind in (
         Sample, Totals, Cells, Means, InfluenceSums, CommonGrid, OwnDonors, Conditioning, designs.All, designs.Shifts,
         designs.Grid, designs.Permutations, designs.Latin, designs.Systematic, designs.Derangements,
@@ -121,11 +123,12 @@ class _Packer:
     def _object(self, thing: Any) -> Any:
         if id(thing) in self.seen:
             return {"same": self.seen[id(thing)][0]}
-        if type(thing).__name__ not in Stored.kinds:
+        name = NAMES_IN_FILES.get(type(thing), type(thing).__name__)
+        if name not in Stored.kinds:
             raise TypeError(f"a file can't hold {thing!r}: it could not be read back without your code")
         number = self.seen.setdefault(id(thing), (len(self.seen), thing))[0]
         content = {field.name: self.pack(getattr(thing, field.name)) for field in fields(thing)}
-        return {"object": type(thing).__name__, "number": number, "fields": content}
+        return {"object": name, "number": number, "fields": content}
 
 
 def _scalar(value: Any) -> Any:
