@@ -1,10 +1,20 @@
-"""The arrows between the rooms, and the weight of the front door."""
+"""The arrows between the rooms, what stands at the front door, and that a name means one thing."""
 
+import ast
+import re
 import subprocess
 import sys
+from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
+import losslens
+
 ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "losslens"
+MODULES = {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
 
 
 def run(code, *arguments):
@@ -61,3 +71,43 @@ except ImportError as error:
     result = run(code)
     assert result.returncode == 0, result.stderr
     assert "device='cuda' needs torch" in result.stdout
+
+
+def test_dir_leads_to_public_names_alone():
+    shown = [name for name in dir(losslens) if not name.startswith("__")]
+    assert shown == sorted(losslens.__all__)
+    assert "__version__" in dir(losslens)
+    assert all(hasattr(losslens, name) for name in dir(losslens))
+
+
+@pytest.mark.parametrize("name", losslens.__all__)
+def test_no_public_name_hides_a_module(name):
+    """`losses` is the module itself."""
+    assert (find_spec(f"losslens.{name}") is not None) == (name == "losses")
+
+
+@pytest.mark.parametrize("module", sorted(module for module in MODULES if module.endswith("/__init__.py")))
+def test_rooms_say_what_they_hold_and_what_they_touch(module):
+    docstring = ast.get_docstring(MODULES[module])
+    assert docstring
+    assert len(re.findall(r"[.?!](?=\s|$)", docstring)) >= 2
+
+
+def test_few_modules_stand_beside_the_rooms():
+    assert len([module for module in MODULES if "/" not in module]) <= 12
+
+
+def test_a_class_name_means_one_class():
+    names = Counter(node.name for tree in MODULES.values() for node in tree.body if isinstance(node, ast.ClassDef))
+    assert [name for name, times in names.items() if times > 1] == []
+
+
+@pytest.mark.parametrize("name", ["Floats", "Indices", "Mask"])
+def test_types_of_arrays_are_declared_once(name):
+    declared = {
+        module
+        for module, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name
+    }
+    assert declared == {"typing.py"}

@@ -104,3 +104,8 @@ def __getattr__(name: str) -> Any:
 
         return version("losslens")
     raise AttributeError(f"module 'losslens' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names alone: rooms and modules that were imported on the way are no part of the interface."""
+    return [*__all__, "__version__", *(name for name in globals() if name.startswith("__"))]

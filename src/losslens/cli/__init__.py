@@ -1,4 +1,7 @@
-"""The command line: `losslens --help`."""
+"""The command line: `losslens --help`. Reads models, tables and options from files, calls a verb, prints its result.
+
+Touches everything below; nothing touches it.
+"""
 
 from __future__ import annotations
 

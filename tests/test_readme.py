@@ -1,0 +1,139 @@
+"""The examples of the README and of docs/ run, and give what their comments say."""
+
+import ast
+import io
+import re
+import shlex
+from contextlib import chdir, redirect_stdout
+from doctest import ELLIPSIS, OutputChecker
+from pathlib import Path
+
+import pytest
+import typer
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+from losslens.cli import app
+
+ROOT = Path(__file__).parents[1]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+# What can't run here: a scheduler elsewhere, and a plan with seconds that were measured.
+ELSEWHERE = ("tcp://scheduler", ">>> ll.plan(")
+
+
+def blocks(page, language=""):
+    """The code between fences."""
+    fenced = re.findall(r"^```(.*?)\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return [code for kind, code in fenced if kind == language]
+
+
+def run(code, names):
+    """Run the statements in `names`; the value of each expression by its lines, with the comments up to the next."""
+    lines, values, body = code.splitlines(), {}, ast.parse(code).body
+    for node, end in zip(body, [*(after.lineno - 1 for after in body[1:]), len(lines)], strict=True):
+        if isinstance(node, ast.Expr):
+            written = "\n".join(lines[node.lineno - 1 : end])
+            values[written] = eval(compile(ast.Expression(node.value), written, "eval"), names)
+        else:
+            exec(compile(ast.Module([node], []), ast.unparse(node), "exec"), names)
+    return values
+
+
+# -- the README ---------------------------------------------------------------------------------------------------
+
+(SIXTY_SECONDS,) = blocks(ROOT / "README.md", "python")
+
+
+@pytest.fixture(scope="module")
+def readme(tmp_path_factory):
+    """The README's example, run: its names, the values of its expressions, and what it printed."""
+    names, printed = {}, io.StringIO()
+    with chdir(tmp_path_factory.mktemp("readme")), redirect_stdout(printed):
+        values = run(SIXTY_SECONDS, names)
+        assert Path("bikeshare.losslens").stat().st_size > 0
+    return names, values, printed.getvalue()
+
+
+def test_the_readme_prints_what_it_shows(readme):
+    shown = re.search(r"^print\(imp\)\n((?:# .*\n)+)", SIXTY_SECONDS, flags=re.MULTILINE)[1]
+    printed = readme[2]
+    assert OutputChecker().check_output(re.sub("^# ", "", shown, flags=re.MULTILINE), printed, ELLIPSIS), printed
+
+
+def numbers(value):
+    """All numbers of a value, as the README writes them."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    return [n for part in value for n in numbers(part)] if isinstance(value, tuple) else [f"{value:,.0f}"]
+
+
+def test_numbers_in_comments_are_those_that_come_out(readme):
+    shown = {lines: re.findall(r"\d+,\d{3}", lines.splitlines()[0].partition("#")[2]) for lines in readme[1]}
+    assert sum(map(bool, shown.values())) == 2
+    for line, expected in shown.items():
+        assert not expected or numbers(readme[1][line]) == expected, line
+
+
+def test_words_in_comments_are_true(readme):
+    names, values, _ = readme
+    words = {line.partition("  # ")[0]: line.partition("  # ")[2].strip() for line in values}
+    hr = names["hr"]
+    assert words["hr.grid, hr.pi"].endswith(f"highest at {hr.grid[hr.pi.argmax()]}:00")
+    shares = "ll.shapley_importance(model, X_test, y_test).share"
+    assert words[shares].endswith("they sum to one")
+    assert sum(values[f"{shares}  # {words[shares]}"]) == pytest.approx(1)
+
+
+# -- docs/ --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def given(readme, tmp_path, monkeypatch):
+    """What examples in docs/ don't define: the README's model, rows to explain, and a folder of Parquet files."""
+    X, y = readme[0]["X_test"], readme[0]["y_test"]
+    (tmp_path / "data").mkdir()
+    for part in (slice(0, 40), slice(40, 100)):
+        table = X[part].assign(target=y[part], weight=1.0)
+        table.to_parquet(tmp_path / "data" / f"{part.start}.parquet")
+    monkeypatch.chdir(tmp_path)
+    names = {name: readme[0][name] for name in ("ll", "model", "X_test", "y_test")}
+    small = HistGradientBoostingRegressor(max_iter=3, categorical_features="from_dtype").fit(X, y)
+    names |= {"estimator": small, "linear": small, "forest": names["model"]}
+    return names | {"X": X[:300], "y": y[:300], "X_train": X[:300], "y_train": y[:300], "groups": X["workingday"]}
+
+
+@pytest.mark.parametrize("page", [page for page in DOCS if blocks(page, "python")], ids=lambda page: page.stem)
+def test_examples_of_docs_run(page, given):
+    for code in blocks(page, "python"):
+        if not any(word in code for word in ELSEWHERE):
+            for line, value in run(code, given).items():
+                if shown := re.search(r"# '(.*)'$", line):
+                    assert OutputChecker().check_output(f"{shown[1]}\n", f"{value}\n", ELLIPSIS), value
+
+
+# -- shell ----------------------------------------------------------------------------------------------------------
+
+COMMANDS = typer.main.get_command(app).commands
+
+
+def test_commands_and_options_in_shell_examples_exist():
+    shell = [line for page in (ROOT / "README.md", *DOCS) for code in blocks(page) for line in code.splitlines()]
+    shell += [code for page in DOCS for code in re.findall(r"`(losslens [a-z].*?)`", page.read_text(encoding="utf-8"))]
+    calls = [shlex.split(line) for line in shell if line.startswith("losslens ")]
+    assert len(calls) > 5
+    for _, command, *arguments in calls:
+        options = {option for parameter in COMMANDS[command].params for option in parameter.opts}
+        assert {argument for argument in arguments if argument.startswith("-")} <= options, command
+
+
+def test_every_command_is_in_the_readme_and_in_its_own_page():
+    for page in (ROOT / "README.md", ROOT / "docs" / "cli.md"):
+        text = page.read_text(encoding="utf-8")
+        assert [name for name in COMMANDS if not re.search(rf"losslens {name}|`{name}", text)] == []
+
+
+def test_make_targets_exist():
+    text = "".join((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "CONTRIBUTING.md"))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert set(re.findall(r"`?make ([a-z]+)(?:`|    #)", text)) <= set(
+        re.findall(r"^([a-z]+):", makefile, re.MULTILINE)
+    )
