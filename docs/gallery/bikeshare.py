@@ -64,6 +64,7 @@ SHOWN = ("fit", "explain", "share_out")
 
 BLUE, VERMILLION, INK = "#0072B2", "#D55E00", "0.1"
 DAYS = ((1, "working days", BLUE, "-", "o"), (0, "days off", VERMILLION, "--", "^"))
+TEST_ROWS, TREES = 1000, 100
 RUSH = (8, 17, 18)
 RAIN = {"hr": "hr", "weather": "weathersit"}
 
@@ -71,9 +72,9 @@ RAIN = {"hr": "hr", "weather": "weathersit"}
 @cache
 def fit():
     X, y = load_bikeshare()
-    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=1000, random_state=0)
-    model = HistGradientBoostingRegressor(categorical_features="from_dtype", random_state=0).fit(X_train, y_train)
-    return model, X_test, y_test
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=TEST_ROWS, random_state=0)
+    model = HistGradientBoostingRegressor(max_iter=TREES, categorical_features="from_dtype", random_state=0)
+    return model.fit(X_train, y_train), X_test, y_test
 
 
 @cache
@@ -230,8 +231,8 @@ def claims():
 
 def pairs():
     """Interactions by the sorted names of two features."""
-    lines = share_out().interactions.to_frame().itertuples(index=False)
-    return {tuple(sorted(names)): value for *names, value in lines}
+    got = share_out().interactions
+    return {pair: got[pair] for pair in combinations(sorted(got.features), 2)}
 
 
 # -- pictures -----------------------------------------------------------------------------------------------------
