@@ -130,7 +130,7 @@ def test_xgboost_with_categories(library, one_hot):
     for native in (model, model.get_booster()):
         agree(native, X, tolerance=FLOAT32)
         agree(native, other_order(X), tolerance=FLOAT32)
-        with pytest.raises(Declined, match="not there in training"):
+        with pytest.raises(Declined, match="not present in training"):
             walk(read(as_model(native), "values"), unseen(X))
 
 

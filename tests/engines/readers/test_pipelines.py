@@ -559,10 +559,10 @@ def test_without_steps_words_are_declined():
     assert peeled.image(table, 0, first)[1].tolist() == [[1.0], [2.0]]
     np.testing.assert_array_equal(peeled.image(table, 2, first)[1], [[1.0], [np.nan]])
     for j in (1, 3):
-        with pytest.raises(Declined, match="words or dates"):
+        with pytest.raises(Declined, match="text or dates"):
             peeled.image(table, j, first)
     odd = as_table(np.array([[1j, 2], [3, 4]], dtype=object))
-    with pytest.raises(Declined, match="no numbers"):
+    with pytest.raises(Declined, match="not numbers"):
         peel(Ridge(), odd).image(odd, 0, first)
 
 
@@ -596,7 +596,7 @@ def test_images_at_values_of_the_users_own(library):
 
 
 def test_images_that_would_fill_the_memory(monkeypatch):
-    monkeypatch.setattr(pipelines, "MOST", 1000)
+    monkeypatch.setattr(pipelines, "MAX_VALUES", 1000)
     native = np.arange(N)[:, None]
     table = as_table(native)
     peeled = peel(fitted([OneHotEncoder()], native), table)
@@ -671,7 +671,7 @@ def test_hashed_and_counted_words():
 
 def test_words_that_reach_the_estimator():
     model = make_pipeline(FunctionTransformer(), RandomForestRegressor(2)).fit(X, Y)
-    with pytest.raises(Declined, match="words"):
+    with pytest.raises(Declined, match="text"):
         peel(model, as_table(FRAME[["a", "word", "b", "c"]]))
 
 
@@ -682,14 +682,14 @@ def test_not_fitted(native):
 
 
 def test_a_table_of_another_width():
-    with pytest.raises(Declined, match="fitted to 4 columns and is given 3"):
+    with pytest.raises(Declined, match="fitted to 4 columns but gets 3"):
         peel(fitted([StandardScaler()], X), as_table(X[:, :3]))
-    with pytest.raises(Declined, match="fitted to 4 columns and is given 3"):
+    with pytest.raises(Declined, match="fitted to 4 columns but gets 3"):
         peel(fitted([ColumnTransformer([("a", StandardScaler(), [0])])], X), as_table(X[:, :3]))
 
 
 def test_a_pipeline_without_an_estimator():
-    with pytest.raises(Declined, match="no estimator"):
+    with pytest.raises(Declined, match="not an estimator"):
         peel(Pipeline([("a", StandardScaler().fit(X)), ("b", "passthrough")]), as_table(X))
 
 

@@ -1,4 +1,4 @@
-"""Fitted tree models as sums of trees. What a model is, its class name tells: no estimator library is imported."""
+"""Fitted tree models as sums of trees. A model is recognised by its class name: no estimator library is imported."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _READERS: dict[str, Reader] = {
 
 
 def read(model: Model, response: Response) -> Ensemble | None:
-    """The model as a sum of trees that gives this response; None where it is no tree model.
+    """The model as a sum of trees that gives this response; None if it is not a tree model.
 
-    `Declined` is raised where it is one but can't be read exactly. The arrays may be views of the model's own.
+    Raises `Declined` if it is a tree model that can't be read exactly. The arrays may be views of the model's arrays.
     """
     native = model.native
-    # The class itself, not its ancestors: a class of the user's own may predict something else. So may an instance.
+    # The class itself, not its ancestors: a user's subclass, or a method set on the instance, may predict otherwise.
     library, name = type(native).__module__.partition(".")[0], type(native).__name__
     reader = _READERS.get(f"{library}.{name}")
-    own = {"predict", "predict_proba", "decision_function"} & getattr(native, "__dict__", {}).keys()
-    if reader is None or own or response not in model.responses:
+    overridden = {"predict", "predict_proba", "decision_function"} & getattr(native, "__dict__", {}).keys()
+    if reader is None or overridden or response not in model.responses:
         return None
     if response != "values" and model.classes is not None and len(model.classes) < 2:
-        raise Declined("it has seen one class only")
+        raise Declined("it was fitted to a single class")
     try:
-        found = reader(model, response)
-    except (AttributeError, KeyError) as error:  # not fitted, or a version that stores its trees in another way
-        raise Declined(f"this version of {library} stores its trees in a way that isn't known here") from error
-    if response == "labels" and found is not None and found.outputs > 1 and found.value.shape[1] == 1:
-        raise Declined(TIES)  # scores that are equal but for rounding are common in boosting of several classes
-    return found
+        ensemble = reader(model, response)
+    except (AttributeError, KeyError) as error:  # not fitted, or a version with another storage format
+        raise Declined(f"this version of {library} stores its trees in a format that losslens can't read") from error
+    if response == "labels" and ensemble is not None and ensemble.outputs > 1 and ensemble.value.shape[1] == 1:
+        raise Declined(TIES)  # in multiclass boosting, scores that differ by rounding only are common
+    return ensemble

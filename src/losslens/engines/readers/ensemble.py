@@ -1,6 +1,4 @@
-"""Sums of trees, as they are read from a fitted model and before any table is seen.
-
-Raw outputs of boosters -> what they predict, in the precision of the raw outputs."""
+"""What is read from a fitted tree model, before any table is seen: a sum of trees, and the link to its predictions."""
 
 from __future__ import annotations
 
@@ -17,22 +15,22 @@ from losslens.typing import Floats
 TIES = "ties between classes are broken by rounding"
 
 
-class Declined(Exception):  # noqa: N818 - no error: somebody else answers
-    """An exact engine knows this kind of model but can't answer exactly as it would; the text says why."""
+class Declined(Exception):  # noqa: N818 - not an error: the black box is used instead
+    """The kind of model is supported, but its predictions can't be reproduced exactly; the text says why."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
     """``link((offset + sum over trees of the leaf's value) / divisor)``.
 
-    Nodes of all trees stand in one array, each tree in preorder: the left child of node s is s + 1, the right one
+    Nodes of all trees are in one array, each tree in preorder: the left child of node s is s + 1, the right one
     ``right[s]``. At a leaf `feature` is -1 and `right` is the leaf's number, a row of `value`. A number x goes left
-    where x <= threshold (x < threshold where `strict`), a category where it is in ``sets[in_set[s]]``, a missing value
-    where `missing_left`.
+    if x <= threshold (x < threshold if `strict`), a category if it is in ``sets[in_set[s]]``, a missing value if
+    `missing_left`.
     """
 
     roots: NDArray[np.int32]  # (T,)
-    feature: NDArray[np.int32]  # (N,): the column that a node asks for
+    feature: NDArray[np.int32]  # (N,): the column that a node compares
     threshold: Floats  # (N,)
     right: NDArray[np.int32]  # (N,)
     missing_left: NDArray[np.bool_]  # (N,)
@@ -44,7 +42,7 @@ class Ensemble:
     strict: bool = False
     single: bool = False  # the estimator compares in float32
     accepts_missing: bool = True
-    in_set: NDArray[np.int32] | None = None  # (N,): -1 where a node has a threshold
+    in_set: NDArray[np.int32] | None = None  # (N,): -1 at nodes with a threshold
     sets: tuple[NDArray[np.int64], ...] = ()  # categories that go left
     encode: Callable[[int, NDArray[Any]], Floats] | None = None  # (column, values) -> the numbers that trees compare
 
@@ -54,27 +52,27 @@ class Ensemble:
         return len(self.offset)
 
     def numbers(self, column: int, values: NDArray[Any]) -> Floats:
-        """Values of a column as the trees compare them; NaN where one is missing."""
+        """Values of a column as the trees compare them; NaN for missing ones."""
         if self.encode is not None:
             return self.encode(column, values)
         try:
-            found = np.asarray(values).astype(np.float64)
+            array = np.asarray(values).astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise Declined("its trees compare numbers, and a column holds words") from error
-        return found.astype(np.float32).astype(np.float64) if self.single else found
+            raise Declined("its trees compare numbers, but a column holds text") from error
+        return array.astype(np.float32).astype(np.float64) if self.single else array
 
 
 Array = NDArray[Any]
-Transform = Callable[[Array], Array]  # raw outputs -> what predict returns, in their own precision
+Transform = Callable[[Array], Array]  # raw outputs -> what predict returns, in the precision of the raw outputs
 
 
-def same(raw: Array) -> Array:
-    """Raw outputs as they are."""
+def identity(raw: Array) -> Array:
+    """Raw outputs unchanged."""
     return raw
 
 
 def exp(raw: Array) -> Array:
-    """For the logarithm of a mean."""
+    """Inverse of the log link."""
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(raw))
 
@@ -82,13 +80,13 @@ def exp(raw: Array) -> Array:
 def logistic(raw: Array) -> Array:
     """Probability of the second of two classes."""
     # XGBoost bounds the exponent, so that the probability is never 0 in float32.
-    most = np.float32(88.7) if raw.dtype == np.float32 else np.inf
+    bound = np.float32(88.7) if raw.dtype == np.float32 else np.inf
     with np.errstate(over="ignore"):
-        return np.asarray(1 / (1 + np.exp(np.minimum(-raw, most))))
+        return np.asarray(1 / (1 + np.exp(np.minimum(-raw, bound))))
 
 
 def scaled_logistic(scale: float, raw: Array) -> Array:
-    """The same with a slope."""
+    """The logistic function with a slope."""
     return logistic(scale * raw)
 
 
@@ -99,26 +97,26 @@ def softmax(raw: Array) -> Array:
 
 
 def step(raw: Array) -> Array:
-    """The second of two classes, or not."""
+    """1 for the second of two classes, 0 for the first."""
     return (raw > 0).astype(raw.dtype)
 
 
 def log1p_exp(raw: Array) -> Array:
-    """A mean that is never negative."""
+    """Inverse link of a mean that is never negative."""
     return np.asarray(np.log1p(exp(raw)))
 
 
 def signed_square(raw: Array) -> Array:
-    """For the root of the target."""
+    """Inverse of the signed square root of the target."""
     return np.asarray(np.sign(raw) * raw * raw)
 
 
 def respond(transform: Transform, response: Response, dtype: type[np.floating[Any]], raw: Floats) -> Array:
-    """What the model says: one column of raw outputs stands for a value or for the second of two classes."""
+    """The model's response; a single column of raw outputs is a value, or belongs to the second of two classes."""
     out = transform(raw.astype(dtype, copy=False))
-    two = out.shape[1] == 1
+    single = out.shape[1] == 1
     if response in ("values", "scores"):
-        return out[:, 0] if two else out
+        return out[:, 0] if single else out
     if response == "probabilities":
-        return np.column_stack([1 - out[:, 0], out[:, 0]]) if two else out
-    return (out[:, 0] > 1 - out[:, 0]).astype(np.intp) if two else out.argmax(axis=1)
+        return np.column_stack([1 - out[:, 0], out[:, 0]]) if single else out
+    return (out[:, 0] > 1 - out[:, 0]).astype(np.intp) if single else out.argmax(axis=1)

@@ -1,4 +1,4 @@
-"""Kernel machines: a fitted estimator -> the sum of products that it computes."""
+"""Kernel machines: fitted estimator -> the sum of products that it computes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from losslens.engines.kernel_machines import EPS, ProductForm
 from losslens.engines.readers.ensemble import Declined
 from losslens.losses import Response
 
-DIGITS = 1e-11  # a model whose own rounding, next to the spread of its predictions, is larger is declined
+# Largest rounding error of a model's own predictions, relative to their standard deviation; above it is declined.
+ROUNDING_LIMIT = 1e-11
 
 
 def read_product(estimator: Any, response: Response, classes: NDArray[Any] | None) -> ProductForm | None:
-    """The form of a fitted estimator; None where it is no such model, `Declined` where it can't be answered for.
+    """The product form of a fitted estimator; None if it is no such model, `Declined` if it can't be read exactly.
 
-    The class itself has to be scikit-learn's: a subclass may predict otherwise.
+    Only scikit-learn's own classes are read: a subclass may predict otherwise.
     """
-    fitted, gives, read = _READERS.get(_class(estimator), ("", "", None))
-    if read is None or not hasattr(estimator, fitted):  # the black box will hear from the model that it isn't fitted
+    fitted, readable, read = _READERS.get(_class(estimator), ("", "", None))
+    if read is None or not hasattr(estimator, fitted):  # if it isn't fitted, predict raises in the black box
         return None
     if classes is not None and len(classes) > 2:
-        raise Declined("the scores of more than two classes are no single sum of products")
-    if response != gives:
-        raise Declined(f"its {gives} are a sum of products, its {response} are not")
+        raise Declined("the scores of more than two classes are not a single sum of products")
+    if response != readable:
+        raise Declined(f"its {readable} are a sum of products, its {response} are not")
     form = read(estimator)
     some = form.centres[:: max(1, len(form.centres) // 50)]
     spread = float(form.predict(some).std()) if len(some) else 0.0
-    if EPS * float(np.linalg.norm(form.coef)) > DIGITS * max(1.0, spread):
-        raise Declined("its coefficients are so large, and cancel, that its predictions are partly rounding errors")
+    if EPS * float(np.linalg.norm(form.coef)) > ROUNDING_LIMIT * max(1.0, spread):
+        raise Declined("its coefficients cancel so much that part of its predictions is rounding error")
     return form
 
 
@@ -41,16 +42,16 @@ def _class(thing: Any) -> str:
 
 def _form(centres: Any, coef: Any, gamma: Any, intercept: Any) -> ProductForm:
     if hasattr(centres, "toarray") or centres.dtype == np.float32:
-        raise Declined("it was fitted to a sparse table, or to one in single precision")
+        raise Declined("it was fitted to a sparse or single-precision table")
     if coef.size != len(centres):
         raise Declined("it has several outputs")
-    columns = np.asfortranarray(centres, dtype=np.float64)  # a column at a time is what is read
+    columns = np.asfortranarray(centres, dtype=np.float64)  # read column by column
     gammas = np.array(np.broadcast_to(gamma, columns.shape[1]), np.float64)
     return ProductForm(columns, np.array(coef, np.float64).reshape(-1), gammas, float(np.squeeze(intercept)))
 
 
 def _read_machine(machine: Any) -> ProductForm:
-    """A support vector machine or kernel ridge; public signs of two classes are those of the decision function."""
+    """A support vector machine or kernel ridge; with two classes `dual_coef_` has the decision function's sign."""
     if not isinstance(machine.kernel, str) or machine.kernel != "rbf":
         raise Declined(f"its kernel is {machine.kernel!r}, not 'rbf'")
     if not hasattr(machine, "X_fit_"):
@@ -65,22 +66,22 @@ def _read_process(process: Any) -> ProductForm:
 
 
 def _read_covariance(kernel: Any) -> tuple[Any, Any]:
-    """The factor before a Gaussian kernel and its gamma, one number or one a column."""
+    """The factor of a Gaussian kernel and its gamma: one number, or one per column."""
     name = _class(kernel)
     if name == "sklearn.RBF":
         return 1.0, 0.5 / np.square(np.asarray(kernel.length_scale, np.float64))
     if name == "sklearn.ConstantKernel":
         return kernel.constant_value, 0.0
-    if name == "sklearn.WhiteKernel":  # noise of the training rows: between them and any others, even equal ones, 0
+    if name == "sklearn.WhiteKernel":  # noise of the training rows: 0 between them and any other rows, even equal ones
         return 0.0, 0.0
     if name not in ("sklearn.Product", "sklearn.Sum"):
-        raise Declined(f"its kernel {type(kernel).__name__} is no product of Gaussian and constant ones")
-    (scale, gamma), (other, more) = _read_covariance(kernel.k1), _read_covariance(kernel.k2)
+        raise Declined(f"its kernel {type(kernel).__name__} is not a product of Gaussian and constant kernels")
+    (scale, gamma), (scale2, gamma2) = _read_covariance(kernel.k1), _read_covariance(kernel.k2)
     if name == "sklearn.Product":
-        return scale * other, gamma + more
-    if scale and other:
+        return scale * scale2, gamma + gamma2
+    if scale and scale2:
         raise Declined("its kernel is a sum")
-    return (scale, gamma) if scale else (other, more)
+    return (scale, gamma) if scale else (scale2, gamma2)
 
 
 _READERS: dict[str, tuple[str, Response | str, Callable[[Any], ProductForm] | None]] = {

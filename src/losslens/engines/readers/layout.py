@@ -1,4 +1,4 @@
-"""Trees in any order of their nodes -> preorder, and values of a table -> the numbers that trees compare."""
+"""Nodes of trees in any order -> preorder; values of a table -> the numbers that trees compare."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from losslens.typing import Floats
 Ints = NDArray[np.int64]
 Link = Callable[[Floats], NDArray[Any]]
 
-_BLOCK = 10_000  # nodes
+_BLOCK_NODES = 10_000  # nodes tested for preorder at a time: their arrays stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """Nodes of all trees in one row, in a library's own order; a child is a place in that row.
+    """Nodes of all trees, concatenated in the library's order; children are positions in these arrays.
 
-    A leaf has -1 for a left child, and anything for its right child and feature. The arrays are the reader's own:
-    they may be written into.
+    The left child of a leaf is -1; its right child and feature are arbitrary. The arrays belong to the reader and may
+    be written to.
     """
 
     roots: Ints  # (T,)
@@ -39,14 +39,14 @@ class Nodes:
 
 
 @dataclass(frozen=True, eq=False)
-class ReadForest:
-    """The same in preorder; `leaves` tells which node of the library's row each numbered leaf was."""
+class PreorderForest:
+    """Nodes in preorder, with leaves numbered in that order."""
 
     nodes: Nodes
-    leaves: Ints  # (leaves,)
+    leaves: Ints  # (leaves,): position of each leaf among the library's nodes
 
     def ensemble(self, value: Floats, output: NDArray[Any], offset: Floats, link: Link, **options: Any) -> Ensemble:
-        """The sum of these trees, with the value of each leaf."""
+        """The sum of these trees, given the value of each leaf."""
         nodes = self.nodes
         return Ensemble(
             roots=nodes.roots.astype(np.int32),
@@ -64,8 +64,8 @@ class ReadForest:
         )
 
 
-def in_preorder(nodes: Nodes) -> ReadForest:
-    """Every left child next to its parent, and leaves numbered in that order."""
+def in_preorder(nodes: Nodes) -> PreorderForest:
+    """Reorder nodes so that every left child follows its parent, and number the leaves."""
     if not _is_preorder(nodes):
         nodes, order = _reordered(nodes)
     else:
@@ -76,31 +76,30 @@ def in_preorder(nodes: Nodes) -> ReadForest:
     feature = nodes.feature.astype(np.int32, copy=False)
     feature[leaves] = -1
     rest = (nodes.threshold, nodes.missing_left, nodes.in_set, nodes.sets)
-    found = Nodes(nodes.roots, nodes.left, right, feature, *rest)
-    return ReadForest(found, leaves if order is None else order[leaves])
+    reordered = Nodes(nodes.roots, nodes.left, right, feature, *rest)
+    return PreorderForest(reordered, leaves if order is None else order[leaves])
 
 
 def _is_preorder(nodes: Nodes) -> bool:
-    """Whether nodes are in preorder already, as those of scikit-learn mostly are.
-
-    A few trees at a time: what is worked out for them stays in the processor's cache.
-    """
+    """Whether nodes are in preorder already, as those of scikit-learn mostly are."""
     first = [0]
     for root in nodes.roots.tolist():
-        if root - first[-1] >= _BLOCK:
+        if root - first[-1] >= _BLOCK_NODES:
             first.append(root)
-    return all(_is_block(nodes.left[a:b] - a, nodes.right[a:b] - a) for a, b in pairwise([*first, len(nodes.left)]))
+    bounds = pairwise([*first, len(nodes.left)])
+    return all(_is_preorder_block(nodes.left[a:b] - a, nodes.right[a:b] - a) for a, b in bounds)
 
 
-def _is_block(left: NDArray[Any], right: NDArray[Any]) -> bool:
-    """Inner nodes open a bracket that the last leaf of their left part closes.
+def _is_preorder_block(left: NDArray[Any], right: NDArray[Any]) -> bool:
+    """Whether some complete trees are in preorder, tested as balanced brackets.
 
-    So the right child stands behind the leaf that brings the count of open brackets back. At each count brackets
-    open and close in turn, hence the only way to pair them all is the right one.
+    An inner node opens a bracket that the last leaf of its left subtree closes, so the right child follows the leaf
+    that brings the count of open brackets back. At each depth brackets open and close alternately, hence there is
+    only one way to pair them all.
     """
     leaf = left < 0
     inner = np.flatnonzero(~leaf)
-    last = right[inner] - 1  # of the left part
+    last = right[inner] - 1  # last node of the left subtree
     if not (np.array_equal(left[inner], inner + 1) and (last > inner).all() and (last < len(leaf)).all()):
         return False
     opened = np.cumsum(1 - 2 * leaf.view(np.int8), dtype=np.int32)
@@ -111,7 +110,7 @@ def _is_block(left: NDArray[Any], right: NDArray[Any]) -> bool:
 
 
 def _reordered(nodes: Nodes) -> tuple[Nodes, Ints]:
-    """The nodes that a root leads to, in preorder, and where each stood: level by level over all trees at once."""
+    """The nodes reachable from the roots, in preorder, and their old positions: level by level, all trees at once."""
     left, right = nodes.left.astype(np.int64), nodes.right.astype(np.int64)
     levels, inner_levels, level = [], [], nodes.roots
     while len(level):
@@ -122,7 +121,7 @@ def _reordered(nodes: Nodes) -> tuple[Nodes, Ints]:
     size = np.ones(len(left), np.int64)
     for inner in reversed(inner_levels):
         size[inner] += size[left[inner]] + size[right[inner]]
-    place = np.full(len(left) + 1, -1, np.int64)  # the last one for -1
+    place = np.full(len(left) + 1, -1, np.int64)  # the extra last entry maps -1 to -1
     place[nodes.roots] = np.cumsum(size[nodes.roots]) - size[nodes.roots]
     for inner in inner_levels:
         place[left[inner]] = place[inner] + 1
@@ -144,12 +143,12 @@ def _reordered(nodes: Nodes) -> tuple[Nodes, Ints]:
 
 
 def starts_of(counts: NDArray[Any]) -> Ints:
-    """Where each run begins when runs of these lengths stand one behind the other."""
+    """Start of each run when runs of these lengths are concatenated."""
     return np.asarray(np.cumsum(counts) - counts, dtype=np.int64)
 
 
 def bits(words: NDArray[np.uint32]) -> Ints:
-    """The numbers that a bit set holds."""
+    """The members of a bit set."""
     return np.flatnonzero(np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little"))
 
 
@@ -157,29 +156,28 @@ def bits(words: NDArray[np.uint32]) -> Ints:
 
 
 def numbers(values: NDArray[Any]) -> Floats:
-    """Values as float64, missing ones as NaN; words and dates are declined."""
+    """Values as float64, missing ones as NaN; text and dates are declined."""
     array = np.asarray(values)
     if array.dtype.kind in "mM":
-        raise Declined("its trees compare numbers, and a column holds dates")
+        raise Declined("its trees compare numbers, but a column holds dates")
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise Declined("its trees compare numbers, and a column holds words") from error
+        raise Declined("its trees compare numbers, but a column holds text") from error
 
 
 def single_numbers(values: NDArray[Any]) -> Floats:
-    """Values rounded to float32 as libraries do that compare in it; one too large for it becomes infinite."""
-    found = numbers(values)
+    """Values rounded to float32, for libraries that compare in it; values too large for it become infinite."""
     with np.errstate(over="ignore"):
-        rounded = found.astype(np.float32)
+        rounded = numbers(values).astype(np.float32)
     if values.dtype.kind in "iu" and not np.array_equal(rounded, values.astype(np.float32)):
-        raise Declined("a column holds whole numbers above 2^53, which round differently by way of float64")
+        raise Declined("a column holds integers above 2^53, which round differently by way of float64")
     return rounded.astype(np.float64)
 
 
 def codes(values: NDArray[Any], place: Mapping[Any, float], missing: float, unseen: float) -> Floats:
-    """Values by their place among the categories."""
+    """The code of each value: its position among the categories."""
     if values.dtype.kind in "mM":
-        raise Declined("a column of categories holds dates")
-    found = [missing if is_missing(value) else place.get(value, unseen) for value in values.tolist()]
-    return np.array(found, dtype=np.float64)
+        raise Declined("a categorical column holds dates")
+    positions = [missing if is_missing(value) else place.get(value, unseen) for value in values.tolist()]
+    return np.array(positions, dtype=np.float64)

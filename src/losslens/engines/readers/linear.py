@@ -1,4 +1,4 @@
-"""Linear models: estimator -> the coefficients of the columns that it sees."""
+"""Linear models: estimator -> coefficients of the columns of its input matrix."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from losslens.typing import Floats
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """``intercept + matrix @ coef``, for the matrix that the estimator sees."""
+    """``intercept + matrix @ coef``, where matrix is the estimator's input."""
 
     coef: Floats  # (C,)
     intercept: float
 
 
 def read_linear(estimator: Any, response: Response) -> Linear | None:
-    """The coefficients behind a response: None where it isn't a sum over columns, Declined where it is several sums.
+    """The coefficients of a response; None if it isn't a sum over columns, Declined if it has several outputs.
 
-    Nothing is checked against the model's own predictions: that is for the caller, who has a table.
+    Nothing is compared with the model's predictions here: the caller, which has a table, does that.
     """
     ancestors = frozenset(class_names(estimator))
     if response == "values" and "sklearn.RANSACRegressor" in ancestors:
-        return read_linear(_learned(estimator, "estimator_"), response)
+        return read_linear(_fitted(estimator, "estimator_"), response)
     readable = {"values": _REGRESSORS, "scores": _CLASSIFIERS}.get(response, frozenset())
-    if not (readable & ancestors and _is_straight(estimator, ancestors)):
+    if not (readable & ancestors and _is_linear(estimator, ancestors)):
         return None
-    coef = _learned(estimator, "coef_")
+    coef = _fitted(estimator, "coef_")
     rows = np.atleast_2d(np.asarray(coef.toarray() if hasattr(coef, "toarray") else coef, np.float64))
-    intercepts = np.asarray(_learned(estimator, "intercept_"), np.float64).reshape(-1)
+    intercepts = np.asarray(_fitted(estimator, "intercept_"), np.float64).reshape(-1)
     if len(rows) != 1:
-        what = "targets" if response == "values" else "scores"
-        raise Declined(f"{type(estimator).__name__} gives {len(rows)} {what}, one sum each")
-    return Linear(rows[0].copy(), float(intercepts[0]))  # fitting on would change the model's own
+        outputs = "targets" if response == "values" else "scores"
+        raise Declined(f"{type(estimator).__name__} predicts {len(rows)} {outputs}; a closed form needs a single one")
+    return Linear(rows[0].copy(), float(intercepts[0]))  # a copy: partial_fit changes the model's array in place
 
 
-def _is_straight(estimator: Any, ancestors: frozenset[str]) -> bool:
-    """Whether its options leave it linear: a kernel or a link can bend it."""
+def _is_linear(estimator: Any, ancestors: frozenset[str]) -> bool:
+    """Whether its options leave it linear: a kernel or a link function may not."""
     if "sklearn.BaseLibSVM" in ancestors:
         return bool(estimator.kernel == "linear")
     if "sklearn.TweedieRegressor" in ancestors:
@@ -50,14 +50,14 @@ def _is_straight(estimator: Any, ancestors: frozenset[str]) -> bool:
     return True
 
 
-def _learned(estimator: Any, name: str) -> Any:
+def _fitted(estimator: Any, name: str) -> Any:
     try:
         return getattr(estimator, name)
     except AttributeError as error:
         raise Declined(f"{type(estimator).__name__} has no {name}; is it fitted?") from error
 
 
-# Multi-task, cross-validated and multi-output kinds descend from these or are named beside them.
+# Multi-task, cross-validated and multi-output variants are subclasses of these, or named in the comments.
 _REGRESSORS = frozenset(
     f"sklearn.{name}"
     for name in (

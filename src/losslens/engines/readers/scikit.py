@@ -1,4 +1,4 @@
-"""Trees, forests and boosting of scikit-learn, read from the arrays that they predict from."""
+"""Trees, forests and boosting of scikit-learn, read from the arrays that they predict with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from losslens.engines.readers.layout import (
     Ints,
     Link,
     Nodes,
-    ReadForest,
+    PreorderForest,
     bits,
     codes,
     in_preorder,
@@ -45,7 +45,7 @@ def read_forest(model: Model, response: Response) -> Ensemble:
 def _average(estimators: Sequence[Any], model: Model, response: Response) -> Ensemble:
     if model.native.n_outputs_ > 1:
         raise Declined("it has several outputs")
-    trees = [_whole(estimator.tree_) for estimator in estimators]
+    trees = [_reachable(estimator.tree_) for estimator in estimators]
     forest = _gathered(trees)
     value, link = _values(trees, forest) if response == "values" else _class_values(trees, forest, response)
     return forest.ensemble(
@@ -60,31 +60,32 @@ def _average(estimators: Sequence[Any], model: Model, response: Response) -> Ens
     )
 
 
-def _values(trees: Sequence[Any], forest: ReadForest) -> tuple[Floats, Link]:
-    return _leaf_values(trees, forest, [0]), _only
+def _values(trees: Sequence[Any], forest: PreorderForest) -> tuple[Floats, Link]:
+    return _leaf_values(trees, forest, [0]), _single_output
 
 
-def _class_values(trees: Sequence[Any], forest: ReadForest, response: Response) -> tuple[Floats, Link]:
-    """Leaf values and link of a classifier: probabilities, or what is needed to tell the label."""
+def _class_values(trees: Sequence[Any], forest: PreorderForest, response: Response) -> tuple[Floats, Link]:
+    """Leaf values and link of a classifier: probabilities, or what determines the label."""
     n_classes = trees[0].value.shape[2]
     if abs(trees[0].value[0].sum() - 1) > 1e-6:
-        raise Declined("its leaves hold counts, as they did before scikit-learn 1.3")
+        raise Declined("its leaves hold counts, as before scikit-learn 1.3")
+    if response == "probabilities" and n_classes == 2:
+        return _leaf_values(trees, forest, [1]), _two_probabilities
     if response == "probabilities":
-        two = n_classes == 2
-        return _leaf_values(trees, forest, [1] if two else range(n_classes)), _both if two else _all
+        return _leaf_values(trees, forest, range(n_classes)), _all_outputs
     rows = _leaf_values(trees, forest, range(n_classes))
-    if len(trees) == 1:  # the leaf has the answer, whichever way its own ties fall
-        return rows.argmax(axis=1).astype(np.float64)[:, None], _position
+    if len(trees) == 1:  # the label is a function of the leaf, ties included
+        return rows.argmax(axis=1).astype(np.float64)[:, None], _label
     if not np.isin(rows, (0.0, 1.0)).all():
         raise Declined(TIES)
-    return rows, _largest  # votes are whole numbers: their sums have no rounding
+    return rows, _largest  # votes are integers: their sums have no rounding error
 
 
-# Arrays of many trees -> one.
+# Arrays of many trees -> concatenated arrays.
 
 
 class Pruned(NamedTuple):
-    """The nodes of a tree that rows can reach, as scikit-learn names their arrays."""
+    """The reachable nodes of a tree; fields are named as in scikit-learn."""
 
     node_count: int
     children_left: Ints
@@ -95,24 +96,27 @@ class Pruned(NamedTuple):
     value: Floats
 
 
-def _whole(tree: Any) -> Any:
-    """The tree, less what hangs below nodes that somebody made leaves: scikit-learn keeps it, and never gets there."""
+def _reachable(tree: Any) -> Any:
+    """The tree without unreachable nodes.
+
+    Pruning turns a node into a leaf, but scikit-learn keeps the old subtree in its arrays.
+    """
     left, right = tree.children_left, tree.children_right
-    if 2 * np.count_nonzero(left < 0) == tree.node_count + 1:  # every inner node has two children, and nothing is over
+    if 2 * np.count_nonzero(left < 0) == tree.node_count + 1:  # a binary tree of these leaves has exactly these nodes
         return tree
     levels = [np.zeros(1, np.int64)]
     while len(levels[-1]):
         inner = levels[-1][left[levels[-1]] >= 0]
         levels.append(np.concatenate([left[inner], right[inner]]))
     reached = np.sort(np.concatenate(levels))
-    place = np.full(tree.node_count + 1, -1)  # the last one for -1
+    place = np.full(tree.node_count + 1, -1)  # the extra last entry maps -1 to -1
     place[reached] = np.arange(len(reached))
     rest = (tree.feature, tree.threshold, tree.missing_go_to_left, tree.value)
     return Pruned(len(reached), place[left[reached]], place[right[reached]], *(array[reached] for array in rest))
 
 
-def _gathered(trees: Sequence[Any]) -> ReadForest:
-    """The nodes of these trees; each tree is read while it is in the processor's cache."""
+def _gathered(trees: Sequence[Any]) -> PreorderForest:
+    """The nodes of these trees; tree by tree, since each then fits in the processor's cache."""
     counts = np.array([tree.node_count for tree in trees])
     starts = starts_of(counts)
     n = int(counts.sum())
@@ -127,15 +131,15 @@ def _gathered(trees: Sequence[Any]) -> ReadForest:
     return in_preorder(Nodes(starts, left, right, feature, threshold, missing_left))
 
 
-def _leaf_values(trees: Sequence[Any], forest: ReadForest, columns: Sequence[int]) -> Floats:
+def _leaf_values(trees: Sequence[Any], forest: PreorderForest, columns: Sequence[int]) -> Floats:
     counts = np.array([tree.node_count for tree in trees])
     n_leaves = (counts + 1) // 2  # every inner node has two children
     value = np.empty((len(forest.leaves), len(columns)))
     parts = zip(trees, starts_of(counts).tolist(), starts_of(n_leaves).tolist(), n_leaves.tolist(), strict=True)
-    for tree, start, first, many in parts:
-        rows = forest.leaves[first : first + many] - start
+    for tree, start, first, count in parts:
+        rows = forest.leaves[first : first + count] - start
         for place, column in enumerate(columns):
-            value[first : first + many, place] = tree.value[:, 0, column][rows]
+            value[first : first + count, place] = tree.value[:, 0, column][rows]
     return value
 
 
@@ -143,22 +147,22 @@ def _leaf_values(trees: Sequence[Any], forest: ReadForest, columns: Sequence[int
 
 
 def read_boosting(model: Model, response: Response) -> Ensemble:
-    """GradientBoosting: a constant and trees that add up, scaled by the learning rate."""
+    """GradientBoosting: a constant plus a sum of trees, scaled by the learning rate."""
     native = model.native
-    start = type(native.init_).__name__
-    constant = start == "DummyRegressor" or (
-        start == "DummyClassifier" and native.init_.strategy in ("prior", "most_frequent", "constant")
+    init = type(native.init_).__name__
+    constant = init == "DummyRegressor" or (
+        init == "DummyClassifier" and native.init_.strategy in ("prior", "most_frequent", "constant")
     )
     if not constant and not (isinstance(native.init_, str) and native.init_ == "zero"):
         raise Declined("it starts from the predictions of another model")
-    trees = [_whole(estimator.tree_) for estimator in native.estimators_.ravel()]
+    trees = [_reachable(estimator.tree_) for estimator in native.estimators_.ravel()]
     forest = _gathered(trees)
     offset = native._raw_predict_init(np.zeros((1, native.n_features_in_), np.float32)).ravel()
     return forest.ensemble(
         value=native.learning_rate * _leaf_values(trees, forest, [0]),
         output=np.arange(len(trees)) % len(offset),
         offset=offset,
-        link=_only if response == "values" else _class_link(native._loss, response, np.greater_equal),
+        link=_single_output if response == "values" else _class_link(native._loss, response, np.greater_equal),
         single=True,
         accepts_missing=False,
         encode=_encode_finite,
@@ -166,7 +170,7 @@ def read_boosting(model: Model, response: Response) -> Ensemble:
 
 
 def read_histogram_boosting(model: Model, response: Response) -> Ensemble:
-    """HistGradientBoosting: a constant and trees that add up, with categories of its own."""
+    """HistGradientBoosting: a constant plus a sum of trees, with its own encoding of categories."""
     native = model.native
     loss, predictors = native._loss, [predictor for stage in native._predictors for predictor in stage]
     forest, value = _gathered_predictors(native, predictors)
@@ -176,11 +180,11 @@ def read_histogram_boosting(model: Model, response: Response) -> Ensemble:
         output=np.arange(len(predictors)) % len(offset),
         offset=offset,
         link=partial(_inverse, loss) if response == "values" else _class_link(loss, response, np.greater),
-        encode=partial(_encode_categories, _places(native)),
+        encode=partial(_encode_categories, _category_codes(native)),
     )
 
 
-def _gathered_predictors(native: Any, predictors: Sequence[Any]) -> tuple[ReadForest, Floats]:
+def _gathered_predictors(native: Any, predictors: Sequence[Any]) -> tuple[PreorderForest, Floats]:
     counts = np.array([len(predictor.nodes) for predictor in predictors], np.int64)
     starts = starts_of(counts)
     nodes = np.concatenate([predictor.nodes for predictor in predictors])
@@ -206,55 +210,55 @@ def _gathered_predictors(native: Any, predictors: Sequence[Any]) -> tuple[ReadFo
 
 
 def _columns(native: Any) -> Ints:
-    """The table's column for each column that trees see: categories are put before numbers."""
+    """The table's column for each column of the trees, which have categorical columns before numerical ones."""
     if native._preprocessor is None:
         return np.arange(native.n_features_in_)
     return np.argsort(~native.is_categorical_, kind="stable")
 
 
-def _places(native: Any) -> Mapping[int, Mapping[Any, float]]:
-    """For each column of categories, the number of each category."""
+def _category_codes(native: Any) -> Mapping[int, Mapping[Any, float]]:
+    """The code of each category, for each categorical column."""
     if native._preprocessor is None:
         return {}
     categories = native._preprocessor.named_transformers_["encoder"].categories_
     columns = np.flatnonzero(native.is_categorical_).tolist()
     return {
-        column: {value: float(place) for place, value in enumerate(known.tolist())}
-        for column, known in zip(columns, categories, strict=True)
+        column: {value: float(place) for place, value in enumerate(values.tolist())}
+        for column, values in zip(columns, categories, strict=True)
     }
 
 
 def _encode_finite(column: int, values: NDArray[Any]) -> Floats:
-    found = single_numbers(values)
-    if np.isinf(found).any():
+    encoded = single_numbers(values)
+    if np.isinf(encoded).any():
         raise Declined("a column holds values that are infinite in float32")  # the model itself refuses them
-    return found
+    return encoded
 
 
-def _encode_categories(places: Mapping[int, Mapping[Any, float]], column: int, values: NDArray[Any]) -> Floats:
-    if column not in places:
+def _encode_categories(category_codes: Mapping[int, Mapping[Any, float]], column: int, values: NDArray[Any]) -> Floats:
+    if column not in category_codes:
         return numbers(values)
-    place = places[column]
-    # Trained on polars' None, a missing category is one like any other; trained on NaN, or on none, it isn't.
-    return codes(values, place, missing=place.get(None, np.nan), unseen=np.nan)
+    code = category_codes[column]
+    # If trained on polars' None, a missing value is a category of its own; if on NaN, or on none missing, it isn't.
+    return codes(values, code, missing=code.get(None, np.nan), unseen=np.nan)
 
 
-# Raw outputs -> what the model says.
+# Raw outputs -> the model's response.
 
 
-def _only(raw: Floats) -> Floats:
+def _single_output(raw: Floats) -> Floats:
     return raw[:, 0]
 
 
-def _all(raw: Floats) -> Floats:
+def _all_outputs(raw: Floats) -> Floats:
     return raw
 
 
-def _both(raw: Floats) -> Floats:
+def _two_probabilities(raw: Floats) -> Floats:
     return np.column_stack([1 - raw[:, 0], raw[:, 0]])
 
 
-def _position(raw: Floats) -> NDArray[np.intp]:
+def _label(raw: Floats) -> NDArray[np.intp]:
     return raw[:, 0].astype(np.intp)
 
 
@@ -262,7 +266,7 @@ def _largest(raw: Floats) -> NDArray[np.intp]:
     return np.asarray(raw.argmax(axis=1))
 
 
-def _beyond(compare: np.ufunc, raw: Floats) -> NDArray[np.intp]:
+def _sign_label(compare: np.ufunc, raw: Floats) -> NDArray[np.intp]:
     second: NDArray[np.bool_] = compare(raw[:, 0], 0)
     return second.astype(np.intp)
 
@@ -276,10 +280,10 @@ def _probabilities(loss: Any, raw: Floats) -> Floats:
 
 
 def _class_link(loss: Any, response: Response, second: np.ufunc) -> Link:
-    """`second` compares a single score with 0: the two kinds of boosting give a tie to different classes."""
+    """`second` compares a single score with 0: GradientBoosting and HistGradientBoosting break a tie differently."""
     two = not loss.is_multiclass
     if response == "probabilities":
         return partial(_probabilities, loss)
     if response == "labels":
-        return partial(_beyond, second) if two else _largest
-    return _only if two else _all
+        return partial(_sign_label, second) if two else _largest
+    return _single_output if two else _all_outputs

@@ -1,7 +1,7 @@
 """UBJSON as XGBoost writes it: objects as dicts, arrays of one type as NumPy arrays without a copy.
 
-A hundred trees take 4 ms. XGBoost's JSON takes 22, and treelite 19 without categories, base_score and weights of
-trees, so that the booster's own text would be needed next to it.
+A hundred trees take 4 ms. XGBoost's JSON takes 22 ms, and treelite 19 ms without categories, base_score and tree
+weights, so that the booster's own text would still be needed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PLAIN = {ord("Z"): None, ord("T"): True, ord("F"): False}
 
 
 def parse(data: bytes) -> Any:
-    """The value that a text stands for."""
+    """Decode a UBJSON document."""
     value, _ = _value(data, data[0], 1)
     return value
 
@@ -45,15 +45,15 @@ def _value(data: bytes, marker: int, at: int) -> tuple[Any, int]:
         return _text(data, at)
     if marker in _PLAIN:
         return _PLAIN[marker], at
-    raise Declined("its format isn't known here")
+    raise Declined("it is saved in a format that losslens can't read")
 
 
 def _object(data: bytes, at: int) -> tuple[dict[str, Any], int]:
-    found = {}
+    items = {}
     while data[at] != ord("}"):
         key, at = _text(data, at)
-        found[key], at = _value(data, data[at], at + 1)
-    return found, at + 1
+        items[key], at = _value(data, data[at], at + 1)
+    return items, at + 1
 
 
 def _array(data: bytes, at: int) -> tuple[Any, int]:
@@ -61,14 +61,14 @@ def _array(data: bytes, at: int) -> tuple[Any, int]:
         kind = _TYPES[data[at + 1]]
         count, at = _number(data, data[at + 3], at + 4)
         return np.frombuffer(data, kind, count, at), at + count * kind.itemsize
-    found = []
+    items = []
     if data[at] == ord("#"):
         count, at = _number(data, data[at + 1], at + 2)
         for _ in range(count):
             value, at = _value(data, data[at], at + 1)
-            found.append(value)
-        return found, at
+            items.append(value)
+        return items, at
     while data[at] != ord("]"):
         value, at = _value(data, data[at], at + 1)
-        found.append(value)
-    return found, at + 1
+        items.append(value)
+    return items, at + 1
