@@ -54,7 +54,7 @@ CAPTIONS = {
 
 SHOWN = ("explain", "over_tests", "by_group")
 
-TEST_SETS, ROWS, TRAIN, CURVE_ROWS = 100, 100, 10_000, 4000
+TEST_SETS, ROWS, TRAIN, TREES, CURVE_ROWS = 100, 100, 10_000, 100, 4000
 GROUPS = {"all rows": None, "X3 = 0": 0, "X3 = 1": 1}
 # Means and standard deviations over the repetitions.
 PAPER = {
@@ -96,7 +96,7 @@ def draw(n, rng):
 
 def models(rng):
     X, y = draw(TRAIN, rng)
-    asked = {"n_estimators": 100, "min_samples_split": 6, "random_state": 0, "n_jobs": 2}  # R splits no 5 rows
+    asked = {"n_estimators": TREES, "min_samples_split": 6, "random_state": 0, "n_jobs": 2}  # R splits no 5 rows
     one = RandomForestRegressor(max_features=1, **asked).fit(X, y)
     every = RandomForestRegressor(max_features=3, **asked).fit(X, y)
     return {ENDING: end_early(deepcopy(one), rng), ONE: one, WELL: every, TRUE: true_function}

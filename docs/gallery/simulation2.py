@@ -61,6 +61,7 @@ SHOWN = ("measure", "importances")
 
 TEST_SETS, ROWS, TRAIN, TRAIN_SVM = 500, 100, 10_000, 1000
 TREES, LEAF = 50, 10
+PROCESSES = 2
 LEARNERS = ("linear", "two-way linear", "Gaussian SVM", "random forest")
 KINDS = {"PFI": BLUE, "ratio": GREEN, "SFIMP": VERMILLION}
 KIND_NAMES = {"PFI": "PFI, difference of errors", "ratio": "PFI, ratio of errors", "SFIMP": "SFIMP"}
@@ -80,7 +81,7 @@ def draw(n, rng):
     return X, X.sum(axis=1) + X[:, 0] * X[:, 1] + rng.normal(0, 0.5, n)
 
 
-def fit(rng, rows=TRAIN, rows_svm=TRAIN_SVM):
+def fit(rng, rows, rows_svm):
     """The four learners; the SVM sees fewer rows, because its predictions cost as much as it has support vectors."""
     X, y = draw(rows, rng)
     products = PolynomialFeatures(interaction_only=True, include_bias=False)
@@ -116,10 +117,10 @@ def importances(model, X, y, shares):
 def results():
     """By learner, importances (test sets, features) of each kind, and the two errors (test sets, 2)."""
     rng = np.random.default_rng(2)
-    models = fit(rng)
+    models = fit(rng, TRAIN, TRAIN_SVM)
     tests = [draw(ROWS, rng) for _ in range(TEST_SETS)]
     parts = [(name, part) for name in reversed(LEARNERS) for part in range(10)]  # the slow ones first
-    runs = Parallel(n_jobs=2)(delayed(measure)(models[name], tests[part::10]) for name, part in parts)
+    runs = Parallel(n_jobs=PROCESSES)(delayed(measure)(models[name], tests[part::10]) for name, part in parts)
     found = {}
     for name in LEARNERS:
         table = np.concatenate([run for (of, _), run in zip(parts, runs, strict=True) if of == name])
