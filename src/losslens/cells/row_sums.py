@@ -8,8 +8,8 @@ powers of w and R are kept, over all rows and by class, and ``sum of u^2 = sum w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,27 @@ class InfluenceSums:
 
 
 @dataclass(frozen=True, eq=False)
-class RowSums:
-    """Sums over the rows of a part, of one feature; those of several parts are added."""
+class PartSums:
+    """Sums over the rows of a part; those of two parts are added field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        return replace(
+            self, **{one.name: _plus(getattr(self, one.name), getattr(other, one.name)) for one in fields(self)}
+        )
+
+
+def _plus(a: Any, b: Any) -> Any:
+    """Numbers and arrays are added, lists joined; tuples and dicts are added entry by entry."""
+    if isinstance(a, tuple):
+        return tuple(map(_plus, a, b))
+    if isinstance(a, dict):
+        return a | {key: _plus(a[key], value) if key in a else value for key, value in b.items()}
+    return a + b
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums(PartSums):
+    """Of one feature."""
 
     rows: Floats  # (5,): of w R, w^2 R, w^2 R^2, w^2 R l, w^3 R^3
     classes: Floats  # (6, g): of w^2, w^2 R, w^2 l, w^3, w^3 R, w^3 R^2
@@ -41,9 +60,6 @@ class RowSums:
         rows = np.array([w @ R, w2 @ R, w2 @ (R**2 - noise), w2 @ (R * loss), w3 @ R**3])
         each = (w2, w2 * R, w2 * loss, w3, w3 * R, w3 * R**2)
         return cls(rows, np.stack([np.bincount(at, weight, g) for weight in each]))
-
-    def __add__(self, other: RowSums) -> RowSums:
-        return RowSums(self.rows + other.rows, self.classes + other.classes)
 
     def influences(self, pfi: float, caused: Floats, error: float, noise: float = 0.0) -> InfluenceSums:
         """Once all rows are in: from the PFI, the mean change C that each class causes, and the mean loss."""

@@ -127,7 +127,7 @@ def _work(stream: Stream, counted: Counted, sums: ShareSums) -> ShareWork:
     residual = float(found[1, -1])
     data = replace(stream.data, kinds=kinds_of_all(counted, stream.data.columns))
     return ShareWork(
-        data, sums, float(counted.mass[0]), first + sums.shift, with_residual - first * residual,
+        data, sums, counted.total, first + sums.shift, with_residual - first * residual,
         with_sum - first * first.sum(), residual,
     )  # fmt: skip
 

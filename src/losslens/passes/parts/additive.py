@@ -16,7 +16,8 @@ import numpy as np
 
 from losslens.cells.late import later
 from losslens.cells.matrix import Cells
-from losslens.cells.row_sums import InfluenceSums
+from losslens.cells.row_sums import InfluenceSums, PartSums
+from losslens.engines.additive import Moments
 from losslens.engines.choice import CHECKED, Site, additive, agrees
 from losslens.engines.readers.linear import Linear
 from losslens.engines.readers.pipelines import Peeled
@@ -29,6 +30,7 @@ from losslens.passes.parts.counting import (
     Quantiles,
     first_pass,
     kinds_of_all,
+    places,
 )
 from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
 from losslens.passes.parts.reading import Data, PartRows, Stretch, judged, kept_in
@@ -74,28 +76,20 @@ class Sums:
 
 
 @dataclass(frozen=True, eq=False)
-class PartMoments:
-    """Of all rows."""
+class PartMoments(Moments):
+    """Of what each asked column adds, over all rows, and of the rows themselves."""
 
-    mean: Floats  # (k,): of g
-    variance: Floats  # (k,)
-    covariance: Floats  # (k,): of c and r
     residual: float  # mean of r
     error: float
     level: float  # mean of f
 
     @classmethod
-    def of(cls, sums: Floats, shift: Floats) -> PartMoments:
+    def of_sums(cls, sums: Floats, shift: Floats) -> PartMoments:
         """From the sums of all parts."""
         _, residual, error, level = sums[:, -1] / sums[0, -1]
         first, second, cross, _ = sums[:, :-1] / sums[0, -1]
         variance = np.maximum(second - first**2, 0.0)
         return cls(first + shift, variance, cross - first * residual, float(residual), float(error), float(level))
-
-    @property
-    def pfi(self) -> Floats:
-        """``2 var(c) + 2 cov(c, r)``, (k,)."""
-        return 2 * (self.variance + self.covariance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,30 +105,15 @@ class SumsWork:
     bins: Quantiles
     grids: Mapping[int, CountedGrid]
 
-    def places(self, table: Table) -> Indices:
-        """Where the values of each row stand on their grids, (k, b)."""
-        distinct = {j: table.column(j).distinct for j in self.sums.asked}
-        bins = self.bins.of(table, distinct)
-        found = [self.grids[j].places(known.values, bins[j])[known.codes] for j, known in distinct.items()]
-        return np.stack(found)
-
 
 @dataclass(frozen=True, eq=False)
-class AdditiveRowSums:
-    """Sums over the rows of a stretch; those of several are added."""
+class AdditiveRowSums(PartSums):
+    """Sums over the rows of a stretch."""
 
     influence: Floats  # (3, k): of u^2, u^3 and u times the pull on the error
     error: float  # of (w (l - error))^2
     on_grid: tuple[Floats, ...]  # (5, g) each: of w c, w c^2, 1, c and c^2 at each value
     kept: KeptRows
-    adds: Floats  # (r, k): c of the kept rows
-
-    def __add__(self, other: AdditiveRowSums) -> AdditiveRowSums:
-        return AdditiveRowSums(
-            self.influence + other.influence, self.error + other.error,
-            tuple(a + b for a, b in zip(self.on_grid, other.on_grid, strict=True)), self.kept + other.kept,
-            np.concatenate([self.adds, other.adds]),
-        )  # fmt: skip
 
 
 def evaluate(work: SumsWork, stretch: Stretch, tick: Tick) -> AdditiveRowSums:
@@ -147,7 +126,8 @@ def _evaluate(work: SumsWork, rows: PartRows) -> AdditiveRowSums:
     g, f = sums.parts(rows.table)
     sample = replace(judged(rows, sums.model, sums.loss, None, work.mass), prediction=f)
     sample = sample if sums.loss is None else sample.with_loss(sums.loss)
-    c, w, places = g - known.mean, sample.weight, work.places(rows.table)
+    c, w = g - known.mean, sample.weight
+    own = np.stack(list(places(rows.table, work.grids, sums.asked, work.bins).values()))
     residual = np.zeros(len(f)) if sample.y is None else np.asarray(sample.y - f)
     local = c * (2 * residual[:, None] + c) + known.variance
     caused = c**2 - 2 * c * known.residual + known.variance + 2 * known.covariance
@@ -159,10 +139,9 @@ def _evaluate(work: SumsWork, rows: PartRows) -> AdditiveRowSums:
         error=float(pull @ pull),
         on_grid=tuple(
             _at_values(at, len(work.grids[j]), w, c[:, k])
-            for k, (j, at) in enumerate(zip(sums.asked, places, strict=True))
+            for k, (j, at) in enumerate(zip(sums.asked, own, strict=True))
         ),
-        kept=KeptRows.of(sample, kept, rows.part.start, local[kept], places[:, kept].T),
-        adds=c[kept],
+        kept=KeptRows.of(sample, kept, rows.part.start, local[kept], own[:, kept].T, c[kept]),
     )
 
 
@@ -196,21 +175,21 @@ def _work(stream: Stream, counted: Counted, sums: Sums, bins: Quantiles) -> Sums
     cells = sum(16 * len(counted.grids[j]) for j in stream.asked)
     kept, curves = rows_to_keep(stream.n, len(stream.asked), cells, stream.memory, stream.entropy)
     data = replace(stream.data, kinds=kinds_of_all(counted, stream.data.columns))
-    moments = PartMoments.of(counted.sums, sums.shift)
-    return SumsWork(data, sums, moments, float(counted.mass[0]), kept, curves, bins, counted.grids)
+    moments = PartMoments.of_sums(counted.sums, sums.shift)
+    return SumsWork(data, sums, moments, counted.total, kept, curves, bins, counted.grids)
 
 
 def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample, rows: Indices) -> SummedColumn:
     known, grid, loss = work.moments, work.grids[j], work.sums.loss
-    mass = grid.mass[:, 0] / work.mass
+    mass = grid.mass / work.mass
     wc, wc2, count, plain, plain2 = sums.on_grid[k]
     with np.errstate(invalid="ignore", divide="ignore"):  # values of rows that weigh nothing have a plain mean
         first, second = np.where(mass > 0, wc / mass, plain / count), np.where(mass > 0, wc2 / mass, plain2 / count)
-    adds, own = sums.adds[:, k], sums.kept.place[:, k]
+    adds, own = sums.kept.adds[:, k], sums.kept.place[:, k]
 
     predictions = later(_predictions, sample.prediction[rows], adds[rows], first, own[rows])
     cells = Cells(rows, predictions, None if loss is None else later(lose, loss, sample, rows, predictions))
-    means = curves_only(sample, grid.mass[:, 0], known.level + first)
+    means = curves_only(sample, grid.mass, known.level + first)
     if loss is not None:
         constant = float(known.variance[k] + 2 * known.covariance[k])
         means = replace(

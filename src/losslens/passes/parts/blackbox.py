@@ -18,9 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import Cells
-from losslens.cells.row_sums import RowSums
+from losslens.cells.row_sums import PartSums, RowSums
 from losslens.donors.designs import All, Design, Latin
 from losslens.donors.questions import Ask
+from losslens.engines.base import Answer
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import batch_rows
 from losslens.losses import Loss
@@ -32,6 +33,8 @@ from losslens.passes.parts.counting import (
     codebook,
     first_pass,
     kinds_of_all,
+    looked_at,
+    places,
 )
 from losslens.passes.parts.kept_rows import sample_of
 from losslens.passes.parts.lenders import Gather, Loan, Store, gather, latin, lend
@@ -40,9 +43,15 @@ from losslens.passes.parts.results import Summed, SummedColumn, curves_only, los
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.task import label_positions
 from losslens.progress import Tick, bar, silent
+from losslens.tables.features import Feature
 from losslens.tables.frames import Batch, Edit, Table, one_after_another, one_behind_the_other
-from losslens.tables.sample import Sample, lose
+from losslens.tables.sample import Sample, Totals, lose
 from losslens.typing import Floats, Indices
+
+BINS = 256  # of a column with many values
+CURVES, FEWEST_CURVES = 500, 64  # rows that meet every value
+MOST_DONORS, FEWEST_DONORS = 64, 2  # of "auto"
+TOLERATED = 0.1  # the draw's share of the variance, as with data in memory
 
 Respond = Callable[[Any], NDArray[Any]]
 
@@ -60,7 +69,7 @@ class BoxWork:
     size: int  # rows of a batch
     book: Table
     grids: Mapping[int, CountedGrid]
-    gather: Gather
+    bins: Quantiles
 
     def sample(self, rows: PartRows) -> Sample:
         """The rows of a part, predicted and judged."""
@@ -87,30 +96,21 @@ class Turn:
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnSums:
+class ColumnSums(PartSums):
     """Sums over the cells of one column."""
 
     cells: Floats  # (g, 3 + outputs): mass, changes, mass at the ceiling, predictions, at each value
     rows: RowSums
     within: Floats  # (2,): squares of a row's changes around their mean, and how many times the variance that is
 
-    def __add__(self, other: ColumnSums) -> ColumnSums:
-        return ColumnSums(self.cells + other.cells, self.rows + other.rows, self.within + other.within)
-
 
 @dataclass(frozen=True, eq=False)
-class BoxSums:
+class BoxSums(PartSums):
     """Sums over the cells of a turn."""
 
     losses: Floats  # (3,)
     columns: dict[int, ColumnSums]
     asked: int  # rows that the model was asked for
-
-    def __add__(self, other: BoxSums) -> BoxSums:
-        columns = dict(self.columns)
-        for j, more in other.columns.items():
-            columns[j] = columns[j] + more if j in columns else more
-        return BoxSums(self.losses + other.losses, columns, self.asked + other.asked)
 
 
 def evaluate(work: BoxWork, turn: Turn, tick: Tick) -> BoxSums:
@@ -129,13 +129,13 @@ def _column(work: BoxWork, rows: PartRows, sample: Sample, j: int, loan: Loan | 
     grid, b = work.grids[j], sample.n
     if loan is None:  # everybody meets every value
         source, index = work.book.column(j), np.broadcast_to(np.arange(len(grid))[:, None], (len(grid), b))
-        lent: Any = np.broadcast_to((grid.mass[:, 0] / grid.mass[:, 0].sum())[:, None], index.shape)
-        places = index
+        lent: Any = np.broadcast_to((grid.mass / grid.mass.sum())[:, None], index.shape)
+        at = index
     else:
         source, index = loan.column(rows.table, j, work.book, grid)
         lent = np.ones(index.shape) if loan.weight is None else loan.weight.T
-        places = _places(work, source, index, j) if grid.binned else index
-    own, batch, every = work.gather.places(rows.table, [j])[j], Batch(rows.table), np.arange(b)
+        at = _places(work, source, index, j) if grid.binned else index
+    own, batch, every = places(rows.table, work.grids, [j], work.bins)[j], Batch(rows.table), np.arange(b)
     found = []
     for part in _slices(b, work.size):
         some, changes, cells = every[part], [], []
@@ -145,7 +145,7 @@ def _column(work: BoxWork, rows: PartRows, sample: Sample, j: int, loan: Loan | 
                 work.loss.check_prediction(prediction)
             changes.append(lose(work.loss, sample, some, prediction[:, None])[:, 0])
             weight = sample.weight[some] * lent[slot, part]
-            cells.append(_cells(work, sample, some, prediction, changes[-1], weight, places[slot, part], len(grid)))
+            cells.append(_cells(work, sample, some, prediction, changes[-1], weight, at[slot, part], len(grid)))
         by_row = _rows(sample, some, np.stack(changes), lent[:, part], own[part], len(grid), loan is None)
         found.append(ColumnSums(np.sum(cells, axis=0), *by_row))
     return reduce(add, found), index.size
@@ -172,13 +172,13 @@ def _rows(
 def _places(work: BoxWork, source: Any, index: Indices, j: int) -> Indices:
     """Where lent values stand on the grid."""
     distinct = source.distinct
-    bins = work.gather.bins.of(work.book, {j: distinct})[j]
+    bins = work.bins.of(work.book, {j: distinct})[j]
     return np.asarray(work.grids[j].places(distinct.values, bins)[distinct.codes][index])
 
 
 def _cells(
     work: BoxWork, sample: Sample, rows: Indices, prediction: NDArray[Any], changes: Floats, weight: Floats,
-    places: Indices, g: int,
+    at: Indices, g: int,
 ) -> Floats:  # fmt: skip
     """Sums of some cells at each value of the grid."""
     ceiling = work.loss.ceiling(prediction.dtype)
@@ -190,7 +190,7 @@ def _cells(
     if prediction.dtype.kind == "i" and work.classes is not None:
         shown = (prediction[:, None] == np.arange(len(work.classes))).astype(float)
     columns = [weight, weight * changes, clipped, *(weight[:, None] * shown.reshape(len(rows), -1)).T]
-    return np.stack([np.bincount(places, column, g) for column in columns], axis=1)
+    return np.stack([np.bincount(at, column, g) for column in columns], axis=1)
 
 
 def _slices(n: int, size: int) -> list[slice]:
@@ -198,47 +198,93 @@ def _slices(n: int, size: int) -> list[slice]:
     return [slice(n * k // count, n * (k + 1) // count) for k in range(count)]
 
 
-BINS = 256  # of a column with many values
-CURVES, FEWEST_CURVES = 500, 64  # rows that meet every value
-MOST_DONORS, FEWEST_DONORS = 64, 2  # of "auto"
-TOLERATED = 0.1  # the draw's share of the variance, as with data in memory
+def run(stream: Stream) -> Summed:
+    """Three passes, and what they add up to."""
+    counted, work = _count(stream)
+    parts = [part for stretch in looked_at(stream.stretches, counted) for part in stretch.each()]
+    store = Store(stream.n, stream.memory)
+    try:
+        kept = _gather(stream, work, parts, store)
+        columns = {j: _look_at(stream, work, kept, j, answer) for j, answer in _curves(stream, work, kept).items()}
+        with bar(stream.n * len(columns), "explaining", stream.progress, "rows of columns") as tick:
+            turns = _turns(stream, parts, columns, store)
+            sums: BoxSums = reduce(add, stream.workers.map(evaluate, work, turns, tick))
+    finally:
+        store.close()
+    *_, last = columns.values()
+    everything = totals(stream, counted, kept.at, sums.losses)
+    sample = sample_of(last.sample, everything)
+    asked = sums.asked + sum(column.asked for column in columns.values())
+    found = {j: _summed(column, sums.columns[j], sample, everything) for j, column in columns.items()}
+    return Summed(stream, "blackbox", sample, found, asked)
 
 
-# The kept rows.
+def _count(stream: Stream) -> tuple[Counted, BoxWork]:
+    """The first pass, and what it says to the others."""
+    bins = Quantiles.of_rows(stream.here_and_there, stream.asked, BINS)
+    asked = FirstPass(stream.data, stream.asked, bins, wants_labels(stream))
+    counted = first_pass(asked, stream.stretches, stream.workers, stream.progress)
+    kinds, classes = kinds_of_all(counted, stream.data.columns), classes_of(stream, counted.labels)
+    respond: Respond = stream.model.responder(stream.response)
+    if stream.response == "labels" and classes is not None:
+        respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
+    assert stream.loss is not None
+    return counted, BoxWork(
+        data=replace(stream.data, kinds=kinds), model=stream.nameplate, respond=respond, loss=stream.loss,
+        classes=classes, mass=counted.total, size=batch_rows(stream.model.native, stream.head, stream.memory),
+        book=codebook(stream.head, counted.grids, kinds), grids=counted.grids, bins=bins,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
-    """What all columns need to lay out the curves of the kept rows; it travels."""
+class KeptTable:
+    """Rows that meet every value of every grid, as the model sees them."""
 
-    table: Table
-    respond: Respond
-    size: int
-    book: Table
-    grids: Mapping[int, CountedGrid]
-    places: Mapping[int, Indices]
+    at: Indices  # (r,): in the files
+    rows: PartRows
+    places: Mapping[int, Indices]  # (r,) of each column: where their own values stand on its grid
 
 
-@dataclass(frozen=True)
-class _Named:
-    j: int
-    name: str
+def _gather(stream: Stream, work: BoxWork, parts: Sequence[Stretch], store: Store) -> KeptTable:
+    """The second pass: the asked columns go into the store, and some rows are kept."""
+    cells = sum(24 * len(grid) for grid in work.grids.values())
+    most = int(np.clip(stream.memory // 8 // cells, FEWEST_CURVES, CURVES))
+    rng = np.random.default_rng([stream.entropy, stream.n])
+    at = np.sort(rng.choice(stream.n, min(most, stream.n), replace=False))
+    asked, kept = Gather(work.data, work.bins, work.grids, stream.data.weight is not None, at), []
+    with bar(stream.n, "gathering", stream.progress, "rows") as tick:
+        for part, found in zip(parts, stream.workers.map(gather, asked, parts, tick), strict=True):
+            store.put(part.start, found.columns)
+            kept.append(found.kept)
+    tables, ys, weights = zip(*kept, strict=True)
+    table = one_after_another(tables, work.book)
+    y = None if ys[0] is None else np.concatenate(ys)
+    rows = PartRows(parts[0].parts[0], table, y, np.concatenate(weights), 0)
+    return KeptTable(at, rows, places(table, work.grids, stream.asked, work.bins))
 
 
-def curves_of(asked: Curves, column: _Named, _: Tick) -> tuple[NDArray[Any], NDArray[Any], int]:
+def _curves(stream: Stream, work: BoxWork, kept: KeptTable) -> dict[int, Answer]:
+    """Predictions of the kept rows at every value of each column."""
+    columns = [Feature(stream.head.names[j], (j,)) for j in stream.asked]
+    return dict(zip(stream.asked, stream.workers.map(curves_of, (work, kept), columns), strict=True))
+
+
+def curves_of(shared: tuple[BoxWork, KeptTable], column: Feature, _: Tick) -> Answer:
     """Predictions of the kept rows, unchanged and at every value of a column."""
-    j, n = column.j, asked.table.n
-    g = len(asked.grids[j])
-    both = one_behind_the_other(asked.table.native, asked.book)  # a batch keeps unchanged rows: these stand first
-    ask = Ask(column.name, (j,), (both.column(j),), (n + np.arange(g),), asked.places[j], g)
-    answer = BlackBox(asked.table, asked.respond, asked.size).fill(np.arange(n), [ask], silent)
-    return answer.base, answer.cells[0], answer.n_predictions[0]
+    (work, kept), (j,) = shared, column.columns
+    table, g = kept.rows.table, len(work.grids[j])
+    both = one_behind_the_other(table.native, work.book)  # a batch keeps unchanged rows: these stand first
+    ask = Ask(column.name, (j,), (both.column(j),), (table.n + np.arange(g),), kept.places[j], g)
+    return BlackBox(table, work.respond, work.size).fill(np.arange(table.n), [ask], silent)
 
 
 @dataclass(frozen=True, eq=False)
-class StreamedColumn:
+class KeptColumn:
     """What the kept rows say of one column."""
 
+    grid: CountedGrid
+    place: Indices  # (r,): where their own values stand on it
+    sample: Sample
     cells: Cells
     local: Floats  # (r,): mean over the values
     design: Design
@@ -246,190 +292,82 @@ class StreamedColumn:
     asked: int
 
 
-# The whole run.
+def _look_at(stream: Stream, work: BoxWork, kept: KeptTable, j: int, answer: Answer) -> KeptColumn:
+    """All values for a few rows: curves, errors, and how many donors all rows need."""
+    work.loss.check_prediction(answer.base)
+    sample = judged(kept.rows, work.model, work.loss, work.classes, work.mass)
+    sample = replace(sample, prediction=answer.base).with_loss(work.loss)
+    grid, place, rows = work.grids[j], kept.places[j], np.arange(sample.n)
+    changes = lose(work.loss, sample, rows, answer.cells[0])
+    lent, weight = grid.mass / work.mass, sample.weight / sample.weight.sum()
+    local, curve = changes @ lent, weight @ changes
+    pfi = float(weight @ local)
+    left = changes - local[:, None] - curve + pfi
+    noise = float(weight @ left**2 @ lent) * sample.n / max(sample.n - 1, 1)
+    spread = float(weight @ (local + curve[place] - 2 * pfi) ** 2)
+    design = _design(stream, j, grid, noise, spread)
+    cells = Cells(rows, answer.cells[0], changes)
+    return KeptColumn(grid, place, sample, cells, local, design, noise, answer.n_predictions[0])
 
 
-@dataclass(eq=False)
-class _BlackBoxRun:
-    stream: Stream
-
-    def everything(self) -> Summed:
-        """Count, gather, ask."""
-        self._count()
-        store = Store(self.stream.n, self.stream.memory)
-        try:
-            self._gather(store)
-            self._look_at_kept()
-            sums = reduce(add, self._answers(store))
-        finally:
-            store.close()
-        return self._result(sums)
-
-    def _count(self) -> None:
-        stream = self.stream
-        self.bins = Quantiles.of_rows(stream.here_and_there, stream.asked, BINS)
-        asked = FirstPass(stream.data, stream.asked, self.bins, wants_labels(stream))
-        self.counted: Counted = first_pass(asked, stream.stretches, stream.workers, stream.progress)
-        kinds = kinds_of_all(self.counted, stream.data.columns)
-        self.grids = self.counted.grids
-        self.data = replace(stream.data, kinds=kinds)
-        self.book = codebook(stream.head, self.grids, kinds)
-        self.classes = classes_of(stream, self.counted.labels)
-        self.respond: Respond = stream.model.responder(stream.response)
-        if stream.response == "labels" and self.classes is not None:
-            place = {label: k for k, label in enumerate(self.classes.tolist())}
-            self.respond = partial(label_positions, self.respond, place)
-        self.size = batch_rows(stream.model.native, stream.head, stream.memory)
-        self.parts = _single(stream.stretches, self.counted)
-
-    def _gather(self, store: Store) -> None:
-        stream = self.stream
-        rng = np.random.default_rng([stream.entropy, stream.n])
-        cells = sum(24 * len(grid) for grid in self.grids.values())
-        most = int(np.clip(stream.memory // 8 // cells, FEWEST_CURVES, CURVES))
-        at = np.sort(rng.choice(stream.n, min(most, stream.n), replace=False))
-        weighted = stream.data.weight is not None
-        self.asked = Gather(self.data, self.bins, self.grids, weighted, at)
-        kept = []
-        with bar(stream.n, "gathering", stream.progress, "rows") as tick:
-            gathered = stream.workers.map(gather, self.asked, self.parts, tick)
-            for stretch, found in zip(self.parts, gathered, strict=True):
-                store.put(stretch.start, found.columns)
-                kept.append(found.kept)
-        tables, ys, weights = zip(*kept, strict=True)
-        self.table = one_after_another(tables, self.book)
-        y = None if ys[0] is None else np.concatenate(ys)
-        rows = PartRows(self.parts[0].parts[0], self.table, y, np.concatenate(weights), 0)
-        self.kept_at, self.kept_rows = at, rows
-
-    def _look_at_kept(self) -> None:
-        """All values for a few rows: curves, errors, and how many donors all rows need."""
-        stream, loss = self.stream, self.stream.loss
-        assert loss is not None
-        self.places = self.asked.places(self.table, stream.asked)
-        asked = Curves(self.table, self.respond, self.size, self.book, self.grids, self.places)
-        named = [_Named(j, stream.head.names[j]) for j in stream.asked]
-        mass = float(self.counted.mass[0])
-        sample = judged(self.kept_rows, stream.nameplate, loss, self.classes, mass)
-        self.columns: dict[int, StreamedColumn] = {}
-        for column, found in zip(named, stream.workers.map(curves_of, asked, named), strict=True):
-            base, cells, count = found
-            loss.check_prediction(base)
-            self.sample = replace(sample, prediction=base).with_loss(loss)
-            self.columns[column.j] = self._column(column.j, cells, count)
-
-    def _column(self, j: int, predictions: NDArray[Any], asked: int) -> StreamedColumn:
-        loss, rows = self.stream.loss, np.arange(len(self.kept_at))
-        assert loss is not None
-        changes = lose(loss, self.sample, rows, predictions)
-        lent = self.grids[j].mass[:, 0] / self.counted.mass[0]
-        weight = self.sample.weight / self.sample.weight.sum()
-        local, curve = changes @ lent, weight @ changes
-        r, pfi = len(rows), float(weight @ local)
-        left = changes - local[:, None] - curve + pfi
-        noise = float(weight @ left**2 @ lent) * r / max(r - 1, 1)
-        u = local + curve[self.places[j]] - 2 * pfi
-        return StreamedColumn(
-            Cells(rows, predictions, changes), local, self._design(j, noise, float(weight @ u**2)), noise, asked
-        )
-
-    def _design(self, j: int, noise: float, spread: float) -> Design:
-        """Every value where they are few; else as many donors as the rows' own spread asks for."""
-        given, grid = self.stream.design, self.grids[j]
-        if isinstance(given, Latin):
-            given.check(self.stream.n)
-            return given
-        if isinstance(given, All):
-            if grid.binned:
-                raise ValueError(
-                    f"donors='all' would ask for every value of {self.stream.head.names[j]!r} for {self.stream.n:,} "
-                    "rows, and no exact engine knows the model; use donors='auto' or Latin(m)"
-                )
-            return given
-        m = ceil(noise / (TOLERATED * spread)) if spread > 0 else FEWEST_DONORS
-        m = int(np.clip(m, FEWEST_DONORS, min(MOST_DONORS, self.stream.n)))
-        return All() if not grid.binned and len(grid) <= m + 1 else Latin(m)
-
-    def _answers(self, store: Store) -> Iterator[BoxSums]:
-        stream, loss = self.stream, self.stream.loss
-        assert loss is not None
-        work = BoxWork(
-            self.data, stream.nameplate, self.respond, loss, self.classes, float(self.counted.mass[0]), self.size,
-            self.book, self.grids, self.asked,
-        )  # fmt: skip
-        shifts = {
-            j: latin(stream.n, column.design.m, stream.entropy, stream.head.names[j])
-            for j, column in self.columns.items()
-            if isinstance(column.design, Latin)
-        }
-        total = sum(stretch.rows for stretch in self.parts) * len(stream.asked)
-        with bar(total, "explaining", stream.progress, "rows of columns") as tick:
-            yield from stream.workers.map(evaluate, work, self._turns(store, shifts), tick)
-
-    def _turns(self, store: Store, shifts: Mapping[int, Any]) -> Iterator[Turn]:
-        """Parts and columns, a few at a time: what rows receive travels with them."""
-        for stretch in self.parts:
-            start, stop = stretch.start, stretch.start + stretch.rows
-            for k, columns in enumerate(self._groups(stretch.rows)):
-                loans = {j: lend(store, shifts[j], j, start, stop) if j in shifts else None for j in columns}
-                yield Turn(stretch, loans, k == 0)
-
-    def _groups(self, rows: int) -> list[list[int]]:
-        most, groups, size = self.stream.memory // 32, [[]], 0  # type: ignore[var-annotated]
-        for j, column in self.columns.items():
-            needs = 16 * rows * (column.design.m if isinstance(column.design, Latin) else 1)
-            if groups[-1] and size + needs > most:
-                groups.append([])
-                size = 0
-            groups[-1].append(j)
-            size += needs
-        return groups
-
-    def _result(self, sums: BoxSums) -> Summed:
-        stream = self.stream
-        sample = sample_of(self.sample, totals(stream, self.counted, self.kept_at, sums.losses))
-        columns = {j: self._summed(j, sums.columns[j], sample) for j in stream.asked}
-        asked = sums.asked + sum(column.asked for column in self.columns.values())
-        return Summed(stream, "blackbox", sample, columns, asked)
-
-    def _summed(self, j: int, sums: ColumnSums, sample: Sample) -> SummedColumn:
-        column, grid, n = self.columns[j], self.grids[j], self.stream.n
-        mass, changes, clipped, *predictions = sums.cells.T
-        with np.errstate(invalid="ignore", divide="ignore"):  # values that nobody met
-            pi, pd = changes / mass, np.stack(predictions, axis=1) / mass[:, None]
-        pfi = float(changes.sum() / mass.sum())
-        curve = np.where(mass > 0, pi, 0.0)
-        design, noise = column.design, 0.0
-        if isinstance(design, Latin):
-            # What donors leave unexplained of a cell; one donor a row doesn't tell, and then the kept rows do.
-            square, times = sums.within.tolist()
-            spread = float(mass / mass.sum() @ (curve - pfi) ** 2)
-            left = max(square / times - spread, 0.0) if times > 0 else column.noise
-            noise = left * n * self.counted.squares**2 / design.m * (1 - (design.m - 1) / (n - 1))
-        one = sample.prediction.ndim == 1 and sample.prediction.dtype.kind != "i"
-        assert sample.totals is not None
-        means = replace(
-            curves_only(sample, mass, pd[:, 0] if one else pd),
-            local=column.local, pi=pi, caused=curve[self.places[j]], lent=sample.weight,
-            clipped=float(clipped.sum() / mass.sum()), total=pfi,
-            influences=sums.rows.influences(pfi, curve, sample.totals.error, noise),
-        )  # fmt: skip
-        asked = column.asked + n * (design.m if isinstance(design, Latin) else len(grid))
-        return SummedColumn(grid, self.places[j], means, column.cells, design, asked)
+def _design(stream: Stream, j: int, grid: CountedGrid, noise: float, spread: float) -> Design:
+    """Every value where they are few; else as many donors as the rows' own spread asks for."""
+    if isinstance(stream.design, Latin):
+        stream.design.check(stream.n)
+        return stream.design
+    if isinstance(stream.design, All):
+        if grid.binned:
+            raise ValueError(
+                f"donors='all' would ask for every value of {stream.head.names[j]!r} for {stream.n:,} rows, and no "
+                "exact engine knows the model; use donors='auto' or Latin(m)"
+            )
+        return stream.design
+    m = ceil(noise / (TOLERATED * spread)) if spread > 0 else FEWEST_DONORS
+    m = int(np.clip(m, FEWEST_DONORS, min(MOST_DONORS, stream.n)))
+    return All() if not grid.binned and len(grid) <= m + 1 else Latin(m)
 
 
-def run(stream: Stream) -> Summed:
-    """Three passes, and what they add up to."""
-    return _BlackBoxRun(stream).everything()
+def _turns(stream: Stream, parts: Sequence[Stretch], columns: Mapping[int, KeptColumn], store: Store) -> Iterator[Turn]:
+    """Parts and columns, a few at a time: what rows receive travels with them."""
+    donors = {j: column.design.m for j, column in columns.items() if isinstance(column.design, Latin)}
+    shifts = {j: latin(stream.n, m, stream.entropy, stream.head.names[j]) for j, m in donors.items()}
+    for part in parts:
+        sizes = {j: 16 * part.rows * donors.get(j, 1) for j in columns}
+        for k, some in enumerate(_groups(sizes, stream.memory // 32)):
+            stop = part.start + part.rows
+            loans = {j: lend(store, shifts[j], j, part.start, stop) if j in shifts else None for j in some}
+            yield Turn(part, loans, k == 0)
 
 
-def _single(stretches: Sequence[Stretch], counted: Counted) -> list[Stretch]:
-    """One stretch a part, with its checksum."""
-    found, k = [], 0
-    for stretch in stretches:
-        at = 0
-        for part in stretch.parts:
-            y = None if stretch.y is None else stretch.y[at : at + part.rows]
-            found.append(Stretch((part,), y, (counted.checksums[k],)))
-            at, k = at + part.rows, k + 1
-    return found
+def _groups(sizes: Mapping[int, int], most: int) -> list[list[int]]:
+    """Columns in their order, as many together as are at most so large."""
+    groups: list[list[int]] = [[]]
+    for j, size in sizes.items():
+        if groups[-1] and sum(sizes[other] for other in groups[-1]) + size > most:
+            groups.append([])
+        groups[-1].append(j)
+    return groups
+
+
+def _summed(column: KeptColumn, sums: ColumnSums, sample: Sample, everything: Totals) -> SummedColumn:
+    design, n, noise = column.design, everything.n, 0.0
+    mass, changes, clipped, *predictions = sums.cells.T
+    with np.errstate(invalid="ignore", divide="ignore"):  # values that nobody met
+        pi, pd = changes / mass, np.stack(predictions, axis=1) / mass[:, None]
+    pfi = float(changes.sum() / mass.sum())
+    curve = np.where(mass > 0, pi, 0.0)
+    if isinstance(design, Latin):
+        # What donors leave unexplained of a cell; one donor a row doesn't tell, and then the kept rows do.
+        square, times = sums.within.tolist()
+        spread = float(mass / mass.sum() @ (curve - pfi) ** 2)
+        left = max(square / times - spread, 0.0) if times > 0 else column.noise
+        noise = left * n * everything.squares**2 / design.m * (1 - (design.m - 1) / (n - 1))
+    one = sample.prediction.ndim == 1 and sample.prediction.dtype.kind != "i"
+    means = replace(
+        curves_only(sample, mass, pd[:, 0] if one else pd),
+        local=column.local, pi=pi, caused=curve[column.place], lent=sample.weight,
+        clipped=float(clipped.sum() / mass.sum()), total=pfi,
+        influences=sums.rows.influences(pfi, curve, everything.error, noise),
+    )  # fmt: skip
+    asked = column.asked + n * (design.m if isinstance(design, Latin) else len(column.grid))
+    return SummedColumn(column.grid, column.place, means, column.cells, design, asked)

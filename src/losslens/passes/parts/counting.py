@@ -1,12 +1,10 @@
 """The first pass: how often each value of a column occurs, or each bin that the model can tell apart.
 
 A column has a *grid*: its distinct values where they are few, and else one value for each bin between thresholds, the
-smallest that occurs. Grids of parts can be put together in any order.
-
-
-The first pass over all parts: counts, weights, types, and whatever sums an engine needs to begin.
-
-A small table in memory that holds all values of the grids: what an exact engine is bound to and checked on."""
+smallest that occurs. Grids of parts can be put together in any order. The same pass sums weights, collects types, and
+whatever sums an engine needs to begin. A small table of all values of the grids, the code book, is what an exact engine
+is bound to and checked on.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +42,10 @@ class CountedGrid:
 
     values: NDArray[Any]  # (g,)
     bins: NDArray[np.int64] | None  # (g,): None where values are words or categories
-    mass: Floats  # (g, 2): sums of the weights, and of their squares
-    binned: bool  # a value stands for its bin
+    mass: Floats  # (g,): sums of the rows' weights
     ordered: bool
     categories: tuple[Any, ...] | None = None
+    binned: bool = False  # a value stands for its bin
 
     def __len__(self) -> int:
         return len(self.values)
@@ -103,18 +101,17 @@ def count(table: Table, weight: Floats, columns: Iterable[int], bins: Bins) -> d
     distinct = {j: column.distinct for j, column in known.items()}
     found = {}
     for j, of in bins.of(table, distinct).items():
-        codes, g = distinct[j].codes, len(distinct[j])
-        mass = np.stack([np.bincount(codes, weight, g), np.bincount(codes, weight**2, g)], axis=1)
-        grid = CountedGrid(
-            distinct[j].values,
-            of,
-            mass.astype(float),
-            binned=False,
-            ordered=distinct[j].ordered,
-            categories=known[j].categories,
-        )
-        found[j] = _at_most(grid)
+        own = distinct[j]
+        mass = np.bincount(own.codes, weight, len(own)).astype(float)
+        found[j] = _at_most(CountedGrid(own.values, of, mass, own.ordered, known[j].categories))
     return found
+
+
+def places(table: Table, grids: Mapping[int, CountedGrid], columns: Iterable[int], bins: Bins) -> dict[int, Indices]:
+    """Where the values of each row of a part stand on the grids of some columns."""
+    distinct = {j: table.column(j).distinct for j in columns}
+    of = bins.of(table, distinct)
+    return {j: grids[j].places(known.values, of[j])[known.codes] for j, known in distinct.items()}
 
 
 def together(grids: Iterable[Mapping[int, CountedGrid]]) -> dict[int, CountedGrid]:
@@ -123,49 +120,32 @@ def together(grids: Iterable[Mapping[int, CountedGrid]]) -> dict[int, CountedGri
 
 
 def _both(a: CountedGrid, b: CountedGrid) -> CountedGrid:
-    categories = a.categories
+    categories, ordered = a.categories, a.ordered and b.ordered
     if a.categories is not None and b.categories is not None:
         categories = tuple(dict.fromkeys((*a.categories, *b.categories)))
     mass = np.concatenate([a.mass, b.mass])
     if a.values.dtype == object or b.values.dtype == object:
-        return _both_words(a, b, mass, categories)
+        values, mass = _both_words(a, b, mass, categories)
+        return _at_most(CountedGrid(values, None, mass, ordered, categories))
     values = np.concatenate([a.values, b.values])
     bins = None if a.bins is None or b.bins is None else np.concatenate([a.bins, b.bins])
-    joint = CountedGrid(values, bins, mass, a.binned or b.binned, a.ordered and b.ordered, categories)
-    if joint.binned:
-        return _by_bin(joint)
-    found, first, same = np.unique(values, return_index=True, return_inverse=True)
-    summed = np.stack([np.bincount(same.reshape(-1), column) for column in mass.T], axis=1)
-    return _at_most(
-        CountedGrid(
-            found,
-            None if bins is None else bins[first],
-            summed.astype(float),
-            binned=False,
-            ordered=joint.ordered,
-            categories=categories,
-        )
-    )
+    if a.binned or b.binned:
+        return _by_bin(CountedGrid(values, bins, mass, ordered, categories))
+    values, first, same = np.unique(values, return_index=True, return_inverse=True)
+    mass = np.bincount(same.reshape(-1), mass).astype(float)
+    return _at_most(CountedGrid(values, None if bins is None else bins[first], mass, ordered, categories))
 
 
-def _both_words(a: CountedGrid, b: CountedGrid, mass: Floats, categories: tuple[Any, ...] | None) -> CountedGrid:
+def _both_words(
+    a: CountedGrid, b: CountedGrid, mass: Floats, categories: tuple[Any, ...] | None
+) -> tuple[NDArray[Any], Floats]:
+    """The words of both, each once, in their own order, and the mass of each."""
     place: dict[Any, int] = {}
     at = [place.setdefault(_key(value), len(place)) for value in (*a.values.tolist(), *b.values.tolist())]
     order = in_own_order(list(place), categories)
     values = np.empty(len(order), dtype=object)
     values[:] = [None if key is None else key[1] for key in order]
-    summed = np.stack([np.bincount(at, column, len(place)) for column in mass.T], axis=1)
-    ordered = a.ordered and b.ordered
-    return _at_most(
-        CountedGrid(
-            values,
-            None,
-            summed[[place[key] for key in order]].astype(float),
-            binned=False,
-            ordered=ordered,
-            categories=categories,
-        )
-    )
+    return values, np.bincount(at, mass, len(place))[[place[key] for key in order]].astype(float)
 
 
 def _at_most(grid: CountedGrid) -> CountedGrid:
@@ -187,17 +167,10 @@ def _by_bin(grid: CountedGrid) -> CountedGrid:
     assert grid.bins is not None
     order = np.argsort(grid.values, kind="stable")  # missing values come last
     bins, first, same = np.unique(grid.bins[order], return_index=True, return_inverse=True)
-    mass = np.stack([np.bincount(same.reshape(-1), column[order]) for column in grid.mass.T], axis=1)
+    mass = np.bincount(same.reshape(-1), grid.mass[order]).astype(float)
     by_value = np.argsort(first)
     values = grid.values[order][first]
-    return CountedGrid(
-        values[by_value],
-        bins[by_value],
-        mass[by_value].astype(float),
-        binned=True,
-        ordered=grid.ordered,
-        categories=grid.categories,
-    )
+    return replace(grid, values=values[by_value], bins=bins[by_value], mass=mass[by_value], binned=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,6 +230,11 @@ class Counted:
     kinds: tuple[dict[str, Any], ...]  # types of pandas' columns
     labels: NDArray[Any] | None
     sums: Floats | None
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights."""
+        return float(self.mass[0])
 
     @property
     def units(self) -> int:

@@ -26,9 +26,12 @@ class KeptRows:
     loss: Floats  # (r,), empty without a loss
     local: Floats  # (r, k)
     place: Indices  # (r, k): where its own values stand on their grids
+    adds: Floats  # (r, k): of additive models what its own values add, less the mean; else empty
 
     @classmethod
-    def of(cls, sample: Sample, rows: Indices, start: int, local: Floats, place: Indices) -> KeptRows:
+    def of(
+        cls, sample: Sample, rows: Indices, start: int, local: Floats, place: Indices, adds: Floats | None = None
+    ) -> KeptRows:
         """Some rows of a part that begins at row `start` of the whole."""
         return cls(
             rows + start,
@@ -38,6 +41,7 @@ class KeptRows:
             np.empty(0) if sample.loss is None else sample.loss[rows],
             local,
             np.asarray(place, np.intp),
+            np.empty(0) if adds is None else adds,
         )
 
     def __add__(self, other: KeptRows) -> KeptRows:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import tempfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.designs import Shifts
-from losslens.passes.parts.counting import Bins, CountedGrid
+from losslens.passes.parts.counting import Bins, CountedGrid, places
 from losslens.passes.parts.reading import Data, Stretch, kept_in
 from losslens.progress import Tick
 from losslens.tables.columns import Column
@@ -86,12 +86,6 @@ class Gather:
     weighted: bool
     kept: Indices
 
-    def places(self, table: Table, columns: Iterable[int]) -> dict[int, Indices]:
-        """Where the values of each row stand on their grids."""
-        distinct = {j: table.column(j).distinct for j in columns}
-        bins = self.bins.of(table, distinct)
-        return {j: self.grids[j].places(known.values, bins[j])[known.codes] for j, known in distinct.items()}
-
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
@@ -104,10 +98,10 @@ class Gathered:
 def gather(asked: Gather, stretch: Stretch, tick: Tick) -> Gathered:
     """The columns of a part (one a stretch)."""
     (rows,) = asked.data.rows(stretch, tick)
-    places = asked.places(rows.table, asked.grids)
+    at = places(rows.table, asked.grids, asked.grids, asked.bins)
     found: dict[int, NDArray[Any]] = {}
     for j, grid in asked.grids.items():
-        found[j] = rows.table.column(j).array.astype(grid.values.dtype) if grid.binned else places[j].astype(np.int32)
+        found[j] = rows.table.column(j).array.astype(grid.values.dtype) if grid.binned else at[j].astype(np.int32)
     if asked.weighted:
         found[WEIGHT] = rows.weight
     kept = kept_in(asked.kept, rows.part)

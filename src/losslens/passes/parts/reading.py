@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -30,7 +30,6 @@ class Stretch:
     parts: tuple[Part, ...]
     y: NDArray[Any] | None = None  # where it is no column of the source
     seen: tuple[int, ...] = ()  # checksums of the first pass
-    more: Any = None
 
     @property
     def name(self) -> str:
@@ -46,6 +45,13 @@ class Stretch:
     def rows(self) -> int:
         """How many rows there are."""
         return sum(part.rows for part in self.parts)
+
+    def each(self) -> Iterator[Stretch]:
+        """One stretch a part."""
+        at = 0
+        for k, part in enumerate(self.parts):
+            yield Stretch((part,), None if self.y is None else self.y[at : at + part.rows], self.seen[k : k + 1])
+            at += part.rows
 
 
 def stretches(source: Source, y: NDArray[Any] | None) -> list[Stretch]:
@@ -84,18 +90,16 @@ class Data:
 
     def rows(self, stretch: Stretch, tick: Tick = silent) -> Iterator[PartRows]:
         """Part by part; one that is not what it was in the first pass is an error."""
-        at, loaded = 0, self.reader.each(stretch.parts, self.wanted)
-        for k, part in enumerate(stretch.parts):
-            y = None if stretch.y is None else stretch.y[at : at + part.rows]
-            at += part.rows
-            rows = self._rows(part, next(loaded), y)
-            if stretch.seen and rows.checksum != stretch.seen[k]:
+        loaded = self.reader.each(stretch.parts, self.wanted)
+        for one in stretch.each():
+            rows = self._rows(one.parts[0], next(loaded), one.y)
+            if one.seen and rows.checksum != one.seen[0]:
                 raise ValueError(
-                    f"{part.name} holds other values than in the first pass: it was changed while it was being read, "
+                    f"{one.name} holds other values than in the first pass: it was changed while it was being read, "
                     "or is put together anew each time; call again on files that nobody writes to"
                 )
             yield rows
-            tick(part.rows)
+            tick(one.rows)
 
     @property
     def wanted(self) -> list[str]:
@@ -141,8 +145,3 @@ def kept_in(kept: Indices, part: Part) -> Indices:
     """Which of the kept rows are in a part, as positions in it."""
     low, high = np.searchsorted(kept, [part.start, part.start + part.rows])
     return np.asarray(kept[low:high] - part.start)
-
-
-def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Arrays one behind the other."""
-    return np.concatenate(list(parts))

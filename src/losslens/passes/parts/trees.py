@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.row_sums import RowSums
+from losslens.cells.row_sums import PartSums, RowSums
 from losslens.donors.questions import Subjects
 from losslens.engines.choice import CHECKED, Site, choose_exact, tree_images
 from losslens.engines.readers.ensemble import Declined, Ensemble
@@ -112,7 +112,7 @@ class TreeWork:
         of = [self.class_of[j] for j in self.asked]
         sizes = [int(self.engine.bound.size[j]) for j in self.asked]
         lent = [
-            np.bincount(classes, self.grids[j].mass[:, 0] / self.mass, size).astype(float)
+            np.bincount(classes, self.grids[j].mass / self.mass, size).astype(float)
             for j, classes, size in zip(self.asked, of, sizes, strict=True)
         ]
         return Axes(len(of), of, lent)
@@ -132,22 +132,15 @@ class TreeWork:
 
 
 @dataclass(frozen=True, eq=False)
-class TreeSums:
-    """Sums over the rows of a stretch; those of several are added."""
+class TreeSums(PartSums):
+    """Sums over the rows of a stretch."""
 
     losses: Floats  # (3,)
     rows: tuple[RowSums, ...]  # of each feature
     curve: Floats  # (classes, 1 + outputs): what each class adds to the changes and the predictions
     clipped: Floats  # (k,)
     kept: KeptRows
-    curves: tuple[Kept, ...]
-
-    def __add__(self, other: TreeSums) -> TreeSums:
-        return TreeSums(
-            self.losses + other.losses, tuple(a + b for a, b in zip(self.rows, other.rows, strict=True)),
-            self.curve + other.curve, self.clipped + other.clipped, self.kept + other.kept,
-            self.curves + other.curves,
-        )  # fmt: skip
+    curves: list[Kept]
 
 
 def evaluate(work: TreeWork, stretch: Stretch, tick: Tick) -> TreeSums:
@@ -180,7 +173,7 @@ def _sums(axes: Axes, lane: LaneSums, sample: Sample, codes: Ints, kept: KeptRow
         curve=lane.curve,
         clipped=lane.clipped,
         kept=kept,
-        curves=tuple(lane.cells),
+        curves=lane.cells,
     )
 
 
@@ -230,7 +223,7 @@ def bound(stream: Stream, counted: Counted, bins: TreeBins) -> TreeWork:
     kept, curves = rows_to_keep(stream.n, len(stream.asked), cells, stream.memory, stream.entropy)
     return TreeWork(
         data=replace(stream.data, kinds=kinds), model=stream.nameplate, loss=stream.loss,
-        classes=classes_of(stream, counted.labels), mass=float(counted.mass[0]), kept=kept, curves=curves,
+        classes=classes_of(stream, counted.labels), mass=counted.total, kept=kept, curves=curves,
         engine=rowless(engine), like=like, bins=bins, grids=counted.grids,
         class_of=classes_of_values(engine, book, counted.grids), asked=stream.asked,
     )  # fmt: skip
@@ -253,7 +246,7 @@ def _column(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> S
     changes, pd = by_class[:, 0], by_class[of, 1:]
     one = work.like.ndim == 1 and work.like.dtype.kind != "i"
     cells = spread_cells(k, work.axes, sample, sums.curves, np.searchsorted(sums.kept.at, work.curves))
-    means = curves_only(sample, work.grids[j].mass[:, 0], pd[:, 0] if one else pd)
+    means = curves_only(sample, work.grids[j].mass, pd[:, 0] if one else pd)
     if work.loss is not None:
         pfi = float(sums.rows[k].rows[0])
         means = replace(
