@@ -386,10 +386,10 @@ DECLINED = {
     "kernel 'poly'|'poly', not": SVR(kernel="poly"),
     "linear|'linear', not": KernelRidge(),
     "function|not 'rbf'": SVR(kernel=lambda a, b: a @ b.T),
-    "Matern|Matern is no product": process(Matern()),
+    "Matern|Matern is not a product": process(Matern()),
     "sum|is a sum": process(RBF(1.0) + RBF(2.0)),
-    "power|Exponentiation is no product": process(RBF(1.0) ** 2),
-    "rounding|rounding errors": process(RBF(30.0), alpha=1e-13),
+    "power|Exponentiation is not a product": process(RBF(1.0) ** 2),
+    "rounding|rounding error": process(RBF(30.0), alpha=1e-13),
 }
 
 
@@ -421,7 +421,7 @@ def test_more_than_two_classes_labels_and_probabilities_are_declined():
 @pytest.mark.parametrize("kind", [sparse.csr_array, np.float32])
 def test_sparse_and_single_tables_are_declined(kind):
     model = KernelRidge(kernel="rbf").fit(kind(TRAIN), TARGET)
-    with pytest.raises(Declined, match="sparse table, or to one in single precision"):
+    with pytest.raises(Declined, match="sparse or single-precision table"):
         read_product(model, "values", None)
 
 

@@ -71,7 +71,7 @@ def test_a_forest_of_deep_trees_is_in_preorder_as_it_is_and_one_grown_best_first
     asked = []
     reordered = layout._reordered
     monkeypatch.setattr(layout, "_reordered", lambda nodes: asked.append(1) or reordered(nodes))
-    monkeypatch.setattr(layout, "_BLOCK", 100)
+    monkeypatch.setattr(layout, "_BLOCK_NODES", 100)
     agree(deep, X)
     assert not asked
     agree(best_first, X)
