@@ -7,7 +7,6 @@ import stat
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,6 @@ from sklearn.metrics import get_scorer
 
 import losslens as ll
 
-SAVED = Path(__file__).parent / "saved"
 RNG = np.random.default_rng(0)
 N = 24
 X = np.column_stack([RNG.normal(size=(N, 2)), RNG.integers(0, 3, size=N)])
@@ -177,27 +175,6 @@ def test_streamed_results_come_back(tmp_path):
     result = explain(features=features, memory="80 kB")
     assert not result["group 0"].complete
     same(result, again(result, tmp_path))
-
-
-def test_results_on_files_by_the_first_version():
-    """Sums over all rows were a field `whole` of each feature then; the numbers are what that version said."""
-    loaded = ll.load(SAVED / "importances_of_files.losslens")
-    a, b = loaded["a"], loaded["b"]
-    assert (a.whole.n, len(a.whole.rows), len(a.local)) == (3000, 123, 123)
-    assert "3,000 rows, read part by part; 123 of them are kept" in repr(loaded)
-    numbers = ("pfi", "unbiased", "error", "std_error", "ratio_std_error", "p_value")
-    of_a = (8.802275919239701, 8.805210989569558, 4.751277042404705, 0.3676918913926404, 0.08813188134473662)
-    of_b = (-0.13332366976991342, -0.1333681258118507, 4.751277042404705, 0.11832645011213073, 0.024361026742677865)
-    np.testing.assert_allclose([getattr(a, name) for name in numbers[:-1]], of_a, rtol=1e-12)
-    np.testing.assert_allclose([getattr(b, name) for name in numbers], [*of_b, 0.8701090705912788], rtol=1e-12)
-    np.testing.assert_allclose(a.interval(), (8.116580532904583, 9.563551644614812), rtol=1e-12)
-    np.testing.assert_allclose(a.interval(target="sample"), (8.45400341509982, 9.150548423379583), rtol=1e-12)
-    np.testing.assert_allclose(a.ratio_interval(), (2.6855542113873865, 3.031375648204667), rtol=1e-12)
-    with pytest.raises(ValueError, match=r"given\(\) needs values for each row"):
-        loaded.given([0, 1])
-    shares = ll.load(SAVED / "shapley_of_files.losslens")
-    low, high = shares.interval()
-    np.testing.assert_allclose([low, high], [[8.09456075, 1.16410957], [8.98770332, 1.41723442]], rtol=1e-8)
 
 
 def test_effects_come_back(tmp_path):
