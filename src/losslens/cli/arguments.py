@@ -12,21 +12,12 @@ from losslens.cli.model_files import PICKLES, from_python, read_model
 from losslens.cli.options import Typed
 from losslens.cli.settings import split
 from losslens.cli.tables import LoadedRows, near, read_table, rows_for
-from losslens.donors import designs, samplers
+from losslens.donors.designs import DESIGNS
+from losslens.donors.samplers import SAMPLERS
 from losslens.models import as_model
 
-DESIGNS: dict[str, Callable[..., Any]] = {
-    "grid": designs.Grid,
-    "permutations": designs.Permutations,
-    "latin": designs.Latin,
-    "systematic": designs.Systematic,
-    "derangements": designs.Derangements,
-}
-UNNUMBERED: dict[str, Any] = {
-    "derangements": designs.Derangements,
-    "within": samplers.Within,
-    "residual": samplers.Residual,
-}
+DONORS: dict[str, Callable[..., Any]] = {word: kind for kind in DESIGNS for word in kind.typed}
+DONORS |= {word: kind for kind in SAMPLERS for word in kind.typed}
 FAMILIES: dict[str, Callable[[float], Any]] = {
     "huber": losses.huber,
     "pinball": losses.pinball,
@@ -129,12 +120,11 @@ def donors_of(text: str) -> Any:
     if text in ("auto", "all"):
         return text
     name, colon, number = text.partition(":")
-    if name in DESIGNS and colon and number.isdigit():
-        return DESIGNS[name](int(number))
-    if name in UNNUMBERED and not colon:
-        return UNNUMBERED[name]()
-    kinds = ", ".join([*UNNUMBERED, *(f"{kind}:N" for kind in DESIGNS)])
-    raise ValueError(f"--donors is auto, all, or one of {kinds}; got {text!r}")
+    if number.isdigit() and f"{name}:N" in DONORS:
+        return DONORS[f"{name}:N"](int(number))
+    if not colon and name in DONORS:
+        return DONORS[name]()
+    raise ValueError(f"--donors is auto, all, or one of {', '.join(DONORS)}; got {text!r}")
 
 
 def class_of(model: Any, text: str | None) -> Any:

@@ -11,7 +11,8 @@ from typing import Any, Never
 import numpy as np
 
 from losslens.donors.designs import Conditional, Design
-from losslens.donors.samplers import DrawnValues, Lender, Residual, Sampler, by_function, known_columns
+from losslens.donors.designs import resolve as resolve_design
+from losslens.donors.samplers import DrawnValues, FunctionSampler, Lender, Sampler, known_columns
 from losslens.tables.frames import Table
 from losslens.tables.numbers import Numbers
 from losslens.typing import Floats, Indices
@@ -60,66 +61,43 @@ class Conditioning:
         return "\n".join(lines)
 
 
-PREDICTIONS = 1_000_000  # for one feature, where nobody says how many donors a row meets
-FEWEST, FUNCTION_DRAWS = 8, 8  # donors a row; draws of a function of the user's
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class BoundSampler:
+class BoundSampler(Design):
     """What feature values are drawn by, and from which table."""
 
-    sampler: Sampler
+    sampler: Lender
     numbers: Numbers
-    common = ranked = False
-    repeats = True
+    conditional = repeats = True
 
     def __repr__(self) -> str:
-        return repr(self.told)
+        return repr(self.sampler)
 
     @property
-    def told(self) -> Conditional:
-        """The design as results remember it: without estimators."""
-        sampler = self.sampler
-        name = repr(sampler) if isinstance(sampler, Lender) else getattr(sampler, "__name__", type(sampler).__name__)
-        return Conditional(name, self.draws)
+    def remembered(self) -> Conditional:
+        """Without estimators and the table."""
+        return Conditional(repr(self.sampler), self.draws)
 
     @property
     def leaves_out_own(self) -> bool:
-        """Whether no row is its own donor: residuals may be a row's own."""
-        return not isinstance(self.sampler, Residual)
+        """Whether no row is its own donor."""
+        return not self.sampler.lends_own
 
     @property
     def draws(self) -> int:
         """Values that a row meets, at most."""
-        n = self.numbers.table.n
-        asked = getattr(self.sampler, "m", None)
-        if asked is not None:
-            return int(min(asked, n))
-        if not isinstance(self.sampler, Lender):
-            return FUNCTION_DRAWS
-        return int(np.clip(PREDICTIONS // n, min(FEWEST, n), n))
+        return self.sampler.draws(self.numbers.table.n)
 
     def lend_to(self, columns: Sequence[int], rng: np.random.Generator, m: int | None = None) -> DrawnValues:
         """Values of these columns for each row, given the columns that a sampler goes by."""
-        sampler, table, m = self.sampler, self.numbers.table, m or self.draws
-        if not isinstance(sampler, Lender):
-            return by_function(sampler, columns, table, m, rng)
-        return sampler.lend(self.numbers, columns, self.given(columns), m, rng)
+        return self.sampler.lend(self.numbers, columns, self.given(columns), m or self.draws, rng)
 
     def given(self, columns: Sequence[int]) -> list[int]:
         """The columns that a draw of these goes by."""
-        if isinstance(self.sampler, Lender):
-            return known_columns(self.sampler, self.numbers.table, columns)
-        return [j for j in range(len(self.numbers.table.names)) if j not in columns]
+        return known_columns(self.sampler, self.numbers.table, columns)
 
     def check(self, n: int) -> None:
         """Any number of rows will do; columns that are named are looked for."""
-        if isinstance(self.sampler, Lender):
-            known_columns(self.sampler, self.numbers.table, ())
-
-    def is_exact(self, n: int) -> bool:
-        """Never: what is drawn hangs on an estimator."""
-        return False
+        self.given(())
 
     def lend(self, n: int, rng: np.random.Generator) -> Never:
         """Values hang on the feature: there is nothing to draw without one."""
@@ -128,11 +106,14 @@ class BoundSampler:
             "shapley_importance and conditional_predictive_impact have"
         )
 
-    draw = lend
+
+def bound(sampler: Sampler, table: Table, weight: Floats | None) -> BoundSampler:
+    """A sampler that draws from these rows."""
+    return BoundSampler(sampler if isinstance(sampler, Lender) else FunctionSampler(sampler), Numbers(table, weight))
 
 
-def resolve(donors: Any, table: Table, weight: Floats | None) -> Any:
-    """A sampler bound to the table; other donors as they are."""
-    if isinstance(donors, (Design, str, type)) or not callable(donors):
-        return donors
-    return BoundSampler(donors, Numbers(table, weight))
+def resolve(donors: Any, table: Table, weight: Floats | None) -> Design | None:
+    """What users write as a design, a sampler bound to the table; None stands for ``"auto"``."""
+    if callable(donors) and not isinstance(donors, (type, Design)):
+        return bound(donors, table, weight)
+    return resolve_design(donors)

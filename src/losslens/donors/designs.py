@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -51,43 +51,57 @@ class Shifts:
 Lending = Indices | Shifts
 
 
-@runtime_checkable
-class Design(Protocol):
-    """What every design offers."""
+class Design:
+    """Which rows lend to which, and what that allows; a new design says below what differs from these defaults."""
+
+    typed: ClassVar[tuple[str, ...]] = ()  # how it is written on the command line; N stands for m
+    by_parts: ClassVar[bool] = False  # there is an engine for data that are read part by part
+    conditional: ClassVar[bool] = False  # values are drawn given other columns, for each feature by itself
+    values: Sequence[Any] | None = None  # values of the user's own, in the place of donors
+    m: int | None  # donors a row; None: all rows, or none of them
 
     @property
     def common(self) -> bool:
         """Every row meets the same donors, so that curves share one grid."""
+        return False
+
+    @property
+    def all_pairs(self) -> bool:
+        """Nothing is sampled: every row meets every row, or every other row."""
+        return False
 
     @property
     def ranked(self) -> bool:
         """The draw speaks of ranks along the feature, not of rows: the caller sorts the rows first."""
+        return False
 
     @property
     def leaves_out_own(self) -> bool:
-        """No row is its own donor: the mean over cells is the U-statistic."""
+        """No row is its own donor: the mean over cells is the U-statistic, else the V-statistic."""
+        return False
 
     @property
     def repeats(self) -> bool:
         """A row may meet a donor twice."""
+        return False
+
+    @property
+    def has_columns(self) -> bool:
+        """Its columns give every row one donor, so that a score of all rows has a mean over columns."""
+        return self.all_pairs or not (self.common or self.conditional)
+
+    @property
+    def sampled_grid(self) -> bool:
+        """All rows share the same few donors, or values."""
+        return self.common and not self.all_pairs
+
+    @property
+    def remembered(self) -> Design:
+        """The design as results hold it."""
+        return self
 
     def check(self, n: int) -> None:
         """Refuse, with the reason, a table of n rows that the design does not fit."""
-
-    def lend(self, n: int, rng: np.random.Generator) -> Lending:
-        """Draw who lends to whom: ``[rows]`` gives the donors of these rows."""
-
-    def draw(self, n: int, rng: np.random.Generator) -> Indices:
-        """Draw the donors of n rows, an integer matrix (n, m)."""
-
-    def is_exact(self, n: int) -> bool:
-        """Whether the mean over the cells is the V- or U-statistic over all pairs."""
-
-
-class _Drawn:
-    """The whole matrix from what a design lends."""
-
-    repeats = False
 
     def lend(self, n: int, rng: np.random.Generator) -> Lending:
         """Draw who lends to whom: ``[rows]`` gives the donors of these rows."""
@@ -96,6 +110,10 @@ class _Drawn:
     def draw(self, n: int, rng: np.random.Generator) -> Indices:
         """Draw the donors of n rows, an integer matrix (n, m)."""
         return np.asarray(self.lend(n, rng)[:])
+
+    def is_exact(self, n: int) -> bool:
+        """Whether the mean over the cells is the V- or U-statistic over all pairs."""
+        return self.all_pairs
 
 
 def _positive_whole(m: object, name: str) -> None:
@@ -109,23 +127,15 @@ def _no_more_than(m: int, most: int, design: object, n: int) -> None:
 
 
 @dataclass(frozen=True)
-class All(_Drawn):
+class All(Design):
     """Every row meets every row: the exact V-statistic, n x n cells."""
 
-    common = True
-    ranked = False
-    leaves_out_own = False
-
-    def check(self, n: int) -> None:
-        """Any table will do."""
+    common = all_pairs = by_parts = True
+    m = None
 
     def lend(self, n: int, rng: np.random.Generator) -> Lending:
         """Every row in order, for each row (a view: nothing of size n x n is held)."""
         return np.broadcast_to(np.arange(n), (n, n))
-
-    def is_exact(self, n: int) -> bool:
-        """Always."""
-        return True
 
 
 def _plain_values(values: Any) -> tuple[Any, ...]:
@@ -145,7 +155,7 @@ def _plain_values(values: Any) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, repr=False)
-class Grid(_Drawn):
+class Grid(Design):
     """The same m donors for every row: curves on a common grid, but a noisy number.
 
     Parameters
@@ -163,7 +173,7 @@ class Grid(_Drawn):
     at: Literal["random", "quantiles"] = "random"
     values: Sequence[Any] | None = None
     common = True
-    leaves_out_own = False
+    typed = ("grid:N",)
 
     def __post_init__(self) -> None:
         if (self.m is None) == (self.values is None):
@@ -204,13 +214,10 @@ class Grid(_Drawn):
 
 
 @dataclass(frozen=True, repr=False)
-class _Columns(_Drawn):
+class _Columns(Design):
     """A design of m columns, each of which gives every row one donor."""
 
     m: int
-    common = False
-    ranked = False
-    leaves_out_own = False
 
     def __post_init__(self) -> None:
         _positive_whole(self.m, type(self).__name__)
@@ -232,6 +239,7 @@ class Permutations(_Columns):
     """m independent random permutations: the paper's approximation, and scikit-learn's ``n_repeats``."""
 
     repeats = True
+    typed = ("permutations:N",)
 
     def check(self, n: int) -> None:
         """Any number of permutations will do."""
@@ -253,6 +261,9 @@ class Latin(_Columns):
     seed extends a shorter one.
     """
 
+    by_parts = True
+    typed = ("latin:N",)
+
     def lend(self, n: int, rng: np.random.Generator) -> Shifts:
         """Rows and donors relabelled at random, then m distinct shifts."""
         return Shifts(rng.permutation(n), rng.permutation(n), rng.permutation(n)[: self.m])
@@ -267,6 +278,7 @@ class Systematic(_Columns):
     """
 
     ranked = True
+    typed = ("systematic:N",)
 
     def shifts(self, n: int, rng: np.random.Generator) -> Indices:
         """The m shifts: each of the n possible ones is among them with probability m/n."""
@@ -279,12 +291,12 @@ class Systematic(_Columns):
 
 
 @dataclass(frozen=True, repr=False)
-class Derangements(_Drawn):
+class Derangements(Design):
     """Shifts that never give a row its own value back: the U-statistic, exact with all n - 1 of them (m=None)."""
 
     m: int | None = None
-    ranked = False
     leaves_out_own = True
+    typed = ("derangements", "derangements:N")
 
     def __post_init__(self) -> None:
         if self.m is not None:
@@ -294,9 +306,11 @@ class Derangements(_Drawn):
         return f"Derangements({'' if self.m is None else self.m})"
 
     @property
-    def common(self) -> bool:
+    def all_pairs(self) -> bool:
         """All shifts together are the full table without its diagonal."""
         return self.m is None
+
+    common = all_pairs
 
     def check(self, n: int) -> None:
         """At most n - 1 shifts differ from none at all."""
@@ -310,27 +324,22 @@ class Derangements(_Drawn):
 
     def is_exact(self, n: int) -> bool:
         """With every non-zero shift."""
-        return self.m is None or self.m == n - 1
+        return self.all_pairs or self.m == n - 1
 
 
 @dataclass(frozen=True, repr=False)
-class Conditional(_Drawn):
+class Conditional(Design):
     """Values drawn given other columns, by a sampler that is named here: what a result remembers of it."""
 
     sampler: str
     m: int  # values that a row meets, at most
-    common = ranked = leaves_out_own = False
-    repeats = True
+    conditional = repeats = True
 
     def __repr__(self) -> str:
         return self.sampler
 
-    def check(self, n: int) -> None:
-        """It has been drawn."""
 
-    def is_exact(self, n: int) -> bool:
-        """Never: what is drawn hangs on an estimator."""
-        return False
+DESIGNS: tuple[type[Design], ...] = (All, Grid, Permutations, Latin, Systematic, Derangements, Conditional)
 
 
 def resolve(donors: object) -> Design | None:
@@ -341,7 +350,7 @@ def resolve(donors: object) -> Design | None:
         if donors == "all":
             return All()
         raise ValueError(f"donors is 'auto', 'all' or a design such as Latin(20); got {donors!r}")
-    if isinstance(donors, Design) and not isinstance(donors, type):
+    if isinstance(donors, Design):
         return donors
     raise TypeError(
         "donors is 'auto', 'all' or a design: All(), Grid(m), Permutations(m), Latin(m), Systematic(m), "

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.conditional import BoundSampler, Conditioning
-from losslens.donors.designs import All, Design, Grid, Lending, Shifts, Systematic
+from losslens.donors.designs import Design, Lending, Shifts
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.columns import Column, Distinct, is_missing, joint
 from losslens.tables.features import Feature
@@ -134,14 +134,14 @@ class Subjects:
 def pose(subject: Subject, design: Design, n: int, entropy: int) -> Question:
     """The question of one feature under one design."""
     design.check(n)
-    rng = subject.generator(entropy) if not isinstance(design, All) else np.random.default_rng(0)  # which draws nothing
+    rng = np.random.default_rng(0) if design.all_pairs else subject.generator(entropy)  # all pairs draw nothing
     if isinstance(design, BoundSampler):
         return _conditional(subject, design, n, rng)
     if subject.feature.kind == "pair":
         return _pair(subject, design, n, rng)
-    if isinstance(design, Grid) and design.values is not None:
+    if design.values is not None:
         return _own_values(subject, design)
-    if isinstance(design, Systematic) and subject.feature.kind == "group":
+    if design.ranked and not design.common and subject.feature.kind == "group":
         raise ValueError(f"a group such as {subject.feature.name!r} has no order for {design!r}; use Latin(m)")
     if design.common:
         return _common(subject, design, n, rng)
@@ -156,7 +156,7 @@ def _ask(subject: Subject, own: Indices, first: Indices, **more: Any) -> Ask:
 
 def _common(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
     distinct = subject.distinct
-    if isinstance(design, Grid):
+    if design.sampled_grid:
         donors = _grid_donors(distinct, design, n, rng)
         kept = np.unique(distinct.codes[donors])
         own = _places(distinct, kept)
@@ -243,7 +243,7 @@ def _conditional(subject: Subject, design: BoundSampler, n: int, rng: np.random.
         leaf=lent.leaf,
         rules=lent.rules,
     )
-    return Question(subject, design.told, ask, meeting, (values,), distinct.ordered, conditioning=told)
+    return Question(subject, design.remembered, ask, meeting, (values,), distinct.ordered, conditioning=told)
 
 
 def _grid_donors(distinct: Distinct, design: Design, n: int, rng: np.random.Generator) -> Indices:
@@ -262,7 +262,7 @@ def _sorted_rows(distinct: Distinct, n: int, rng: np.random.Generator) -> Indice
     return np.asarray(shuffled[np.argsort(key[shuffled], kind="stable")])
 
 
-def _own_values(subject: Subject, design: Grid) -> Question:
+def _own_values(subject: Subject, design: Design) -> Question:
     """Values of the user's own, put behind the column so that they can be gathered like any other."""
     if len(subject.columns) > 1:
         raise ValueError(f"Grid(values=...) is for one column; {subject.feature.name!r} is a group")
@@ -286,7 +286,7 @@ def _own_values(subject: Subject, design: Grid) -> Question:
 
 def _pair(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
     """A product grid: every value of the one column with every value of the other."""
-    if isinstance(design, Grid) and design.values is not None:
+    if design.values is not None:
         raise ValueError(f"Grid(values=...) is for one column; {subject.feature.name!r} is a pair: use Grid(m)")
     if not design.common:
         raise ValueError(
@@ -295,7 +295,7 @@ def _pair(subject: Subject, design: Design, n: int, rng: np.random.Generator) ->
     axes = []
     for part in subject.parts:
         kept = np.arange(len(part))
-        if isinstance(design, Grid) and design.m is not None and len(part) > design.m:
+        if design.m is not None and len(part) > design.m:
             kept = np.unique(part.codes[_grid_donors(part, design, n, rng)])
         axes.append((part, kept))
     (a, in_a), (b, in_b) = axes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from losslens.tables.columns import Column
 from losslens.tables.frames import Batch, Edit, Table, as_table
 from losslens.tables.numbers import Numbers
 from losslens.typing import Floats, Indices
+
+PREDICTIONS = 1_000_000  # for one feature, where nobody says how many donors a row meets
+FEWEST, FUNCTION_DRAWS = 8, 8  # donors a row; draws of a function of the user's
 
 
 @runtime_checkable
@@ -47,13 +50,21 @@ class DrawnValues:
 class Lender:
     """Samplers of ours as functions, which draw one value for each row."""
 
-    given: Iterable[Any] | None
+    given: Iterable[Any] | None  # columns; None: all that are not drawn
+    m: int | None
+    lends_own: ClassVar[bool] = False  # a row may be its own donor
+    typed: ClassVar[tuple[str, ...]] = ()  # how it is written on the command line
 
     def lend(
         self, numbers: Numbers, columns: Sequence[int], given: Sequence[int], m: int, rng: np.random.Generator
     ) -> DrawnValues:
         """m values of these columns for each row, drawn given others."""
         raise NotImplementedError
+
+    def draws(self, n: int) -> int:
+        """Values that each of n rows meets, at most."""
+        most = int(np.clip(PREDICTIONS // n, min(FEWEST, n), n))
+        return most if self.m is None else int(min(self.m, n))
 
     def __call__(self, X: Any, columns: Sequence[Any], rng: np.random.Generator) -> Any:
         """A table like X whose named columns are drawn anew, given the others."""
@@ -90,6 +101,7 @@ class Within(Lender):
     tree: Any = None
     given: Iterable[Any] | None = None
     m: int | None = None
+    typed = ("within",)
 
     def __post_init__(self) -> None:
         if self.tree is not None and not (hasattr(self.tree, "fit") and hasattr(self.tree, "apply")):
@@ -135,6 +147,8 @@ class Residual(Lender):
     classifier: Any = None
     given: Iterable[Any] | None = None
     m: int | None = None
+    lends_own = True  # residuals may be a row's own
+    typed = ("residual",)
 
     def __post_init__(self) -> None:
         for name, needs in (("regressor", "predict"), ("classifier", "predict_proba")):
@@ -210,24 +224,42 @@ def _picked(column: Column, code: Indices) -> Column:
                   column.extend)  # fmt: skip
 
 
-def by_function(
-    sampler: Sampler, columns: Sequence[int], table: Table, m: int, rng: np.random.Generator
-) -> DrawnValues:
-    """What a function of the user's draws, m times."""
-    from losslens.tables.frames import as_rows, one_behind_the_other
+@dataclass(frozen=True, eq=False, repr=False)
+class FunctionSampler(Lender):
+    """A function of the user's, called once a draw."""
 
-    together = table
-    for _ in range(m):
-        given = sampler(table.rows(np.arange(table.n)), called(columns, table), rng)  # a copy: samplers may write
-        try:
-            rows = as_rows(given, table)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"sampler must give a table like X: {error}") from error
-        if len(rows) != table.n:
-            raise ValueError(f"sampler gave {len(rows)} rows for {table.n}; it draws one value for each row")
-        together = one_behind_the_other(together.native, as_table(rows))
-    donors = np.repeat(np.arange(table.n)[:, None], m, axis=1)
-    return DrawnValues(donors, {j: together.column(j) for j in columns}, alone=True)
+    function: Sampler
+    given = None
+
+    def __repr__(self) -> str:
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+    def draws(self, n: int) -> int:
+        """As many as the function says of itself, else a few."""
+        m = getattr(self.function, "m", None)
+        return FUNCTION_DRAWS if m is None else int(min(m, n))
+
+    def lend(
+        self, numbers: Numbers, columns: Sequence[int], given: Sequence[int], m: int, rng: np.random.Generator
+    ) -> DrawnValues:
+        """What the function draws, m times."""
+        from losslens.tables.frames import as_rows, one_behind_the_other
+
+        table = together = numbers.table
+        for _ in range(m):
+            drawn = self.function(table.rows(np.arange(table.n)), called(columns, table), rng)  # it may write to a copy
+            try:
+                rows = as_rows(drawn, table)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"sampler must give a table like X: {error}") from error
+            if len(rows) != table.n:
+                raise ValueError(f"sampler gave {len(rows)} rows for {table.n}; it draws one value for each row")
+            together = one_behind_the_other(together.native, as_table(rows))
+        donors = np.repeat(np.arange(table.n)[:, None], m, axis=1)
+        return DrawnValues(donors, {j: together.column(j) for j in columns}, alone=True)
+
+
+SAMPLERS: tuple[type[Lender], ...] = (Within, Residual)
 
 
 def called(columns: Sequence[int], table: Table) -> list[Any]:

@@ -6,6 +6,7 @@ A rule of counts, never of seconds: the same data give the same answer on every 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -28,34 +29,33 @@ def exact_cost(subject: Subject, n: int) -> int:
     return n * (len(subject.distinct) - 1)
 
 
-def first_design(subject: Subject, n: int) -> Design:
-    """All pairs where that is cheap, else a first draw of shifts; pairs of features get a grid."""
+def first_design(subject: Subject, n: int, *, blocks: bool = False) -> Design:
+    """All pairs where that is cheap, else a first draw of shifts; pairs of features get a grid.
+
+    A whole systematic shift may fall into the rows' own blocks; then shifts are Latin.
+    """
     if subject.feature.kind == "pair":
         return Grid(min(PAIR_AXIS, n), at="quantiles")
     if exact_cost(subject, n) <= EXACT_PREDICTIONS:
         return All()
-    return Latin(FIRST_DRAW) if subject.feature.kind == "group" else Systematic(FIRST_DRAW)
+    return Latin(FIRST_DRAW) if blocks or subject.feature.kind == "group" else Systematic(FIRST_DRAW)
 
 
 def effect_design(subject: Subject, n: int) -> Design:
     """The same for curves alone: a common grid where all values are too dear."""
     design = first_design(subject, n)
-    if isinstance(design, (Latin, Systematic)):
-        return Grid(int(np.clip(EXACT_PREDICTIONS // n, *EFFECT_GRID)), at="quantiles")
-    return design
+    return design if design.common else Grid(int(np.clip(EXACT_PREDICTIONS // n, *EFFECT_GRID)), at="quantiles")
 
 
 def importance_design(subject: Subject, sample: Sample) -> Design:
-    """The first design of an importance; where a whole systematic shift may fall into own groups, Latin ones."""
-    design = first_design(subject, sample.n)
-    return Latin(design.m) if isinstance(design, Systematic) and sample.block is not None else design
+    """The first design of an importance."""
+    return first_design(subject, sample.n, blocks=sample.block is not None)
 
 
 def _noise_over_sampling(importance: FeatureImportance) -> float:
     """Monte-Carlo variance over sampling variance; infinite where the draw is too thin to tell."""
     if importance.sample.units() < 3:  # two groups: no standard error, a fixed number has to do
-        design = importance.design
-        return 0.0 if isinstance(design, (Latin, Systematic)) and design.m >= UNJUDGED else np.inf
+        return 0.0 if (importance.design.m or 0) >= UNJUDGED else np.inf
     try:
         sampling = importance.std_error**2
     except ValueError:  # the rows that count met too few donors that do
@@ -63,20 +63,19 @@ def _noise_over_sampling(importance: FeatureImportance) -> float:
     noise = standard_errors.monte_carlo_variance(importance.means, importance.meeting, importance.sample, importance.at)
     if not np.isfinite(noise):
         return np.inf
-    if not isinstance(importance.design, Systematic):
+    if not importance.design.ranked:
         sampling -= noise
     return 0.0 if noise == 0 else noise / sampling if sampling > 0 else np.inf
 
 
 def wants_more(importance: FeatureImportance) -> bool:
     """Whether the draw of the donors still adds noise that counts."""
-    return isinstance(importance.design, (Latin, Systematic)) and _noise_over_sampling(importance) > NOISE_SHARE
+    return not importance.design.common and _noise_over_sampling(importance) > NOISE_SHARE
 
 
 def next_design(importance: FeatureImportance, subject: Subject, n: int) -> Design:
     """Twice the donors, or four or eight times where the noise (it falls as 1/m) says that twice can't do."""
-    design = importance.design
-    assert isinstance(design, (Latin, Systematic))  # the designs that "auto" samples with
+    design: Any = importance.design  # Latin or systematic shifts, which "auto" samples with
     ratio = _noise_over_sampling(importance)
     doublings = int(np.clip(np.ceil(np.log2(ratio / NOISE_SHARE)), 1, 16)) if np.isfinite(ratio) else 1
     m = design.m * 2**doublings

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
-from losslens.donors.conditional import BoundSampler
-from losslens.donors.designs import All, Design, Grid
+from losslens.donors.designs import All, Design
 from losslens.donors.questions import Question, Subject, pose
 from losslens.engines import rates
 from losslens.engines.additive import Additive
@@ -32,7 +31,7 @@ def plan_cells(task: Task, rule: Callable[[Subject, int], Design], more: int = 0
     complete = task.budget.fits(questions, task.n)
     asked = [question for question, e in zip(questions, exact, strict=True) if not e]
     turns = 0 if not asked else 1 if complete else sum(1 for _ in task.budget.turns(asked))
-    turns = len(asked) if isinstance(task.design, BoundSampler) else turns  # drawn features go one by one
+    turns = len(asked) if task.design is not None and task.design.conditional else turns  # drawn features go one by one
     total = turns * task.n + sum(counts) + more + (min(task.n, CHECKED) if any(exact) else 0)
     rows, seconds = task.engine.timed_batch()
     kept = task.n if complete else task.budget.kept_rows(questions, task.n)
@@ -90,7 +89,7 @@ def _tables_and_totals(task: Task, question: Question, way: str) -> float:
 def _most(question: Question, n: int) -> int:
     """The most predictions that a feature can need; a random grid may hold fewer values in another draw."""
     design = question.design
-    if isinstance(design, Grid) and design.m is not None and question.subject.feature.kind != "pair":
+    if design.sampled_grid and design.m is not None and question.subject.feature.kind != "pair":
         return n * min(design.m, len(question.subject.distinct))
     return question.ask.most(n)
 

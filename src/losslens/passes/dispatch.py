@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from losslens.donors.conditional import BoundSampler
-from losslens.donors.designs import All, Derangements, Design
+from losslens.donors.designs import All, Design
 from losslens.donors.questions import Subject, pose
 from losslens.engines.additive import Additive
 from losslens.engines.base import Engine
@@ -36,8 +35,7 @@ class Answered:
 def exact_for(task: Task, subject: Subject, design: Design | None) -> bool:
     """Whether the exact engine takes this feature; a design of None is the engine's to choose."""
     engine, kind = task.exact, subject.feature.kind
-    everybody = design is None or isinstance(design, All) or (isinstance(design, Derangements) and design.common)
-    if engine is None or not everybody or kind == "pair":
+    if engine is None or not (design is None or design.all_pairs) or kind == "pair":
         return False
     if isinstance(engine, Products):
         return _affordable(engine, subject, task)
@@ -126,7 +124,7 @@ def who(task: Task, subject: Subject, design: Design) -> tuple[str, str]:
 
 
 def _ask_black_box(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:
-    if not isinstance(task.design, BoundSampler):
+    if task.design is None or not task.design.conditional:
         return _pass(task, task.engine, asked, "predictions")
     # One feature after the other: two that share a column may have it drawn in two ways.
     share = replace(task, budget=replace(task.budget, memory=task.budget.memory // len(asked)))

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.conditional import BoundSampler
-from losslens.donors.designs import Design, Grid, Latin, Systematic
+from losslens.donors.designs import Design, Latin
 from losslens.donors.layout import CommonGrid
 from losslens.donors.questions import Question, Subject, pose
 from losslens.losses import Response, resolve
@@ -49,7 +48,7 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, options: Options
     weight = None if weight is None else checks.row_weights(weight, table.n) * table.n
     known = judge(model, table, truth, weight, scorer)
     task = prepare(model, table, None, options, loss=None, response=known.response, exact=False)
-    if isinstance(task.design, BoundSampler):
+    if task.design is not None and task.design.conditional:
         raise ValueError(f"{task.design!r} draws values given the other columns, which needs a loss, not a scorer")
     questions = [pose(s, task.design or score_design(s, task.n), task.n, task.entropy) for s in task.subjects]
     if not task.budget.fits(questions, task.n):
@@ -87,14 +86,14 @@ def judge(model: Model, table: Table, y: NDArray[Any], weight: Floats | None, sc
 def score_design(subject: Subject, n: int) -> Design:
     """The rule behind ``donors="auto"`` for scorers: shifts where all values are too dear."""
     design = first_design(subject, n)
-    return Latin(min(SHIFTS, n)) if isinstance(design, (Systematic, Latin)) else design
+    return Latin(min(SHIFTS, n)) if not design.common else design
 
 
 def _judge(
     task: Task, question: Question, part: budget.Filled, score: Score, base: float, weight: Floats | None, title: str
 ) -> FeatureScore:
     cells, meeting, feature = part.cells.predictions, question.meeting, question.subject.feature
-    columns = [] if isinstance(question.design, Grid) or not meeting.has_mass else list(_columns(question, weight))
+    columns = [] if not question.design.has_columns or not meeting.has_mass else list(_columns(question, weight))
     on_grid = isinstance(meeting, CommonGrid)
     return FeatureScore(
         name=feature.name,

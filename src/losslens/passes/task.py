@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.conditional import resolve as resolve_sampler
-from losslens.donors.designs import All, Derangements, Design
-from losslens.donors.designs import resolve as resolve_design
+from losslens.donors.conditional import resolve as resolve_donors
+from losslens.donors.designs import Design
 from losslens.donors.questions import Subject, Subjects
 from losslens.engines.base import Engine
 from losslens.engines.choice import Site, choose, choose_exact
@@ -84,7 +83,7 @@ def prepare(
     named = resolve_features(options.features, table.labels, by_position=table.backend == "numpy")
     known = Subjects(table)
     weight = checks.row_weights(sample_weight, table.n)
-    design = resolve_design(resolve_sampler(options.donors, table, weight))
+    design = resolve_donors(options.donors, table, weight)
     if design is not None:
         design.check(table.n)
     outputs = len(classes) if response == "probabilities" or (response == "scores" and len(classes) > 2) else 1
@@ -99,7 +98,7 @@ def prepare(
     error = partial(_error, sample, loss) if loss else None
     site = Site(table, known.column, asked, memory, options.n_jobs, options.progress, error, options.device)
     engine, declined = None, ""
-    if exact and (design is None or isinstance(design, All) or design == Derangements()):
+    if exact and (design is None or design.all_pairs):
         engine, declined = choose_exact(model, response, respond, loss, site)
     return Task(
         table=table,

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import Cells, Means, curves, means
-from losslens.donors.designs import Grid
 from losslens.donors.layout import CommonGrid, Layout
 from losslens.losses import Loss
 from losslens.losses import resolve as resolve_loss
@@ -265,7 +264,7 @@ class FeatureImportance(FeatureResult, Displayed):
     def _drawn_interval(self, level: float) -> tuple[float, float]:
         """Where the number over all pairs of these rows lies: the draw of the donors alone is uncertain."""
         self._need_donors("importance")
-        if isinstance(self.design, Grid) and not self.exact:
+        if self.design.sampled_grid and not self.exact:
             known = standard_errors.grid_influence(self.means, self.design, self.sample)
             return standard_errors.interval(self.pfi, known.std_error, len(known.moved), level, known.skewness)
         noise = (

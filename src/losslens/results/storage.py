@@ -22,8 +22,8 @@ import numpy as np
 from losslens.cells.late import Later
 from losslens.cells.matrix import Cells, Means
 from losslens.cells.row_sums import InfluenceSums
-from losslens.donors import designs
 from losslens.donors.conditional import Conditioning
+from losslens.donors.designs import DESIGNS, Shifts
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss, from_metadata
 from losslens.results.base import Saveable, Stored
@@ -38,9 +38,7 @@ NAMES_IN_FILES = {CommonGrid: "Common", OwnDonors: "PerRow"}
 Stored.kinds |= {
     NAMES_IN_FILES.get(kind, kind.__name__): kind
     for kind in (
-        Sample, Totals, Cells, Means, InfluenceSums, CommonGrid, OwnDonors, Conditioning, designs.All, designs.Shifts,
-        designs.Grid, designs.Permutations, designs.Latin, designs.Systematic, designs.Derangements,
-        designs.Conditional,
+        Sample, Totals, Cells, Means, InfluenceSums, CommonGrid, OwnDonors, Conditioning, Shifts, *DESIGNS,
     )
 }  # fmt: skip
 

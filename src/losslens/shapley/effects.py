@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens import game_theory
-from losslens.donors.designs import All, Grid
 from losslens.engines.additive import Additive
 from losslens.passes.auto import EXACT_PREDICTIONS
 from losslens.passes.task import Task
@@ -64,9 +63,9 @@ def _as_positions(rows: Any, background: Table) -> Indices | None:
 def chosen_donors(task: Task, lenders: Indices, weight: Floats) -> tuple[Indices, Floats]:
     """The donors of the design, and their weights."""
     design = task.design
-    if design is None or isinstance(design, All):
+    if design is None or (design.all_pairs and not design.leaves_out_own):
         return lenders, weight
-    if isinstance(design, Grid) and design.m is not None:
+    if design.sampled_grid and design.m is not None:
         design.check(len(lenders))
         drawn = design.draw(len(lenders), np.random.default_rng([task.entropy, 6]))[0]
         return lenders[drawn], weight[drawn]

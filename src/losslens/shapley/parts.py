@@ -13,7 +13,6 @@ from operator import add
 
 import numpy as np
 
-from losslens.donors.designs import Latin
 from losslens.engines.choice import CHECKED, agrees
 from losslens.engines.readers.linear import Linear
 from losslens.losses import Loss
@@ -44,7 +43,8 @@ def shares(known: Model, data: Opened, loss: Loss, wanted: Wanted, options: Opti
 def share_stream(known: Model, data: Opened, loss: Loss, wanted: Wanted, options: Options) -> Stream:
     """A checked call of `shapley_importance`: a linear model over all pairs."""
     stream = prepare(known, data, loss, loss.reads, options)
-    plain = wanted.method in ("auto", "exact") and wanted.aggregate == "loss" and not isinstance(stream.design, Latin)
+    all_pairs = stream.design is None or stream.design.all_pairs
+    plain = wanted.method in ("auto", "exact") and wanted.aggregate == "loss" and all_pairs
     if not isinstance(stream.read, Linear) or not plain:
         raise ValueError(
             f"Shapley importances of {data.n:,} rows that are read part by part are known for linear models with "

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from losslens.donors.conditional import BoundSampler
-from losslens.donors.designs import All, Derangements, Permutations
+from losslens.donors.designs import Permutations
 from losslens.donors.layout import OwnDonors
 from losslens.engines.blackbox import BlackBox
 from losslens.game_theory import random_orders
@@ -79,7 +79,7 @@ class Request:
         with bar(self._expected(way), "sharing out", task.progress, _unit(way)) as tell:
             board = set_up(task, exact, tell)
             found = self._go(way, board, tell)
-        if task.design == Derangements() and way != "walks":
+        if task.design is not None and task.design.all_pairs and task.design.leaves_out_own and way != "walks":
             found = left_apart(found, board.sample, board.sample.error)
         return self._result(found, board, "blackbox" if exact is None else self.engine)
 
@@ -87,7 +87,7 @@ class Request:
     def way(self) -> Way | Literal["paper", "draws"]:
         """The first that fits; a refusal where none does and the answer has to be exact."""
         task, method = self.task, self.wanted.method
-        if isinstance(task.design, BoundSampler):
+        if task.design is not None and task.design.conditional:
             return "draws"
         if method == "paper":
             return "paper"
@@ -123,7 +123,7 @@ class Request:
     def _donors_a_row(self) -> int:
         design = self.task.design
         assert design is not None
-        return int(getattr(design, "m", None) or self.task.n)
+        return design.m or self.task.n
 
     def _expected(self, way: Way | Literal["paper", "draws"]) -> int:
         p, n = len(self.task.subjects), self.task.n
@@ -282,7 +282,9 @@ class Request:
     def _background(self, board: Board, rng: np.random.Generator) -> Indices:
         """Donors that all rows share, among those that count."""
         rows, design = np.flatnonzero(board.sample.weight > 0), self.task.design
-        m = len(rows) if isinstance(design, All) else getattr(design, "m", None) or BACKGROUND
+        if design is not None and design.all_pairs:
+            return rows
+        m = BACKGROUND if design is None or design.m is None else design.m
         return rows if m >= len(rows) else np.sort(rng.choice(rows, m, replace=False))
 
     def _result(self, found: Allotment, board: Board, engine: str) -> ShapleyImportance:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.designs import Derangements, Latin
+from losslens.donors.designs import Latin
 from losslens.game_theory import values
 from losslens.models import Model
 from losslens.passes import scored
@@ -97,12 +97,12 @@ def _donors(task: Task) -> Indices:
     rng, n = np.random.default_rng([task.entropy, 5]), task.n
     if task.design is None:
         return Latin(min(SHIFTS, n)).draw(n, rng)
-    if task.design.common and not isinstance(task.design, Derangements):  # all pairs: the n cyclic shifts
-        if getattr(task.design, "m", None) is not None:
-            raise ValueError(
-                f"a scorer needs columns that give every row one donor: 'all' or Latin(m), not {task.design!r}"
-            )
-        return (np.arange(n)[:, None] + np.arange(n)) % n
+    if task.design.sampled_grid:
+        raise ValueError(
+            f"a scorer needs columns that give every row one donor: 'all' or Latin(m), not {task.design!r}"
+        )
+    if task.design.all_pairs and not task.design.leaves_out_own:
+        return (np.arange(n)[:, None] + np.arange(n)) % n  # the n cyclic shifts
     return task.design.draw(n, rng)
 
 

@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from losslens.donors.conditional import BoundSampler
-from losslens.donors.designs import All, Derangements, Design, Grid
+from losslens.donors.designs import Design
 from losslens.donors.questions import Subject
 from losslens.engines.additive import Additive
 from losslens.engines.kernel_machines import Products
@@ -137,8 +136,11 @@ def is_trees(engine: Any) -> bool:
 def check_players(task: Task) -> None:
     """Raise ValueError unless every column belongs to one player at most."""
     design = task.design
-    if design is not None and (design.ranked or getattr(design, "values", None) is not None):
-        raise ValueError(f"{design!r} speaks of one feature's values; all features need the same donors: use Latin(m)")
+    if design is not None and (design.ranked or design.values is not None):
+        raise ValueError(
+            f"{design!r} goes by one feature's values, but in a Shapley game all features need the same donors; "
+            "use Latin(m)"
+        )
     seen: dict[int, str] = {}
     for subject in task.subjects:
         feature = subject.feature
@@ -159,7 +161,7 @@ def check_design(task: Task, wanted: Wanted) -> None:
     design = task.design
     if design is None:
         return
-    if isinstance(design, BoundSampler):
+    if design.conditional:
         if wanted.method not in ("auto", "exact") or wanted.aggregate != "loss" or wanted.precision is not None:
             raise ValueError(
                 f"{design!r} draws given what each coalition keeps: leave out method, aggregate, precision"
@@ -169,15 +171,15 @@ def check_design(task: Task, wanted: Wanted) -> None:
         raise ValueError("the paper's algorithm draws permutations of its own, m_obs of them; leave out donors")
     if wanted.precision is not None and not everybody_lends(design):
         raise ValueError(f"donors={design!r} says how much is drawn; leave out precision=")
-    if wanted.aggregate == "prediction" and not isinstance(design, (All, Grid)):
+    if wanted.aggregate == "prediction" and (not design.common or design.leaves_out_own):
         raise ValueError(f"averaged predictions need donors that all rows share: 'all' or Grid(m); got {design!r}")
-    if wanted.aggregate == "loss" and isinstance(design, Grid):
+    if wanted.aggregate == "loss" and design.sampled_grid:
         raise ValueError(f"with {design!r} all rows have the same few donors, whose effects don't cancel: use Latin(m)")
 
 
 def everybody_lends(design: Design | None) -> bool:
     """Whether every pair counts."""
-    return design is None or isinstance(design, All) or design == Derangements()
+    return design is None or design.all_pairs
 
 
 def _is_squared(loss: Loss | None) -> bool:

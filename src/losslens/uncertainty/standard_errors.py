@@ -9,7 +9,7 @@ import numpy as np
 
 from losslens.cells.matrix import Means
 from losslens.cells.row_sums import InfluenceSums
-from losslens.donors.designs import Grid
+from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
@@ -155,9 +155,9 @@ def monte_carlo_variance(means: Means, meeting: Layout, sample: Sample, rows: In
     return fit_effects(means, meeting, sample, rows).noise
 
 
-def grid_influence(means: Means, design: Grid, sample: Sample) -> Influence:
+def grid_influence(means: Means, design: Design, sample: Sample) -> Influence:
     """How far each donor of a grid moves the PFI: donors are drawn among the rows, none twice."""
-    if design.at != "random":
+    if design.ranked:
         raise ValueError(
             f"{design!r} draws nothing: how far it is from all pairs is no matter of chance; use Latin(m) or Grid(m)"
         )

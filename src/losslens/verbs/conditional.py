@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens.donors.conditional import BoundSampler
+from losslens.donors.conditional import BoundSampler, bound
 from losslens.donors.questions import Subject
 from losslens.donors.samplers import Sampler
 from losslens.engines.blackbox import BlackBox
@@ -19,7 +19,6 @@ from losslens.progress import Tick, bar
 from losslens.results.row_changes import ConditionalImpact
 from losslens.shapley.conditional import drawn_losses, lenders_weight
 from losslens.shapley.games import Board, set_up
-from losslens.tables.numbers import Numbers
 from losslens.typing import Floats
 from losslens.workers import anywhere
 
@@ -84,7 +83,7 @@ def conditional_predictive_impact(
     task = prepare(known, X, y, options, loss=chosen, response=chosen.reads, exact=False)
     with bar(task.n * (1 + draws * len(task.subjects)), "drawing and predicting", progress) as tick:
         board = set_up(task, None, tick)
-        design = BoundSampler(sampler, Numbers(task.table, task.sample.weight))
+        design = bound(sampler, task.table, task.sample.weight)
         changes = [_changes(task, board, subject, design, draws, tick) for subject in task.subjects]
     return ConditionalImpact(
         features=tuple(subject.feature.name for subject in task.subjects),

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from losslens.cells.late import Later
-from losslens.donors.conditional import BoundSampler
 from losslens.donors.designs import All, Design
 from losslens.donors.questions import Subject
 from losslens.losses import Loss, is_scorer
@@ -200,7 +199,7 @@ def _shared(task: Task, answer: Answered) -> dict[str, Any]:
         "columns": tuple(task.table.names[j] for j in feature.columns),
         "values": filled.values,
         "ordered": filled.ordered,
-        "design": answer.design.told if isinstance(answer.design, BoundSampler) else answer.design,
+        "design": answer.design.remembered,
         "engine": answer.engine,
         "exact": answer.design.is_exact(task.n) and feature.kind != "pair",
         "n_predictions": filled.n_predictions,
@@ -222,7 +221,7 @@ def _extrapolated(task: Task, answer: Answered) -> Later[Extrapolation] | None:
     feature, known = answer.subject.feature, task.surroundings
     if feature.kind == "pair":
         return None
-    if not isinstance(answer.design, BoundSampler):
+    if not answer.design.conditional:
         return Later(partial(known.judge, feature.name, feature.columns))
     assert answer.filled.question is not None  # samplers are put to the black box
     ask = answer.filled.question.ask

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from losslens.cells.matrix import means
-from losslens.donors.designs import Derangements, Latin, Lending, Permutations
+from losslens.donors.designs import Design, Lending
 from losslens.losses import Loss
 from losslens.results.importance import FeatureImportance
 from losslens.results.interactions import Interactions
@@ -18,7 +18,6 @@ from losslens.results.scores import FeatureScore
 from losslens.tables.checks import entropy
 from losslens.tables.features import resolve
 from losslens.tables.frames import as_table
-from losslens.typing import Indices
 from losslens.uncertainty.standard_errors import Influence, influence
 from losslens.verbs.features import feature_importance
 
@@ -99,15 +98,18 @@ def pair_interactions(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _SameDonors:
+class _SameDonors(Design):
     """A design whose draw is the same for all features: what single donors add to all three importances cancels."""
 
-    design: Latin | Permutations | Derangements
+    design: Design
     seed: int
-    common = ranked = False
 
     def __repr__(self) -> str:
         return repr(self.design)
+
+    @property
+    def m(self) -> int | None:  # type: ignore[override]
+        return self.design.m
 
     @property
     def leaves_out_own(self) -> bool:
@@ -124,16 +126,13 @@ class _SameDonors:
         """Who lends to whom, whatever the feature."""
         return self.design.lend(n, np.random.default_rng(self.seed))
 
-    def draw(self, n: int, rng: np.random.Generator) -> Indices:
-        return np.asarray(self.lend(n, rng)[:])
-
     def is_exact(self, n: int) -> bool:
         return self.design.is_exact(n)
 
 
 def _with_same_donors(options: dict[str, Any]) -> dict[str, Any]:
     design = options.get("donors")
-    if not isinstance(design, (Latin, Permutations, Derangements)) or design == Derangements():
+    if not isinstance(design, Design) or design.common or design.ranked:  # grids are shared, ranks are a feature's own
         return options
     return options | {"donors": _SameDonors(design, entropy(options.get("random_state")))}
 

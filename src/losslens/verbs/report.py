@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.designs import All, Latin
+from losslens.donors.designs import Latin
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.page.findings import Findings
@@ -309,7 +309,7 @@ def _called(name: str, verb: Callable[..., Any], model: Any, data: _Data) -> Any
 def _again(one: FeatureImportance, model: Any, data: _Data) -> FeatureImportance:
     """A feature whose cells were too many to keep beside the others', by itself."""
     memory = max(data.options.memory, one.full_size)
-    if not isinstance(one.design, All) or memory > 4 * data.options.memory:
+    if not one.design.all_pairs or memory > 4 * data.options.memory:
         return one
-    options = replace(data.options, features={one.name: list(one.columns)}, memory=memory, donors="all")
+    options = replace(data.options, features={one.name: list(one.columns)}, memory=memory, donors=one.design)
     return importances(model, data.X, data.y, data.loss, options)[one.name]

@@ -312,11 +312,9 @@ def _look_at(stream: Stream, work: BoxWork, kept: KeptTable, j: int, answer: Ans
 
 def _design(stream: Stream, j: int, grid: CountedGrid, noise: float, spread: float) -> Design:
     """Every value where they are few; else as many donors as the rows' own spread asks for."""
-    if isinstance(stream.design, Latin):
+    if stream.design is not None:
         stream.design.check(stream.n)
-        return stream.design
-    if isinstance(stream.design, All):
-        if grid.binned:
+        if stream.design.all_pairs and grid.binned:
             raise ValueError(
                 f"donors='all' would ask for every value of {stream.head.names[j]!r} for {stream.n:,} rows, and no "
                 "exact engine knows the model; use donors='auto' or Latin(m)"
@@ -329,7 +327,7 @@ def _design(stream: Stream, j: int, grid: CountedGrid, noise: float, spread: flo
 
 def _turns(stream: Stream, parts: Sequence[Stretch], columns: Mapping[int, KeptColumn], store: Store) -> Iterator[Turn]:
     """Parts and columns, a few at a time: what rows receive travels with them."""
-    donors = {j: column.design.m for j, column in columns.items() if isinstance(column.design, Latin)}
+    donors = {j: column.design.m for j, column in columns.items() if column.design.m is not None}
     shifts = {j: latin(stream.n, m, stream.entropy, stream.head.names[j]) for j, m in donors.items()}
     for part in parts:
         sizes = {j: 16 * part.rows * donors.get(j, 1) for j in columns}
@@ -356,7 +354,7 @@ def _summed(column: KeptColumn, sums: ColumnSums, sample: Sample, everything: To
         pi, pd = changes / mass, np.stack(predictions, axis=1) / mass[:, None]
     pfi = float(changes.sum() / mass.sum())
     curve = np.where(mass > 0, pi, 0.0)
-    if isinstance(design, Latin):
+    if design.m is not None:
         # What donors leave unexplained of a cell; one donor a row doesn't tell, and then the kept rows do.
         square, times = sums.within.tolist()
         spread = float(mass / mass.sum() @ (curve - pfi) ** 2)
@@ -369,5 +367,5 @@ def _summed(column: KeptColumn, sums: ColumnSums, sample: Sample, everything: To
         clipped=float(clipped.sum() / mass.sum()), total=pfi,
         influences=sums.rows.influences(pfi, curve, everything.error, noise),
     )  # fmt: skip
-    asked = column.asked + n * (design.m if isinstance(design, Latin) else len(column.grid))
+    asked = column.asked + n * (design.m or len(column.grid))
     return SummedColumn(column.grid, column.place, means, column.cells, design, asked)

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from losslens.donors.designs import All, Latin
 from losslens.engines import rates
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import CHECKED, batch_rows
@@ -165,10 +164,10 @@ def _box(stream: Stream, data: Opened) -> Plan:
 
 def _donors(stream: Stream, values: int, wide: bool) -> tuple[int, int]:
     """The fewest and the most predictions that a row needs for one column."""
-    if isinstance(stream.design, Latin):
+    if stream.design is not None and stream.design.m is not None:
         stream.design.check(stream.n)
         return stream.design.m, stream.design.m
-    if isinstance(stream.design, All):
+    if stream.design is not None:
         if wide:
             raise ValueError(
                 f"donors='all' would ask for every value of a column for {stream.n:,} rows, and no exact engine knows "

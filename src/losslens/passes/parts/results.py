@@ -102,7 +102,7 @@ class Summed:
             "ordered": found.grid.ordered,
             "design": found.design,
             "engine": self.engine,
-            "exact": isinstance(found.design, All),
+            "exact": found.design.all_pairs,
             "n_predictions": found.n_predictions,
             "meeting": CommonGrid(found.place, every, len(found.grid)),
             "sample": self.sample,

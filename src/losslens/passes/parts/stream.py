@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.designs import All, Design, Latin
+from losslens.donors.designs import Design
 from losslens.donors.designs import resolve as resolve_design
 from losslens.engines.choice import read_parts
 from losslens.engines.readers.ensemble import Declined, Ensemble
@@ -77,7 +77,7 @@ def prepare(known: Model, opened: Opened, loss: Loss | None, response: Response,
     if loss is not None and opened.target is None and opened.y is None:
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
     design = resolve_design(options.donors)
-    if not (design is None or isinstance(design, (All, Latin))):
+    if not (design is None or design.by_parts):
         raise ValueError(f"data that are read part by part have donors='auto', 'all' or Latin(m); got {design!r}")
     as_array = _fitted_on_arrays(known.native)
     head = as_columns(opened.head, opened.columns, None, as_array=as_array)
@@ -87,7 +87,8 @@ def prepare(known: Model, opened: Opened, loss: Loss | None, response: Response,
             f"{several[0]!r} has several columns; data that are read part by part are explained column by column: pass "
             "a sample of the rows for groups and pairs"
         )
-    read, peeled, declined = (None, None, "") if isinstance(design, Latin) else _read(known, response, loss, head)
+    sampled = design is not None and not design.all_pairs
+    read, peeled, declined = (None, None, "") if sampled else _read(known, response, loss, head)
     most = max(FEWEST_ROWS, options.memory // (16 * (opened.head.row_bytes + 64)))
     source = opened.source.cut(most)
     data = Data(source.reader, opened.columns, opened.target, opened.weight, as_array)
