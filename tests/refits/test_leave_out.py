@@ -359,7 +359,7 @@ def test_the_table_and_the_words():
     lines = repr(found).splitlines()
     assert lines[0].startswith("LeftOut: increase in squared error without the feature, refitted; ")
     assert lines[0].endswith("with all features")
-    assert lines[-1] == "  (± is the standard error for these fits on new rows)"
+    assert lines[-1] == "  (standard errors are for these fits on new rows)"
     assert lines[0] in found._repr_html_()
     two = found.given([0, 1])
     assert "±" not in repr(two)

@@ -79,7 +79,7 @@ def test_what_a_result_says_of_itself():
     assert f"a, b  2.000 ± 0.500 ({low:.3f} to {high:.3f}), p = " in text
     assert "1,234 predictions" in text
     page = made()._repr_html_()
-    assert "95% from" in page
+    assert "95% interval" in page
     assert "a, b" in page
 
 

@@ -330,7 +330,7 @@ def test_the_words_of_a_comparison():
     lines = repr(compare()).splitlines()
     assert lines[0] == "Comparison: increase in squared error; 2 side by side, on the same rows and donors"
     assert lines[1].split() == ["rich", "plain"]
-    assert lines[2].split()[0] == "error"
+    assert lines[2].split()[0] == "(error)"
     assert {line.split()[0] for line in lines[3:6]} == set(COLUMN)
     assert lines[0] in compare()._repr_html_()
     assert "on rows of their own" in repr(compare(rich, of_parts(X), of_parts(Y)))

@@ -331,7 +331,7 @@ def test_the_table_and_the_words():
     lines = repr(found).splitlines()
     assert lines[0].startswith("ConditionalImpact: increase in squared error beyond what the other features tell; ")
     assert lines[1].startswith(f"  {found.features[order[0]]}  ")
-    assert lines[-1].endswith("p = 1")
+    assert lines[len(order)].endswith("p = 1")
     assert lines[0] in found._repr_html_()
 
 

@@ -29,11 +29,11 @@ from losslens.cli.options import RUNNING, SOURCE, TABLE, Typed, Verb
 from losslens.cli.printing import Output, Sheet, digits, plain, probability, records
 from losslens.cli.running import takes
 from losslens.cli.tables import LoadedRows
+from losslens.results.table import ResultTable
 from losslens.tables.frames import as_table
 from losslens.text import size_in_words
 
 QUESTION = ("loss", "features", "group", "donors")
-NUMBERS = ("importance", "std_error", "low", "high")
 
 
 @takes(*SOURCE, *QUESTION, "by", *RUNNING, *TABLE, "save")
@@ -50,12 +50,13 @@ def importance(asked: Typed) -> Output:
     )  # fmt: skip
     parts = {None: imp} if asked.by is None else {None: imp} | imp.by(np.asarray(rows.column(asked.by)))
     group = f"{asked.by} (group)" if asked.by in imp.to_frame().columns else asked.by or ""  # a name of its own
-    found = []
+    found, lines = [], []
+    columns = ["feature", "importance", "std_error", "low", "high", "ratio"]
     for label, part in parts.items():
         own = {} if asked.by is None else {group: "(all)" if label is None else plain(label)}
         found += [own | row for row in records(part.to_frame())]
-    columns = [*([group] if asked.by else []), "feature", *NUMBERS, "ratio"]
-    sheet = Sheet(columns, [_numbers(row, columns, "importance") for row in found], words=(group, "feature"))
+        lines += [[*map(digits, own.values()), *line] for line in part._table().texts(columns)]
+    sheet = Sheet([*([group] if asked.by else []), *columns], lines, words=(group, "feature"))
     facts = {"loss": imp.title, "error": imp.base, "exact": imp.exact, "engine": imp.engine, "design": imp.design}
     facts |= {"n_rows": len(rows.y), "n_predictions": imp.n_predictions}
     notes = [*sampled(rows), *imp.notes]
@@ -103,15 +104,12 @@ def shapley(asked: Typed) -> Output:
         method=asked.method.value, aggregate=asked.aggregate.value, precision=asked.precision, budget=asked.budget,
         sample_weight=rows.weight, **run_options(asked),
     )  # fmt: skip
-    found = records(shap.to_frame())
     columns = ["feature", "share", "sfimp", "std_error", "low", "high"]
-    lines = [_numbers(row, columns, "sfimp") for row in found]
-    for line, row in zip(lines, found, strict=True):
-        line[1] = "" if row["share"] is None else f"{row['share']:.1%}"
+    sheet = Sheet(columns, shap._table().texts(columns))
     facts = {"loss": shap.title, "error_all": shap.error_all, "error_none": shap.error_none, "exact": shap.exact}
     facts |= {"engine": shap.engine, "method": shap.method, "n_rows": len(rows.y), "n_predictions": shap.n_predictions}
     notes = [*sampled(rows), *shap.notes]
-    return Output(f"Shapley importance: {shap.headline}", [Sheet(columns, lines)], notes, found, facts, shap)
+    return Output(f"Shapley importance: {shap.headline}", [sheet], notes, records(shap.to_frame()), facts, shap)
 
 
 @takes(*SOURCE, "models", "more_data", *QUESTION, "shapley", *RUNNING, *TABLE, "save")
@@ -178,12 +176,6 @@ def _weights(rows: dict[str, LoadedRows], several: bool) -> Any:
     return weights if several else next(iter(weights.values()))
 
 
-def _numbers(row: dict[str, Any], columns: list[str], main: str) -> list[str]:
-    """A line of a table: errors and ends with as many decimals as the number they belong to."""
-    alike = ("std_error", "low", "high")
-    return [digits(row[name], row[main] if name in alike else None) for name in columns]
-
-
 def _curve(one: Any, label: Any, notes: list[str]) -> list[dict[str, Any]]:
     """A row a value; where a loss was asked for, the effect stands beside the importance."""
     found, effect, told = records(one.to_frame()), one, ""
@@ -216,18 +208,17 @@ def _short(name: str, rows: list[dict[str, Any]], points: int) -> Sheet:
 
 
 def _side_by_side(found: ll.Comparison, differences: list[dict[str, Any]]) -> list[Sheet]:
-    names = list(found.names)
-    order = sorted(found.features, key=lambda f: -max(part[f].pfi for part in found.importances.values()))
-    errors = ["(error)", *(digits(part.error) for part in found.importances.values())]
-    lines = [errors] + [[f, *(digits(part[f].pfi) for part in found.importances.values())] for f in order]
-    sheets = [Sheet(["feature", *names], lines)]
+    table, head = found._table(), ["feature", *found.names]
+    sheets = [Sheet(head, table.texts(list(table.columns)))]
     if found.shapley:
         shares = {name: dict(zip(part.features, part.share, strict=True)) for name, part in found.shapley.items()}
-        parts = [[f, *(f"{shares[name][f]:.1%}" for name in names)] for f in order]
-        sheets.append(Sheet(["feature", *names], parts, "Shapley shares"))
+        features = table.columns["feature"][1:]  # below the error
+        parts = [[f, *(f"{shares[name][f]:.1%}" for name in found.names)] for f in features]
+        sheets.append(Sheet(head, parts, "Shapley shares"))
     columns = ["feature", "model", "difference", "low", "high", "p_adjusted"]
-    rows = [[*_numbers(row, columns[:-1], "difference"), probability(row["p_adjusted"])] for row in differences]
-    return [*sheets, Sheet(columns, rows, f"Differences from {names[0]}", ("feature", "model"))]
+    values = {name: [row[name] for row in differences] for name in columns}
+    tests = ResultTable("", values, like="difference", formats={"p_adjusted": probability})
+    return [*sheets, Sheet(columns, tests.texts(columns), f"Differences from {found.names[0]}", ("feature", "model"))]
 
 
 SHOWN = 5000  # rows of a page, if not told otherwise

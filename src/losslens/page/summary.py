@@ -25,9 +25,10 @@ from losslens.page.findings import (
 )
 from losslens.page.words import words
 from losslens.results.effects import FeatureEffect
-from losslens.results.importance import FeatureImportance
+from losslens.results.importance import NUMBERS, FeatureImportance, number_of
 from losslens.results.importances import Importances
 from losslens.results.shapley import ShapleyImportance
+from losslens.results.table import or_else
 from losslens.tables.columns import Distinct, is_missing
 from losslens.typing import Floats, Indices
 from losslens.uncertainty import standard_errors
@@ -94,7 +95,7 @@ def summarise(
 
 def _model(name: str, found: Importances, share: ShapleyImportance | None) -> dict[str, Any]:
     one = found._first
-    low, high = _or_nan(lambda: _error_ends(one), (np.nan, np.nan))
+    low, high = or_else(lambda: _error_ends(one), (np.nan, np.nan))
     none = None if share is None else share.error_none
     return {"name": name, "error": found.error, "error_low": low, "error_high": high, "error_none": none}
 
@@ -206,10 +207,9 @@ def _labels(values: NDArray[Any], grid: PackedGrid | None) -> list[str]:
 
 def _entry(one: FeatureImportance, share: ShapleyImportance | None, grid: PackedGrid | None) -> dict[str, Any]:
     """One feature of one model; curves are on the grid of the page's own model, or missing."""
-    low, high = _or_nan(one.interval, (np.nan, np.nan))
+    numbers = {name: number_of(one, name) for name in NUMBERS}
     entry: dict[str, Any] = {
-        "pfi": one.pfi, "low": low, "high": high, "std_error": _or_nan(lambda: one.std_error, np.nan),
-        "p": _or_nan(lambda: one.p_value, np.nan), "ratio": _or_nan(lambda: one.ratio, np.nan),
+        "pfi": numbers.pop("importance"), **numbers, "p": or_else(lambda: one.p_value, np.nan),
         **_share(one.name, share),
         "exact": one.exact, "design": repr(one.design), "engine": one.engine, "local": one.local,
         **dict.fromkeys(("pi", "pi_low", "pi_high", "pd", "pd_low", "pd_high", "ice", "cells")),
@@ -223,17 +223,17 @@ def _share(name: str, share: ShapleyImportance | None) -> dict[str, Any]:
     if share is None or name not in share.features:
         return dict.fromkeys(("sfimp", "sfimp_low", "sfimp_high", "share"))
     j = share.features.index(name)
-    low, high = _or_nan(share.interval, (np.full(len(share.features), np.nan),) * 2)
-    part = _or_nan(lambda: float(share.share[j]), None)
+    low, high = or_else(share.interval, (np.full(len(share.features), np.nan),) * 2)
+    part = or_else(lambda: float(share.share[j]), None)
     return {"sfimp": float(share.sfimp[j]), "sfimp_low": float(low[j]), "sfimp_high": float(high[j]), "share": part}
 
 
 def _curves(one: FeatureImportance, grid: PackedGrid | None) -> dict[str, Any]:
     """PI and PD, joined to bins, with their bands."""
-    effect = _or_nan(lambda: one.effect, None)
+    effect = or_else(lambda: one.effect, None)
     found: dict[str, Any] = {}
     for name, result, curve in (("pi", one, one.pi), ("pd", effect, None if effect is None else effect.pd)):
-        band = None if result is None else _or_nan(partial(_band, result, grid), None)
+        band = None if result is None else or_else(partial(_band, result, grid), None)
         found[name] = curve if curve is None or grid is None else grid.joined(curve)
         found |= {f"{name}_low": band and band.low, f"{name}_high": band and band.high}
     return found
@@ -259,18 +259,10 @@ def _cells(one: FeatureImportance, grid: PackedGrid, shown: ShownModel, whole: b
 
 def _ice(one: FeatureImportance, grid: PackedGrid) -> dict[str, Any] | None:
     """Curves of predictions of some rows, evenly along their local importances."""
-    effect = _or_nan(lambda: one.effect, None)
+    effect = or_else(lambda: one.effect, None)
     if effect is None:
         return None
     order = np.argsort(one.local, kind="stable")
     rows = np.unique(order[np.linspace(0, len(order) - 1, min(MOST_CURVES, len(order))).round().astype(np.intp)])
     curves = grid.joined(effect.given(rows).ice)
     return {"rows": rows, "values": curves.astype(np.float32)}
-
-
-def _or_nan(ask: Any, otherwise: Any) -> Any:
-    """A number where there is one: pages have a place for each."""
-    try:
-        return ask()
-    except ValueError:
-        return otherwise

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 from losslens.results.selection import split
+from losslens.results.table import ResultTable
 from losslens.tables.features import pair_name, unknown_feature
+from losslens.tables.frames import make_frame
 
 
 class Stored:
@@ -23,12 +25,32 @@ class Stored:
 
 
 class Displayed(Stored):
-    """A result that notebooks show as a table and a picture."""
+    """A result that shows itself: in text as a table, in notebooks with a picture beside it."""
+
+    def _table(self) -> ResultTable:
+        """What is shown."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self._table().text()
 
     def _repr_html_(self) -> str:
         from losslens.plots.notebook import show
 
         return show(self)
+
+
+class Tabular(Displayed):
+    """A result whose table is a data frame as well."""
+
+    backend: str  # the frame library that the data came in
+
+    def to_frame(self) -> Any:
+        """The table as a data frame, in the library that the data came in."""
+        return self._frame(self._table().data())
+
+    def _frame(self, columns: Mapping[str, Any]) -> Any:
+        return make_frame(columns, self.backend)
 
 
 class Saveable(Displayed):
@@ -39,6 +61,10 @@ class Saveable(Displayed):
         from losslens.results.storage import save
 
         save(self, path)
+
+
+class Result(Tabular, Saveable):
+    """What a verb gives: a table, a picture, a file."""
 
 
 T = TypeVar("T", bound=Any)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from losslens.losses import Loss
-from losslens.results.base import Saveable
-from losslens.tables.frames import make_frame
+from losslens.results.base import Result
+from losslens.results.table import FEATURE, IMPORTANCE, RANKED, ResultTable
 from losslens.text import in_digits
 from losslens.typing import Floats
 
@@ -19,8 +18,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class BreimanImportance(Saveable):
-    """How much the loss of single trees grows on their out-of-bag rows when a feature's values are permuted there."""
+class BreimanImportance(Result):
+    """How much the loss of single trees grows on their out-of-bag rows when a feature's values are permuted there.
+
+    `to_frame()` has one row a feature, the most important first: feature, importance, std_error, scaled.
+    """
 
     features: tuple[str, ...]
     trees: Floats  # (T, p): each tree's importances; NaN for one with fewer than two out-of-bag rows
@@ -92,12 +94,17 @@ class BreimanImportance(Saveable):
             found.append(f"{never:,} of {len(self.local):,} rows are in the bag of every tree: no local importance")
         return found
 
-    def to_frame(self) -> Any:
-        """One row a feature, the most important first: feature, importance, std_error, scaled."""
-        order = self._order
-        data: dict[str, Any] = {"feature": [self.features[place] for place in order]}
-        numbers = {"importance": self.importance, "std_error": self.std_error, "scaled": self.scaled}
-        return make_frame(data | {name: values[order] for name, values in numbers.items()}, self.backend)
+    def _table(self) -> ResultTable:
+        columns = {
+            "feature": self.features,
+            "importance": self.importance,
+            "std_error": self.std_error,
+            "scaled": self.scaled,
+        }
+        view = (FEATURE, IMPORTANCE, ("std. error over trees", "{std_error}"), ("scaled", "{scaled}"))
+        title = f"BreimanImportance: {self.headline}"
+        table = ResultTable(title, columns, RANKED, view, self.notes, like="importance")
+        return table.ordered(np.argsort(-self.importance, kind="stable"))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the ranking."""
@@ -106,22 +113,9 @@ class BreimanImportance(Saveable):
         shown: Any = _Ranking(self)
         return plot_ranking(shown, ax=ax)
 
-    def __repr__(self) -> str:
-        width = max(map(len, self.features))
-        lines = [f"BreimanImportance: {self.headline}"]
-        for place in self._order:
-            number, error = self.importance[place], self.std_error[place]
-            pm = f" ± {in_digits(error, like=number)}" if np.isfinite(error) else ""
-            lines.append(f"  {self.features[place]:<{width}}  {in_digits(number)}{pm}")
-        return "\n".join([*lines, *(f"  ({note})" for note in self.notes)])
-
     @property
     def _judged(self) -> Floats:
         return self.trees[~np.isnan(self.trees[:, 0])]
-
-    @property
-    def _order(self) -> NDArray[np.intp]:
-        return np.argsort(-self.importance, kind="stable")
 
 
 class _Bar(NamedTuple):

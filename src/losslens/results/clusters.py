@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from losslens.results.base import Saveable, Stored
-from losslens.tables.frames import make_frame
+from losslens.results.base import Result, Stored
+from losslens.results.table import ResultTable
 from losslens.text import in_digits
 from losslens.typing import Floats, Indices
 
@@ -29,13 +29,15 @@ class Tried(Stored):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Clusters(Saveable):
+class Clusters(Result):
     """Rows that the model knows alike, the largest cluster first.
 
     `stability`: rows are halved ten times, each half is clustered by itself and says where all rows belong; the mean
     adjusted Rand index of the two answers, 1 for the same ones, 0 for chance; NaN for a single cluster. `described`:
     the share of rows that rules made from the other half of the rows put into their own cluster; `chance` is what the
     largest cluster alone gives.
+
+    `to_frame()` has one row a cluster: cluster, n, share, stability, rule, and its mean local SFIMP of each feature.
     """
 
     labels: Indices  # (n,): 0 for the largest cluster; -1 for rows that have weight 0 or met nobody
@@ -79,8 +81,7 @@ class Clusters(Saveable):
             raise ValueError(f"clusters run from 0 to {self.k - 1}; got {cluster!r}")
         return np.flatnonzero(self.labels == cluster)
 
-    def to_frame(self) -> Any:
-        """One row a cluster: cluster, n, share, stability, rule, and its mean local SFIMP of each feature."""
+    def _table(self) -> ResultTable:
         columns: dict[str, Any] = {
             "cluster": np.arange(self.k),
             "n": self.sizes,
@@ -89,7 +90,18 @@ class Clusters(Saveable):
             "rule": list(self.rules),
         }
         columns |= {f"sfimp_{name}": self.profiles[:, j] for j, name in enumerate(self.features)}
-        return make_frame(columns, self.backend)
+        no_rule = "all rows" if self.k == 1 else "no rule"
+        return ResultTable(
+            f"Clusters: {self.headline}", columns, ("{cluster}", "n = {n}: {rule}; {leading}"),
+            (("cluster", "{cluster}"), ("rows", "{n}"), ("rule", "{rule}"), ("stability", "{stability}")),
+            extra={"leading": [self._leading(profile) for profile in self.profiles]},
+            formats={"stability": ".2f", "rule": lambda rule: rule or no_rule},
+        )  # fmt: skip
+
+    def _leading(self, profile: Floats) -> str:
+        """The features that a cluster's rows gain or lose most from."""
+        largest = np.argsort(-np.abs(profile), kind="stable")[:LEADING]
+        return ", ".join(f"{self.features[j]} {in_digits(float(profile[j]))}" for j in largest)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw how much the model gains from each feature in each cluster, as a table of colours."""
@@ -105,12 +117,3 @@ class Clusters(Saveable):
             return found if self.tried else "one"
         told = f"{self.described:.0%} of rows described ({self.chance:.0%} by chance)"
         return f"{self.k}; stability {self.stability:.2f}, {told}"
-
-    def __repr__(self) -> str:
-        lines = [f"Clusters: {self.headline}"]
-        for c, n in enumerate(self.sizes.tolist()):
-            leading = np.argsort(-np.abs(self.profiles[c]), kind="stable")[:LEADING]
-            known = ", ".join(f"{self.features[j]} {in_digits(float(self.profiles[c, j]))}" for j in leading)
-            rule = self.rules[c] or ("all rows" if self.k == 1 else "no rule")
-            lines.append(f"  {c}  n = {n:,}: {rule}; {known}")
-        return "\n".join(lines)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,14 +12,13 @@ import numpy as np
 
 from losslens.cells.matrix import Cells, means
 from losslens.donors.layout import CommonGrid, OwnDonors
-from losslens.results.base import Saveable
-from losslens.results.importance import FeatureImportance
+from losslens.results.base import Result
+from losslens.results.importance import FeatureImportance, number_of
 from losslens.results.importances import Importances
 from losslens.results.shapley import ShapleyImportance
+from losslens.results.table import ResultTable, or_else
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import make_frame
-from losslens.text import in_digits
-from losslens.typing import Floats
 from losslens.uncertainty import standard_errors
 from losslens.uncertainty.inference import Adjustment, Difference, adjusted, difference
 from losslens.uncertainty.standard_errors import Influence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Comparison(Saveable):
+class Comparison(Result):
     """Importances of several models on the same rows and donors, or of models on rows of their own."""
 
     importances: dict[str, Importances]
@@ -155,18 +156,14 @@ class Comparison(Saveable):
         """One row a model and feature: importances with intervals, and Shapley shares where they were asked for."""
         data: dict[str, list[Any]] = {}
         for name, importances in self.importances.items():
-            ends = [_or_nan(f) for f in importances.values()]
-            rows: dict[str, list[Any]] = {
-                "model": [name] * len(importances),
-                "feature": list(importances),
-                "importance": [f.pfi for f in importances.values()],
-                "std_error": [error for error, _, _ in ends],
-                "low": [low for _, low, _ in ends],
-                "high": [high for _, _, high in ends],
-            }
+            rows: dict[str, list[Any]] = {"model": [name] * len(importances), "feature": list(importances)}
+            for key in ("importance", "std_error", "low", "high"):
+                rows[key] = [number_of(feature, key) for feature in importances.values()]
             if self.shapley:
                 shares = self.shapley[name]
-                rows |= {"sfimp": shares.sfimp.tolist(), "share": _shares(shares).tolist()}
+                nothing = np.full(len(shares.features), np.nan)
+                share = or_else(partial(getattr, shares, "share"), nothing)
+                rows |= {"sfimp": shares.sfimp.tolist(), "share": share.tolist()}
             for column, values in rows.items():
                 data.setdefault(column, []).extend(values)
         return self._frame(data)
@@ -191,18 +188,15 @@ class Comparison(Saveable):
         rows = "the same rows and donors" if self.paired else "rows of their own"
         return f"increase in {self.title}; {len(self.names)} side by side, on {rows}"
 
-    def __repr__(self) -> str:
-        wide = max(map(len, (*self.features, "error")))
-        columns = [max(len(name), 9) for name in self.names]
-        order = sorted(self.features, key=lambda f: -max(found[f].pfi for found in self.importances.values()))
-        lines = [f"Comparison: {self.headline}", "  " + " " * wide + _row(self.names, columns)]
-        lines.append(f"  {'error':<{wide}}" + _row([in_digits(i.error) for i in self.importances.values()], columns))
-        for feature in order:
-            numbers = [in_digits(found[feature].pfi) for found in self.importances.values()]
-            lines.append(f"  {feature:<{wide}}" + _row(numbers, columns))
-        return "\n".join(
-            [*lines, "  (.differences() has what differs surely, .agreement() how alike the rankings are)"]
-        )
+    def _table(self) -> ResultTable:
+        found = self.importances.values()
+        order = sorted(self.features, key=lambda f: -max(importances[f].pfi for importances in found))
+        columns: dict[str, Any] = {"feature": ["(error)", *order]}
+        for k, importances in enumerate(found):
+            columns[f"model{k}"] = [importances.error, *(importances[feature].pfi for feature in order)]
+        view = [("", "{feature}"), *((name, f"{{model{k}}}") for k, name in enumerate(self.names))]
+        notes = [".differences() has what differs surely, .agreement() how alike the rankings are"]
+        return ResultTable(f"Comparison: {self.headline}", columns, view=view, notes=notes)
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -218,27 +212,8 @@ class Comparison(Saveable):
     def _of(self, name: str, feature: str) -> FeatureImportance:
         return self._model(name)[feature]
 
-    def _frame(self, data: dict[str, Any]) -> Any:
-        return make_frame(data, next(iter(self._first.values())).backend)
-
-
-def _row(texts: Any, columns: list[int]) -> str:
-    return "".join(f"  {text:>{width}}" for text, width in zip(texts, columns, strict=True))
-
-
-def _or_nan(feature: FeatureImportance) -> tuple[float, float, float]:
-    """Standard error and interval where there are some: tables have a place for each."""
-    try:
-        return feature.std_error, *feature.interval()
-    except ValueError:  # too few rows or donors
-        return np.nan, np.nan, np.nan
-
-
-def _shares(found: ShapleyImportance) -> Floats:
-    try:
-        return found.share
-    except ValueError:  # nothing to share
-        return np.full(len(found.features), np.nan)
+    def _frame(self, columns: Mapping[str, Any]) -> Any:
+        return make_frame(columns, next(iter(self._first.values())).backend)
 
 
 def _together(a: FeatureImportance, b: FeatureImportance) -> Influence:

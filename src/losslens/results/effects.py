@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from losslens.cells.late import later
 from losslens.cells.matrix import Cells, curves
 from losslens.donors.layout import OwnDonors
-from losslens.results.base import Displayed, ResultMapping
+from losslens.results.base import ResultMapping, Tabular
 from losslens.results.feature import FeatureResult
+from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.columns import is_missing
-from losslens.tables.frames import make_frame
 from losslens.typing import Floats
 from losslens.uncertainty.bands import Band
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FeatureEffect(FeatureResult, Displayed):
+class FeatureEffect(FeatureResult, Tabular):
     """How the prediction moves with one feature: an ICE curve for each row, and their mean, the PD curve."""
 
     target: str | None = None  # the class whose probability is shown
@@ -55,13 +55,23 @@ class FeatureEffect(FeatureResult, Displayed):
 
     def to_frame(self) -> Any:
         """The PD curve as a data frame: value, weight, effect."""
-        return make_frame(curve_columns(self, {"effect": self.pd}), self.backend)
+        return self._frame(curve_columns(self, {"effect": self.pd}))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw ICE curves and the PD curve."""
         from losslens.plots.feature import plot_effect
 
         return plot_effect(self, ax=ax)
+
+    def _table(self) -> ResultTable:
+        known = {
+            "smallest of the PD curve": or_else(lambda: float(np.nanmin(self.pd)), np.nan),
+            "largest of the PD curve": or_else(lambda: float(np.nanmax(self.pd)), np.nan),
+            "rows": len(self.at),
+            "values": grid_size(self.values),
+        }
+        of = "" if self.target is None else f" for class {self.target}"
+        return facts(f"{self.name}: prediction{of}", known, [f"{self.design!r}; {self.engine}"])
 
     def __repr__(self) -> str:
         of = f" of {self.target!r}" if self.target is not None else ""
@@ -122,6 +132,15 @@ def plain(values: NDArray[Any]) -> Any:
 @dataclass(frozen=True, eq=False, repr=False)
 class Effects(ResultMapping[FeatureEffect]):
     """Effects of several features: a mapping from name to `FeatureEffect`."""
+
+    def _table(self) -> ResultTable:
+        columns = {
+            "feature": list(self.features),
+            "rows": [len(feature.at) for feature in self.features.values()],
+            "values": [grid_size(feature.values) for feature in self.features.values()],
+            "design": [repr(feature.design) for feature in self.features.values()],
+        }
+        return ResultTable("Effects", columns, view=[(name, f"{{{name}}}") for name in columns])
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.features.values()))

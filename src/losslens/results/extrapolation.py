@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.results.base import Saveable, Stored
+from losslens.results.base import Result, Stored
+from losslens.results.table import FEATURE, ResultTable
 from losslens.tables.columns import is_missing
-from losslens.tables.frames import make_frame
 from losslens.typing import Floats
 
 if TYPE_CHECKING:
@@ -106,9 +106,12 @@ def _as_numbers(values: NDArray[Any]) -> Floats:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Extrapolations(Mapping[str, Extrapolation], Saveable):
+class Extrapolations(Mapping[str, Extrapolation], Result):
     """The extrapolation of several features: a mapping from name to `Extrapolation`; features on a product grid have
-    none."""
+    none.
+
+    `to_frame()` has one row a feature, the clearest extrapolation first: feature, auc, share, warns, tied_to.
+    """
 
     features: dict[str, Extrapolation]
     backend: str = "pandas"
@@ -127,17 +130,21 @@ class Extrapolations(Mapping[str, Extrapolation], Saveable):
         more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
         return f"replaced rows that are unlike any real one: {some}{more}; .extrapolation says more" if found else ""
 
-    def to_frame(self) -> Any:
-        """One row a feature, the clearest extrapolation first."""
+    def _table(self) -> ResultTable:
         order = sorted(self.features.values(), key=lambda one: -np.nan_to_num(one.auc))
-        data = {
+        columns = {
             "feature": [one.name for one in order],
             "auc": [one.auc for one in order],
             "share": [one.share for one in order],
             "warns": [one.warns for one in order],
             "tied_to": [", ".join(one.ties) for one in order],
         }
-        return make_frame(data, self.backend)
+        return ResultTable(
+            f"Extrapolations: {len(self.warned)} of {len(self)} features warn", columns, ("{sentence}",),
+            (FEATURE, ("AUC", "{auc}"), ("unlike any real row", "{share}"), ("tied to", "{tied_to}")),
+            extra={"sentence": [one.sentence for one in order]}, formats={"auc": ".2f"},
+            in_text=[k for k, one in enumerate(order) if one.warns],
+        )  # fmt: skip
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the shares of far rows."""
@@ -153,8 +160,3 @@ class Extrapolations(Mapping[str, Extrapolation], Saveable):
 
     def __len__(self) -> int:
         return len(self.features)
-
-    def __repr__(self) -> str:
-        warned = self.warned
-        lines = [f"Extrapolations: {len(warned)} of {len(self)} features warn"]
-        return "\n".join([*lines, *(f"  {self.features[name].sentence}" for name in warned)])

@@ -14,12 +14,12 @@ from losslens.cells.matrix import Cells, Means, curves, means
 from losslens.donors.layout import CommonGrid, Layout
 from losslens.losses import Loss
 from losslens.losses import resolve as resolve_loss
-from losslens.results.base import Displayed
+from losslens.results.base import Tabular
 from losslens.results.effects import FeatureEffect, curve_columns
 from losslens.results.feature import FeatureResult, take_columns, take_rows
 from losslens.results.row_influence import RowInfluence
 from losslens.results.selection import all_but, positions
-from losslens.tables.frames import make_frame
+from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.sample import Sample, chunks, lose
 from losslens.text import in_digits
 from losslens.typing import Floats
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
 
 Pick = Callable[[NDArray[Any]], NDArray[Any]]
+CURVES_ONLY = "curves only"  # in the place of the number of a pair, or of values of the user's own
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FeatureImportance(FeatureResult, Displayed):
+class FeatureImportance(FeatureResult, Tabular):
     """How much the loss grows when one feature's values come from other rows: in all, where, and for whom."""
 
     loss: Loss
@@ -227,7 +228,7 @@ class FeatureImportance(FeatureResult, Displayed):
 
     def to_frame(self) -> Any:
         """The curves as a data frame: value, weight, importance."""
-        return make_frame(curve_columns(self, {"importance": self.pi}), self.backend)
+        return self._frame(curve_columns(self, {"importance": self.pi}))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw ICI curves and the PI curve."""
@@ -235,8 +236,24 @@ class FeatureImportance(FeatureResult, Displayed):
 
         return plot_importance(self, ax=ax)
 
+    def _table(self) -> ResultTable:
+        pfi, error, low, high = (number_of(self, name) for name in ("importance", "std_error", "low", "high"))
+        known = {
+            "importance (PFI)": pfi if np.isfinite(pfi) else CURVES_ONLY,
+            "std. error": error,
+            "95% interval": f"{in_digits(low)} to {in_digits(high)}" if np.isfinite(low) else "",
+            "error, nothing replaced": or_else(lambda: self.error, np.nan),
+            "rows": len(self.at),
+            "values": grid_size(self.values),
+        }
+        kind = "exact over all pairs" if self.exact else f"sampled with {self.design!r}"
+        notes, far = [f"{kind}; {self.engine}"], self.extrapolation
+        if far is not None and far.warns:
+            notes.append(far.sentence)
+        return facts(f"{self.name}: increase in {self.loss.title}", known, notes)
+
     def __repr__(self) -> str:
-        number = in_digits(self.pfi) if self.means.has_weights else "curves only"
+        number = in_digits(self.pfi) if self.means.has_weights else CURVES_ONLY
         return f"<FeatureImportance {self.name!r}: {number} ({self.loss.title}), {len(self.at)} rows, {self.design}>"
 
     # -- inside ---------------------------------------------------------------------------------------------------
@@ -295,6 +312,20 @@ class FeatureImportance(FeatureResult, Displayed):
         averages = replace(self.means, pd=None if self.means.pd is None else (pick_mean or pick)(self.means.pd))
         shared = {key: getattr(self, key) for key in FeatureResult.__dataclass_fields__}
         return FeatureEffect(**(shared | {"cells": cells, "sample": sample, "means": averages}), target=target)
+
+
+NUMBERS: dict[str, Callable[[Any], float]] = {
+    "importance": lambda feature: feature.pfi,
+    "std_error": lambda feature: feature.std_error,
+    "low": lambda feature: feature.interval()[0],
+    "high": lambda feature: feature.interval()[1],
+    "ratio": lambda feature: feature.ratio,
+}
+
+
+def number_of(feature: Any, name: str) -> float:
+    """One number of a feature's importance, or score, in a table; NaN where there is none."""
+    return or_else(lambda: NUMBERS[name](feature), np.nan)
 
 
 def _check_domain(loss: Loss, sample: Sample) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from losslens.losses import Loss
 from losslens.losses import resolve as resolve_loss
-from losslens.results.base import ResultMapping
+from losslens.results.base import Result, ResultMapping
 from losslens.results.extrapolation import Extrapolations
-from losslens.results.importance import FeatureImportance
+from losslens.results.importance import CURVES_ONLY, NUMBERS, FeatureImportance, number_of
+from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
 from losslens.text import in_digits, size_in_words
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Importances(Inference, ResultMapping[FeatureImportance]):
-    """Importances of several features: a mapping from name to `FeatureImportance`."""
+class Importances(ResultMapping[FeatureImportance], Result, Inference):
+    """Importances of several features: a mapping from name to `FeatureImportance`.
+
+    `to_frame()` has one row a feature, the most important first.
+    """
 
     features: dict[str, FeatureImportance]
     n_predictions: int  # rows that the model was asked for, unchanged ones included
@@ -70,7 +74,8 @@ class Importances(Inference, ResultMapping[FeatureImportance]):
     @cached_property
     def estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance; features with a standard error alone."""
-        known = {name: f for name, f in self.features.items() if _or_nan(f, lambda f: f.std_error, None) is not None}
+        errors = {name: or_else(partial(getattr, f, "std_error"), None) for name, f in self.features.items()}
+        known = {name: f for name, f in self.features.items() if errors[name] is not None}
         if not known:
             raise ValueError(f"no feature has a standard error; {self._first.name!r}: {_reason(self._first)}")
         influences = [f.influence for f in known.values()]
@@ -142,38 +147,29 @@ class Importances(Inference, ResultMapping[FeatureImportance]):
             )
         return found
 
-    def to_frame(self) -> Any:
-        """One row a feature, the most important first."""
+    def _table(self) -> ResultTable:
         order = self._ranked
-        ends = [_or_nan(f, lambda f: f.interval(), (np.nan, np.nan)) for f in order]
-        data = {
+        numbers = {name: partial(_numbers, order, name) for name in NUMBERS}
+        columns = {
             "feature": [f.name for f in order],
-            "importance": [_or_nan(f, lambda f: f.pfi) for f in order],
-            "std_error": [_or_nan(f, lambda f: f.std_error) for f in order],
-            "low": [low for low, _ in ends],
-            "high": [high for _, high in ends],
-            "target": ["model"] * len(order),  # whose importance the errors are about: this model's, on new data
-            "ratio": [_or_nan(f, lambda f: f.ratio) for f in order],
+            **{name: numbers[name] for name in ("importance", "std_error", "low", "high")},
+            "target": ["model"] * len(order),  # the errors are about this model's importance on new data
+            "ratio": numbers["ratio"],
             "exact": [f.exact for f in order],
             "design": [repr(f.design) for f in order],
             "n_predictions": [f.n_predictions for f in order],
         }
-        return self._frame(data)
+        return ResultTable(
+            f"Importances: {self.headline}", columns, RANKED, (FEATURE, IMPORTANCE, ERROR, INTERVAL),
+            [*self.notes, *self._known_warning], like="importance",
+            formats={"importance": lambda number: in_digits(number) if np.isfinite(number) else CURVES_ONLY},
+        )  # fmt: skip
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the ranking."""
         from losslens.plots.bars import plot_ranking
 
         return plot_ranking(self, ax=ax)
-
-    def __repr__(self) -> str:
-        width = max(map(len, self.features))
-        lines = [f"Importances: {self.headline}"]
-        for f in self._ranked:
-            number, error = _or_nan(f, lambda f: f.pfi), _or_nan(f, lambda f: f.std_error)
-            pm = f" ± {in_digits(error, like=number)}" if np.isfinite(error) else ""
-            lines.append(f"  {f.name:<{width}}  " + (in_digits(number) + pm if np.isfinite(number) else "curves only"))
-        return "\n".join([*lines, *(f"  ({note})" for note in [*self.notes, *self._known_warning])])
 
     @property
     def _known_warning(self) -> list[str]:
@@ -182,21 +178,17 @@ class Importances(Inference, ResultMapping[FeatureImportance]):
         note = Extrapolations({name: one for name, one in known.items() if one is not None}).note
         return [note] if note else []
 
-    def _frame(self, data: dict[str, Any]) -> Any:
-        return make_frame(data, self._first.backend)
+    def _frame(self, columns: Mapping[str, Any]) -> Any:
+        return make_frame(columns, self._first.backend)
 
     @property
     def _ranked(self) -> list[FeatureImportance]:
         """The most important first; what has no number comes last."""
-        return sorted(self.features.values(), key=lambda f: -float(_or_nan(f, lambda f: f.pfi, -np.inf)))
+        return sorted(self.features.values(), key=lambda f: -float(or_else(lambda: f.pfi, -np.inf)))
 
 
-def _or_nan(feature: FeatureImportance, ask: Callable[[FeatureImportance], Any], otherwise: Any = np.nan) -> Any:
-    """A number where there is one: tables have a place for each."""
-    try:
-        return ask(feature)
-    except ValueError:
-        return otherwise
+def _numbers(features: Sequence[FeatureImportance], name: str) -> list[float]:
+    return [number_of(feature, name) for feature in features]
 
 
 def _reason(feature: FeatureImportance) -> str:

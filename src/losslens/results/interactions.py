@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from losslens.results.base import Saveable
+from losslens.results.base import Result
+from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.features import unknown_feature
-from losslens.tables.frames import make_frame
-from losslens.text import in_digits
 from losslens.typing import Floats
 from losslens.uncertainty.inference import adjusted, difference
 from losslens.uncertainty.standard_errors import interval
@@ -23,11 +22,13 @@ SHOWN = 10  # pairs in the text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Interactions(Saveable):
+class Interactions(Result):
     """Pairwise interactions of performance: above 0 two features are worth more together.
 
     All matrices are (p, p) and symmetric. Standard errors, intervals and tests are about this model on new data; they
     are NaN where nothing says how the numbers vary, and `absent` has the reason.
+
+    `to_frame()` has one row a pair, the strongest first: with standard error, 95% interval and p-values.
     """
 
     features: tuple[str, ...]
@@ -91,18 +92,26 @@ class Interactions(Saveable):
             found[first, second] = adjusted(self.p[first, second], "holm")
         return _both_ways(found)
 
-    def to_frame(self) -> Any:
-        """One row a pair, the strongest first: with standard error, 95% interval and p-values."""
+    def _table(self) -> ResultTable:
         first, second = np.array(self._pairs, np.intp).reshape(-1, 2).T
         error = np.full_like(self.index, np.nan) if self.std_error is None else self.std_error
         low, high = self.intervals()
-        data: dict[str, Any] = {
-            "first": [self.features[j] for j in first],
-            "second": [self.features[k] for k in second],
-        }
         numbers = {"interaction": self.index, "std_error": error, "low": low, "high": high, "p": self.p}
         numbers["p_adjusted"] = self.p_adjusted
-        return make_frame(data | {name: matrix[first, second] for name, matrix in numbers.items()}, self.backend)
+        columns = {
+            "first": [self.features[j] for j in first],
+            "second": [self.features[k] for k in second],
+            **{name: matrix[first, second] for name, matrix in numbers.items()},
+        }
+        # A number has the decimals of its interval: most interactions are smaller than what they are known to.
+        largest = np.fmax.reduce([np.abs(matrix[first, second]) for matrix in (self.index, low, high)])
+        return ResultTable(
+            f"Interactions: {self.headline}", columns,
+            ("{pair}", "{interaction}[ ± {std_error} ({low} to {high}), p = {p_adjusted}]"),
+            (("pair", "{pair}"), ("interaction", "{interaction}"), *([INTERVAL] if self._known else [])), self.notes,
+            extra={"pair": [f"{self.features[j]}, {self.features[k]}" for j, k in self._pairs], "largest": largest},
+            like="largest", alike=("interaction", "std_error", "low", "high"), most_in_text=SHOWN,
+        )  # fmt: skip
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the pairs as a table of colours."""
@@ -157,26 +166,6 @@ class Interactions(Saveable):
             if name not in self.features:
                 raise KeyError(unknown_feature(name, self.features, "features"))
         return self.features.index(pair[0]), self.features.index(pair[1])
-
-    def __repr__(self) -> str:
-        lines = [f"Interactions: {self.headline}"]
-        pairs = self._pairs
-        names = [f"{self.features[j]}, {self.features[k]}" for j, k in pairs[:SHOWN]]
-        width = max(map(len, names), default=0)
-        lines += [f"  {name:<{width}}  {self._in_words(pair)}" for name, pair in zip(names, pairs, strict=False)]
-        if len(pairs) > SHOWN:
-            lines.append(f"  ({len(pairs) - SHOWN} weaker pairs not shown; to_frame() has all)")
-        return "\n".join([*lines, *(f"  ({note})" for note in self.notes)])
-
-    def _in_words(self, pair: tuple[int, int]) -> str:
-        value = float(self.index[pair])
-        if pair not in self._known:
-            return in_digits(value)
-        low, high = interval(*self._known[pair], self.units, 0.95)
-        like = max(abs(value), abs(low), abs(high))
-        ends = f"{in_digits(low, like=like)} to {in_digits(high, like=like)}"
-        error = in_digits(self._known[pair][1], like=like)
-        return f"{in_digits(value, like=like)} ± {error} ({ends}), p = {self.p_adjusted[pair]:.2g}"
 
 
 def _both_ways(upper: Floats) -> Floats:

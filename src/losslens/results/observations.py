@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.results.base import Saveable
-from losslens.tables.frames import make_frame
-from losslens.text import in_digits
+from losslens.results.base import Result
+from losslens.results.table import IMPORTANCE, ResultTable
 from losslens.typing import Floats, Indices
 
 if TYPE_CHECKING:
@@ -20,15 +19,18 @@ if TYPE_CHECKING:
 
 FAR = 7.0  # how far under the median a suspicious row lies, in distances of the lower quartile: 4.7 normal deviations
 QUARTER = 0.6745  # the distance of the quartile of a normal distribution, in its deviations
-MOST_LISTED = 10  # rows in the repr
+MOST_LISTED, MOST_SHOWN = 10, 15  # rows in the text, and in a notebook
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Observations(Saveable):
+class Observations(Result):
     """What the features together take off each row's loss.
 
     ``O_i = mean_k L(f(x_k), y_i) - L(f(x_i), y_i)``, the sum of the row's local SFIMP. Above 0: knowing the row's
     features helps the model to predict it. Below 0 the model would do better on the row not knowing it.
+
+    `to_frame()` has one row a row, the least important first: importance, loss, target, prediction, suspicious,
+    influence.
     """
 
     importance: Floats  # (n,)
@@ -72,8 +74,7 @@ class Observations(Saveable):
         found = np.flatnonzero(counted)
         return found[np.argsort(self.importance[found], kind="stable")]
 
-    def to_frame(self) -> Any:
-        """One row a row, the least important first: importance, loss, target, prediction, suspicious, influence."""
+    def _table(self) -> ResultTable:
         order = np.argsort(self.importance, kind="stable")
         flagged = np.zeros(len(order), bool)
         flagged[self.suspicious] = True
@@ -88,7 +89,14 @@ class Observations(Saveable):
             "influence_on": self.influence_on,
         }
         known = {name: column[order] for name, column in columns.items() if column is not None}
-        return make_frame({name: c.tolist() if c.dtype.kind in "OU" else c for name, c in known.items()}, self.backend)
+        return ResultTable(
+            f"Observations: {self.headline}",
+            {name: column.tolist() if column.dtype.kind in "OU" else column for name, column in known.items()},
+            ("row {row}: importance {importance}, loss {loss}[, target {target}, predicted {prediction}]",),
+            (("least helped rows", "{row}"), IMPORTANCE, ("loss", "{loss}"), ("suspicious", "{suspicious}")),
+            formats={"row": "d"}, in_text=np.flatnonzero(flagged[order]).tolist(), most_in_text=MOST_LISTED,
+            most=MOST_SHOWN,
+        )  # fmt: skip
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw each row's importance over its loss; suspicious rows are marked with their numbers."""
@@ -102,21 +110,6 @@ class Observations(Saveable):
         n, hurt = len(self.importance), int(np.sum(self.importance < 0))
         found = len(self.suspicious)
         return f"{n:,} rows; the model's knowledge hurts {hurt:,} of them, {found:,} clearly ({self.title})"
-
-    def __repr__(self) -> str:
-        lines = [f"Observations: {self.headline}"]
-        for i in self.suspicious[:MOST_LISTED].tolist():
-            value, loss = (in_digits(float(some[i])) for some in (self.importance, self.loss))
-            told = f"  row {i}: importance {value}, loss {loss}"
-            if self.target is not None and self.prediction is not None:
-                told += f", target {_said(self.target[i])}, predicted {_said(self.prediction[i])}"
-            lines.append(told)
-        left = len(self.suspicious) - MOST_LISTED
-        return "\n".join([*lines, *([f"  ({left:,} suspicious rows more)"] if left > 0 else [])])
-
-
-def _said(value: Any) -> str:
-    return in_digits(float(value)) if isinstance(value, (float, np.floating)) else str(value)
 
 
 def _quantiles(values: Floats, weight: Floats, shares: tuple[float, ...]) -> list[float]:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from losslens.results.base import Saveable
-from losslens.tables.frames import make_frame
-from losslens.text import in_digits
+from losslens.results.base import Result
+from losslens.results.table import FEATURE, IMPORTANCE, ResultTable
 from losslens.typing import Floats
 from losslens.uncertainty.inference import Adjustment, columns_of_tests
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class PermutedTarget(Saveable):
+class PermutedTarget(Result):
     """Importances beside those that a learner gives features when there is nothing to learn."""
 
     features: tuple[str, ...]
@@ -34,8 +33,7 @@ class PermutedTarget(Saveable):
 
     def test(self, adjust: Adjustment | None = "holm") -> Any:
         """The tests as a data frame, the smallest p first; `adjust` as in ``Importances.test``."""
-        columns = columns_of_tests(self.features, self.importance, self.p_values, adjust)
-        return make_frame(columns, self.backend)
+        return self._frame(columns_of_tests(self.features, self.importance, self.p_values, adjust))
 
     def to_frame(self) -> Any:
         """The tests, adjusted for their number by Holm's method."""
@@ -52,11 +50,9 @@ class PermutedTarget(Saveable):
         """What the numbers are."""
         return f"{self.what} against {len(self.null)} refits with the target permuted"
 
-    def __repr__(self) -> str:
-        width = max(map(len, self.features))
-        lines = [f"PermutedTarget: {self.headline}"]
-        for j in np.argsort(-self.importance, kind="stable"):
-            value = in_digits(float(self.importance[j]))
-            lines.append(f"  {self.features[j]:<{width}}  {value}  p = {self.p_values[j]:.3g}")
-        least = 1 / (1 + len(self.null))
-        return "\n".join([*lines, f"  (p is at least {least:.3g}; .test() adjusts for the number of features)"])
+    def _table(self) -> ResultTable:
+        columns = {"feature": self.features, "importance": self.importance, "p": self.p_values}
+        notes = [f"p is at least {1 / (1 + len(self.null)):.3g}; .test() adjusts for the number of features"]
+        line, view = ("{feature}", "{importance}", "p = {p}"), (FEATURE, IMPORTANCE, ("p", "{p}"))
+        table = ResultTable(f"PermutedTarget: {self.headline}", columns, line, view, notes)
+        return table.ordered(np.argsort(-self.importance, kind="stable"))

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.results.base import Displayed, Saveable
+from losslens.results.base import Result, Tabular
 from losslens.results.importances import Importances
 from losslens.results.scores import Scores
 from losslens.results.shapley import ShapleyImportance
+from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, facts
 from losslens.tables.columns import is_missing
 from losslens.tables.features import unknown_feature
-from losslens.tables.frames import make_frame
 from losslens.text import in_digits
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.inference import Estimates, Inference
@@ -31,7 +31,7 @@ MOST_VALUES = 100  # of a pooled curve, at evenly spaced ranks
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RefitCurve(Displayed):
+class RefitCurve(Tabular):
     """Where in a feature's range its importance comes from, in each fold and on average."""
 
     name: str
@@ -57,7 +57,7 @@ class RefitCurve(Displayed):
             "high": self.importance + self.reach,
             "folds": np.isfinite(self.folds).sum(axis=0),
         }
-        return make_frame(data, self.backend)
+        return self._frame(data)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the curves of the folds and their mean."""
@@ -65,13 +65,29 @@ class RefitCurve(Displayed):
 
         return plot_refit_curve(self, ax=ax)
 
+    def _table(self) -> ResultTable:
+        from losslens.plots.wording import value_label
+
+        mean = self.importance
+        place = int(np.nanargmax(mean))
+        known = {
+            "smallest": float(np.nanmin(mean)),
+            "largest": float(mean[place]),
+            "largest at": value_label(self.grid[place]),
+            "folds": len(self.folds),
+        }
+        return facts(f"{self.name}: {self.what} along its values", known, ["mean over the folds"])
+
     def __repr__(self) -> str:
         return f"<RefitCurve {self.name!r}: {len(self.folds)} folds, {len(self.grid)} values>"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Refits(Inference, Saveable):
-    """Importances of a learner, from models that were fitted on different rows."""
+class Refits(Result, Inference):
+    """Importances of a learner, from models that were fitted on different rows.
+
+    `to_frame()` has one row a feature, the most important first.
+    """
 
     folds: tuple[Fold, ...]
     tested: tuple[Indices, ...]  # the test rows of each fold
@@ -187,37 +203,26 @@ class Refits(Inference, Saveable):
         what = first.headline.split(";")[0]
         return f"{what}; mean of {len(self.folds)} refits, {in_digits(float(self.errors.mean()))} with nothing replaced"
 
-    def to_frame(self) -> Any:
-        """One row a feature, the most important first."""
-        order = np.argsort(-self.importance, kind="stable")
-        low, high = self.interval()
-        data = {
-            "feature": [self.features[j] for j in order],
-            "importance": self.importance[order],
-            "std_error": self.std_error[order],
-            "low": low[order],
-            "high": high[order],
-            "target": ["learner"] * len(order),
-            "spread": self.spread[order],
+    def _table(self) -> ResultTable:
+        columns = {
+            "feature": self.features,
+            "importance": self.importance,
+            "std_error": self.std_error,
+            "low": lambda: self.interval()[0],
+            "high": lambda: self.interval()[1],
+            "target": ["learner"] * len(self.features),
+            "spread": self.spread,
         }
-        return self._frame(data)
+        view = (FEATURE, IMPORTANCE, ERROR, INTERVAL, ("spread of folds", "{spread}"))
+        notes = ["standard errors are for the learner, refitted on new data"]
+        table = ResultTable(f"Refits: {self.headline}", columns, RANKED, view, notes, like="importance")
+        return table.ordered(np.argsort(-self.importance, kind="stable"))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the ranking with a dot for each fold."""
         from losslens.plots.refits import plot_refits
 
         return plot_refits(self, ax=ax)
-
-    def _frame(self, data: dict[str, Any]) -> Any:
-        return make_frame(data, self.backend)
-
-    def __repr__(self) -> str:
-        width = max(map(len, self.features))
-        lines = [f"Refits: {self.headline}"]
-        for j in np.argsort(-self.importance, kind="stable"):
-            value, error = float(self.importance[j]), float(self.std_error[j])
-            lines.append(f"  {self.features[j]:<{width}}  {in_digits(value)} ± {in_digits(error, like=value)}")
-        return "\n".join([*lines, "  (± is the standard error for the learner, refitted on new data)"])
 
 
 def numbers(fold: Fold, unbiased: bool = False) -> Floats:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from losslens.results.base import Saveable, Stored
+from losslens.results.base import Result, Stored
 from losslens.results.importance import FeatureImportance
+from losslens.results.table import INTERVAL, NONE, ResultTable
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.text import in_digits
@@ -44,8 +44,11 @@ class Region(Stored):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Regions(Saveable):
-    """Where features matter more, or less: a small tree for each feature."""
+class Regions(Result):
+    """Where features matter more, or less: a small tree for each feature.
+
+    `to_frame()` has one row a region: feature, rule ("" for all rows), n, pfi, low, high, p.
+    """
 
     regions: tuple[Region, ...]  # feature by feature, from all rows down
     features: dict[str, FeatureImportance]
@@ -68,11 +71,23 @@ class Regions(Saveable):
         found = [_sides(self.of(name)) for name in self.found]
         return [_sentence(*sides) for sides in found if sides[0].p <= CONFIRMED and sides[0].pfi > 0]
 
-    def to_frame(self) -> Any:
-        """One row a region: feature, rule ("" for all rows), n, pfi, low, high, p."""
-        columns = ("feature", "rule", "n", "pfi", "low", "high", "p")
-        data = {name: [getattr(region, name) for region in self.regions] for name in columns}
-        return make_frame(data, next(iter(self.features.values())).backend)
+    def _table(self) -> ResultTable:
+        names = ("feature", "rule", "n", "pfi", "low", "high", "p")
+        columns = {name: [getattr(region, name) for region in self.regions] for name in names}
+        what = "interactions" if self.target == "interaction" else "importances"
+        said = " ".join(self.sentences) or f"where {what} differ"
+        if not self.found:
+            said = f"none; {what} of {len(self.features)} feature(s) differ nowhere more than by chance"
+        return ResultTable(
+            f"Regions: {said}", columns, ("{region}", "{pfi} ([{low} to {high}, ]n = {n})[, p = {p}]"),
+            (("region", "{region}"), ("importance", "{pfi}"), INTERVAL, ("rows", "{n}"), ("p", "{p}")),
+            ["numbers are of rows that took no part in finding the rules; p: against the other side"],
+            extra={"region": [_name(region) for region in self.regions]}, like="pfi",
+            in_text=[k for k, region in enumerate(self.regions) if region.feature in self.found],
+        )  # fmt: skip
+
+    def _frame(self, columns: Mapping[str, Any]) -> Any:
+        return make_frame(columns, next(iter(self.features.values())).backend)
 
     def plot(self, feature: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the PI curve of each region of a feature; the first that has regions by default."""
@@ -84,20 +99,10 @@ class Regions(Saveable):
         leaves = {region.rule or "all rows": region.rows for region in self.of(name) if region.leaf}
         return plot_groups({rule: self.features[name].given(rows) for rule, rows in leaves.items()}, ax=ax)
 
-    def __repr__(self) -> str:
-        what = "interactions" if self.target == "interaction" else "importances"
-        if not self.found:
-            return f"Regions: none; {what} of {len(self.features)} feature(s) differ nowhere more than by chance"
-        lines = [f"Regions: where {what} differ; numbers of rows that took no part in finding the rules"]
-        for region in self.regions:
-            if region.feature in self.found:
-                indent = "  " * region.depth
-                name = f"{region.feature}: all rows" if not region.rule else region.rule
-                lines.append(
-                    f"  {indent}{name}  {in_digits(region.pfi)} ({in_digits(region.low)} to {in_digits(region.high)}, "
-                    f"n = {region.n:,})" + (f", p = {region.p:.2g}" if np.isfinite(region.p) else "")
-                )
-        return "\n".join(lines)
+
+def _name(region: Region) -> str:
+    """What a table calls a region; one dash a question."""
+    return f"{NONE * region.depth} {region.rule}" if region.rule else f"{region.feature}: all rows"
 
 
 def _sides(regions: tuple[Region, ...]) -> tuple[Region, Region]:

@@ -1,19 +1,18 @@
-"""Changes of the loss of each row as a result: values drawn given the other features, or a feature left out.
-
-Features left out as a result: how much worse a learner does without each of them, row by row."""
+"""Changes of the loss of each row as a result: values drawn given the other features, or a feature left out."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from losslens.results.base import Saveable
+from losslens.results.base import Result
 from losslens.results.selection import positions, split
 from losslens.results.shapley import mean_of, rows_only
-from losslens.tables.frames import make_frame
+from losslens.results.table import FEATURE, IMPORTANCE, RANKED, ResultTable
 from losslens.text import in_digits
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.inference import Estimates, Inference
@@ -24,8 +23,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class RowChanges(Inference, Saveable):
-    """How much the loss of each row grows when the model can't make use of a feature: one number a row and feature."""
+class RowChanges(Result, Inference):
+    """How much the loss of each row grows when the model can't make use of a feature: one number a row and feature.
+
+    `to_frame()` has one row a feature, the most important first.
+    """
+
+    _notes: ClassVar[Sequence[str]] = ("each p by itself; .test() adjusts for the number of features",)
 
     features: tuple[str, ...]
     local: Floats  # (n, p): the change of each row's loss; NaN where it is not known
@@ -83,30 +87,29 @@ class RowChanges(Inference, Saveable):
         """What the numbers are, and beside what."""
         return f"{self.what}; {in_digits(self.error)} {self.untouched}"
 
-    def to_frame(self) -> Any:
-        """One row a feature, the most important first."""
-        order = np.argsort(-self.importance, kind="stable")
-        error = low = high = p = np.full(len(order), np.nan)
+    def _table(self) -> ResultTable:
+        error = low = high = p = np.full(len(self.features), np.nan)
         if self._has_errors:
             error, (low, high), p = self.std_error, self.interval(), self.estimates.p_values()
-        data = {"feature": [self.features[j] for j in order], "importance": self.importance[order]}
-        data |= {"std_error": error[order], "low": low[order], "high": high[order]}
-        return self._frame(data | {"target": ["model"] * len(order), "p": p[order]})
+        columns = {
+            "feature": self.features,
+            "importance": self.importance,
+            "std_error": error,
+            "low": low,
+            "high": high,
+            "target": ["model"] * len(self.features),
+            "p": p,
+        }
+        line, view = (*RANKED, "[p = {p}]"), (FEATURE, IMPORTANCE, ("p", "{p}"))
+        notes = self._notes if self._has_errors else ()
+        table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance")
+        return table.ordered(np.argsort(-self.importance, kind="stable"))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the ranking."""
         from losslens.plots.refits import plot_impact
 
         return plot_impact(self, ax=ax)
-
-    def _frame(self, data: dict[str, Any]) -> Any:
-        return make_frame(data, self.backend)
-
-    def __repr__(self) -> str:
-        order, width = np.argsort(-self.importance, kind="stable"), max(map(len, self.features))
-        told = self._told() if self._has_errors else [""] * len(order)
-        lines = [f"  {self.features[j]:<{width}}  {in_digits(float(self.importance[j]))}{told[j]}" for j in order]
-        return "\n".join([f"{type(self).__name__}: {self.headline}", *lines])
 
     @property
     def _known(self) -> Indices:
@@ -122,11 +125,6 @@ class RowChanges(Inference, Saveable):
     def _has_errors(self) -> bool:
         """Whether there are rows enough to say how sure the numbers are."""
         return self._units >= 3
-
-    def _told(self) -> list[str]:
-        """How sure each number is, in words."""
-        numbers = zip(self.importance.tolist(), self.std_error.tolist(), self.estimates.p_values(), strict=True)
-        return [f" ± {in_digits(error, like=value)}  p = {p:.3g}" for value, error, p in numbers]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -183,6 +181,8 @@ class LeftOut(RowChanges):
             raise ValueError("nothing is drawn beside the folds: use target='model' or target='learner'")
         return self.estimates.intervals(level)
 
+    _notes = (*RowChanges._notes, "standard errors are for these fits on new rows")
+
     @property
     def _learner(self) -> Estimates:
         folds = len(self.per_fold)
@@ -220,8 +220,3 @@ class LeftOut(RowChanges):
     def by(self, groups: Any) -> dict[Any, LeftOut]:
         """``{label: given(groups == label)}`` for each label."""
         return {label: self.given(mask) for label, mask in split(groups, len(self.weight)).items()}
-
-    def __repr__(self) -> str:
-        if not self._has_errors:
-            return super().__repr__()
-        return f"{super().__repr__()}\n  (± is the standard error for these fits on new rows)"

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from losslens.results.base import Saveable
-from losslens.tables.frames import make_frame
+from losslens.results.base import Result
+from losslens.results.table import ResultTable
 from losslens.typing import Floats, Indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-MOST_LISTED = 5  # rows in the repr
+MOST_LISTED, MOST_SHOWN = 5, 15  # rows in the text, and in a notebook
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RowInfluence(Saveable):
+class RowInfluence(Result):
     """How far each row moves a feature's importance: as an observation whose loss changes, and as a donor.
 
     ``total_i = U - U_(-i)``: the U-statistic (`unbiased`) less the one without row i in either role, which is
@@ -29,6 +29,8 @@ class RowInfluence(Saveable):
 
     `FeatureImportance.influence` holds the same differences scaled to standard errors (there rows of a group add up):
     without weights, on every pair, ``influence.moved = sqrt((n - 1) / n) total``.
+
+    `to_frame()` has one row a row: row, as_row, as_donor, total; those that move the importance most first.
     """
 
     name: str
@@ -53,11 +55,21 @@ class RowInfluence(Saveable):
         """Rows, those that move the importance most first; those without a number last."""
         return np.argsort(-np.abs(np.nan_to_num(self.total, nan=0.0)) + np.isnan(self.total), kind="stable")
 
-    def to_frame(self) -> Any:
-        """One row a row: row, as_row, as_donor, total; those that move the importance most first."""
-        order = self.order
-        columns = {"as_row": self.as_row, "as_donor": self.as_donor, "total": self.total}
-        return make_frame({"row": order, **{name: some[order] for name, some in columns.items()}}, self.backend)
+    def _table(self) -> ResultTable:
+        columns = {
+            "row": np.arange(len(self.total)),
+            "as_row": self.as_row,
+            "as_donor": self.as_donor,
+            "total": self.total,
+        }
+        return ResultTable(
+            f"RowInfluence: {self.headline}", columns,
+            ("row {row}", "{total} ({as_row} as a row, {as_donor} as a donor)"),
+            (("row", "{row}"), ("influence", "{total}"), ("as a row", "{as_row}"), ("as a donor", "{as_donor}")),
+            ["above 0: the feature would matter less without the row"],
+            formats={"row": "d"} | dict.fromkeys(("as_row", "as_donor", "total"), "+.3g"),
+            most_in_text=MOST_LISTED, most=MOST_SHOWN,
+        ).ordered(self.order)  # fmt: skip
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw each row's influence as a donor over that as an observation."""
@@ -69,11 +81,3 @@ class RowInfluence(Saveable):
     def headline(self) -> str:
         """What the numbers are."""
         return f"what each row adds to the importance of {self.name} ({self.title}), {self.unbiased:.4g} with all rows"
-
-    def __repr__(self) -> str:
-        lines = [f"RowInfluence: {self.headline}"]
-        for i in self.order[:MOST_LISTED].tolist():
-            parts = f"{self.as_row[i]:+.3g} as a row, {self.as_donor[i]:+.3g} as a donor"
-            lines.append(f"  row {i}  {self.total[i]:+.3g} ({parts})")
-        left = len(self.as_row) - MOST_LISTED
-        return "\n".join([*lines, *([f"  ({left:,} rows more)"] if left > 0 else [])])

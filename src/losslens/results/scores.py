@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.designs import Design
-from losslens.results.base import Displayed
+from losslens.results.base import Tabular
 from losslens.results.effects import curve_columns
 from losslens.results.importances import Importances
-from losslens.tables.frames import make_frame
+from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.text import in_digits
 from losslens.typing import Floats
 
@@ -31,7 +31,7 @@ def _absent(what: str) -> property:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FeatureScore(Displayed):
+class FeatureScore(Tabular):
     """How much a score falls when one feature's values come from other rows."""
 
     name: str
@@ -116,13 +116,21 @@ class FeatureScore(Displayed):
 
     def to_frame(self) -> Any:
         """The PI curve as a data frame: value, importance."""
-        return make_frame(curve_columns(self, {"importance": self.pi}), self.backend)
+        return self._frame(curve_columns(self, {"importance": self.pi}))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the PI curve."""
         from losslens.plots.feature import plot_importance
 
         return plot_importance(self, ax=ax)
+
+    def _table(self) -> ResultTable:
+        known = {
+            "importance": or_else(lambda: self.pfi, np.nan),
+            "score, nothing replaced": self.score,
+            "values": grid_size(self.values),
+        }
+        return facts(f"{self.name}: decrease in {self.title}", known, [f"{self.design!r}; {self.engine}"])
 
     def __repr__(self) -> str:
         return f"<FeatureScore {self.name!r}: decrease in {self.title}, {self.design}>"

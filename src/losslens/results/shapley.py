@@ -15,12 +15,12 @@ from losslens import game_theory
 from losslens.cells.matrix import Cells, Means, means
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.losses import Loss
-from losslens.results.base import Saveable, Stored
+from losslens.results.base import Result, Stored
 from losslens.results.interactions import Interactions
 from losslens.results.selection import positions, split
 from losslens.results.shapley_curve import ShapleyCurve, Values
+from losslens.results.table import ERROR, FEATURE, ResultTable, or_else
 from losslens.tables.features import unknown_feature
-from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample, Totals
 from losslens.text import in_digits, size_in_words
 from losslens.typing import Floats, Indices
@@ -102,8 +102,11 @@ def rows_only(local: Floats, weight: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ShapleyImportance(Inference, Saveable):
-    """How much of a model's performance each feature earns; the shares sum to ``error_none - error_all``."""
+class ShapleyImportance(Result, Inference):
+    """How much of a model's performance each feature earns; the shares sum to ``error_none - error_all``.
+
+    `to_frame()` has one row a feature, the most important first.
+    """
 
     features: tuple[str, ...]
     sfimp: Floats  # (p,): positive = useful
@@ -319,28 +322,34 @@ class ShapleyImportance(Inference, Saveable):
         kind = f"exact over {self.design}" if self.exact else f"sampled with {self.design}"
         game = "" if self.aggregate == "loss" else "SAGE: predictions averaged over donors before the loss; "
         found = [f"{game}{self.method}, {kind}; {self.engine}; {self.n_predictions:,} predictions"]
-        if not self.exact and self._or_nan(lambda: self.std_error, None) is None:
+        if not self.exact and or_else(lambda: self.std_error, None) is None:
             found.append("± is the Monte-Carlo error alone: how the numbers would be on new data is not known")
         if not self.complete:
             found.append("stopped by hand: a valid estimate with the error stated, but fewer walks than asked for")
         return [*found, *self.remarks]
 
-    def to_frame(self) -> Any:
-        """One row a feature, the most important first."""
-        order = self._order
-        low, high = self._or_nan(self.interval, np.full((2, len(order)), np.nan))
-        total = self._whole
-        data = {
-            "feature": [self.features[j] for j in order],
-            "sfimp": self.sfimp[order],
-            "share": self.sfimp[order] / total if total else np.full(len(order), np.nan),
-            "std_error": self._or_nan(lambda: self.std_error, np.full(len(order), np.nan))[order],
-            "monte_carlo_error": self.monte_carlo_error[order],
-            "low": np.asarray(low)[order],
-            "high": np.asarray(high)[order],
-            "target": ["model"] * len(order),  # whose importance the errors are about: this model's, on new data
+    def _table(self) -> ResultTable:
+        none, whole = np.full(len(self.features), np.nan), self._whole
+        error = or_else(lambda: self.std_error, none)
+        columns = {
+            "feature": self.features,
+            "sfimp": self.sfimp,
+            "share": self.sfimp / whole if whole else none,
+            "std_error": error,
+            "monte_carlo_error": self.monte_carlo_error,
+            "low": lambda: or_else(lambda: self.interval()[0], none),
+            "high": lambda: or_else(lambda: self.interval()[1], none),
+            "target": ["model"] * len(self.features),  # the errors are about this model's importance on new data
         }
-        return self._frame(data)
+        drawn = self.monte_carlo_error if not self.exact and error is none else error
+        return ResultTable(
+            f"ShapleyImportance: {self.headline}", columns,
+            ("{feature}", "{sfimp}[ ± {drawn}]", "[{share:>6}]"),
+            (FEATURE, ("SFIMP", "{sfimp}"), ERROR, ("share", "{share}")), self.notes,
+            extra={"drawn": drawn}, like="sfimp", alike=("std_error", "low", "high", "drawn"),
+            # Parts of a loss would turn the signs.
+            formats={} if whole > 0 else {"share": lambda share: ""},
+        ).ordered(self._order)  # fmt: skip
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the features' shares, the largest on top."""
@@ -348,25 +357,7 @@ class ShapleyImportance(Inference, Saveable):
 
         return plot_shapley(self, ax=ax)
 
-    def __repr__(self) -> str:
-        width = max(map(len, self.features))
-        drawn = self.monte_carlo_error if not self.exact else np.full(len(self.features), np.nan)
-        errors = self._or_nan(lambda: self.std_error, drawn)
-        total = max(self._whole, 0.0)  # parts of a loss would turn the signs
-        numbers = [in_digits(value) for value in self.sfimp.tolist()]
-        for j, error in enumerate(errors.tolist()):
-            numbers[j] += f" ± {in_digits(error, like=float(self.sfimp[j]) or error)}" if np.isfinite(error) else ""
-        across = max(map(len, numbers))
-        lines = [f"ShapleyImportance: {self.headline}"]
-        for j in self._order:
-            part = f"  {self.sfimp[j] / total:6.1%}" if total else ""
-            lines.append(f"  {self.features[j]:<{width}}  {numbers[j]:<{across}}{part}")
-        return "\n".join([*lines, *(f"  ({note})" for note in self.notes)])
-
     # -- inside ---------------------------------------------------------------------------------------------------
-
-    def _frame(self, data: dict[str, Any]) -> Any:
-        return make_frame(data, self.backend)
 
     @property
     def _known(self) -> Shares:
@@ -417,9 +408,3 @@ class ShapleyImportance(Inference, Saveable):
         if self.shares is None or isinstance(self.shares.meeting, CommonGrid) or self.shares.cells is None:
             return np.zeros(len(self.features)) if self.exact else np.full_like(otherwise, np.nan)
         return monte_carlo_error(self.shares, self.sample, self.at)
-
-    def _or_nan(self, number: Any, otherwise: Any) -> Any:
-        try:
-            return number()
-        except ValueError:
-            return otherwise

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.results.base import Displayed, Stored
-from losslens.tables.frames import make_frame
+from losslens.results.base import Stored, Tabular
+from losslens.results.table import ResultTable, facts
 from losslens.typing import Floats
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def values_of(players: Sequence[Any], names: Sequence[str]) -> Values:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ShapleyCurve(Displayed):
+class ShapleyCurve(Tabular):
     """A feature's Shapley importance along its values: ``importance @ weights`` is its SFIMP."""
 
     name: str
@@ -77,13 +77,28 @@ class ShapleyCurve(Displayed):
         data = {"value": self.grid} if self.grid.ndim == 1 else dict(zip(self.columns, self.grid.T, strict=True))
         for name, numbers in (("weight", self.weights), ("importance", self.importance)):
             data[name if name not in data else f"{name}_"] = numbers  # a column's own name is its own
-        return make_frame(data, self.backend)
+        return self._frame(data)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the curve over the values, how many rows hold them below."""
         from losslens.plots.shapley import plot_shapley_curve
 
         return plot_shapley_curve(self, ax=ax)
+
+    def _table(self) -> ResultTable:
+        from losslens.plots.wording import value_label
+
+        place = int(np.argmax(self.importance))
+        known = {
+            "SFIMP, the mean": self.sfimp,
+            "smallest": float(self.importance.min()),
+            "largest": float(self.importance.max()),
+            "largest at": ", ".join(map(value_label, np.atleast_1d(self.grid[place]))),
+            "values": len(self.weights),
+        }
+        title = f"{self.name}: decrease in {self.title} along its values"
+        holders = "rows that hold the value" if self.by == "own" else "donors that lend the value"
+        return facts(title, known, [f"means over the {holders}"])
 
     def __repr__(self) -> str:
         what = "rows that hold a value" if self.by == "own" else "donors that lend a value"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from losslens.results.base import Saveable
+from losslens.results.base import Result
 from losslens.results.selection import in_order, split
 from losslens.results.shapley_curve import Values
-from losslens.tables.frames import make_frame
+from losslens.results.table import FEATURE, ResultTable
 from losslens.text import in_digits
 from losslens.typing import Floats
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ShapleyEffect(Saveable):
+class ShapleyEffect(Result):
     """What each feature adds to each row's prediction; a row sums to ``prediction - base``."""
 
     features: tuple[str, ...]
@@ -86,7 +86,7 @@ class ShapleyEffect(Saveable):
         data: dict[str, Any] = {}
         for name, values in (("prediction", self.prediction), ("base", self.base)):
             data[name if name not in self.features else f"{name}_"] = values  # a feature's own name is its own
-        return make_frame(data | dict(zip(self.features, self.local.T, strict=True)), self.backend)
+        return self._frame(data | dict(zip(self.features, self.local.T, strict=True)))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw one row's way from the base to its prediction, or the effects of many rows."""
@@ -94,15 +94,17 @@ class ShapleyEffect(Saveable):
 
         return plot_shapley_effect(self, ax=ax)
 
-    def __repr__(self) -> str:
-        width = max(map(len, self.features))
-        lines = [f"ShapleyEffect: {self.headline}"]
+    def _table(self) -> ResultTable:
         alone = len(self.local) == 1
-        shown = self.local[0] if alone else self.importance
-        for j in np.argsort(-np.abs(shown), kind="stable"):
-            error = self.std_error[0, j] if alone else 0.0
-            pm = f" ± {in_digits(error, like=shown[j])}" if error > 0 else ""
-            lines.append(f"  {self.features[j]:<{width}}  {in_digits(float(shown[j]))}{pm}")
-        if not alone:
-            lines.append("  (mean size over the rows; .local has every row)")
-        return "\n".join([*lines, *(f"  ({note})" for note in self.notes)])
+        effect, error = (self.local[0], self.std_error[0]) if alone else (self.importance, np.zeros(len(self.features)))
+        about = "mean size over the rows; .local has every row"
+        if alone:
+            base, prediction = in_digits(float(self.base[0])), in_digits(float(self.prediction[0]))
+            about = f"from {base}, the mean over the donors, to {prediction}, the prediction"
+        return ResultTable(
+            f"ShapleyEffect: {self.headline}",
+            {"feature": self.features, "effect": effect, "std_error": np.where(error > 0, error, np.nan)},
+            ("{feature}", "{effect}[ ± {std_error}]"),
+            (FEATURE, ("effect" if alone else "mean size of the effect", "{effect}")),
+            [about, *self.notes], like="effect",
+        ).ordered(np.argsort(-np.abs(effect), kind="stable"))  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 
 from losslens.results.importance import FeatureImportance
 from losslens.results.regions import Region, Target
+from losslens.results.table import or_else
 from losslens.rows import splits
 from losslens.rows.divergence import divergence, is_constant
 from losslens.rows.splits import Chance, SplitRule, both, in_words
@@ -104,10 +105,7 @@ def _region(
     one: FeatureImportance, rows: Indices, rule: str, depth: int, tests: tuple[float, float], *, leaf: bool
 ) -> Region:
     part = one.given(rows)
-    try:
-        low, high = part.interval()
-    except ValueError:  # too few rows that count
-        low = high = np.nan
+    low, high = or_else(part.interval, (np.nan, np.nan))  # none where too few rows count
     return Region(one.name, rule, depth, rows, part.pfi, low, high, *tests, leaf)
 
 
