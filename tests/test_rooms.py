@@ -111,3 +111,35 @@ def test_types_of_arrays_are_declared_once(name):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name
     }
     assert declared == {"typing.py"}
+
+
+def top_level(tree):
+    """Names that a module has."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name for alias in node.names)
+
+
+def imported(path):
+    """What a script imports from losslens, anywhere in it: modules and names."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "losslens":
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+SCRIPTS = sorted([*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "docs").rglob("*.py")])
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_scripts_outside_the_package_import_what_there_is(path):
+    """Read, not run: benchmarks take long, and some need a GPU."""
+    for module, name in imported(path):
+        within = "/".join(module.split(".")[1:])
+        files = [f"{within}.py", f"{within}/__init__.py".lstrip("/")]
+        room = any(f"{within}/{name}{end}".lstrip("/") in MODULES for end in (".py", "/__init__.py"))
+        known = {known for file in files if file in MODULES for known in top_level(MODULES[file])}
+        assert room or name in known, f"from {module} import {name}"
