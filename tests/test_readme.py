@@ -137,3 +137,16 @@ def test_make_targets_exist():
     assert set(re.findall(r"`?make ([a-z]+)(?:`|    #)", text)) <= set(
         re.findall(r"^([a-z]+):", makefile, re.MULTILINE)
     )
+
+
+# -- paths ----------------------------------------------------------------------------------------------------------
+
+PACKAGE = ROOT / "src" / "losslens"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS, PACKAGE / "page" / "README.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_modules_that_a_page_names_exist(page):
+    """A path counts from the repository, from the package, or from the page's own folder."""
+    named = set(re.findall(r"[\w/]+\.py\b", page.read_text(encoding="utf-8")))
+    assert [path for path in named if not any((base / path).exists() for base in (ROOT, PACKAGE, page.parent))] == []
