@@ -29,13 +29,13 @@ def silent(rows: int, /) -> None:
     """A tick that nobody hears."""
 
 
-class Teller(Tick, Protocol):
-    """A tick that can also say how it goes."""
+class ProgressBar(Tick, Protocol):
+    """A tick that can also show a note and change the total."""
 
-    def say(self, words: str) -> None:
+    def note(self, words: str) -> None:
         """Show these words beside the bar."""
 
-    def expect(self, total: int) -> None:
+    def set_total(self, total: int) -> None:
         """There is more, or less, to do than was thought."""
 
 
@@ -45,10 +45,10 @@ class _Silent:
     def __call__(self, rows: int, /) -> None:
         pass
 
-    def say(self, words: str) -> None:
+    def note(self, words: str) -> None:
         pass
 
-    def expect(self, total: int) -> None:
+    def set_total(self, total: int) -> None:
         pass
 
 
@@ -90,7 +90,7 @@ def waiting(title: str, progress: bool | None) -> Iterator[None]:
 
 
 @contextmanager
-def bar(total: int, title: str, progress: bool | None, unit: str = "predictions") -> Iterator[Teller]:
+def bar(total: int, title: str, progress: bool | None, unit: str = "predictions") -> Iterator[ProgressBar]:
     """Show how many of `total` predictions are made; ``progress=None`` asks whether anybody is looking."""
     if not _wanted(progress):
         yield _Silent()
@@ -110,11 +110,11 @@ def bar(total: int, title: str, progress: bool | None, unit: str = "predictions"
         transient=sys.stderr.isatty(),  # in a pipe the last line is all there is to see
         expand=True,
     )
-    teller = _Shown(shown, shown.add_task(title, total=total, words=""))
+    drawn = _Shown(shown, shown.add_task(title, total=total, words=""))
     try:
-        yield teller
+        yield drawn
     finally:
-        if teller.running:
+        if drawn.running:
             shown.stop()
 
 
@@ -131,10 +131,10 @@ class _Shown:
             self.running = True
         self.shown.advance(self.task, rows)
 
-    def say(self, words: str) -> None:
+    def note(self, words: str) -> None:
         self.shown.update(self.task, words=words)
 
-    def expect(self, total: int) -> None:
+    def set_total(self, total: int) -> None:
         self.shown.update(self.task, total=total)
 
 

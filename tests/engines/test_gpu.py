@@ -24,7 +24,7 @@ from losslens import losses
 from losslens.engines.trees.coalitions import CoalitionErrors
 from losslens.engines.trees.engine import Trees
 from losslens.models import TorchModule
-from losslens.shapley import ways
+from losslens.shapley.by_engine import PairsOnDevice, TreePairs
 from tree_cases import FRAME, FRAME_TARGET, FRAME_TRAIN, FRAME_Y, KINDS, SUBSETS, TARGET, TRAIN, WEIGHTS, X, Y
 
 torch = pytest.importorskip("torch")
@@ -257,8 +257,8 @@ BY += [("pairs", options) for options in [*OPTIONS, {"loss": "absolute_error"}]]
 def test_shapley_importance_with_options(boosting, options, by, monkeypatch):
     here = shares(boosting, **options)
     if by == "totals":
-        monkeypatch.setattr(ways, "MOST_DEVICE_PAIRS", 0)
-        monkeypatch.setattr(ways, "MOST_CELLS", 0)
+        monkeypatch.setattr(PairsOnDevice, "most", 0)
+        monkeypatch.setattr(TreePairs, "most", 0)
     there = shares(boosting, "cpu", **options)
     assert there.engine == "trees on cpu"
     np.testing.assert_allclose(there.sfimp, here.sfimp, atol=1e-8 if by == "pairs" else 1e-12)
@@ -266,9 +266,9 @@ def test_shapley_importance_with_options(boosting, options, by, monkeypatch):
 
 def test_who_is_not_asked_earns_nothing(monkeypatch):
     flat = GradientBoostingRegressor(n_estimators=5, random_state=0).fit(TRAIN * [1, 1, 1, 0], TARGET)
-    for most in (ways.MOST_DEVICE_PAIRS, 0):  # pairs, then totals
-        monkeypatch.setattr(ways, "MOST_DEVICE_PAIRS", most)
-        monkeypatch.setattr(ways, "MOST_CELLS", 0)
+    for most in (PairsOnDevice.most, 0):  # pairs, then totals
+        monkeypatch.setattr(PairsOnDevice, "most", most)
+        monkeypatch.setattr(TreePairs, "most", 0)
         found = shares(flat, "cpu")
         assert found.engine == "trees on cpu"
         assert found.sfimp[3] == 0

@@ -187,9 +187,9 @@ def test_the_papers_second_simulation(options):
     [
         ({"features": {"a": [0, 1], "b": [1]}}, "column 'x1' is in 'a' and in 'b'; players must not overlap"),
         ({"features": [("x0", "x1")]}, r"a pair on a product grid.* write \{'name': \[columns\]\}"),
-        ({"donors": ll.Systematic(4)}, r"Systematic\(4\) goes by one feature's values.* use Latin\(m\)"),
-        ({"donors": ll.Grid(4, at="quantiles")}, "goes by one feature's values"),
-        ({"donors": ll.Grid(values=[0.0, 1.0])}, "goes by one feature's values"),
+        ({"donors": ll.Systematic(4)}, r"Systematic\(4\) orders donors by one feature's values.* use Latin\(m\)"),
+        ({"donors": ll.Grid(4, at="quantiles")}, "orders donors by one feature's values"),
+        ({"donors": ll.Grid(values=[0.0, 1.0])}, "holds the values of one feature, but a Shapley game"),
         ({"method": "exhaustive"}, "method is 'auto', 'exact', 'walk' or 'paper'; got 'exhaustive'"),
         ({"aggregate": "rows"}, r"aggregate is 'loss' \(SFIMP\) or 'prediction' \(SAGE\); got 'rows'"),
         ({"method": "walk", "budget": 50}, "budget=50 is too small: one sweep of walks takes up to 72 predictions"),

@@ -334,7 +334,7 @@ def test_some_of_the_rows():
         (X[:2, :3], {}, r"rows must have the 4 columns of X; got shape \(2, 3\)"),
         (0, {"donors": ll.Latin(3)}, "every row meets the same donors here"),
         (0, {"donors": ll.Derangements()}, "every row meets the same donors here"),
-        (0, {"donors": ll.Grid(3, at="quantiles")}, "goes by one feature's values"),
+        (0, {"donors": ll.Grid(3, at="quantiles")}, "orders donors by one feature's values"),
         (0, {"donors": ll.Grid(26)}, "lower m to 25 or less"),
         (X[:2], {"donors": ll.Grid(26)}, "lower m to 25 or less"),
         (0, {"features": {"a": [0, 1], "b": [1]}}, "players must not overlap"),

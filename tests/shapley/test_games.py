@@ -13,8 +13,10 @@ from losslens import losses
 from losslens.game_theory import members
 from losslens.passes.options import Options
 from losslens.passes.task import prepare
-from losslens.shapley import games
-from losslens.shapley.games import MeanGame, PairGame, Remembered, TotalGame, ends, set_up
+from losslens.shapley import games, setup
+from losslens.shapley.games import MeanGame, PairGame, Remembered
+from losslens.shapley.setup import full_gain, set_up
+from losslens.shapley.totals import TotalGame
 
 RNG = np.random.default_rng(0)
 N = 9
@@ -33,7 +35,7 @@ def steep(y, f):
     return np.abs(y - f) ** 3 + (f > y)
 
 
-def board(model=model, X=X, y=Y, loss="squared_error", **options):
+def set_up_game(model=model, X=X, y=Y, loss="squared_error", **options):
     loss = losses.resolve(loss)
     options = Options(donors="all", random_state=0, progress=False, **options)
     task = prepare(model, X, y, options, loss=loss, response=loss.reads, exact=False)
@@ -59,14 +61,14 @@ CASES = {
 }
 
 
-# The two ends.
+# The gain of all players together.
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
 @pytest.mark.parametrize("case", CASES)
-def test_ends_are_means_over_all_pairs(case, weight):
+def test_gains_are_means_over_all_pairs(case, weight):
     fitted, y, loss, predict, judge = CASES[case]
-    found = ends(board(fitted, y=y, loss=loss, sample_weight=weight))
+    found = full_gain(set_up_game(fitted, y=y, loss=loss, sample_weight=weight))
     expected = coalitions.shares(predict, X, y, judge, weight=weight)
     np.testing.assert_allclose(found.by_row, expected.gains, rtol=1e-9, atol=1e-9)
     losses_of_pairs = np.stack([judge(y, np.repeat(predict(X)[k : k + 1], N, 0)) for k in range(N)], axis=1)
@@ -75,28 +77,28 @@ def test_ends_are_means_over_all_pairs(case, weight):
     assert found.total(share(weight)) == pytest.approx(expected.error_none - expected.error_all, abs=1e-12)
 
 
-def test_ends_of_a_squared_loss_keep_their_digits_far_from_zero():
-    near, far = (ends(board(lambda X, a=a: model(X) + a, y=Y + a)) for a in (0.0, 1e8))
+def test_gains_of_a_squared_loss_keep_their_digits_far_from_zero():
+    near, far = (full_gain(set_up_game(lambda X, a=a: model(X) + a, y=Y + a)) for a in (0.0, 1e8))
     np.testing.assert_allclose(far.by_row, near.by_row, atol=1e-6)
     np.testing.assert_allclose(far.by_donor, near.by_donor, atol=1e-6)
 
 
-def test_ends_in_parts_are_the_same(monkeypatch):
-    whole = ends(board(loss="absolute_error"))
-    monkeypatch.setattr(games, "TOGETHER", 2 * N)
-    parts = ends(board(loss="absolute_error"))
+def test_gains_in_parts_are_the_same(monkeypatch):
+    whole = full_gain(set_up_game(loss="absolute_error"))
+    monkeypatch.setattr(setup, "TOGETHER", 2 * N)
+    parts = full_gain(set_up_game(loss="absolute_error"))
     np.testing.assert_allclose(parts.by_row, whole.by_row, rtol=1e-12)
     np.testing.assert_allclose(parts.by_donor, whole.by_donor, rtol=1e-12)
 
 
-def test_ends_are_unknown_where_a_column_is_kept():
-    assert ends(board(features=["x0", "x1"])) is None
+def test_gains_are_unknown_where_a_column_is_kept():
+    assert full_gain(set_up_game(features=["x0", "x1"])) is None
 
 
-def test_ends_that_take_too_many_losses_are_left_out(monkeypatch):
-    monkeypatch.setattr(games, "MOST_ENDS", N * N - 1)
-    assert ends(board(loss="absolute_error")) is None
-    assert ends(board()) is not None  # squares need no pairs
+def test_gains_that_take_too_many_losses_are_left_out(monkeypatch):
+    monkeypatch.setattr(setup, "MOST_LOSSES", N * N - 1)
+    assert full_gain(set_up_game(loss="absolute_error")) is None
+    assert full_gain(set_up_game()) is not None  # squares need no pairs
 
 
 # All pairs, all coalitions.
@@ -117,13 +119,13 @@ def compare(found, losses_of_pairs, weight=None):
 def test_errors_of_all_coalitions(case, weight, together, monkeypatch):
     monkeypatch.setattr(games, "TOGETHER", together)
     fitted, y, loss, predict, judge = CASES[case]
-    found = PairGame(board(fitted, y=y, loss=loss, sample_weight=weight), None, keeps_pairs=True).values(EVERY)
+    found = PairGame(set_up_game(fitted, y=y, loss=loss, sample_weight=weight), None, keeps_pairs=True).values(EVERY)
     compare(found, coalitions.pair_losses(predict, X, y, judge, [[0], [1], [2]]), weight)
 
 
 @pytest.mark.parametrize("players", [{"a": [0, 2], "b": [1]}, {"b": [1], "c": [2]}], ids=["groups", "some"])
 def test_players_of_several_columns_and_columns_that_nobody_plays(players):
-    found = PairGame(board(features=players), None, keeps_pairs=True).values(members(2, np.arange(4)))
+    found = PairGame(set_up_game(features=players), None, keeps_pairs=True).values(members(2, np.arange(4)))
     squared = brute.LOSSES["squared_error"]
     compare(found, coalitions.pair_losses(model, X, Y, squared, list(players.values())))
 
@@ -160,7 +162,9 @@ def reads_everything(table):
 @pytest.mark.parametrize("name", FRAMES)
 def test_columns_of_every_kind(name):
     table = FRAMES[name]
-    found = list(PairGame(board(reads_everything, table), None, keeps_pairs=True).values(members(5, np.arange(32))))
+    found = list(
+        PairGame(set_up_game(reads_everything, table), None, keeps_pairs=True).values(members(5, np.arange(32)))
+    )
     squared = brute.LOSSES["squared_error"]
     compare(found, coalitions.pair_losses(reads_everything, table, Y, squared, [[j] for j in range(5)]))
 
@@ -171,14 +175,14 @@ def test_missing_numbers_are_values_like_others():
     def fills(X):
         return model(np.nan_to_num(X, nan=0.7))
 
-    found = PairGame(board(fills, gaps), None, keeps_pairs=True).values(EVERY)
+    found = PairGame(set_up_game(fills, gaps), None, keeps_pairs=True).values(EVERY)
     compare(found, coalitions.pair_losses(fills, gaps, Y, brute.LOSSES["squared_error"], [[0], [1], [2]]))
 
 
 def test_drawn_donors_have_their_own_means():
     """Each row's mean over its donors, each donor's mean over its rows; the total is the mean over the rows."""
     donors = RNG.integers(0, N, size=(N, 4))
-    on = board(sample_weight=WEIGHT + 1)
+    on = set_up_game(sample_weight=WEIGHT + 1)
     expected = coalitions.pair_losses(model, X, Y, brute.LOSSES["squared_error"], [[0], [1], [2]])
     met = np.zeros((N, N))
     np.add.at(met, (np.arange(N)[:, None], donors), 1)
@@ -196,7 +200,7 @@ def test_drawn_donors_have_their_own_means():
 @pytest.mark.parametrize("case", ["squared", "log loss"])
 def test_mean_games_average_predictions_first(case, weight):
     fitted, y, loss, predict, judge = CASES[case]
-    found = MeanGame(PairGame(board(fitted, y=y, loss=loss, sample_weight=weight), None)).values(EVERY)
+    found = MeanGame(PairGame(set_up_game(fitted, y=y, loss=loss, sample_weight=weight), None)).values(EVERY)
     expected = coalitions.mean_shares(predict, X, y, judge, weight=weight).table
     np.testing.assert_allclose([value.total for value in found], expected, rtol=1e-9)
 
@@ -219,7 +223,7 @@ class Recorder:
 def test_values_that_a_row_meets_twice_are_asked_for_once():
     """Two values of x2, three of x1: with both replaced a row meets as many pairs of values as there are."""
     recorder = Recorder()
-    on = board(recorder)
+    on = set_up_game(recorder)
     game, asked = PairGame(on, None), recorder.rows
     for S in EVERY:
         list(game.values(S[None]))
@@ -258,7 +262,7 @@ def test_a_result_says_how_many_rows_the_model_saw(options):
 def test_small_coalitions_are_asked_for_together():
     """A model is called a few times, not once for each of 2^p coalitions; the answers are the same."""
     recorder = Recorder()
-    on = board(recorder)
+    on = set_up_game(recorder)
     together = [value.total for value in PairGame(on, None).values(EVERY)]
     calls = recorder.calls
     apart = [value.total for S in EVERY for value in PairGame(on, None).values(S[None])]
@@ -267,7 +271,7 @@ def test_small_coalitions_are_asked_for_together():
 
 
 def test_a_coalition_is_asked_for_once():
-    on = board()
+    on = set_up_game()
     game = Remembered(PairGame(on, None))
     first = [value.total for value in game.values(EVERY)]
     asked = on.counter.rows

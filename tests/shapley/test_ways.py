@@ -1,4 +1,4 @@
-"""Shapley feature importance, exact: every route against all coalitions of all pairs, asked of the model itself."""
+"""Shapley feature importance, exact: every way against all coalitions of all pairs, asked of the model itself."""
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,8 @@ import brute
 import coalitions
 import losslens as ll
 from losslens import losses
-from losslens.shapley import ways
+from losslens.shapley import by_engine
+from losslens.shapley.by_engine import TreePairs
 
 RNG = np.random.default_rng(0)
 N = 14
@@ -278,17 +279,12 @@ def test_nothing_of_the_user_is_changed():
     np.testing.assert_array_equal(weight, WEIGHT)
 
 
-# Routes without single rows.
-
-
-def totals(monkeypatch, **limits):
-    for name, limit in limits.items():
-        monkeypatch.setattr(ways, name, limit)
-    return fitted("forest")
+# Ways without single rows.
 
 
 def test_totals_of_trees_know_no_single_rows(monkeypatch):
-    native, predict, y, _, judge = totals(monkeypatch, MOST_CELLS=0)
+    monkeypatch.setattr(TreePairs, "most", 0)
+    native, predict, y, _, judge = fitted("forest")
     found = share(model=native, y=y)
     expected = coalitions.shares(predict, X, Y, judge)
     assert found.exact
@@ -306,7 +302,7 @@ def test_totals_of_trees_know_no_single_rows(monkeypatch):
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
 @pytest.mark.parametrize("case", ["tree", "tree, a loss of one's own", "tree, 3 classes"])
 def test_a_single_tree_knows_rows_and_donors_without_pairs(case, weight, monkeypatch):
-    monkeypatch.setattr(ways, "MOST_CELLS", 0)
+    monkeypatch.setattr(TreePairs, "most", 0)
     native, predict, y, read, judge = fitted(case)
     found = share(CASES[case][1], native, y=y, sample_weight=weight, budget=1)
     assert found.engine == "trees"
@@ -316,7 +312,8 @@ def test_a_single_tree_knows_rows_and_donors_without_pairs(case, weight, monkeyp
 
 def test_orders_of_totals(monkeypatch):
     """Four players: the only noise is in the orders, and the error of any coalition is exact."""
-    native, predict, y, _, judge = totals(monkeypatch, MOST_PLAYERS=3)  # no table of all coalitions
+    monkeypatch.setattr(by_engine, "MOST_PLAYERS", 3)  # no table of all coalitions
+    native, predict, y, _, judge = fitted("forest")
     found = share(model=native, y=y, budget=1)  # nor is the model asked
     expected = coalitions.shares(predict, X, Y, judge)
     assert found.method == "orders of exact totals"

@@ -74,7 +74,7 @@ def mean_of(local: Floats, weight: Floats) -> Floats:
     return np.asarray(weight[known] @ local[known] / weight[known].sum())
 
 
-def levelled(caused: Floats, weight: Floats, sfimp: Floats) -> Floats:
+def with_mean(caused: Floats, weight: Floats, sfimp: Floats) -> Floats:
     """Means of donors, moved to average to the rows' mean: with weights, pairs that met weigh as neither does."""
     return np.asarray(caused + (sfimp - mean_of(caused, weight)))
 
@@ -299,7 +299,7 @@ class ShapleyImportance(Result, Inference):
         assert found is not None  # Averages fills it
         weight = self.sample.weight
         mass = weight * (1 - weight) if known.leaves_out_own else weight
-        return levelled(np.where(np.isfinite(found), found, np.nan)[:, None], mass, self.sfimp[[j]])[:, 0]
+        return with_mean(np.where(np.isfinite(found), found, np.nan)[:, None], mass, self.sfimp[[j]])[:, 0]
 
     @property
     def _needs_pairs(self) -> str:

@@ -1,7 +1,8 @@
-"""Less noise from the same walks: regress what was walked on what is known to be zero on average.
+"""Less noise from the same walks: regress their shares on control variates, whose mean is known to be 0.
 
-Over all pairs and orders the mean of each control is exactly 0, so that taking off a multiple of it changes no
-expectation. The walks' own total is one: its mean over all pairs is known, because both ends are.
+Over all pairs and orders the mean of each control is exactly 0, so that subtracting a multiple of it changes no
+expectation. The walks' own total is one: its mean over all pairs is known, because both ends are. Others are made of
+what each player adds to the prediction, as far as that is a sum: `additive_parts`, learnt from the walks' own steps.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.results.shapley import levelled, mean_of
-from losslens.shapley.games import Board, Ends
-from losslens.shapley.walks import Sweep, additive_parts, own_parts, single_number
+from losslens.results.shapley import mean_of, with_mean
+from losslens.shapley.setup import FullGain, GameSetup
+from losslens.shapley.walks import Sweep, single_number
 from losslens.typing import Floats, Indices, Mask
 
 CONTROLS = 14  # of each player
 CELLS_A_CONTROL = 20  # fewer would fit noise
+BINS = 12  # of a column's values, where what it adds to the prediction is estimated
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,30 +33,30 @@ class WalkRecord:
     donors: Indices  # (n, R)
 
 
-def gather(board: Board, sweeps: list[Sweep], known: Ends | None, *, apart: bool = False) -> WalkRecord:
-    """Means over the sweeps, with as little noise as their controls allow; apart, no row has met itself."""
+def gather(setup: GameSetup, sweeps: list[Sweep], gain: FullGain | None, *, leaves_out_own: bool) -> WalkRecord:
+    """Means over the sweeps, with as little noise as their controls allow."""
     donors = np.stack([one.donors for one in sweeps], axis=1)
     cells = np.stack([one.shares for one in sweeps], axis=1)
-    weight = board.sample.weight
+    weight = setup.sample.weight
     lent = weight[donors]
-    if _has_controls(board, sweeps):
-        cells = cells - _explained(board, sweeps, cells, donors, apart)
+    if _has_controls(setup, sweeps):
+        cells = cells - _explained(setup, sweeps, cells, donors, leaves_out_own)
     by_row = by_donor = cells
-    if known is not None:
-        met, row, donor = cells.sum(axis=2), known.by_row[:, None], known.by_donor[donors]
-        excess = met - row - donor + known.total(weight)  # its mean over any row or donor is 0
-        share = _slopes(cells, met, excess, weight[:, None] * lent)
-        by_row = cells - (met - row)[:, :, None] * share
-        by_donor = cells - (met - donor)[:, :, None] * share
+    if gain is not None:
+        walked, row, donor = cells.sum(axis=2), gain.by_row[:, None], gain.by_donor[donors]
+        excess = walked - row - donor + gain.total(weight)  # its mean over any row or donor is 0
+        share = _slopes(cells, walked, excess, weight[:, None] * lent)
+        by_row = cells - (walked - row)[:, :, None] * share
+        by_donor = cells - (walked - donor)[:, :, None] * share
         cells = cells - excess[:, :, None] * share
     local = _row_means(by_row, lent)
-    mass = weight * (1 - weight) if apart else weight
+    mass = weight * (1 - weight) if leaves_out_own else weight
     sfimp = mean_of(local, mass)
-    return WalkRecord(sfimp, local, levelled(_donor_means(by_donor, donors, weight), mass, sfimp), cells, donors)
+    return WalkRecord(sfimp, local, with_mean(_donor_means(by_donor, donors, weight), mass, sfimp), cells, donors)
 
 
 def _folds(sweeps: int) -> list[tuple[Indices, Indices]]:
-    """Sweeps to fit on, and sweeps to apply the fit to: nobody is explained by a fit to its own noise."""
+    """Sweeps to fit on, and sweeps to apply the fit to: no sweep is corrected by a fit to its own noise."""
     every = np.arange(sweeps)
     if sweeps == 1:
         return [(every, every)]
@@ -62,7 +64,7 @@ def _folds(sweeps: int) -> list[tuple[Indices, Indices]]:
 
 
 def _row_means(cells: Floats, lent: Floats) -> Floats:
-    with np.errstate(invalid="ignore"):  # a row that met nobody who counts
+    with np.errstate(invalid="ignore"):  # a row whose donors all have weight 0
         return np.asarray(np.einsum("irp,ir->ip", cells, lent) / lent.sum(axis=1, keepdims=True))
 
 
@@ -76,86 +78,89 @@ def _donor_means(cells: Floats, donors: Indices, weight: Floats) -> Floats:
         return total / mass[:, None]
 
 
-def _slopes(cells: Floats, met: Floats, excess: Floats, counts: Floats) -> Floats:
-    """How much of a walk's excess each player has on average, (R, p); they sum to one in every sweep."""
+def _slopes(cells: Floats, walked: Floats, excess: Floats, counts: Floats) -> Floats:
+    """How much of a walk's excess falls to each player on average, (R, p); they sum to one in every sweep."""
     found = np.empty(cells.shape[1:])
     for fit, use in _folds(cells.shape[1]):
-        apart = excess[:, fit]
+        inner = excess[:, fit]
         if len(fit) > 1:
-            apart = apart - apart.mean(axis=1, keepdims=True)
-        pull = apart * counts[:, fit]
-        spread, own = float(np.sum(pull * met[:, fit])), float(np.sum(pull * excess[:, fit]))
-        # Effects of the rows and donors that happened to meet are in `met`: where they count much, slopes are wild.
-        if own > 1e-12 * float(np.sum(counts[:, fit] * met[:, fit] ** 2)) and 0.5 <= spread / own <= 2:
+            inner = inner - inner.mean(axis=1, keepdims=True)
+        pull = inner * counts[:, fit]
+        spread, own = float(np.sum(pull * walked[:, fit])), float(np.sum(pull * excess[:, fit]))
+        # `walked` holds effects of the rows and donors that happened to meet: where these are large, slopes are wild.
+        if own > 1e-12 * float(np.sum(counts[:, fit] * walked[:, fit] ** 2)) and 0.5 <= spread / own <= 2:
             found[use] = np.einsum("irp,ir->p", cells[:, fit], pull) / spread
-        else:  # who changes nothing still earns nothing
+        else:  # a player that changes nothing still earns nothing
             size = np.abs(cells).mean(axis=(0, 1))
             found[use] = size / size.sum() if size.any() else 1 / len(size)
     return found
 
 
-def _has_controls(board: Board, sweeps: list[Sweep]) -> bool:
-    if board.p < 2 or len(sweeps) < 2 or any(one.steps is None for one in sweeps):
+def _has_controls(setup: GameSetup, sweeps: list[Sweep]) -> bool:
+    if setup.p < 2 or len(sweeps) < 2 or any(one.steps is None for one in sweeps):
         return False
-    return _target(board) is not None and board.n * (len(sweeps) // 2) >= CELLS_A_CONTROL * CONTROLS
+    return _target(setup) is not None and setup.n * (len(sweeps) // 2) >= CELLS_A_CONTROL * CONTROLS
 
 
-def _explained(board: Board, sweeps: list[Sweep], cells: Floats, donors: Indices, apart: bool) -> Floats:
-    """What the controls say of each cell, (n, R, p)."""
-    y, f = _target(board), single_number(board.sample.prediction[:, None])
+def _explained(setup: GameSetup, sweeps: list[Sweep], cells: Floats, donors: Indices, leaves_out_own: bool) -> Floats:
+    """What the controls explain of each cell, (n, R, p)."""
+    y, f = _target(setup), single_number(setup.sample.prediction[:, None])
     assert y is not None and f is not None  # noqa: PT018  # `_has_controls` has asked
-    weight, orders = board.sample.weight, np.stack([one.orders for one in sweeps], axis=1)
+    weight, orders = setup.sample.weight, np.stack([one.orders for one in sweeps], axis=1)
     counts, found = weight[:, None] * weight[donors], np.zeros_like(cells)
     for fit, use in _folds(len(sweeps)):
-        parts = additive_parts(board, [sweeps[r] for r in fit])
-        turns = _turns(parts, donors, orders)
-        for j in range(board.p):
-            controls = _controls(parts[:, j], turns[:, :, j], f[:, 0], y, donors, weight, apart)
+        parts = additive_parts(setup, [sweeps[r] for r in fit])
+        terms = _order_terms(parts, donors, orders)
+        for j in range(setup.p):
+            controls = _controls(parts[:, j], terms[:, :, j], f[:, 0], y, donors, weight, leaves_out_own)
             slope = _fit(controls[:, fit], cells[:, fit, j], counts[:, fit])
             found[:, use, j] = controls[:, use] @ slope
     return found
 
 
-def turned(board: Board, sweeps: list[Sweep], cells: Floats, lends: Mask) -> Floats:
+def without_order_terms(setup: GameSetup, sweeps: list[Sweep], cells: Floats, is_donor: Mask) -> Floats:
     """Shares of walks of all donors together, without what the order alone does to them, (n, R, p).
 
-    Turns of a walk sum to 0 over the players, and all players have one slope: rows sum to their gain as before.
+    The terms of a walk sum to 0 over the players, and all players have one slope: rows sum to their gain as before.
     """
-    y, f = _target(board), single_number(board.sample.prediction[:, None])
-    if y is None or f is None or board.p < 2:
+    y, f = _target(setup), single_number(setup.sample.prediction[:, None])
+    if y is None or f is None or setup.p < 2:
         return cells
     steps = np.mean([one.steps for one in sweeps if one.steps is not None], axis=0)
-    turns = _turns(own_parts(board, steps, lends), None, np.stack([one.orders for one in sweeps], axis=1))
-    controls = np.stack([turns, turns * y[:, None, None], turns * f[:, :, None]], axis=3)
+    orders = np.stack([one.orders for one in sweeps], axis=1)
+    terms = _order_terms(_own_parts(setup, steps, is_donor), None, orders)
+    controls = np.stack([terms, terms * y[:, None, None], terms * f[:, :, None]], axis=3)
     axis = 1 if len(sweeps) > 1 else 0  # a single sweep does not tell rows apart
     inner, target = controls - controls.mean(axis=axis, keepdims=True), cells - cells.mean(axis=axis, keepdims=True)
-    counts = np.broadcast_to(board.sample.weight[:, None, None], cells.shape).reshape(-1)
+    counts = np.broadcast_to(setup.sample.weight[:, None, None], cells.shape).reshape(-1)
     return np.asarray(cells - controls @ _least_squares(inner.reshape(-1, 3), target.reshape(-1), counts))
 
 
-def _target(board: Board) -> Floats | None:
+def _target(setup: GameSetup) -> Floats | None:
     """The target as a number: values, or whether it is the second of two classes."""
-    y, classes = board.sample.y, board.sample.classes
-    if y is None or board.loss is None or board.loss.reads == "labels" or y.dtype.kind not in "biuf":
+    y, classes = setup.sample.y, setup.sample.classes
+    if y is None or setup.loss is None or setup.loss.reads == "labels" or y.dtype.kind not in "biuf":
         return None
     return np.asarray(y, float) if classes is None or len(classes) == 2 else None
 
 
-def _turns(parts: Floats, donors: Indices | None, orders: NDArray[np.int16]) -> Floats:
-    """``d_j (sum of d before j - sum of d after j)``, d = c(row) - c(donor): a reversed order turns its sign.
+def _order_terms(parts: Floats, donors: Indices | None, orders: NDArray[np.int16]) -> Floats:
+    """``d_j (sum of d before j - sum of d after j)``, d = c(row) - c(donor): a reversed order changes its sign.
 
     It is how a squared loss of a sum depends on the order.
     """
-    apart = np.broadcast_to(parts[:, None], orders.shape) if donors is None else parts[:, None] - parts[donors]
-    gaps = np.take_along_axis(apart, orders.astype(np.intp), axis=2)
+    gaps = np.broadcast_to(parts[:, None], orders.shape) if donors is None else parts[:, None] - parts[donors]
+    gaps = np.take_along_axis(gaps, orders.astype(np.intp), axis=2)
     up_to = np.cumsum(gaps, axis=2)
-    turn = gaps * (2 * up_to - gaps - up_to[:, :, -1:])
-    return np.take_along_axis(turn, np.argsort(orders, axis=2), axis=2)
+    terms = gaps * (2 * up_to - gaps - up_to[:, :, -1:])
+    return np.take_along_axis(terms, np.argsort(orders, axis=2), axis=2)
 
 
-def _controls(c: Floats, turn: Floats, f: Floats, y: Floats, donors: Indices, weight: Floats, apart: bool) -> Floats:
-    """(n, R, controls): products of something of the row and something of the donor, and turns of the order."""
-    own = weight / (1 - weight) if apart else np.zeros(len(weight))  # what a row would have added to its own mean
+def _controls(
+    c: Floats, term: Floats, f: Floats, y: Floats, donors: Indices, weight: Floats, leaves_out_own: bool
+) -> Floats:
+    """(n, R, controls): products of something of the row and something of the donor, and terms of the order."""
+    own = weight / (1 - weight) if leaves_out_own else np.zeros(len(weight))  # what a row would add to its own mean
 
     def centred(values: Floats) -> Floats:
         return np.asarray(values - weight @ values)
@@ -163,8 +168,8 @@ def _controls(c: Floats, turn: Floats, f: Floats, y: Floats, donors: Indices, we
     of_row = [centred(values) for values in (c, f, y, y * f, y * c)]
     of_donor = [centred(values) for values in (c, f)]
     products = [a[:, None] * b[donors] + (own * a * b)[:, None] for a in of_row for b in of_donor]
-    turns = [turn, turn * y[:, None], turn * f[:, None], turn * f[donors]]
-    return np.stack([*products, *turns], axis=2)
+    terms = [term, term * y[:, None], term * f[:, None], term * f[donors]]
+    return np.stack([*products, *terms], axis=2)
 
 
 def _fit(controls: Floats, cells: Floats, counts: Floats) -> Floats:
@@ -184,3 +189,56 @@ def _least_squares(inner: Floats, target: Floats, counts: Floats) -> Floats:
         weighted = inner * counts[:, None]
         slope[used] = np.linalg.lstsq(weighted.T @ inner, weighted.T @ target, rcond=1e-10)[0] / size[used]
     return slope
+
+
+# What each player adds to the prediction.
+
+
+def additive_parts(setup: GameSetup, sweeps: list[Sweep], rows: Indices | None = None) -> Floats:
+    """c_j of each row, (n, p), centred: the least-squares fit ``step = c_j(row) - c_j(donor)`` on bins of values."""
+    weight, parts = setup.sample.weight, np.zeros((setup.n, setup.p))
+    rows = np.tile(np.arange(setup.n) if rows is None else rows, len(sweeps))
+    donors = np.concatenate([one.donors for one in sweeps])
+    for j, player in enumerate(setup.players):
+        bins = [_bins(column.distinct.codes) for column in player.columns]
+        starts = np.cumsum([0, *(int(b.max()) + 1 for b in bins)])
+        where = np.stack([b + start for b, start in zip(bins, starts, strict=False)], axis=1)  # (n, columns)
+        steps = np.concatenate([one.steps[:, j] for one in sweeps if one.steps is not None])
+        gram, pull = _normal_equations(where[rows], where[donors], steps, int(starts[-1]))
+        gram += np.eye(len(gram)) * (1e-3 * np.trace(gram) / len(gram) + 1e-300)
+        found = np.linalg.solve(gram, pull)[where].sum(axis=1)
+        parts[:, j] = found - weight @ found
+    return parts
+
+
+def _normal_equations(own: Indices, lent: Indices, steps: Floats, size: int) -> tuple[Floats, Floats]:
+    """Of the fit step = sum of the row's bins - sum of the donor's bins."""
+    gram, pull = np.zeros(size * size), np.zeros(size)
+    for a in range(own.shape[1]):
+        pull += np.bincount(own[:, a], steps, size) - np.bincount(lent[:, a], steps, size)
+        for b in range(own.shape[1]):
+            for first, second, sign in ((own, own, 1), (lent, lent, 1), (own, lent, -1), (lent, own, -1)):
+                gram += sign * np.bincount(first[:, a] * size + second[:, b], minlength=size * size)
+    return gram.reshape(size, size), pull
+
+
+def _own_parts(setup: GameSetup, steps: Floats, is_donor: Mask) -> Floats:
+    """c_j of each row less its mean over the donors, (n, p): the mean step of rows in a bin of values."""
+    weight, parts = setup.sample.weight, np.zeros((setup.n, setup.p))
+    for j, player in enumerate(setup.players):
+        bins = _bins(player.distinct.codes)
+        mass = np.bincount(bins, weight) + 1e-300
+        found = (np.bincount(bins, weight * steps[:, j]) / mass)[bins]
+        parts[:, j] = found - np.average(found[is_donor], weights=weight[is_donor] + 1e-300)
+    return parts
+
+
+def _bins(codes: Indices) -> Indices:
+    """A few bins of values, each of about as many rows."""
+    rank = np.argsort(np.argsort(codes, kind="stable"))
+    values = int(codes.max()) + 1
+    if values <= BINS:
+        return codes
+    first = np.full(values, len(codes))
+    np.minimum.at(first, codes, rank)  # rows of one value share a bin
+    return np.unique(first[codes] * BINS // len(codes), return_inverse=True)[1].reshape(-1)

@@ -1,42 +1,84 @@
-"""The verb that shares predictions out among features: Shapley values of single rows."""
+"""Shapley values of the predictions of single rows: the checked call, the ways to share out, and the result."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens import game_theory
-from losslens.engines.additive import Additive
+from losslens.donors.questions import Subject
+from losslens.losses import Response
+from losslens.models import Model
 from losslens.passes.auto import EXACT_PREDICTIONS
-from losslens.passes.task import Task
-from losslens.progress import Teller, bar
+from losslens.passes.options import Options
+from losslens.passes.task import Task, class_of, effect_response, prepare
+from losslens.progress import ProgressBar, bar
 from losslens.results.selection import in_order
-from losslens.shapley import ways
-from losslens.shapley.games import Board, set_up
-from losslens.tables.frames import Table, one_behind_the_other
+from losslens.results.shapley_curve import values_of
+from losslens.results.shapley_effect import ShapleyEffect
+from losslens.shapley import walks
+from losslens.shapley.allotment import Cost
+from losslens.shapley.by_engine import TreePairs
+from losslens.shapley.coalitions import MOST_PLAYERS, MOST_PREDICTIONS, all_coalitions, count_predictions
+from losslens.shapley.request import check_players, covers_table
+from losslens.shapley.setup import GameSetup, set_up
+from losslens.shapley.walk_kinds import EffectWalk
+from losslens.tables import checks
+from losslens.tables.frames import Table, as_table, one_behind_the_other
 from losslens.typing import Floats, Indices, Mask
-
-if TYPE_CHECKING:
-    from losslens.engines.trees.engine import Trees
 
 TOGETHER = 1 << 18  # cells that are handled at a time
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
-    """What each player adds to each row."""
+class EffectRequest:
+    """A checked call of `shapley_effect`."""
 
-    local: Floats  # (r, p)
-    std_error: Floats  # (r, p)
+    task: Task
+    rows: Indices  # (r,)
+    donors: Indices  # (B,)
+    weight: Floats  # (B,), sums to one
+    response: Response
+    column: int | None  # of the response
+    target: str | None  # its class
     method: str
-    exact: bool = True
-    complete: bool = True
+    budget: int | None
+
+    @property
+    def players(self) -> tuple[Subject, ...]:
+        """The features."""
+        return self.task.subjects
+
+    @cached_property
+    def engine_work(self) -> dict[str, float]:
+        """The ways that the exact engine offers, and the cells that each takes."""
+        engine = self.task.exact
+        return {} if engine is None else dict(engine.effect_ways(self.players, len(self.rows), len(self.donors)))
+
+    def pick(self, predictions: NDArray[Any]) -> NDArray[Any]:
+        """One number a prediction."""
+        return predictions if self.column is None else np.ascontiguousarray(predictions[:, self.column])
 
 
-def rows_and_donors(background: Table, rows: Any) -> tuple[Table, Indices, Indices]:
+def check_request(
+    model: Model, X: Any, rows: Any, target: Any, method: str, budget: int | None, weight: Any, options: Options
+) -> EffectRequest:
+    """Find the rows and their donors, or say which argument is wrong."""
+    background, response = as_table(X), effect_response(model)
+    table, explained, donors = _rows_and_donors(background, rows)
+    mass = checks.row_weights(weight, background.n)
+    task = prepare(model, table, None, options, loss=None, response=response)
+    check_players(task)
+    column, label = class_of(task.sample, target, response)
+    donors, mass = _drawn(task, donors[mass > 0], mass[mass > 0])
+    return EffectRequest(task, explained, donors, mass / mass.sum(), response, column, label, method, budget)
+
+
+def _rows_and_donors(background: Table, rows: Any) -> tuple[Table, Indices, Indices]:
     """A table that holds rows and donors, and where they are in it."""
     every = np.arange(background.n)
     at = _as_positions(rows, background)
@@ -60,150 +102,213 @@ def _as_positions(rows: Any, background: Table) -> Indices | None:
     return in_order(rows, background.n) if array.ndim == 1 and array.dtype.kind in "biu" and len(array) else None
 
 
-def chosen_donors(task: Task, lenders: Indices, weight: Floats) -> tuple[Indices, Floats]:
+def _drawn(task: Task, donors: Indices, weight: Floats) -> tuple[Indices, Floats]:
     """The donors of the design, and their weights."""
     design = task.design
     if design is None or (design.all_pairs and not design.leaves_out_own):
-        return lenders, weight
+        return donors, weight
     if design.sampled_grid and design.m is not None:
-        design.check(len(lenders))
-        drawn = design.draw(len(lenders), np.random.default_rng([task.entropy, 6]))[0]
-        return lenders[drawn], weight[drawn]
+        design.check(len(donors))
+        drawn = design.draw(len(donors), np.random.default_rng([task.entropy, 6]))[0]
+        return donors[drawn], weight[drawn]
     raise ValueError(f"every row meets the same donors here: donors is 'auto', 'all' or Grid(m); got {design!r}")
 
 
+# Ways.
+
+
 @dataclass(frozen=True, eq=False)
-class EffectRequest:
-    """A checked call."""
+class EffectShares:
+    """What each player adds to each row."""
 
-    task: Task
-    rows: Indices  # (r,)
-    donors: Indices  # (B,)
-    weight: Floats  # (B,), sums to one
-    column: int | None  # of the predictions
+    local: Floats  # (r, p)
+    std_error: Floats  # (r, p): due to drawing orders and donors
     method: str
-    budget: int | None
+    complete: bool = True
 
-    def answer(self) -> tuple[_Found, Board, str]:
-        """By an exact engine where one is cheap, else by the model itself."""
-        task, engine = self._of_one_number(), self.task.exact
-        p, r, B = len(task.subjects), len(self.rows), len(self.donors)
-        exact = engine if self.method != "walk" and self._engine_answers() else None
-        most = self.budget or (ways.MOST_PREDICTIONS if self.method == "exact" else EXACT_PREDICTIONS * p)
-        count = ways.predictions(task.subjects, r, B, ways.is_whole(task))
-        if exact is None and self.method == "exact" and count > most:
-            raise ValueError(
-                f"the exact values would take {count:,.0f} predictions, more than {most:,.0f}; explain fewer rows, "
-                "draw donors with Grid(m), raise budget=, or use method='walk'"
-            )
-        title, unit = "sharing out", "predictions" if exact is None else "rows"
-        with bar(r if exact is not None else int(min(count, most)), title, task.progress, unit) as tell:
-            board = set_up(task, _Picked(exact, self.column) if exact is not None else None, tell)
-            if exact is not None:
-                return self._by_engine(board, exact, tell), board, exact.name
-            if self.method != "walk" and count <= most:
-                return self._by_coalitions(board), board, "blackbox"
-            return self._by_walks(board, tell), board, "blackbox"
 
-    def _of_one_number(self) -> Task:
-        if self.column is None:
-            return self.task
-        engine: Any = self.task.engine
-        respond, column = engine.respond, self.column
-        return replace(self.task, engine=replace(engine, respond=lambda table: respond(table)[:, column]))
+class EffectWay(Protocol):
+    """One way to the Shapley values."""
 
-    def _engine_answers(self) -> bool:
-        engine, p = self.task.exact, len(self.task.subjects)
-        if isinstance(engine, Additive):
-            return True
-        if not ways.is_trees(engine):
-            return False
-        from losslens.engines.trees.effects import linear_response
+    by_model: ClassVar[bool]
 
-        if linear_response(engine.bound) is not None:
-            return True
-        cells = len(self.rows) * len(self.donors) * ways.coalition_count(p)
-        return p <= ways.MOST_PLAYERS and cells <= ways.MOST_CELLS
+    def cost(self, request: EffectRequest) -> Cost | None:
+        """What it takes; None where it does not apply."""
 
-    def _by_engine(self, board: Board, engine: Any, tell: Teller) -> _Found:
-        nothing = np.zeros((len(self.rows), board.p))
-        if isinstance(engine, Additive):
-            weight = np.asarray(np.bincount(self.donors, self.weight, board.n), float)
-            parts = [engine.contribution(player.feature.columns, weight) for player in board.players]
-            return _Found(np.stack(parts, axis=1)[self.rows], nothing, "closed form")
-        from losslens.engines.trees.effects import linear_response, shapley_effects
+    def run(self, request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
+        """The values of all rows."""
 
-        columns = [player.feature.columns for player in board.players]
-        respond = linear_response(engine.bound)
-        if respond is None:
-            return _Found(self._through_link(board, engine, columns, tell), nothing, "all coalitions")
-        raw = shapley_effects(
-            engine.bound, columns, self.rows, self.donors, self.weight, n_jobs=self.task.n_jobs, tick=tell
+
+class EngineEffects:
+    """An exact engine knows them in closed form."""
+
+    by_model: ClassVar[bool] = False
+
+    def cost(self, request: EffectRequest) -> Cost | None:
+        """Nothing that counts."""
+        return Cost(0.0, "cells") if "closed form" in request.engine_work else None
+
+    def run(self, request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
+        """Of the class in question."""
+        found = request.task.exact.effects(
+            setup.players, request.rows, request.donors, request.weight, request.task.n_jobs, progress
         )
-        found = respond(raw)
-        return _Found(found if self.column is None else found[..., self.column], nothing, "closed form")
+        return _exactly(found if request.column is None else found[..., request.column], "closed form")
 
-    def _through_link(self, board: Board, engine: Trees, columns: list[tuple[int, ...]], tell: Teller) -> Floats:
-        """A link that is no straight line is applied to every coalition of every pair."""
-        from losslens.engines.trees.pair_games import pair_predictions
 
-        local, some = np.empty((len(self.rows), board.p)), max(1, TOGETHER >> board.p)
-        for place, i in enumerate(self.rows):
-            table = np.zeros(1 << board.p)
-            for start in range(0, len(self.donors), some):
-                part = slice(start, start + some)
-                lent = self.donors[part]
-                raw = pair_predictions(engine.bound, columns, np.full(len(lent), i), lent)
-                said = _pick(engine.bound.respond(raw.reshape(-1, raw.shape[2])), self.column)
-                table += self.weight[part] @ said.reshape(len(lent), -1)
+class EngineCoalitions:
+    """A response that is not linear in the trees' sums: all coalitions of all pairs, inside the trees."""
+
+    by_model: ClassVar[bool] = False
+
+    def cost(self, request: EffectRequest) -> Cost | None:
+        """Cells of pairs and coalitions."""
+        cells = request.engine_work.get("all coalitions")
+        if cells is None or len(request.players) > MOST_PLAYERS:
+            return None
+        return Cost(cells, TreePairs.operations, TreePairs.most)
+
+    def run(self, request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
+        """Row by row."""
+        p, rows, donors, engine = setup.p, request.rows, request.donors, request.task.exact
+        local, some = np.empty((len(rows), p)), max(1, TOGETHER >> p)
+        for place, i in enumerate(rows):
+            table = np.zeros(1 << p)
+            for start in range(0, len(donors), some):
+                lent = donors[start : start + some]
+                said = engine.pair_predictions(setup.players, np.full(len(lent), i), lent)
+                said = request.pick(said.reshape(-1, *said.shape[2:]))
+                table += request.weight[start : start + some] @ said.reshape(len(lent), -1)
             local[place] = 0.0 - game_theory.values(table)
-            tell(1)
-        return local
+            progress(1)
+        return _exactly(local, "all coalitions")
 
-    def _by_coalitions(self, board: Board) -> _Found:
-        """Every coalition, every row, every donor, by the model itself."""
-        kept = game_theory.members(board.p, np.arange(1 << board.p))
-        means = np.stack([self._means(board, S) for S in kept])
-        return _Found(0.0 - game_theory.values(means).T, np.zeros((len(self.rows), board.p)), "all coalitions")
 
-    def _means(self, board: Board, S: Mask) -> Floats:
+class ModelCoalitions:
+    """Every coalition, every row, every donor, by the model."""
+
+    by_model: ClassVar[bool] = True
+
+    def cost(self, request: EffectRequest) -> Cost | None:
+        """Predictions, within the budget."""
+        players, exact = request.players, request.method == "exact"
+        most = request.budget or (MOST_PREDICTIONS if exact else EXACT_PREDICTIONS * len(players))
+        takes = count_predictions(players, len(request.rows), len(request.donors), covers_table(request.task))
+        return Cost(takes, "predictions", most)
+
+    def run(self, request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
+        """Coalition by coalition."""
+        means = np.stack([self._means(request, setup, S) for S in all_coalitions(setup.p)])
+        return _exactly(0.0 - game_theory.values(means).T, "all coalitions")
+
+    def _means(self, request: EffectRequest, setup: GameSetup, S: Mask) -> Floats:
         """The mean prediction over the donors, for each row, (r,)."""
-        base, B = board.sample.prediction, len(self.donors)
-        found, step = np.empty(len(self.rows)), max(1, TOGETHER // B)
-        for start in range(0, len(self.rows), step):
-            rows = self.rows[start : start + step]
+        base, donors, B = setup.sample.prediction, request.donors, len(request.donors)
+        found, step = np.empty(len(request.rows)), max(1, TOGETHER // B)
+        for start in range(0, len(request.rows), step):
+            rows = request.rows[start : start + step]
             said = np.empty((len(rows), B), base.dtype)
             if S.all():
                 said[:] = base[rows][:, None]
-            elif board.whole and not S.any():
-                said[:] = base[self.donors]
+            elif setup.covers_table and not S.any():
+                said[:] = base[donors]
             else:
-                lent = np.tile(self.donors, len(rows))
-                mixed = board.predict(np.repeat(rows, B), lent, np.broadcast_to(S, (len(lent), board.p)))
+                lent = np.tile(donors, len(rows))
+                mixed = setup.predict(np.repeat(rows, B), lent, np.broadcast_to(S, (len(lent), setup.p)))
                 said[:] = mixed.reshape(len(rows), B)
-            found[start : start + step] = said @ self.weight  # one way for all: equal predictions, equal means
+            found[start : start + step] = said @ request.weight  # always so: equal predictions have equal means
         return found
 
-    def _by_walks(self, board: Board, tell: Teller) -> _Found:
-        from losslens.shapley.walk_kinds import EffectWalk
 
-        rng = np.random.default_rng([self.task.entropy, 7])
-        walk = EffectWalk(board, self.rows, self.donors, self.weight, rng)
-        found = walk.run(self.budget, self.task.budget.memory // 2, tell)
-        return _Found(found.local, found.std_error, f"{found.walks} walks a row", exact=False, complete=found.complete)
+class ModelWalks:
+    """Walks from donors to rows."""
+
+    by_model: ClassVar[bool] = True
+
+    def cost(self, request: EffectRequest) -> Cost | None:
+        """Always affordable."""
+        return Cost(len(request.rows), "predictions")
+
+    def run(self, request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
+        """Until they are exact enough, or the budget is spent."""
+        rng, memory = np.random.default_rng([request.task.entropy, 7]), request.task.budget.memory // 2
+        walk = EffectWalk(setup, request.rows, request.donors, request.weight, rng, request.budget, memory)
+        sweeps, complete, _ = walks.run(walk, progress)
+        return EffectShares(*walk.summary(sweeps), f"{len(sweeps)} walks a row", complete)
+
+
+def _exactly(local: Floats, method: str) -> EffectShares:
+    return EffectShares(local, np.zeros(local.shape), method)
+
+
+EXACT_WAYS: tuple[EffectWay, ...] = (EngineEffects(), EngineCoalitions(), ModelCoalitions())
+WALKS = ModelWalks()
+
+
+def _choose(request: EffectRequest) -> tuple[EffectWay, int]:
+    """The way to take, and steps of its progress: the first exact one that is cheap enough, else walks."""
+    if request.method == "walk":
+        return WALKS, len(request.rows)
+    for way in EXACT_WAYS:
+        cost = way.cost(request)
+        if cost is not None and cost.fits:
+            return way, int(cost.takes) if way.by_model else len(request.rows)
+    if request.method == "exact":
+        assert cost is not None  # that of the model
+        raise ValueError(
+            f"the exact values would take {cost}, more than {cost.most:,.0f}; explain fewer rows, draw donors with "
+            "Grid(m), raise budget=, or use method='walk'"
+        )
+    return WALKS, len(request.rows)
+
+
+def explain(request: EffectRequest) -> ShapleyEffect:
+    """By an exact engine where one is cheap, else by the model."""
+    task, (way, steps), rows = request.task, _choose(request), request.rows
+    with bar(steps, "sharing out", task.progress, "predictions" if way.by_model else "rows") as progress:
+        if way.by_model:
+            setup = set_up(_of_one_number(request), None, progress)
+        else:
+            setup = set_up(task, _Picked(request), progress)
+        found = way.run(request, setup, progress)
+    prediction = setup.sample.prediction
+    base = prediction[rows] - found.local.sum(axis=1)
+    if setup.covers_table:
+        base = np.full(len(rows), request.weight @ prediction[request.donors])
+    return ShapleyEffect(
+        features=tuple(player.feature.name for player in setup.players),
+        local=found.local,
+        prediction=prediction[rows],
+        base=base,
+        std_error=found.std_error,
+        target=request.target,
+        response={"values": "value", "probabilities": "probability"}.get(request.response, "score"),
+        method=found.method,
+        engine=task.engine.name if way.by_model else task.exact.name,
+        exact=way is not WALKS,
+        n_donors=len(request.donors),
+        n_predictions=setup.counter.rows,
+        values=replace(values_of(setup.players, task.table.names), codes=setup.codes[rows]),
+        backend=task.table.backend,
+        complete=found.complete,
+    )
+
+
+def _of_one_number(request: EffectRequest) -> Task:
+    """The task of a model that predicts one class."""
+    if request.column is None:
+        return request.task
+    engine: Any = request.task.engine
+    respond, column = engine.respond, request.column
+    return replace(request.task, engine=replace(engine, respond=lambda table: respond(table)[:, column]))
 
 
 @dataclass(frozen=True, eq=False)
 class _Picked:
     """One column of an engine's predictions."""
 
-    engine: Any
-    column: int | None
+    request: EffectRequest
 
     def predict(self, rows: Indices) -> NDArray[Any]:
         """As numbers."""
-        return _pick(self.engine.predict(rows), self.column)
-
-
-def _pick(predictions: NDArray[Any], column: int | None) -> NDArray[Any]:
-    return predictions if column is None else np.ascontiguousarray(predictions[:, column])
+        return self.request.pick(self.request.task.exact.predict(rows))

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.designs import Latin
-from losslens.game_theory import values
+from losslens.game_theory import circle, values
 from losslens.models import Model
 from losslens.passes import scored
 from losslens.passes.options import Options
 from losslens.passes.task import Task, prepare
-from losslens.progress import Teller, bar
+from losslens.progress import ProgressBar, bar
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import values_of
-from losslens.shapley import ways
-from losslens.shapley.allotment import Orders, all_coalitions, circles
-from losslens.shapley.games import Board, PairGame, Remembered, Value, set_up
+from losslens.shapley import walks
+from losslens.shapley.allotment import Allotment
+from losslens.shapley.coalitions import Orders, all_coalitions, cost_by_model, mean_along, without_and_with_all
+from losslens.shapley.games import Game, PairGame, Remembered, Value
+from losslens.shapley.request import check_players, covers_table
+from losslens.shapley.setup import GameSetup, set_up
 from losslens.shapley.stopping import Wanted
 from losslens.tables import checks
 from losslens.tables.frames import as_table
@@ -35,61 +38,41 @@ PRECISE = 0.01  # of the whole: the Monte-Carlo error at which orders end, unles
 
 def score_shapley(model: Model, X: Any, y: Any, scorer: Any, wanted: Wanted, options: Options) -> ShapleyImportance:
     """Shares of a score: all coalitions where they are few, otherwise orders."""
-    method, budget = wanted.method, wanted.budget
-    if wanted.aggregate == "prediction":
-        raise ValueError("aggregate='prediction' needs a loss of each row; a scorer gives one number for all rows")
-    if wanted.precision is not None:
-        raise ValueError("precision needs a loss of each row; with a scorer use budget=, or Latin(m) for more donors")
-    if method == "paper":
-        raise ValueError("the paper's algorithm needs a loss of each row; with a scorer use method='auto'")
-    if y is None:
-        raise ValueError("y, the true values, is missing")
+    wants_exact, budget = wanted.method == "exact", wanted.budget
+    _check(wanted, y)
     table = as_table(X)
     truth = checks.vector(y, table.n, "y")
     weight = options.sample_weight
     weight = None if weight is None else checks.row_weights(weight, table.n) * table.n
     judge = scored.judge(model, table, truth, weight, scorer)
     task = prepare(model, table, None, options, loss=None, response=judge.response, exact=False)
-    ways.check_players(task)
+    check_players(task)
     donors = _donors(task)
-    cost = ways.by_predictions(task, donors.shape[1], budget, method == "exact")
-    if method == "exact" and not cost.fits:
+    cost = cost_by_model(task.subjects, task.n, donors.shape[1], covers_table(task), budget, wants_exact)
+    if wants_exact and not cost.fits:
         raise ValueError(f"all coalitions would take {cost}, more than {cost.most:,.0f}; use method='walk'")
-    with bar(int(min(cost.takes, cost.most)), "sharing out", task.progress) as tell:
-        board = set_up(task, None, tell)
-        board.counter.rows += task.n  # once to see what the scorer asks for
-        scores = _ScoreGame(
-            PairGame(board, donors), judge.score, weight, task.design is not None and task.design.repeats
-        )
-        game = Remembered(scores)
-        coalitions: Floats | None = None
-        if cost.fits and method != "walk":
-            coalitions = np.array([value.total for value in scores.values(all_coalitions(board.p))])
-            shares, how, drawn = values(coalitions), "all coalitions", scores.std_error()
-            ends, freedom = (float(coalitions[0]), float(coalitions[-1])), float(donors.shape[1] - 1)
+    with bar(int(min(cost.takes, cost.most)), "sharing out", task.progress) as progress:
+        setup = set_up(task, None, progress)
+        setup.counter.rows += task.n  # once to see what the scorer asks for
+        repeats = task.design is not None and task.design.repeats
+        game = _ScoreGame(PairGame(setup, donors), judge.score, weight, repeats)
+        if cost.fits and wanted.method != "walk":
+            found, everything = _by_coalitions(setup, game)
         else:
             rng = np.random.default_rng([task.entropy, 4])
-            orders = _orders(board, game, rng, budget, donors, tell)
-            shares, drawn, freedom = orders.mean, orders.std_error, orders.freedom
-            how = f"{2 * board.p * len(orders.rounds):,} orders"
-            ends = _ends(board, game)
-    return _result(task, board, judge.title, _Shared(shares, drawn, freedom, how, coalitions, ends), donors.shape[1])
+            found, everything = _by_orders(setup, game, rng, budget, progress)
+    return _result(task, setup, judge.title, found, everything)
 
 
-class _Shared(NamedTuple):
-    """What the features earn of a score."""
-
-    shares: Floats
-    drawn: Floats
-    freedom: float
-    how: str
-    table: Floats | None
-    ends: tuple[float, float]  # nothing kept, everything kept
-
-
-def _ends(board: Board, game: Remembered) -> tuple[float, float]:
-    nothing, everything = (next(iter(game.values(np.full((1, board.p), full)))).total for full in (False, True))
-    return nothing, everything
+def _check(wanted: Wanted, y: Any) -> None:
+    if wanted.aggregate == "prediction":
+        raise ValueError("aggregate='prediction' needs a loss of each row; a scorer gives one number for all rows")
+    if wanted.precision is not None:
+        raise ValueError("precision needs a loss of each row; with a scorer use budget=, or Latin(m) for more donors")
+    if wanted.method == "paper":
+        raise ValueError("the paper's algorithm needs a loss of each row; with a scorer use method='auto'")
+    if y is None:
+        raise ValueError("y, the true values, is missing")
 
 
 def _donors(task: Task) -> Indices:
@@ -113,88 +96,143 @@ class _ScoreGame:
     pairs: PairGame
     score: scored.Score
     weight: Floats | None
-    repeats: bool  # pairs may be met twice
-    columns: list[Floats] = field(default_factory=list)  # of each coalition asked for, the scores of all columns
+    repeats: bool  # pairs may be drawn twice
+    columns: list[Floats] = field(default_factory=list)  # of each coalition played, the scores of all columns
 
     def values(self, kept: Mask) -> Iterator[Value]:
-        for S in self.pairs.in_turn(kept):
+        for S in self.pairs.in_batches(kept):
             cells = np.concatenate([predictions for _, _, predictions in self.pairs.cells(S)])
             scores = np.array([self._score(cells[:, r], r) for r in range(cells.shape[1])])
             self.columns.append(-scores)
-            yield Value(float(self.shares @ -scores))
+            yield Value(float(self.column_weights @ -scores))
 
     @cached_property
-    def shares(self) -> Floats:
+    def column_weights(self) -> Floats:
         """How much each column counts."""
-        mass = np.ones(self._donors.shape[1]) if self.weight is None else self.weight @ self.weight[self._donors]
+        mass = np.ones(self.donors.shape[1]) if self.weight is None else self.weight @ self.weight[self.donors]
         return np.asarray(mass / mass.sum())
 
     def std_error(self) -> Floats:
-        """Due to the draw of the columns, once every coalition was asked for: their shares differ, (p,)."""
-        n, m = self._donors.shape
+        """Due to the draw of the columns, once every coalition was played: their shares differ, (p,)."""
+        n, m = self.donors.shape
         if m < 2 or m >= n:
             return np.full(len(self.columns).bit_length() - 1, np.nan if m < 2 else 0.0)
         spread = values(np.array(self.columns)).std(axis=1, ddof=1)
         return np.asarray(spread * np.sqrt((1.0 if self.repeats else 1 - (m - 1) / (n - 1)) / m))
 
     @property
-    def _donors(self) -> Indices:
+    def donors(self) -> Indices:
+        """The donors of each row, (n, m)."""
         assert self.pairs.donors is not None
         return self.pairs.donors
 
     def _score(self, predictions: NDArray[Any], r: int) -> float:
-        pair = None if self.weight is None else self.weight * self.weight[self._donors[:, r]]
+        pair = None if self.weight is None else self.weight * self.weight[self.donors[:, r]]
         return 0.0 if pair is not None and not pair.any() else self.score(predictions, pair)
 
 
-def _orders(
-    board: Board, game: Remembered, rng: np.random.Generator, budget: int | None, donors: Indices, tell: Teller
-) -> Orders:
-    """Circles of orders until they are precise, or the budget is spent."""
-    dearest = board.p * (board.p - 1) * donors.size
-    if budget is not None and board.counter.rows + dearest > budget:
-        raise ValueError(
-            f"budget={budget:,} is too small: a round of orders takes up to {dearest:,} predictions, and "
-            f"{board.counter.rows:,} are for the rows as they are; raise it, or draw fewer donors with Latin(m)"
-        )
-    nothing, everything = _ends(board, game)
-    rounds: list[Floats] = []
-    for shares in circles(game, board.p, rng):
-        rounds.append(shares)
-        if len(rounds) >= MOST or (budget is not None and board.counter.rows + dearest > budget):
-            break
-        widest = float(Orders(np.array(rounds)).std_error.max()) if len(rounds) >= FEWEST else np.inf
-        if np.isfinite(widest):
-            tell.say(f"± {1.96 * widest:.3g}")
-        if widest <= PRECISE * abs(nothing - everything):
-            break
-    return Orders(np.array(rounds))
+def _by_coalitions(setup: GameSetup, game: _ScoreGame) -> tuple[Allotment, float]:
+    """The shares, and the error with all players: all coalitions."""
+    table, (n, m) = np.array([value.total for value in game.values(all_coalitions(setup.p))]), game.donors.shape
+    found = Allotment(
+        sfimp=values(table), method="all coalitions", design=_design(n, m), exact=m == n, error_none=float(table[0]),
+        table=table, monte_carlo_error=game.std_error(), freedom=float(m - 1),
+    )  # fmt: skip
+    return found, float(table[-1])
 
 
-def _result(task: Task, board: Board, title: str, found: _Shared, m: int) -> ShapleyImportance:
-    players = board.players
-    absent = f"the scorer {title} gives one number for all rows together; use a loss, such as 'log_loss'"
-    exact = found.table is not None and m == board.n
+def _by_orders(
+    setup: GameSetup, scores: _ScoreGame, rng: np.random.Generator, budget: int | None, progress: ProgressBar
+) -> tuple[Allotment, float]:
+    """The same along some orders."""
+    game, (n, m) = Remembered(scores), scores.donors.shape
+    kind = _ScoreOrders(setup, game, rng, budget, setup.p * (setup.p - 1) * n * m)
+    rounds, complete, _ = walks.run(kind, progress)
+    orders, (nothing, everything) = Orders(np.array(rounds)), without_and_with_all(game, setup.p)
+    found = Allotment(
+        sfimp=orders.mean, method=f"{2 * setup.p * len(rounds):,} orders", design=_design(n, m), exact=False,
+        error_none=nothing, monte_carlo_error=orders.std_error, freedom=orders.freedom, remarks=(ORDERS_ALONE,),
+        complete=complete,
+    )  # fmt: skip
+    return found, everything
+
+
+def _design(n: int, m: int) -> str:
+    return "all shifts" if m == n else f"{m} donors a row"
+
+
+@dataclass(frozen=True, eq=False)
+class _ScoreOrders:
+    """Circles of orders, a round each, until they are precise or the budget is spent."""
+
+    setup: GameSetup
+    game: Game
+    rng: np.random.Generator
+    budget: int | None
+    cost: int  # the most predictions that a round takes
+    first = together = 1
+    fewest_valid = 2
+
+    @property
+    def most(self) -> int:
+        """Rounds; a ValueError where the budget does not allow one."""
+        if self._is_spent:
+            raise ValueError(
+                f"budget={self.budget:,} is too small: a round of orders takes up to {self.cost:,} predictions, and "
+                f"{self.setup.counter.rows:,} are for the rows as they are; raise it, or draw fewer donors with "
+                "Latin(m)"
+            )
+        return MOST
+
+    @property
+    def _is_spent(self) -> bool:
+        return self.budget is not None and self.setup.counter.rows + self.cost > self.budget
+
+    def expected(self, rounds: int) -> int:
+        """Of the rows as they are, and of so many rounds; some are always drawn."""
+        return 2 * self.setup.n + max(rounds, FEWEST) * self.cost
+
+    def sweeps(self, count: int) -> list[Floats]:
+        """The mean shares along the 2 p orders of a random circle."""
+        return [mean_along(self.game, circle(self.setup.p, self.rng)) for _ in range(count)]
+
+    def wanted(self, rounds: list[Floats]) -> int:
+        """One more, unless the last was enough."""
+        nothing, everything = without_and_with_all(self.game, self.setup.p)
+        precise = self._widest(rounds) <= PRECISE * abs(nothing - everything)
+        return len(rounds) if self._is_spent or precise else len(rounds) + 1
+
+    def accuracy(self, rounds: list[Floats]) -> str:
+        """Of the share with the largest error."""
+        widest = self._widest(rounds)
+        return f"± {1.96 * widest:.3g}" if np.isfinite(widest) else ""
+
+    def _widest(self, rounds: list[Floats]) -> float:
+        return float(Orders(np.array(rounds)).std_error.max()) if len(rounds) >= FEWEST else np.inf
+
+
+def _result(task: Task, setup: GameSetup, title: str, found: Allotment, everything: float) -> ShapleyImportance:
     return ShapleyImportance(
-        features=tuple(player.feature.name for player in players),
-        sfimp=found.shares,
-        error_all=found.ends[1],
-        error_none=found.ends[0],
+        features=tuple(player.feature.name for player in setup.players),
+        sfimp=found.sfimp,
+        error_all=everything,
+        error_none=found.error_none,
         title=title,
         loss=None,
         aggregate="loss",
-        method=found.how,
+        method=found.method,
         engine="blackbox",
-        design="all shifts" if m == board.n else f"{m} donors a row",
-        exact=exact,
-        n_predictions=board.counter.rows,
-        sample=board.sample,
+        design=found.design,
+        exact=found.exact,
+        n_predictions=setup.counter.rows,
+        sample=setup.sample,
         at=task.every,
-        values=values_of(players, task.table.names),
-        monte_carlo_error=found.drawn,
+        values=values_of(setup.players, task.table.names),
+        monte_carlo_error=found.monte_carlo_error,
         freedom=found.freedom,
         backend=task.table.backend,
         table=found.table,
-        absent=absent,
-        remarks=() if found.table is not None else (ORDERS_ALONE,),
+        absent=f"the scorer {title} gives one number for all rows together; use a loss, such as 'log_loss'",
+        remarks=found.remarks,
+        complete=found.complete,
     )

@@ -1,348 +1,435 @@
-"""Walks from single donors to rows: Shapley shares of the loss.
-
-Walks from all donors together to a row: SAGE's shares, where predictions are averaged before they are judged.
-
-Walks from donors to rows that share out the prediction, each row by itself."""
+"""Kinds of walks: from single donors (shares of the loss), from all donors together (SAGE's shares), and to some rows
+(shares of their predictions)."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens.cells.matrix import Means
-from losslens.game_theory import along, random_orders
-from losslens.progress import Teller
+from losslens.game_theory import random_orders
 from losslens.results.shapley import Shares, monte_carlo_error, rows_only
-from losslens.shapley import control_variates, walks
-from losslens.shapley.allotment import everybody, met
-from losslens.shapley.games import Board, Ends, ends
-from losslens.shapley.stopping import MOST_PREDICTIONS
-from losslens.shapley.walks import Summary, Sweep
-from losslens.typing import Floats, Indices, Mask
+from losslens.shapley import control_variates
+from losslens.shapley.allotment import Allotment, all_pairs, own_donors
+from losslens.shapley.setup import FullGain, GameSetup, full_gain
+from losslens.shapley.stopping import MOST_PREDICTIONS, StoppingRule, enough, stein
+from losslens.shapley.walks import Sweep, Walked, contributions, path, walk_from_donors
+from losslens.typing import Floats, Indices
 from losslens.uncertainty import standard_errors
 
-FEWEST_SWEEPS, FEWEST_WALKS = 5, 2000  # before anything is decided
+SWEEP_BYTES = 40  # of a player of a row: shares, steps, orders and what controls make of them
+STEPS_AT_ONCE = 1 << 18  # steps that are walked at a time
+EFFECT_STEPS_AT_ONCE = 1 << 17
+PREDICTIONS_BETWEEN_CHECKS = 30_000  # predictions between two looks at the clock and the keyboard
+GROWTH = 4  # times as many sweeps at most before the next look: the first one may have seen little
+RECENT = 100  # of the last sweeps, from which the interval beside the bar is estimated
+FEWEST_SWEEPS, FEWEST_WALKS = 5, 2000  # from single donors, before anything is decided
+FEWEST_MEAN_SWEEPS, FEWEST_MEAN_WALKS = 4, 200  # from all donors: a walk is as many predictions as there are donors
+FEWEST_EFFECT_SWEEPS = 10
+PRECISE = 0.01  # of the spread of the predictions: the Monte-Carlo error at which effects are exact enough
+FEWEST_CELLS = 40 * control_variates.BINS  # walks from which additive parts are learnt; fewer would fit noise
 
 
 @dataclass(frozen=True, eq=False)
-class PairWalk:
-    """Each sweep gives every row one donor."""
+class WalkSummary:
+    """What some sweeps say together."""
 
-    board: Board
-    donors: Iterator[Indices]  # of one sweep after the other
+    sfimp: Floats  # (p,)
+    shares: Shares
+    monte_carlo_error: Floats  # (p,); NaN where there are too few sweeps to tell
+    total: float  # what the players earn together
+    gains: Floats  # (n,)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _SharingWalk(ABC):
+    """Walks that share out the loss, under a rule. In a sweep every row is reached once."""
+
+    setup: GameSetup
     rng: np.random.Generator
-    words: str  # of the design
-    apart: bool = False  # no row is its own donor
+    rule: StoppingRule
+    memory: int  # bytes for what the sweeps hold
+    fewest_valid = 1
+
+    @property
+    @abstractmethod
+    def cost(self) -> int:
+        """The most predictions that a sweep takes."""
+
+    @property
+    @abstractmethod
+    def fewest(self) -> int:
+        """Sweeps before anything is decided, unless the rule says how many."""
+
+    @property
+    @abstractmethod
+    def total(self) -> float | None:
+        """What the players earn together, where that is known without walking."""
+
+    @property
+    @abstractmethod
+    def total_error(self) -> float:
+        """Its standard error, on new data."""
+
+    @abstractmethod
+    def summary(self, sweeps: list[Sweep]) -> WalkSummary:
+        """What the sweeps say together."""
+
+    @abstractmethod
+    def sampling(self, found: WalkSummary) -> Floats:
+        """The sampling error of each player, (p,); infinite where there are too few rows for one."""
+
+    @cached_property
+    def most(self) -> int:
+        """Sweeps that the budget and the memory allow."""
+        setup, rule, cost = self.setup, self.rule, max(1, self.cost)
+        by_budget = ((rule.budget or MOST_PREDICTIONS) - setup.counter.rows) // cost
+        by_memory = self.memory // (setup.n * setup.p * SWEEP_BYTES)
+        if by_memory < 1:
+            raise ValueError(f"memory is too small for {setup.n:,} walks of {setup.p} steps; raise memory=")
+        if rule.budget is not None and by_budget < 1:
+            raise ValueError(
+                f"budget={rule.budget:,} is too small: one sweep of walks takes up to {cost:,} predictions, and "
+                f"{setup.n:,} are for the rows as they are"
+            )
+        if rule.sweeps is not None:
+            if by_memory < rule.sweeps:
+                raise ValueError(f"memory is too small for {rule.sweeps:,} sweeps of walks; raise memory=")
+            return rule.sweeps
+        return int(max(1, min(by_budget, by_memory)))
+
+    @cached_property
+    def half_width(self) -> float | None:
+        """Of the intervals that are asked for."""
+        return self.rule.half_width(self.total, self.total_error)
+
+    @property
+    def first(self) -> int:
+        """All that the budget allows, where nothing else is asked for."""
+        if self.rule.budget is not None and self.half_width is None:
+            return self.most
+        return min(self.rule.sweeps or self.fewest, self.most)
+
+    @property
+    def together(self) -> int:
+        """Sweeps between two looks at the keyboard."""
+        return max(1, PREDICTIONS_BETWEEN_CHECKS // max(1, self.cost))
+
+    def expected(self, sweeps: int) -> int:
+        """Predictions of the rows as they are, and of so many sweeps."""
+        return self.setup.n + sweeps * self.cost
+
+    def wanted(self, sweeps: list[Sweep]) -> int:
+        """Sweeps that the rule asks for, now that these are there."""
+        R, width = len(sweeps), self.half_width
+        if self.rule.sweeps is not None or (self.rule.budget is not None and width is None):
+            return R
+        if width is not None and self.first < R:
+            return R  # the first stage has decided
+        found = self.summary(sweeps)
+        drawn = found.monte_carlo_error
+        if not np.isfinite(drawn).all():  # too few to tell
+            return R if width is None else R + 1
+        if width is not None:
+            return stein(R * np.square(drawn), width, max(1, self.setup.n * (R - 2)))
+        more = enough(drawn, self.sampling(found), found.total, R)
+        return R if more <= R else min(max(more, ceil(1.25 * R)), GROWTH * R)
+
+    def accuracy(self, sweeps: list[Sweep]) -> str:
+        """The widest interval of all players."""
+        rounds = np.array([self.setup.sample.weight @ sweep.shares for sweep in sweeps[-RECENT:]])
+        widest = 1.96 * float(rounds.std(axis=0, ddof=1).max()) / np.sqrt(len(sweeps))
+        return f"± {widest:.3g}" if not self.total else f"± {widest / abs(self.total):.1%} of the whole"
+
+    def allotment(self, walked: Walked, design: str, remarks: list[str]) -> Allotment:
+        """The shares, and what a reader should know."""
+        found = self.summary(walked.sweeps)
+        if walked.cut_short:
+            reason = "budget=" if self.rule.budget else "the most predictions, or the memory, of a call"
+            remarks = [*remarks, f"{reason} ended it before the Monte-Carlo error was as small as asked for"]
+        return Allotment(
+            sfimp=found.sfimp, method="walks", design=design, exact=False,
+            error_none=self.setup.sample.error + found.total, shares=found.shares, gains=found.gains,
+            monte_carlo_error=found.monte_carlo_error, remarks=tuple(remarks), complete=walked.complete,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LossWalk(_SharingWalk):
+    """From single donors: each sweep gives every row one."""
+
+    donors: Iterator[Indices]  # of one sweep after the other
+    leaves_out_own: bool  # no row is its own donor
 
     @property
     def cost(self) -> int:
         """Both ends of a walk are known, unless some columns are always kept."""
-        return self.board.n * (self.board.p - int(self.board.whole))
+        return self.setup.n * (self.setup.p - int(self.setup.covers_table))
 
     @property
     def fewest(self) -> int:
         """Enough to tell rows and donors from noise, and walks enough for their variance."""
-        return max(FEWEST_SWEEPS, ceil(FEWEST_WALKS / self.board.n))
-
-    @property
-    def size(self) -> int:
-        """Shares, steps, orders and what controls make of them."""
-        return self.board.n * self.board.p * 40
+        return fewest_sweeps(self.setup.n)
 
     @cached_property
-    def ends(self) -> Ends | None:
-        """The gain of each row and donor over all pairs; without those of a row with itself, where nobody meets it."""
-        found, weight = ends(self.board), self.board.sample.weight
-        if found is None or not self.apart:
+    def gain(self) -> FullGain | None:
+        """Over the pairs that walks can draw."""
+        found, weight = full_gain(self.setup), self.setup.sample.weight
+        if found is None or not self.leaves_out_own:
             return found
-        if not np.allclose(weight, weight[0]):  # rows then count by whom they can meet
+        if not np.allclose(weight, weight[0]):  # how much a row counts then depends on its donors
             return None
-        return Ends(found.by_row / (1 - weight), found.by_donor / (1 - weight))
+        return FullGain(found.by_row / (1 - weight), found.by_donor / (1 - weight))
 
     @property
     def total(self) -> float | None:
         """GE_0 - GE_P."""
-        return None if self.ends is None else self.ends.total(self.board.sample.weight)
+        return None if self.gain is None else self.gain.total(self.setup.sample.weight)
 
     @property
     def total_error(self) -> float:
         """Of the gains of rows and donors."""
-        sample, known = self.board.sample, self.ends
-        if known is None or sample.units() < 3:
+        sample, gain = self.setup.sample, self.gain
+        if gain is None or sample.units() < 3:
             return np.inf
-        means = Means(local=known.by_row, mass=sample.weight, caused=known.by_donor, lent=sample.weight)
-        return standard_errors.std_error(means, everybody(sample.n), sample, np.arange(sample.n))
+        means = Means(local=gain.by_row, mass=sample.weight, caused=gain.by_donor, lent=sample.weight)
+        return standard_errors.std_error(means, all_pairs(sample.n), sample, np.arange(sample.n))
 
     def sweeps(self, count: int) -> list[Sweep]:
-        """In each every row once, every donor once."""
-        return walks.sweeps(self.board, np.stack([next(self.donors) for _ in range(count)], axis=1), self.rng)
+        """In each every donor once, too."""
+        setup, donors = self.setup, np.stack([next(self.donors) for _ in range(count)])
+        return walk_from_donors(setup, np.arange(setup.n), donors, self.rng, max(1, STEPS_AT_ONCE // (setup.p + 1)))
 
-    def round(self, sweep: Sweep) -> Floats:
-        """The mean of a sweep."""
-        return np.asarray(self.board.sample.weight @ sweep.shares)
-
-    def summary(self, sweeps: list[Sweep]) -> Summary:
+    def summary(self, sweeps: list[Sweep]) -> WalkSummary:
         """With as little noise as controls allow."""
-        sample = self.board.sample
-        found = control_variates.gather(self.board, sweeps, self.ends, apart=self.apart)
-        shares = Shares(
-            found.local, found.caused, met(found.donors, repeats=True, fresh=True, apart=self.apart), found.cells
-        )
+        sample, gain = self.setup.sample, self.gain
+        found = control_variates.gather(self.setup, sweeps, gain, leaves_out_own=self.leaves_out_own)
+        pairs = own_donors(found.donors, repeats=True, fresh=True, leaves_out_own=self.leaves_out_own)
+        shares = Shares(found.local, found.caused, pairs, found.cells)
         drawn = monte_carlo_error(shares, sample, np.arange(sample.n))
         total = float(found.sfimp.sum()) if self.total is None else self.total
-        gains = found.local.sum(axis=1) if self.ends is None else self.ends.by_row
-        return Summary(found.sfimp, shares, drawn, total, gains)
+        gains = found.local.sum(axis=1) if gain is None else gain.by_row
+        return WalkSummary(found.sfimp, shares, drawn, total, gains)
 
-    def sampling(self, found: Summary) -> Floats:
+    def sampling(self, found: WalkSummary) -> Floats:
         """From the effects of rows and donors, their noise taken off."""
-        return sampling_error(self.board, found.shares, found.monte_carlo_error)
-
-    def design(self, sweeps: int) -> str:
-        """What was drawn."""
-        return f"{sweeps:,} {self.words}"
-
-    @property
-    def remarks(self) -> list[str]:
-        """Where the whole is not known beforehand."""
-        return [] if self.ends is not None else ["the whole is the mean gain over the pairs that met"]
+        return sampling_error(self.setup, found.shares, found.monte_carlo_error)
 
 
-def sampling_error(board: Board, shares: Shares, drawn: Floats) -> Floats:
+def fewest_sweeps(n: int) -> int:
+    """Sweeps of walks from single donors before anything is decided."""
+    return max(FEWEST_SWEEPS, ceil(FEWEST_WALKS / n))
+
+
+def sampling_error(setup: GameSetup, shares: Shares, drawn: Floats) -> Floats:
     """The sampling error of each player, (p,); infinite where there are too few rows for one."""
-    sample, every = board.sample, np.arange(board.n)
+    sample, every = setup.sample, np.arange(setup.n)
     if sample.units() < 3:
-        return np.full(board.p, np.inf)
+        return np.full(setup.p, np.inf)
     both = [
-        standard_errors.std_error(shares.means(j, sample, every), shares.meeting, sample, every) for j in range(board.p)
+        standard_errors.std_error(shares.means(j, sample, every), shares.meeting, sample, every) for j in range(setup.p)
     ]
     return np.asarray(np.sqrt(np.maximum(np.square(both) - np.square(drawn), 0.0)))
 
 
-MEAN_STEPS_AT_ONCE = 1 << 18  # steps that are walked at a time
-FEWEST_MEAN_SWEEPS, FEWEST_MEAN_WALKS = 4, 200  # before anything is decided
+def latin_shifts(n: int, rng: np.random.Generator, *, leaves_out_own: bool) -> Iterator[Indices]:
+    """Donors of one sweep after the other: distinct shifts after two relabellings; new ones once all n were used.
+
+    Where no row may be its own donor, rows and donors have one relabelling, and no shift is zero.
+    """
+    while True:
+        place, donor = rng.permutation(n), rng.permutation(n)
+        if leaves_out_own:
+            place = np.argsort(donor)
+        for shift in int(leaves_out_own) + rng.permutation(n - int(leaves_out_own)):
+            yield donor[(place + shift) % n]
 
 
-@dataclass(frozen=True, eq=False)
-class MeanWalk:
-    """Each sweep walks every row once, with the same donors."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MeanWalk(_SharingWalk):
+    """From all donors together, whose predictions are averaged before the loss."""
 
-    board: Board
     donors: Indices  # (B,)
-    rng: np.random.Generator
 
     @property
     def cost(self) -> int:
         """Every step of every donor, but the ends."""
-        return self.board.n * len(self.donors) * (self.board.p - int(self.board.whole))
+        return self.setup.n * len(self.donors) * (self.setup.p - int(self.setup.covers_table))
 
     @property
     def fewest(self) -> int:
-        """A walk is as many predictions as there are donors: few have to do."""
-        return max(FEWEST_MEAN_SWEEPS, ceil(FEWEST_MEAN_WALKS / self.board.n))
-
-    @property
-    def size(self) -> int:
-        """Shares, steps, orders and what controls make of them."""
-        return self.board.n * self.board.p * 40
+        """Few have to do."""
+        return fewest_mean_sweeps(self.setup.n)
 
     @property
     def lent(self) -> Floats:
         """How much each donor counts."""
-        weight = self.board.sample.weight[self.donors]
+        weight = self.setup.sample.weight[self.donors]
         return np.asarray(weight / weight.sum())
 
     @cached_property
     def gains(self) -> Floats | None:
         """What all players take off each row's loss: every walk has the same ends."""
-        board = self.board
-        if not board.whole:
+        setup = self.setup
+        if not setup.covers_table:
             return None
-        mean = np.tensordot(self.lent, board.sample.prediction[self.donors], 1)
-        every = np.broadcast_to(mean, (board.n, *mean.shape))
-        assert board.sample.loss is not None  # it has been judged
-        return board.judge(np.arange(board.n), np.ascontiguousarray(every)) - board.sample.loss
+        mean = np.tensordot(self.lent, setup.sample.prediction[self.donors], 1)
+        every = np.broadcast_to(mean, (setup.n, *mean.shape))
+        assert setup.sample.loss is not None
+        return setup.losses(np.arange(setup.n), np.ascontiguousarray(every)) - setup.sample.loss
 
     @property
     def total(self) -> float | None:
         """What they take off together."""
-        return None if self.gains is None else float(self.board.sample.weight @ self.gains)
+        return None if self.gains is None else float(self.setup.sample.weight @ self.gains)
 
     @property
     def total_error(self) -> float:
         """Of the rows' gains."""
         if self.gains is None:
             return np.inf
-        return float(np.linalg.norm(rows_only(self.gains[:, None], self.board.sample.weight)))
+        return float(np.linalg.norm(rows_only(self.gains[:, None], self.setup.sample.weight)))
 
     def sweeps(self, count: int) -> list[Sweep]:
-        """In each an order for each row; all donors walk along."""
+        """In each an order for each row, the same for all donors."""
         return [self._sweep() for _ in range(count)]
 
     def _sweep(self) -> Sweep:
-        board, B = self.board, len(self.donors)
-        orders = random_orders(board.n, board.p, self.rng)
-        shares, steps, single = np.empty((board.n, board.p)), np.empty((board.n, board.p)), True
-        step = max(1, MEAN_STEPS_AT_ONCE // (B * (board.p + 1)))
-        for start in range(0, board.n, step):
-            rows = np.arange(start, min(start + step, board.n))
-            path = walks.path(board, np.repeat(rows, B), np.tile(self.donors, len(rows)), np.repeat(orders[rows], B, 0))
-            mean = np.einsum("ib...,b->i...", path.reshape(len(rows), B, *path.shape[1:]), self.lent)
-            losses = board.judge(np.repeat(rows, board.p + 1), mean.reshape(-1, *mean.shape[2:]))
-            shares[rows] = along(orders[rows], losses.reshape(len(rows), board.p + 1))
-            number = walks.single_number(mean)
-            single = single and number is not None
-            if number is not None:
-                steps[rows] = -along(orders[rows], number)
-        return Sweep(self.donors, orders.astype(np.int16), shares, steps if single else None)
+        setup, B = self.setup, len(self.donors)
+        orders, rows, lent = random_orders(setup.n, setup.p, self.rng), np.arange(setup.n), self.lent
 
-    def round(self, sweep: Sweep) -> Floats:
-        """The mean of a sweep."""
-        return np.asarray(self.board.sample.weight @ sweep.shares)
+        def predict(part: slice) -> NDArray[Any]:
+            some = rows[part]
+            donors = np.tile(self.donors, len(some))
+            found = path(setup, np.repeat(some, B), donors, np.repeat(orders[some], B, 0))
+            return np.asarray(np.einsum("ib...,b->i...", found.reshape(len(some), B, *found.shape[1:]), lent))
 
-    def summary(self, sweeps: list[Sweep]) -> Summary:
-        """Means over the sweeps, turns of the order taken off; every row's total is known."""
-        weight, cells = self.board.sample.weight, np.stack([one.shares for one in sweeps], axis=1)
+        together = max(1, STEPS_AT_ONCE // (B * (setup.p + 1)))
+        shares, steps = contributions(setup, rows, orders, predict, together)
+        return Sweep(self.donors, orders.astype(np.int16), shares, steps)
+
+    def summary(self, sweeps: list[Sweep]) -> WalkSummary:
+        """Means over the sweeps, without what the order does; every row's total is known."""
+        n, weight, cells = self.setup.n, self.setup.sample.weight, np.stack([one.shares for one in sweeps], axis=1)
         gains = cells.sum(axis=2).mean(axis=1)  # the same in every sweep
         if all(one.steps is not None for one in sweeps):
-            cells = control_variates.turned(self.board, sweeps, cells, self._marks)
+            is_donor = np.isin(np.arange(n), self.donors)
+            cells = control_variates.without_order_terms(self.setup, sweeps, cells, is_donor)
         local = cells.mean(axis=1)
-        drawn = np.full(self.board.p, np.nan)
+        drawn = np.full(self.setup.p, np.nan)
         if len(sweeps) > 1:
             drawn = np.sqrt(np.square(weight) @ cells.var(axis=1, ddof=1) / len(sweeps))
-        sfimp = weight @ local
-        shares = Shares(local, None, everybody(self.board.n))
-        return Summary(sfimp, shares, drawn, float(weight @ gains), gains)
+        shares = Shares(local, None, all_pairs(n))
+        return WalkSummary(weight @ local, shares, drawn, float(weight @ gains), gains)
 
-    @property
-    def _marks(self) -> Mask:
-        lends = np.zeros(self.board.n, bool)
-        lends[self.donors] = True
-        return lends
-
-    def sampling(self, found: Summary) -> Floats:
+    def sampling(self, found: WalkSummary) -> Floats:
         """Rows alone vary; donors are taken as they are."""
-        return np.asarray(np.linalg.norm(rows_only(found.shares.local, self.board.sample.weight), axis=0))
-
-    def design(self, sweeps: int) -> str:
-        """What was drawn."""
-        return f"{sweeps:,} sweeps of walks from {len(self.donors):,} donors"
-
-    @property
-    def remarks(self) -> list[str]:
-        """Where some donors stand for all."""
-        if len(self.donors) >= int(np.sum(self.board.sample.weight > 0)):
-            return []
-        return [f"{len(self.donors):,} donors, drawn at random, stand for all rows: the errors leave that draw out"]
+        return np.asarray(np.linalg.norm(rows_only(found.shares.local, self.setup.sample.weight), axis=0))
 
 
-FEWEST = 10  # walks a row before anything is decided
-PRECISE = 0.01  # of the spread of the predictions: the Monte-Carlo error at which walks end
-CELLS = 40 * walks.BINS  # walks from which additive parts are learnt; fewer would fit noise
-EFFECT_STEPS_AT_ONCE = 1 << 17  # steps that are walked at a time
-
-
-@dataclass(frozen=True, eq=False)
-class EffectRecord:
-    """What each player adds to each row."""
-
-    local: Floats  # (r, p)
-    std_error: Floats  # (r, p)
-    walks: int  # a row
-    complete: bool
+def fewest_mean_sweeps(n: int) -> int:
+    """Sweeps of walks from all donors together before anything is decided."""
+    return max(FEWEST_MEAN_SWEEPS, ceil(FEWEST_MEAN_WALKS / n))
 
 
 @dataclass(frozen=True, eq=False)
 class EffectWalk:
-    """Each sweep walks every row once, from a donor drawn by its weight."""
+    """To some rows, each from a donor drawn by its weight; the prediction is shared out, row by row."""
 
-    board: Board
+    setup: GameSetup
     rows: Indices
     donors: Indices
-    weight: Floats
+    weight: Floats  # of the donors
     rng: np.random.Generator
+    budget: int | None
+    memory: int  # bytes for what the sweeps hold
+    fewest_valid = 2
 
     @property
     def cost(self) -> int:
         """The most predictions that a sweep takes."""
-        return len(self.rows) * (self.board.p - int(self.board.whole))
+        return len(self.rows) * (self.setup.p - int(self.setup.covers_table))
 
-    def run(self, budget: int | None, room: int, tell: Teller) -> EffectRecord:
-        """Until the errors are small beside the spread of the predictions, or the budget is spent."""
-        board = self.board
-        most = ((budget or MOST_PREDICTIONS) - board.counter.rows) // max(1, self.cost)
-        most = int(min(max(most, 0), room // (len(self.rows) * board.p * 40)))
+    @cached_property
+    def most(self) -> int:
+        """Sweeps that the budget and the memory allow."""
+        by_budget = ((self.budget or MOST_PREDICTIONS) - self.setup.counter.rows) // max(1, self.cost)
+        most = int(min(max(by_budget, 0), self.memory // (len(self.rows) * self.setup.p * SWEEP_BYTES)))
         if most < 2:
             raise ValueError(
                 f"two walks a row take {2 * self.cost:,} predictions and some memory; raise budget= or memory="
             )
-        sweeps: list[Sweep] = []
-        wanted, complete = most if budget is not None else min(FEWEST, most), True
-        spread = float(board.sample.prediction[self.donors].std())
-        try:
-            while len(sweeps) < wanted:
-                tell.expect(board.n + wanted * self.cost)
-                some = max(1, min(wanted - len(sweeps), EFFECT_STEPS_AT_ONCE // max(1, self.cost)))
-                sweeps += self._sweeps(some)
-                if len(sweeps) >= wanted and budget is None:
-                    wanted = min(most, self._enough(sweeps, spread))
-        except KeyboardInterrupt:
-            if len(sweeps) < 2:
-                raise
-            complete = False
-        return self._summary(sweeps, complete=complete)
+        return most
 
-    def _enough(self, sweeps: list[Sweep], spread: float) -> int:
-        error = np.sqrt(np.mean(np.square(self._summary(sweeps).std_error), axis=0)).max()
-        if not error > PRECISE * spread > 0:  # or every donor predicts the same
-            return len(sweeps)
-        return int(1 + len(sweeps) * min(4.0, (error / (PRECISE * spread)) ** 2))
+    @property
+    def first(self) -> int:
+        """All that the budget allows, where there is one."""
+        return self.most if self.budget is not None else min(FEWEST_EFFECT_SWEEPS, self.most)
 
-    def _sweeps(self, count: int) -> list[Sweep]:
-        """Donors of a sweep come without replacement where they weigh the same and are enough."""
-        r = len(self.rows)
-        lenders = np.stack([self._lenders(r) for _ in range(count)])
-        orders = random_orders(count * r, self.board.p, self.rng)
-        rows = np.tile(self.rows, count)
-        steps, together = np.empty((count * r, self.board.p)), max(1, EFFECT_STEPS_AT_ONCE // self.board.p)
-        for start in range(0, count * r, together):
-            part = slice(start, start + together)
-            path = walks.path(self.board, rows[part], lenders.ravel()[part], orders[part])
-            steps[part] = -along(orders[part], np.asarray(path, float))
-        found = steps.reshape(count, r, -1)
-        small = orders.astype(np.int16).reshape(count, r, -1)
-        return [Sweep(lenders[c], small[c], found[c], found[c]) for c in range(count)]
+    @property
+    def together(self) -> int:
+        """Sweeps between two looks at the keyboard."""
+        return max(1, EFFECT_STEPS_AT_ONCE // max(1, self.cost))
 
-    def _lenders(self, r: int) -> Indices:
+    def expected(self, sweeps: int) -> int:
+        """Predictions of the rows as they are, and of so many sweeps."""
+        return self.setup.n + sweeps * self.cost
+
+    def sweeps(self, count: int) -> list[Sweep]:
+        """Some more."""
+        donors = np.stack([self._draw_donors(len(self.rows)) for _ in range(count)])
+        return walk_from_donors(self.setup, self.rows, donors, self.rng, max(1, EFFECT_STEPS_AT_ONCE // self.setup.p))
+
+    def _draw_donors(self, r: int) -> Indices:
         """A systematic draw along a random order: every donor as often as its weight says, to within one."""
         order = self.rng.permutation(len(self.donors))
         at = (np.arange(r) + self.rng.random()) / r
         place = np.searchsorted(np.cumsum(self.weight[order]), at, side="right")
         return self.donors[order][np.minimum(place, len(order) - 1)][self.rng.permutation(r)]
 
-    def _summary(self, sweeps: list[Sweep], *, complete: bool = True) -> EffectRecord:
-        """Means over the walks of each row; what a donor's additive part and the known total explain is taken off."""
-        board, R = self.board, len(sweeps)
+    def wanted(self, sweeps: list[Sweep]) -> int:
+        """Until the errors are small beside the spread of the predictions."""
+        if self.budget is not None:
+            return len(sweeps)
+        error = np.sqrt(np.mean(np.square(self.summary(sweeps)[1]), axis=0)).max()
+        precise = PRECISE * float(self.setup.sample.prediction[self.donors].std())
+        if not error > precise > 0:  # or every donor predicts the same
+            return len(sweeps)
+        return int(1 + len(sweeps) * min(4.0, (error / precise) ** 2))
+
+    def accuracy(self, sweeps: list[Sweep]) -> str:
+        """Each row has errors of its own."""
+        return ""
+
+    def summary(self, sweeps: list[Sweep]) -> tuple[Floats, Floats]:
+        """What each player adds to each row, and its Monte-Carlo error, (r, p) each.
+
+        Means over the walks of each row; what a donor's additive part and the known total explain is taken off.
+        """
+        setup, R = self.setup, len(sweeps)
         cells = np.stack([one.shares for one in sweeps], axis=1)  # (r, R, p)
-        lenders = np.stack([one.donors for one in sweeps], axis=1)
-        if cells.shape[0] * R >= 2 * CELLS:
-            for half in range(2):  # nobody is explained by a fit to its own noise
-                parts = walks.additive_parts(board, sweeps[1 - half :: 2], self.rows)
+        donors = np.stack([one.donors for one in sweeps], axis=1)
+        if cells.shape[0] * R >= 2 * FEWEST_CELLS:
+            for half in range(2):  # no walk is corrected by a fit to its own noise
+                parts = control_variates.additive_parts(setup, sweeps[1 - half :: 2], self.rows)
                 parts = parts - self.weight @ parts[self.donors]
-                cells[:, half::2] += parts[lenders[:, half::2]]  # their mean over the donors is 0
-        if board.whole:
-            base = board.sample.prediction
+                cells[:, half::2] += parts[donors[:, half::2]]  # their mean over the donors is 0
+        if setup.covers_table:
+            base = setup.sample.prediction
             excess = cells.sum(axis=2) - (base[self.rows] - self.weight @ base[self.donors])[:, None]
             cells = cells - excess[:, :, None] * _slopes(cells, excess)
-        error = cells.std(axis=1, ddof=1) / np.sqrt(R)
-        return EffectRecord(cells.mean(axis=1), error, R, complete)
+        return cells.mean(axis=1), cells.std(axis=1, ddof=1) / np.sqrt(R)
 
 
 def _slopes(cells: Floats, excess: Floats) -> Floats:
-    """How much of a walk's excess each player has on average, (p,); they sum to one."""
+    """How much of a walk's excess falls to each player on average, (p,); they sum to one."""
     pull = excess - excess.mean(axis=1, keepdims=True)
     spread = float(np.sum(pull * cells.sum(axis=2)))
     if not spread > 1e-12 * float(np.sum(np.square(cells.sum(axis=2)))):

@@ -1,207 +1,146 @@
-"""Which way to share out: exact wherever that is cheap, by stated counts; otherwise walks.
+"""Ways to share the error out, and which one is taken: exact wherever that is cheap, by stated counts, else walks.
 
-The same data give the same way on every machine: rules count cells, words and predictions, never seconds.
+The same data give the same way on every machine: costs count cells, words and predictions, never seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import ClassVar, Protocol
 
-import numpy as np
-
-from losslens.donors.designs import Design
-from losslens.donors.questions import Subject
-from losslens.engines.additive import Additive
-from losslens.engines.kernel_machines import Products
-from losslens.losses import Loss
-from losslens.passes.auto import EXACT_PREDICTIONS
-from losslens.passes.task import Task
-from losslens.shapley.stopping import Wanted
-
-Way = Literal[
-    "closed form", "device pairs", "tree pairs", "single tree", "tree totals", "product totals", "tree orders",
-    "coalitions", "walks",
-]  # fmt: skip
-ASKED_FOR = 16  # times as much is done where the exact answer is asked for by name
-MOST_CELLS = 4e9  # pairs times coalitions that trees are asked for one by one: half a minute
-LOOKED_UP, WALKED = 25, 1500  # cells that a tree of a pair takes as long as
-MOST_ROWS = 3e8  # rows times coalitions of a single tree: the same
-MOST_WORDS = 4e11  # word operations of all coalitions' totals: the same
-MOST_DEVICE_PAIRS = 2e15  # multiply-adds of all coalitions of all pairs, on a device: half a minute of a large one
-MOST_DEVICE_WORDS = 1e14  # the same for the totals of all coalitions
-MOST_MADDS = 2e12  # multiply-adds of all coalitions of a sum of products
-MOST_PREDICTIONS = 10**9  # where the exact answer is asked for by name
-A_COALITION = 128  # predictions that a coalition takes as long as, however few rows it has
-MOST_PLAYERS = 20  # of a table of all coalitions
+from losslens.progress import PREPARING, ProgressBar, bar, waiting
+from losslens.results.shapley import ShapleyImportance
+from losslens.results.shapley_curve import values_of
+from losslens.shapley import conditional
+from losslens.shapley.allotment import Allotment, Cost, without_own_pairs
+from losslens.shapley.by_engine import ClosedForm, PairsOnDevice, SingleTree, TreeMeans, TreePairs
+from losslens.shapley.by_model import Coalitions, Paper, Walks
+from losslens.shapley.request import Request
+from losslens.shapley.setup import GameSetup, set_up
+from losslens.shapley.totals import ProductTotals, TreeOrders, TreeTotals
 
 
-@dataclass(frozen=True)
-class Cost:
-    """A way that was looked at, what it takes, and how much is too much."""
+class Way(Protocol):
+    """One way to share out."""
 
-    way: Way
-    takes: float
-    unit: str
-    most: float
+    name: ClassVar[str]  # short
+    words: ClassVar[str]  # what is done, in a plan
+    unit: ClassVar[str]  # of its progress
+    exact: ClassVar[bool]  # no orders and no donors are drawn, unless the design draws them
+    by_model: ClassVar[bool]  # the model predicts mixed rows; else an exact engine answers
+    uses_device: ClassVar[bool]  # the engine counts on the device, where there is one
 
-    @property
-    def fits(self) -> bool:
-        """Whether it is cheap enough."""
-        return self.takes <= self.most
+    def cost(self, request: Request) -> Cost | None:
+        """What it takes; None where it does not apply."""
 
-    def __str__(self) -> str:
-        return f"{self.takes:,.0f} {self.unit}" if self.takes < 1e15 else f"{self.takes:.1e} {self.unit}"
+    def steps(self, request: Request) -> int:
+        """Of its progress, as far as they are known before."""
 
+    def predictions(self, request: Request) -> tuple[int, int]:
+        """The fewest and the most rows that the model predicts."""
 
-def exact_ways(task: Task, loss: Loss | None, aggregate: str, budget: int | None, asked_for: bool) -> list[Cost]:
-    """The ways to an exact answer, the most telling first."""
-    p, n, more = len(task.subjects), task.n, ASKED_FOR if asked_for else 1
-    engine, found = task.exact, []
-    coalitions = coalition_count(p)
-    if isinstance(engine, Additive) and _is_squared(loss) and aggregate == "loss":
-        found.append(Cost("closed form", 0.0, "predictions", 1.0))
-    if is_trees(engine) and loss is not None:
-        if aggregate == "loss" and p <= MOST_PLAYERS and not engine.is_single and engine.device_judge(loss) is not None:
-            madds = coalitions * n**2 * len(engine.bound.value) * engine.bound.ensemble.outputs
-            found.append(Cost("device pairs", madds, "multiply-adds", more * MOST_DEVICE_PAIRS))
-        pairs = n * (n - 1) / (2 if aggregate == "loss" else 1)
-        if p <= MOST_PLAYERS:
-            cells = pairs * (coalitions + _cells_of_trees(engine))
-            found.append(Cost("tree pairs", cells, "cells of pairs and coalitions", more * MOST_CELLS))
-        if aggregate == "loss" and engine.is_single:
-            found.append(Cost("single tree", n * coalitions, "rows and coalitions", more * MOST_ROWS))
-        elif aggregate == "loss" and has_totals(task, loss):
-            words = coalitions / 2 * max(1.0, _tree_words(engine))
-            found.append(Cost("tree totals", words, "word operations", more * _most_words(engine)))
-    if isinstance(engine, Products) and _is_squared(loss) and aggregate == "loss":
-        found.append(Cost("product totals", coalitions * _madds(engine, n), "multiply-adds", more * MOST_MADDS))
-    if p > MOST_PLAYERS:
-        found = [cost for cost in found if cost.way == "closed form"]
-    by_model = by_predictions(task, n, budget, asked_for)
-    if isinstance(engine, Products) and by_model.fits:  # it tells more
-        return [by_model]
-    return [*found, by_model]
+    def kept_bytes(self, request: Request) -> int:
+        """What the result keeps, about."""
+
+    def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
+        """Share out."""
 
 
-def by_predictions(task: Task, m: int, budget: int | None, asked_for: bool) -> Cost:
-    """All coalitions by the model itself, with m donors a row."""
-    most = budget or (MOST_PREDICTIONS if asked_for else EXACT_PREDICTIONS * len(task.subjects))
-    rows = predictions(task.subjects, task.n, m, is_whole(task))
-    return Cost("coalitions", max(rows, A_COALITION * coalition_count(len(task.subjects))), "predictions", most)
+COALITIONS, WALKS, PAPER = Coalitions(), Walks(), Paper()
+# The first that is cheap enough is taken: those that tell most of single rows and pairs come first.
+WAYS: tuple[Way, ...] = (
+    ClosedForm(), PairsOnDevice(), TreePairs(), TreeMeans(), SingleTree(), TreeTotals(), COALITIONS, ProductTotals(),
+    TreeOrders(), WALKS,
+)  # fmt: skip
 
 
-def predictions(players: Sequence[Subject], n: int, m: int, whole: bool) -> float:
-    """The most that all coalitions take: a row meets no more values of the replaced players than there are."""
-    p = len(players)
-    if p > MOST_PLAYERS:
-        return (coalition_count(p) - 2) * n * m
-    values = np.ones(1)
-    for player in players:  # of each set of replaced players, none first
-        values = np.concatenate([values, np.minimum(values * len(player.distinct), float(m))])
-    return float(values[1 : -1 if whole else None].sum() * n) + n
+def choose(request: Request) -> tuple[Way, Cost]:
+    """The way to take, and what it costs; a ValueError where the answer has to be exact and no way is affordable."""
+    named = _named(request)
+    ways = WAYS if named is None else (named,)
+    if named is None and request.wanted.method == "exact":
+        ways = tuple(way for way in WAYS if way.exact)
+    offers = [(way, cost) for way in ways if (cost := way.cost(request)) is not None]
+    for way, cost in offers:
+        if cost.fits:
+            return way, cost
+    raise ValueError(_refusal(request, offers))
 
 
-def coalition_count(p: int) -> float:
-    """2^p, or as much as a number holds."""
-    return float(2.0 ** min(p, 900))
+def _named(request: Request) -> Way | None:
+    """The way that the arguments leave no choice about."""
+    if request.task.design is not None and request.task.design.conditional:
+        few = request.p <= conditional.MOST_PLAYERS
+        return conditional.ConditionalCoalitions() if few else conditional.ConditionalOrders()
+    if request.wanted.method == "paper":
+        return PAPER
+    return WALKS if request.wanted.method == "walk" and request.p > 1 else None
 
 
-def is_whole(task: Task) -> bool:
-    """Whether every column belongs to a player."""
-    return sum(len(s.feature.columns) for s in task.subjects) == len(task.table.names)
+def _refusal(request: Request, offers: list[tuple[Way, Cost]]) -> str:
+    by_model, budget = dict(offers)[COALITIONS], request.wanted.budget
+    limit = f"budget={budget:,}" if budget else f"{by_model.most:,.0f}"
+    others = [f"; {way.name} would take {cost} (at most {cost.most:.0e})" for way, cost in offers if way != COALITIONS]
+    return (
+        f"the exact shares would take {by_model} over all coalitions, more than {limit}{''.join(others)}. Join columns "
+        "to groups (features={'name': [columns]}), explain fewer rows, raise budget=, or use method='walk'"
+    )
 
 
-def has_totals(task: Task, loss: Loss) -> bool:
-    """Whether trees give the total of any coalition without its pairs."""
-    if not is_trees(task.exact) or task.exact.is_single:
-        return False
-    from losslens.passes import groups
-
-    return groups.applies(task.exact, loss)
-
-
-def most_circles(task: Task) -> int:
-    """Circles of orders that exact totals can afford: p (p - 1) / 2 coalitions each."""
-    p = len(task.subjects)
-    return int(4 * _most_words(task.exact) / max(1.0, p * (p - 1) / 2 * _tree_words(task.exact)))
+def engine_name(request: Request, way: Way) -> str:
+    """The engine that answers, and where it counts."""
+    task = request.task
+    if way.by_model:
+        return task.engine.name
+    name: str = task.exact.name
+    return f"{name} on {task.device}" if way.uses_device and task.device is not None else name
 
 
-def is_trees(engine: Any) -> bool:
-    """Whether this is the tree engine; asked by name, as its compiled parts are imported when they are needed."""
-    return engine is not None and engine.name == "trees"
+def result_of(request: Request) -> ShapleyImportance:
+    """Choose a way, take it, and say which it was."""
+    task, (way, _) = request.task, choose(request)
+    exact = None if way.by_model else task.exact
+    if exact is not None:
+        with waiting(PREPARING, task.progress):
+            exact.import_kernels(way.name)
+    with bar(way.steps(request), "sharing out", task.progress, way.unit) as progress:
+        setup = set_up(task, exact, progress)
+        found = way.run(request, setup, progress)
+    if request.all_pairs and request.leaves_out_own and way is not WALKS:  # walks draw no such pairs
+        found = without_own_pairs(found, setup.sample)
+    return _result(request, way, found, setup)
 
 
-def check_players(task: Task) -> None:
-    """Raise ValueError unless every column belongs to one player at most."""
-    design = task.design
-    if design is not None and (design.ranked or design.values is not None):
-        raise ValueError(
-            f"{design!r} goes by one feature's values, but in a Shapley game all features need the same donors; "
-            "use Latin(m)"
-        )
-    seen: dict[int, str] = {}
-    for subject in task.subjects:
-        feature = subject.feature
-        if feature.kind == "pair":
-            raise ValueError(
-                f"{feature.name!r} is a pair on a product grid, which shares nothing out; for columns that play "
-                "together write {'name': [columns]}"
-            )
-        for j in feature.columns:
-            if j in seen:
-                name = task.table.names[j]
-                raise ValueError(f"column {name!r} is in {seen[j]!r} and in {feature.name!r}; players must not overlap")
-            seen[j] = feature.name
-
-
-def check_design(task: Task, wanted: Wanted) -> None:
-    """Raise ValueError unless the donors fit what is wanted."""
-    design = task.design
-    if design is None:
-        return
-    if design.conditional:
-        if wanted.method not in ("auto", "exact") or wanted.aggregate != "loss" or wanted.precision is not None:
-            raise ValueError(
-                f"{design!r} draws given what each coalition keeps: leave out method, aggregate, precision"
-            )
-        return
-    if wanted.method == "paper":
-        raise ValueError("the paper's algorithm draws permutations of its own, m_obs of them; leave out donors")
-    if wanted.precision is not None and not everybody_lends(design):
-        raise ValueError(f"donors={design!r} says how much is drawn; leave out precision=")
-    if wanted.aggregate == "prediction" and (not design.common or design.leaves_out_own):
-        raise ValueError(f"averaged predictions need donors that all rows share: 'all' or Grid(m); got {design!r}")
-    if wanted.aggregate == "loss" and design.sampled_grid:
-        raise ValueError(f"with {design!r} all rows have the same few donors, whose effects don't cancel: use Latin(m)")
-
-
-def everybody_lends(design: Design | None) -> bool:
-    """Whether every pair counts."""
-    return design is None or design.all_pairs
-
-
-def _is_squared(loss: Loss | None) -> bool:
-    return loss is not None and loss.name == "squared_error" and not loss.custom
-
-
-def _tree_words(engine: Any) -> float:
-    from losslens.engines.trees.coalitions import cost
-
-    return cost(engine.bound)
-
-
-def _most_words(engine: Any) -> float:
-    """Word operations of all coalitions' totals that are affordable."""
-    return MOST_WORDS if engine.device is None else MOST_DEVICE_WORDS
-
-
-def _cells_of_trees(engine: Any) -> float:
-    """What the trees take for a pair, in cells: small ones are looked up, large ones are walked."""
-    return float(len(engine.bound.roots) * (LOOKED_UP if engine.tables is not None else WALKED))
-
-
-def _madds(engine: Products, n: int) -> float:
-    terms = len(engine.form.coef)
-    return float(n) * terms * min(n, terms)
+def _result(request: Request, way: Way, found: Allotment, setup: GameSetup) -> ShapleyImportance:
+    task, engine = request.task, engine_name(request, way)
+    declined = (f"no exact engine: {task.declined}",) if task.declined and way.by_model else ()
+    idle = task.device is not None and task.device not in engine
+    unused = (f"device={task.device!r} was not used: there coalitions of trees are counted",) if idle else ()
+    return ShapleyImportance(
+        features=tuple(player.feature.name for player in setup.players),
+        sfimp=found.sfimp,
+        error_all=setup.sample.error,
+        error_none=found.error_none,
+        title=request.loss.title,
+        loss=request.loss,
+        aggregate=request.wanted.aggregate,
+        method=found.method,
+        engine=engine,
+        design=found.design,
+        exact=found.exact,
+        n_predictions=setup.counter.rows,
+        sample=setup.sample,
+        at=task.every,
+        values=values_of(setup.players, task.table.names),
+        monte_carlo_error=found.monte_carlo_error,
+        freedom=found.freedom,
+        leaves_out_own=request.leaves_out_own,
+        index=found.index,
+        backend=task.table.backend,
+        shares=found.shares,
+        gains=found.gains,
+        table=found.table,
+        sampling=found.sampling,
+        absent=found.absent,
+        remarks=(*found.remarks, *declined, *unused),
+        complete=found.complete,
+    )

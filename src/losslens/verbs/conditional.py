@@ -10,15 +10,14 @@ import numpy as np
 from losslens.donors.conditional import BoundSampler, bound
 from losslens.donors.questions import Subject
 from losslens.donors.samplers import Sampler
-from losslens.engines.blackbox import BlackBox
 from losslens.losses import Loss
 from losslens.models import as_model
 from losslens.passes.options import Options
 from losslens.passes.task import Task, default_loss, prepare
 from losslens.progress import Tick, bar
 from losslens.results.row_changes import ConditionalImpact
-from losslens.shapley.conditional import drawn_losses, lenders_weight
-from losslens.shapley.games import Board, set_up
+from losslens.shapley.conditional import draw_weights, drawn_losses
+from losslens.shapley.setup import GameSetup, set_up
 from losslens.typing import Floats
 from losslens.workers import anywhere
 
@@ -82,26 +81,25 @@ def conditional_predictive_impact(
     )  # fmt: skip
     task = prepare(known, X, y, options, loss=chosen, response=chosen.reads, exact=False)
     with bar(task.n * (1 + draws * len(task.subjects)), "drawing and predicting", progress) as tick:
-        board = set_up(task, None, tick)
+        setup = set_up(task, None, tick)
         design = bound(sampler, task.table, task.sample.weight)
-        changes = [_changes(task, board, subject, design, draws, tick) for subject in task.subjects]
+        changes = [_changes(task, setup, subject, design, draws, tick) for subject in task.subjects]
     return ConditionalImpact(
         features=tuple(subject.feature.name for subject in task.subjects),
         local=np.stack(changes, axis=1),
-        weight=board.sample.weight,
-        error=board.sample.error,
+        weight=setup.sample.weight,
+        error=setup.sample.error,
         title=chosen.title,
         backend=task.table.backend,
     )
 
 
-def _changes(task: Task, board: Board, subject: Subject, design: BoundSampler, draws: int, tick: Tick) -> Floats:
+def _changes(task: Task, setup: GameSetup, subject: Subject, design: BoundSampler, draws: int, tick: Tick) -> Floats:
     """The mean change of each row's loss over the draws, (n,)."""
-    engine, where, base = task.engine, subject.feature.columns, board.sample.loss
-    assert isinstance(engine, BlackBox)  # the one that answers everything
-    assert base is not None  # the board was judged
+    where, base = subject.feature.columns, setup.sample.loss
+    assert base is not None
     lent = design.lend_to(where, subject.generator(task.entropy), m=draws)
-    losses = drawn_losses(board, engine, task.table, where, lent, tick)
-    counted = lenders_weight(lent, board.sample.weight)
-    with np.errstate(invalid="ignore"):  # a row that nobody is like: NaN
+    losses = drawn_losses(setup, where, lent, tick)
+    counted = draw_weights(lent, setup.sample.weight)
+    with np.errstate(invalid="ignore"):  # a row without a donor: NaN
         return np.asarray((counted * losses).sum(axis=0) / counted.sum(axis=0) - base)

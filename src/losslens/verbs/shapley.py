@@ -1,11 +1,8 @@
-"""The verb that shares a model's performance out among its features.
-
-The verb that shares predictions out among features: Shapley values of single rows."""
+"""Verbs of Shapley values: of the model's performance, and of single predictions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal
 
 from losslens.donors.designs import Design
@@ -13,16 +10,12 @@ from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.passes.options import Options
 from losslens.passes.parts import call
-from losslens.passes.task import class_of, default_loss, effect_response, prepare
+from losslens.passes.task import default_loss
 from losslens.results.shapley import ShapleyImportance
-from losslens.results.shapley_curve import values_of
 from losslens.results.shapley_effect import ShapleyEffect
-from losslens.shapley import scores, stopping, ways
-from losslens.shapley.effects import EffectRequest, chosen_donors, rows_and_donors
-from losslens.shapley.request import request
+from losslens.shapley import effects, scores, stopping, ways
+from losslens.shapley.request import check_request
 from losslens.shapley.stopping import Absolute, Method, Wanted
-from losslens.tables import checks
-from losslens.tables.frames import as_table
 from losslens.workers import anywhere
 
 
@@ -109,7 +102,7 @@ def share_out(model: Any, X: Any, y: Any, loss: Any, wanted: Wanted, options: Op
         from losslens.shapley import parts  # compiled engines come along
 
         return parts.shares(known, streamed, default_loss(known, loss), wanted, options)
-    return request(known, X, y, loss, wanted, options).result()
+    return ways.result_of(check_request(known, X, y, loss, wanted, options))
 
 
 @anywhere
@@ -164,34 +157,9 @@ def shapley_effect(
     if method not in ("auto", "exact", "walk"):
         raise ValueError(f"method is 'auto', 'exact' or 'walk'; got {method!r}")
     stopping.check(None, budget)
-    known, background = as_model(model), as_table(X)
-    table, explained, lenders = rows_and_donors(background, rows)
-    weight = checks.row_weights(sample_weight, background.n)
-    response = effect_response(known)
     options = Options(
         features=features, donors=donors, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress
     )
-    task = prepare(known, table, None, options, loss=None, response=response)
-    ways.check_players(task)
-    column, label = class_of(task.sample, target, response)
-    lenders, weight = chosen_donors(task, lenders[weight > 0], weight[weight > 0])
-    ask = EffectRequest(task, explained, lenders, weight / weight.sum(), column, method, budget)
-    found, board, engine = ask.answer()
-    base = board.base_of(explained, ask.donors, ask.weight)
-    return ShapleyEffect(
-        features=tuple(player.feature.name for player in board.players),
-        local=found.local,
-        prediction=board.sample.prediction[explained],
-        base=board.sample.prediction[explained] - found.local.sum(axis=1) if base is None else base,
-        std_error=found.std_error,
-        target=label,
-        response={"values": "value", "probabilities": "probability"}.get(response, "score"),
-        method=found.method,
-        engine=engine,
-        exact=found.exact,
-        n_donors=len(ask.donors),
-        n_predictions=board.counter.rows,
-        values=replace(values_of(board.players, task.table.names), codes=board.codes[explained]),
-        backend=task.table.backend,
-        complete=found.complete,
+    return effects.explain(
+        effects.check_request(as_model(model), X, rows, target, method, budget, sample_weight, options)
     )

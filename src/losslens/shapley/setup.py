@@ -1,0 +1,136 @@
+"""What the games of a call share: the rows as the model sees them, the players, and predictions of mixed rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.donors.questions import Subject
+from losslens.engines.blackbox import BlackBox, Mixer
+from losslens.engines.choice import CHECKED
+from losslens.losses import Loss, squared_error
+from losslens.passes.task import Task
+from losslens.progress import Tick
+from losslens.tables.sample import Sample
+from losslens.typing import Floats, Indices, Mask
+
+TOGETHER = 1 << 17  # losses that are computed at a time
+MOST_LOSSES = 1e9  # of one row's target at another row's prediction
+
+
+class PredictionCounter:
+    """Counts the rows that the model predicts, and advances a progress bar."""
+
+    def __init__(self, tick: Tick) -> None:
+        self.tick, self.rows = tick, 0
+
+    def __call__(self, rows: int, /) -> None:
+        """Count `rows` more."""
+        self.rows += rows
+        self.tick(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class GameSetup:
+    """Rows, players and the model; see `set_up`."""
+
+    sample: Sample  # with predictions, and with losses unless there is no loss
+    loss: Loss | None
+    players: tuple[Subject, ...]
+    mixer: Mixer | None  # predicts mixed rows; None where an exact engine answers
+    counter: PredictionCounter
+    covers_table: bool  # every column belongs to a player
+
+    @property
+    def n(self) -> int:
+        """Rows."""
+        return self.sample.n
+
+    @property
+    def p(self) -> int:
+        """Players."""
+        return len(self.players)
+
+    @cached_property
+    def codes(self) -> NDArray[np.int32]:
+        """Which of its values each player has in each row, (n, p)."""
+        return np.stack([player.distinct.codes for player in self.players], axis=1).astype(np.int32)
+
+    def predict(self, rows: Indices, donors: Indices, kept: Mask) -> NDArray[Any]:
+        """Predictions of rows[b] with the values of donors[b] for the players that are not in kept[b]."""
+        if not len(rows):
+            return self.sample.prediction[:0]
+        assert self.mixer is not None
+        return self.mixer.predict(rows, donors, kept, self.counter)
+
+    def losses(self, rows: Indices, predictions: NDArray[Any]) -> Floats:
+        """The losses of predictions for these rows, one prediction each."""
+        assert self.loss is not None
+        if self.loss.domains is not None:  # a deviance of a prediction it is not defined for is no number
+            self.loss.check_prediction(predictions)
+        return self.loss(self.sample.target(self.loss)[rows], self.sample.shown(self.loss, predictions))
+
+
+def set_up(task: Task, exact: Any, tick: Tick) -> GameSetup:
+    """Predict the rows as they are, by an exact engine or else (None) by the model, and compute their losses."""
+    columns = {j: column for s in task.subjects for j, column in zip(s.feature.columns, s.columns, strict=True)}
+    counter, every, mixer = PredictionCounter(tick), task.every, None
+    if exact is None:
+        engine, players = task.engine, [s.feature.columns for s in task.subjects]
+        assert isinstance(engine, BlackBox)  # the one that answers everything
+        mixer = engine.mixer(players, columns)
+        base = mixer.predict(every, every, np.ones((task.n, len(players)), bool), counter)
+    else:
+        base = exact.predict(every)
+        counter.rows += min(task.n, CHECKED)  # rows that the engine was compared with the model on
+    sample = replace(task.sample, prediction=base)
+    if task.loss is not None:
+        task.loss.check_prediction(base)
+        sample = sample.with_loss(task.loss)
+    return GameSetup(sample, task.loss, task.subjects, mixer, counter, len(columns) == len(task.table.names))
+
+
+@dataclass(frozen=True, eq=False)
+class FullGain:
+    """What keeping all players takes off the loss, over all pairs: l_0(i, k) - l_i, averaged."""
+
+    by_row: Floats  # (n,): over donors
+    by_donor: Floats  # (n,): over rows
+
+    def total(self, weight: Floats) -> float:
+        """GE_0 - GE_P."""
+        return float(weight @ self.by_row)
+
+
+def full_gain(setup: GameSetup) -> FullGain | None:
+    """The gain of each row and donor; None where it takes too many losses, or predictions that were not made.
+
+    Where all columns are replaced a row's prediction is the donor's own. Rows of one target share their losses.
+    """
+    sample, loss = setup.sample, setup.loss
+    if not setup.covers_table or loss is None or sample.loss is None or sample.y is None:
+        return None
+    weight = sample.weight
+    if loss == squared_error:  # no pair is needed
+        y, f = np.asarray(sample.y, float), np.asarray(sample.prediction, float)
+        shift = weight @ f
+        y, f = y - shift, f - shift
+        by_row = np.square(y) + weight @ np.square(f) - sample.loss
+        return FullGain(by_row, np.square(f) + weight @ np.square(y) - 2 * f * (weight @ y) - weight @ sample.loss)
+    first, place = np.unique(sample.y, return_index=True, return_inverse=True)[1:]
+    if len(first) * setup.n > MOST_LOSSES:
+        return None
+    mass, place = np.bincount(place.reshape(-1), weight, len(first)), place.reshape(-1)
+    of_target, by_donor = np.empty(len(first)), np.zeros(setup.n)
+    step = max(1, TOGETHER // setup.n)
+    for start in range(0, len(first), step):
+        some = first[start : start + step]
+        pairs = np.tile(sample.prediction, (len(some), *[1] * (sample.prediction.ndim - 1)))
+        losses = setup.losses(np.repeat(some, setup.n), pairs).reshape(len(some), setup.n)
+        of_target[start : start + step] = losses @ weight
+        by_donor += mass[start : start + step] @ losses
+    return FullGain(of_target[place] - sample.loss, by_donor - weight @ sample.loss)
