@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import Cells, Means
+from losslens.donors.designs import Design
 from losslens.donors.layout import Layout
 from losslens.donors.questions import Question
+from losslens.tables.features import Feature
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 
@@ -86,6 +88,42 @@ class Filled:
             values=question.values, ordered=question.ordered, meeting=question.meeting, means=means, cells=cells,
             n_predictions=n_predictions, question=question,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """A feature's share of a pass, and who answered."""
+
+    feature: Feature
+    design: Design
+    engine: str
+    sample: Sample
+    filled: Filled
+    declined: str = ""  # why no exact engine answered
+
+    def fields(self, names: Sequence[str], rows: Indices, backend: str) -> dict[str, Any]:
+        """The fields that importances and effects share; `names` are those of the table's columns."""
+        filled, question, totals = self.filled, self.filled.question, self.sample.totals
+        n = self.sample.n if totals is None else totals.n
+        return {
+            "name": self.feature.name,
+            "columns": tuple(names[j] for j in self.feature.columns),
+            "values": filled.values,
+            "ordered": filled.ordered,
+            "design": self.design.remembered,
+            "engine": self.engine,
+            "exact": self.design.is_exact(n) and self.feature.kind != "pair",
+            "n_predictions": filled.n_predictions,
+            "meeting": filled.meeting,
+            "sample": self.sample,
+            "at": rows,
+            "means": filled.means,
+            "cells": filled.cells,
+            "backend": backend,
+            "declined": self.declined,
+            "observed": None if question is None else question.observed,
+            "conditioning": None if question is None else question.conditioning,
+        }
 
 
 class RowMass:

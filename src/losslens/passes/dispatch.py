@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from losslens.donors.designs import All, Design
 from losslens.donors.questions import Subject, pose
@@ -12,24 +12,12 @@ from losslens.engines.base import Engine
 from losslens.engines.choice import CHECKED
 from losslens.engines.kernel_machines import MOST_PRODUCTS, Products, cost
 from losslens.passes import dense, steps, sums
-from losslens.passes.budget import Filled
+from losslens.passes.budget import Answered, Filled
 from losslens.passes.task import Task
 from losslens.progress import bar
 from losslens.tables.sample import Sample
 
 Asked = tuple[Subject, Design]
-
-
-@dataclass(frozen=True, eq=False)
-class Answered:
-    """A feature's share of a pass, and who answered."""
-
-    subject: Subject
-    design: Design
-    engine: str
-    sample: Sample
-    filled: Filled
-    declined: str = ""  # why no exact engine answered
 
 
 def exact_for(task: Task, subject: Subject, design: Design | None) -> bool:
@@ -92,7 +80,7 @@ def ask(task: Task, asked: Sequence[Asked]) -> tuple[list[Answered], int]:
         name = _name(task, run)
         for (subject, design), part in zip(mine, filled, strict=True):
             why = _why_not(task, subject) if asks_model else ""
-            found[subject.feature.name] = Answered(subject, design, name, sample, part, why)
+            found[subject.feature.name] = Answered(subject.feature, design, name, sample, part, why)
     if any(answer.engine != task.engine.name for answer in found.values()):
         predicted += min(task.n, CHECKED)  # rows that an exact engine was compared with the model on
     return [found[subject.feature.name] for subject, _ in asked], predicted

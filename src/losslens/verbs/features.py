@@ -14,7 +14,8 @@ from losslens.donors.questions import Subject
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.passes import auto
-from losslens.passes.dispatch import Answered, ask, exact_for
+from losslens.passes.budget import Answered
+from losslens.passes.dispatch import ask, exact_for
 from losslens.passes.options import Options
 from losslens.passes.parts import call
 from losslens.passes.scored import score_importance
@@ -175,7 +176,7 @@ def _ask_until_certain(task: Task, loss: Loss) -> tuple[list[FeatureImportance],
         answered, predicted = ask(task, [(s, designs[s.feature.name]) for s in pending])
         asked_for += predicted
         for answer in answered:
-            name = answer.subject.feature.name
+            name = answer.feature.name
             before = found[name].n_predictions if name in found else 0
             found[name] = _importance(task, answer, loss, before)
         pending = [] if task.design is not None else [s for s in pending if auto.wants_more(found[s.feature.name])]
@@ -193,32 +194,13 @@ def _effect_design(task: Task, subject: Subject) -> Design:
 
 def _shared(task: Task, answer: Answered) -> dict[str, Any]:
     """Fields that importances and effects share."""
-    feature, filled, question = answer.subject.feature, answer.filled, answer.filled.question
-    return {
-        "name": feature.name,
-        "columns": tuple(task.table.names[j] for j in feature.columns),
-        "values": filled.values,
-        "ordered": filled.ordered,
-        "design": answer.design.remembered,
-        "engine": answer.engine,
-        "exact": answer.design.is_exact(task.n) and feature.kind != "pair",
-        "n_predictions": filled.n_predictions,
-        "meeting": filled.meeting,
-        "sample": answer.sample,
-        "at": task.every,
-        "means": filled.means,
-        "cells": filled.cells,
-        "backend": task.table.backend,
-        "declined": answer.declined,
-        "observed": None if question is None else question.observed,
-        "conditioning": None if question is None else question.conditioning,
-        "extrapolated": _extrapolated(task, answer),
-    }
+    fields = answer.fields(task.table.names, task.every, task.table.backend)
+    return fields | {"extrapolated": _extrapolated(task, answer)}
 
 
 def _extrapolated(task: Task, answer: Answered) -> Later[Extrapolation] | None:
     """How far rows with other values are from real ones; a pair's values are nobody's."""
-    feature, known = answer.subject.feature, task.surroundings
+    feature, known = answer.feature, task.surroundings
     if feature.kind == "pair":
         return None
     if not answer.design.conditional:

@@ -17,12 +17,14 @@ import numpy as np
 from losslens.cells.late import later
 from losslens.cells.matrix import Cells
 from losslens.cells.row_sums import InfluenceSums, PartSums
+from losslens.donors.designs import All
 from losslens.engines.additive import Moments
 from losslens.engines.choice import CHECKED, Site, additive, agrees
 from losslens.engines.readers.linear import Linear
 from losslens.engines.readers.pipelines import Peeled
 from losslens.losses import Loss
 from losslens.models import Model
+from losslens.passes.budget import Filled
 from losslens.passes.parts.counting import (
     Counted,
     CountedGrid,
@@ -34,7 +36,7 @@ from losslens.passes.parts.counting import (
 )
 from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
 from losslens.passes.parts.reading import Data, PartRows, Stretch, judged, kept_in
-from losslens.passes.parts.results import Summed, SummedColumn, curves_only, sum_over_parts
+from losslens.passes.parts.results import Summed, curves_only, filled, sum_over_parts
 from losslens.passes.parts.stream import Stream, classes_of
 from losslens.progress import Tick
 from losslens.tables.frames import Table
@@ -166,7 +168,7 @@ def run(stream: Stream) -> Summed:
     rows, classes = np.searchsorted(found.kept.at, work.curves), classes_of(stream, counted.labels)
     everything = Totals(stream.n, found.kept.at, counted.units, counted.squares, work.moments.error, found.error)
     sample = found.kept.sample(classes, everything)
-    columns = {j: _column(work, found, k, j, sample, rows) for k, j in enumerate(stream.asked)}
+    columns = {j: (All(), _column(work, found, k, j, sample, rows)) for k, j in enumerate(stream.asked)}
     return Summed(stream, "additive", sample, columns, min(CHECKED, stream.head.n))
 
 
@@ -179,7 +181,7 @@ def _work(stream: Stream, counted: Counted, sums: Sums, bins: Quantiles) -> Sums
     return SumsWork(data, sums, moments, counted.total, kept, curves, bins, counted.grids)
 
 
-def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample, rows: Indices) -> SummedColumn:
+def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample, rows: Indices) -> Filled:
     known, grid, loss = work.moments, work.grids[j], work.sums.loss
     mass = grid.mass / work.mass
     wc, wc2, count, plain, plain2 = sums.on_grid[k]
@@ -197,7 +199,7 @@ def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sampl
             caused=adds**2 - 2 * adds * known.residual + constant, lent=sample.weight, total=float(known.pfi[k]),
             influences=InfluenceSums(*sums.influence[:, k].tolist()),
         )  # fmt: skip
-    return SummedColumn(grid, own, means, cells)
+    return filled(grid, own, means, cells)
 
 
 def _predictions(base: Floats, adds: Floats, on_grid: Floats, own: Indices) -> Floats:

@@ -25,6 +25,7 @@ from losslens.engines.base import Answer
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import batch_rows
 from losslens.losses import Loss
+from losslens.passes.budget import Filled
 from losslens.passes.parts.counting import (
     Counted,
     CountedGrid,
@@ -39,13 +40,13 @@ from losslens.passes.parts.counting import (
 from losslens.passes.parts.kept_rows import sample_of
 from losslens.passes.parts.lenders import Gather, Loan, Store, gather, latin, lend
 from losslens.passes.parts.reading import Data, PartRows, Stretch, judged
-from losslens.passes.parts.results import Summed, SummedColumn, curves_only, loss_sums, totals
+from losslens.passes.parts.results import Summed, curves_only, filled, loss_sums, totals
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.task import label_positions
 from losslens.progress import Tick, bar, silent
 from losslens.tables.features import Feature
 from losslens.tables.frames import Batch, Edit, Table, one_after_another, one_behind_the_other
-from losslens.tables.sample import Sample, Totals, lose
+from losslens.tables.sample import Sample, lose
 from losslens.typing import Floats, Indices
 
 BINS = 256  # of a column with many values
@@ -212,10 +213,9 @@ def run(stream: Stream) -> Summed:
     finally:
         store.close()
     *_, last = columns.values()
-    everything = totals(stream, counted, kept.at, sums.losses)
-    sample = sample_of(last.sample, everything)
+    sample = sample_of(last.sample, totals(stream, counted, kept.at, sums.losses))
     asked = sums.asked + sum(column.asked for column in columns.values())
-    found = {j: _summed(column, sums.columns[j], sample, everything) for j, column in columns.items()}
+    found = {j: (column.design, _summed(column, sums.columns[j], sample)) for j, column in columns.items()}
     return Summed(stream, "blackbox", sample, found, asked)
 
 
@@ -347,8 +347,9 @@ def _groups(sizes: Mapping[int, int], most: int) -> list[list[int]]:
     return groups
 
 
-def _summed(column: KeptColumn, sums: ColumnSums, sample: Sample, everything: Totals) -> SummedColumn:
-    design, n, noise = column.design, everything.n, 0.0
+def _summed(column: KeptColumn, sums: ColumnSums, sample: Sample) -> Filled:
+    assert sample.totals is not None
+    design, n, noise = column.design, sample.totals.n, 0.0
     mass, changes, clipped, *predictions = sums.cells.T
     with np.errstate(invalid="ignore", divide="ignore"):  # values that nobody met
         pi, pd = changes / mass, np.stack(predictions, axis=1) / mass[:, None]
@@ -359,13 +360,13 @@ def _summed(column: KeptColumn, sums: ColumnSums, sample: Sample, everything: To
         square, times = sums.within.tolist()
         spread = float(mass / mass.sum() @ (curve - pfi) ** 2)
         left = max(square / times - spread, 0.0) if times > 0 else column.noise
-        noise = left * n * everything.squares**2 / design.m * (1 - (design.m - 1) / (n - 1))
+        noise = left * n * sample.totals.squares**2 / design.m * (1 - (design.m - 1) / (n - 1))
     one = sample.prediction.ndim == 1 and sample.prediction.dtype.kind != "i"
     means = replace(
         curves_only(sample, mass, pd[:, 0] if one else pd),
         local=column.local, pi=pi, caused=curve[column.place], lent=sample.weight,
         clipped=float(clipped.sum() / mass.sum()), total=pfi,
-        influences=sums.rows.influences(pfi, curve, everything.error, noise),
+        influences=sums.rows.influences(pfi, curve, sample.totals.error, noise),
     )  # fmt: skip
     asked = column.asked + n * (design.m or len(column.grid))
-    return SummedColumn(column.grid, column.place, means, column.cells, design, asked)
+    return filled(column.grid, column.place, means, column.cells, asked)

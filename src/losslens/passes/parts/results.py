@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import Any, TypeVar
@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import Cells, Means
-from losslens.donors.designs import All, Design
+from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid
+from losslens.passes.budget import Answered, Filled
 from losslens.passes.parts.counting import Counted, CountedGrid, looked_at
 from losslens.passes.parts.reading import Stretch
 from losslens.passes.parts.stream import Stream
@@ -55,16 +56,12 @@ def curves_only(sample: Sample, mass: Floats, pd: NDArray[Any]) -> Means:
     return Means(local=None, mass=sample.weight, weights=mass / mass.sum(), pd=pd)
 
 
-@dataclass(frozen=True, eq=False)
-class SummedColumn:
-    """What all parts add up to for one column."""
-
-    grid: CountedGrid
-    place: Indices  # (r,): where on the grid the own values of the kept rows are
-    means: Means
-    cells: Cells
-    design: Design = field(default_factory=All)
-    n_predictions: int = 0
+def filled(grid: CountedGrid, place: Indices, means: Means, cells: Cells, n_predictions: int = 0) -> Filled:
+    """One column over all parts; `place` says where on the grid the own values of the kept rows are."""
+    return Filled(
+        values=(grid.values,), ordered=grid.ordered, meeting=CommonGrid(place, np.arange(len(place)), len(grid)),
+        means=means, cells=cells, n_predictions=n_predictions,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,41 +71,27 @@ class Summed:
     stream: Stream
     engine: str
     sample: Sample  # the kept rows
-    columns: dict[int, SummedColumn]
+    columns: Mapping[int, tuple[Design, Filled]]
     n_predictions: int
 
     def importances(self) -> Importances:
         """The result of `feature_importance`."""
         loss = self.stream.loss
         assert loss is not None
-        found = [FeatureImportance(**shared, loss=loss).trimmed() for shared in self._features()]
+        found = [FeatureImportance(**fields, loss=loss).trimmed() for fields in self._features()]
         return Importances({feature.name: feature for feature in found}, self.n_predictions)
 
     def effects(self, k: int | None, label: str | None) -> Effects:
         """The result of `feature_effect`, of the k-th class."""
-        found = [FeatureEffect(**shared, target=label) for shared in self._features()]
+        found = [FeatureEffect(**fields, target=label) for fields in self._features()]
         return Effects({one.name: one if k is None else of_class(one, k) for one in found}, self.n_predictions)
 
-    def _features(self) -> list[dict[str, Any]]:
+    def _features(self) -> Iterator[dict[str, Any]]:
         """The fields that importances and effects share, of each feature."""
-        return [self._shared(feature.name, feature.columns[0]) for feature in self.stream.features]
-
-    def _shared(self, name: str, j: int) -> dict[str, Any]:
-        found, head, every = self.columns[j], self.stream.head, np.arange(self.sample.n)
-        return {
-            "name": name,
-            "columns": (head.names[j],),
-            "values": (found.grid.values,),
-            "ordered": found.grid.ordered,
-            "design": found.design,
-            "engine": self.engine,
-            "exact": found.design.all_pairs,
-            "n_predictions": found.n_predictions,
-            "meeting": CommonGrid(found.place, every, len(found.grid)),
-            "sample": self.sample,
-            "at": every,
-            "means": found.means,
-            "cells": found.cells,
-            "backend": "pandas" if head.backend == "numpy" else head.backend,
-            "declined": self.stream.declined if self.engine == "blackbox" else "",
-        }
+        head, every = self.stream.head, np.arange(self.sample.n)
+        backend = "pandas" if head.backend == "numpy" else head.backend
+        declined = self.stream.declined if self.engine == "blackbox" else ""
+        for feature in self.stream.features:
+            design, column = self.columns[feature.columns[0]]
+            answer = Answered(feature, design, self.engine, self.sample, column, declined)
+            yield answer.fields(head.names, every, backend)

@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.row_sums import PartSums, RowSums
+from losslens.donors.designs import All
 from losslens.donors.questions import Subjects
 from losslens.engines.choice import CHECKED, Site, choose_exact, tree_images
 from losslens.engines.readers.ensemble import Declined, Ensemble
 from losslens.engines.readers.pipelines import Peeled
 from losslens.engines.trees.engine import Trees, TreeWalker
 from losslens.losses import Loss
+from losslens.passes.budget import Filled
 from losslens.passes.parts.counting import (
     MISSING,
     Counted,
@@ -33,7 +35,7 @@ from losslens.passes.parts.counting import (
 )
 from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
 from losslens.passes.parts.reading import Data, PartRows, Stretch, judged, kept_in
-from losslens.passes.parts.results import Summed, SummedColumn, curves_only, loss_sums, sum_over_parts, totals
+from losslens.passes.parts.results import Summed, curves_only, filled, loss_sums, sum_over_parts, totals
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.steps import Axes, Kept, LaneSums, LaneWork, spread_cells
 from losslens.progress import PREPARING, Tick, waiting
@@ -199,7 +201,7 @@ def run(stream: Stream) -> Summed:
     work = bound(stream, counted, bins)
     sums = sum_over_parts(stream, counted, evaluate, work)
     sample = sums.kept.sample(work.classes, totals(stream, counted, sums.kept.at, sums.losses))
-    columns = {j: _column(work, sums, k, j, sample) for k, j in enumerate(work.asked)}
+    columns = {j: (All(), _column(work, sums, k, j, sample)) for k, j in enumerate(work.asked)}
     return Summed(stream, work.engine.name, sample, columns, CHECKED)
 
 
@@ -240,7 +242,7 @@ def _engine(stream: Stream, book: Table) -> Any:
     return engine
 
 
-def _column(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> SummedColumn:
+def _column(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> Filled:
     part, of, own = work.axes.part(k), work.class_of[j], sums.kept.place[:, k]
     by_class = np.cumsum(sums.curve[part], axis=0)  # changes, then predictions, of all rows at each class
     changes, pd = by_class[:, 0], by_class[of, 1:]
@@ -254,4 +256,4 @@ def _column(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> S
             clipped=float(sums.clipped[k]), total=pfi,
             influences=sums.rows[k].influences(pfi, changes, float(sums.losses[0])),
         )  # fmt: skip
-    return SummedColumn(work.grids[j], own, means, cells)
+    return filled(work.grids[j], own, means, cells)
