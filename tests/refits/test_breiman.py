@@ -530,7 +530,7 @@ def test_other_rows_than_it_was_fitted_on():
         ({"features": ["B"]}, ValueError, "unknown feature 'B'; did you mean 'b'"),
         ({"features": ("a", "b")}, ValueError, r"'a x b' is a pair on a product grid.* write {'name': \[columns\]}"),
         ({"features": []}, ValueError, "features is empty"),
-        ({"permutations": 0}, ValueError, "None for the exact numbers, or a whole number from 1; got 0"),
+        ({"permutations": 0}, ValueError, "permutations is a whole number from 1 on; got 0"),
         ({"permutations": 2.5}, ValueError, "got 2.5"),
         ({"permutations": True}, ValueError, "got True"),
         ({"loss": "log_loss"}, ValueError, "RandomForestRegressor gives values, not probabilities"),

@@ -196,7 +196,7 @@ def test_the_papers_second_simulation(options):
         ({"budget": 0}, "budget is a whole number of predictions"),
         ({"m_feat": 3}, "m_feat belongs to the paper's algorithm; add method='paper'"),
         ({"m_obs": 3, "method": "walk"}, "m_obs belongs to the paper's algorithm"),
-        ({"m_obs": 0, "method": "paper"}, "m_obs is a whole number, at least 1"),
+        ({"m_obs": 0, "method": "paper"}, "m_obs is a whole number from 1 on"),
         ({"method": "paper", "budget": 100}, "leave out precision and budget"),
         ({"method": "paper", "aggregate": "prediction"}, "the paper's algorithm averages losses"),
         ({"method": "exact", "precision": 0.1}, "has no error to bound"),

@@ -16,6 +16,7 @@ import numpy as np
 from losslens.donors.designs import Latin
 from losslens.donors.leaves import grown, leaves_of
 from losslens.donors.residuals import FOLDS, Chances, Residuals, by_classes, settled
+from losslens.tables.checks import check_whole
 from losslens.tables.columns import Column
 from losslens.tables.frames import Batch, Edit, Table, as_table
 from losslens.tables.numbers import Numbers
@@ -287,8 +288,8 @@ def known_columns(sampler: Lender, table: Table, replaced: Sequence[int]) -> lis
 def _check(given: Any, m: Any) -> None:
     if given is not None and (isinstance(given, (str, bytes)) or not isinstance(given, Iterable)):
         raise TypeError(f"given is a list of columns, such as ['age', 'sex']; got {given!r}")
-    if m is not None and (isinstance(m, bool) or not isinstance(m, (int, np.integer)) or m < 1):
-        raise ValueError(f"m is a whole number of donors a row, from 1 on; got {m!r}")
+    if m is not None:
+        check_whole(m, "m of donors a row")
 
 
 def _said(name: str, estimator: Any, given: Iterable[Any] | None) -> str:

@@ -141,13 +141,6 @@ def _forest_error(grove: _Grove, question: OutOfBagQuestion, votes: Floats, vote
 # What came, checked.
 
 
-def check_permutations(permutations: Any) -> None:
-    """None, or a positive whole number."""
-    whole = isinstance(permutations, (int, np.integer)) and not isinstance(permutations, bool)
-    if permutations is not None and (not whole or permutations < 1):
-        raise ValueError(f"permutations is None for the exact numbers, or a whole number from 1; got {permutations!r}")
-
-
 def as_forest(forest: Any) -> Model:
     """A fitted forest of scikit-learn's as a model; an error for anything else."""
     name = type(forest).__name__

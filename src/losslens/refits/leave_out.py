@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from losslens.engines.blackbox import BlackBox
 from losslens.models import as_model
 from losslens.passes.options import Options
 from losslens.passes.task import default_loss, prepare
-from losslens.progress import Tick
+from losslens.progress import Tick, bar
 from losslens.refits.learner import Learner
 from losslens.results.row_changes import How, LeftOut
 from losslens.tables import checks
@@ -38,10 +38,17 @@ class LeaveOutFits:
     how: How
     loss: Any
 
-    def done(self, tick: Tick) -> Iterator[tuple[int, int, Floats, str]]:
-        """Fold, table, the losses of the fold's test rows, and what loss that is, as they come."""
-        todo = [(k, t) for k in range(len(self.known.splits)) for t in range(len(self.tables))]
-        return chosen(self.known.options.n_jobs).map(LeaveOutFits.one, self, todo, tick)
+    def result(self, block: Indices | None) -> LeftOut:
+        """Make the fits, and say what the rows lose."""
+        known, folds, tables = self.known, len(self.known.splits), len(self.tables)
+        total, means, title = np.zeros((tables, known.table.n)), np.empty((folds, tables)), ""
+        todo = [(k, t) for k in range(folds) for t in range(tables)]
+        with bar(len(todo), "fitting without features", known.options.progress, "fits") as tick:
+            for k, t, losses, name in chosen(known.options.n_jobs).map(LeaveOutFits.one, self, todo, tick):
+                title, test = name, known.splits[k][1]
+                total[t, test] += losses
+                means[k, t] = _fold_mean(losses, known.weight, test)
+        return self._result(total, means, block, title)
 
     def one(self, which: tuple[int, int], tick: Tick) -> tuple[int, int, Floats, str]:
         """One fit, judged; one that fails is named."""
@@ -70,29 +77,38 @@ class LeaveOutFits:
         assert found is not None  # it was judged just now
         return found, chosen.title
 
+    def _result(self, total: Floats, means: Floats, block: Indices | None, title: str) -> LeftOut:
+        """Of the losses of each row, summed over the folds that tested it, (1 + p, n), and their means, (M, 1 + p)."""
+        n, splits = self.known.table.n, self.known.splits
+        times = np.bincount(np.concatenate([test for _, test in splits]), minlength=n)
+        losses = np.where(times > 0, total / np.maximum(times, 1), np.nan)
+        weight = np.where(times > 0, checks.row_weights(self.known.weight, n), 0.0)
+        weight = weight / weight.sum()
+        tested, trained = (sum(len(pair[side]) for pair in splits) for side in (1, 0))
+        return LeftOut(
+            features=tuple(self.names[1:]),
+            local=(losses[1:] - losses[0]).T,
+            loss=losses[0],
+            weight=weight,
+            error=float(weight[times > 0] @ losses[0, times > 0]),
+            block=block,
+            per_fold=means[:, 1:] - means[:, :1],
+            correction=1 / len(splits) + tested / trained,
+            how=self.how,
+            title=title,
+            backend=self.known.table.backend,
+        )
 
-def left_out_result(total: Floats, means: Floats, known: Learner, block: Indices | None, **named: Any) -> LeftOut:
-    """Of the losses of each row, summed over the folds that tested it, (1 + p, n), and their means, (M, 1 + p)."""
-    n, folds = known.table.n, len(known.splits)
-    times = np.bincount(np.concatenate([test for _, test in known.splits]), minlength=n)
-    losses = np.where(times > 0, total / np.maximum(times, 1), np.nan)
-    weight = np.where(times > 0, checks.row_weights(known.weight, n), 0.0)
-    weight = weight / weight.sum()
-    tested, trained = (sum(len(pair[side]) for pair in known.splits) for side in (1, 0))
-    return LeftOut(
-        local=(losses[1:] - losses[0]).T,
-        loss=losses[0],
-        weight=weight,
-        error=float(weight[times > 0] @ losses[0, times > 0]),
-        block=block,
-        per_fold=means[:, 1:] - means[:, :1],
-        correction=1 / folds + tested / trained,
-        backend=known.table.backend,
-        **named,
-    )
+
+def leave_out_fits(known: Learner, features: Any, how: How, loss: Any) -> LeaveOutFits:
+    """The fits with all features and without each, checked."""
+    left = _features_to_leave_out(features, known, how)
+    without = _without_columns if how == "drop" else _with_constant_columns
+    tables = [known.table, *(without(known.table, one.columns) for one in left)]
+    return LeaveOutFits(known, tables, ["", *(one.name for one in left)], how, loss)
 
 
-def fold_mean(losses: Floats, weight: Any, test: Indices) -> float:
+def _fold_mean(losses: Floats, weight: Any, test: Indices) -> float:
     """Over one fold's test rows."""
     share = np.ones(len(test)) if weight is None else weight[test].astype(float)
     if not share.sum() > 0:
@@ -103,7 +119,7 @@ def fold_mean(losses: Floats, weight: Any, test: Indices) -> float:
 # -- what is left out -----------------------------------------------------------------------------------------------
 
 
-def features_to_leave_out(asked: Any, known: Learner, how: How) -> tuple[Feature, ...]:
+def _features_to_leave_out(asked: Any, known: Learner, how: How) -> tuple[Feature, ...]:
     """What is left out, one after the other; and whether it can be."""
     table = known.table
     found = resolve_features(asked, table.labels, by_position=table.backend == "numpy")
@@ -148,12 +164,12 @@ def _holds_positions(columns: Any) -> bool:
     return isinstance(columns, Iterable) and any(map(_holds_positions, columns))  # lists of sets, too
 
 
-def without_columns(table: Table, columns: tuple[int, ...]) -> Table:
+def _without_columns(table: Table, columns: tuple[int, ...]) -> Table:
     """The table with these columns taken out."""
     return as_table(table.take([j for j in range(len(table.names)) if j not in columns]))
 
 
-def with_constant_columns(table: Table, columns: tuple[int, ...]) -> Table:
+def _with_constant_columns(table: Table, columns: tuple[int, ...]) -> Table:
     """The table with the same value of these columns in every row."""
     edits = []
     for j in columns:

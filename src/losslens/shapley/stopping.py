@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from losslens.tables.checks import check_whole
 from losslens.typing import Floats
 
 NOISE_SHARE = 0.1  # of the sampling variance: more draws would not make the number more certain
@@ -92,8 +93,7 @@ class Wanted:
                 continue
             if not paper:
                 raise ValueError(f"{name} belongs to the paper's algorithm; add method='paper', or leave it out")
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"{name} is a whole number, at least 1; got {value!r}")
+            check_whole(value, name)
         if paper and (self.precision is not None or self.budget is not None):
             raise ValueError("the paper's algorithm is told m_feat and m_obs; leave out precision and budget")
         if paper and self.aggregate == "prediction":
@@ -109,8 +109,8 @@ def check(precision: Any, budget: Any) -> None:
             raise ValueError(
                 f"precision is a share of the whole, between 0 and 1, or Absolute(value); got {precision!r}"
             )
-    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, (int, np.integer)) or budget < 1):
-        raise ValueError(f"budget is a whole number of predictions, at least 1; got {budget!r}")
+    if budget is not None:
+        check_whole(budget, "budget of predictions")
 
 
 def stein(variance: Floats, half_width: float, freedom: float) -> int:

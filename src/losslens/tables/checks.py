@@ -101,6 +101,13 @@ def blocks(groups: Any, n: int) -> Indices | None:
     return np.array([number[label] for label in labels], np.intp)
 
 
+def check_whole(number: Any, name: str, least: int = 1) -> None:
+    """Raise ValueError unless this is a whole number, and large enough; `name` may end with what it counts."""
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
+        name, _, of = name.partition(" ")
+        raise ValueError(f"{name} is a whole number {f'{of} ' if of else ''}from {least} on; got {number!r}")
+
+
 def check_workers(n_jobs: Any, progress: Any) -> None:
     """n_jobs as joblib takes it, progress as yes, no or None."""
     whole = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)

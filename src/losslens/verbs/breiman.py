@@ -14,11 +14,11 @@ from losslens.refits.breiman import (
     add_up_trees,
     as_forest,
     ask_trees,
-    check_permutations,
     column_sets,
     read_grove,
 )
 from losslens.results.breiman import BreimanImportance
+from losslens.tables.checks import check_whole
 from losslens.tables.frames import as_table
 from losslens.workers import anywhere
 
@@ -67,14 +67,8 @@ def breiman_importance(
     permutations
         None: exact. A number: that many random permutations for each tree and feature; 1 is what R's randomForest
         does.
-    random_state
-        A seed or a NumPy generator; the exact numbers need none.
-    n_jobs
-        Threads; for processes call inside ``joblib.parallel_config("loky")``.
-    progress
-        None: a bar if somebody is looking.
-    executor
-        A dask.distributed ``Client``: the work is done on its cluster.
+    random_state, n_jobs, progress, executor
+        As in `feature_importance`; the exact numbers need no `random_state`.
 
     Examples
     --------
@@ -88,7 +82,8 @@ def breiman_importance(
     ('x0', 0.0)
     """
     options = Options(features=features, random_state=random_state, n_jobs=n_jobs, progress=progress)
-    check_permutations(permutations)
+    if permutations is not None:  # which gives the exact numbers
+        check_whole(permutations, "permutations")
     known, table = as_forest(forest), as_table(X)
     chosen = default_loss(known, "zero_one" if loss is None and known.kind == "classifier" else loss)
     question = OutOfBagQuestion(chosen, known.classes, column_sets(features, table), permutations, options.random_state)

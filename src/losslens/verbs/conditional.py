@@ -18,6 +18,7 @@ from losslens.progress import Tick, bar
 from losslens.results.row_changes import ConditionalImpact
 from losslens.shapley.conditional import draw_weights, drawn_losses
 from losslens.shapley.setup import GameSetup, set_up
+from losslens.tables.checks import check_whole
 from losslens.typing import Floats
 from losslens.workers import anywhere
 
@@ -71,8 +72,7 @@ def conditional_predictive_impact(
     """
     if not callable(sampler) or isinstance(sampler, type):
         raise TypeError(f"sampler is a function (X, columns, rng) -> a table like X; got {type(sampler).__name__}")
-    if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 1:
-        raise ValueError(f"draws is a whole number from 1 on; got {draws!r}")
+    check_whole(draws, "draws")
     known = as_model(model)
     chosen = default_loss(known, loss)
     options = Options(

@@ -1,34 +1,18 @@
-"""Verbs on learners: fit on some rows, explain on the others, again and again.
-
-Is a feature worth anything to a learner at all? Refits with a permuted target show what nothing looks like.
-
-The verb that leaves features out: a learner fitted without each of them, judged on rows that it has not seen."""
+"""Verbs on learners: fit on some rows, explain or judge on the others, again and again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
-
-import numpy as np
 
 from losslens.donors.designs import Design
 from losslens.losses import Loss
 from losslens.passes.options import Options
-from losslens.progress import Tick, bar
-from losslens.refits.learner import Explain, Learner, learner
+from losslens.refits.learner import learner
 from losslens.refits.learner import learner as checked_learner
-from losslens.refits.leave_out import (
-    LeaveOutFits,
-    as_estimator,
-    features_to_leave_out,
-    fold_mean,
-    left_out_result,
-    with_constant_columns,
-    without_columns,
-)
-from losslens.refits.permuted_target import permuted
+from losslens.refits.leave_out import as_estimator, leave_out_fits
+from losslens.refits.permuted_target import tested
 from losslens.results.permuted_target import PermutedTarget
 from losslens.results.refits import Refits
 from losslens.results.row_changes import How, LeftOut
@@ -36,7 +20,7 @@ from losslens.shapley.stopping import Absolute, Method, Wanted
 from losslens.tables import checks
 from losslens.verbs.features import importances
 from losslens.verbs.shapley import share_out
-from losslens.workers import anywhere, chosen
+from losslens.workers import anywhere
 
 
 @anywhere
@@ -64,7 +48,7 @@ def feature_importance_cv(
     ----------
     estimator
         A scikit-learn estimator, fitted or not; clones of it are fitted.
-    X, y, loss, features, donors
+    X, y, loss, features, donors, progress, executor
         As in `feature_importance`.
     cv
         A number of folds (shuffled; for classifiers every fold has all classes in their shares; with `groups` no group
@@ -81,10 +65,6 @@ def feature_importance_cv(
         Folds at a time, in threads.
     memory
         Bound for all folds together.
-    progress
-        None: a bar if somebody is looking.
-    executor
-        A dask.distributed ``Client``: the work is done on its cluster.
 
     Examples
     --------
@@ -196,28 +176,12 @@ def permuted_target_test(
     >>> test.p_values[1].item()
     0.05
     """
-    if isinstance(permutations, bool) or not isinstance(permutations, (int, np.integer)) or permutations < 1:
-        raise ValueError(f"permutations is a whole number from 1 on; got {permutations!r}")
+    checks.check_whole(permutations, "permutations")
     options = Options(
         features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
-    known, explain = learner(estimator, X, y, cv, fit_params, options), partial(importances, loss=loss)
-    if all(len(np.unique(known.y[rows])) < 2 for rows in known.exchangeable):
-        where = "" if groups is None else " inside a group"
-        raise ValueError(f"no two targets that differ can change hands{where}: there is nothing to permute")
-    with bar(permutations + 1, "refitting on permuted targets", progress, "targets") as tick:
-        observed = replace(known, options=replace(known.options, progress=False)).explained(explain)
-        tick(1)
-        shared = (known, explain)
-        null = list(chosen(n_jobs).map(_importances_after_permutation, shared, range(permutations), tick))
-    return PermutedTarget(
-        features=observed.features,
-        importance=observed.importance,
-        null=np.stack(null),
-        what=observed.headline.split(";")[0],
-        backend=observed.backend,
-    )
+    return tested(learner(estimator, X, y, cv, fit_params, options), partial(importances, loss=loss), permutations)
 
 
 @anywhere
@@ -254,27 +218,18 @@ def leave_one_covariate_out(
         As in `feature_importance`.
     features
         None (every column), a name, a list, or ``{"group": [columns]}``: a group is left out together.
-    cv
-        A number of folds (shuffled; for classifiers every fold has all classes in their shares; with `groups` no group
-        is on both sides), any scikit-learn splitter, or a list of pairs of row positions, train and test. Of a
-        row that several folds test the mean counts; one that none tests does not count.
+    cv, fit_params, sample_weight, progress, executor
+        As in `feature_importance_cv`. Of a row that several folds test the mean counts; one that none tests does not
+        count.
     how
         ``"drop"`` takes the columns out of the table. ``"constant"`` leaves them there with one value in every row (the
         median of what has an order, else the most frequent one), for pipelines that name their columns.
     groups
         A label for each row: groups stay together in the folds of a number, and in standard errors.
-    fit_params
-        Arguments of ``fit``; those with a value for each row are cut to the training rows.
-    sample_weight
-        Weights of the rows when they judge; for fitting, pass them in `fit_params` as well.
     random_state
         A seed or a NumPy generator, for the folds; the learner keeps its own.
     n_jobs
         Fits at a time, in threads: one a fold with all features, and one a fold and feature.
-    progress
-        None: a bar if somebody is looking.
-    executor
-        A dask.distributed ``Client``: the fits are made on its cluster.
 
     Examples
     --------
@@ -293,26 +248,4 @@ def leave_one_covariate_out(
         progress=progress,
     )  # fmt: skip
     known = checked_learner(as_estimator(learner), X, y, cv, fit_params, options)
-    left = features_to_leave_out(features, known, how)
-    tables = [
-        known.table,
-        *((without_columns if how == "drop" else with_constant_columns)(known.table, one.columns) for one in left),
-    ]
-    total, means = np.zeros((len(tables), known.table.n)), np.empty((len(known.splits), len(tables)))
-    title = ""
-    with bar(len(known.splits) * len(tables), "fitting without features", progress, "fits") as tick:
-        work = LeaveOutFits(known, tables, ["", *(one.name for one in left)], how, loss)
-        for k, t, losses, name in work.done(tick):
-            title, test = name, known.splits[k][1]
-            total[t, test] += losses
-            means[k, t] = fold_mean(losses, known.weight, test)
-    block = checks.blocks(groups, known.table.n)
-    return left_out_result(total, means, known, block, features=tuple(one.name for one in left), how=how, title=title)
-
-
-def _importances_after_permutation(shared: tuple[Learner, Explain], b: int, tick: Tick) -> Any:
-    """The importances after the b-th permutation of the target."""
-    known, explain = shared
-    explained = permuted(known, b).explained(explain)
-    tick(1)
-    return explained.importance
+    return leave_out_fits(known, features, how, loss).result(checks.blocks(groups, known.table.n))

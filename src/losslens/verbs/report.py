@@ -96,8 +96,7 @@ def report(
     """
     if is_scorer(loss):
         raise ValueError("a scorer gives one number for all rows together; a report needs a loss of each row")
-    if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 3:
-        raise ValueError(f"rows is a whole number from 3 on; got {rows!r}")
+    checks.check_whole(rows, "rows", least=3)
     most = _most_together(interactions)
     known = as_model(model)
     others = _named(models)

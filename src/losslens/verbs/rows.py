@@ -1,10 +1,4 @@
-"""The verb that looks for regions: one half of the rows finds rules, the other half says what they are worth.
-
-The verb that clusters rows by how the model knows them, and puts the clusters into words.
-
-The verb that looks at observations: from shares of a model's performance to what they are worth row by row.
-
-The verb that asks how far replaced rows are from real ones; results know it of themselves as well."""
+"""Verbs on finished results and the table that was explained: regions, clusters, observations, extrapolation."""
 
 from __future__ import annotations
 
@@ -24,7 +18,7 @@ from losslens.rows import kmeans
 from losslens.rows.clusters import cluster_points, compress_shares, describe_clusters
 from losslens.rows.observations import largest_influence, observed_target, shown_prediction
 from losslens.rows.regions import RegionSearch, half_of_rows
-from losslens.tables.checks import entropy
+from losslens.tables.checks import check_whole, entropy
 from losslens.tables.frames import as_table
 from losslens.uncertainty.standard_errors import check_level
 
@@ -88,9 +82,8 @@ def regions(
     features = importance if isinstance(importance, Importances) else {importance.name: importance}
     if target not in ("interaction", "importance"):
         raise ValueError(f"target is 'interaction' or 'importance'; got {target!r}")
-    for name, number in (("depth", depth), ("permutations", permutations)):
-        if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
-            raise ValueError(f"{name} is a whole number from 1 on; got {number!r}")
+    check_whole(depth, "depth")
+    check_whole(permutations, "permutations")
     if not 1 / (1 + permutations) <= check_level(level):
         raise ValueError(f"{permutations} permutations give no p-value of {level} or less; use more")
     drawn = [name for name, one in features.items() if one.conditioning is not None]
@@ -158,9 +151,10 @@ def clusters(
     """
     if not isinstance(shapley, ShapleyImportance):
         raise TypeError(f"clusters takes what shapley_importance gives; got {type(shapley).__name__}")
-    for name, number in (("depth", depth), ("starts", starts), *([("k", k)] if k is not None else [])):
-        if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
-            raise ValueError(f"{name} is a whole number from 1 on; got {number!r}")
+    check_whole(depth, "depth")
+    check_whole(starts, "starts")
+    if k is not None:
+        check_whole(k, "k")
     table = as_table(X)
     local, weight = shapley.local, shapley.sample.weight[shapley.at]
     if table.n != len(local):
