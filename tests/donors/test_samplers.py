@@ -417,7 +417,7 @@ def test_plans_say_what_draws_take():
     assert ll.plan(ll.feature_importance, line, X, y, **asked).n_predictions >= 3 * 500
     plan = ll.plan(ll.shapley_importance, line, X, y, **asked)
     assert plan.n_predictions == ll.shapley_importance(line, X, y, **asked).n_predictions
-    assert "given what they keep" in repr(plan)
+    assert "drawn given the kept ones" in repr(plan)
 
 
 def test_numbers_of_a_table():
