@@ -309,14 +309,6 @@ def test_the_bar_is_full_at_the_end(machine, n_jobs):
     assert sum(ticks) == N + sum(ask.most(N) for ask in asks)
 
 
-def test_one_block_is_timed(machine):
-    engine = Products(machine, X, images, 1 << 26)
-    cells, seconds = engine.timed_batch()
-    assert cells == engine.rows_a_call(N)
-    assert seconds > 0
-    assert engine.name == "products"
-
-
 def test_the_cost_is_that_of_one_product_or_of_the_nodes(machine):
     L = len(machine.coef)
     assert cost(machine, 10, 20) == 200 * L

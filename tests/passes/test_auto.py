@@ -6,10 +6,9 @@ import pytest
 from losslens.donors.designs import All, Grid, Latin, Systematic
 from losslens.donors.questions import Subjects
 from losslens.passes import auto
-from losslens.passes.auto import effect_design, exact_cost, first_design, importance_design
+from losslens.passes.auto import effect_design, exact_cost, first_design
 from losslens.tables.features import resolve
 from losslens.tables.frames import as_table
-from losslens.tables.sample import Sample
 
 RNG = np.random.default_rng(0)
 N = 12
@@ -64,7 +63,5 @@ def test_a_pair_has_twenty_quantiles_an_axis_or_as_many_as_there_are_rows():
 @pytest.mark.usefixtures("dear")
 def test_rows_in_groups_get_latin_shifts():
     """A systematic shift by few places may fall into the own group for every row, and its column is then lost."""
-    alone = Sample(np.full(N, 1 / N), np.zeros(N))
-    grouped = Sample(np.full(N, 1 / N), np.zeros(N), block=np.arange(N) // 3)
-    assert importance_design(subject("x0"), alone) == Systematic(8)
-    assert importance_design(subject("x0"), grouped) == Latin(8)
+    assert first_design(subject("x0"), N, blocked=False) == Systematic(8)
+    assert first_design(subject("x0"), N, blocked=True) == Latin(8)

@@ -1,8 +1,4 @@
-"""Who fills the cells. One small interface; `choice` is the one place that picks an engine."""
+"""Who answers for a feature: exact engines know the model, the black box asks it.
 
-from losslens.donors.questions import Ask, Met
-from losslens.engines.base import Answer, Engine
-from losslens.engines.blackbox import BlackBox
-from losslens.engines.choice import Site, choose, choose_exact
-
-__all__ = ["Answer", "Ask", "BlackBox", "Engine", "Met", "Site", "choose", "choose_exact"]
+`base` says what every engine tells of itself, and `choice` picks one; passes over the rows are in another room.
+"""

@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import Subject
-from losslens.engines.base import CoalitionEngine
+from losslens.engines import rates
+from losslens.engines.base import BLOCKED, AnswerWay, ExactEngine
+from losslens.engines.readers.ensemble import Declined
 from losslens.losses import Loss, Response, squared_error
 from losslens.progress import Tick
 from losslens.typing import Floats, Indices
@@ -26,7 +28,7 @@ ROWS = 8192  # handled at a time: a table of another layout is copied piece by p
 
 
 @dataclass(frozen=True, eq=False)
-class Additive(CoalitionEngine):
+class Additive(ExactEngine):
     """What each column of the table adds: ``scale[j] * parts[:, j]``."""
 
     parts: Floats  # (n, p)
@@ -42,6 +44,16 @@ class Additive(CoalitionEngine):
     def predict(self, rows: NDArray[np.intp]) -> Floats:
         """Predictions of some rows."""
         return np.asarray(self.parts[rows] @ self.scale + self.intercept)
+
+    def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
+        """Sums over all donors."""
+        if blocked:
+            raise Declined(BLOCKED)
+        return "sums"
+
+    def seconds(self, subject: Subject, way: AnswerWay) -> float:
+        """A few operations a row."""
+        return rates.ADDED * len(self.parts)
 
     def contribution(self, columns: Sequence[int], weight: Floats) -> Floats:
         """c of some columns together, (n,)."""

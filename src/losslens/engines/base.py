@@ -1,15 +1,22 @@
-"""The interface between what is asked and who answers.
+"""What every engine says of itself: which features it takes, in which way it answers, what that costs.
 
-Curves as steps: what an engine gives that knows where a curve moves.
+Ways to answer for a feature, and what each asks of an engine:
 
-Distinct values of a feature that the model can't tell apart are one class; a row's curve is a few steps over classes.
+- "cells": every cell is predicted, `CellEngine`.
+- "steps": the curve of a row is a few steps over classes of values that the model can't tell apart, `StepEngine`.
+- "sums": all means have a closed form, `Additive`.
+- "totals": means without cells, for columns that are replaced together, `Trees`.
+
+The passes over the rows belong to the ways (`passes.dispatch`): an engine that answers in one of these ways needs none
+of its own.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +25,9 @@ from losslens.donors.questions import Ask, Subject
 from losslens.losses import Loss
 from losslens.progress import Tick
 from losslens.typing import Indices
+
+AnswerWay = Literal["cells", "steps", "sums", "totals"]
+BLOCKED = "with groups= the donors of a row differ from row to row"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,19 +39,11 @@ class Answer:
     n_predictions: list[int]  # rows that the model was asked for, one count a feature
 
 
-class Engine(Protocol):
-    """Fills cells. An engine that can't answer exactly what the model would say must not be chosen."""
-
-    name: ClassVar[str]
+class CellEngine(Protocol):
+    """Predicts every cell."""
 
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
-        """Predictions of these rows, unchanged and in all cells of each ask."""
-
-    def rows_a_call(self, n: int) -> int:
-        """Rows of a full batch, for a table of n rows."""
-
-    def timed_batch(self) -> tuple[int, float]:
-        """Rows and seconds of one batch, to estimate the cost of a run."""
+        """Predictions of these rows, unchanged and in all cells of each ask; ticks count cells."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +68,7 @@ class Walker(Protocol):
 
 
 class StepEngine(Protocol):
-    """Gives whole curves without asking the model for each value."""
-
-    name: ClassVar[str]
+    """Gives whole curves without predicting every cell."""
 
     def predict(self, rows: Indices) -> NDArray[Any]:
         """Predictions of some rows."""
@@ -104,6 +104,31 @@ class CoalitionEngine:
 
     def import_kernels(self, way: str) -> None:
         """Import what a way has compiled the first time on a machine, so that the wait can be announced."""
+
+
+class ExactEngine(CoalitionEngine, ABC):
+    """Knows the model. One that can't say exactly what the model would say must not be chosen."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def predict(self, rows: Indices) -> NDArray[Any]:
+        """Predictions of some rows."""
+
+    @abstractmethod
+    def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
+        """How it answers for a feature over all pairs; raises `Declined` where it can't.
+
+        Blocked: rows of one group don't lend to each other.
+        """
+
+    @abstractmethod
+    def seconds(self, subject: Subject, way: AnswerWay) -> float:
+        """What a feature takes, by counts and `rates`; steps are timed instead."""
+
+    def label(self, way: AnswerWay) -> str:
+        """Its name, and the device that it works on."""
+        return self.name
 
 
 def coalition_count(p: int) -> float:

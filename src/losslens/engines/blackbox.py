@@ -30,15 +30,16 @@ from losslens.typing import Indices, Mask
 from losslens.workers import PerThread, chosen
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BlackBox:
-    """Asks the model itself."""
+    """Asks the model itself: any feature, any donors."""
 
     table: Table
     respond: Callable[[Any], NDArray[Any]]
     batch_rows: int
     n_jobs: int | None = None
     name: ClassVar[str] = "blackbox"
+    travels: ClassVar[bool] = True  # to the workers of a cluster
 
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and in all cells of each ask, block of rows by block."""

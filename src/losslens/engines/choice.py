@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from losslens.donors.questions import Ask
 from losslens.engines import readers
 from losslens.engines.additive import Additive, judges
-from losslens.engines.base import Engine
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.kernel_machines import ProductForm, Products
 from losslens.engines.readers.ensemble import Declined, Ensemble
@@ -213,7 +212,7 @@ def choose_exact(model: Model, response: Response, respond: Respond, loss: Loss 
     return engine, declined
 
 
-def choose(native: Any, respond: Callable[[Any], Any], table: Table, memory: int, n_jobs: int | None) -> Engine:
+def choose(native: Any, respond: Callable[[Any], Any], table: Table, memory: int, n_jobs: int | None) -> BlackBox:
     """The engine that serves every model: the black box; of a torch module, on the device that it lives on."""
     rows = batch_rows(native, table, memory)
     if isinstance(respond, Responder) and isinstance(respond.predict, TorchModule):

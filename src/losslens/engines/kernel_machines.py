@@ -9,7 +9,6 @@ cheaper, f is worked out at a few nodes and interpolated, with an error below th
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,8 @@ from numpy.typing import NDArray
 
 from losslens.donors.designs import All
 from losslens.donors.questions import Ask, Subject, pose
-from losslens.engines.base import Answer, CoalitionEngine, coalition_count
+from losslens.engines import rates
+from losslens.engines.base import Answer, AnswerWay, ExactEngine, coalition_count
 from losslens.engines.readers.ensemble import Declined
 from losslens.losses import Loss, squared_error
 from losslens.progress import Tick
@@ -33,7 +33,7 @@ from losslens.workers import in_process
 # Columns of the estimator, and what an ask's values put there: (size, columns).
 Image = tuple[Sequence[int] | NDArray[np.intp], Floats]
 
-MOST_PRODUCTS = 2e11  # multiply-adds a feature; a caller declines above
+MOST_PRODUCTS = 2e11  # multiply-adds a feature: declined above
 EPS = float(np.finfo(np.float64).eps)
 SMALLEST = 1e-200  # a product that underflows may be divided by no less: its lost digits must stay lost in the sum
 FEWEST_ROWS, BLOCK = 64, 1 << 16  # rows, or rows times terms, of a block: its arrays stay in the processor's cache
@@ -212,7 +212,7 @@ def cost(form: ProductForm, n: int, g: int, image: Image | None = None) -> float
 
 
 @dataclass(frozen=True, eq=False)
-class Products(CoalitionEngine):
+class Products(ExactEngine):
     """Fills cells by matrix products; `images` says what an ask's values put into which columns of the estimator."""
 
     form: ProductForm
@@ -246,6 +246,19 @@ class Products(CoalitionEngine):
         """Predictions of some rows."""
         return self.form.predict(self.matrix[rows])
 
+    def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
+        """Cells, where their matrix products are few enough."""
+        n, g = len(self.matrix), len(subject.distinct)
+        if cost(self.form, n, g) > MOST_PRODUCTS:
+            image = self.images(pose(subject, All(), n, 0).ask)  # what the values are can make it cheaper
+            if cost(self.form, n, g, image) > MOST_PRODUCTS:
+                raise Declined(f"{subject.feature.name!r} has too many values for its products")
+        return "cells"
+
+    def seconds(self, subject: Subject, way: AnswerWay) -> float:
+        """Of the matrix products."""
+        return rates.MULTIPLIED * cost(self.form, len(self.matrix), len(subject.distinct))
+
     def coalition_ways(self, players: Sequence[Subject], loss: Loss, *, averaged: bool) -> dict[str, float]:
         """Totals of the squared loss."""
         if averaged or loss != squared_error:
@@ -265,20 +278,6 @@ class Products(CoalitionEngine):
             return coalition_error(self.form, self.matrix, lent, np.asarray(sample.y, float), sample.weight)
 
         return lambda S: (error(S), error(~S))
-
-    def rows_a_call(self, n: int) -> int:
-        """Cells of one feature that a block fills."""
-        return min(n, self._rows_a_block()) * n
-
-    def timed_batch(self) -> tuple[int, float]:
-        """Cells and seconds of one block, for the first column that moves the model."""
-        n, column = len(self.matrix), int(np.argmax(self.form.gamma > 0))
-        rows = np.arange(min(n, self._rows_a_block()))
-        lent = _lend(self.form, ([column], self.matrix[:, [column]]), self.block_bytes // 2)
-        ask, cells = Ask("", (), (), (), np.full(n, -1), n), np.empty((len(rows), n))
-        started = time.perf_counter()
-        self._fill(rows, [ask], [lent], np.empty(len(rows)), [cells])
-        return cells.size, time.perf_counter() - started
 
     def _rows_a_block(self) -> int:
         """A rule of counts: the answer must not hang, in its last bit, on the number of workers."""

@@ -13,7 +13,6 @@ import numpy as np
 from losslens.donors.designs import All, Design, Grid, Latin, Systematic
 from losslens.donors.questions import Subject
 from losslens.results.importance import FeatureImportance
-from losslens.tables.sample import Sample
 from losslens.uncertainty import standard_errors
 
 EXACT_PREDICTIONS = 1_000_000  # a feature that needs no more is explained over all pairs
@@ -29,27 +28,22 @@ def exact_cost(subject: Subject, n: int) -> int:
     return n * (len(subject.distinct) - 1)
 
 
-def first_design(subject: Subject, n: int, *, blocks: bool = False) -> Design:
+def first_design(subject: Subject, n: int, *, blocked: bool = False) -> Design:
     """All pairs where that is cheap, else a first draw of shifts; pairs of features get a grid.
 
-    A whole systematic shift may fall into the rows' own blocks; then shifts are Latin.
+    Blocked: rows of one group don't lend to each other, and a whole systematic shift might fall into own groups.
     """
     if subject.feature.kind == "pair":
         return Grid(min(PAIR_AXIS, n), at="quantiles")
     if exact_cost(subject, n) <= EXACT_PREDICTIONS:
         return All()
-    return Latin(FIRST_DRAW) if blocks or subject.feature.kind == "group" else Systematic(FIRST_DRAW)
+    return Latin(FIRST_DRAW) if subject.feature.kind == "group" or blocked else Systematic(FIRST_DRAW)
 
 
 def effect_design(subject: Subject, n: int) -> Design:
     """The same for curves alone: a common grid where all values are too dear."""
     design = first_design(subject, n)
     return design if design.common else Grid(int(np.clip(EXACT_PREDICTIONS // n, *EFFECT_GRID)), at="quantiles")
-
-
-def importance_design(subject: Subject, sample: Sample) -> Design:
-    """The first design of an importance."""
-    return first_design(subject, sample.n, blocks=sample.block is not None)
 
 
 def _noise_over_sampling(importance: FeatureImportance) -> float:

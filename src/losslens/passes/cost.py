@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
-from losslens.donors.designs import All, Design
+from losslens.donors.designs import Design
 from losslens.donors.questions import Question, Subject, pose
 from losslens.engines import rates
-from losslens.engines.additive import Additive
-from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import CHECKED
-from losslens.engines.kernel_machines import Products
-from losslens.engines.kernel_machines import cost as products
 from losslens.passes import steps
-from losslens.passes.dispatch import exact_for, who
+from losslens.passes.dispatch import Route, design_of, route
 from losslens.passes.task import Task
 from losslens.results.plan import Plan
 from losslens.workers import active, packed_size
@@ -24,24 +20,24 @@ TIMED = 200  # rows of trees that are walked to see how long it takes
 
 def plan_cells(task: Task, rule: Callable[[Subject, int], Design], more: int = 0) -> Plan:
     """The cost of importances or effects; `rule` chooses what ``donors="auto"`` stands for."""
-    exact = [exact_for(task, s, task.design) for s in task.subjects]
-    designs = [task.design or (All() if e else rule(s, task.n)) for s, e in zip(task.subjects, exact, strict=True)]
+    routes = [route(task, s) for s in task.subjects]
+    designs = [design_of(task, s, rule) for s in task.subjects]
     questions = [pose(s, d, task.n, task.entropy) for s, d in zip(task.subjects, designs, strict=True)]
-    counts = [0 if e else _most(question, task.n) for question, e in zip(questions, exact, strict=True)]
+    answered = list(zip(questions, routes, strict=True))
+    counts = [0 if r.exact else _most(question, task.n) for question, r in answered]
     complete = task.budget.fits(questions, task.n)
-    asked = [question for question, e in zip(questions, exact, strict=True) if not e]
+    asked = [question for question, r in answered if not r.exact]
     turns = 0 if not asked else 1 if complete else sum(1 for _ in task.budget.turns(asked))
     turns = len(asked) if task.design is not None and task.design.conditional else turns  # drawn features go one by one
-    total = turns * task.n + sum(counts) + more + (min(task.n, CHECKED) if any(exact) else 0)
+    total = turns * task.n + sum(counts) + more + (min(task.n, CHECKED) if len(asked) < len(questions) else 0)
     rows, seconds = task.engine.timed_batch()
     kept = task.n if complete else task.budget.kept_rows(questions, task.n)
     working = task.budget.memory // 8 if not complete else rows * (task.table.row_bytes + 64)
-    engines = [who(task, s, d) for s, d in zip(task.subjects, designs, strict=True)]
     threads, predicting = spread(task, seconds * total / rows, total) if asked else (0, seconds * total / rows)
-    lanes, exactly = _exact_seconds(task, [(q, way) for q, (_, way) in zip(questions, engines, strict=True)])
+    lanes, exactly = _exact_seconds(task, [(q, r) for q, r in answered if r.exact])
     return Plan(
         features=tuple(q.subject.feature.name for q in questions),
-        engines=tuple(name for name, _ in engines),
+        engines=tuple(r.label for r in routes),
         designs=tuple(repr(q.design) for q in questions),
         predictions=tuple(counts),
         n_predictions=total,
@@ -49,41 +45,24 @@ def plan_cells(task: Task, rule: Callable[[Subject, int], Design], more: int = 0
         memory=kept * task.budget.row_bytes(questions) + working,
         complete=complete,
         seconds=predicting + exactly,
-        grows=tuple(q.subject.feature.name for q, e in zip(questions, exact, strict=True) if _grows(task, q) and not e),
+        grows=tuple(q.subject.feature.name for q in asked if _grows(task, q)),
         backend=task.table.backend,
         workers=max(threads, lanes),
     )
 
 
-def _exact_seconds(task: Task, answered: list[tuple[Question, str]]) -> tuple[int, float]:
+def _exact_seconds(task: Task, answered: list[tuple[Question, Route]]) -> tuple[int, float]:
     """The threads of a cluster that an exact engine uses, and what it takes: some rows timed, or counts times rates."""
     engine, n = task.exact, task.n
-    cells = [question for question, way in answered if way == "cells"]
-    if isinstance(engine, Additive):
-        return 0, rates.ADDED * n * len(cells)
-    if isinstance(engine, Products):
-        return 0, rates.MULTIPLIED * sum(products(engine.form, n, len(q.subject.distinct)) for q in cells)
-    seconds = sum(_tables_and_totals(task, question, way) for question, way in answered if way in ("table", "total"))
-    if not cells:
+    seconds = sum(r.engine.seconds(q.subject, r.way) for q, r in answered if r.way != "steps")
+    walked = [q for q, r in answered if r.way == "steps"]
+    if not walked:
         return 0, seconds
-    walked = n * steps.second_a_row(engine, cells, task.sample, task.loss, TIMED)
+    here = n * steps.second_a_row(engine, walked, task.sample, task.loss, TIMED)
     cluster = active()
-    if cluster is None or not steps.pays(engine, n, len(cells), cluster):
-        return 0, seconds + walked
-    return cluster.threads, seconds + steps.there(walked, engine, n, len(cells), cluster)
-
-
-def _tables_and_totals(task: Task, question: Question, way: str) -> float:
-    engine = task.exact
-    if way == "table":
-        a_tree = rates.WALKED if engine.tables is None else rates.LOOKED_UP
-        return float(task.n * len(question.subject.distinct) * len(engine.bound.roots) * a_tree)
-    if engine.is_single:
-        return task.n * rates.SECONDS["single tree"]
-    from losslens.engines.trees.coalitions import cost
-
-    known = rates.SECONDS if task.device is None else rates.SECONDS | rates.DEVICE_SECONDS
-    return cost(engine.bound) * known["tree totals"]
+    if cluster is None or not steps.pays(engine, n, len(walked), cluster):
+        return 0, seconds + here
+    return cluster.threads, seconds + steps.there(here, engine, n, len(walked), cluster)
 
 
 def _most(question: Question, n: int) -> int:
@@ -101,7 +80,7 @@ def _grows(task: Task, question: Question) -> bool:
 def spread(task: Task, seconds: float, cells: int) -> tuple[int, float]:
     """The threads of the verb's cluster, and what predictions take there: model and table travel, predictions back."""
     cluster = active()
-    if cluster is None or type(task.engine) is not BlackBox:  # torch modules stay on their device
+    if cluster is None or not task.engine.travels:
         return 0, seconds
     tasks = max(1, ceil(cells / task.engine.rows_a_call(task.n) / cluster.grain))
     threads = cluster.threads

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from losslens.cells.matrix import Averages, Cells
 from losslens.donors.questions import Ask, Question
-from losslens.engines.base import Answer, Engine
+from losslens.engines.base import Answer, CellEngine
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled
 from losslens.progress import Tick
@@ -27,7 +27,7 @@ PARTS, AHEAD = 16, 2  # of the rows, where a device fills the next ones while on
 
 
 def run(
-    engine: Engine,
+    engine: CellEngine,
     questions: Sequence[Question],
     sample: Sample,
     loss: Loss | None,
@@ -53,7 +53,7 @@ def run(
 
 
 def _pass(
-    engine: Engine,
+    engine: CellEngine,
     questions: Sequence[Question],
     sample: Sample,
     loss: Loss | None,
@@ -86,7 +86,7 @@ def _pass(
 
 
 def _answers(
-    engine: Engine, parts: Sequence[Indices], asks: Sequence[Ask], tick: Tick
+    engine: CellEngine, parts: Sequence[Indices], asks: Sequence[Ask], tick: Tick
 ) -> Iterator[tuple[Indices, Answer]]:
     """Part by part. A device of its own fills the next parts while one is averaged here, and never waits for us."""
     if not getattr(engine, "is_remote", False):

@@ -1,153 +1,107 @@
-"""Who answers for which feature: an exact engine where one applies, else the black box."""
+"""Which engine answers for a feature, and the pass over the rows that belongs to its way of answering.
+
+The exact engine is asked first; the black box answers whatever is left.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from losslens.donors.designs import All, Design
 from losslens.donors.questions import Subject, pose
-from losslens.engines.additive import Additive
-from losslens.engines.base import Engine
+from losslens.engines.base import AnswerWay, CellEngine
 from losslens.engines.choice import CHECKED
-from losslens.engines.kernel_machines import MOST_PRODUCTS, Products, cost
-from losslens.passes import dense, steps, sums
+from losslens.engines.readers.ensemble import Declined
+from losslens.passes import dense, groups, steps, sums
 from losslens.passes.budget import Answered, Filled
 from losslens.passes.task import Task
 from losslens.progress import bar
 from losslens.tables.sample import Sample
 
 Asked = tuple[Subject, Design]
+Passed = tuple[Sample, list[Filled], int]  # the sample as the engine saw it, each feature, rows the model was asked for
 
 
-def exact_for(task: Task, subject: Subject, design: Design | None) -> bool:
-    """Whether the exact engine takes this feature; a design of None is the engine's to choose."""
-    engine, kind = task.exact, subject.feature.kind
-    if engine is None or not (design is None or design.all_pairs) or kind == "pair":
-        return False
-    if isinstance(engine, Products):
-        return _affordable(engine, subject, task)
-    if task.sample.block is not None:  # who lends to whom differs from row to row
-        return False
-    if isinstance(engine, Additive):
-        return True
-    if kind == "single":
-        return bool(engine.takes(subject.feature.columns[0]))
-    return _takes_table(task, subject) or _groups(task)
+@dataclass(frozen=True, eq=False)
+class Route:
+    """Who answers for a feature, and in which way."""
+
+    engine: Any
+    way: AnswerWay
+    label: str  # the engine's name, with its device
+    exact: bool  # without asking the model
+    declined: str = ""  # why no exact engine answers
 
 
-def _takes_table(task: Task, subject: Subject) -> bool:
-    """Whether the cells of a group of columns are few enough to look at one by one; they needn't all be kept."""
-    return bool(task.exact.takes_pairs(task.n * len(subject.distinct), subject.feature.columns))
+def route(task: Task, subject: Subject) -> Route:
+    """The exact engine where it takes the feature, else the black box."""
+    declined = task.declined
+    if task.exact is not None and subject.feature.kind != "pair":  # a pair has a grid: no rows lend its values
+        try:
+            way = task.exact.way(subject, task.loss, blocked=task.blocked)
+        except Declined as why:
+            declined = str(why)
+        else:
+            return Route(task.exact, way, task.exact.label(way), exact=True)
+    return Route(task.engine, "cells", task.engine.name, exact=False, declined=declined)
 
 
-def _groups(task: Task) -> bool:
-    """Whether a group's importance can be had without its cells."""
-    from losslens.passes import groups
-
-    return groups.applies(task.exact, task.loss)
-
-
-def _why_not(task: Task, subject: Subject) -> str:
-    """Why the model itself was asked for a feature, where an exact engine knows it."""
-    if task.declined or task.exact is None or subject.feature.kind == "pair":
-        return task.declined
-    if task.sample.block is not None:
-        return "with groups= who lends to whom differs from row to row"
-    return f"{subject.feature.name!r} has too many values for its {task.exact.name}"
-
-
-def _affordable(engine: Products, subject: Subject, task: Task) -> bool:
-    """Whether the matrix products of a feature are few enough; what its values are can make them fewer."""
-    g = len(subject.distinct)
-    if cost(engine.form, task.n, g) <= MOST_PRODUCTS:
-        return True
-    image = engine.images(pose(subject, All(), task.n, task.entropy).ask)
-    return cost(engine.form, task.n, g, image) <= MOST_PRODUCTS
+def design_of(task: Task, subject: Subject, rule: Callable[[Subject, int], Design]) -> Design:
+    """The donors of a feature: for "auto" all of them where an engine is exact, else what the rule says."""
+    return task.design or (All() if route(task, subject).exact else rule(subject, task.n))
 
 
 def ask(task: Task, asked: Sequence[Asked]) -> tuple[list[Answered], int]:
     """All features, each by its engine; and how many rows the model was asked for."""
+    routes = [route(task, subject) for subject, _ in asked]
     found: dict[str, Answered] = {}
-    predicted = 0
-    for run in (_ask_black_box, _ask_exact, _ask_table, _ask_without_cells):
-        mine = [(subject, design) for subject, design in asked if _who(task, subject, design) is run]
-        if not mine:
-            continue
-        asks_model = run is _ask_black_box
-        sample, filled, count = run(task, mine)
+    predicted = min(task.n, CHECKED) if any(r.exact for r in routes) else 0  # an exact engine was compared on these
+    for engine, way in dict.fromkeys((r.engine, r.way) for r in routes):
+        mine = [(one, r) for one, r in zip(asked, routes, strict=True) if (r.engine, r.way) == (engine, way)]
+        sample, filled, count = PASSES[way](task, engine, [one for one, _ in mine])
         predicted += count
-        name = _name(task, run)
-        for (subject, design), part in zip(mine, filled, strict=True):
-            why = _why_not(task, subject) if asks_model else ""
-            found[subject.feature.name] = Answered(subject.feature, design, name, sample, part, why)
-    if any(answer.engine != task.engine.name for answer in found.values()):
-        predicted += min(task.n, CHECKED)  # rows that an exact engine was compared with the model on
+        for ((subject, design), r), part in zip(mine, filled, strict=True):
+            found[subject.feature.name] = Answered(subject.feature, design, r.label, sample, part, r.declined)
     return [found[subject.feature.name] for subject, _ in asked], predicted
 
 
-Run = Callable[[Task, Sequence[Asked]], tuple[Sample, list[Filled], int]]
+# The pass of each way.
 
 
-def _who(task: Task, subject: Subject, design: Design) -> Run:
-    if not exact_for(task, subject, design):
-        return _ask_black_box
-    if isinstance(task.exact, (Additive, Products)) or subject.feature.kind == "single":
-        return _ask_exact
-    return _ask_table if _takes_table(task, subject) else _ask_without_cells
-
-
-def _name(task: Task, run: Run) -> str:
-    if run is _ask_black_box:
-        return task.engine.name
-    there = run is _ask_without_cells and task.device is not None and not task.exact.is_single
-    return f"{task.exact.name} on {task.device}" if there else str(task.exact.name)
-
-
-def who(task: Task, subject: Subject, design: Design) -> tuple[str, str]:
-    """The engine that answers for a feature, with its device, and in which way: "model", "cells", "table", "total"."""
-    ways: dict[Run, str] = {_ask_black_box: "model", _ask_exact: "cells", _ask_table: "table"}
-    run = _who(task, subject, design)
-    return _name(task, run), ways.get(run, "total")
-
-
-def _ask_black_box(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:
-    if task.design is None or not task.design.conditional:
-        return _pass(task, task.engine, asked, "predictions")
-    # One feature after the other: two that share a column may have it drawn in two ways.
-    share = replace(task, budget=replace(task.budget, memory=task.budget.memory // len(asked)))
-    parts = [_pass(share, task.engine, [one], "predictions") for one in asked]
-    return parts[0][0], [filled for _, part, _ in parts for filled in part], sum(count for *_, count in parts)
-
-
-def _ask_exact(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:
-    engine, shared = task.exact, (task.sample, task.loss, task.budget, task.entropy)
-    if isinstance(engine, Additive):
-        return (*sums.run(engine, asked, *shared), 0)
-    if isinstance(engine, Products):
-        sample, filled, _ = _pass(task, engine, asked, "cells")
-        return sample, filled, 0
-    questions = [pose(subject, design, task.n, task.entropy) for subject, design in asked]
-    with bar(task.n, "explaining", task.progress, "rows") as tick:
-        return (*steps.run(engine, questions, *shared, task.n_jobs, tick), 0)
-
-
-def _ask_table(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:
-    """Groups of columns of trees: one table of rows and values each."""
-    sample, filled, _ = _pass(task, task.exact, asked, "rows")
-    return sample, filled, 0
-
-
-def _ask_without_cells(task: Task, asked: Sequence[Asked]) -> tuple[Sample, list[Filled], int]:
-    from losslens.passes import groups
-
-    assert task.loss is not None  # `exact_for` has asked
-    return (*groups.run(task.exact, asked, task.sample, task.loss, task.entropy), 0)
-
-
-def _pass(task: Task, engine: Engine, asked: Sequence[Asked], unit: str) -> tuple[Sample, list[Filled], int]:
+def _cells(task: Task, engine: CellEngine, asked: Sequence[Asked]) -> Passed:
+    if task.design is not None and task.design.conditional and len(asked) > 1:
+        # One feature after the other: two that share a column may have it drawn in two ways.
+        share = replace(task, budget=replace(task.budget, memory=task.budget.memory // len(asked)))
+        parts = [_cells(share, engine, [one]) for one in asked]
+        return parts[0][0], [filled for _, part, _ in parts for filled in part], sum(count for *_, count in parts)
     questions = [pose(subject, design, task.n, task.entropy) for subject, design in asked]
     most = task.n + sum(question.ask.most(task.n) for question in questions)
-    total = task.n * len(questions) if unit == "rows" else most
-    with bar(total, "explaining", task.progress, unit) as tick:
-        return dense.run(engine, questions, task.sample, task.loss, task.budget, task.entropy, tick)
+    with bar(most, "explaining", task.progress, "predictions" if engine is task.engine else "cells") as tick:
+        sample, filled, count = dense.run(
+            engine, questions, task.sample, task.loss, task.budget, task.entropy, tick
+        )  # fmt: skip
+    return sample, filled, count if engine is task.engine else 0
+
+
+def _steps(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
+    questions = [pose(subject, design, task.n, task.entropy) for subject, design in asked]
+    with bar(task.n, "explaining", task.progress, "rows") as tick:
+        return *steps.run(
+            engine, questions, task.sample, task.loss, task.budget, task.entropy, task.n_jobs, tick
+        ), 0  # fmt: skip
+
+
+def _sums(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
+    return *sums.run(engine, asked, task.sample, task.loss, task.budget, task.entropy), 0
+
+
+def _totals(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
+    assert task.loss is not None  # without one there is nothing to add up
+    return *groups.run(engine, asked, task.sample, task.loss, task.entropy), 0
+
+
+PASSES: dict[AnswerWay, Callable[[Task, Any, Sequence[Asked]], Passed]] = {
+    "cells": _cells, "steps": _steps, "sums": _sums, "totals": _totals,
+}  # fmt: skip

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +15,13 @@ from numpy.typing import NDArray
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subject, pose
-from losslens.engines.trees.engine import Trees
 from losslens.losses import Loss
 from losslens.passes.budget import Filled, RowMass
 from losslens.tables.sample import Sample
 from losslens.typing import Floats
 
-
-def applies(engine: Trees, loss: Loss | None) -> bool:
-    """Whether a group's importance can be had without its cells."""
-    if loss is None or loss.custom:
-        return False
-    return engine.is_single or engine.gives_totals(loss)
+if TYPE_CHECKING:
+    from losslens.engines.trees.engine import Trees
 
 
 def run(
@@ -52,7 +48,7 @@ def _total(engine: Trees, subject: Subject, design: Design, sample: Sample, loss
     """The mean over all pairs, of which nothing else is known."""
     weight, y = sample.weight, sample.target(loss)
     target = engine.squared_target(loss, y)
-    assert target is not None  # `applies` has asked
+    assert target is not None  # the engine has said so
     kept = np.setdiff1d(np.arange(len(engine.bound.size)), subject.feature.columns)
     total = engine.coalition_errors(target, weight).error(kept) - sample.error
     if design.leaves_out_own:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from losslens.donors.conditional import resolve as resolve_donors
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subject, Subjects
-from losslens.engines.base import Engine
+from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import Site, choose, choose_exact
 from losslens.losses import Loss, Response
 from losslens.losses import resolve as resolve_loss
@@ -35,7 +35,7 @@ class Task:
     table: Table
     subjects: tuple[Subject, ...]
     design: Design | None  # None: "auto"
-    engine: Engine  # the black box, which answers everything
+    engine: BlackBox  # the black box, which answers everything
     exact: Any  # an exact engine that knows the model, or None
     declined: str  # why there is none, where the kind of model is known
     sample: Sample  # predictions and losses are not known yet
@@ -60,6 +60,11 @@ class Task:
     def n(self) -> int:
         """Rows."""
         return self.table.n
+
+    @property
+    def blocked(self) -> bool:
+        """Whether rows of one group don't lend to each other."""
+        return self.sample.block is not None
 
 
 def prepare(

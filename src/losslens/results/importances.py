@@ -133,7 +133,7 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         first = self._first
         kind = "exact over all pairs" if self.exact else f"sampled with {self.design}"
         found = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
-        declined = dict.fromkeys(f.declined for f in self.features.values() if f.engine == "blackbox" and f.declined)
+        declined = dict.fromkeys(f.declined for f in self.features.values() if f.declined)
         found += [f"no exact engine: {reason}" for reason in declined]
         if first.whole is not None:
             found.append(f"{first.whole.n:,} rows, read part by part; {len(first.at):,} of them are kept")

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from losslens.cells.late import Later
-from losslens.donors.designs import All, Design
+from losslens.donors.designs import Design
 from losslens.donors.questions import Subject
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.passes import auto
 from losslens.passes.budget import Answered
-from losslens.passes.dispatch import ask, exact_for
+from losslens.passes.dispatch import ask, design_of
 from losslens.passes.options import Options
 from losslens.passes.parts import call
 from losslens.passes.scored import score_importance
@@ -161,14 +161,15 @@ def feature_effect(
         return call.effects(known, streamed, response, target, options)
     task = prepare(known, X, None, options, loss=None, response=response)
     k, label = class_of(task.sample, target, response)
-    answered, predicted = ask(task, [(s, task.design or _effect_design(task, s)) for s in task.subjects])
+    answered, predicted = ask(task, [(s, design_of(task, s, auto.effect_design)) for s in task.subjects])
     found = [_effect(task, answer, label, k) for answer in answered]
     return Effects({feature.name: feature for feature in found}, predicted)
 
 
 def _ask_until_certain(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int]:
     """All features; those that "auto" samples get more donors until their own noise no longer counts."""
-    designs = {s.feature.name: task.design or _first_design(task, s) for s in task.subjects}
+    rule = partial(auto.first_design, blocked=task.blocked)
+    designs = {s.feature.name: design_of(task, s, rule) for s in task.subjects}
     found: dict[str, FeatureImportance] = {}
     pending: Sequence[Subject] = task.subjects
     asked_for = 0
@@ -182,14 +183,6 @@ def _ask_until_certain(task: Task, loss: Loss) -> tuple[list[FeatureImportance],
         pending = [] if task.design is not None else [s for s in pending if auto.wants_more(found[s.feature.name])]
         designs |= {s.feature.name: auto.next_design(found[s.feature.name], s, task.n) for s in pending}
     return [found[s.feature.name] for s in task.subjects], asked_for
-
-
-def _first_design(task: Task, subject: Subject) -> Design:
-    return All() if exact_for(task, subject, None) else auto.importance_design(subject, task.sample)
-
-
-def _effect_design(task: Task, subject: Subject) -> Design:
-    return All() if exact_for(task, subject, None) else auto.effect_design(subject, task.n)
 
 
 def _shared(task: Task, answer: Answered) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from losslens.losses import is_scorer
 from losslens.models import Model, as_model
-from losslens.passes.auto import effect_design, importance_design
+from losslens.passes.auto import effect_design, first_design
 from losslens.passes.cost import plan_cells
 from losslens.passes.options import Options, picked
 from losslens.passes.parts import call
@@ -68,7 +69,7 @@ def _importances(known: Model, X: Any, y: Any, wanted: dict[str, Any], options: 
     if data is not None:
         return _in_parts(call.importance_stream(known, data, loss, options), data)
     task = prepare(known, X, y, options, loss=loss, response=loss.reads)
-    return plan_cells(task, lambda subject, _: importance_design(subject, task.sample))
+    return plan_cells(task, partial(first_design, blocked=task.blocked))
 
 
 def _effects(known: Model, X: Any, y: Any, wanted: dict[str, Any], options: Options) -> Plan:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -78,9 +78,11 @@ class _Coming:
         return self.said
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Modules(BlackBox):
-    """Asks a torch module."""
+    """Asks a torch module, on the device that it lives on."""
+
+    travels: ClassVar[bool] = False
 
     @classmethod
     def of(cls, table: Table, respond: Responder, batch_rows: int) -> Modules:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.questions import Ask
+from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates
-from losslens.engines.base import Answer, CoalitionEngine, Steps, Walker, coalition_count
+from losslens.engines.base import BLOCKED, Answer, AnswerWay, ExactEngine, Steps, Walker, coalition_count
+from losslens.engines.readers.ensemble import Declined
 from losslens.engines.trees.bound import BoundEnsemble, Search
 from losslens.engines.trees.node_rules import MOST_LEAVES
 from losslens.progress import Tick
@@ -39,7 +40,7 @@ PAIRWISE = ("tree pairs", "tree means")  # ways that look at pairs, one by one
 
 
 @dataclass(frozen=True, eq=False)
-class Trees(CoalitionEngine):
+class Trees(ExactEngine):
     """Walks the trees with one feature free."""
 
     bound: BoundEnsemble
@@ -62,10 +63,41 @@ class Trees(CoalitionEngine):
         search = self.search(np.zeros(len(self.bound.size), np.uint8), some)
         return self.bound.respond(np.concatenate([raw.own.copy() for raw in search.steps(0, len(rows))]))
 
-    def takes(self, column: int) -> bool:
+    def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
+        """Steps of a single column; of several the cells, or means without them where those are too many."""
+        if blocked:
+            raise Declined(BLOCKED)
+        feature, n = subject.feature, self.bound.codes.shape[1]
+        if feature.kind == "single":
+            if self._takes_column(feature.columns[0]):
+                return "steps"
+        elif self.takes_pairs(n * len(subject.distinct), feature.columns):
+            return "cells"
+        elif loss is not None and not loss.custom and (self.is_single or self.gives_totals(loss)):
+            return "totals"
+        raise Declined(f"{feature.name!r} has too many values for its trees")
+
+    def _takes_column(self, column: int) -> bool:
         """Whether a column has few enough classes that are looked at one by one: categories, or a missing value."""
         singles = int(self.bound.size[column] - self.bound.special[column])
         return singles <= 2 or singles * len(self.bound.roots) * self.bound.codes.shape[1] <= MOST_SINGLES
+
+    def label(self, way: AnswerWay) -> str:
+        """The device counts totals of several trees."""
+        counted = way == "totals" and self.device is not None and not self.is_single
+        return f"{self.name} on {self.device}" if counted else self.name
+
+    def seconds(self, subject: Subject, way: AnswerWay) -> float:
+        """Pairs one by one, or leaves."""
+        n, trees = self.bound.codes.shape[1], len(self.bound.roots)
+        if way == "cells":
+            return n * len(subject.distinct) * trees * (rates.WALKED if self.tables is None else rates.LOOKED_UP)
+        if self.is_single:
+            return n * rates.SECONDS["single tree"]
+        from losslens.engines.trees.coalitions import cost
+
+        known = rates.SECONDS if self.device is None else rates.SECONDS | rates.DEVICE_SECONDS
+        return float(cost(self.bound) * known["tree totals"])
 
     # Several columns replaced together.
 
@@ -266,6 +298,7 @@ class Trees(CoalitionEngine):
     def fill(self, rows: NDArray[np.intp], asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and at every value of each group, some rows at a time."""
         base, cells = self.predict(rows), []
+        tick(len(rows))
         for ask in asks:
             replaced = np.sort(ask.columns)
             held = self.bound.codes[replaced][:, ask.index[0]]  # of rows that hold the values
@@ -275,7 +308,7 @@ class Trees(CoalitionEngine):
                 part = slice(start, start + step)
                 raw = self._table(replaced, held, rows[part])
                 room[part] = self.bound.respond(raw.reshape(-1, raw.shape[2])).reshape(room[part].shape)
-                tick(len(rows[part]))
+                tick(ask.most(len(rows[part])))
             cells.append(room)
         return Answer(base, cells, [0] * len(asks))
 

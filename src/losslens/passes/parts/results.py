@@ -90,8 +90,7 @@ class Summed:
         """The fields that importances and effects share, of each feature."""
         head, every = self.stream.head, np.arange(self.sample.n)
         backend = "pandas" if head.backend == "numpy" else head.backend
-        declined = self.stream.declined if self.engine == "blackbox" else ""
         for feature in self.stream.features:
             design, column = self.columns[feature.columns[0]]
-            answer = Answered(feature, design, self.engine, self.sample, column, declined)
+            answer = Answered(feature, design, self.engine, self.sample, column, self.stream.declined)
             yield answer.fields(head.names, every, backend)
