@@ -32,6 +32,7 @@ from losslens.passes.parts.counting import (
     codebook,
     first_pass,
     kinds_of_all,
+    places,
 )
 from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
 from losslens.passes.parts.reading import Data, PartRows, Stretch, judged, kept_in
@@ -121,16 +122,11 @@ class TreeWork:
 
     def codes(self, table: Table) -> tuple[Ints, Indices]:
         """The class of each row in each column, (p, b), and where its asked values stand on their grids, (k, b)."""
+        at = places(table, self.grids, self.grids, self.bins)
         codes = np.zeros((len(table.names), table.n), np.int32)
-        places = np.zeros((len(self.asked), table.n), np.intp)
-        distinct = {j: table.column(j).distinct for j in self.grids}
-        bins = self.bins.of(table, distinct)
-        for j, known in distinct.items():
-            place = self.grids[j].places(known.values, bins[j])
-            codes[j] = self.class_of[j][place][known.codes]
-            if j in self.asked:
-                places[self.asked.index(j)] = place[known.codes]
-        return codes, places
+        for j, place in at.items():
+            codes[j] = self.class_of[j][place]
+        return codes, np.stack([at[j] for j in self.asked])
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +147,7 @@ def evaluate(work: TreeWork, stretch: Stretch, tick: Tick) -> TreeSums:
 
 
 def _evaluate(work: TreeWork, rows: PartRows, tick: Tick) -> TreeSums:
-    codes, places = work.codes(rows.table)
+    codes, own = work.codes(rows.table)
     sample = judged(rows, work.model, work.loss, work.classes, work.mass)
     bound = replace(work.engine.bound, codes=codes)
     wanted = np.zeros(len(bound.size), np.uint8)
@@ -161,7 +157,7 @@ def _evaluate(work: TreeWork, rows: PartRows, tick: Tick) -> TreeSums:
     lane = lane_work.sums(0, sample.n, walker, tick)
     sample = replace(sample, prediction=lane.prediction, loss=None if work.loss is None else lane.loss)
     kept = kept_in(work.kept, rows.part)
-    some = KeptRows.of(sample, kept, rows.part.start, lane.local[kept], places[:, kept].T)
+    some = KeptRows.of(sample, kept, rows.part.start, lane.local[kept], own[:, kept].T)
     return _sums(work.axes, lane, sample, codes[list(work.asked)], some)
 
 
