@@ -206,7 +206,7 @@ def test_several_trees_are_not_a_single_one():
 
 
 def tables_of(bound):
-    return small_trees.tables(bound) if np.diff(bound.leaf_at).max() <= node_rules.MOST_LEAVES else None
+    return small_trees.tables(bound) if np.diff(bound.leaf_at).max() <= node_rules.SMALL_TREE_LEAVES else None
 
 
 @pytest.mark.parametrize("held", [1 << 22, 1])

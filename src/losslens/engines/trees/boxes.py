@@ -1,4 +1,4 @@
-"""A bound ensemble as boxes: for each leaf what it asks of each column, and the rows that meet that, as bits."""
+"""A bound ensemble as boxes: the condition of each leaf on each column, and the rows that fulfil it, as bits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def boxes(bound: BoundEnsemble, rows: NDArray[np.intp]) -> Boxes:
-    """The leaves, and which of these rows meet their conditions; leaves are relative to the first of their tree."""
+    """The leaves, and which of these rows fulfil their conditions; leaf values are relative to their tree's first."""
     from losslens.engines.gpu.boxes import Boxes
 
     codes = np.ascontiguousarray(bound.codes[:, rows])
@@ -42,33 +42,36 @@ def boxes(bound: BoundEnsemble, rows: NDArray[np.intp]) -> Boxes:
     )
 
 
-def _conditions(bound: BoundEnsemble, test: Ints, left: Words, everybody: Words) -> tuple[Ints, Words]:
-    """What each leaf asks of each column, (leaves, columns), and who meets it; what the same rows meet is one."""
-    nodes, known = bound.nodes, [everybody]
-    place = {blake2b(everybody.tobytes(), digest_size=16).digest(): 0}
+def _conditions(bound: BoundEnsemble, test: Ints, left: Words, all_rows: Words) -> tuple[Ints, Words]:
+    """The condition of each leaf on each column, (leaves, columns), and the rows that fulfil each condition, as bits.
+
+    Conditions that the same rows fulfil get the same number; number 0 is fulfilled by all rows.
+    """
+    nodes, rows_of = bound.nodes, [all_rows]
+    number = {blake2b(all_rows.tobytes(), digest_size=16).digest(): 0}
     condition = np.zeros((len(bound.value), len(bound.size)), np.int32)
-    above = np.zeros((bound.depth + 2, len(bound.size)), np.int32)  # the conditions of the nodes on the way
+    on_path = np.zeros((bound.depth + 2, len(bound.size)), np.int32)  # conditions at each depth of the current path
 
     def narrowed(held: int, goes: Words) -> int:
-        met = known[held] & goes
-        key = blake2b(met.tobytes(), digest_size=16).digest()
-        if key not in place:
-            place[key] = len(known)
-            known.append(met)
-        return place[key]
+        rows = rows_of[held] & goes
+        key = blake2b(rows.tobytes(), digest_size=16).digest()
+        if key not in number:
+            number[key] = len(rows_of)
+            rows_of.append(rows)
+        return number[key]
 
     for root in bound.roots:
         waiting = [(int(root), 0, 0, 0)]
         while waiting:
-            s, depth, asked, met = waiting.pop()
-            above[depth] = above[depth - 1] if depth else 0
+            s, depth, changed, new = waiting.pop()
+            on_path[depth] = on_path[depth - 1] if depth else 0
             if depth:
-                above[depth, asked] = met
+                on_path[depth, changed] = new
             f = nodes[s, FEATURE]
             if f < 0:
-                condition[nodes[s, RIGHT]] = above[depth]
+                condition[nodes[s, RIGHT]] = on_path[depth]
                 continue
-            goes, held = left[test[s]], above[depth, f]
+            goes, held = left[test[s]], on_path[depth, f]
             waiting.append((nodes[s, RIGHT], depth + 1, f, narrowed(held, ~goes)))
             waiting.append((s + 1, depth + 1, f, narrowed(held, goes)))
-    return condition, np.stack(known)
+    return condition, np.stack(rows_of)

@@ -16,7 +16,7 @@ from losslens.engines import rates
 from losslens.engines.base import BLOCKED, Answer, AnswerWay, ExactEngine, Steps, Walker, coalition_count
 from losslens.engines.readers.ensemble import Declined
 from losslens.engines.trees.bound import BoundEnsemble, Search
-from losslens.engines.trees.node_rules import MOST_LEAVES
+from losslens.engines.trees.node_rules import SMALL_TREE_LEAVES
 from losslens.progress import Tick
 from losslens.typing import Floats, Indices
 
@@ -51,7 +51,7 @@ class Trees(ExactEngine):
     @cached_property
     def tables(self) -> Any:
         """The masks of small trees; None where a tree is too large for them."""
-        if int(np.diff(self.bound.leaf_at).max()) > MOST_LEAVES:
+        if int(np.diff(self.bound.leaf_at).max()) > SMALL_TREE_LEAVES:
             return None
         from losslens.engines.trees.small_trees import tables  # each search is compiled when it is first needed
 

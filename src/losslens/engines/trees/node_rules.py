@@ -1,4 +1,4 @@
-"""How a node divides the classes of a feature: what all compiled searches share."""
+"""How a node splits the classes of a feature; shared by all compiled kernels."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from numba import types
 
 from losslens.engines.compiled import compiled
 
-# The columns of a node. At a leaf the feature is -1 and `RIGHT` the leaf's number. LOW .. HIGH are the ordinary classes
-# of the feature that can come here; FIRST: no node above asks for the feature.
+# Columns of the array of nodes. At a leaf FEATURE is -1 and RIGHT the leaf's number. LOW .. HIGH are the ordered
+# classes of the feature with which the node can be reached; FIRST: no node above compares the feature.
 FEATURE, CUT, RIGHT, RULE, LOW, HIGH, FIRST, COLUMNS = range(8)
-# How the cut is read: classes under it go left; the last class, a missing value, too; or a set of classes goes left.
+# Values of RULE. PLAIN: classes below the cut go left; MISSING_LEFT: also the last class, a missing value; SETS + k:
+# the classes of the k-th set go left.
 PLAIN, MISSING_LEFT, SETS = 0, 1, 2
-MOST_LEAVES = 64  # of a tree whose sets of leaves fit into a word
+SMALL_TREE_LEAVES = 64  # largest number of leaves of a "small" tree: a set of leaves is one 64-bit word
 U = np.uint64
 ONE, TWO = U(1), U(2)
 
@@ -26,7 +27,7 @@ def array_of(kind, dimensions=1):
 
 @compiled(types.boolean(i4, i4, i4, i4, array_of(u1, 2)))
 def goes_left(code, cut, rule, size, sets):
-    """Which way a class goes at a node."""
+    """Whether a class goes left at a node."""
     if rule == PLAIN:
         return code < cut
     if rule == MISSING_LEFT:
@@ -35,8 +36,8 @@ def goes_left(code, cut, rule, size, sets):
 
 
 @compiled(i8(array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4, 2)))
-def frame(nodes, roots, special, stack):
-    """Fill in LOW, HIGH and FIRST of every node; the longest path, or -1 where `stack` has no room for it."""
+def fill_ranges(nodes, roots, special, stack):
+    """Fill in LOW, HIGH and FIRST of every node; returns the longest path, or -1 if `stack` is too short for it."""
     longest = 0
     for t in range(len(roots)):
         s = roots[t]
@@ -50,7 +51,7 @@ def frame(nodes, roots, special, stack):
                     if nodes[above, FEATURE] == f:
                         first = 0
                         cut = nodes[above, CUT]
-                        if stack[d, 1] == 0:  # we are on its left
+                        if stack[d, 1] == 0:  # this node is in its left subtree
                             low, high = nodes[above, LOW], min(nodes[above, HIGH], cut)
                         else:
                             low, high = max(nodes[above, LOW], cut), nodes[above, HIGH]

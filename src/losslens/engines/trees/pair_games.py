@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from losslens import losses
 from losslens.engines.trees import pair_kernels
 from losslens.engines.trees.bound import BoundEnsemble, Ints
-from losslens.engines.trees.node_rules import FEATURE, MOST_LEAVES
+from losslens.engines.trees.node_rules import FEATURE, SMALL_TREE_LEAVES
 from losslens.losses import Loss
 from losslens.progress import Tick, silent
 from losslens.tables.sample import CHUNK, Sample
@@ -141,7 +141,7 @@ class _Scratch:
     """What a thread works in."""
 
     def __init__(self, p: int, bound: BoundEnsemble) -> None:
-        stack, parts = np.empty((bound.depth + 2, 3), np.uint64), np.empty((MOST_LEAVES, 3), np.uint64)
+        stack, parts = np.empty((bound.depth + 2, 3), np.uint64), np.empty((SMALL_TREE_LEAVES, 3), np.uint64)
         self.walk = np.empty(len(bound.unit) << p, np.int64), stack, parts, np.empty(p, np.uint64)  # table and players
         self.far, self.held, self.places = np.empty((2, 1 << p)), np.zeros((2, 1 << p)), np.empty(1 << p, np.int32)
 
@@ -265,12 +265,12 @@ def _forest(bound: BoundEnsemble, player: Ints) -> PackedForest:
     entry[owned] = of_owned
     codes, first = np.ascontiguousarray(bound.codes.T), np.searchsorted(entries // p, np.arange(len(leaves) + 1))
     allowed, outside = np.empty((0, 0), np.uint64), np.empty((0, 0), np.uint64)
-    if leaves.max() <= MOST_LEAVES and n * len(entries) <= MASKS:
+    if leaves.max() <= SMALL_TREE_LEAVES and n * len(entries) <= MASKS:
         allowed, outside = np.empty((n, len(entries)), np.uint64), np.empty((n, len(leaves)), np.uint64)
         under = np.empty((len(nodes), 2), np.uint64)
         pair_kernels.list_leaves(nodes, bound.leaf_at, tree, under)
         pair_kernels.allow(nodes, bound.size, bound.sets, tree, under, entry, codes, allowed, outside)
-        outside &= ~np.uint64(0) >> (MOST_LEAVES - leaves).astype(np.uint64)  # no tree has more
+        outside &= ~np.uint64(0) >> (SMALL_TREE_LEAVES - leaves).astype(np.uint64)  # no tree has more
     return PackedForest(
         nodes, bound.roots, bound.size, bound.sets, bound.leaf_at, bound.value, bound.output, codes,
         first.astype(np.int32), (entries % p).astype(np.int32), allowed, outside,

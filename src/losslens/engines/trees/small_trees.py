@@ -1,11 +1,9 @@
-"""The compiled search of trees with up to 64 leaves: sets of leaves are bits of a word.
+"""Curves of ensembles whose trees have up to 64 leaves: a set of leaves is the bits of one word.
 
-Each class of a feature allows some leaves of a tree. The one leaf that all features allow is the row's own. Leaves that
-exactly one feature forbids are what the row can reach when that feature is free; it is the one that is asked for where
-the ways to the two leaves part.
-
-
-Ensembles of small trees: curves by masks."""
+Each class of a feature allows some leaves of a tree. The one leaf that all features allow is the row's own. The leaves
+that exactly one feature forbids are those that the row reaches when this feature varies; it is the feature of the node
+where the paths to the two leaves split.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +15,14 @@ from numba import types
 from numpy.typing import NDArray
 
 from losslens.engines.compiled import compiled, trailing_zeros
-from losslens.engines.trees.bound import STEPS, BoundEnsemble, RawSteps
+from losslens.engines.trees.bound import STEPS_PER_YIELD, BoundEnsemble, RawSteps
 from losslens.engines.trees.node_rules import (
     CUT,
     FEATURE,
-    MOST_LEAVES,
     ONE,
     RIGHT,
     RULE,
+    SMALL_TREE_LEAVES,
     U,
     array_of,
     goes_left,
@@ -36,21 +34,21 @@ from losslens.engines.trees.node_rules import (
 
 
 class Tables(NamedTuple):
-    """What each class of each feature allows, tree by tree. An *entry* is a feature that a tree asks for."""
+    """The leaves that each class of each feature allows. An *entry* is a feature used by a tree."""
 
     first: NDArray[np.int32]  # (T + 1,): the first entry of each tree
     feature: NDArray[np.int32]  # of each entry
-    mask_at: NDArray[np.int32]  # where an entry's classes begin in `mask`
+    mask_at: NDArray[np.int32]  # where an entry's classes start in `mask`
     mask: NDArray[np.uint64]  # the leaves that a class allows
     leaf_at: NDArray[np.int32]  # (T + 1,)
-    pair_at: NDArray[np.int32]  # (T + 1,): where a tree's pairs of leaves begin
-    entry: NDArray[np.int32]  # of each pair, where the ways to them part
-    span: NDArray[np.int32]  # (., 2): its ordinary classes, from .. to, that lead to the second leaf, as places
-    offset: NDArray[np.int32]  # (p + 1,): a feature's first place in the difference array
-    one_by_one: NDArray[np.uint8]  # (T,): whether some feature of a tree has other classes
+    pair_at: NDArray[np.int32]  # (T + 1,): where a tree's pairs of leaves start
+    entry: NDArray[np.int32]  # of each pair of leaves: the entry of the node where the paths to them split
+    span: NDArray[np.int32]  # (., 2): its ordered classes that lead to the second leaf, as positions like `offset`
+    offset: NDArray[np.int32]  # (p + 1,): a feature's first position in the difference array
+    has_special: NDArray[np.uint8]  # (T,): whether some feature of a tree has classes without order
 
 
-# A plain tuple: numba would keep the class in its cache, and fail to load that once the class has moved.
+# A plain tuple: numba would keep the class in its cache, and fail to load it once the class has moved.
 _TABLES = types.Tuple(
     (
         array_of(i4), array_of(i4), array_of(i4), array_of(u8), array_of(i4), array_of(i4), array_of(i4),
@@ -68,26 +66,26 @@ def tables(bound: BoundEnsemble) -> Tables:
     feature = (entries % p).astype(np.int32)
     first = np.searchsorted(entries // p, np.arange(len(bound.roots) + 1)).astype(np.int32)
     mask_at = _starts(bound.size[feature])
-    begins = np.zeros(mask_at[-1], np.uint8)  # classes that some node tells from the one before
+    begins = np.zeros(mask_at[-1], np.uint8)  # classes that some node separates from the one before
     cut = nodes[inner, CUT]
     inside = cut < bound.size[feature[entry]]
     begins[mask_at[entry[inside]] + cut[inside]] = 1
     for e in np.flatnonzero(bound.special[feature] < bound.size[feature]):
         begins[mask_at[e] + bound.special[feature[e]] : mask_at[e + 1]] = 1
     pair_at = _starts(leaves**2)
-    one_by_one = np.zeros(len(leaves), np.uint8)
-    one_by_one[(entries // p)[bound.special[feature] < bound.size[feature]]] = 1
-    made = Tables(
+    has_special = np.zeros(len(leaves), np.uint8)
+    has_special[(entries // p)[bound.special[feature] < bound.size[feature]]] = 1
+    result = Tables(
         first, feature, mask_at, np.zeros(mask_at[-1], np.uint64), bound.leaf_at, pair_at,
-        np.zeros(pair_at[-1], np.int32), np.zeros((pair_at[-1], 2), np.int32), _starts(bound.size + 1), one_by_one,
+        np.zeros(pair_at[-1], np.int32), np.zeros((pair_at[-1], 2), np.int32), _starts(bound.size + 1), has_special,
     )  # fmt: skip
     of_node = np.zeros(len(nodes), np.int32)
     of_node[inner] = entry
-    _part(nodes, bound.roots, of_node, np.empty((65, 3), np.int32), made.leaf_at, pair_at, made.entry)
-    box = np.empty((MOST_LEAVES, MOST_LEAVES, 2), np.int32)
-    stack = np.empty(MOST_LEAVES, np.int32)
-    _tabulate(nodes, bound.roots, bound.size, bound.special, bound.sets, begins, stack, box, tuple(made))
-    return made
+    _fill_splits(nodes, bound.roots, of_node, np.empty((65, 3), np.int32), result.leaf_at, pair_at, result.entry)
+    box = np.empty((SMALL_TREE_LEAVES, SMALL_TREE_LEAVES, 2), np.int32)
+    stack = np.empty(SMALL_TREE_LEAVES, np.int32)
+    _tabulate(nodes, bound.roots, bound.size, bound.special, bound.sets, begins, stack, box, tuple(result))
+    return result
 
 
 @compiled(
@@ -95,19 +93,19 @@ def tables(bound: BoundEnsemble) -> Tables:
         array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4)
     )
 )  # fmt: skip
-def _part(nodes, roots, of_node, above, leaf_at, pair_at, entry):
-    """For each pair of leaves of a tree the entry of the node where the ways to them part."""
+def _fill_splits(nodes, roots, of_node, above, leaf_at, pair_at, entry):
+    """For each pair of leaves of a tree, the entry of the node where the paths to them split."""
     for t in range(len(roots)):
         leaves, at = leaf_at[t + 1] - leaf_at[t], pair_at[t]
         depth, s, leaf = 0, roots[t], 0
         while True:
             if nodes[s, FEATURE] >= 0:
-                above[depth, 0], above[depth, 1], above[depth, 2] = s, leaf, -1  # its first leaf, its first right leaf
+                above[depth, 0], above[depth, 1], above[depth, 2] = s, leaf, -1  # node, first leaf, first right leaf
                 depth += 1
                 s += 1
                 continue
             leaf += 1
-            while depth > 0 and above[depth - 1, 2] >= 0:  # both sides are done
+            while depth > 0 and above[depth - 1, 2] >= 0:  # both subtrees are done
                 depth -= 1
                 middle = above[depth, 2]
                 for x in range(above[depth, 1], middle):
@@ -130,9 +128,9 @@ def _starts(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
         array_of(i4, 3), _TABLES,
     )
 )  # fmt: skip
-def _tabulate(nodes, roots, size, special, sets, begins, stack, box, made):
-    """Fill in the masks, and the spans from the boxes of the leaves."""
-    first, feature, mask_at, mask, leaf_at, pair_at, entry, span, offset, _ = made
+def _tabulate(nodes, roots, size, special, sets, begins, stack, box, tables):
+    """Fill in the masks, and the spans from the classes that lead to each leaf."""
+    first, feature, mask_at, mask, leaf_at, pair_at, entry, span, offset, _ = tables
     for t in range(len(roots)):
         leaves = leaf_at[t + 1] - leaf_at[t]
         for e in range(first[t], first[t + 1]):
@@ -165,12 +163,12 @@ def _tabulate(nodes, roots, size, special, sets, begins, stack, box, made):
                         if box[k0, leaf, 1] == 0:
                             box[k0, leaf, 0] = c
                         box[k0, leaf, 1] = stop
-                for known in range(c, stop):
-                    mask[at + known] = reached
+                for same in range(c, stop):
+                    mask[at + same] = reached
                 c = stop
         for pair in range(pair_at[t], pair_at[t + 1]):
             e, leaf = entry[pair], (pair - pair_at[t]) % leaves
-            if leaf != (pair - pair_at[t]) // leaves:  # from a leaf to itself there is no such entry
+            if leaf != (pair - pair_at[t]) // leaves:  # a leaf paired with itself has no entry
                 span[pair, 0] = offset[feature[e]] + box[e - first[t], leaf, 0]
                 span[pair, 1] = offset[feature[e]] + box[e - first[t], leaf, 1]
 
@@ -181,20 +179,21 @@ def _tabulate(nodes, roots, size, special, sets, begins, stack, box, made):
         array_of(i8), array_of(i8, 2),
     )
 )  # fmt: skip
-def search(codes, made, size, special, value, output, forbidden, diff, own):
-    """Sum the own leaves of a few rows, and add the gains of all trees to their parts of the difference array.
+def search(codes, tables, size, special, value, output, forbidden, diff, own):
+    """Sum the own leaves of a few rows, and add the gains of all trees to the rows' parts of the difference array.
 
-    ``forbidden[0, i]`` are the leaves that a feature of row i forbids, ``forbidden[1, i]`` those that two or more do.
+    A gain is the value of a reached leaf minus that of the own leaf. ``forbidden[0, i]`` are the leaves that at least
+    one feature of row i forbids, ``forbidden[1, i]`` those that two or more forbid.
     """
-    first, feature, mask_at, mask, leaf_at, pair_at, entry, span, offset, one_by_one = made
+    first, feature, mask_at, mask, leaf_at, pair_at, entry, span, offset, has_special = tables
     rows, width, outputs = U(codes.shape[1]), U(value.shape[1]), U(own.shape[1])
-    room = U(offset[len(size)])
+    row_size = U(offset[len(size)])  # positions of a row in the difference array
     for i in range(rows):
         for w in range(outputs):
             own[i, w] = 0
     for t in range(U(len(output))):
         leaf0, leaves, out = U(leaf_at[t]), U(leaf_at[t + ONE] - leaf_at[t]), U(output[t])
-        there = ~U(0) >> (U(64) - leaves)
+        all_leaves = ~U(0) >> (U(64) - leaves)
         for i in range(rows):
             forbidden[0, i] = 0
             forbidden[1, i] = 0
@@ -205,16 +204,16 @@ def search(codes, made, size, special, value, output, forbidden, diff, own):
                 forbidden[1, i] |= forbidden[0, i] & forbids
                 forbidden[0, i] |= forbids
         for i in range(rows):
-            leaf, here = U(trailing_zeros(~forbidden[0, i])), i * room
+            leaf, base = U(trailing_zeros(~forbidden[0, i])), i * row_size
             mine, pairs = leaf0 + leaf, U(pair_at[t]) + leaf * leaves
             for w in range(width):
                 own[i, out + w] += value[mine, w]
-            others = forbidden[0, i] & ~forbidden[1, i] & there
+            others = forbidden[0, i] & ~forbidden[1, i] & all_leaves
             forbidden[0, i] = others
             while others != 0:
                 leaf = U(trailing_zeros(others))
                 others &= others - ONE
-                start, stop = here + U(span[pairs + leaf, 0]), here + U(span[pairs + leaf, 1])
+                start, stop = base + U(span[pairs + leaf, 0]), base + U(span[pairs + leaf, 1])
                 if width == ONE:  # the usual case
                     gain = value[leaf0 + leaf, 0] - value[mine, 0]
                     diff[start * outputs + out] += gain
@@ -224,7 +223,7 @@ def search(codes, made, size, special, value, output, forbidden, diff, own):
                     gain = value[leaf0 + leaf, w] - value[mine, w]
                     diff[start * outputs + w] += gain
                     diff[stop * outputs + w] -= gain
-            others = forbidden[0, i] if one_by_one[t] else U(0)
+            others = forbidden[0, i] if has_special[t] else U(0)
             while others != 0:
                 leaf = U(trailing_zeros(others))
                 others &= others - ONE
@@ -232,7 +231,7 @@ def search(codes, made, size, special, value, output, forbidden, diff, own):
                 f = feature[e]
                 for c in range(U(special[f]), U(size[f])):
                     if mask[U(mask_at[e]) + c] >> leaf & ONE:
-                        place = (here + U(offset[f]) + c) * outputs + out
+                        place = (base + U(offset[f]) + c) * outputs + out
                         for w in range(width):
                             gain = value[leaf0 + leaf, w] - value[mine, w]
                             diff[place + w] += gain
@@ -246,29 +245,29 @@ def search(codes, made, size, special, value, output, forbidden, diff, own):
     )
 )  # fmt: skip
 def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
-    """The steps of some rows' curves, from place `s` on; where they end. The difference array is left empty."""
+    """Write the steps of some rows' curves from position `s` on; returns their end. The difference array is zeroed."""
     outputs, p, s = U(raw.shape[1]), U(len(size)), U(s)
     for i in range(U(rows)):
         number = U(0)
         for f in range(p):
-            here, count = i * U(offset[p]) + U(offset[f]), U(size[f])
+            base, count = i * U(offset[p]) + U(offset[f]), U(size[f])
             if wanted[f] == 0:
-                for c in range(here * outputs, (here + count + ONE) * outputs):
+                for c in range(base * outputs, (base + count + ONE) * outputs):
                     diff[c] = 0
                 continue
             start[i, number] = s
             number += ONE
             classes[s] = 0
             for w in range(outputs):
-                raw[s, w] = own[i, w] + diff[here * outputs + w]
-                diff[here * outputs + w] = 0
-                diff[(here + count) * outputs + w] = 0
+                raw[s, w] = own[i, w] + diff[base * outputs + w]
+                diff[base * outputs + w] = 0
+                diff[(base + count) * outputs + w] = 0
             s += ONE
             if outputs == ONE:  # the usual case, in a third of the time
                 level = raw[s - ONE, 0]
                 for c in range(ONE, count):
-                    step = diff[here + c]
-                    diff[here + c] = 0
+                    step = diff[base + c]
+                    diff[base + c] = 0
                     level += step
                     raw[s, 0] = level
                     classes[s] = c
@@ -277,8 +276,8 @@ def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
             for c in range(ONE, count):
                 moved = np.int64(0)
                 for w in range(outputs):
-                    step = diff[(here + c) * outputs + w]
-                    diff[(here + c) * outputs + w] = 0
+                    step = diff[(base + c) * outputs + w]
+                    diff[(base + c) * outputs + w] = 0
                     moved |= step
                     raw[s, w] = raw[s - ONE, w] + step
                 classes[s] = c
@@ -287,27 +286,27 @@ def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
     return i8(s)
 
 
-ROOM = 1 << 16  # places of the difference arrays of the rows that are searched together
+DIFFERENCES = 1 << 16  # entries of the difference array, about: it holds all rows of one search
 
 
 class SmallTrees:
-    """Curves by masks. It keeps arrays that are used again: one for each thread."""
+    """Curves by masks of leaves. It reuses its arrays, so each thread needs its own."""
 
     def __init__(self, bound: BoundEnsemble, tables: Tables, wanted: NDArray[np.uint8]) -> None:
         self.bound, self.tables, self.wanted = bound, tables, wanted
-        room, outputs = int(tables.offset[-1]), bound.ensemble.outputs
-        self.rows = rows = int(np.clip(ROOM // (room * outputs), 1, 64))
-        self.groups = int(np.clip(4 * STEPS // (rows * room), 1, 32))  # of rows, before their steps are handed over
+        row_size, outputs = int(tables.offset[-1]), bound.ensemble.outputs
+        self.rows = rows = int(np.clip(DIFFERENCES // (row_size * outputs), 1, 64))
+        self.searches = int(np.clip(4 * STEPS_PER_YIELD // (rows * row_size), 1, 32))  # before steps are yielded
         self.forbidden = np.empty((2, rows), np.uint64)
-        self.diff = np.zeros(rows * room * outputs, np.int64)
+        self.diff = np.zeros(rows * row_size * outputs, np.int64)
 
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
-        """The curves of rows start .. stop, some rows at a time; the arrays are used again for the next ones."""
+        """Curves of rows start .. stop, some rows at a time; the arrays are overwritten by the next ones."""
         bound, tables, wanted = self.bound, self.tables, self.wanted
         plain = tuple(tables)
-        rows = self.rows * self.groups
-        most = rows * int(bound.size[wanted > 0].sum()) + 1
-        classes, raw = np.empty(most, np.int32), np.empty((most, bound.ensemble.outputs), np.int64)
+        rows = self.rows * self.searches
+        max_steps = rows * int(bound.size[wanted > 0].sum()) + 1
+        classes, raw = np.empty(max_steps, np.int32), np.empty((max_steps, bound.ensemble.outputs), np.int64)
         begins = np.empty((rows, int(wanted.sum()) + 1), np.int64)
         own = np.empty((rows, bound.ensemble.outputs), np.int64)
         for at in range(start, stop, rows):
