@@ -38,7 +38,7 @@ TOTALS = ("boosting", "forest", "votes", "two classes")
 @pytest.fixture
 def no_table(monkeypatch):
     """As if 120 rows had too many pairs to look at one by one."""
-    for module, name in ((engine, "MOST_MASKS"), (engine, "MOST_WALKS"), (two_columns, "MOST_READ")):
+    for module, name in ((engine, "MOST_MASKS"), (engine, "MOST_WALKS"), (two_columns, "MAX_PAIRS")):
         monkeypatch.setattr(module, name, 0)
 
 

@@ -86,8 +86,8 @@ def test_a_mask_says_the_same_as_numbers():
 def test_nothing_depends_on_what_is_counted_together(fitted, weight, monkeypatch):
     _, _, y, bound, _ = fitted
     whole = [CoalitionErrors(bound, y, weight).error(kept) for kept in SOME]
-    monkeypatch.setattr(coalitions, "TOGETHER", 5)
-    monkeypatch.setattr(coalitions, "SHARED", 1)
+    monkeypatch.setattr(coalitions, "TABLE_PATTERNS", 5)
+    monkeypatch.setattr(coalitions, "SHARED_COUNTS", 1)
     monkeypatch.setattr(coalitions, "TEST_BYTES", 1)
     for kept, wanted in zip(SOME, whole, strict=True):
         close(CoalitionErrors(bound, y, weight).error(kept), wanted)
@@ -145,7 +145,7 @@ def test_many_rows_and_trees_with_many_leaves(weighted):
 
 def test_the_cost_counts_words():
     bound = bound_of(REGRESSORS["boosting"].fit(TRAIN, TARGET), X)
-    assert coalitions.cost(bound) == len(bound.value) ** 2 * N / 64 < coalitions.MOST_WORDS
+    assert coalitions.cost(bound) == len(bound.value) ** 2 * N / 64 < coalitions.MAX_WORD_OPERATIONS
 
 
 # A single tree.
@@ -161,7 +161,7 @@ def averages(loss, weight):
 @pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "pinball"])
 @pytest.mark.parametrize("found", [1 << 20, 1])
 def test_any_loss_of_a_single_tree(name, loss, found, monkeypatch):
-    monkeypatch.setattr(coalitions, "FOUND", found)
+    monkeypatch.setattr(coalitions, "REACHED_LEAVES", found)
     model, function = REGRESSORS[name].fit(TRAIN, TARGET), brute.LOSSES[loss]
     bound = bound_of(model, X)
     value = bound.respond(bound.value)

@@ -1,4 +1,4 @@
-"""All pairs with two columns replaced, read off each row's picture: against walks of every pair down every tree."""
+"""All pairs with two columns replaced, looked up in a grid for each row: equal to walks of all pairs down all trees."""
 
 import numpy as np
 import pytest
@@ -42,20 +42,20 @@ def bound(model, table=X):
 
 @pytest.mark.parametrize("columns", [(0, 1), (0, 2), (1, 3), (2, 3)], ids=str)
 @pytest.mark.parametrize("name", MODELS)
-def test_pictures_hold_what_walks_find(name, columns):
+def test_grids_hold_what_walks_give(name, columns):
     trees, replaced = bound(MODELS[name]), np.array(columns)
     kept = np.setdiff1d(np.arange(4), replaced)
     rows, values = np.array([5, 3, 80, 149]), trees.codes[replaced][:, ::-1]
     expected = pair_table(trees, None, kept, values, rows)
     assert np.ptp(expected) > 0
-    np.testing.assert_array_equal(two_columns.painted_table(trees, replaced, values, rows), expected)
+    np.testing.assert_array_equal(two_columns.grid_table(trees, replaced, values, rows), expected)
 
 
 def test_a_grid_that_grows_while_rows_come(monkeypatch):
-    """A picture larger than the room for it stops the kernel, which goes on where it was."""
+    """A grid larger than its buffer stops the kernel, which goes on where it was."""
     trees, rows = bound(MODELS["forest"]), np.arange(N)
     values, whole = trees.codes[[0, 2]], np.empty
-    small = two_columns.painted_table(trees, np.array([0, 2]), values, rows)
+    small = two_columns.grid_table(trees, np.array([0, 2]), values, rows)
     asked = []
 
     def narrow(shape, *kind):
@@ -65,7 +65,7 @@ def test_a_grid_that_grows_while_rows_come(monkeypatch):
         return whole(shape, *kind)
 
     monkeypatch.setattr(two_columns.np, "empty", narrow)
-    np.testing.assert_array_equal(two_columns.painted_table(trees, np.array([0, 2]), values, rows), small)
+    np.testing.assert_array_equal(two_columns.grid_table(trees, np.array([0, 2]), values, rows), small)
     assert len(asked) > 1
 
 
@@ -73,21 +73,21 @@ def test_missing_values_and_three_columns_have_no_rectangles():
     Z = np.where(RNG.random(X.shape) < 0.1, np.nan, X)
     holes = bound(HistGradientBoostingRegressor(max_iter=5, min_samples_leaf=4).fit(Z, Y), Z)
     trees = bound(MODELS["boosting"])
-    picture = two_columns.look(trees, np.array([0, 2]))
-    assert picture.places > 1
-    assert two_columns.takes(trees, picture, N * N)
-    assert two_columns.look(holes, np.array([0, 2])) is None
-    assert two_columns.look(trees, np.array([0, 1, 2])) is None
-    assert not two_columns.takes(trees, None, N * N)
-    assert not two_columns.takes(trees, picture, int(two_columns.MOST_READ) + 1)
-    assert not two_columns.takes(trees, two_columns.Picture(two_columns.MOST_PLACES + 1, 1), N * N)
+    cost = two_columns.grid_cost(trees, np.array([0, 2]))
+    assert cost.cells > 1
+    assert two_columns.is_feasible(trees, cost, N * N)
+    assert two_columns.grid_cost(holes, np.array([0, 2])) is None
+    assert two_columns.grid_cost(trees, np.array([0, 1, 2])) is None
+    assert not two_columns.is_feasible(trees, None, N * N)
+    assert not two_columns.is_feasible(trees, cost, int(two_columns.MAX_PAIRS) + 1)
+    assert not two_columns.is_feasible(trees, two_columns.GridCost(two_columns.MAX_GRID_CELLS + 1, 1), N * N)
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "absolute_error"])
 @pytest.mark.parametrize("name", ["boosting", "forest"])
 def test_groups_of_two_columns_are_brute_force(name, loss, monkeypatch):
     used = []
-    monkeypatch.setattr(two_columns, "painted_table", lambda *asked: used.append(1) or table(*asked))
+    monkeypatch.setattr(two_columns, "grid_table", lambda *asked: used.append(1) or table(*asked))
     options = {"loss": loss, "features": {"a": [0, 1], "b": [3, 2]}, "donors": "all", "progress": False}
     found = ll.feature_importance(MODELS[name], X, Y, **options)
     asked = ll.feature_importance(MODELS[name].predict, X, Y, **options)
@@ -97,4 +97,4 @@ def test_groups_of_two_columns_are_brute_force(name, loss, monkeypatch):
         assert found[group].std_error == pytest.approx(asked[group].std_error, abs=1e-10)
 
 
-table = two_columns.painted_table
+table = two_columns.grid_table

@@ -109,9 +109,9 @@ class Trees(ExactEngine):
     @property
     def is_countable(self) -> bool:
         """Whether it has few enough leaves to compare each with each."""
-        from losslens.engines.trees.coalitions import MOST_WORDS, cost
+        from losslens.engines.trees.coalitions import MAX_WORD_OPERATIONS, cost
 
-        return cost(self.bound) <= (MOST_WORDS if self.device is None else MOST_DEVICE_WORDS)
+        return cost(self.bound) <= (MAX_WORD_OPERATIONS if self.device is None else MOST_DEVICE_WORDS)
 
     def squared_target(self, loss: Loss, y: NDArray[np.generic]) -> Floats | None:
         """y on the scale of the trees' own sums, where the loss is a squared one there; else None."""
@@ -141,20 +141,20 @@ class Trees(ExactEngine):
 
         if pairs * len(self.bound.roots) <= (MOST_WALKS if self.tables is None else MOST_MASKS):
             return True
-        return two_columns.takes(self.bound, self._picture(columns), pairs)
+        return two_columns.is_feasible(self.bound, self._grid_cost(columns), pairs)
 
     @cached_property
-    def _pictures(self) -> dict[tuple[int, ...], Any]:
+    def _grid_costs(self) -> dict[tuple[int, ...], Any]:
         return {}
 
-    def _picture(self, columns: Sequence[int]) -> Any:
-        """What a row's picture of two columns takes, looked at once."""
+    def _grid_cost(self, columns: Sequence[int]) -> Any:
+        """Cost of a row's grid of two columns, estimated once."""
         from losslens.engines.trees import two_columns
 
         key = tuple(sorted(int(j) for j in columns))
-        if key not in self._pictures:
-            self._pictures[key] = two_columns.look(self.bound, np.array(key, np.intp))
-        return self._pictures[key]
+        if key not in self._grid_costs:
+            self._grid_costs[key] = two_columns.grid_cost(self.bound, np.array(key, np.intp))
+        return self._grid_costs[key]
 
     def coalition_errors(self, target: Floats, weight: Floats) -> CoalitionErrors | DeviceErrors:
         """Mean squared errors over all pairs, of any columns."""
@@ -317,11 +317,11 @@ class Trees(ExactEngine):
         from losslens.engines.trees import two_columns
         from losslens.engines.trees.coalitions import pair_table
 
-        picture = self._picture(replaced.tolist())
-        if two_columns.takes(self.bound, picture, len(rows) * held.shape[1]) and (
-            self.tables is None or two_columns.pays(self.bound, picture, held.shape[1])
+        cost = self._grid_cost(replaced.tolist())
+        if two_columns.is_feasible(self.bound, cost, len(rows) * held.shape[1]) and (
+            self.tables is None or two_columns.is_cheaper(self.bound, cost, held.shape[1])
         ):
-            return two_columns.painted_table(self.bound, replaced, held, rows)
+            return two_columns.grid_table(self.bound, replaced, held, rows)
         kept = np.setdiff1d(np.arange(len(self.bound.size)), replaced)
         return pair_table(self.bound, self.tables, kept, held, rows)
 

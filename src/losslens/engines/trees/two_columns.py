@@ -1,11 +1,9 @@
-"""The compiled part of `painting`: the rectangles of a row, their corners, and running sums along both axes.
+"""Predictions of all pairs of rows and donors if two columns are replaced: rectangle sums on a grid for each row.
 
-All pairs of a row and a donor who lends two columns: each row's predictions as a picture with two axes.
-
-With two features free a row can reach a few leaves of each tree. Each holds for a rectangle of classes of the two, and
-the edges of all of them part the plane into a grid. A leaf is noted at the four corners of its rectangle; running sums
-along both axes then give the trees' sum everywhere, and every donor is read off where its two classes lie. That takes a
-walk over the trees for each row, and not for each pair.
+With two features free a row can reach a few leaves of each tree. Each leaf holds for a rectangle of classes of the two
+features, and the edges of all rectangles divide the plane into a grid. The leaf's value is added at the four corners of
+its rectangle; running sums along both axes then give the trees' sum everywhere, and each donor's prediction is looked
+up at its two classes. That takes a walk over the trees for each row, not for each pair.
 """
 
 from __future__ import annotations
@@ -22,33 +20,33 @@ from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, RIGHT, RULE, U,
 
 
 @compiled(types.void(array_of(i8)))
-def _count(marks):
-    """Marks of where places begin become the places of the classes; behind the last class, how many there are."""
-    place = -1
+def _to_positions(marks):
+    """Replace marks of first classes by the grid position of each class; the last entry becomes their number."""
+    position = -1
     for c in range(len(marks) - 1):
-        place += marks[c]
-        marks[c] = place
-    marks[len(marks) - 1] = place + 1
+        position += marks[c]
+        marks[c] = position
+    marks[len(marks) - 1] = position + 1
 
 
 @compiled(
     types.void(u8, u8, array_of(i4, 2), array_of(i8, 2), array_of(i8), array_of(i8), u8, u8, array_of(i8))
 )  # fmt: skip
-def _sum_up(o, many, boxes, value, along, across, high, wide, grid):
-    """What all trees say together at each place of the grid, of one output."""
+def _sum_rectangles(o, n_boxes, boxes, value, along, across, high, wide, grid):
+    """Sum of all trees at each position of the grid, for one output."""
     grid[: high * wide] = 0
     width = U(value.shape[1])
-    for q in range(many):
+    for q in range(n_boxes):
         out = U(boxes[q, 5])
         if o < out or o >= out + width:
             continue
-        said = value[U(boxes[q, 4]), o - out]
+        leaf_value = value[U(boxes[q, 4]), o - out]
         a0, a1 = U(along[U(boxes[q, 0])]) * wide, U(along[U(boxes[q, 1])]) * wide
         b0, b1 = U(across[U(boxes[q, 2])]), U(across[U(boxes[q, 3])])
-        grid[a0 + b0] += said
-        grid[a0 + b1] -= said
-        grid[a1 + b0] -= said
-        grid[a1 + b1] += said
+        grid[a0 + b0] += leaf_value
+        grid[a0 + b1] -= leaf_value
+        grid[a1 + b0] -= leaf_value
+        grid[a1 + b1] += leaf_value
     for a in range(high):
         running, row = i8(0), a * wide
         for b in range(wide):
@@ -63,8 +61,8 @@ def _sum_up(o, many, boxes, value, along, across, high, wide, grid):
     )
 )  # fmt: skip
 def reach(i, nodes, roots, first, second, codes, size, sets, output, stack, boxes):
-    """The leaves that a row can reach with two features free, each with its rectangle of classes; how many."""
-    many = U(0)
+    """List the leaves that a row reaches with two features free, with their rectangles of classes; returns how many."""
+    n_boxes = U(0)
     for t in range(len(roots)):
         s, a0, a1, b0, b1 = roots[t], i4(0), size[first], i4(0), size[second]
         depth = 0
@@ -78,7 +76,7 @@ def reach(i, nodes, roots, first, second, codes, size, sets, output, stack, boxe
                     s = s + 1
                 elif cut <= low:
                     s = nodes[s, RIGHT]
-                else:  # both ways: the right one later
+                else:  # both sides: the right one later
                     later = stack[depth]
                     later[0], later[1], later[2], later[3], later[4] = nodes[s, RIGHT], a0, a1, b0, b1
                     if f == first:
@@ -87,14 +85,14 @@ def reach(i, nodes, roots, first, second, codes, size, sets, output, stack, boxe
                         b1 = later[3] = cut
                     depth += 1
                     s = s + 1
-            box = boxes[many]
+            box = boxes[n_boxes]
             box[0], box[1], box[2], box[3], box[4], box[5] = a0, a1, b0, b1, nodes[s, RIGHT], output[t]
-            many += ONE
+            n_boxes += ONE
             if depth == 0:
                 break
             depth -= 1
             s, a0, a1, b0, b1 = stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3], stack[depth, 4]
-    return many
+    return n_boxes
 
 
 @compiled(
@@ -104,105 +102,104 @@ def reach(i, nodes, roots, first, second, codes, size, sets, output, stack, boxe
         array_of(i8, 3),
     )
 )  # fmt: skip
-def paint(
+def fill_rows(
     start, nodes, roots, first, second, codes, values, size, sets, value, output, stack, boxes, along, across, grid, raw
 ):  # fmt: skip
-    """Fill the rows from `start` on; returns where it stopped: at the end, or at a row whose grid needs more room.
+    """Fill the rows from `start` on; returns where it stopped: at the end, or at a row whose grid is too large.
 
-    `along` and `across`: which place of the grid each class has; the last entry is how many places there are.
+    `along` and `across` hold the grid position of each class; their last entry is the number of positions.
     """
     for i in range(start, U(raw.shape[0])):
-        many = reach(i, nodes, roots, first, second, codes, size, sets, output, stack, boxes)
+        n_boxes = reach(i, nodes, roots, first, second, codes, size, sets, output, stack, boxes)
         along[:] = 0
         across[:] = 0
-        for q in range(many):
+        for q in range(n_boxes):
             along[U(boxes[q, 0])] = 1
             along[U(boxes[q, 1])] = 1
             across[U(boxes[q, 2])] = 1
             across[U(boxes[q, 3])] = 1
-        _count(along)
-        _count(across)
+        _to_positions(along)
+        _to_positions(across)
         high, wide = U(along[len(along) - 1]) + ONE, U(across[len(across) - 1]) + ONE
         if high * wide > U(len(grid)):
             return i8(i)
         for o in range(U(raw.shape[2])):
-            _sum_up(o, many, boxes, value, along, across, high, wide, grid)
+            _sum_rectangles(o, n_boxes, boxes, value, along, across, high, wide, grid)
             for k in range(U(raw.shape[1])):
-                place = U(along[U(values[0, k])]) * wide + U(across[U(values[1, k])])
-                raw[i, k, o] = grid[place]
+                raw[i, k, o] = grid[U(along[U(values[0, k])]) * wide + U(across[U(values[1, k])])]
     return i8(raw.shape[0])
 
 
-MOST_READ = 2e8  # pairs that are read off: some seconds, with their losses
-MOST_PAINTED = 4e9  # places of all grids: ten seconds
-MOST_PLACES = 1 << 22  # of one grid: 32 MiB
-LOOKED_AT = 8  # rows that say how large the grids are
-A_BOX = 10  # places that a leaf's rectangle takes as long as
-SIDES = 6  # of a box: where it begins and ends along both axes, its leaf, its output
+MAX_PAIRS = 2e8  # pairs looked up: some seconds, with their losses
+MAX_TOTAL_CELLS = 4e9  # grid cells of all rows: ten seconds
+MAX_GRID_CELLS = 1 << 22  # of one grid: 32 MiB
+TRIAL_ROWS = 8  # rows from which the size of grids is estimated
+CELLS_PER_BOX = 10  # grid cells that take as long as adding one rectangle
+BOX_FIELDS = 6  # of a box: its bounds along both axes, its leaf, its output
 
 
 @dataclass(frozen=True)
-class Picture:
-    """How much work one row's picture is: what the largest of a few rows takes."""
+class GridCost:
+    """Size of one row's grid: the largest among a few rows."""
 
-    places: int
+    cells: int
     boxes: int
 
     @property
-    def cost(self) -> int:
-        """In places."""
-        return self.places + A_BOX * self.boxes
+    def total(self) -> int:
+        """Work for one row, in units of grid cells."""
+        return self.cells + CELLS_PER_BOX * self.boxes
 
 
-def look(bound: BoundEnsemble, columns: NDArray[np.intp]) -> Picture | None:
-    """What pictures of two columns take; None where these have no rectangles of classes (missing values, sets)."""
+def grid_cost(bound: BoundEnsemble, columns: NDArray[np.intp]) -> GridCost | None:
+    """Size of the grids of two columns; None if their classes have no order (missing values, sets)."""
     if len(columns) != 2 or np.any(bound.special[columns] < bound.size[columns]):
         return None
     n = bound.codes.shape[1]
-    rows = np.unique(np.linspace(0, n - 1, LOOKED_AT).astype(np.intp))
+    rows = np.unique(np.linspace(0, n - 1, TRIAL_ROWS).astype(np.intp))
     codes = np.ascontiguousarray(bound.codes[:, rows])
-    boxes, stack = np.empty((len(bound.value), SIDES), np.int32), np.empty((bound.depth + 2, 5), np.int32)
-    places = most = 0
+    boxes, stack = np.empty((len(bound.value), BOX_FIELDS), np.int32), np.empty((bound.depth + 2, 5), np.int32)
+    max_cells = max_boxes = 0
     for i in range(len(rows)):
-        many = int(
+        n_boxes = int(
             reach(
                 i, bound.nodes, bound.roots, columns[0], columns[1], codes, bound.size, bound.sets, bound.output, stack,
                 boxes,
             )
         )  # fmt: skip
-        edges = [len(np.unique(boxes[:many, [side, side + 1]])) for side in (0, 2)]
-        places, most = max(places, edges[0] * edges[1]), max(most, many)
-    return Picture(places, most)
+        edges = [len(np.unique(boxes[:n_boxes, [side, side + 1]])) for side in (0, 2)]
+        max_cells, max_boxes = max(max_cells, edges[0] * edges[1]), max(max_boxes, n_boxes)
+    return GridCost(max_cells, max_boxes)
 
 
-def takes(bound: BoundEnsemble, picture: Picture | None, pairs: int) -> bool:
-    """Whether pictures are few and small enough."""
-    if picture is None or picture.places > MOST_PLACES:
+def is_feasible(bound: BoundEnsemble, cost: GridCost | None, pairs: int) -> bool:
+    """Whether grids exist, and are few and small enough."""
+    if cost is None or cost.cells > MAX_GRID_CELLS:
         return False
     n, outputs = bound.codes.shape[1], len(bound.unit)
-    return pairs * outputs <= MOST_READ and n * picture.cost * outputs <= MOST_PAINTED
+    return pairs * outputs <= MAX_PAIRS and n * cost.total * outputs <= MAX_TOTAL_CELLS
 
 
-def pays(bound: BoundEnsemble, picture: Picture, donors: int) -> bool:
-    """Whether a row's picture is less work than asking each donor of each tree."""
-    return picture.cost < donors * len(bound.roots)
+def is_cheaper(bound: BoundEnsemble, cost: GridCost, donors: int) -> bool:
+    """Whether a row's grid is less work than looking up each donor in each tree."""
+    return cost.total < donors * len(bound.roots)
 
 
-def painted_table(
+def grid_table(
     bound: BoundEnsemble, columns: NDArray[np.intp], values: Ints, rows: NDArray[np.intp]
 ) -> NDArray[np.int64]:
-    """Sums of leaves, (rows, g, outputs), with two columns at g donors' classes (2, g); exact, for `Bound.respond`."""
+    """As `coalitions.pair_table`, with two columns at g donors' classes (2, g): sums of leaves, (rows, g, outputs)."""
     raw = np.empty((len(rows), values.shape[1], len(bound.unit)), np.int64)
     codes, values = np.ascontiguousarray(bound.codes[:, rows]), np.ascontiguousarray(values, np.int32)
     sizes = bound.size[columns].tolist()
-    boxes, stack = np.empty((len(bound.value), SIDES), np.int32), np.empty((bound.depth + 2, 5), np.int32)
+    boxes, stack = np.empty((len(bound.value), BOX_FIELDS), np.int32), np.empty((bound.depth + 2, 5), np.int32)
     along, across = (np.zeros(size + 1, np.int64) for size in sizes)
     grid, start = np.empty(min((sizes[0] + 1) * (sizes[1] + 1), 1 << 16), np.int64), 0
     while start < len(rows):
-        start = paint(
+        start = fill_rows(
             start, bound.nodes, bound.roots, columns[0], columns[1], codes, values, bound.size, bound.sets, bound.value,
             bound.output, stack, boxes, along, across, grid, raw,
         )  # fmt: skip
-        if start < len(rows):  # this row's grid is larger than any before
+        if start < len(rows):  # this row's grid is larger than all before
             grid = np.empty(max(2 * len(grid), int(along[-1] + 1) * int(across[-1] + 1)), np.int64)
     return raw
