@@ -318,7 +318,7 @@ def add_pairs(kept, replaced, leaf_at, value, output, raw):
     )
 )  # fmt: skip
 def walk_pairs(nodes, roots, replaced, codes, values, size, sets, value, output, raw):
-    """Add the values of all trees, pair by pair; feature f is the donor's ``values[replaced[f]]``, at -1 the row's own."""
+    """Add the values of all trees, pair by pair; feature f is the donor's ``values[replaced[f]]``, the row's at -1."""
     for t in range(len(roots)):
         for i in range(raw.shape[0]):
             for k in range(raw.shape[1]):
