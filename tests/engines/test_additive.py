@@ -1,5 +1,3 @@
-from itertools import permutations
-
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -8,7 +6,7 @@ from sklearn.preprocessing import StandardScaler
 
 import losslens as ll
 from losslens import losses
-from losslens.engines.additive import Additive, Hinges, Moments, hinges, judges, shapley_importances
+from losslens.engines.additive import Additive, Hinges, Moments, hinges, judges
 
 N, P = 37, 3
 RNG = np.random.default_rng(3)
@@ -111,24 +109,6 @@ def test_a_pipeline_keeps_its_own_grid_when_the_table_is_changed():
     table[:] = 0.0
     assert found.engine == "additive"
     np.testing.assert_array_equal(found["x0"].grid, np.unique(PARTS[:, 0]))
-
-
-def test_shapley_importances_are_those_of_all_orders():
-    """GE_S is the mean over all pairs of (y_i - f(x_S of i, the rest of k))^2; a column's share is the mean, over all
-    orders, of what it takes off the error when it is added to those before it.
-    """
-    g = SCALE * PARTS
-
-    def error(kept):
-        own = g[:, list(kept)].sum(axis=1)
-        lent = np.delete(g, list(kept), axis=1).sum(axis=1)
-        return WEIGHT @ (Y[:, None] - 0.3 - own[:, None] - lent) ** 2 @ WEIGHT
-
-    expected = np.zeros(P)
-    for order in permutations(range(P)):
-        for place, j in enumerate(order):
-            expected[j] += (error(order[:place]) - error(order[: place + 1])) / 6
-    np.testing.assert_allclose(shapley_importances(ENGINE, Y, WEIGHT), expected, atol=1e-12)
 
 
 def test_a_logistic_model_is_additive_in_its_score():

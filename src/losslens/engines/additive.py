@@ -123,11 +123,6 @@ class Moments:
         return np.asarray(2 * (self.variance + self.covariance))
 
 
-def shapley_importances(engine: Additive, y: Floats, weight: Floats) -> Floats:
-    """SFIMP of every column for the squared loss, (p,): ``2 cov(g_j, y)``, the share of GE_0 - GE_P = 2 cov(f, y)."""
-    return np.asarray(2 * engine.scale * ((weight * (y - weight @ y)) @ engine.parts))
-
-
 @dataclass(frozen=True, eq=False)
 class Hinges:
     """``up_i max(0, u_i - c) + down_i max(0, c - u_i)``: the loss of each row as a function of c."""

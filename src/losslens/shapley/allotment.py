@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from losslens.donors.layout import CommonGrid, OwnDonors
-from losslens.results.shapley import Shares
+from losslens.losses import Loss
+from losslens.passes.task import Task
+from losslens.results.shapley import ShapleyImportance, Shares
+from losslens.results.shapley_curve import values_of
+from losslens.shapley.setup import GameSetup
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 
@@ -89,4 +94,26 @@ def without_own_pairs(found: Allotment, sample: Sample) -> Allotment:
     pairs = all_pairs(sample.n, leaves_out_own=True)
     return replace(
         new, shares=replace(shares, local=shares.local / others, caused=shares.caused / others, meeting=pairs)
+    )
+
+
+def as_result(
+    found: Allotment, task: Task, setup: GameSetup, *, title: str, loss: Loss | None, engine: str, error_all: float,
+    aggregate: Literal["loss", "prediction"] = "loss", leaves_out_own: bool = False,
+) -> ShapleyImportance:  # fmt: skip
+    """What users see: an allotment's fields are the result's."""
+    return ShapleyImportance(
+        **vars(found),
+        features=tuple(player.feature.name for player in setup.players),
+        error_all=error_all,
+        title=title,
+        loss=loss,
+        aggregate=aggregate,
+        engine=engine,
+        n_predictions=setup.counter.rows,
+        sample=setup.sample,
+        at=task.every,
+        values=values_of(setup.players, task.table.names),
+        leaves_out_own=leaves_out_own,
+        backend=task.table.backend,
     )

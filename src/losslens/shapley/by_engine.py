@@ -47,10 +47,6 @@ class EngineWay:
         more = WANTS_EXACT if request.wanted.method == "exact" else 1
         return Cost(takes, self.operations, more * self.affordable(request))
 
-    def steps(self, request: Request) -> int:
-        """Every coalition."""
-        return 1 << request.p
-
     def predictions(self, request: Request) -> tuple[int, int]:
         """Rows on which the engine was compared with the model."""
         return (min(request.n, CHECKED),) * 2
@@ -69,10 +65,6 @@ class ClosedForm(EngineWay):
     def cost(self, request: Request) -> Cost | None:
         """Nothing that counts."""
         return Cost(0.0, self.operations) if self.name in request.engine_work else None
-
-    def steps(self, request: Request) -> int:
-        """Rows."""
-        return request.n
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Rows, donors and pairs."""
@@ -106,12 +98,9 @@ class TreePairs(EngineWay):
     operations = "cells of pairs and coalitions"
     most = 4e9
 
-    def steps(self, request: Request) -> int:
-        """Cells of all pairs."""
-        return int(request.task.exact.pair_work(request.players))
-
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Rows, donors and, where there is room, pairs."""
+        progress.set_total(request.task.exact.pair_work(setup.players))
         found = request.task.exact.pair_shares(
             setup.players, setup.sample, request.loss, keep_cells=request.keeps_pairs(setup.n),
             n_jobs=request.task.n_jobs, tick=progress,
@@ -128,15 +117,12 @@ class TreeMeans(TreePairs):
 
     name = "tree means"
 
-    def steps(self, request: Request) -> int:
-        """Pairs."""
-        return request.n**2
-
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Rows alone have errors."""
         n, p, weight, engine = setup.n, setup.p, setup.sample.weight, request.task.exact
         local, table, donors = np.empty((n, p)), np.zeros(1 << p), np.arange(n)
         some = max(1, TOGETHER >> p)
+        progress.set_total(n**2)
         for i in range(n):
             mean: Floats | float = 0.0
             for start in range(0, n, some):
@@ -165,6 +151,7 @@ class SingleTree(EngineWay):
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Rows and donors."""
         errors = request.task.exact.row_errors(setup.players, setup.sample, request.loss)
+        progress.set_total(1 << setup.p)
         game = _RowGame(errors, setup.sample.weight, progress)
         return share_all(setup, game, all_pairs(setup.n))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 from typing import ClassVar
 
 import numpy as np
@@ -20,8 +21,11 @@ from losslens.shapley.games import MeanGame, PairGame, Remembered, Value
 from losslens.shapley.request import BACKGROUND, CELLS_SHARE, Request
 from losslens.shapley.setup import GameSetup
 from losslens.shapley.stopping import MOST_PREDICTIONS, StoppingRule
-from losslens.shapley.walk_kinds import SWEEP_BYTES, LossWalk, MeanWalk, fewest_mean_sweeps, fewest_sweeps, latin_shifts
+from losslens.shapley.walk_kinds import SWEEP_BYTES, LossWalk, MeanWalk, latin_shifts
 from losslens.typing import Mask
+
+FEWEST = 5, 2000  # sweeps and walks from single donors before anything is decided
+FEWEST_MEAN = 4, 200  # the same from all donors: a walk is as many predictions as there are donors
 
 
 class ModelWay(ABC):
@@ -41,10 +45,6 @@ class ModelWay(ABC):
     def cost(self, request: Request) -> Cost | None:
         """Always affordable."""
         return Cost(self.predictions(request)[0], self.unit)
-
-    def steps(self, request: Request) -> int:
-        """Predictions."""
-        return self.predictions(request)[1]
 
     def kept_bytes(self, request: Request) -> int:
         """Every pair, where there is room."""
@@ -73,6 +73,7 @@ class Coalitions(ModelWay):
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Rows, donors and, where there is room, pairs."""
         design, donors = request.task.design, None
+        progress.set_total(self.predictions(request)[1])
         if not request.all_pairs:
             donors = request.draw_donors(request.generator())
         width = setup.n if donors is None else donors.shape[1]
@@ -94,31 +95,30 @@ class Walks(ModelWay):
 
     def predictions(self, request: Request) -> tuple[int, int]:
         """Sweeps before anything is decided, and as many as the budget allows."""
-        n, wanted, sweep = request.n, request.wanted, self._sweep_cost(request)
+        n, wanted = request.n, request.wanted
+        sweep = self._sweep_cost(request, min(request.donors_a_row, BACKGROUND) if request.averages_predictions else 1)
         if wanted.budget is not None and wanted.precision is None:
             return (n + (wanted.budget - n) // max(1, sweep) * sweep,) * 2
-        fewest = n + self._fewest_sweeps(request) * sweep
+        fewest = n + self._first_sweeps(request) * sweep
         if not request.all_pairs:
             return fewest, fewest
         return fewest, max(wanted.budget or MOST_PREDICTIONS, fewest)
 
-    def steps(self, request: Request) -> int:
-        """Rows as they are; walks say how many more."""
-        return request.n
-
     def kept_bytes(self, request: Request) -> int:
         """The first sweeps."""
-        return SWEEP_BYTES * request.n * request.p * self._fewest_sweeps(request)
+        return SWEEP_BYTES * request.n * request.p * self._first_sweeps(request)
 
-    def _sweep_cost(self, request: Request) -> int:
-        """The most predictions that a sweep takes."""
-        donors = min(request.donors_a_row, BACKGROUND) if request.averages_predictions else 1
+    def _first_sweeps(self, request: Request) -> int:
+        return self._fewest(request) if request.all_pairs else request.donors_a_row
+
+    def _fewest(self, request: Request) -> int:
+        """Enough to tell rows and donors from noise, and walks enough for their variance."""
+        sweeps, enough = FEWEST_MEAN if request.averages_predictions else FEWEST
+        return max(sweeps, ceil(enough / request.n))
+
+    def _sweep_cost(self, request: Request, donors: int) -> int:
+        """Every step of every walk; both its ends are known, unless some columns are always kept."""
         return request.n * (request.p - int(request.covers_table)) * donors
-
-    def _fewest_sweeps(self, request: Request) -> int:
-        if not request.all_pairs:
-            return request.donors_a_row
-        return fewest_mean_sweeps(request.n) if request.averages_predictions else fewest_sweeps(request.n)
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Rows, donors and the pairs that were drawn."""
@@ -135,7 +135,8 @@ class Walks(ModelWay):
                 raise ValueError(f"donors={design!r} says how many sweeps to walk; leave out budget=")
         walk = LossWalk(
             setup=setup, rng=rng, rule=StoppingRule(wanted.budget, wanted.precision, sweeps),
-            memory=request.task.budget.memory // 2, donors=donors, leaves_out_own=leaves_out_own,
+            memory=request.task.budget.memory // 2, cost=self._sweep_cost(request, 1), fewest=self._fewest(request),
+            donors=donors, leaves_out_own=leaves_out_own,
         )  # fmt: skip
         walked = walks.run(walk, progress)
         remarks = [] if walk.gain is not None else ["the whole is the mean gain over the pairs that met"]
@@ -146,7 +147,8 @@ class Walks(ModelWay):
         donors = request.draw_background(rng)
         walk = MeanWalk(
             setup=setup, rng=rng, rule=StoppingRule(wanted.budget, wanted.precision),
-            memory=request.task.budget.memory // 2, donors=donors,
+            memory=request.task.budget.memory // 2, cost=self._sweep_cost(request, len(donors)),
+            fewest=self._fewest(request), donors=donors,
         )  # fmt: skip
         walked = walks.run(walk, progress)
         remarks = []
@@ -154,6 +156,9 @@ class Walks(ModelWay):
             remarks = [f"{len(donors):,} donors, drawn at random, stand for all rows: the errors leave that draw out"]
         design = f"{len(walked.sweeps):,} sweeps of walks from {len(donors):,} donors"
         return walk.allotment(walked, design, remarks)
+
+
+WALKS = Walks()
 
 
 class Paper(ModelWay):
@@ -168,12 +173,13 @@ class Paper(ModelWay):
         return n + n * (p - 1) * wanted.permutations, n + distinct * n * wanted.permutations
 
     def kept_bytes(self, request: Request) -> int:
-        """Little."""
-        return SWEEP_BYTES * request.n * request.p * fewest_sweeps(request.n)
+        """As much as the first sweeps of walks."""
+        return WALKS.kept_bytes(request)
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Means over rows alone."""
         wanted, rng = request.wanted, request.generator()
+        progress.set_total(self.predictions(request)[1])
         game = Remembered(_FreshPairs(setup, wanted.permutations, rng))
         rounds = [mean_along(game, order[None]) for order in random_orders(wanted.orders, setup.p, rng)]
         orders = Orders(np.array(rounds))

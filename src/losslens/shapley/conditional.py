@@ -38,18 +38,15 @@ class ConditionalCoalitions(ModelWay):
 
     def predictions(self, request: Request) -> tuple[int, int]:
         """All draws of all coalitions."""
-        rounds, m = _rounds_and_draws(request.p, request.n, _sampler(request), self.steps(request))
+        rounds, m = _rounds_and_draws(request)
         return (request.n + rounds * _coalitions_a_round(request.p) * request.n * m,) * 2
-
-    def steps(self, request: Request) -> int:
-        """Predictions that are affordable."""
-        return request.wanted.budget or EXACT_PREDICTIONS * request.p
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Rows and, where values have donors, donors."""
         design, p, entropy = _sampler(request), setup.p, request.task.entropy
         rng, names = np.random.default_rng([entropy, 18]), [player.feature.name for player in setup.players]
-        circles, m = _rounds_and_draws(p, setup.n, design, self.steps(request))
+        circles, m = _rounds_and_draws(request)
+        progress.set_total(self.predictions(request)[1])
         all_of_them = p <= MOST_PLAYERS
         rounds = [(kept := all_coalitions(p), game_theory.coefficients(kept))]
         if not all_of_them:
@@ -84,10 +81,12 @@ def _sampler(request: Request) -> BoundSampler:
     return design
 
 
-def _rounds_and_draws(p: int, n: int, design: BoundSampler, budget: int) -> tuple[int, int]:
+def _rounds_and_draws(request: Request) -> tuple[int, int]:
     """Rounds of coalitions, all of them or those of a circle of orders, and draws a row in each."""
+    p, budget = request.p, request.wanted.budget or EXACT_PREDICTIONS * request.p
     rounds = 1 if p <= MOST_PLAYERS else max(FEWEST_CIRCLES, COALITIONS // p**2)
-    return rounds, int(np.clip(budget // (rounds * _coalitions_a_round(p) * n), FEWEST_DRAWS, design.draws))
+    most = budget // (rounds * _coalitions_a_round(p) * request.n)
+    return rounds, int(np.clip(most, FEWEST_DRAWS, _sampler(request).draws))
 
 
 def _coalitions_a_round(p: int) -> int:

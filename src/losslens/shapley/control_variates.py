@@ -7,12 +7,11 @@ what each player adds to the prediction, as far as that is a sum: `additive_part
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.results.shapley import mean_of, with_mean
+from losslens.results.shapley import Shares, mean_of, with_mean
+from losslens.shapley.allotment import own_donors
 from losslens.shapley.setup import FullGain, GameSetup
 from losslens.shapley.walks import Sweep, single_number
 from losslens.typing import Floats, Indices, Mask
@@ -22,19 +21,13 @@ CELLS_A_CONTROL = 20  # fewer would fit noise
 BINS = 12  # of a column's values, where what it adds to the prediction is estimated
 
 
-@dataclass(frozen=True, eq=False)
-class WalkRecord:
-    """What the sweeps say together."""
+def gather(
+    setup: GameSetup, sweeps: list[Sweep], gain: FullGain | None, *, leaves_out_own: bool
+) -> tuple[Floats, Shares]:
+    """SFIMP and the shares of rows, donors and pairs, with as little noise as the walks' controls allow.
 
-    sfimp: Floats  # (p,)
-    local: Floats  # (n, p): its rows sum to each row's gain, over all donors where the ends are known
-    caused: Floats  # (n, p): the same for donors
-    cells: Floats  # (n, R, p)
-    donors: Indices  # (n, R)
-
-
-def gather(setup: GameSetup, sweeps: list[Sweep], gain: FullGain | None, *, leaves_out_own: bool) -> WalkRecord:
-    """Means over the sweeps, with as little noise as their controls allow."""
+    Rows and donors sum to their gain over all pairs, where that is known.
+    """
     donors = np.stack([one.donors for one in sweeps], axis=1)
     cells = np.stack([one.shares for one in sweeps], axis=1)
     weight = setup.sample.weight
@@ -52,7 +45,9 @@ def gather(setup: GameSetup, sweeps: list[Sweep], gain: FullGain | None, *, leav
     local = _row_means(by_row, lent)
     mass = weight * (1 - weight) if leaves_out_own else weight
     sfimp = mean_of(local, mass)
-    return WalkRecord(sfimp, local, with_mean(_donor_means(by_donor, donors, weight), mass, sfimp), cells, donors)
+    caused = with_mean(_donor_means(by_donor, donors, weight), mass, sfimp)
+    pairs = own_donors(donors, repeats=True, fresh=True, leaves_out_own=leaves_out_own)
+    return sfimp, Shares(local, caused, pairs, cells)
 
 
 def _folds(sweeps: int) -> list[tuple[Indices, Indices]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from losslens.results.selection import in_order
 from losslens.results.shapley_curve import values_of
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.shapley import walks
-from losslens.shapley.allotment import Cost
 from losslens.shapley.by_engine import TreePairs
 from losslens.shapley.coalitions import MOST_PLAYERS, MOST_PREDICTIONS, all_coalitions, count_predictions
 from losslens.shapley.request import check_players, covers_table
@@ -122,155 +122,103 @@ class EffectShares:
     """What each player adds to each row."""
 
     local: Floats  # (r, p)
-    std_error: Floats  # (r, p): due to drawing orders and donors
     method: str
+    std_error: Floats | None = None  # (r, p): due to drawing orders and donors; None where nothing is drawn
     complete: bool = True
 
 
-class EffectWay(Protocol):
-    """One way to the Shapley values."""
-
-    by_model: ClassVar[bool]
-
-    def cost(self, request: EffectRequest) -> Cost | None:
-        """What it takes; None where it does not apply."""
-
-    def run(self, request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
-        """The values of all rows."""
+EffectWay = Callable[[EffectRequest, GameSetup, ProgressBar], EffectShares]
 
 
-class EngineEffects:
-    """An exact engine knows them in closed form."""
-
-    by_model: ClassVar[bool] = False
-
-    def cost(self, request: EffectRequest) -> Cost | None:
-        """Nothing that counts."""
-        return Cost(0.0, "cells") if "closed form" in request.engine_work else None
-
-    def run(self, request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
-        """Of the class in question."""
-        found = request.task.exact.effects(
-            setup.players, request.rows, request.donors, request.weight, request.task.n_jobs, progress
-        )
-        return _exactly(found if request.column is None else found[..., request.column], "closed form")
+def _in_closed_form(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
+    """An exact engine knows them."""
+    found = request.task.exact.effects(
+        setup.players, request.rows, request.donors, request.weight, request.task.n_jobs, progress
+    )
+    return EffectShares(found if request.column is None else found[..., request.column], "closed form")
 
 
-class EngineCoalitions:
-    """A response that is not linear in the trees' sums: all coalitions of all pairs, inside the trees."""
-
-    by_model: ClassVar[bool] = False
-
-    def cost(self, request: EffectRequest) -> Cost | None:
-        """Cells of pairs and coalitions."""
-        cells = request.engine_work.get("all coalitions")
-        if cells is None or len(request.players) > MOST_PLAYERS:
-            return None
-        return Cost(cells, TreePairs.operations, TreePairs.most)
-
-    def run(self, request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
-        """Row by row."""
-        p, rows, donors, engine = setup.p, request.rows, request.donors, request.task.exact
-        local, some = np.empty((len(rows), p)), max(1, TOGETHER >> p)
-        for place, i in enumerate(rows):
-            table = np.zeros(1 << p)
-            for start in range(0, len(donors), some):
-                lent = donors[start : start + some]
-                said = engine.pair_predictions(setup.players, np.full(len(lent), i), lent)
-                said = request.pick(said.reshape(-1, *said.shape[2:]))
-                table += request.weight[start : start + some] @ said.reshape(len(lent), -1)
-            local[place] = 0.0 - game_theory.values(table)
-            progress(1)
-        return _exactly(local, "all coalitions")
+def _inside_trees(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
+    """All coalitions of all pairs: the response is not linear in the trees' sums."""
+    p, rows, donors, engine = setup.p, request.rows, request.donors, request.task.exact
+    local, some = np.empty((len(rows), p)), max(1, TOGETHER >> p)
+    for place, i in enumerate(rows):
+        table = np.zeros(1 << p)
+        for start in range(0, len(donors), some):
+            lent = donors[start : start + some]
+            said = engine.pair_predictions(setup.players, np.full(len(lent), i), lent)
+            said = request.pick(said.reshape(-1, *said.shape[2:]))
+            table += request.weight[start : start + some] @ said.reshape(len(lent), -1)
+        local[place] = 0.0 - game_theory.values(table)
+        progress(1)
+    return EffectShares(local, "all coalitions")
 
 
-class ModelCoalitions:
+def _by_coalitions(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
     """Every coalition, every row, every donor, by the model."""
-
-    by_model: ClassVar[bool] = True
-
-    def cost(self, request: EffectRequest) -> Cost | None:
-        """Predictions, within the budget."""
-        players, exact = request.players, request.method == "exact"
-        most = request.budget or (MOST_PREDICTIONS if exact else EXACT_PREDICTIONS * len(players))
-        takes = count_predictions(players, len(request.rows), len(request.donors), covers_table(request.task))
-        return Cost(takes, "predictions", most)
-
-    def run(self, request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
-        """Coalition by coalition."""
-        means = np.stack([self._means(request, setup, S) for S in all_coalitions(setup.p)])
-        return _exactly(0.0 - game_theory.values(means).T, "all coalitions")
-
-    def _means(self, request: EffectRequest, setup: GameSetup, S: Mask) -> Floats:
-        """The mean prediction over the donors, for each row, (r,)."""
-        base, donors, B = setup.sample.prediction, request.donors, len(request.donors)
-        found, step = np.empty(len(request.rows)), max(1, TOGETHER // B)
-        for start in range(0, len(request.rows), step):
-            rows = request.rows[start : start + step]
-            said = np.empty((len(rows), B), base.dtype)
-            if S.all():
-                said[:] = base[rows][:, None]
-            elif setup.covers_table and not S.any():
-                said[:] = base[donors]
-            else:
-                lent = np.tile(donors, len(rows))
-                mixed = setup.predict(np.repeat(rows, B), lent, np.broadcast_to(S, (len(lent), setup.p)))
-                said[:] = mixed.reshape(len(rows), B)
-            found[start : start + step] = said @ request.weight  # always so: equal predictions have equal means
-        return found
+    means = np.stack([_means(request, setup, S) for S in all_coalitions(setup.p)])
+    return EffectShares(0.0 - game_theory.values(means).T, "all coalitions")
 
 
-class ModelWalks:
-    """Walks from donors to rows."""
-
-    by_model: ClassVar[bool] = True
-
-    def cost(self, request: EffectRequest) -> Cost | None:
-        """Always affordable."""
-        return Cost(len(request.rows), "predictions")
-
-    def run(self, request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
-        """Until they are exact enough, or the budget is spent."""
-        rng, memory = np.random.default_rng([request.task.entropy, 7]), request.task.budget.memory // 2
-        walk = EffectWalk(setup, request.rows, request.donors, request.weight, rng, request.budget, memory)
-        sweeps, complete, _ = walks.run(walk, progress)
-        return EffectShares(*walk.summary(sweeps), f"{len(sweeps)} walks a row", complete)
-
-
-def _exactly(local: Floats, method: str) -> EffectShares:
-    return EffectShares(local, np.zeros(local.shape), method)
+def _means(request: EffectRequest, setup: GameSetup, S: Mask) -> Floats:
+    """The mean prediction over the donors, for each row, (r,)."""
+    base, donors, B = setup.sample.prediction, request.donors, len(request.donors)
+    found, step = np.empty(len(request.rows)), max(1, TOGETHER // B)
+    for start in range(0, len(request.rows), step):
+        rows = request.rows[start : start + step]
+        said = np.empty((len(rows), B), base.dtype)
+        if S.all():
+            said[:] = base[rows][:, None]
+        elif setup.covers_table and not S.any():
+            said[:] = base[donors]
+        else:
+            lent = np.tile(donors, len(rows))
+            mixed = setup.predict(np.repeat(rows, B), lent, np.broadcast_to(S, (len(lent), setup.p)))
+            said[:] = mixed.reshape(len(rows), B)
+        found[start : start + step] = said @ request.weight  # always so: equal predictions have equal means
+    return found
 
 
-EXACT_WAYS: tuple[EffectWay, ...] = (EngineEffects(), EngineCoalitions(), ModelCoalitions())
-WALKS = ModelWalks()
+def _by_walks(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
+    """Walks from donors to rows, until they are exact enough or the budget is spent."""
+    rng, memory = np.random.default_rng([request.task.entropy, 7]), request.task.budget.memory // 2
+    walk = EffectWalk(setup, request.rows, request.donors, request.weight, rng, request.budget, memory)
+    sweeps, complete, _ = walks.run(walk, progress)
+    local, error = walk.summary(sweeps)
+    return EffectShares(local, f"{len(sweeps)} walks a row", error, complete)
 
 
 def _choose(request: EffectRequest) -> tuple[EffectWay, int]:
-    """The way to take, and steps of its progress: the first exact one that is cheap enough, else walks."""
+    """The way to take, and steps of its progress: by an exact engine where one is cheap, else by the model."""
+    r, p = len(request.rows), len(request.players)
     if request.method == "walk":
-        return WALKS, len(request.rows)
-    for way in EXACT_WAYS:
-        cost = way.cost(request)
-        if cost is not None and cost.fits:
-            return way, int(cost.takes) if way.by_model else len(request.rows)
+        return _by_walks, r
+    if "closed form" in request.engine_work:
+        return _in_closed_form, r
+    if request.engine_work.get("all coalitions", np.inf) <= TreePairs.most and p <= MOST_PLAYERS:
+        return _inside_trees, r
+    most = request.budget or (MOST_PREDICTIONS if request.method == "exact" else EXACT_PREDICTIONS * p)
+    takes = count_predictions(request.players, r, len(request.donors), covers_table(request.task))
+    if takes <= most:
+        return _by_coalitions, int(takes)
     if request.method == "exact":
-        assert cost is not None  # that of the model
         raise ValueError(
-            f"the exact values would take {cost}, more than {cost.most:,.0f}; explain fewer rows, draw donors with "
-            "Grid(m), raise budget=, or use method='walk'"
+            f"the exact values would take {takes:,.0f} predictions, more than {most:,.0f}; explain fewer rows, "
+            "draw donors with Grid(m), raise budget=, or use method='walk'"
         )
-    return WALKS, len(request.rows)
+    return _by_walks, r
 
 
 def explain(request: EffectRequest) -> ShapleyEffect:
-    """By an exact engine where one is cheap, else by the model."""
+    """Choose a way, take it, and say which it was."""
     task, (way, steps), rows = request.task, _choose(request), request.rows
-    with bar(steps, "sharing out", task.progress, "predictions" if way.by_model else "rows") as progress:
-        if way.by_model:
+    by_model = way in (_by_coalitions, _by_walks)
+    with bar(steps, "sharing out", task.progress, "predictions" if by_model else "rows") as progress:
+        if by_model:
             setup = set_up(_of_one_number(request), None, progress)
         else:
             setup = set_up(task, _Picked(request), progress)
-        found = way.run(request, setup, progress)
+        found = way(request, setup, progress)
     prediction = setup.sample.prediction
     base = prediction[rows] - found.local.sum(axis=1)
     if setup.covers_table:
@@ -280,12 +228,12 @@ def explain(request: EffectRequest) -> ShapleyEffect:
         local=found.local,
         prediction=prediction[rows],
         base=base,
-        std_error=found.std_error,
+        std_error=np.zeros(found.local.shape) if found.std_error is None else found.std_error,
         target=request.target,
         response={"values": "value", "probabilities": "probability"}.get(request.response, "score"),
         method=found.method,
-        engine=task.engine.name if way.by_model else task.exact.name,
-        exact=way is not WALKS,
+        engine=task.engine.name if by_model else task.exact.name,
+        exact=found.std_error is None,
         n_donors=len(request.donors),
         n_predictions=setup.counter.rows,
         values=replace(values_of(setup.players, task.table.names), codes=setup.codes[rows]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,9 +18,8 @@ from losslens.passes.options import Options
 from losslens.passes.task import Task, prepare
 from losslens.progress import ProgressBar, bar
 from losslens.results.shapley import ShapleyImportance
-from losslens.results.shapley_curve import values_of
 from losslens.shapley import walks
-from losslens.shapley.allotment import Allotment
+from losslens.shapley.allotment import Allotment, as_result
 from losslens.shapley.coalitions import Orders, all_coalitions, cost_by_model, mean_along, without_and_with_all
 from losslens.shapley.games import Game, PairGame, Remembered, Value
 from losslens.shapley.request import check_players, covers_table
@@ -61,7 +60,9 @@ def score_shapley(model: Model, X: Any, y: Any, scorer: Any, wanted: Wanted, opt
         else:
             rng = np.random.default_rng([task.entropy, 4])
             found, everything = _by_orders(setup, game, rng, budget, progress)
-    return _result(task, setup, judge.title, found, everything)
+    absent = f"the scorer {judge.title} gives one number for all rows together; use a loss, such as 'log_loss'"
+    found = replace(found, absent=absent)
+    return as_result(found, task, setup, title=judge.title, loss=None, engine="blackbox", error_all=everything)
 
 
 def _check(wanted: Wanted, y: Any) -> None:
@@ -209,30 +210,3 @@ class _ScoreOrders:
 
     def _widest(self, rounds: list[Floats]) -> float:
         return float(Orders(np.array(rounds)).std_error.max()) if len(rounds) >= FEWEST else np.inf
-
-
-def _result(task: Task, setup: GameSetup, title: str, found: Allotment, everything: float) -> ShapleyImportance:
-    return ShapleyImportance(
-        features=tuple(player.feature.name for player in setup.players),
-        sfimp=found.sfimp,
-        error_all=everything,
-        error_none=found.error_none,
-        title=title,
-        loss=None,
-        aggregate="loss",
-        method=found.method,
-        engine="blackbox",
-        design=found.design,
-        exact=found.exact,
-        n_predictions=setup.counter.rows,
-        sample=setup.sample,
-        at=task.every,
-        values=values_of(setup.players, task.table.names),
-        monte_carlo_error=found.monte_carlo_error,
-        freedom=found.freedom,
-        backend=task.table.backend,
-        table=found.table,
-        absent=f"the scorer {title} gives one number for all rows together; use a loss, such as 'log_loss'",
-        remarks=found.remarks,
-        complete=found.complete,
-    )

@@ -58,6 +58,7 @@ class ProductTotals(EngineWay):
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Totals, and what single rows gain by all players together."""
+        progress.set_total(1 << setup.p)
         found = share_all(setup, self.game(request, setup, progress), all_pairs(setup.n))
         remark = "the sampling error is not known: nothing is of single rows"
         return replace(found, gains=_gains(setup), absent=self.absent, remarks=(*found.remarks, remark))
@@ -80,12 +81,9 @@ class TreeTotals(ProductTotals):
         """Word operations, here or on the device."""
         return self.most if request.task.device is None else self.most_on_device
 
-    def steps(self, request: Request) -> int:
-        """A coalition and its complement are counted together, where every column belongs to a player."""
-        return 1 << (request.p - int(request.covers_table))
-
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Totals, and the sampling error of a few pairs."""
+        progress.set_total(1 << (setup.p - int(setup.covers_table)))  # a coalition comes with its complement
         found = share_all(setup, self.game(request, setup, progress), all_pairs(setup.n))
         found = replace(found, gains=_gains(setup), absent=_what_rows_take(setup.n, setup.p))
         return _with_sampling_error(found, request, setup, request.generator())
@@ -104,10 +102,6 @@ class TreeOrders(TreeTotals):
         if circle is None:
             return None
         return Cost(FEWEST_CIRCLES * max(1.0, circle), self.operations, 4 * self.affordable(request))
-
-    def steps(self, request: Request) -> int:
-        """Not known before."""
-        return request.n
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Totals, and the sampling error of a few pairs."""

@@ -17,7 +17,7 @@ from losslens.cells.matrix import Means
 from losslens.game_theory import random_orders
 from losslens.results.shapley import Shares, monte_carlo_error, rows_only
 from losslens.shapley import control_variates
-from losslens.shapley.allotment import Allotment, all_pairs, own_donors
+from losslens.shapley.allotment import Allotment, all_pairs
 from losslens.shapley.setup import FullGain, GameSetup, full_gain
 from losslens.shapley.stopping import MOST_PREDICTIONS, StoppingRule, enough, stein
 from losslens.shapley.walks import Sweep, Walked, contributions, path, walk_from_donors
@@ -30,8 +30,6 @@ EFFECT_STEPS_AT_ONCE = 1 << 17
 PREDICTIONS_BETWEEN_CHECKS = 30_000  # predictions between two looks at the clock and the keyboard
 GROWTH = 4  # times as many sweeps at most before the next look: the first one may have seen little
 RECENT = 100  # of the last sweeps, from which the interval beside the bar is estimated
-FEWEST_SWEEPS, FEWEST_WALKS = 5, 2000  # from single donors, before anything is decided
-FEWEST_MEAN_SWEEPS, FEWEST_MEAN_WALKS = 4, 200  # from all donors: a walk is as many predictions as there are donors
 FEWEST_EFFECT_SWEEPS = 10
 PRECISE = 0.01  # of the spread of the predictions: the Monte-Carlo error at which effects are exact enough
 FEWEST_CELLS = 40 * control_variates.BINS  # walks from which additive parts are learnt; fewer would fit noise
@@ -56,27 +54,19 @@ class _SharingWalk(ABC):
     rng: np.random.Generator
     rule: StoppingRule
     memory: int  # bytes for what the sweeps hold
+    cost: int  # predictions that a sweep takes, at most
+    fewest: int  # sweeps before anything is decided, unless the rule says how many
     fewest_valid = 1
 
     @property
     @abstractmethod
-    def cost(self) -> int:
-        """The most predictions that a sweep takes."""
-
-    @property
-    @abstractmethod
-    def fewest(self) -> int:
-        """Sweeps before anything is decided, unless the rule says how many."""
-
-    @property
-    @abstractmethod
-    def total(self) -> float | None:
-        """What the players earn together, where that is known without walking."""
+    def gain(self) -> FullGain | None:
+        """What all players take off each row's loss, where that is known without walking."""
 
     @property
     @abstractmethod
     def total_error(self) -> float:
-        """Its standard error, on new data."""
+        """The standard error of the total gain, on new data."""
 
     @abstractmethod
     def summary(self, sweeps: list[Sweep]) -> WalkSummary:
@@ -85,6 +75,11 @@ class _SharingWalk(ABC):
     @abstractmethod
     def sampling(self, found: WalkSummary) -> Floats:
         """The sampling error of each player, (p,); infinite where there are too few rows for one."""
+
+    @property
+    def total(self) -> float | None:
+        """What the players earn together."""
+        return None if self.gain is None else self.gain.total(self.setup.sample.weight)
 
     @cached_property
     def most(self) -> int:
@@ -168,16 +163,6 @@ class LossWalk(_SharingWalk):
     donors: Iterator[Indices]  # of one sweep after the other
     leaves_out_own: bool  # no row is its own donor
 
-    @property
-    def cost(self) -> int:
-        """Both ends of a walk are known, unless some columns are always kept."""
-        return self.setup.n * (self.setup.p - int(self.setup.covers_table))
-
-    @property
-    def fewest(self) -> int:
-        """Enough to tell rows and donors from noise, and walks enough for their variance."""
-        return fewest_sweeps(self.setup.n)
-
     @cached_property
     def gain(self) -> FullGain | None:
         """Over the pairs that walks can draw."""
@@ -187,11 +172,6 @@ class LossWalk(_SharingWalk):
         if not np.allclose(weight, weight[0]):  # how much a row counts then depends on its donors
             return None
         return FullGain(found.by_row / (1 - weight), found.by_donor / (1 - weight))
-
-    @property
-    def total(self) -> float | None:
-        """GE_0 - GE_P."""
-        return None if self.gain is None else self.gain.total(self.setup.sample.weight)
 
     @property
     def total_error(self) -> float:
@@ -210,22 +190,14 @@ class LossWalk(_SharingWalk):
     def summary(self, sweeps: list[Sweep]) -> WalkSummary:
         """With as little noise as controls allow."""
         sample, gain = self.setup.sample, self.gain
-        found = control_variates.gather(self.setup, sweeps, gain, leaves_out_own=self.leaves_out_own)
-        pairs = own_donors(found.donors, repeats=True, fresh=True, leaves_out_own=self.leaves_out_own)
-        shares = Shares(found.local, found.caused, pairs, found.cells)
+        sfimp, shares = control_variates.gather(self.setup, sweeps, gain, leaves_out_own=self.leaves_out_own)
         drawn = monte_carlo_error(shares, sample, np.arange(sample.n))
-        total = float(found.sfimp.sum()) if self.total is None else self.total
-        gains = found.local.sum(axis=1) if gain is None else gain.by_row
-        return WalkSummary(found.sfimp, shares, drawn, total, gains)
+        total = float(sfimp.sum()) if self.total is None else self.total
+        return WalkSummary(sfimp, shares, drawn, total, shares.local.sum(axis=1) if gain is None else gain.by_row)
 
     def sampling(self, found: WalkSummary) -> Floats:
         """From the effects of rows and donors, their noise taken off."""
         return sampling_error(self.setup, found.shares, found.monte_carlo_error)
-
-
-def fewest_sweeps(n: int) -> int:
-    """Sweeps of walks from single donors before anything is decided."""
-    return max(FEWEST_SWEEPS, ceil(FEWEST_WALKS / n))
 
 
 def sampling_error(setup: GameSetup, shares: Shares, drawn: Floats) -> Floats:
@@ -259,43 +231,29 @@ class MeanWalk(_SharingWalk):
     donors: Indices  # (B,)
 
     @property
-    def cost(self) -> int:
-        """Every step of every donor, but the ends."""
-        return self.setup.n * len(self.donors) * (self.setup.p - int(self.setup.covers_table))
-
-    @property
-    def fewest(self) -> int:
-        """Few have to do."""
-        return fewest_mean_sweeps(self.setup.n)
-
-    @property
     def lent(self) -> Floats:
         """How much each donor counts."""
         weight = self.setup.sample.weight[self.donors]
         return np.asarray(weight / weight.sum())
 
     @cached_property
-    def gains(self) -> Floats | None:
-        """What all players take off each row's loss: every walk has the same ends."""
+    def gain(self) -> FullGain | None:
+        """Every walk has the same ends; donors are averaged before the loss."""
         setup = self.setup
         if not setup.covers_table:
             return None
         mean = np.tensordot(self.lent, setup.sample.prediction[self.donors], 1)
         every = np.broadcast_to(mean, (setup.n, *mean.shape))
         assert setup.sample.loss is not None
-        return setup.losses(np.arange(setup.n), np.ascontiguousarray(every)) - setup.sample.loss
-
-    @property
-    def total(self) -> float | None:
-        """What they take off together."""
-        return None if self.gains is None else float(self.setup.sample.weight @ self.gains)
+        by_row = setup.losses(np.arange(setup.n), np.ascontiguousarray(every)) - setup.sample.loss
+        return FullGain(by_row, np.zeros(setup.n))
 
     @property
     def total_error(self) -> float:
         """Of the rows' gains."""
-        if self.gains is None:
+        if self.gain is None:
             return np.inf
-        return float(np.linalg.norm(rows_only(self.gains[:, None], self.setup.sample.weight)))
+        return float(np.linalg.norm(rows_only(self.gain.by_row[:, None], self.setup.sample.weight)))
 
     def sweeps(self, count: int) -> list[Sweep]:
         """In each an order for each row, the same for all donors."""
@@ -332,11 +290,6 @@ class MeanWalk(_SharingWalk):
     def sampling(self, found: WalkSummary) -> Floats:
         """Rows alone vary; donors are taken as they are."""
         return np.asarray(np.linalg.norm(rows_only(found.shares.local, self.setup.sample.weight), axis=0))
-
-
-def fewest_mean_sweeps(n: int) -> int:
-    """Sweeps of walks from all donors together before anything is decided."""
-    return max(FEWEST_MEAN_SWEEPS, ceil(FEWEST_MEAN_WALKS / n))
 
 
 @dataclass(frozen=True, eq=False)

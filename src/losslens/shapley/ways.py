@@ -5,15 +5,15 @@ The same data give the same way on every machine: costs count cells, words and p
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Protocol
 
 from losslens.progress import PREPARING, ProgressBar, bar, waiting
 from losslens.results.shapley import ShapleyImportance
-from losslens.results.shapley_curve import values_of
 from losslens.shapley import conditional
-from losslens.shapley.allotment import Allotment, Cost, without_own_pairs
+from losslens.shapley.allotment import Allotment, Cost, as_result, without_own_pairs
 from losslens.shapley.by_engine import ClosedForm, PairsOnDevice, SingleTree, TreeMeans, TreePairs
-from losslens.shapley.by_model import Coalitions, Paper, Walks
+from losslens.shapley.by_model import WALKS, Coalitions, Paper
 from losslens.shapley.request import Request
 from losslens.shapley.setup import GameSetup, set_up
 from losslens.shapley.totals import ProductTotals, TreeOrders, TreeTotals
@@ -32,9 +32,6 @@ class Way(Protocol):
     def cost(self, request: Request) -> Cost | None:
         """What it takes; None where it does not apply."""
 
-    def steps(self, request: Request) -> int:
-        """Of its progress, as far as they are known before."""
-
     def predictions(self, request: Request) -> tuple[int, int]:
         """The fewest and the most rows that the model predicts."""
 
@@ -45,7 +42,7 @@ class Way(Protocol):
         """Share out."""
 
 
-COALITIONS, WALKS, PAPER = Coalitions(), Walks(), Paper()
+COALITIONS, PAPER = Coalitions(), Paper()
 # The first that is cheap enough is taken: those that tell most of single rows and pairs come first.
 WAYS: tuple[Way, ...] = (
     ClosedForm(), PairsOnDevice(), TreePairs(), TreeMeans(), SingleTree(), TreeTotals(), COALITIONS, ProductTotals(),
@@ -102,45 +99,18 @@ def result_of(request: Request) -> ShapleyImportance:
     if exact is not None:
         with waiting(PREPARING, task.progress):
             exact.import_kernels(way.name)
-    with bar(way.steps(request), "sharing out", task.progress, way.unit) as progress:
+    with bar(request.n, "sharing out", task.progress, way.unit) as progress:
         setup = set_up(task, exact, progress)
         found = way.run(request, setup, progress)
     if request.all_pairs and request.leaves_out_own and way is not WALKS:  # walks draw no such pairs
         found = without_own_pairs(found, setup.sample)
-    return _result(request, way, found, setup)
-
-
-def _result(request: Request, way: Way, found: Allotment, setup: GameSetup) -> ShapleyImportance:
-    task, engine = request.task, engine_name(request, way)
-    declined = (f"no exact engine: {task.declined}",) if task.declined and way.by_model else ()
-    idle = task.device is not None and task.device not in engine
-    unused = (f"device={task.device!r} was not used: there coalitions of trees are counted",) if idle else ()
-    return ShapleyImportance(
-        features=tuple(player.feature.name for player in setup.players),
-        sfimp=found.sfimp,
-        error_all=setup.sample.error,
-        error_none=found.error_none,
-        title=request.loss.title,
-        loss=request.loss,
-        aggregate=request.wanted.aggregate,
-        method=found.method,
-        engine=engine,
-        design=found.design,
-        exact=found.exact,
-        n_predictions=setup.counter.rows,
-        sample=setup.sample,
-        at=task.every,
-        values=values_of(setup.players, task.table.names),
-        monte_carlo_error=found.monte_carlo_error,
-        freedom=found.freedom,
+    engine, remarks = engine_name(request, way), list(found.remarks)
+    if task.declined and way.by_model:
+        remarks.append(f"no exact engine: {task.declined}")
+    if task.device is not None and task.device not in engine:
+        remarks.append(f"device={task.device!r} was not used: there coalitions of trees are counted")
+    return as_result(
+        replace(found, remarks=tuple(remarks)), task, setup, title=request.loss.title, loss=request.loss,
+        aggregate=request.wanted.aggregate, engine=engine, error_all=setup.sample.error,
         leaves_out_own=request.leaves_out_own,
-        index=found.index,
-        backend=task.table.backend,
-        shares=found.shares,
-        gains=found.gains,
-        table=found.table,
-        sampling=found.sampling,
-        absent=found.absent,
-        remarks=(*found.remarks, *declined, *unused),
-        complete=found.complete,
-    )
+    )  # fmt: skip
