@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from losslens.passes.extrapolation import Surroundings
+from losslens.results.replaced_rows import ReplacedRows
+from losslens.tables.column_scores import CodedRows, spread_rows
 from losslens.tables.frames import as_table
 
 Floats = NDArray[np.float64]
@@ -75,8 +76,8 @@ def false_alarms(runs: int) -> Iterator[str]:
         for p in (3, 10):
             found, rng = [], np.random.default_rng(n + p)
             while len(found) < runs:
-                around = Surroundings.of(as_table(mixture(n, p, rng)))
-                found += [around.judge("x", [j]) for j in range(p)]
+                table = CodedRows.of(as_table(mixture(n, p, rng)))
+                found += [ReplacedRows("x", (j,), table).extrapolation for j in range(p)]
             auc = np.array([one.auc for one in found])
             warned, share = np.mean([one.warns for one in found]), np.mean([one.share for one in found])
             bar = "" if warned <= 0.05 else "  over the bar"
@@ -92,7 +93,7 @@ def known_ratios(runs: int) -> Iterator[str]:
             found = []
             for _ in range(runs):
                 X = np.column_stack([pair(rho, n, rng), rng.normal(size=(n, 3))])
-                found.append(Surroundings.of(as_table(X)).judge("x", [0]))
+                found.append(ReplacedRows("x", (0,), CodedRows.of(as_table(X))).extrapolation)
             mean, far = np.mean([one.auc for one in found]), np.mean([one.share for one in found])
             bar = "" if n < 2000 or auc - 0.04 < mean < auc + 0.02 else "  off the bar"
             yield f"rho = {rho:4} n = {n:5,}  AUC {mean:.3f} (truth {auc:.3f})  far {far:.1%} (truth {share:.1%}){bar}"
@@ -101,7 +102,8 @@ def known_ratios(runs: int) -> Iterator[str]:
 def curved_ties() -> Iterator[str]:
     for name in CURVED:
         for n in (300, 2000):
-            found = Surroundings.of(as_table(curved(name, n, np.random.default_rng(0)))).judge("x", [0])
+            table = CodedRows.of(as_table(curved(name, n, np.random.default_rng(0))))
+            found = ReplacedRows("x", (0,), table).extrapolation
             bar = "" if found.warns or name.startswith("sine") else "  should warn"
             told = f"AUC {found.auc:.3f}  far {found.share:.1%}  tied to {', '.join(found.ties)}"
             yield f"{name:27} n = {n:5,}  {told}{bar}"
@@ -111,16 +113,14 @@ def costs() -> Iterator[str]:
     for n, p in ((100, 10), (1000, 13), (10_000, 13), (10_000, 200)):
         table = as_table(np.random.default_rng(0).normal(size=(n, p)))
         start = time.perf_counter()
-        around = Surroundings.of(table)
-        copied = time.perf_counter()
-        _ = around.scores
+        real = CodedRows.of(table.at(spread_rows(table)))
+        coded = time.perf_counter()
+        _ = real.scores
         scored = time.perf_counter()
         for j in range(5):
-            around.judge("x", [j])
+            _ = ReplacedRows("x", (j,), real).extrapolation
         each = (time.perf_counter() - scored) / 5
-        told = (
-            f"copy {1e3 * (copied - start):.2f} ms, scores {1e3 * (scored - copied):.0f} ms, then {1e3 * each:.0f} ms"
-        )
+        told = f"codes {1e3 * (coded - start):.2f} ms, scores {1e3 * (scored - coded):.0f} ms, then {1e3 * each:.0f} ms"
         yield f"n = {n:6,} p = {p:3}  {told} a feature{'' if each < 0.2 else '  over the bar'}"
 
 

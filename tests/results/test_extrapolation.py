@@ -8,9 +8,9 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
-from losslens.cells.late import Later
 from losslens.plots.subgroups import plot_groups
 from losslens.results.extrapolation import Extrapolation, Extrapolations
+from losslens.results.replaced_rows import ReplacedRows
 
 N = 300
 
@@ -27,7 +27,9 @@ def table():
 
 @pytest.fixture(scope="module", name="imp")
 def explained(X):
-    return explain(X)
+    imp = explain(X)
+    assert len(imp.extrapolation) == 3  # pictures and text show what was computed before
+    return imp
 
 
 def explain(X, **asked):
@@ -52,18 +54,26 @@ def test_tied_columns_warn_and_say_to_whom_they_are_tied(imp):
     assert "look like real ones" in found["wind"].sentence
 
 
-def test_nothing_is_worked_out_before_somebody_looks_and_text_does_not_look(X):
+def test_it_is_computed_when_asked_for_by_name_and_never_by_text_pictures_or_files(X, tmp_path):
     imp = explain(X)
     temp = imp["temp"]
     parts = [temp, *temp.by(np.arange(N) % 2).values(), temp.subset(np.arange(50)), temp.with_loss("absolute_error")]
-    before = repr(imp)
     parts.append(temp.effect)
-    assert all(isinstance(part.extrapolated, Later) and not part.extrapolated.known for part in parts)
+    before = repr(imp) + imp._repr_html_() + temp._repr_html_() + repr(temp)
+    assert "†" not in "".join(label.get_text() for label in imp.plot().get_yticklabels())
+    for part in parts:
+        assert "unlike" not in caption(part.plot())
+    plot_groups(temp.by(np.arange(N) % 2))
+    imp.save(tmp_path / "unknown.losslens")
+    copies = [ll.load(tmp_path / "unknown.losslens"), pickle.loads(pickle.dumps(imp))]
+    parts += [copy["temp"] for copy in copies]
+    assert all(isinstance(part.extrapolated, ReplacedRows) and not part.extrapolated.known for part in parts)
     assert all(part.known_extrapolation is None for part in parts)
     assert "unlike" not in before
     auc = temp.extrapolation.auc
     assert {part.extrapolation.auc for part in parts} == {auc}  # one answer for all
-    assert "replaced rows that are unlike any real one: temp" in repr(imp)
+    for each in (imp, *copies):
+        assert "replaced rows that are unlike any real one: temp" in repr(each)
 
 
 @pytest.mark.parametrize("design", ["all", ll.Systematic(16), ll.Latin(4), ll.Grid(10), ll.Derangements()], ids=str)
@@ -223,8 +233,9 @@ def test_words_have_hollow_dots():
 
 
 def test_points_are_hollow(X):
-    ax = explain(X, donors=ll.Latin(4))["temp"].plot()
-    assert "hollow: over half" in caption(ax)
+    temp = explain(X, donors=ll.Latin(4))["temp"]
+    assert temp.extrapolation.warns
+    assert "hollow: over half" in caption(temp.plot())
 
 
 def test_notebooks_show_the_warning(imp):

@@ -28,11 +28,6 @@ class Later(Generic[T]):
         self._call = None
         return value
 
-    @property
-    def known(self) -> bool:
-        """Whether it was computed already."""
-        return self._call is None
-
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return Later, (_same, self.now)  # a copy in another process holds the value
 

@@ -19,13 +19,14 @@ from losslens.losses import Loss, Response
 from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, as_model
 from losslens.passes.budget import Budget
-from losslens.passes.extrapolation import Surroundings
 from losslens.passes.options import Options
 from losslens.tables import checks
+from losslens.tables.column_scores import CodedRows, spread_rows
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Table, as_table
 from losslens.tables.loading import in_memory
 from losslens.tables.sample import Sample
+from losslens.typing import Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +53,13 @@ class Task:
         return np.arange(self.n)
 
     @cached_property
-    def surroundings(self) -> Surroundings:
-        """A copy of some rows, one for all results: whether replaced rows are like them is asked later."""
-        return Surroundings.of(self.table, self.sample.weight)
+    def real_rows(self) -> tuple[Indices, CodedRows]:
+        """Some rows and where they are in the table, for all results: replaced rows are compared with them later."""
+        rows = spread_rows(self.table, self.sample.weight)
+        if len(rows) < self.n:
+            return rows, CodedRows.of(self.table.at(rows))
+        known = {j: c for s in self.subjects for j, c in zip(s.feature.columns, s.columns, strict=True)}
+        return rows, CodedRows.of(self.table, known)
 
     @property
     def n(self) -> int:

@@ -154,8 +154,7 @@ def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
 
 
 def _mark(feature: Any) -> str:
-    """Asked for the bars that are drawn alone: it is worked out now."""
-    found = getattr(feature, "extrapolation", None)  # a stand-in for another number has none
+    found = getattr(feature, "known_extrapolation", None)  # a stand-in for another number has none
     return WARNS if found is not None and found.warns else ""
 
 

@@ -157,7 +157,7 @@ def _importance(result: FeatureImportance) -> FeaturePicture:
         singles=Singles(result, result.cells.changes, integral, name, "ICI"),
         scattered=_scattered(result),
         design=repr(result.design),
-        extrapolation=result.extrapolation,
+        extrapolation=result.known_extrapolation,
     )  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def _effect(result: FeatureEffect) -> FeaturePicture:
         singles=Singles(result, cells, _row_means(result, cells), "mean prediction", "ICE"),
         scattered=_scattered(result),
         design=repr(result.design),
-        extrapolation=result.extrapolation,
+        extrapolation=result.known_extrapolation,
     )  # fmt: skip
 
 

@@ -18,6 +18,11 @@ class Stored:
 
     kinds: ClassVar[dict[str, type]] = {}
 
+    @property
+    def stored(self) -> Any:
+        """What a file holds for it."""
+        return self
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.__module__.startswith("losslens."):  # a class of the user's could not be read back without their code

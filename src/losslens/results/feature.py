@@ -14,6 +14,7 @@ from losslens.donors.conditional import Conditioning
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.results.extrapolation import Extrapolation
+from losslens.results.replaced_rows import ReplacedRows
 from losslens.results.selection import positions, split
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
@@ -44,8 +45,7 @@ class FeatureResult:
     declined: str = ""  # why no exact engine answered, where one knows the kind of model
     observed: Floats | None = None  # (len(at), 2), of a pair: where these rows lie on the grid, in its steps
     conditioning: Conditioning | None = None  # what values were drawn given, where not from everywhere
-    # Not a `late` field: choosing rows hands it on as it is, without working it out.
-    extrapolated: Later[Extrapolation] | Extrapolation | None = None
+    extrapolated: ReplacedRows | Extrapolation | None = None  # of the whole table, also where rows are chosen
 
     @property
     def grid(self) -> Any:
@@ -61,17 +61,21 @@ class FeatureResult:
 
     @property
     def extrapolation(self) -> Extrapolation | None:
-        """How far replaced rows of the whole table are from real ones, on this grid; worked out at the first look.
+        """How far replaced rows of the whole table are from real ones, on this grid; computed on first access.
 
         None for pairs, which have no donors, and in files of older versions: `losslens.extrapolation` takes those.
+        Text, pictures and files show it once it was computed; they never compute it.
         """
-        found = self.extrapolated.now if isinstance(self.extrapolated, Later) else self.extrapolated
+        found = self.extrapolated
+        if isinstance(found, ReplacedRows):
+            found = found.extrapolation
         return None if found is None else found.on(self.values[0])
 
     @property
     def known_extrapolation(self) -> Extrapolation | None:
-        """The same where it was worked out already."""
-        return None if isinstance(self.extrapolated, Later) and not self.extrapolated.known else self.extrapolation
+        """The same where it was computed already."""
+        found = self.extrapolated
+        return None if isinstance(found, ReplacedRows) and not found.known else self.extrapolation
 
     @property
     def whole(self) -> Totals | None:

@@ -247,7 +247,7 @@ class FeatureImportance(FeatureResult, Tabular):
             "values": grid_size(self.values),
         }
         kind = "exact over all pairs" if self.exact else f"sampled with {self.design!r}"
-        notes, far = [f"{kind}; {self.engine}"], self.extrapolation
+        notes, far = [f"{kind}; {self.engine}"], self.known_extrapolation
         if far is not None and far.warns:
             notes.append(far.sentence)
         return facts(f"{self.name}: increase in {self.loss.title}", known, notes)

@@ -19,7 +19,6 @@ from typing import IO, Any
 
 import numpy as np
 
-from losslens.cells.late import Later
 from losslens.cells.matrix import Cells, Means
 from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.conditional import Conditioning
@@ -27,6 +26,7 @@ from losslens.donors.designs import DESIGNS, Shifts
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss, from_metadata
 from losslens.results.base import Saveable, Stored
+from losslens.tables.column_scores import CodedRows
 from losslens.tables.sample import Sample, Totals
 from losslens.uncertainty.standard_errors import jackknife_factor
 
@@ -38,7 +38,7 @@ NAMES_IN_FILES = {CommonGrid: "Common", OwnDonors: "PerRow"}
 Stored.kinds |= {
     NAMES_IN_FILES.get(kind, kind.__name__): kind
     for kind in (
-        Sample, Totals, Cells, Means, InfluenceSums, CommonGrid, OwnDonors, Conditioning, Shifts, *DESIGNS,
+        Sample, Totals, CodedRows, Cells, Means, InfluenceSums, CommonGrid, OwnDonors, Conditioning, Shifts, *DESIGNS,
     )
 }  # fmt: skip
 
@@ -96,8 +96,8 @@ class _Packer:
         self.seen: dict[int, tuple[int, Any]] = {}  # id -> number; the object is kept so that its id stays its own
 
     def pack(self, thing: Any) -> Any:
-        if isinstance(thing, Later):  # what was not looked at yet is worked out now
-            thing = thing.now
+        if isinstance(thing, Stored):
+            thing = thing.stored
         if isinstance(thing, np.ndarray):
             return self._array(thing)
         if isinstance(thing, Loss):

@@ -1,41 +1,107 @@
-"""A column in a few standardised numbers, from which relations between columns can be read.
+"""Rows in a few standardised numbers a column, from which relations between columns can be read.
 
-Logistic regression with a penalty for each coefficient, by Newton's method."""
+Also logistic regression with a penalty for each coefficient, by Newton's method."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.tables.columns import Column, Distinct, is_missing
+from losslens.tables.columns import Column, is_missing
+from losslens.tables.frames import Table
 from losslens.typing import Floats, Indices
 
+MOST_ROWS = 2000  # that are looked at
+MOST_CELLS = 1 << 20  # of the table: of wide tables fewer rows
 POWERS = 3  # of the normal scores of a number
 WORDS = 6  # the frequent ones, that have an indicator
 RARE = 5, 0.01  # a word, or a missing value, of fewer rows, or a smaller share, has none
 MOST_OWN = 9  # numbers of a group of columns; more are turned into as many principal ones
 
 
+def spread_rows(table: Table, weight: Floats | None = None) -> Indices:
+    """At most `MOST_ROWS` rows, spread over the table (by weight)."""
+    most = max(MOST_ROWS // 10, min(MOST_ROWS, MOST_CELLS // len(table.names)))
+    flat = weight is None or bool((weight == weight[0]).all())
+    if flat and table.n <= most:
+        return np.arange(table.n)
+    # One from each of so many equal stretches: no row twice, and no rhythm that a sorted table could have.
+    m = min(most, table.n)
+    place = (np.arange(m) + np.random.default_rng(0).random(m)) / m
+    if weight is None or flat:
+        return (place * table.n).astype(np.intp)
+    return np.unique(np.searchsorted(np.cumsum(weight), place * (1 - 1e-12)))
+
+
+@dataclass(frozen=True, eq=False)
+class CodedRows:
+    """Some rows of a table, each column as codes of its distinct values; nothing of the table itself is kept."""
+
+    names: tuple[str, ...]
+    values: tuple[NDArray[Any], ...]  # the distinct values of each column, the missing one last
+    ordered: tuple[bool, ...]
+    codes: NDArray[np.int32]  # (r, p)
+
+    @classmethod
+    def of(cls, table: Table, columns: Mapping[int, Column] = MappingProxyType({})) -> Self:
+        """All rows of a (small) table; of its columns those that were looked at before needn't be sorted again."""
+        values, ordered, codes = [], [], np.zeros((table.n, len(table.names)), np.int32)
+        for j in range(len(table.names)):
+            try:
+                distinct = (columns[j] if j in columns else table.column(j)).distinct
+            except TypeError:  # a column that can't be compared (lists, say) has one value
+                values.append(np.zeros(1))
+                ordered.append(True)
+                continue
+            values.append(distinct.values)
+            ordered.append(distinct.ordered)
+            codes[:, j] = distinct.codes
+        return cls(table.names, tuple(values), tuple(ordered), codes)
+
+    @property
+    def n(self) -> int:
+        """How many rows."""
+        return len(self.codes)
+
+    @cached_property
+    def scored(self) -> tuple[ScoredColumn, ...]:
+        """Every column in few numbers."""
+        return tuple(map(score_column, self.values, self.codes.T, self.ordered))
+
+    @cached_property
+    def scores(self) -> Floats:
+        """All of these numbers beside each other, (n, D)."""
+        return np.hstack([column.scores for column in self.scored])
+
+    @cached_property
+    def column_of(self) -> Indices:
+        """Whose number each of them is, (D,)."""
+        return np.repeat(np.arange(len(self.scored)), [column.by_value.shape[1] for column in self.scored])
+
+
 @dataclass(frozen=True, eq=False)
 class ScoredColumn:
     """One column: what each of its distinct values is in standardised numbers."""
 
-    distinct: Distinct
+    values: NDArray[Any]  # (v,), distinct
+    codes: NDArray[np.int32]  # (n,): the value of each row
     by_value: Floats  # (v, d): over the rows of mean 0 and variance 1
     degree: Floats  # (d,): 1 for a line or a word, 2 and 3 for its powers
 
     @property
     def scores(self) -> Floats:
         """The rows in these numbers, (n, d)."""
-        return self.by_value[self.distinct.codes]
+        return self.by_value[self.codes]
 
     def nearest(self, values: Any) -> Indices:
         """The distinct values that these are, or, for numbers and dates, lie next to, as codes."""
-        known, array = self.distinct.values, np.asarray(values)
+        known, array = self.values, np.asarray(values)
         if known.dtype.kind in "biufmM" and array.dtype.kind in "biufmM":
             present = len(known) - _ends_missing(known)
             right = np.clip(np.searchsorted(known[:present], array), 1, max(present - 1, 1))
@@ -51,7 +117,7 @@ class ScoredColumn:
 
     def of_values(self, values: Any) -> Floats:
         """Values of another table in these numbers, numbers between two known ones between theirs, (r, d)."""
-        known, array = self.distinct.values, np.asarray(values)
+        known, array = self.values, np.asarray(values)
         if known.dtype.kind not in "biuf" or array.dtype.kind not in "biuf":
             return self.by_value[self.nearest(values)]
         present = len(known) - _ends_missing(known)
@@ -88,31 +154,26 @@ class Own:
         return found if self.turn is None else found @ self.turn
 
 
-def score_column(column: Column) -> ScoredColumn:
-    """A column in numbers; one that can't be compared (lists, say) has no numbers.
+def score_column(values: NDArray[Any], codes: NDArray[np.int32], ordered: bool) -> ScoredColumn:
+    """A column in numbers.
 
-    >>> from losslens.tables.columns import array_column
-    >>> score_column(array_column(np.array([1.0, 2.0, 2.0, 9.0]))).scores[:, 0].round(2)
+    >>> score_column(np.array([1.0, 2.0, 9.0]), np.array([0, 1, 1, 2]), ordered=True).scores[:, 0].round(2)
     array([-1.41,  0.  ,  0.  ,  1.41])
     """
-    try:
-        distinct = column.distinct
-    except TypeError:
-        distinct = Distinct(np.zeros(1), np.zeros(len(column.array), np.intp), np.zeros(1, np.intp), ordered=True)
-    count = np.bincount(distinct.codes, minlength=len(distinct)).astype(float)
-    by_value, degree = _powers(distinct, count) if distinct.ordered else _indicators(count)
+    count = np.bincount(codes, minlength=len(values)).astype(float)
+    by_value, degree = _powers(values, count) if ordered else _indicators(count)
     share = count / count.sum()
     by_value = by_value - share @ by_value
     spread = np.sqrt(share @ by_value**2)
     told = spread > 1e-9
-    return ScoredColumn(distinct, by_value[:, told] / spread[told], degree[told])
+    return ScoredColumn(values, codes, by_value[:, told] / spread[told], degree[told])
 
 
-def _powers(distinct: Distinct, count: Floats) -> tuple[Floats, Floats]:
+def _powers(values: NDArray[Any], count: Floats) -> tuple[Floats, Floats]:
     """Hermite's polynomials of the normal scores: of a Gaussian they are uncorrelated. And who is missing."""
     from scipy.special import ndtri  # here: nobody waits for SciPy at `import losslens`
 
-    missing = _ends_missing(distinct.values)
+    missing = _ends_missing(values)
     present = count.copy()
     present[len(count) - missing :] = 0
     n = present.sum()

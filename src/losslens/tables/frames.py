@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,6 +69,10 @@ class Table:
         if self.backend == "pandas":
             return self.native.take(index)
         return _narwhals(self.native)[index].to_native()
+
+    def at(self, rows: Indices) -> Table:
+        """Some rows, as a table of their own."""
+        return replace(self, native=self.rows(rows), n=len(rows))
 
     def take(self, columns: Sequence[int]) -> Any:
         """Some columns, as a table of the same kind."""

@@ -6,9 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from losslens.cells.late import Later
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subject
 from losslens.losses import Loss, is_scorer
@@ -21,9 +18,9 @@ from losslens.passes.parts import call
 from losslens.passes.scored import score_importance
 from losslens.passes.task import Task, class_of, default_loss, effect_response, prepare
 from losslens.results.effects import Effects, FeatureEffect, of_class
-from losslens.results.extrapolation import Extrapolation
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
+from losslens.results.replaced_rows import ReplacedRows
 from losslens.workers import anywhere
 
 
@@ -188,22 +185,22 @@ def _ask_until_certain(task: Task, loss: Loss) -> tuple[list[FeatureImportance],
 def _shared(task: Task, answer: Answered) -> dict[str, Any]:
     """Fields that importances and effects share."""
     fields = answer.fields(task.table.names, task.every, task.table.backend)
-    return fields | {"extrapolated": _extrapolated(task, answer)}
+    return fields | {"extrapolated": _replaced_rows(task, answer)}
 
 
-def _extrapolated(task: Task, answer: Answered) -> Later[Extrapolation] | None:
-    """How far rows with other values are from real ones; a pair's values are nobody's."""
-    feature, known = answer.feature, task.surroundings
+def _replaced_rows(task: Task, answer: Answered) -> ReplacedRows | None:
+    """What says how far rows with other values are from real ones; the values of a pair have no donors."""
+    feature = answer.feature
     if feature.kind == "pair":
         return None
-    if not answer.design.conditional:
-        return Later(partial(known.judge, feature.name, feature.columns))
-    assert answer.filled.question is not None  # samplers are put to the black box
-    ask = answer.filled.question.ask
-    assert ask.met is not None  # every row has draws of its own
-    drawn = ask.met[known.index][:, 0]
-    values = [source.array[index[drawn]] for source, index in zip(ask.sources, ask.index, strict=True)]
-    return Later(partial(known.judge_values, feature.name, feature.columns, np.arange(known.n), values))
+    (rows, real), drawn = task.real_rows, None
+    if answer.design.conditional:
+        assert answer.filled.question is not None  # samplers are put to the black box
+        ask = answer.filled.question.ask
+        assert ask.met is not None  # every row has draws of its own
+        first = ask.met[rows][:, 0]
+        drawn = tuple(source.array[index[first]] for source, index in zip(ask.sources, ask.index, strict=True))
+    return ReplacedRows(feature.name, feature.columns, real, drawn)
 
 
 def _importance(task: Task, answer: Answered, loss: Loss, before: int) -> FeatureImportance:

@@ -6,19 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from losslens.passes.extrapolation import Surroundings
+from losslens.blas import one_thread
 from losslens.results.clusters import Clusters
 from losslens.results.extrapolation import Extrapolations
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.observations import Observations
 from losslens.results.regions import Regions, Target
+from losslens.results.replaced_rows import ReplacedRows
 from losslens.results.shapley import ShapleyImportance
 from losslens.rows import kmeans
 from losslens.rows.clusters import cluster_points, compress_shares, describe_clusters
+from losslens.rows.extrapolation import OwnClassifier
 from losslens.rows.observations import largest_influence, observed_target, shown_prediction
 from losslens.rows.regions import RegionSearch, half_of_rows
 from losslens.tables.checks import check_whole, entropy
+from losslens.tables.column_scores import CodedRows, spread_rows
 from losslens.tables.frames import as_table
 from losslens.uncertainty.standard_errors import check_level
 
@@ -271,7 +274,8 @@ def extrapolation(
     table = as_table(X)
     if table.n != len(first.at):
         raise ValueError(f"X has {table.n} rows, the result {len(first.at)}; pass the table that was explained")
-    around, seed = Surroundings.of(table, first.sample.weight[first.at]), entropy(random_state)
+    table, seed = table.at(spread_rows(table, first.sample.weight[first.at])), entropy(random_state)
+    real = CodedRows.of(table)
     place = {name: j for j, name in enumerate(table.names)}
     found = {}
     for name, one in features.items():
@@ -279,6 +283,11 @@ def extrapolation(
         if lost:
             raise ValueError(f"X has no column {lost[0]!r}; pass the table that was explained")
         if len(one.values) == 1:
-            judged = around.judge(name, [place[column] for column in one.columns], classifier, seed)
+            replaced = ReplacedRows(name, tuple(place[column] for column in one.columns), real)
+            if classifier is None:
+                with one_thread():
+                    judged = replaced.judge(seed)
+            else:
+                judged = replaced.judge(seed, OwnClassifier(table, replaced.columns, classifier).odds)
             found[name] = judged.on(one.values[0])
     return Extrapolations(found, first.backend)

@@ -1,13 +1,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import ndtri
+from threadpoolctl import ThreadpoolController
 
-import losslens as ll
-from losslens.passes.extrapolation import MOST_ROWS, Surroundings, along
-from losslens.tables import column_scores
-from losslens.tables.column_scores import Own, score_column
-from losslens.tables.columns import array_column
+from losslens.results.replaced_rows import ReplacedRows, along
+from losslens.tables.column_scores import CodedRows
+from losslens.tables.columns import distinct_numbers
 from losslens.tables.frames import as_table
 
 
@@ -17,8 +15,12 @@ def gaussian(rho, n, seed, more=0):
     return np.column_stack([a, rho * a + np.sqrt(1 - rho**2) * b, rng.normal(size=(n, more))])
 
 
-def judged(X, column=0, **asked):
-    return Surroundings.of(as_table(X)).judge("x", [column], **asked)
+def judged(X, *columns):
+    return replaced(X, *columns).extrapolation
+
+
+def replaced(X, *columns, drawn=None):
+    return ReplacedRows("x", columns or (0,), CodedRows.of(as_table(X)), drawn)
 
 
 def true_odds(rho, x, y):
@@ -87,8 +89,8 @@ def test_independent_columns_hardly_ever_warn(n, p):
     """At most one in twenty; a share of far cells would be a false alarm as well."""
     rng, found = np.random.default_rng(n + p), []
     while len(found) < 30:
-        around = Surroundings.of(as_table(mixture(n, p, rng)))
-        found += [around.judge("x", [j]) for j in range(p)]
+        table = mixture(n, p, rng)
+        found += [judged(table, j) for j in range(p)]
     assert np.mean([one.warns for one in found]) <= 0.05
     assert np.mean([one.share for one in found]) < 0.01
 
@@ -133,15 +135,13 @@ def test_a_category_that_decides_the_range_leaves_three_quarters_of_the_rows_far
 
 def test_the_columns_that_a_feature_is_tied_to_are_named():
     X = gaussian(0.9, 500, 0, more=6)
-    around = Surroundings.of(as_table(X))
-    assert around.judge("x", [0]).ties == ("x1",)
-    assert around.judge("x", [5]).ties == ()
+    assert judged(X, 0).ties == ("x1",)
+    assert judged(X, 5).ties == ()
 
 
 def test_a_group_is_replaced_together_and_keeps_its_inner_ties():
     X = gaussian(0.95, 800, 0, more=2)
-    around = Surroundings.of(as_table(X))
-    both, one = around.judge("both", [0, 1]), around.judge("one", [0])
+    both, one = judged(X, 0, 1), judged(X, 0)
     assert one.warns
     assert not both.warns
     assert len(both.at) == len(both.faded) == 0
@@ -151,7 +151,7 @@ def test_wide_groups_are_judged_by_their_principal_parts():
     rng = np.random.default_rng(0)
     hidden = rng.normal(size=(600, 1))
     X = hidden + 0.3 * rng.normal(size=(600, 8))
-    found = Surroundings.of(as_table(X)).judge("seven", range(7))
+    found = judged(X, *range(7))
     assert found.warns
     assert found.ties == ("x7",)
 
@@ -173,28 +173,6 @@ def test_columns_that_cannot_be_compared_are_left_aside():
     assert judged(X).ties == ("b",)
 
 
-def test_rows_are_copied_and_spread_over_the_table():
-    X = np.random.default_rng(0).normal(size=(10_000, 2))
-    around = Surroundings.of(as_table(X))
-    before = around.judge("x", [0]).auc
-    assert around.n == MOST_ROWS
-    assert len(np.unique(around.index)) == MOST_ROWS
-    assert np.diff(around.index).max() < 2 * 10_000 / MOST_ROWS
-    np.testing.assert_array_equal(around.table.native, X[around.index])
-    again = Surroundings.of(as_table(X))
-    X[:, 1] = X[:, 0]
-    assert again.judge("x", [0]).auc == before
-
-
-def test_rows_without_weight_are_not_looked_at():
-    weight = np.repeat([0.0, 1.0], 100)
-    X = gaussian(0.0, 200, 0)
-    X[:100, 1] = X[:100, 0]
-    around = Surroundings.of(as_table(X), weight / weight.sum())
-    assert around.index.min() >= 100
-    assert not around.judge("x", [0]).warns
-
-
 def test_containers_do_not_matter():
     X = gaussian(0.8, 200, 0, more=1)
     frame = pd.DataFrame(X, columns=["x0", "x1", "x2"])
@@ -209,94 +187,39 @@ def test_values_that_others_drew_are_judged_as_well(kind):
     """Conditional draws, y = rho x + noise anew, give the real distribution again; values from everywhere do not."""
     rho, n = 0.9, 1000
     X, rng = gaussian(rho, n, 0), np.random.default_rng(1)
-    around = Surroundings.of(as_table(X))
     rows = np.tile(np.arange(n), 2)
     noise = rng.normal(size=2 * n)
     new = rho * X[rows, 0] + np.sqrt(1 - rho**2) * noise if kind == "close" else noise
-    found = around.judge_values("x1", [1], rows, [new])
+    found = replaced(X, 1, drawn=(new,)).extrapolation
+    assert found.drawn
     if kind == "close":
         assert found.auc == pytest.approx(0.5, abs=0.04)
         assert found.share < 0.02
     else:
-        assert found.auc == pytest.approx(around.judge("x1", [1]).auc, abs=0.03)
+        assert found.auc == pytest.approx(judged(X, 1).auc, abs=0.03)
         assert found.faded.any()
-
-
-def test_the_odds_minimise_the_penalised_loss():
-    rng = np.random.default_rng(0)
-    terms = np.column_stack([np.ones(200), rng.normal(size=(200, 3))])
-    answer, weight = (terms[:, 1] + rng.normal(size=200) > 0).astype(float), rng.uniform(0.5, 2, 200)
-    penalty = np.array([0.0, 1.0, 2.0, 3.0])
-    found = column_scores.fit(terms, answer, weight, penalty)
-    chance = 1 / (1 + np.exp(-terms @ found))
-    np.testing.assert_allclose(terms.T @ (weight * (chance - answer)) + penalty * found, 0, atol=1e-3)
-
-
-def test_a_plane_between_zeros_and_ones_has_finite_odds():
-    x = np.linspace(-1, 1, 40)
-    found = column_scores.fit(
-        np.column_stack([np.ones(40), x]), (x > 0).astype(float), np.ones(40), np.array([0.0, 0.1])
-    )
-    assert np.isfinite(found).all()
-    assert found[1] > 5
-
-
-def test_scores_are_standardised_normal_scores_of_ranks():
-    x = np.random.default_rng(0).lognormal(size=101)
-    column = score_column(array_column(x))
-    np.testing.assert_allclose(column.scores.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(column.scores.std(axis=0), 1)
-    z = ndtri((np.argsort(np.argsort(x)) + 0.5) / 101)
-    np.testing.assert_allclose(column.scores[:, 0], z / z.std(), atol=1e-12)
-    np.testing.assert_array_equal(column.of_values(x), column.scores)
-    np.testing.assert_array_equal(column.nearest(x), column.distinct.codes)
-
-
-def test_missing_values_and_words_have_indicators():
-    x = np.where(np.arange(60) % 3 == 0, np.nan, np.arange(60.0))
-    column = score_column(array_column(x))
-    assert column.scores.shape == (60, 4)
-    assert len(np.unique(column.scores[np.isnan(x)], axis=0)) == 1
-    np.testing.assert_array_equal(column.of_values(x), column.scores)
-    words = score_column(array_column(np.array(["a", "b", None] * 20, dtype=object)))
-    assert words.scores.shape == (60, 3)
-    with pytest.raises(ValueError, match="'z' is no value"):
-        words.nearest(np.array(["a", "z"], dtype=object))
-    assert Own.of([column, words]).scores.shape == (60, 7)
 
 
 def test_shares_along_a_feature_are_means_in_rank_bins_and_a_missing_value_stands_alone():
     x = np.concatenate([np.arange(400.0), np.full(20, np.nan)])
-    distinct = array_column(x).distinct
+    distinct = distinct_numbers(x)
     far = np.isnan(x) | (x >= 200)
-    grid, at = along(distinct, distinct.codes, far)
+    grid, at = along(distinct.values, distinct.codes, far)
     assert len(grid) == 21
     np.testing.assert_array_equal(at, np.isnan(grid) | (grid >= 200))
 
 
-class Memory:
-    """A classifier that is told what to answer: whether the two columns are far from each other."""
+def test_a_feature_is_judged_on_one_blas_thread():
+    """Regressions on tens of columns take longer with several, and much longer on busy cores."""
+    blas = [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
+    rows, seen = replaced(gaussian(0.9, 100, 0)), []
 
-    def fit(self, table, answer):
-        assert isinstance(table, pd.DataFrame)
-        assert set(answer) == {0, 1}
-        assert (np.abs(table["a"] - table["b"])[answer == 0] < 1e-9).all()  # real rows come first, unchanged
-        self.fitted = True
-        return self
+    class Watched(ReplacedRows):
+        def judge(self):
+            seen.extend(library.num_threads for library in blas)
+            return super().judge()
 
-    def predict_proba(self, table):
-        chance = np.where(np.abs(table["a"] - table["b"]) < 1e-9, 0.01, 0.99)
-        return np.column_stack([1 - chance, chance])
-
-
-def test_a_classifier_of_the_users_own_sees_tables_like_theirs():
-    a = np.random.default_rng(0).normal(size=100)
-    X = pd.DataFrame({"a": a, "b": a})
-    imp = ll.feature_importance(lambda X: X["a"].to_numpy(), X, a, loss="squared_error")
-    own = Memory()
-    found = ll.extrapolation(imp, X, classifier=own, random_state=0)
-    assert found["a"].auc == 1
-    assert found["a"].share == 1
-    assert not hasattr(own, "fitted")  # a copy was
-    with pytest.raises(TypeError, match="fit and predict_proba"):
-        ll.extrapolation(imp, X, classifier=object())
+    before = [library.num_threads for library in blas]
+    Watched(rows.name, rows.columns, rows.among).extrapolation  # noqa: B018
+    assert set(seen) == {1}
+    assert [library.num_threads for library in blas] == before

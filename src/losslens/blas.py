@@ -1,0 +1,28 @@
+"""Linear algebra on small matrices, with one BLAS thread.
+
+A product of matrices with tens of columns takes microseconds. Handing it to several threads takes longer than that, and
+on busy cores, where a thread must wait for its turn, a thousand times longer.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Around our own small linear algebra, at the outermost place; never around a call of the user's model."""
+    with _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
+        yield
+
+
+@lru_cache(maxsize=2)
+def _libraries(scipy: bool) -> Any:
+    """The BLAS libraries that are loaded: looking for them takes milliseconds. SciPy brings one of its own."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

@@ -1,0 +1,284 @@
+"""Whether replaced rows look like real ones: a cross-fitted classifier that tries to tell them apart.
+
+A replaced row holds the other columns of row i and the feature's value of donor k, so each column by itself is
+distributed as before; only relations between columns differ. The classifier is a logistic regression on few numbers of
+each column (normal scores of ranks and their second and third powers; indicators of the frequent words), their products
+with the feature's, and the distance of the feature from its regression on the other columns. For a Gaussian pair the
+log density ratio is such a sum, so that shares can be compared with the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.blas import one_thread
+from losslens.results.base import Stored
+from losslens.results.extrapolation import RARER, WARNING, Extrapolation
+from losslens.tables import column_scores
+from losslens.tables.column_scores import CodedRows, Own
+from losslens.typing import Floats, Indices, Mask
+
+LEAST_ROWS = 20  # under so few nothing can be told
+DONORS = 5  # of each row whose cells are judged
+TRAINED = 2000  # replaced rows to learn from, where the rows are few: up to `DONORS` of each
+HALVINGS = 6  # at most, of few rows
+RELATED = 8  # columns that take part, those most related with the feature
+RIDGE, RIDGE_MEAN = 1.0, 5.0  # penalties: of a product of first degree; of the regression on the other columns
+RIDGE_RESIDUAL = 0.2
+LUCK = 1.0  # over sqrt(n): 4 standard deviations of an AUC that is 0.5 in truth (0.25 over sqrt(n), measured)
+BINS = 20  # rank bins along a feature
+CLEAR = 3.0  # a column is named as tied where its relation is so many times what chance gives
+
+
+@dataclass(frozen=True, eq=False)
+class Replaced:
+    """Rows with another value of a feature."""
+
+    rows: Indices  # (r,)
+    donors: Indices  # (r,); none where values were drawn
+    own: Floats  # (r, d): the scores of their new value
+    codes: NDArray[np.integer]  # (r,): the nearest of the feature's distinct values
+    learns: Mask  # (r,): whether the classifier learns from them
+
+
+class Judged(NamedTuple):
+    """What one halving of the rows found."""
+
+    auc: float
+    codes: NDArray[np.integer]  # (r,), of the replaced rows
+    far: Mask  # (r,)
+
+
+# Log odds of being replaced, of the real and of the replaced rows, each from the half that a row is not in.
+Odds = Callable[[Replaced, Indices], tuple[Floats, Floats]]
+
+
+@dataclass(frozen=True, eq=False)
+class ReplacedRows(Stored):
+    """What is needed to compare a feature's replaced rows with real ones, once somebody asks: arrays alone."""
+
+    name: str
+    columns: tuple[int, ...]
+    among: CodedRows  # the real rows, shared by all features of one call
+    drawn: tuple[NDArray[Any], ...] | None = None  # a value of each column for each row, where not from all donors
+
+    @cached_property
+    def extrapolation(self) -> Extrapolation:
+        """How far the replaced rows are from real ones."""
+        with one_thread():
+            return self.judge() if self.drawn is None else self._judge_drawn(self.drawn)
+
+    @property
+    def known(self) -> bool:
+        """Whether the extrapolation was computed already."""
+        return "extrapolation" in self.__dict__
+
+    @property
+    def stored(self) -> Any:
+        """Files hold the extrapolation where it is known, and otherwise what it is computed from."""
+        return self.extrapolation if self.known else self
+
+    def judge(self, seed: int = 0, odds: Odds | None = None) -> Extrapolation:
+        """Rows with values of donors from everywhere."""
+        rng, codes, n = np.random.default_rng([seed, 20]), self._codes, self.among.n
+
+        def once() -> Judged:
+            half = rng.permutation(n) % 2
+            rows, donors, learns = _donors(half, rng)
+            replaced = Replaced(rows, donors, self._own.scores[donors], codes[donors], learns)
+            return _judged(replaced, half, (odds or self._odds)(replaced, half))
+
+        return self._averaged(once)
+
+    def _judge_drawn(self, values: tuple[NDArray[Any], ...]) -> Extrapolation:
+        """Rows with values of another origin than all donors, such as conditional samplers."""
+        rng, n = np.random.default_rng(20), self.among.n
+        rows = np.arange(len(values[0])) % n
+        codes = self.among.scored[self.columns[0]].nearest(values[0]) if self._is_single else np.zeros_like(rows)
+        own = self._own.of_values(values)
+        replaced = Replaced(rows, np.empty(0, np.intp), own, codes, np.ones(len(rows), bool))
+
+        def once() -> Judged:
+            half = rng.permutation(n) % 2
+            return _judged(replaced, half, self._odds(replaced, half))
+
+        return replace(self._averaged(once), drawn=True)
+
+    @cached_property
+    def _own(self) -> Own:
+        return Own.of([self.among.scored[j] for j in self.columns])
+
+    @property
+    def _is_single(self) -> bool:
+        return len(self.columns) == 1
+
+    @property
+    def _codes(self) -> NDArray[np.int32]:
+        return self.among.codes[:, self.columns[0]] if self._is_single else np.zeros(self.among.n, np.int32)
+
+    def _odds(self, replaced: Replaced, half: Indices) -> tuple[Floats, Floats]:
+        own = self._own
+        real, changed = np.zeros(self.among.n), np.zeros(len(replaced.rows))
+        if own.scores.shape[1] == 0 or not self._others.any():
+            return real, changed
+        for side in (0, 1):
+            seen, unseen = (np.flatnonzero(half == part) for part in (side, 1 - side))
+            learns = (half[replaced.rows] == side) & replaced.learns
+            judged = half[replaced.rows] != side
+            terms = _Terms.of(self, own, seen)
+            table = np.vstack([terms(seen, own.scores[seen]), terms(replaced.rows[learns], replaced.own[learns])])
+            answer = np.repeat([0.0, 1.0], [len(seen), learns.sum()])
+            weight = np.where(answer > 0, len(seen) / max(learns.sum(), 1), 1.0)
+            coefficients = column_scores.fit(table, answer, weight, terms.penalty)
+            real[unseen] = terms(unseen, own.scores[unseen]) @ coefficients
+            changed[judged] = terms(replaced.rows[judged], replaced.own[judged]) @ coefficients
+        return real, changed
+
+    def _averaged(self, once: Callable[[], Judged]) -> Extrapolation:
+        """With few rows, average over several random halves to reduce the variance of the split."""
+        n = self.among.n
+        if n < LEAST_ROWS:
+            return Extrapolation(self.name, np.nan, np.nan, np.empty(0), np.empty(0))
+        every = [once() for _ in range(_times(n, HALVINGS))]
+        codes, far = (np.concatenate([getattr(one, part) for one in every]) for part in ("codes", "far"))
+        grid, at = np.empty(0), np.empty(0)
+        if self._is_single:
+            grid, at = along(self.among.values[self.columns[0]], codes, far)
+        threshold = max(WARNING, 0.5 + LUCK / np.sqrt(n))
+        auc, share = float(np.mean([one.auc for one in every])), float(far.mean())
+        return Extrapolation(self.name, auc, share, grid, at, self._ties(), float(threshold))
+
+    @property
+    def _others(self) -> Mask:
+        """Which columns may be related with the feature, (p,)."""
+        found = np.bincount(self.among.column_of, minlength=len(self.among.scored)) > 0
+        found[list(self.columns)] = False
+        return found
+
+    def related(self, rows: Indices) -> Floats:
+        """Association of each column with the feature among some rows, (p,); -inf for the feature's own columns.
+
+        The sum of squared correlations between scores, less its expectation under independence.
+        """
+        own, among = self._own, self.among
+        together = (own.scores[rows].T @ among.scores[rows] / len(rows)) ** 2
+        found = np.bincount(among.column_of, together.sum(axis=0), len(among.scored))
+        chance = np.bincount(among.column_of, minlength=len(among.scored)) * own.scores.shape[1] / len(rows)
+        return np.where(self._others, found - chance, -np.inf)
+
+    def _ties(self) -> tuple[str, ...]:
+        """The column most related with the feature, and a second one that is half as much."""
+        among = self.among
+        related = self.related(np.arange(among.n))
+        size = np.bincount(among.column_of, minlength=len(among.scored)) * self._own.scores.shape[1]
+        order = np.argsort(-related, kind="stable")[:2]
+        best = related[order[0]]
+        named = [j for j in order if related[j] >= best / 2 and related[j] > (CLEAR - 1) * size[j] / among.n]
+        return tuple(among.names[j] for j in named)
+
+
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """What the classifier reads of rows with some value of the feature."""
+
+    scores: Floats  # (n, D), of the columns that take part
+    mean: Floats  # (n, d): what these say of the feature
+    spread: Floats  # (d,): mean square of the feature around it
+    penalty: Floats
+
+    @classmethod
+    def of(cls, rows: ReplacedRows, own: Own, seen: Indices) -> Self:
+        """Columns are chosen, and the mean is learnt, among the rows seen: the others must not have a say."""
+        related, around = rows.related(seen), rows.among
+        most = np.sort(np.argsort(-related, kind="stable")[:RELATED])
+        chosen = np.isin(around.column_of, most[np.isfinite(related[most])])
+        scores = around.scores[:, chosen]
+        gram = scores[seen].T @ scores[seen] + RIDGE_MEAN * np.eye(scores.shape[1])
+        mean = scores @ np.linalg.solve(gram, scores[seen].T @ own.scores[seen])
+        spread = ((own.scores[seen] - mean[seen]) ** 2).mean(axis=0)
+        others = np.concatenate([around.scored[j].degree for j in most if np.isfinite(related[j])])
+        products = ((own.degree[:, None] + others) / 2) ** 2
+        penalty = [[0.0], own.degree**2, others**2, products.ravel()]
+        return cls(
+            scores, mean, np.maximum(spread, 1e-6),
+            RIDGE * np.concatenate([*penalty, np.full(3 * len(own.degree), RIDGE_RESIDUAL)]),
+        )  # fmt: skip
+
+    def __call__(self, rows: Indices, own: Floats) -> Floats:
+        scores, mean = self.scores[rows], self.mean[rows]
+        products = (own[:, :, None] * scores[:, None, :]).reshape(len(rows), -1)
+        residual = np.log1p((own - mean) ** 2 / self.spread)  # its logarithm: a close tie leaves far rows very far
+        return np.hstack([np.ones((len(rows), 1)), own, scores, products, residual, own * mean, mean**2])
+
+
+def _donors(half: Indices, rng: np.random.Generator) -> tuple[Indices, Indices, Mask]:
+    """Rows, donors from their own half, and whether to learn from them: a replaced row is made of one half alone."""
+    learnt = _times(len(half), DONORS)
+    rows, donors, learns = [], [], []
+    for side in (0, 1):
+        mine = rng.permutation(np.flatnonzero(half == side))
+        shifts = 1 + rng.permutation(len(mine) - 1)[:DONORS]
+        for turn, shift in enumerate(shifts):
+            rows.append(mine)
+            donors.append(np.roll(mine, shift))
+            learns.append(np.full(len(mine), turn < learnt))
+    return np.concatenate(rows), np.concatenate(donors), np.concatenate(learns)
+
+
+def _times(n: int, most: int) -> int:
+    """How often the same is done again where the rows are few."""
+    return max(1, min(most, TRAINED // n))
+
+
+def _judged(replaced: Replaced, half: Indices, odds: tuple[Floats, Floats]) -> Judged:
+    """From log odds of the real and of the replaced rows, each known from the half that it is not in."""
+    real, changed = odds
+    side = half[replaced.rows]
+    auc = float(np.mean([_auc(real[half == part], changed[side == part]) for part in (0, 1)]))
+    return Judged(auc, replaced.codes, _calibrated(real, changed) > np.log(RARER))
+
+
+def _auc(real: Floats, changed: Floats) -> float:
+    """How often a replaced row has the larger odds of the two, ties counting half."""
+    if not len(real) or not len(changed):
+        return 0.5
+    ordered = np.sort(real)
+    below, up_to = (np.searchsorted(ordered, changed, side=end) for end in ("left", "right"))
+    return float((below + up_to).mean() / 2 / len(real))
+
+
+def _calibrated(real: Floats, changed: Floats) -> Floats:
+    """Log odds of the replaced rows as the rows that were not learnt from bear them out.
+
+    With few rows and many columns a classifier is too sure of itself; two numbers put that right.
+    """
+    both = np.clip(np.concatenate([real, changed]), -30, 30)
+    answer = np.repeat([0.0, 1.0], [len(real), len(changed)])
+    weight = np.where(answer > 0, len(real) / max(len(changed), 1), 1.0)
+    shift, slope = column_scores.fit(np.column_stack([np.ones(len(both)), both]), answer, weight, np.array([0.0, 1e-3]))
+    return np.asarray(shift + max(slope, 0.0) * both[len(real) :])
+
+
+def along(values: NDArray[Any], codes: NDArray[np.integer], far: Mask) -> tuple[NDArray[Any], Floats]:
+    """The share of far cells along a feature: at each of its values, or in rank bins where they are many."""
+    count = np.bincount(codes, minlength=len(values)).astype(float)
+    hit = np.bincount(codes, far, minlength=len(values))
+    met = np.flatnonzero(count)
+    if len(met) <= BINS or values.dtype.kind not in "biufmM":
+        return values[met], hit[met] / count[met]
+    present = count.copy()
+    if values.dtype.kind in "fmM" and bool(values[-1] != values[-1]):
+        present[-1] = 0  # a missing value is no neighbour of the largest
+    middle = (np.cumsum(present) - present / 2) / present.sum()
+    bins = np.where((count > 0) & (present == 0), BINS, np.minimum((middle * BINS).astype(np.intp), BINS - 1))
+    mass, hits = np.bincount(bins, count), np.bincount(bins, hit)
+    held = np.flatnonzero(mass)
+    wanted = [met[bins[met] == b] for b in held]
+    at = [some[np.searchsorted(np.cumsum(count[some]), count[some].sum() / 2)] for some in wanted]
+    return values[at], hits[held] / mass[held]
