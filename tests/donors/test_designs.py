@@ -1,14 +1,29 @@
 """Every design draws what it promises: who lends to whom, how often, and never more than there are."""
 
 import datetime as dt
+from dataclasses import dataclass
 from itertools import permutations, product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import get_scorer
 
-from losslens.donors.designs import All, Derangements, Design, Grid, Latin, Permutations, Systematic, resolve
+import losslens as ll
+from losslens.donors import designs
+from losslens.donors.designs import (
+    All,
+    Conditional,
+    Derangements,
+    Design,
+    Grid,
+    Latin,
+    Permutations,
+    Systematic,
+    resolve,
+)
 
 SEED = st.integers(0, 2**32 - 1)
 DESIGNS = [All(), Grid(2), Grid(2, at="quantiles"), Permutations(2), Latin(2), Systematic(2), Derangements(2)]
@@ -275,6 +290,61 @@ def test_a_design_is_common_if_everybody_meets_the_same_donors(design):
 def test_derangements_alone_leave_out_the_own_value(design):
     assert design.leaves_out_own == isinstance(design, Derangements)
     assert isinstance(design, Design)
+
+
+@pytest.mark.parametrize(
+    ("design", "allows"),
+    [
+        (All(), {"common", "all_pairs", "by_parts", "has_columns"}),
+        (Grid(2), {"common", "sampled_grid"}),
+        (Grid(2, at="quantiles"), {"common", "sampled_grid", "ranked"}),
+        (Grid(values=[1, 2]), {"common", "sampled_grid"}),
+        (Permutations(2), {"repeats", "has_columns"}),
+        (Latin(2), {"by_parts", "has_columns"}),
+        (Systematic(2), {"ranked", "has_columns"}),
+        (Derangements(2), {"leaves_out_own", "has_columns"}),
+        (Derangements(), {"common", "all_pairs", "leaves_out_own", "has_columns"}),
+        (Conditional("Within()", 2), {"conditional", "repeats"}),
+    ],
+    ids=repr,
+)
+def test_a_design_declares_what_it_allows(design, allows):
+    flags = ("common", "all_pairs", "by_parts", "has_columns", "sampled_grid", "ranked", "repeats", "leaves_out_own")
+    assert {flag for flag in (*flags, "conditional") if getattr(design, flag)} == allows
+    assert design.remembered == design
+
+
+def test_every_design_is_listed():
+    """Files and the command line read the list; samplers bound to a table and the like are in neither."""
+    here = [kind for kind in vars(designs).values() if isinstance(kind, type) and issubclass(kind, Design)]
+    assert set(designs.DESIGNS) == {kind for kind in here if kind is not Design and not kind.__name__.startswith("_")}
+
+
+@dataclass(frozen=True)
+class Neighbours(Design):
+    """The next two rows: all that it takes to add a design."""
+
+    m: int = 2
+    leaves_out_own = True
+
+    def lend(self, n, rng):
+        """Row i meets i + 1 and i + 2."""
+        return (np.arange(n)[:, None] + [1, 2]) % n
+
+
+def test_a_new_design_is_one_class():
+    """Over the cells (i, i + 1) and (i, i + 2), with f = x and y = 0: the mean of x_k^2 - x_i^2 is 0."""
+    X = np.random.default_rng(0).normal(size=(10, 1))
+    y = np.zeros(10)
+    found = ll.feature_importance(lambda X: X[:, 0], X, y, loss="squared_error", donors=Neighbours())["x0"]
+    np.testing.assert_allclose(found.local, (np.roll(X, -1) ** 2 + np.roll(X, -2) ** 2)[:, 0] / 2 - X[:, 0] ** 2)
+    assert found.pfi == pytest.approx(0.0, abs=1e-12)
+    assert not found.exact
+    shares = ll.shapley_importance(lambda X: X[:, 0], X, y, loss="squared_error", donors=Neighbours())
+    assert shares.sfimp[0] == pytest.approx(0.0, abs=1e-12)
+    linear = LinearRegression().fit(X, X[:, 0])
+    scores = ll.feature_importance(linear, X, X[:, 0], loss=get_scorer("r2"), donors=Neighbours())
+    assert scores["x0"].pfi > 0
 
 
 @pytest.mark.parametrize("design", [*DESIGNS, Derangements(), Grid(values=["a", "b"])], ids=repr)

@@ -40,16 +40,7 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, options: Options
     """Importance by a scorer: the score less its mean over the columns of the design."""
     if options.groups is not None:
         raise ValueError("groups= needs a loss: a scorer can't leave single cells out")
-    if y is None:
-        raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
-    table = as_table(X)
-    truth = checks.vector(y, table.n, "y")
-    weight = options.sample_weight
-    weight = None if weight is None else checks.row_weights(weight, table.n) * table.n
-    known = judge(model, table, truth, weight, scorer)
-    task = prepare(model, table, None, options, loss=None, response=known.response, exact=False)
-    if task.design is not None and task.design.conditional:
-        raise ValueError(f"{task.design!r} draws values given the other columns, which needs a loss, not a scorer")
+    method, task = prepare_scored(model, X, y, scorer, options)
     questions = [pose(s, task.design or score_design(s, task.n), task.n, task.entropy) for s in task.subjects]
     if not task.budget.fits(questions, task.n):
         needs = size_in_words(2 * task.n * task.budget.row_bytes(questions))
@@ -58,11 +49,10 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, options: Options
         sample, filled, predicted = dense.run(
             task.engine, questions, task.sample, None, task.budget, task.entropy, tick
         )
-    score = known.score
-    base = score(sample.prediction, weight)
+    base = method.score(sample.prediction, method.weight)
     features = {}
     for question, part in zip(questions, filled, strict=True):
-        features[question.subject.feature.name] = _judge(task, question, part, score, base, weight, known.title)
+        features[question.subject.feature.name] = _feature_score(task, question, part, method, base)
     return Scores(features, predicted + task.n)  # and once to see what the scorer asks for
 
 
@@ -73,14 +63,24 @@ class ScorerMethod:
     title: str
     response: Response
     score: Score
+    weight: Floats | None  # of the rows, which sum to n
 
 
-def judge(model: Model, table: Table, y: NDArray[Any], weight: Floats | None, scorer: Any) -> ScorerMethod:
-    """Call the scorer once, to see what it asks the model for."""
-    _check_target(model, y)
-    method = _method_used(model, table, y, weight, scorer)
-    score = _replay(model, scorer, method, table.native, y, model.classes)
-    return ScorerMethod(_title(scorer), _response(model, method), score)
+def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> tuple[ScorerMethod, Task]:
+    """Call the scorer once, to see what it asks the model for, and check the call."""
+    if y is None:
+        raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
+    table, weight = as_table(X), options.sample_weight
+    truth = checks.vector(y, table.n, "y")
+    weight = None if weight is None else checks.row_weights(weight, table.n) * table.n
+    _check_target(model, truth)
+    method = _method_used(model, table, truth, weight, scorer)
+    score = _replay(model, scorer, method, table.native, truth, model.classes)
+    known = ScorerMethod(_title(scorer), _response(model, method), score, weight)
+    task = prepare(model, table, None, options, loss=None, response=known.response, exact=False)
+    if task.design is not None and task.design.conditional:
+        raise ValueError(f"{task.design!r} draws values given the other columns, which needs a loss, not a scorer")
+    return known, task
 
 
 def score_design(subject: Subject, n: int) -> Design:
@@ -89,9 +89,10 @@ def score_design(subject: Subject, n: int) -> Design:
     return Latin(min(SHIFTS, n)) if not design.common else design
 
 
-def _judge(
-    task: Task, question: Question, part: budget.Filled, score: Score, base: float, weight: Floats | None, title: str
+def _feature_score(
+    task: Task, question: Question, part: budget.Filled, method: ScorerMethod, base: float
 ) -> FeatureScore:
+    score, weight = method.score, method.weight
     cells, meeting, feature = part.cells.predictions, question.meeting, question.subject.feature
     columns = [] if not question.design.has_columns or not meeting.has_mass else list(_columns(question, weight))
     on_grid = isinstance(meeting, CommonGrid)
@@ -104,7 +105,7 @@ def _judge(
         engine=task.engine.name,
         exact=question.design.is_exact(task.n) and meeting.has_mass,
         n_predictions=part.n_predictions,
-        title=title,
+        title=method.title,
         score=base,
         column_scores=np.array([score(cells[c.at], c.weight) for c in columns]) if columns else None,
         column_shares=np.array([c.share for c in columns]) / sum(c.share for c in columns) if columns else None,

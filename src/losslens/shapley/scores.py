@@ -15,7 +15,7 @@ from losslens.game_theory import circle, values
 from losslens.models import Model
 from losslens.passes import scored
 from losslens.passes.options import Options
-from losslens.passes.task import Task, prepare
+from losslens.passes.task import Task
 from losslens.progress import ProgressBar, bar
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import walks
@@ -25,8 +25,6 @@ from losslens.shapley.games import Game, PairGame, Remembered, Value
 from losslens.shapley.request import check_players, covers_table
 from losslens.shapley.setup import GameSetup, set_up
 from losslens.shapley.stopping import Wanted
-from losslens.tables import checks
-from losslens.tables.frames import as_table
 from losslens.typing import Floats, Indices, Mask
 
 SHIFTS = 10  # donors a row, unless asked otherwise
@@ -38,13 +36,8 @@ PRECISE = 0.01  # of the whole: the Monte-Carlo error at which orders end, unles
 def score_shapley(model: Model, X: Any, y: Any, scorer: Any, wanted: Wanted, options: Options) -> ShapleyImportance:
     """Shares of a score: all coalitions where they are few, otherwise orders."""
     wants_exact, budget = wanted.method == "exact", wanted.budget
-    _check(wanted, y)
-    table = as_table(X)
-    truth = checks.vector(y, table.n, "y")
-    weight = options.sample_weight
-    weight = None if weight is None else checks.row_weights(weight, table.n) * table.n
-    judge = scored.judge(model, table, truth, weight, scorer)
-    task = prepare(model, table, None, options, loss=None, response=judge.response, exact=False)
+    _check(wanted)
+    method, task = scored.prepare_scored(model, X, y, scorer, options)
     check_players(task)
     donors = _donors(task)
     cost = cost_by_model(task.subjects, task.n, donors.shape[1], covers_table(task), budget, wants_exact)
@@ -54,26 +47,24 @@ def score_shapley(model: Model, X: Any, y: Any, scorer: Any, wanted: Wanted, opt
         setup = set_up(task, None, progress)
         setup.counter.rows += task.n  # once to see what the scorer asks for
         repeats = task.design is not None and task.design.repeats
-        game = _ScoreGame(PairGame(setup, donors), judge.score, weight, repeats)
+        game = _ScoreGame(PairGame(setup, donors), method.score, method.weight, repeats)
         if cost.fits and wanted.method != "walk":
             found, everything = _by_coalitions(setup, game)
         else:
             rng = np.random.default_rng([task.entropy, 4])
             found, everything = _by_orders(setup, game, rng, budget, progress)
-    absent = f"the scorer {judge.title} gives one number for all rows together; use a loss, such as 'log_loss'"
+    absent = f"the scorer {method.title} gives one number for all rows together; use a loss, such as 'log_loss'"
     found = replace(found, absent=absent)
-    return as_result(found, task, setup, title=judge.title, loss=None, engine="blackbox", error_all=everything)
+    return as_result(found, task, setup, title=method.title, loss=None, engine="blackbox", error_all=everything)
 
 
-def _check(wanted: Wanted, y: Any) -> None:
+def _check(wanted: Wanted) -> None:
     if wanted.aggregate == "prediction":
         raise ValueError("aggregate='prediction' needs a loss of each row; a scorer gives one number for all rows")
     if wanted.precision is not None:
         raise ValueError("precision needs a loss of each row; with a scorer use budget=, or Latin(m) for more donors")
     if wanted.method == "paper":
         raise ValueError("the paper's algorithm needs a loss of each row; with a scorer use method='auto'")
-    if y is None:
-        raise ValueError("y, the true values, is missing")
 
 
 def _donors(task: Task) -> Indices:
@@ -81,7 +72,7 @@ def _donors(task: Task) -> Indices:
     rng, n = np.random.default_rng([task.entropy, 5]), task.n
     if task.design is None:
         return Latin(min(SHIFTS, n)).draw(n, rng)
-    if task.design.sampled_grid:
+    if not task.design.has_columns:
         raise ValueError(
             f"a scorer needs columns that give every row one donor: 'all' or Latin(m), not {task.design!r}"
         )
