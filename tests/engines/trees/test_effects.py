@@ -335,7 +335,7 @@ def test_ways_of_more_players_than_a_word_has_bits():
 def test_the_slow_way_says_the_same(fitted, players, monkeypatch):
     _, _, bound, _ = fitted
     wanted = found(bound, players, weight=UNEQUAL)
-    monkeypatch.setattr(effects.effect_kernels, "MOST_PLAYERS", 0)
+    monkeypatch.setattr(effects.effect_kernels, "MAX_PATH_PLAYERS", 0)
     close(found(bound, players, weight=UNEQUAL), wanted, 1e-12)
 
 
@@ -344,7 +344,7 @@ def test_ways_of_as_many_players_as_a_word_has_bits(monkeypatch):
         _, bound = chained(d)
         players = [[j] for j in range(d)]
         wanted = found(bound, players)
-        monkeypatch.setattr(effects.effect_kernels, "MOST_PLAYERS", 60)
+        monkeypatch.setattr(effects.effect_kernels, "MAX_PATH_PLAYERS", 60)
         close(found(bound, players), wanted, 1e-12)
         monkeypatch.undo()
 
