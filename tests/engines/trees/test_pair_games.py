@@ -267,9 +267,9 @@ def test_ticks_add_up_to_the_cost_where_all_rows_count(case):
 def test_answers_don_t_depend_on_what_is_done_together(name, monkeypatch):
     case = Case(*CASES[name])
     whole = case.over_pairs(SINGLE)
-    monkeypatch.setattr(pair_games, "TASK", 300)
+    monkeypatch.setattr(pair_games, "TASK_CELLS", 300)
     monkeypatch.setattr(sample, "CHUNK", 40)
-    monkeypatch.setattr(pair_games, "PAIRS", 40)
+    monkeypatch.setattr(pair_games, "STRIPE_PAIRS", 40)
     one, two = case.over_pairs(SINGLE), case.over_pairs(SINGLE, n_jobs=2)
     for field in ("local", "caused", "errors", "cells"):
         near(getattr(one, field), getattr(whole, field), 1e-12)
@@ -279,7 +279,7 @@ def test_answers_don_t_depend_on_what_is_done_together(name, monkeypatch):
 def test_trees_whose_masks_would_not_fit_are_walked(monkeypatch):
     case = Case(*CASES["gaps"])
     whole = case.over_pairs(SINGLE)
-    monkeypatch.setattr(pair_games, "MASKS", 0)
+    monkeypatch.setattr(pair_games, "MAX_MASKS", 0)
     np.testing.assert_array_equal(case.over_pairs(SINGLE).cells, whole.cells)
 
 
@@ -375,7 +375,7 @@ def test_many_players(p, loss):
 def test_log_losses_are_those_of_numpy(scores, mine, theirs):
     unit = 2.0**-40
     raw, lost = np.rint(np.array(scores) / unit).astype(np.int64), np.empty((2, 64))
-    pair_losses.lose_logs(raw, np.uint64(0), np.uint64(len(raw)), unit, 0.0, float(mine), float(theirs), lost)
+    pair_losses.log_losses(raw, np.uint64(0), np.uint64(len(raw)), unit, 0.0, float(mine), float(theirs), lost)
     p = 1 / (1 + np.exp(-raw * unit))
     for got, y in zip(lost, [mine, theirs], strict=True):
         wanted = brute.LOSSES["log_loss"](np.full(len(p), int(y)), np.column_stack([1 - p, p]))

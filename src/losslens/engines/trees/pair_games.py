@@ -1,8 +1,9 @@
-"""Exact shares of the loss of single pairs of a row and a donor, any loss: the players of a game are columns.
+"""Exact Shapley shares of the loss of single pairs of a row and a donor, for any loss; players are columns.
 
-In each of 2^q coalitions its members keep the row's values and the other players take the donor's; q are the players
-that the trees tell apart in the two rows. Trees are walked once for all coalitions of a pair. The donor, had it been
-the row, would hear the same in the complements: both are judged together, unless columns outside the game differ.
+In each of 2^q coalitions its members keep the row's values and the other players take the donor's; q is the number of
+players in which the trees can separate the two rows. Trees are walked once for all coalitions of a pair. With the roles
+of row and donor exchanged, coalitions become their complements and predictions stay the same: the losses of both are
+computed together, unless columns outside the game differ.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ from losslens.workers import PerThread, in_process
 
 Players = Sequence[Sequence[int]]
 Words = NDArray[np.uint64]
-TASK = 1 << 21  # cells and leaves that a thread takes at a time
-PAIRS = 1 << 20  # that are sorted together
-MASKS = 1 << 24  # rows times players of all trees whose leaves are held
-PROBE = np.array([-37.1, -8.3, -1.0, -0.3, 0.0, 1e-9, 0.1, 0.7, 1.0, 5.7, 29.3])  # scores that show what a link does
+TASK_CELLS = 1 << 21  # cells and leaves of one task of a thread
+STRIPE_PAIRS = 1 << 20  # pairs sorted together
+MAX_MASKS = 1 << 24  # rows times players of all trees, up to which masks of leaves are kept
+PROBE = np.array([-37.1, -8.3, -1.0, -0.3, 0.0, 1e-9, 0.1, 0.7, 1.0, 5.7, 29.3])  # scores by which a link is recognised
 
 
 @dataclass(frozen=True, eq=False)
 class PairShares:
-    """Shares of the players in the losses of all pairs: positive where knowing the row's own value lowers the loss."""
+    """Shares of the players in the losses of all pairs: positive if the row's own value lowers the loss."""
 
     local: Floats  # (n, p): of each row, the mean over donors
     caused: Floats  # (n, p): of each donor, the mean over rows
-    errors: Floats  # (2**p,): the mean loss of each coalition; bit j of its number says that it holds player j
-    cells: Floats | None  # (n, n, p): of each row and donor, where asked for
+    errors: Floats  # (2**p,): the mean loss of each coalition; bit j of its number: it contains player j
+    cells: Floats | None  # (n, n, p): of each row and donor, if requested
 
 
 def cost(bound: BoundEnsemble, players: Players, n: int) -> float:
-    """Cells of all pairs, were all players to differ in each; ticks add up to as many."""
-    return n * (n - 1) / 2 * (1 if _is_even(bound, players) else 2) * 2.0 ** len(players)
+    """Cells of all pairs if all players differed in each; ticks add up to this number."""
+    return n * (n - 1) / 2 * (1 if _is_symmetric(bound, players) else 2) * 2.0 ** len(players)
 
 
 def over_pairs(
@@ -60,9 +61,9 @@ def over_pairs(
 ) -> PairShares:
     """The shares of all pairs of two rows, averaged; a row that is its own donor has none."""
     if sample.loss is None:
-        raise ValueError("the sample has not been judged by a loss yet")
+        raise ValueError("the losses of the sample's own predictions have not been computed yet")
     n, p, weight = sample.n, len(players), np.array(sample.weight, np.float64)
-    game = _Game(bound, players, sample, loss, sides=2 if _is_even(bound, players) else 1)
+    game = _Game(bound, players, sample, loss, sides=2 if _is_symmetric(bound, players) else 1)
     local, caused, cells = np.zeros((n, p)), np.zeros((n, p)), np.zeros((n, n, p)) if keep_cells else None
     errors = np.full(1 << p, np.sum(weight**2 * sample.loss))
     tasks = (task for some in _stripes(game, keep_cells) for task in game.tasks(*some))
@@ -88,24 +89,25 @@ def pair_shares(
 ) -> Floats:
     """The shares of the players, (pairs, p), for these rows and their donors."""
     game = _Game(bound, players, sample, loss, sides=1)
-    found = np.empty((len(rows), len(players)))
+    of_pairs = np.empty((len(rows), len(players)))
     for task, shares, _ in _work(game, game.tasks(np.array(rows, np.int64), np.array(donors, np.int64)), n_jobs):
-        found[task.place] = shares[:, 0]
-    return found
+        of_pairs[task.place] = shares[:, 0]
+    return of_pairs
 
 
 def pair_predictions(bound: BoundEnsemble, players: Players, rows: Indices, donors: Indices) -> NDArray[np.int64]:
-    """Sums of leaves, (pairs, 2**p, outputs), for `Bound.respond`; bit j of a coalition says that it holds player j."""
+    """Sums of leaves, (pairs, 2**p, outputs), for `BoundEnsemble.respond`; coalitions as in `PairShares.errors`."""
     p, outputs = len(players), len(bound.unit)
     raw = np.empty((len(rows) << p, outputs), np.int64)
-    every = np.full(len(rows), (1 << p) - 1, np.uint64)
+    all_players = np.full(len(rows), (1 << p) - 1, np.uint64)
     pairs, player = (np.array(rows, np.int64), np.array(donors, np.int64)), _player_of(bound, players)
-    pair_kernels.tell_pairs(*pairs, every, player, tuple(_forest(bound, player)), _Scratch(p, bound).walk, raw)
+    forest = tuple(_forest(bound, player))
+    pair_kernels.sum_leaves_of_pairs(*pairs, all_players, player, forest, _Buffers(p, bound).walk, raw)
     return raw.reshape(len(rows), 1 << p, outputs)
 
 
 class PackedForest(NamedTuple):
-    """The trees. Of small ones the leaves that rows allow are bits; an *entry* is a player that a tree asks for."""
+    """The trees. For small trees the leaves that rows allow are bits; an *entry* is a player that a tree uses."""
 
     nodes: Ints
     roots: Ints
@@ -117,12 +119,12 @@ class PackedForest(NamedTuple):
     codes: Ints  # (n, columns)
     first: Ints  # (T + 1,): the first entry of each tree
     owner: Ints  # (entries,): the player
-    allowed: Words  # (n, entries): the leaves that a player's values allow, (0, 0) where a tree is too large
-    outside: Words  # (n, T): the same for all columns that belong to no player
+    allowed: Words  # (n, entries): the leaves that a player's values allow; (0, 0) if a tree is too large
+    outside: Words  # (n, T): the leaves that the columns of no player allow
 
 
 class _Task(NamedTuple):
-    """Pairs whose players come in turn; `place`: where they stood in the list that was cut."""
+    """Pairs sorted by their differing players; `place`: their positions before sorting."""
 
     rows: NDArray[np.int64]
     donors: NDArray[np.int64]
@@ -137,84 +139,87 @@ class _Task(NamedTuple):
         )  # fmt: skip
 
 
-class _Scratch:
-    """What a thread works in."""
+class _Buffers:
+    """Arrays of one thread."""
 
     def __init__(self, p: int, bound: BoundEnsemble) -> None:
         stack, parts = np.empty((bound.depth + 2, 3), np.uint64), np.empty((SMALL_TREE_LEAVES, 3), np.uint64)
         self.walk = np.empty(len(bound.unit) << p, np.int64), stack, parts, np.empty(p, np.uint64)  # table and players
-        self.far, self.held, self.places = np.empty((2, 1 << p)), np.zeros((2, 1 << p)), np.empty(1 << p, np.int32)
+        self.by_high, self.by_coalition = np.empty((2, 1 << p)), np.zeros((2, 1 << p))
+        self.places = np.empty(1 << p, np.int32)
 
 
 class _Game:
-    """The players, what the trees say of them and what the loss makes of that."""
+    """The players, the trees and the loss."""
 
     def __init__(self, bound: BoundEnsemble, players: Players, sample: Sample, loss: Loss, sides: int) -> None:
         self.bound, self.p, self.sample, self.loss, self.sides = bound, len(players), sample, loss, sides
         self.player, self.kind = _player_of(bound, players), _kind(bound, loss)
         self.forest = _forest(bound, self.player)
         self.target = sample.target(loss)
-        self.y = np.zeros(sample.n) if self.kind == pair_kernels.GIVEN else self.target.astype(np.float64)
+        self.y = np.zeros(sample.n) if self.kind == pair_kernels.PRECOMPUTED else self.target.astype(np.float64)
         self.scale = float(bound.unit[0] / bound.ensemble.divisor)
         self.shift = float(bound.ensemble.offset[0] / bound.ensemble.divisor)
 
-    def room(self) -> _Scratch:
-        return _Scratch(self.p, self.bound)
+    def buffers(self) -> _Buffers:
+        return _Buffers(self.p, self.bound)
 
     def tasks(self, rows: NDArray[np.int64], donors: NDArray[np.int64]) -> Iterator[_Task]:
-        """These pairs, those with the same players next to each other, some at a time."""
+        """These pairs, sorted by their differing players, some at a time."""
         differ, cells = np.empty(len(rows), np.uint64), np.empty(len(rows), np.int64)
         pair_kernels.compare(self.forest.codes, self.player, rows, donors, differ, cells)
         order = np.argsort(differ, kind="stable")
-        whole = _Task(rows[order], donors[order], differ[order], cells[order], order)
-        return _cut(whole, whole.cells * len(self.bound.unit) + len(self.bound.value), TASK)
+        pairs = _Task(rows[order], donors[order], differ[order], cells[order], order)
+        return _cut(pairs, pairs.cells * len(self.bound.unit) + len(self.bound.value), TASK_CELLS)
 
-    def play(self, task: _Task, room: _Scratch) -> tuple[Floats, Floats]:
+    def play(self, task: _Task, buffers: _Buffers) -> tuple[Floats, Floats]:
         """The shares of each pair, (pairs, 2, p), as row and as donor; the summed losses of all coalitions."""
         shares, errors = np.empty((len(task.rows), 2, self.p)), np.zeros(1 << self.p)
-        if self.kind == pair_kernels.GIVEN:
+        if self.kind == pair_kernels.PRECOMPUTED:
             done = 0
             for part in _cut(task, task.cells, CHUNK):
-                self._sum(part, self._lose(part, room), room, shares[done : done + len(part.rows)], errors)
+                self._sum(part, self._losses(part, buffers), buffers, shares[done : done + len(part.rows)], errors)
                 done += len(part.rows)
         else:
-            self._sum(task, np.empty((2, 0)), room, shares, errors)
+            self._sum(task, np.empty((2, 0)), buffers, shares, errors)
         return shares, errors
 
-    def _lose(self, task: _Task, room: _Scratch) -> Floats:
+    def _losses(self, task: _Task, buffers: _Buffers) -> Floats:
         """The losses of all coalitions of these pairs, for the rows' y and for the donors'."""
         sample, loss, bound = self.sample, self.loss, self.bound
         raw = np.empty((int(task.cells.sum()), len(bound.unit)), np.int64)
-        pair_kernels.tell_pairs(task.rows, task.donors, task.differ, self.player, tuple(self.forest), room.walk, raw)
+        pair_kernels.sum_leaves_of_pairs(
+            task.rows, task.donors, task.differ, self.player, tuple(self.forest), buffers.walk, raw
+        )
         prediction = bound.respond(raw)
         if loss.domains is not None:
             loss.check_prediction(prediction)
-        lost = np.zeros((2, len(raw)))
-        for side, judges in zip(lost, [task.rows, task.donors][: self.sides], strict=False):
-            side[:] = loss(np.repeat(self.target[judges], task.cells), sample.shown(loss, prediction))
-        return lost
+        values = np.zeros((2, len(raw)))
+        for side, target_rows in zip(values, [task.rows, task.donors][: self.sides], strict=False):
+            side[:] = loss(np.repeat(self.target[target_rows], task.cells), sample.shown(loss, prediction))
+        return values
 
-    def _sum(self, task: _Task, lost: Floats, room: _Scratch, shares: Floats, errors: Floats) -> None:
+    def _sum(self, task: _Task, given: Floats, buffers: _Buffers, shares: Floats, errors: Floats) -> None:
         weight = self.sample.weight
         mass = np.zeros((len(task.rows), 2))
         mass[:, : self.sides] = (weight[task.rows] * weight[task.donors])[:, None]
         pair_kernels.play(
-            self.kind, task.rows, task.donors, task.differ, self.player, self.y, mass, lost, self.scale, self.shift,
-            tuple(self.forest), room.walk, room.far, room.held, room.places, shares, errors,
+            self.kind, task.rows, task.donors, task.differ, self.player, self.y, mass, given, self.scale, self.shift,
+            tuple(self.forest), buffers.walk, buffers.by_high, buffers.by_coalition, buffers.places, shares, errors,
         )  # fmt: skip
 
 
-def _cut(task: _Task, load: NDArray[np.int64], most: int) -> Iterator[_Task]:
+def _cut(task: _Task, load: NDArray[np.int64], part_load: int) -> Iterator[_Task]:
     """Parts of about the same load."""
-    number = (np.cumsum(load) - load) // most
+    number = (np.cumsum(load) - load) // part_load
     edges = np.flatnonzero(np.diff(number, prepend=-1, append=-1))
     return (task.part(slice(a, b)) for a, b in pairwise(edges))
 
 
 def _stripes(game: _Game, keep_cells: bool) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """All pairs of two rows, once where both sides are judged; only if asked for those that have no weight."""
+    """All pairs of two rows, once if both sides are computed together; pairs without weight only if cells are kept."""
     n, counts = game.sample.n, game.sample.weight > 0
-    step = max(1, PAIRS // n)
+    step = max(1, STRIPE_PAIRS // n)
     for start in range(0, n, step):
         stop = min(n, start + step)
         rows, donors = np.repeat(np.arange(start, stop), n), np.tile(np.arange(n), stop - start)
@@ -227,31 +232,31 @@ def _stripes(game: _Game, keep_cells: bool) -> Iterator[tuple[NDArray[np.int64],
 def _work(
     game: _Game, tasks: Iterable[_Task], n_jobs: int | None, tick: Tick = silent
 ) -> Iterator[tuple[_Task, Floats, Floats]]:
-    """The tasks and what came of them, in their order, whoever did them: the answer can't depend on n_jobs."""
-    rooms = PerThread(game.room)
+    """The tasks and their results, in order: the sums can't depend on n_jobs."""
+    buffers = PerThread(game.buffers)
 
     def play(game: _Game, task: _Task, tick: Tick) -> tuple[_Task, Floats, Floats]:
-        played = game.play(task, rooms.get())
+        played = game.play(task, buffers.get())
         tick(len(task.rows) << game.p)
         return (task, *played)
 
-    # A loss of the user's own may not be thread-safe.
+    # A user's loss may not be thread-safe.
     return in_process(1 if game.loss.custom else n_jobs).map(play, game, tasks, tick)
 
 
-# What is prepared.
+# Preparation.
 
 
 def _player_of(bound: BoundEnsemble, players: Players) -> Ints:
-    """The player that each column belongs to; -1 where none."""
+    """The player that each column belongs to; -1 for none."""
     player = np.full(len(bound.size), -1, np.int32)
     for j, columns in enumerate(players):
         player[list(columns)] = j
     return player
 
 
-def _is_even(bound: BoundEnsemble, players: Players) -> bool:
-    """Whether a row and its donor can be exchanged: no column outside the game matters."""
+def _is_symmetric(bound: BoundEnsemble, players: Players) -> bool:
+    """Whether a row and its donor can be exchanged: the trees use no column outside the game."""
     return bool(np.all((_player_of(bound, players) >= 0) | (bound.size == 1)))
 
 
@@ -265,12 +270,12 @@ def _forest(bound: BoundEnsemble, player: Ints) -> PackedForest:
     entry[owned] = of_owned
     codes, first = np.ascontiguousarray(bound.codes.T), np.searchsorted(entries // p, np.arange(len(leaves) + 1))
     allowed, outside = np.empty((0, 0), np.uint64), np.empty((0, 0), np.uint64)
-    if leaves.max() <= SMALL_TREE_LEAVES and n * len(entries) <= MASKS:
+    if leaves.max() <= SMALL_TREE_LEAVES and n * len(entries) <= MAX_MASKS:
         allowed, outside = np.empty((n, len(entries)), np.uint64), np.empty((n, len(leaves)), np.uint64)
         under = np.empty((len(nodes), 2), np.uint64)
         pair_kernels.list_leaves(nodes, bound.leaf_at, tree, under)
         pair_kernels.allow(nodes, bound.size, bound.sets, tree, under, entry, codes, allowed, outside)
-        outside &= ~np.uint64(0) >> (SMALL_TREE_LEAVES - leaves).astype(np.uint64)  # no tree has more
+        outside &= ~np.uint64(0) >> (SMALL_TREE_LEAVES - leaves).astype(np.uint64)  # bits of existing leaves only
     return PackedForest(
         nodes, bound.roots, bound.size, bound.sets, bound.leaf_at, bound.value, bound.output, codes,
         first.astype(np.int32), (entries % p).astype(np.int32), allowed, outside,
@@ -278,14 +283,14 @@ def _forest(bound: BoundEnsemble, player: Ints) -> PackedForest:
 
 
 def _kind(bound: BoundEnsemble, loss: Loss) -> int:
-    """How a loss is computed; a link is known by what it makes of a few scores."""
+    """How a loss is computed; a link is recognised by its values at a few scores."""
     if bound.ensemble.outputs != 1 or loss not in (losses.squared_error, losses.brier, losses.log_loss):
-        return pair_kernels.GIVEN
-    said = bound.ensemble.link(PROBE[:, None].copy())
-    if said.dtype != np.float64 or (said.ndim == 2 and said.shape[1] != 2):
-        return pair_kernels.GIVEN
-    score = said if said.ndim == 1 else said[:, 1]
+        return pair_kernels.PRECOMPUTED
+    response = bound.ensemble.link(PROBE[:, None].copy())
+    if response.dtype != np.float64 or (response.ndim == 2 and response.shape[1] != 2):
+        return pair_kernels.PRECOMPUTED
+    score = response if response.ndim == 1 else response[:, 1]
     if loss != losses.log_loss:
-        return pair_kernels.SQUARED if np.array_equal(score, PROBE) else pair_kernels.GIVEN
+        return pair_kernels.SQUARED if np.array_equal(score, PROBE) else pair_kernels.PRECOMPUTED
     logistic = 1 / (1 + np.exp(-PROBE))
-    return pair_kernels.LOGISTIC if np.allclose(score, logistic, 1e-14, 0) else pair_kernels.GIVEN
+    return pair_kernels.LOGISTIC if np.allclose(score, logistic, 1e-14, 0) else pair_kernels.PRECOMPUTED

@@ -1,8 +1,8 @@
-"""Compiled games of pairs: what trees say of a row and a donor in every coalition, and what its players are worth.
+"""Compiled games of pairs: predictions of trees for a row and a donor in every coalition, and Shapley values of losses.
 
-In a tree two values are allowed wherever row and donor part. A leaf is reached by the coalitions that hold all
-players of a set A and none of a set B, ``1[A in S] 1[B not in S] = sum over T in B of (-1)^|T| 1[A + T in S]``: it adds
-to a few places of a table, and one sum over subsets makes that the sums of leaves of all coalitions.
+In a tree both sides are followed wherever row and donor differ. A leaf is reached by the coalitions S that contain all
+players of a set A and none of a set B, ``1[A in S] 1[B not in S] = sum over T in B of (-1)^|T| 1[A + T in S]``: it is
+added at a few positions of a table, and one sum over subsets turns the table into the sums of leaves of all coalitions.
 """
 
 from __future__ import annotations
@@ -26,30 +26,30 @@ from losslens.engines.trees.node_rules import (
     u1,
     u8,
 )
-from losslens.engines.trees.pair_losses import QUICK, lose_logs, lose_squares
+from losslens.engines.trees.pair_losses import REORDERED_SUMS, log_losses, squared_losses
 
 f8 = types.float64
 NONE, THREE, FOUR, EIGHT = U(0), U(3), U(4), U(8)
-LOW = U(6)  # players whose coalitions stand next to each other and are added up together
-GIVEN, SQUARED, LOGISTIC = 0, 1, 2  # losses that NumPy has computed, and those that don't need it
+LOW = U(6)  # "low" players: their 64 coalitions are adjacent and are summed together, as a block
+PRECOMPUTED, SQUARED, LOGISTIC = 0, 1, 2  # losses computed by NumPy, and those computed here
 
-# Plain tuples, as in `masks`; see `pair_games.Forest` and `pair_games._Room`.
+# Plain tuples, as in `small_trees`; see `pair_games.PackedForest` and `pair_games._Buffers`.
 TREES = types.Tuple(
     (
         array_of(i4, 2), array_of(i4), array_of(i4), array_of(u1, 2), array_of(i4), array_of(i8, 2), array_of(i4),
         array_of(i4, 2), array_of(i4), array_of(i4), array_of(u8, 2), array_of(u8, 2),
     )
 )  # fmt: skip
-ROOM = types.Tuple((array_of(i8), array_of(u8, 2), array_of(u8, 2), array_of(u8)))
+BUFFERS = types.Tuple((array_of(i8), array_of(u8, 2), array_of(u8, 2), array_of(u8)))
 
 
-# What is prepared once.
+# Prepared once.
 
 
 @compiled(types.void(array_of(i4, 2), array_of(i4), array_of(i4), array_of(u8, 2)))
 def list_leaves(nodes, leaf_at, tree, under):
-    """The leaves on the left and on the right of every inner node of small trees, as bits."""
-    for s in range(len(nodes) - 1, -1, -1):  # children stand behind their parents
+    """The leaves in the left and in the right subtree of every inner node of small trees, as bits."""
+    for s in range(len(nodes) - 1, -1, -1):  # children come after their parents
         if nodes[s, FEATURE] >= 0:
             left, right = s + 1, nodes[s, RIGHT]
             under[s, 0] = under[left, 0] | under[left, 1]
@@ -65,7 +65,7 @@ def list_leaves(nodes, leaf_at, tree, under):
     )
 )  # fmt: skip
 def allow(nodes, size, sets, tree, under, entry, codes, allowed, outside):
-    """Note which leaves of small trees the values of each row allow: those of each player, and of all other columns."""
+    """The leaves of small trees that the values of each row allow: those of each player, and of all other columns."""
     for i in range(U(len(codes))):
         for e in range(U(allowed.shape[1])):
             allowed[i, e] = ~NONE
@@ -84,37 +84,37 @@ def allow(nodes, size, sets, tree, under, entry, codes, allowed, outside):
 
 @compiled(types.void(array_of(i4, 2), array_of(i4), array_of(i8), array_of(i8), array_of(u8), array_of(i8)))
 def compare(codes, player, rows, donors, differ, cells):
-    """The players whose classes differ between each row and its donor, as bits, and their coalitions; -1: no player."""
+    """The players whose classes differ between each row and its donor, as bits, and the number of their coalitions."""
     for b in range(U(len(rows))):
-        i, k, found = U(rows[b]), U(donors[b]), NONE
+        i, k, players = U(rows[b]), U(donors[b]), NONE
         for f in range(U(len(player))):
-            if player[f] >= 0 and codes[i, f] != codes[k, f]:
-                found |= ONE << U(player[f])
-        differ[b] = found
-        cells[b] = i8(1) << count_bits(found)
+            if player[f] >= 0 and codes[i, f] != codes[k, f]:  # -1: the column belongs to no player
+                players |= ONE << U(player[f])
+        differ[b] = players
+        cells[b] = i8(1) << count_bits(players)
 
 
-# What trees say of a pair.
+# Predictions of a pair.
 
 
 @compiled(types.void(array_of(i8, 2), u8, u8, u8, u8, u8, array_of(i8)), forceinline=True)
-def arrive(value, leaf, out, holds, lacks, cells, table):
-    """Add a leaf that the coalitions reach which hold all of some players and lack all of others."""
+def add_leaf(value, leaf, out, holds, lacks, cells, table):
+    """Add a leaf that is reached by the coalitions that contain all of some players and none of others."""
     for w in range(U(value.shape[1])):
-        here, amount, part = (out + w) * cells + holds, value[leaf, w], lacks
+        at, amount, part = (out + w) * cells + holds, value[leaf, w], lacks
         while part != NONE:
             sign = i8(count_bits(part) & 1)
-            table[here + part] += (amount ^ -sign) + sign
+            table[at + part] += (amount ^ -sign) + sign
             part = (part - ONE) & lacks
-        table[here] += amount
+        table[at] += amount
 
 
 @compiled(types.void(u8, u8, array_of(u8), u8, TREES, array_of(u8, 2), array_of(i8)))
 def add_small(i, k, bits, cells, trees, parts, table):
-    """Add all trees, from the leaves that the values of the two rows allow; `bits` are the players, 0 where they agree.
+    """Add all trees, from the leaves that the values of the two rows allow; `bits` are the players, 0 if they agree.
 
-    A player is *active* in a tree where the row's value and the donor's don't allow the same of the leaves that the
-    pair can reach at all.
+    A player is *active* in a tree if the row's value and the donor's allow different leaves among those that the pair
+    can reach at all.
     """
     _, _, _, _, leaf_at, value, output, _, first, owner, allowed, outside = trees
     for t in range(U(len(leaf_at)) - ONE):
@@ -136,12 +136,12 @@ def add_small(i, k, bits, cells, trees, parts, table):
             for e in range(active):
                 holds |= parts[e, 2] & (((parts[e, 1] >> place) & ONE) - ONE)
                 lacks |= parts[e, 2] & (((parts[e, 0] >> place) & ONE) - ONE)
-            arrive(value, leaf + place, out, holds, lacks, cells, table)
+            add_leaf(value, leaf + place, out, holds, lacks, cells, table)
 
 
 @compiled(types.void(u8, u8, array_of(i4), array_of(u8), u8, TREES, array_of(u8, 2), array_of(i8)))
 def add_large(i, k, player, bits, cells, trees, stack, table):
-    """The same for trees of any size: walk down, both ways where the two rows part at an undecided player."""
+    """As `add_small`, for trees of any size: walk down, to both sides where the rows differ in an undecided player."""
     nodes, roots, size, sets, _, value, output, codes, _, _, _, _ = trees
     for t in range(U(len(roots))):
         out = U(output[t])
@@ -163,12 +163,12 @@ def add_large(i, k, player, bits, cells, trees, stack, table):
                     waiting += ONE
                     holds |= bit
                 s = s + ONE if left else right
-            arrive(value, U(nodes[s, RIGHT]), out, holds, lacks, cells, table)
+            add_leaf(value, U(nodes[s, RIGHT]), out, holds, lacks, cells, table)
 
 
 @compiled(types.void(array_of(i8), u8, u8, u8), forceinline=True)
-def climb(table, start, stop, half):
-    """Let sums over the subsets of some players, whose coalitions are `half`, be sums over two more."""
+def extend_by_two(table, start, stop, half):
+    """Extend sums over subsets of some players, with `half` coalitions, to sums over subsets of two more players."""
     for block in range(start, stop, FOUR * half):
         for c in range(block, block + half):
             none, one, two = table[c], table[c + half], table[c + TWO * half]
@@ -178,8 +178,8 @@ def climb(table, start, stop, half):
 
 
 @compiled(types.void(array_of(i8), u8, u8), forceinline=True)
-def climb_eight(table, start, stop):
-    """The same for the first three players."""
+def sum_three(table, start, stop):
+    """Sums over subsets of the first three players."""
     for c in range(start, stop, EIGHT):
         a, b, d, e = table[c], table[c + ONE], table[c + TWO], table[c + THREE]
         f, g, h = table[c + FOUR], table[c + U(5)], table[c + U(6)]
@@ -193,23 +193,23 @@ def climb_eight(table, start, stop):
 
 @compiled(types.void(array_of(i8), u8, u8))
 def sum_subsets(table, start, players):
-    """Put the sum over all subsets in the place of each set. Steps known when this is compiled are taken faster."""
+    """Replace the entry of each set by the sum over its subsets. Steps of constant size are compiled to faster code."""
     stop, half = start + (ONE << players), ONE
     if players >= U(11):
         half = U(2048)
-        for near in range(start, stop, half):  # what fits into the nearest cache
-            climb_eight(table, near, near + half)
-            climb(table, near, near + half, U(8))
-            climb(table, near, near + half, U(32))
-            climb(table, near, near + half, U(128))
-            climb(table, near, near + half, U(512))
+        for near in range(start, stop, half):  # parts that fit into the first-level cache
+            sum_three(table, near, near + half)
+            extend_by_two(table, near, near + half, U(8))
+            extend_by_two(table, near, near + half, U(32))
+            extend_by_two(table, near, near + half, U(128))
+            extend_by_two(table, near, near + half, U(512))
     elif players >= U(7):
         half = U(128)
-        climb_eight(table, start, stop)
-        climb(table, start, stop, U(8))
-        climb(table, start, stop, U(32))
+        sum_three(table, start, stop)
+        extend_by_two(table, start, stop, U(8))
+        extend_by_two(table, start, stop, U(32))
     while TWO * half < stop - start:
-        climb(table, start, stop, half)
+        extend_by_two(table, start, stop, half)
         half *= FOUR
     if half < stop - start:
         for c in range(start, start + half):
@@ -218,16 +218,16 @@ def sum_subsets(table, start, players):
 
 @compiled(u8(u8, array_of(u8)))
 def number_players(differ, bits):
-    """Give the players that differ the numbers 0, 1 .. in their order, as bits, and the others none; how many."""
+    """Number the players that differ 0, 1, .. as bits, and give the others 0; returns how many differ."""
     for j in range(U(len(bits))):
         bits[j] = (ONE << U(count_bits(differ & ((ONE << j) - ONE)))) if (differ >> j) & ONE else NONE
     return U(count_bits(differ))
 
 
-@compiled(types.void(u8, u8, array_of(i4), u8, TREES, u8, ROOM))
-def tell(i, k, player, players, trees, outputs, room):
+@compiled(types.void(u8, u8, array_of(i4), u8, TREES, u8, BUFFERS))
+def sum_leaves(i, k, player, players, trees, outputs, buffers):
     """Fill the table, (outputs, coalitions), with the sums of leaves of one pair."""
-    table, stack, parts, bits = room
+    table, stack, parts, bits = buffers
     cells = ONE << players
     for c in range(outputs * cells):
         table[c] = 0
@@ -239,29 +239,29 @@ def tell(i, k, player, players, trees, outputs, room):
         sum_subsets(table, w * cells, players)
 
 
-@compiled(types.void(array_of(i8), array_of(i8), array_of(u8), array_of(i4), TREES, ROOM, array_of(i8, 2)))
-def tell_pairs(rows, donors, differ, player, trees, room, raw):
-    """The sums of leaves of some pairs, all their coalitions one behind the other: (., outputs)."""
-    outputs, at, players, table = U(raw.shape[1]), NONE, NONE, room[0]
+@compiled(types.void(array_of(i8), array_of(i8), array_of(u8), array_of(i4), TREES, BUFFERS, array_of(i8, 2)))
+def sum_leaves_of_pairs(rows, donors, differ, player, trees, buffers, raw):
+    """The sums of leaves of some pairs, their coalitions concatenated: (., outputs)."""
+    outputs, at, players, table = U(raw.shape[1]), NONE, NONE, buffers[0]
     for b in range(U(len(rows))):
         if b == NONE or differ[b] != differ[b - ONE]:
-            players = number_players(differ[b], room[3])
+            players = number_players(differ[b], buffers[3])
         cells = ONE << players
-        tell(U(rows[b]), U(donors[b]), player, players, trees, outputs, room)
+        sum_leaves(U(rows[b]), U(donors[b]), player, players, trees, outputs, buffers)
         for w in range(outputs):
             for c in range(cells):
                 raw[at + c, w] = table[w * cells + c]
         at += cells
 
 
-# What players are worth.
+# Shapley values.
 
 
 @compiled(types.void(u8, array_of(f8, 2)))
 def weigh(players, weight):
-    """The weights of losses by the members of a coalition beyond the lowest players, and by those among them.
+    """Weights of the losses of coalitions, by the number of members above the low players, and by the low members.
 
-    Of a coalition with s members of q it is ``w(s - 1) + w(s)``, ``w(s) = s! (q - s - 1)! / q!``, w(-1) = w(q) = 0.
+    For a coalition with s of q members it is ``w(s - 1) + w(s)``, ``w(s) = s! (q - s - 1)! / q!``, w(-1) = w(q) = 0.
     """
     side = ONE << min(players, LOW)
     for above in range(players - min(players, LOW) + ONE):
@@ -282,53 +282,53 @@ def weigh(players, weight):
 
 @compiled(
     types.void(array_of(f8, 2), u8, u8, u8, array_of(f8, 2), f8, f8, array_of(f8, 2), array_of(f8, 2), array_of(f8, 2)),
-    **QUICK,
+    **REORDERED_SUMS,
 )
-def tally(lost, block, side, above, weight, mine, theirs, near, far, held):
-    """Add up the losses of some coalitions: by the lowest players, by the others, and over pairs."""
+def add_block(losses, block, side, above, weight, row_mass, donor_mass, by_low, by_high, by_coalition):
+    """Add the losses of a block of coalitions to sums by low players, by the other players, and over pairs."""
     start = block * side
     for o in range(TWO):
-        total, mass = 0.0, mine if o == NONE else theirs
+        total, mass = 0.0, row_mass if o == NONE else donor_mass
         for c in range(side):
-            share = lost[o, c] * weight[above, c]
-            total += share
-            near[o, c] += share
-            held[o, start + c] += lost[o, c] * mass
-        far[o, block] = total
+            weighted = losses[o, c] * weight[above, c]
+            total += weighted
+            by_low[o, c] += weighted
+            by_coalition[o, start + c] += losses[o, c] * mass
+        by_high[o, block] = total
 
 
-@compiled(types.void(array_of(f8, 2), u8, u8, u8, array_of(f8)), **QUICK)
-def halve(sums, o, players, first, worth):
-    """Note the sum over the sets that hold each player; the sums are used up."""
+@compiled(types.void(array_of(f8, 2), u8, u8, u8, array_of(f8)), **REORDERED_SUMS)
+def sum_by_player(sums, o, players, first, with_player):
+    """The sum over the sets that contain each player; `sums` is overwritten."""
     while players > NONE:
         players -= ONE
         cells = ONE << players
-        held = 0.0
+        total = 0.0
         for c in range(cells):
-            held += sums[o, c + cells]
+            total += sums[o, c + cells]
             sums[o, c] += sums[o, c + cells]
-        worth[first + players] = held
+        with_player[first + players] = total
 
 
 @compiled(types.void(u8, u8, u8, f8, array_of(f8), array_of(f8, 3)))
-def share(b, o, differ, gained, worth, shares):
-    """What each player is worth, from the sums over the coalitions that hold it; together they are worth the gain."""
-    players, total = U(count_bits(differ)), gained
+def write_shares(b, o, differ, gain, with_player, shares):
+    """Shapley shares, from the sums over the coalitions that contain each player; together they are the gain."""
+    players, total = U(count_bits(differ)), gain
     for j in range(players):
-        total += worth[j]
+        total += with_player[j]
     place = NONE
     for j in range(U(shares.shape[2])):
         shares[b, o, j] = 0.0
         if (differ >> j) & ONE:
-            now = total / f8(players) - worth[place]
-            shares[b, o, j] = now if o == NONE else -now  # the donor holds what the row doesn't
+            now = total / f8(players) - with_player[place]
+            shares[b, o, j] = now if o == NONE else -now  # with roles exchanged, coalitions are complements
             place += ONE
 
 
 @compiled(types.void(u8, array_of(f8, 2), array_of(i4), array_of(f8)))
-def spread(differ, held, places, errors):
-    """Add the sums of pairs with the same players to those of all coalitions, for the others don't matter to them."""
-    place, whole = i4(1), (ONE << U(count_bits(differ))) - ONE
+def add_errors(differ, by_coalition, places, errors):
+    """Add losses of pairs with the same differing players to those of all coalitions; other players don't matter."""
+    place, full = i4(1), (ONE << U(count_bits(differ))) - ONE
     places[0] = 0
     stop = ONE
     while stop < U(len(errors)):
@@ -340,70 +340,72 @@ def spread(differ, held, places, errors):
             places[stop + c] = places[c] + step
         stop *= TWO
     for c in range(U(len(errors))):
-        errors[c] += held[NONE, U(places[c])] + held[ONE, whole - U(places[c])]
-    for c in range(whole + ONE):
-        held[NONE, c] = 0.0
-        held[ONE, c] = 0.0
+        errors[c] += by_coalition[NONE, U(places[c])] + by_coalition[ONE, full - U(places[c])]
+    for c in range(full + ONE):
+        by_coalition[NONE, c] = 0.0
+        by_coalition[ONE, c] = 0.0
 
 
 @compiled(
     types.void(
         i8, array_of(i8), array_of(i8), array_of(u8), array_of(i4), array_of(f8), array_of(f8, 2), array_of(f8, 2),
-        f8, f8, TREES, ROOM, array_of(f8, 2), array_of(f8, 2), array_of(i4), array_of(f8, 3), array_of(f8),
+        f8, f8, TREES, BUFFERS, array_of(f8, 2), array_of(f8, 2), array_of(i4), array_of(f8, 3), array_of(f8),
     )
 )  # fmt: skip
 def play(
-    kind, rows, donors, differ, player, y, mass, given, scale, shift, trees, room, far, held, places, shares, errors
-):
-    """The shares of the players of some pairs, for the row's y and for the donor's; their losses join the errors.
+    kind, rows, donors, differ, player, y, mass, given, scale, shift, trees, buffers, by_high, by_coalition, places,
+    shares, errors,
+):  # fmt: skip
+    """Shares of the players of some pairs, for the row's y and for the donor's; their losses are added to the errors.
 
-    Pairs with the same players stand together. `given` are the losses of all coalitions, one pair behind the other.
-    `far` and `held` have room for all coalitions; `held` is empty, and left so.
+    Pairs with the same differing players are adjacent. `given` are the losses of all coalitions, pairs concatenated, if
+    they are precomputed. `by_high` and `by_coalition` have the size of all coalitions; the latter is zero, and left so.
     """
-    worth, lost, near, weight = np.empty(64), np.empty((2, 64)), np.empty((2, 64)), np.empty((64, 64))
-    players, at, table = NONE, NONE, room[0]
+    with_player, losses, by_low, weight = np.empty(64), np.empty((2, 64)), np.empty((2, 64)), np.empty((64, 64))
+    players, at, table = NONE, NONE, buffers[0]
     for b in range(U(len(rows))):
         if b == NONE or differ[b] != differ[b - ONE]:
             if b > NONE:
-                spread(differ[b - ONE], held, places, errors)
-            players = number_players(differ[b], room[3])
+                add_errors(differ[b - ONE], by_coalition, places, errors)
+            players = number_players(differ[b], buffers[3])
             if b == NONE or players != U(count_bits(differ[b - ONE])):
                 weigh(players, weight)
         i, k = U(rows[b]), U(donors[b])
-        if kind != GIVEN:
-            tell(i, k, player, players, trees, ONE, room)
+        if kind != PRECOMPUTED:
+            sum_leaves(i, k, player, players, trees, ONE, buffers)
         low = min(players, LOW)
         side, blocks = ONE << low, ONE << (players - low)
         for c in range(side):
-            near[NONE, c] = 0.0
-            near[ONE, c] = 0.0
-        gained, regained = 0.0, 0.0
+            by_low[NONE, c] = 0.0
+            by_low[ONE, c] = 0.0
+        row_gain, donor_gain = 0.0, 0.0
         for block in range(blocks):
             if kind == SQUARED:
-                lose_squares(table, block * side, side, scale, shift, y[i], y[k], lost)
+                squared_losses(table, block * side, side, scale, shift, y[i], y[k], losses)
             elif kind == LOGISTIC:
-                lose_logs(table, block * side, side, scale, shift, y[i], y[k], lost)
+                log_losses(table, block * side, side, scale, shift, y[i], y[k], losses)
             else:
                 for c in range(side):
-                    lost[NONE, c] = given[NONE, at + c]
-                    lost[ONE, c] = given[ONE, at + c]
+                    losses[NONE, c] = given[NONE, at + c]
+                    losses[ONE, c] = given[ONE, at + c]
                 at += side
             if block == NONE:
-                gained, regained = lost[NONE, NONE], lost[ONE, NONE]
-            tally(lost, block, side, U(count_bits(block)), weight, mass[b, 0], mass[b, 1], near, far, held)
-        gained -= lost[NONE, side - ONE]
-        regained -= lost[ONE, side - ONE]
+                row_gain, donor_gain = losses[NONE, NONE], losses[ONE, NONE]
+            above = U(count_bits(block))
+            add_block(losses, block, side, above, weight, mass[b, 0], mass[b, 1], by_low, by_high, by_coalition)
+        row_gain -= losses[NONE, side - ONE]
+        donor_gain -= losses[ONE, side - ONE]
         for o in range(TWO):
-            halve(near, o, low, NONE, worth)
-            halve(far, o, players - low, low, worth)
-            share(b, o, differ[b], gained if o == NONE else regained, worth, shares)
+            sum_by_player(by_low, o, low, NONE, with_player)
+            sum_by_player(by_high, o, players - low, low, with_player)
+            write_shares(b, o, differ[b], row_gain if o == NONE else donor_gain, with_player, shares)
     if len(rows) > 0:
-        spread(differ[U(len(rows)) - ONE], held, places, errors)
+        add_errors(differ[U(len(rows)) - ONE], by_coalition, places, errors)
 
 
 @compiled(types.void(array_of(i8), array_of(i8), array_of(f8), array_of(f8, 3), u8, array_of(f8, 2), array_of(f8, 2)))
 def collect(rows, donors, weight, shares, sides, local, caused):
-    """Add the shares of pairs to the means of rows and of donors; with two sides each donor is a row as well."""
+    """Add the shares of pairs to the means of rows and of donors; with two sides each donor is also a row."""
     for b in range(U(len(rows))):
         i, k = U(rows[b]), U(donors[b])
         for o in range(sides):

@@ -1,7 +1,7 @@
-"""Compiled losses of a table of coalitions: squares, and logs of two classes.
+"""Compiled losses of a table of coalitions: squared error, and log loss of two classes.
 
-The exponential and the logarithm are polynomials, so that several of them are worked out at once: the library's are
-called one by one, and would take most of the time of a game.
+The exponential and the logarithm are polynomials, so that several are computed at once (SIMD): the library's functions
+are called one by one, and would take most of the time of a game.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from losslens.engines.trees.node_rules import ONE, U, array_of, i8, u8
 
 f8 = types.float64
 NONE = U(0)
-# Of any order, so that several numbers are added at once; the order is that of the machine code, always the same.
-QUICK = {"fastmath": {"reassoc", "contract", "nsz"}}
+# Sums may be reordered, so that several numbers are added at once; compiled code always has the same order.
+REORDERED_SUMS = {"fastmath": {"reassoc", "contract", "nsz"}}
 LOG2_E, LN2_HIGH, LN2_LOW = 1 / math.log(2), 6.93147180369123816490e-01, 1.90821492927058770002e-10
-WHOLE = 1.5 * 2.0**52  # a number plus this is rounded to a whole one, which its lowest bits show
-EXPONENT = 2.0**52 + 1023  # a biased exponent among the lowest bits of 2^52, less this, is the exponent
-BIAS, POINT = np.int64(1023), np.int64(52)  # of an exponent, and where it stands
-ROOT, POWER = np.int64(0x3FE6A09E667F3BCD), np.int64(0x4330000000000000)  # the bits of sqrt(1/2) and of 2^52
+ROUNDING = 1.5 * 2.0**52  # adding this rounds a number to an integer, which is then in its lowest bits
+EXPONENT = 2.0**52 + 1023  # 2^52 with a biased exponent in its lowest bits, minus this, is the exponent
+BIAS, SHIFT = np.int64(1023), np.int64(52)  # bias and bit position of a float64 exponent
+ROOT, POWER = np.int64(0x3FE6A09E667F3BCD), np.int64(0x4330000000000000)  # bits of sqrt(1/2) and of 2^52
 EPS = float(np.finfo(np.float64).eps)
 
 
 @intrinsic
 def as_float(_, word):
-    """The number that has these bits."""
+    """The float64 with these bits."""
 
     def emit(context, builder, signature, arguments):
         return builder.bitcast(arguments[0], ir.DoubleType())
@@ -40,7 +40,7 @@ def as_float(_, word):
 
 @intrinsic
 def as_word(_, number):
-    """The bits of a number."""
+    """The bits of a float64."""
 
     def emit(context, builder, signature, arguments):
         return builder.bitcast(arguments[0], ir.IntType(64))
@@ -50,30 +50,30 @@ def as_word(_, number):
 
 @compiled(f8(f8), forceinline=True, fastmath={"contract"})
 def exponential(x):
-    """exp(x) of -700 .. 700 without a branch or a call, so that several are computed at once; to the last digit or so.
+    """exp(x) for -700 .. 700 without branches or calls, so that several are computed at once; accurate to about 1 ulp.
 
     A power of two times exp(r) = 1 + r + r^2/2! + .., |r| < 0.35.
     """
-    shifted = x * LOG2_E + WHOLE
-    k = shifted - WHOLE
+    shifted = x * LOG2_E + ROUNDING
+    k = shifted - ROUNDING
     r = (x - k * LN2_HIGH) - k * LN2_LOW
     e = 1 / 39916800 + r * (1 / 479001600 + r * (1 / 6227020800))
     e = 1 / 40320 + r * (1 / 362880 + r * (1 / 3628800 + r * e))
     e = 1 / 120 + r * (1 / 720 + r * (1 / 5040 + r * e))
     e = 1 / 2 + r * (1 / 6 + r * (1 / 24 + r * e))
-    return (1 + (r + r * r * e)) * as_float((as_word(shifted) + BIAS) << POINT)
+    return (1 + (r + r * r * e)) * as_float((as_word(shifted) + BIAS) << SHIFT)
 
 
 @compiled(f8(f8), forceinline=True, fastmath={"contract"})
 def logarithm(x):
-    """log(x) of ordinary positive numbers in the same way.
+    """log(x) for positive normal numbers, in the same way.
 
     k log(2) + log(m), m between sqrt(1/2) and sqrt(2); log(m) = 2 (s + s^3/3 + s^5/5 + ..), s = (m - 1) / (m + 1).
     """
     word = as_word(x)
-    e = i8(U(word - ROOT + (BIAS << POINT)) >> U(POINT))
+    e = i8(U(word - ROOT + (BIAS << SHIFT)) >> U(SHIFT))
     k = as_float(e | POWER) - EXPONENT
-    m = as_float(word - ((e - BIAS) << POINT)) - 1
+    m = as_float(word - ((e - BIAS) << SHIFT)) - 1
     s = m / (2 + m)
     z = s * s
     t = 1 / 17 + z * (1 / 19 + z * (1 / 21))
@@ -82,29 +82,29 @@ def logarithm(x):
     return k * LN2_HIGH + (2 * s + (2 * s * z * (1 / 3 + z * t) + k * LN2_LOW))
 
 
-@compiled(types.void(array_of(i8), u8, u8, f8, f8, f8, f8, array_of(f8, 2)), **QUICK)
-def lose_squares(table, start, side, scale, shift, mine, theirs, lost):
-    """Squared errors of some coalitions, for the y of the row and that of the donor."""
+@compiled(types.void(array_of(i8), u8, u8, f8, f8, f8, f8, array_of(f8, 2)), **REORDERED_SUMS)
+def squared_losses(table, start, side, scale, shift, row_y, donor_y, losses):
+    """Squared errors of a block of coalitions, for the y of the row and that of the donor."""
     for c in range(side):
         score = f8(table[start + c]) * scale + shift
-        lost[NONE, c] = (score - mine) * (score - mine)
-        lost[ONE, c] = (score - theirs) * (score - theirs)
+        losses[NONE, c] = (score - row_y) * (score - row_y)
+        losses[ONE, c] = (score - donor_y) * (score - donor_y)
 
 
 @compiled(types.void(array_of(i8), u8, u8, f8, f8, f8, f8, array_of(f8, 2)), fastmath={"contract"})
-def lose_logs(table, start, side, scale, shift, mine, theirs, lost):
-    """Log losses of two classes, whose score is logistic, in the same way: clipped, and from 1 - p where y is 0."""
+def log_losses(table, start, side, scale, shift, row_y, donor_y, losses):
+    """Log losses of two classes with a logistic score, likewise: clipped, and from 1 - p where y is 0."""
     for c in range(side):
         score = f8(table[start + c]) * scale + shift
         p = 1 / (1 + exponential(min(max(-score, -700.0), 700.0)))
-        chance = p if mine > 0.5 else 1 - p
-        lost[NONE, c] = p
-        lost[ONE, c] = -logarithm(min(max(chance, EPS), 1 - EPS))
-    if mine == theirs:
+        chance = p if row_y > 0.5 else 1 - p
+        losses[NONE, c] = p
+        losses[ONE, c] = -logarithm(min(max(chance, EPS), 1 - EPS))
+    if row_y == donor_y:
         for c in range(side):
-            lost[NONE, c] = lost[ONE, c]
+            losses[NONE, c] = losses[ONE, c]
         return
     for c in range(side):
-        chance = lost[NONE, c] if theirs > 0.5 else 1 - lost[NONE, c]
-        lost[NONE, c] = lost[ONE, c]
-        lost[ONE, c] = -logarithm(min(max(chance, EPS), 1 - EPS))
+        chance = losses[NONE, c] if donor_y > 0.5 else 1 - losses[NONE, c]
+        losses[NONE, c] = losses[ONE, c]
+        losses[ONE, c] = -logarithm(min(max(chance, EPS), 1 - EPS))
