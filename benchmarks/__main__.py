@@ -10,9 +10,22 @@ from benchmarks import (
     memory,
     overhead,
     regions,
+    results,
     shapley,
 )
 
-for part in (overhead, accuracy, memory, engines, interactions, shapley, coverage, conditional, extrapolation, regions):
+for part in (
+    overhead,
+    accuracy,
+    memory,
+    engines,
+    interactions,
+    shapley,
+    coverage,
+    conditional,
+    extrapolation,
+    regions,
+    results,
+):
     print(f"\n{(part.__doc__ or '').strip()}\n", flush=True)
     part.main()

@@ -15,7 +15,7 @@ from typing import Any
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Around our own small linear algebra, at the outermost place; never around a call of the user's model."""
+    """Around our own small linear algebra (also as a decorator), in no inner loop; never around the user's model."""
     with _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
         yield
 

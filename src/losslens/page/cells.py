@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.blas import one_thread
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.results.importance import FeatureImportance
 from losslens.tables.columns import is_missing
@@ -109,6 +110,7 @@ def _first(place: Indices, g: int) -> Indices:
     return found
 
 
+@one_thread()
 def low_rank(grid: PackedGrid, local: Floats, weight: Floats, groups: list[NDArray[np.bool_]]) -> dict[str, Any]:
     """The doubly centred cells as a product of narrow matrices, rows in bytes, with the errors measured on groups.
 

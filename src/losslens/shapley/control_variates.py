@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.blas import one_thread
 from losslens.results.shapley import Shares, mean_of, with_mean
 from losslens.shapley.allotment import own_donors
 from losslens.shapley.setup import FullGain, GameSetup
@@ -175,6 +176,7 @@ def _fit(controls: Floats, cells: Floats, counts: Floats) -> Floats:
     return _least_squares(inner.reshape(-1, inner.shape[2]), target.ravel(), counts.ravel())
 
 
+@one_thread()
 def _least_squares(inner: Floats, target: Floats, counts: Floats) -> Floats:
     """Slopes; 0 for what never differs from 0."""
     size = np.sqrt(np.mean(np.square(inner), axis=0))

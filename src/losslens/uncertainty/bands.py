@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.blas import one_thread
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.standard_errors import check_level
 
@@ -46,6 +47,7 @@ class _Units:
         return np.asarray(np.sqrt(u / (u - 1) * np.square(self.pull).sum(axis=0)) / self.mass.sum(axis=0))
 
 
+@one_thread()
 def band(
     single: Floats, curve: Floats, weight: Floats, block: NDArray[np.intp] | None, units: int, level: float
 ) -> Band:

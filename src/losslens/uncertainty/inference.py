@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.blas import one_thread
 from losslens.tables.features import unknown_feature
 from losslens.text import in_digits
 from losslens.typing import Floats
@@ -171,6 +172,7 @@ def difference(names: tuple[str, str], value: float, error: float, freedom: int,
     return Difference(*names, value, error, low, high, p, level)
 
 
+@one_thread()
 def _largest_gap(covariance: Floats, error: Floats, freedom: int, level: float) -> float:
     """How many standard errors the largest of all differences is off, at most, with this probability."""
     rng = np.random.default_rng(20180417)  # its own seed: the same result has the same ranks
