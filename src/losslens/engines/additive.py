@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import Subject
 from losslens.engines import rates
-from losslens.engines.base import BLOCKED, AnswerWay, ExactEngine
+from losslens.engines.base import BLOCKED, AnswerWay, ExactEngine, PlayerGames
 from losslens.engines.readers.ensemble import Declined
 from losslens.losses import Loss, Response, squared_error
 from losslens.progress import Tick
@@ -59,24 +59,33 @@ class Additive(ExactEngine):
         """c of some columns together, (n,)."""
         return centred(self.parts[:, list(columns)] @ self.scale[list(columns)], weight)
 
-    def contributions(self, players: Sequence[Subject], weight: Floats) -> Floats:
-        """c of each player, (n, p)."""
-        return np.stack([self.contribution(player.feature.columns, weight) for player in players], axis=1)
+    def games(self, players: Sequence[Subject]) -> AdditiveGames:
+        """The squared loss, and predictions, in closed form."""
+        return AdditiveGames(self, players)
 
-    def coalition_ways(self, players: Sequence[Subject], loss: Loss, *, averaged: bool) -> dict[str, float]:
-        """A closed form of the squared loss: see `contributions`."""
+
+@dataclass(frozen=True, eq=False)
+class AdditiveGames(PlayerGames):
+    """A player adds its contribution to a prediction."""
+
+    engine: Additive
+    players: Sequence[Subject]
+
+    def contributions(self, weight: Floats) -> Floats:
+        """c of each player, (n, p), centred."""
+        return np.stack([self.engine.contribution(player.feature.columns, weight) for player in self.players], axis=1)
+
+    def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
+        """See `contributions`."""
         return {"closed form": 0.0} if loss == squared_error and not averaged else {}
 
-    def effect_ways(self, players: Sequence[Subject], rows: int, donors: int) -> dict[str, float]:
-        """A player adds its contribution."""
+    def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
+        """See `effects`."""
         return {"closed form": 0.0}
 
-    def effects(
-        self, players: Sequence[Subject], rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick
-    ) -> Floats:
+    def effects(self, rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick) -> Floats:
         """Shapley values of the predictions of some rows, (rows, p); donors have weights."""
-        lent = np.asarray(np.bincount(donors, weight, len(self.parts)), float)
-        return self.contributions(players, lent)[rows]
+        return self.contributions(np.bincount(donors, weight, len(self.engine.parts)).astype(float))[rows]
 
 
 def centred(added: Floats, weight: Floats) -> Floats:

@@ -83,30 +83,30 @@ class StepEngine(Protocol):
         """Somebody to work through rows; asks come in the order of their columns."""
 
 
-class CoalitionEngine:
-    """What an exact engine offers to games of players, each one or several columns: by default nothing.
+class PlayerGames:
+    """What an exact engine knows of games whose players are features; here nothing.
 
-    The players of a coalition keep a row's values, the others take a donor's. An engine names the ways that it offers
-    and says what each takes, by counts; whoever plays the game decides what is affordable, and calls the methods that
-    belong to the way (see `Trees`, `Additive` and `Products`).
+    The players of a coalition keep a row's values, the others take a donor's; columns of no player are kept. An engine
+    names the ways that it offers and says what each takes, by counts; whoever plays the game decides what is
+    affordable, and calls the methods that belong to the way.
     """
 
-    def coalition_ways(self, players: Sequence[Subject], loss: Loss, *, averaged: bool) -> dict[str, float]:
-        """Ways to the losses of all coalitions over all pairs, and the operations that each takes.
+    def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
+        """Ways to share out the loss over all pairs, and the operations that each takes.
 
         Averaged: predictions are averaged over the donors before the loss.
         """
         return {}
 
-    def effect_ways(self, players: Sequence[Subject], rows: int, donors: int) -> dict[str, float]:
-        """Ways to the Shapley values of predictions, and the cells that each takes."""
+    def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
+        """Ways to share out predictions, and the cells that each takes."""
         return {}
 
     def import_kernels(self, way: str) -> None:
         """Import what a way has compiled the first time on a machine, so that the wait can be announced."""
 
 
-class ExactEngine(CoalitionEngine, ABC):
+class ExactEngine(ABC):
     """Knows the model. One that can't say exactly what the model would say must not be chosen."""
 
     name: ClassVar[str]
@@ -129,6 +129,10 @@ class ExactEngine(CoalitionEngine, ABC):
     def label(self, way: AnswerWay) -> str:
         """Its name, and the device that it works on."""
         return self.name
+
+    @abstractmethod
+    def games(self, players: Sequence[Subject]) -> PlayerGames:
+        """What it knows of games of these features."""
 
 
 def coalition_count(p: int) -> float:

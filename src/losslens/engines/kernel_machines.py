@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from losslens.donors.designs import All
 from losslens.donors.questions import Ask, Subject, pose
 from losslens.engines import rates
-from losslens.engines.base import Answer, AnswerWay, ExactEngine, coalition_count
+from losslens.engines.base import Answer, AnswerWay, ExactEngine, PlayerGames, coalition_count
 from losslens.engines.readers.ensemble import Declined
 from losslens.losses import Loss, squared_error
 from losslens.progress import Tick
@@ -259,25 +259,9 @@ class Products(ExactEngine):
         """Of the matrix products."""
         return rates.MULTIPLIED * cost(self.form, len(self.matrix), len(subject.distinct))
 
-    def coalition_ways(self, players: Sequence[Subject], loss: Loss, *, averaged: bool) -> dict[str, float]:
+    def games(self, players: Sequence[Subject]) -> ProductGames:
         """Totals of the squared loss."""
-        if averaged or loss != squared_error:
-            return {}
-        n, terms = len(self.matrix), len(self.form.coef)
-        return {"product totals": coalition_count(len(players)) * (float(n) * terms * min(n, terms))}
-
-    def total_errors(
-        self, players: Sequence[Subject], sample: Sample, loss: Loss, tick: Tick
-    ) -> Callable[[Mask], tuple[float, float]]:
-        """The mean losses of a coalition and of its complement."""
-        images = [self.images(pose(player, All(), sample.n, 0).ask)[0] for player in players]
-
-        def error(S: Mask) -> float:
-            tick(1)
-            lent = sorted({int(j) for k in np.flatnonzero(~S) for j in images[k]})
-            return coalition_error(self.form, self.matrix, lent, np.asarray(sample.y, float), sample.weight)
-
-        return lambda S: (error(S), error(~S))
+        return ProductGames(self, players)
 
     def _rows_a_block(self) -> int:
         """A rule of counts: the answer must not hang, in its last bit, on the number of workers."""
@@ -312,6 +296,31 @@ class Products(ExactEngine):
                 out[:] = each.gather(block.without(each.columns), met)
                 i, k = np.nonzero(met == own[:, None])
                 out[i, k] = base[i]
+
+
+@dataclass(frozen=True, eq=False)
+class ProductGames(PlayerGames):
+    """Totals of the squared loss, coalition by coalition."""
+
+    engine: Products
+    players: Sequence[Subject]
+
+    def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
+        """Multiply-adds."""
+        n, terms = len(self.engine.matrix), len(self.engine.form.coef)
+        takes = coalition_count(len(self.players)) * (float(n) * terms * min(n, terms))
+        return {"product totals": takes} if loss == squared_error and not averaged else {}
+
+    def total_errors(self, sample: Sample, loss: Loss, tick: Tick) -> Callable[[Mask], tuple[float, float]]:
+        """The mean losses of a coalition and of its complement."""
+        images = [self.engine.images(pose(player, All(), sample.n, 0).ask)[0] for player in self.players]
+
+        def error(S: Mask) -> float:
+            tick(1)
+            lent, y = sorted({int(j) for k in np.flatnonzero(~S) for j in images[k]}), np.asarray(sample.y, float)
+            return coalition_error(self.engine.form, self.engine.matrix, lent, y, sample.weight)
+
+        return lambda S: (error(S), error(~S))
 
 
 def coalition_error(

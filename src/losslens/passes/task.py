@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from losslens.donors.conditional import resolve as resolve_donors
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subject, Subjects
+from losslens.engines.base import PlayerGames
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import Site, choose, choose_exact
 from losslens.losses import Loss, Response
@@ -60,6 +61,11 @@ class Task:
             return rows, CodedRows.of(self.table.at(rows))
         known = {j: c for s in self.subjects for j, c in zip(s.feature.columns, s.columns, strict=True)}
         return rows, CodedRows.of(self.table, known)
+
+    @cached_property
+    def games(self) -> Any:
+        """What the exact engine knows of games whose players are the features."""
+        return PlayerGames() if self.exact is None else self.exact.games(self.subjects)
 
     @property
     def n(self) -> int:

@@ -69,7 +69,7 @@ class ClosedForm(EngineWay):
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Rows, donors and pairs."""
         sample, weight = setup.sample, setup.sample.weight
-        parts = request.task.exact.contributions(setup.players, weight)
+        parts = request.task.games.contributions(weight)
         total, residual = parts.sum(axis=1), np.asarray(sample.y, float) - sample.prediction
         reach = 2 * residual + total
         local = parts * reach[:, None] + (weight * total) @ parts
@@ -100,9 +100,9 @@ class TreePairs(EngineWay):
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Rows, donors and, where there is room, pairs."""
-        progress.set_total(request.task.exact.pair_work(setup.players))
-        found = request.task.exact.pair_shares(
-            setup.players, setup.sample, request.loss, keep_cells=request.keeps_pairs(setup.n),
+        progress.set_total(request.task.games.pair_work)
+        found = request.task.games.pair_shares(
+            setup.sample, request.loss, keep_cells=request.keeps_pairs(setup.n),
             n_jobs=request.task.n_jobs, tick=progress,
         )  # fmt: skip
         return Allotment(
@@ -119,7 +119,7 @@ class TreeMeans(TreePairs):
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Rows alone have errors."""
-        n, p, weight, engine = setup.n, setup.p, setup.sample.weight, request.task.exact
+        n, p, weight, games = setup.n, setup.p, setup.sample.weight, request.task.games
         local, table, donors = np.empty((n, p)), np.zeros(1 << p), np.arange(n)
         some = max(1, TOGETHER >> p)
         progress.set_total(n**2)
@@ -127,7 +127,7 @@ class TreeMeans(TreePairs):
             mean: Floats | float = 0.0
             for start in range(0, n, some):
                 part = slice(start, start + some)
-                said = engine.pair_predictions(setup.players, np.full(len(donors[part]), i), donors[part])
+                said = games.pair_predictions(np.full(len(donors[part]), i), donors[part])
                 mean = mean + np.tensordot(weight[part] / weight.sum(), said, 1)
             losses = setup.losses(np.full(1 << p, i), np.asarray(mean))
             local[i] = game_theory.values(losses)
@@ -150,7 +150,7 @@ class SingleTree(EngineWay):
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Rows and donors."""
-        errors = request.task.exact.row_errors(setup.players, setup.sample, request.loss)
+        errors = request.task.games.row_errors(setup.sample, request.loss)
         progress.set_total(1 << setup.p)
         game = _RowGame(errors, setup.sample.weight, progress)
         return share_all(setup, game, all_pairs(setup.n))

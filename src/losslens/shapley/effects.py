@@ -56,8 +56,7 @@ class EffectRequest:
     @cached_property
     def engine_work(self) -> dict[str, float]:
         """The ways that the exact engine offers, and the cells that each takes."""
-        engine = self.task.exact
-        return {} if engine is None else dict(engine.effect_ways(self.players, len(self.rows), len(self.donors)))
+        return dict(self.task.games.effect_ways(len(self.rows), len(self.donors)))
 
     def pick(self, predictions: NDArray[Any]) -> NDArray[Any]:
         """One number a prediction."""
@@ -132,21 +131,19 @@ EffectWay = Callable[[EffectRequest, GameSetup, ProgressBar], EffectShares]
 
 def _in_closed_form(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
     """An exact engine knows them."""
-    found = request.task.exact.effects(
-        setup.players, request.rows, request.donors, request.weight, request.task.n_jobs, progress
-    )
+    found = request.task.games.effects(request.rows, request.donors, request.weight, request.task.n_jobs, progress)
     return EffectShares(found if request.column is None else found[..., request.column], "closed form")
 
 
 def _inside_trees(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
     """All coalitions of all pairs: the response is not linear in the trees' sums."""
-    p, rows, donors, engine = setup.p, request.rows, request.donors, request.task.exact
+    p, rows, donors, games = setup.p, request.rows, request.donors, request.task.games
     local, some = np.empty((len(rows), p)), max(1, TOGETHER >> p)
     for place, i in enumerate(rows):
         table = np.zeros(1 << p)
         for start in range(0, len(donors), some):
             lent = donors[start : start + some]
-            said = engine.pair_predictions(setup.players, np.full(len(lent), i), lent)
+            said = games.pair_predictions(np.full(len(lent), i), lent)
             said = request.pick(said.reshape(-1, *said.shape[2:]))
             table += request.weight[start : start + some] @ said.reshape(len(lent), -1)
         local[place] = 0.0 - game_theory.values(table)

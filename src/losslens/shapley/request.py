@@ -72,10 +72,7 @@ class Request:
     @cached_property
     def engine_work(self) -> dict[str, float]:
         """The ways that the exact engine offers, and the operations that each takes."""
-        engine = self.task.exact
-        if engine is None:
-            return {}
-        return dict(engine.coalition_ways(self.players, self.loss, averaged=self.averages_predictions))
+        return dict(self.task.games.ways(self.loss, averaged=self.averages_predictions))
 
     def generator(self) -> np.random.Generator:
         """Random numbers of this call."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import Subject
-from losslens.engines.blackbox import BlackBox, Mixer
+from losslens.engines.blackbox import Mixer
 from losslens.engines.choice import CHECKED
 from losslens.losses import Loss, squared_error
 from losslens.passes.task import Task
@@ -80,9 +80,8 @@ def set_up(task: Task, exact: Any, tick: Tick) -> GameSetup:
     columns = {j: column for s in task.subjects for j, column in zip(s.feature.columns, s.columns, strict=True)}
     counter, every, mixer = PredictionCounter(tick), task.every, None
     if exact is None:
-        engine, players = task.engine, [s.feature.columns for s in task.subjects]
-        assert isinstance(engine, BlackBox)  # the one that answers everything
-        mixer = engine.mixer(players, columns)
+        players = [s.feature.columns for s in task.subjects]
+        mixer = task.engine.mixer(players, columns)
         base = mixer.predict(every, every, np.ones((task.n, len(players)), bool), counter)
     else:
         base = exact.predict(every)

@@ -65,7 +65,7 @@ class ProductTotals(EngineWay):
 
     def game(self, request: Request, setup: GameSetup, progress: ProgressBar) -> TotalGame:
         """Totals of coalitions, from the engine."""
-        return TotalGame(request.task.exact.total_errors(setup.players, setup.sample, request.loss, progress))
+        return TotalGame(request.task.games.total_errors(setup.sample, request.loss, progress))
 
 
 class TreeTotals(ProductTotals):
@@ -156,8 +156,8 @@ def _with_sampling_error(found: Allotment, request: Request, setup: GameSetup, r
     if p > 24 or n * m * 2.0**p > MOST_CELLS or m < 3:
         return replace(found, remarks=(*found.remarks, "the sampling error is not known: single rows are too dear"))
     donors, rows = Latin(m).draw(n, rng), np.repeat(np.arange(n), m)
-    cells = request.task.exact.shares_of_pairs(
-        setup.players, setup.sample, request.loss, rows, donors.ravel(), request.task.n_jobs
+    cells = request.task.games.shares_of_pairs(
+        setup.sample, request.loss, rows, donors.ravel(), request.task.n_jobs
     ).reshape(n, m, p)
     shares = Shares(cells.mean(axis=1), None, own_donors(donors), cells)
     drawn = monte_carlo_error(shares, setup.sample, np.arange(n))

@@ -98,7 +98,7 @@ def result_of(request: Request) -> ShapleyImportance:
     exact = None if way.by_model else task.exact
     if exact is not None:
         with waiting(PREPARING, task.progress):
-            exact.import_kernels(way.name)
+            request.task.games.import_kernels(way.name)
     with bar(request.n, "sharing out", task.progress, way.unit) as progress:
         setup = set_up(task, exact, progress)
         found = way.run(request, setup, progress)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,12 +12,12 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates
-from losslens.engines.base import BLOCKED, Answer, AnswerWay, ExactEngine, Steps, Walker, coalition_count
+from losslens.engines.base import BLOCKED, Answer, AnswerWay, ExactEngine, Steps, Walker
 from losslens.engines.readers.ensemble import Declined
 from losslens.engines.trees.bound import BoundEnsemble, Search
 from losslens.engines.trees.node_rules import SMALL_TREE_LEAVES
 from losslens.progress import Tick
-from losslens.typing import Floats, Indices
+from losslens.typing import Floats
 
 if TYPE_CHECKING:
     from losslens.engines.gpu.boxes import Boxes
@@ -26,17 +25,13 @@ if TYPE_CHECKING:
     from losslens.engines.gpu.pairs import DevicePairs
     from losslens.engines.gpu.totals import DeviceErrors
     from losslens.engines.trees.coalitions import CoalitionErrors
-    from losslens.engines.trees.pair_games import PairShares
-    from losslens.engines.trees.player_games import Players, RowErrors, TotalErrors
+    from losslens.engines.trees.player_games import TreeGames
     from losslens.losses import Loss
-    from losslens.tables.sample import Sample
 
 PAIRS = 1 << 18  # handled at a time
 MOST_MASKS, MOST_WALKS = 4e9, 1e8  # pairs times trees: some seconds
 MOST_DEVICE_WORDS = 1e13  # word operations of a coalition that a device is asked for: some seconds
 MOST_SINGLES = 3e8  # rows times trees times classes that are looked at one by one: the same
-LOOKED_UP, WALKED = 25, 1500  # coalitions that a small tree, and a large one, of a pair takes as long as
-PAIRWISE = ("tree pairs", "tree means")  # ways that look at pairs, one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,95 +200,11 @@ class Trees(ExactEngine):
 
         return single_tree_errors(self.bound, kept, leaf_loss, weight)
 
-    # Games of players, see `CoalitionEngine`.
+    def games(self, players: Sequence[Subject]) -> TreeGames:
+        """Pair by pair, from the leaves of a single tree, or totals."""
+        from losslens.engines.trees.player_games import TreeGames
 
-    def coalition_ways(self, players: Players, loss: Loss, *, averaged: bool) -> dict[str, float]:
-        """Pair by pair, any loss; of a single tree from the leaves; totals alone of squared losses."""
-        from losslens.engines.trees.coalitions import cost
-
-        bound, n, coalitions = self.bound, self.bound.codes.shape[1], coalition_count(len(players))
-        trees = float(len(bound.roots) * (LOOKED_UP if self.tables is not None else WALKED))
-        cells = n * (n - 1) * (coalitions + trees)
-        if averaged:
-            return {"tree means": cells}
-        ways = {"tree pairs": cells / 2}
-        if self.is_single:
-            return ways | {"single tree": n * coalitions}
-        if self.device_judge(loss) is not None:
-            ways["device pairs"] = coalitions * n**2 * len(bound.value) * bound.ensemble.outputs
-        if self.gives_totals(loss):
-            p, words = len(players), cost(bound)
-            ways |= {"tree totals": coalitions / 2 * max(1.0, words), "tree orders": p * (p - 1) / 2 * words}
-        return ways
-
-    def import_kernels(self, way: str) -> None:
-        """Those of pairs, or those of coalitions."""
-        import_module("losslens.engines.trees." + ("pair_games" if way in PAIRWISE else "coalitions"))
-
-    def pair_work(self, players: Players) -> int:
-        """What the ticks of `pair_shares` add up to."""
-        from losslens.engines.trees.pair_games import cost
-
-        return int(cost(self.bound, _columns(players), self.bound.codes.shape[1]))
-
-    def pair_shares(
-        self, players: Players, sample: Sample, loss: Loss, *, keep_cells: bool, n_jobs: int | None, tick: Tick
-    ) -> PairShares:
-        """Shapley values of the loss of every pair, averaged over rows and over donors."""
-        from losslens.engines.trees.pair_games import over_pairs
-
-        return over_pairs(
-            self.bound, _columns(players), sample, loss, n_jobs=n_jobs, tick=tick, keep_cells=keep_cells
-        )  # fmt: skip
-
-    def shares_of_pairs(
-        self, players: Players, sample: Sample, loss: Loss, rows: Indices, donors: Indices, n_jobs: int | None
-    ) -> Floats:
-        """Shapley values of the loss of some pairs, (pairs, p)."""
-        from losslens.engines.trees.pair_games import pair_shares
-
-        return pair_shares(self.bound, _columns(players), sample, loss, rows, donors, n_jobs=n_jobs)
-
-    def pair_predictions(self, players: Players, rows: Indices, donors: Indices) -> NDArray[Any]:
-        """Predictions of all coalitions of some pairs, (pairs, 2**p, ...)."""
-        from losslens.engines.trees.pair_games import pair_predictions
-
-        raw = pair_predictions(self.bound, _columns(players), rows, donors)
-        said = self.bound.respond(raw.reshape(-1, raw.shape[2]))
-        return said.reshape(*raw.shape[:2], *said.shape[1:])
-
-    def row_errors(self, players: Players, sample: Sample, loss: Loss) -> RowErrors:
-        """The mean losses of each row and of each donor in a coalition."""
-        from losslens.engines.trees import player_games
-
-        errors = player_games.single_tree if self.is_single else player_games.device_pairs
-        return errors(self, players, sample, loss)
-
-    def total_errors(self, players: Players, sample: Sample, loss: Loss, tick: Tick) -> TotalErrors:
-        """The mean losses of a coalition and of its complement."""
-        from losslens.engines.trees.player_games import totals
-
-        return totals(self, players, sample, loss, tick)
-
-    def effect_ways(self, players: Players, rows: int, donors: int) -> dict[str, float]:
-        """From the leaves where the response is linear in their sum, else coalition by coalition."""
-        from losslens.engines.trees.effects import linear_response
-
-        if linear_response(self.bound) is not None:
-            return {"closed form": 0.0}
-        return {"all coalitions": rows * donors * coalition_count(len(players))}
-
-    def effects(
-        self, players: Players, rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick
-    ) -> Floats:
-        """Shapley values of the predictions of some rows, (rows, p, ...)."""
-        from losslens.engines.trees.effects import linear_response, shapley_effects
-
-        respond = linear_response(self.bound)
-        assert respond is not None  # `effect_ways` has said so
-        return respond(
-            shapley_effects(self.bound, _columns(players), rows, donors, weight, n_jobs=n_jobs, tick=tick)
-        )  # fmt: skip
+        return TreeGames(self, players)
 
     def fill(self, rows: NDArray[np.intp], asks: Sequence[Ask], tick: Tick) -> Answer:
         """Predictions of these rows, unchanged and at every value of each group, some rows at a time."""
@@ -351,10 +262,6 @@ class Trees(ExactEngine):
         from losslens.engines.trees.small_trees import SmallTrees
 
         return SmallTrees(bound, self.tables, wanted)
-
-
-def _columns(players: Players) -> list[tuple[int, ...]]:
-    return [player.feature.columns for player in players]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,18 +1,22 @@
-"""Errors of coalitions of players over all pairs, from trees that need no pair for them.
+"""Games of a tree ensemble: see `PlayerGames`.
 
-A player is one or several columns. The players of a coalition keep a row's values, the others take a donor's; columns
-of no player are kept.
+Any loss is shared out pair by pair, and of a single tree from its leaves. Of a squared loss of several trees totals are
+counted without pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens.donors.questions import Subject
-from losslens.engines.trees.bound import BoundEnsemble
+from losslens.engines.base import PlayerGames, coalition_count
 from losslens.engines.trees.node_rules import FEATURE
 from losslens.losses import Loss
 from losslens.progress import Tick
@@ -21,73 +25,165 @@ from losslens.typing import Floats, Indices, Mask
 
 if TYPE_CHECKING:
     from losslens.engines.trees.engine import Trees
+    from losslens.engines.trees.pair_games import PairShares
 
-Players = Sequence[Subject]
-RowErrors = Callable[[Mask], tuple[Floats, Floats]]
-TotalErrors = Callable[[Mask], tuple[float, float]]
-
-
-def single_tree(engine: Trees, players: Players, sample: Sample, loss: Loss) -> RowErrors:
-    """Errors of rows and of donors, sums over the leaves: any loss."""
-    y, said = sample.target(loss), engine.said_by_leaves
-
-    def leaf_loss(leaves: Indices, rows: Indices) -> Floats:
-        return loss(y[rows], sample.shown(loss, said[leaves]))
-
-    return lambda S: engine.errors_of_single_tree(_kept(engine.bound, players, S), leaf_loss, sample.weight)
+LOOKED_UP, WALKED = 25, 1500  # coalitions that a small tree, and a large one, of a pair takes as long as
+PAIRWISE = ("tree pairs", "tree means")  # ways that look at pairs, one by one
 
 
-def device_pairs(engine: Trees, players: Players, sample: Sample, loss: Loss) -> RowErrors:
-    """Errors of rows and of donors, from all pairs on a device: any named loss."""
-    prepared = engine.device_pairs(loss, np.asarray(sample.target(loss), float), sample.weight)
-    bound, used = engine.bound, _used(engine.bound, players)
-    last: dict[bytes, tuple[Floats, Floats]] = {}
+@dataclass(frozen=True, eq=False)
+class TreeGames(PlayerGames):
+    """Compiled parts are imported where they are needed."""
 
-    def errors(S: Mask) -> tuple[Floats, Floats]:
-        if S[used].all():  # the rows as they are
-            assert sample.loss is not None
-            return sample.loss, np.full(sample.n, sample.error)
-        mine = (S & used).tobytes()
-        if mine not in last:  # players that no tree asks for change nothing, to the last bit
-            last.clear()  # such coalitions follow each other
-            last[mine] = prepared.means(np.isin(np.arange(len(bound.size)), _kept(bound, players, S)))
-        return last[mine]
+    engine: Trees
+    players: Sequence[Subject]
 
-    return errors
+    @cached_property
+    def columns(self) -> list[tuple[int, ...]]:
+        """The columns of each player."""
+        return [player.feature.columns for player in self.players]
 
+    @property
+    def width(self) -> int:
+        """Columns of the table."""
+        return len(self.engine.bound.size)
 
-def totals(engine: Trees, players: Players, sample: Sample, loss: Loss, tick: Tick) -> TotalErrors:
-    """Squared errors of a coalition and of its complement, from the leaves; each is counted once."""
-    target = engine.squared_target(loss, sample.target(loss))
-    assert target is not None  # `Trees.gives_totals` has been asked
-    prepared, bound, used = engine.coalition_errors(target, sample.weight), engine.bound, _used(engine.bound, players)
-    covers_table = sum(len(player.feature.columns) for player in players) == len(bound.size)
-    known: dict[bytes, tuple[float, float]] = {}
+    def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
+        """Pairs, leaves of a single tree, or totals."""
+        engine, bound, p = self.engine, self.engine.bound, len(self.players)
+        n, coalitions = bound.codes.shape[1], coalition_count(p)
+        trees = float(len(bound.roots) * (LOOKED_UP if engine.tables is not None else WALKED))
+        cells = n * (n - 1) * (coalitions + trees)
+        if averaged:
+            return {"tree means": cells}
+        ways = {"tree pairs": cells / 2}
+        if engine.is_single:
+            return ways | {"single tree": n * coalitions}
+        if engine.device_judge(loss) is not None:
+            ways["device pairs"] = coalitions * n**2 * len(bound.value) * bound.ensemble.outputs
+        if engine.gives_totals(loss):
+            from losslens.engines.trees.coalitions import cost
 
-    def both(S: Mask) -> tuple[float, float]:
-        """Coalitions that differ by players that no tree asks for are the same one, to the last bit."""
-        mine, others = (S & used).tobytes(), (~S & used).tobytes()
-        if mine not in known:
-            known[mine] = counted(S)
-            known[others] = known[mine][1], known[mine][0]
-        return known[mine]
+            words = cost(bound)
+            ways |= {"tree totals": coalitions / 2 * max(1.0, words), "tree orders": p * (p - 1) / 2 * words}
+        return ways
 
-    def counted(S: Mask) -> tuple[float, float]:
-        tick(1)
-        if covers_table:
-            return prepared.errors(_kept(bound, players, S))
-        return prepared.error(_kept(bound, players, S)), prepared.error(_kept(bound, players, ~S))
+    def import_kernels(self, way: str) -> None:
+        """Those of pairs, or those of coalitions."""
+        import_module("losslens.engines.trees." + ("pair_games" if way in PAIRWISE else "coalitions"))
 
-    return both
+    # Pair by pair.
 
+    @property
+    def pair_work(self) -> int:
+        """What the ticks of `pair_shares` add up to."""
+        from losslens.engines.trees.pair_games import cost
 
-def _kept(bound: BoundEnsemble, players: Players, S: Mask) -> Indices:
-    """The columns that rows keep: those of the coalition, and those of no player."""
-    replaced = [j for k in np.flatnonzero(~S).tolist() for j in players[k].feature.columns]
-    return np.setdiff1d(np.arange(len(bound.size)), replaced)
+        return int(cost(self.engine.bound, self.columns, self.engine.bound.codes.shape[1]))
 
+    def pair_shares(
+        self, sample: Sample, loss: Loss, *, keep_cells: bool, n_jobs: int | None, tick: Tick
+    ) -> PairShares:
+        """Shapley values of the loss of every pair, averaged over rows and over donors."""
+        from losslens.engines.trees.pair_games import over_pairs
 
-def _used(bound: BoundEnsemble, players: Players) -> Mask:
-    """The players that a tree asks for."""
-    asked = np.isin(np.arange(len(bound.size)), bound.nodes[:, FEATURE])
-    return np.array([bool(asked[list(player.feature.columns)].any()) for player in players])
+        bound = self.engine.bound
+        return over_pairs(bound, self.columns, sample, loss, n_jobs=n_jobs, tick=tick, keep_cells=keep_cells)
+
+    def shares_of_pairs(self, sample: Sample, loss: Loss, rows: Indices, donors: Indices, n_jobs: int | None) -> Floats:
+        """Shapley values of the loss of some pairs, (pairs, p)."""
+        from losslens.engines.trees.pair_games import pair_shares
+
+        return pair_shares(self.engine.bound, self.columns, sample, loss, rows, donors, n_jobs=n_jobs)
+
+    def pair_predictions(self, rows: Indices, donors: Indices) -> NDArray[Any]:
+        """Predictions of all coalitions of some pairs, (pairs, 2**p, ...)."""
+        from losslens.engines.trees.pair_games import pair_predictions
+
+        raw = pair_predictions(self.engine.bound, self.columns, rows, donors)
+        said = self.engine.bound.respond(raw.reshape(-1, raw.shape[2]))
+        return said.reshape(*raw.shape[:2], *said.shape[1:])
+
+    # Coalition by coalition.
+
+    def row_errors(self, sample: Sample, loss: Loss) -> Callable[[Mask], tuple[Floats, Floats]]:
+        """The mean losses of each row and of each donor in a coalition: of a single tree, or on a device."""
+        return self._single_tree(sample, loss) if self.engine.is_single else self._device_pairs(sample, loss)
+
+    def _single_tree(self, sample: Sample, loss: Loss) -> Callable[[Mask], tuple[Floats, Floats]]:
+        y, said = sample.target(loss), self.engine.said_by_leaves
+
+        def leaf_loss(leaves: Indices, rows: Indices) -> Floats:
+            return loss(y[rows], sample.shown(loss, said[leaves]))
+
+        return lambda S: self.engine.errors_of_single_tree(self._kept(S), leaf_loss, sample.weight)
+
+    def _device_pairs(self, sample: Sample, loss: Loss) -> Callable[[Mask], tuple[Floats, Floats]]:
+        prepared = self.engine.device_pairs(loss, np.asarray(sample.target(loss), float), sample.weight)
+        used, last = self._used, dict[bytes, tuple[Floats, Floats]]()
+
+        def errors(S: Mask) -> tuple[Floats, Floats]:
+            if S[used].all():  # the rows as they are
+                assert sample.loss is not None
+                return sample.loss, np.full(sample.n, sample.error)
+            mine = (S & used).tobytes()
+            if mine not in last:  # players that no tree asks for change nothing, to the last bit
+                last.clear()  # such coalitions follow each other
+                last[mine] = prepared.means(np.isin(np.arange(self.width), self._kept(S)))
+            return last[mine]
+
+        return errors
+
+    def total_errors(self, sample: Sample, loss: Loss, tick: Tick) -> Callable[[Mask], tuple[float, float]]:
+        """The mean squared losses of a coalition and of its complement; each is counted once."""
+        target = self.engine.squared_target(loss, sample.target(loss))
+        assert target is not None  # else the way is not offered
+        prepared, used = self.engine.coalition_errors(target, sample.weight), self._used
+        covers_table = sum(map(len, self.columns)) == self.width
+        known: dict[bytes, tuple[float, float]] = {}
+
+        def both(S: Mask) -> tuple[float, float]:
+            """Coalitions that differ by players that no tree asks for are the same one, to the last bit."""
+            mine, others = (S & used).tobytes(), (~S & used).tobytes()
+            if mine not in known:
+                known[mine] = counted(S)
+                known[others] = known[mine][1], known[mine][0]
+            return known[mine]
+
+        def counted(S: Mask) -> tuple[float, float]:
+            tick(1)
+            if covers_table:
+                return prepared.errors(self._kept(S))
+            return prepared.error(self._kept(S)), prepared.error(self._kept(~S))
+
+        return both
+
+    def _kept(self, S: Mask) -> Indices:
+        """The columns that rows keep: those of the coalition, and those of no player."""
+        replaced = [j for k in np.flatnonzero(~S).tolist() for j in self.columns[k]]
+        return np.setdiff1d(np.arange(self.width), replaced)
+
+    @property
+    def _used(self) -> Mask:
+        """The players that a tree asks for."""
+        asked = np.isin(np.arange(self.width), self.engine.bound.nodes[:, FEATURE])
+        return np.array([bool(asked[list(columns)].any()) for columns in self.columns])
+
+    # Shapley values of predictions.
+
+    def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
+        """From the leaves where the response is linear in their sum, else coalition by coalition."""
+        from losslens.engines.trees.effects import linear_response
+
+        if linear_response(self.engine.bound) is not None:
+            return {"closed form": 0.0}
+        return {"all coalitions": rows * donors * coalition_count(len(self.players))}
+
+    def effects(self, rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick) -> Floats:
+        """Shapley values of the predictions of some rows, (rows, p, ...); donors have weights."""
+        from losslens.engines.trees.effects import linear_response, shapley_effects
+
+        bound = self.engine.bound
+        respond = linear_response(bound)
+        assert respond is not None  # else the way is not offered
+        return respond(shapley_effects(bound, self.columns, rows, donors, weight, n_jobs=n_jobs, tick=tick))
