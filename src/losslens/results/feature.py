@@ -1,4 +1,10 @@
-"""What all results of one feature share: its grid, the layout of its cells, and choosing rows."""
+"""What all results of one feature share: its grid, the layout of its cells, and choosing rows.
+
+A result keeps arrays, numbers and words, and nothing of the table, the model or the engine (`late` fields included):
+cells of as many rows as half of `memory` holds; for each feature a few vectors as long as the rows or the grid (local
+importances, grid positions, curves; of an additive model its column until curves are computed); and, once for all
+features of a call, the codes of at most 2,000 rows and a million cells, from which `extrapolation` is computed.
+"""
 
 from __future__ import annotations
 
