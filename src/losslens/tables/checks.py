@@ -114,7 +114,7 @@ def check_workers(n_jobs: Any, progress: Any) -> None:
     if n_jobs is not None and (not whole or n_jobs == 0):
         raise ValueError(f"n_jobs is None, a number of workers, or -1 for all cores; got {n_jobs!r}")
     if progress not in (None, True, False):
-        raise ValueError(f"progress is True, False, or None for a bar if somebody is looking; got {progress!r}")
+        raise ValueError(f"progress is True, False, or None for a bar in terminals and notebooks; got {progress!r}")
 
 
 def check_device(device: str | None) -> None:

@@ -77,7 +77,7 @@ def feature_importance(
     memory
         Bound on the working set and on what the result keeps.
     progress
-        None: a bar if somebody is looking.
+        None: a bar in terminals and notebooks, and nothing elsewhere.
     device
         ``"cuda"``: groups of columns of tree ensembles, over all pairs, are counted on a GPU (needs torch). Torch
         modules compute where they live, whatever is said here.
