@@ -85,7 +85,7 @@ def test_in_memory_black_boxes(client):
 
 def test_in_memory_trees(client, forest, monkeypatch):
     monkeypatch.setattr(rates, "TASK", 0.0)  # otherwise so few rows stay here
-    monkeypatch.setattr(rates, "TRAVELLED", 0.0)
+    monkeypatch.setattr(rates, "SENT_BYTE", 0.0)
     here, there = ll.feature_importance(forest, X, Y), ll.feature_importance(forest, X, Y, executor=client)
     same(here, there)
     np.testing.assert_allclose(here["a"].ici, there["a"].ici, atol=1e-12)

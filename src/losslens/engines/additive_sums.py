@@ -14,10 +14,10 @@ _sums = types.Array(_f8, 2, "C")
 
 @compiled(types.void(_matrix, _vector, _vector, _vector, _sums))
 def add_moments(parts, shift, weight, pull, sums):
-    """Add to ``sums[:, j]`` the weighted sums of m, m^2 and, with the residual's pull, of m; m = x - shift."""
+    """Add to ``sums[:, j]`` the sums of m and m^2 weighted by `weight`, and of m weighted by `pull`; m = x - shift."""
     for i in range(U(parts.shape[0])):
         for j in range(U(parts.shape[1])):
-            moved = parts[i, j] - shift[j]
-            sums[0, j] += weight[i] * moved
-            sums[1, j] += weight[i] * moved * moved
-            sums[2, j] += pull[i] * moved
+            m = parts[i, j] - shift[j]
+            sums[0, j] += weight[i] * m
+            sums[1, j] += weight[i] * m * m
+            sums[2, j] += pull[i] * m

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import FEW_VALUES, Ask
 from losslens.engines.base import Answer
-from losslens.engines.batches import UNCHANGED, Cut, OwnValues, SharedGrid, Slab, edits, group, pack, pieces
+from losslens.engines.batches import UNCHANGED, ColumnBlock, Cut, OwnValues, SharedGrid, edits, group, pack, pieces
 from losslens.progress import Tick
 from losslens.tables.columns import Column
 from losslens.tables.frames import Batch, Edit, Table
@@ -132,7 +132,7 @@ class _Store:
         for piece in batch:
             some = predictions[start : start + len(piece)]
             cells = self.base if piece.ask == UNCHANGED else self.cells[piece.ask]
-            if isinstance(piece, Slab):
+            if isinstance(piece, ColumnBlock):
                 shape = (piece.stop - piece.start, len(block), *cells.shape[2:])
                 cells[block[0] : block[-1] + 1, piece.start : piece.stop] = some.reshape(shape).swapaxes(0, 1)
                 self.counts[piece.ask] += len(piece)

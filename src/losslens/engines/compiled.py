@@ -1,4 +1,4 @@
-"""How kernels are compiled: once, kept on disk where that is possible, and free of Python's lock."""
+"""How kernels are compiled: once, cached on disk if possible, and releasing Python's global lock."""
 
 from __future__ import annotations
 
@@ -11,32 +11,30 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-# numba found no folder for its cache, could not write into it, or not read what another version left there.
+# numba found no folder for its cache, could not write to it, or could not read the files of another version.
 _NO_CACHE = (RuntimeError, OSError, AttributeError, ImportError, EOFError, pickle.UnpicklingError)
-
-
-# Without Python's lock; without wrappers for C and checks for division by zero, which take a quarter of the compiling.
-LEAN: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+# Without the global lock; without C wrappers and tests for division by zero, which take a quarter of compile time.
+_OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
 
 
 def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function for one signature when its module is imported, or load it from the cache.
 
-    Without a folder to write to (a read-only installation and home) it is compiled anew in each process.
+    Without a writable folder (a read-only installation and home) it is compiled in each process.
     """
 
     def compile_or_load(function: Callable[..., Any]) -> Any:
         try:
-            return numba.njit(signature, cache=True, **LEAN, **options)(function)
+            return numba.njit(signature, cache=True, **_OPTIONS, **options)(function)
         except _NO_CACHE:
-            return numba.njit(signature, **LEAN, **options)(function)
+            return numba.njit(signature, **_OPTIONS, **options)(function)
 
     return compile_or_load
 
 
 @intrinsic
 def trailing_zeros(_: Any, word: Any) -> Any:
-    """The place of the lowest bit that is set in a word that is not zero."""
+    """Position of the lowest set bit of a nonzero word."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -46,7 +44,7 @@ def trailing_zeros(_: Any, word: Any) -> Any:
 
 @intrinsic
 def count_bits(_: Any, word: Any) -> Any:
-    """How many bits of a word are set."""
+    """Number of set bits of a word."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])

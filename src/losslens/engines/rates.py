@@ -1,7 +1,8 @@
-"""What work takes, about: seconds a unit, on one core, one large GPU, or between two machines.
+"""Approximate cost of work: seconds per unit, on one core, one large GPU, or between two machines.
 
-Counts of work times these are expected times. Where a benchmark is named they were measured once, by it; the others are
-round numbers of the right size. All are fixed: what is chosen by them is chosen alike on every machine.
+Expected times are counts of work times these rates. Rates with a benchmark named beside them were measured once by it;
+the others are round numbers of the right order. All are fixed, so that choices based on them are the same on every
+machine.
 """
 
 # Exact engines, one core (`benchmarks.engines`, `benchmarks.shapley`).
@@ -14,16 +15,16 @@ MULTIPLIED = 3e-10  # a multiply-add of a kernel machine
 # One H200 (`benchmarks.gpu`), 3,100 leaves: 2.7e10 pairs a second; 1,024 coalitions of 10,000 rows in 0.85 s.
 DEVICE_SECONDS = {"device pairs": 1.3e-14, "tree totals": 1e-12}
 
-# Part by part, beside what is timed (`benchmarks.scale`).
-CELL = 1.5e-7  # a cell of a black box, beside its prediction: gathered, lost, summed
-LENT = 5e-8  # a donor's value, looked up among all rows
+# Data read in parts, beside what is timed (`benchmarks.scale`).
+CELL = 1.5e-7  # a cell of a black box, beside its prediction: gather, loss, sum
+DONOR_VALUE = 5e-8  # a donor's value, looked up among all rows
 
 # A cluster (`benchmarks.scale`).
-TASK = 0.01  # handed out, and its answer taken back
-FAR = 1.6  # times what the same takes here: a worker also talks to its scheduler and gives memory back at once
-TRAVELLED = 1e-8  # a byte from one machine to another: 1 Gbit a second
+TASK = 0.01  # sending a task and receiving its result
+WORKER_FACTOR = 1.6  # time on a worker / time in this process: it also serves its scheduler and frees memory at once
+SENT_BYTE = 1e-8  # a byte from one machine to another: 1 Gbit a second
 
 
-def on_a_cluster(seconds: float, tasks: int, threads: int, travels: int) -> float:
-    """What work of so many seconds takes in tasks of equal size: whoever has none left waits for the others."""
-    return FAR * seconds * -(-tasks // threads) / tasks + tasks * TASK + travels * TRAVELLED
+def on_a_cluster(seconds: float, tasks: int, threads: int, sent: int) -> float:
+    """Time of so many seconds of work in tasks of equal size: in the last round some threads are idle."""
+    return WORKER_FACTOR * seconds * -(-tasks // threads) / tasks + tasks * TASK + sent * SENT_BYTE

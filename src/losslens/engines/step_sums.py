@@ -1,4 +1,4 @@
-"""Means over steps: what a curve's steps add to local importances, PI and PD."""
+"""Sums over the steps of curves: their contributions to local importances, PI and PD curves."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def sum_steps(start, classes, change, prediction, weight, base, ceiling, mass, m
     """Add the steps of some rows.
 
     ``local[i, k]`` is the mean change of row i's curve of feature k over the donors, whose mass below class c is
-    ``mass[mass_at[k] + c]``. `curve` holds what each class adds to the weighted sums of the changes (first column) and
-    of the predictions (the others), for a running sum later; `clipped` is the mass at the loss's ceiling.
+    ``mass[mass_at[k] + c]``. `curve` holds for each class the increment of the weighted sums of the changes (first
+    column) and of the predictions (other columns), for a running sum later; `clipped` is mass at the loss's ceiling.
     """
     outputs = U(prediction.shape[1])
     for i in range(U(len(weight))):
@@ -31,12 +31,12 @@ def sum_steps(start, classes, change, prediction, weight, base, ceiling, mass, m
             below = mass[at]
             for s in range(first, stop):
                 place = at + U(classes[s])
-                behind = mass[at + U(classes[s + ONE])] if s + ONE < stop else mass[U(mass_at[k + ONE]) - ONE]
-                lent = behind - below
-                below = behind
-                row_sum += lent * change[s]
+                end = mass[at + U(classes[s + ONE])] if s + ONE < stop else mass[U(mass_at[k + ONE]) - ONE]
+                step_mass = end - below
+                below = end
+                row_sum += step_mass * change[s]
                 if change[s] + base[i] >= ceiling:
-                    row_clipped += lent
+                    row_clipped += step_mass
                 curve[place, 0] += weight[i] * (change[s] - before)
                 before = change[s]
                 if outputs == ONE:  # the usual case

@@ -65,7 +65,7 @@ def _weights(subject: Subject, design: Design, sample: Sample) -> Floats:
 
 def _single_tree(engine: Trees, subject: Subject, design: Design, sample: Sample, loss: Loss) -> Means:
     """Sums over the leaves that a row, or a donor, can reach."""
-    said, y, weight = engine.said_by_leaves, sample.target(loss), sample.weight
+    said, y, weight = engine.leaf_predictions, sample.target(loss), sample.weight
     kept = np.setdiff1d(np.arange(len(engine.bound.size)), subject.feature.columns)
 
     def leaf_loss(leaves: NDArray[np.int32], rows: NDArray[np.int32]) -> Floats:

@@ -187,7 +187,7 @@ class Trees(ExactEngine):
         return boxes(self.bound, rows)
 
     @cached_property
-    def said_by_leaves(self) -> NDArray[Any]:
+    def leaf_predictions(self) -> NDArray[Any]:
         """What a single tree predicts at each leaf."""
         bound = self.bound
         raw = np.zeros((len(bound.value), bound.ensemble.outputs), np.int64)

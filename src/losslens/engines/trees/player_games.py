@@ -1,7 +1,7 @@
 """Games of a tree ensemble: see `PlayerGames`.
 
-Any loss is shared out pair by pair, and of a single tree from its leaves. Of a squared loss of several trees totals are
-counted without pairs.
+Any loss is distributed pair by pair, or from the leaves if there is a single tree. For a squared loss of several trees
+totals are computed without pairs.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from losslens.engines.trees.engine import Trees
     from losslens.engines.trees.pair_games import PairShares
 
-LOOKED_UP, WALKED = 25, 1500  # coalitions that a small tree, and a large one, of a pair takes as long as
-PAIRWISE = ("tree pairs", "tree means")  # ways that look at pairs, one by one
+SMALL_TREE, LARGE_TREE = 25, 1500  # cost of one tree for one pair, in units of one coalition's loss
+PAIRWISE = ("tree pairs", "tree means")  # ways that evaluate pairs one by one
 
 
 @dataclass(frozen=True, eq=False)
 class TreeGames(PlayerGames):
-    """Compiled parts are imported where they are needed."""
+    """Games of trees. Compiled modules are imported where they are needed."""
 
     engine: Trees
     players: Sequence[Subject]
@@ -52,7 +52,7 @@ class TreeGames(PlayerGames):
         """Pairs, leaves of a single tree, or totals."""
         engine, bound, p = self.engine, self.engine.bound, len(self.players)
         n, coalitions = bound.codes.shape[1], coalition_count(p)
-        trees = float(len(bound.roots) * (LOOKED_UP if engine.tables is not None else WALKED))
+        trees = float(len(bound.roots) * (SMALL_TREE if engine.tables is not None else LARGE_TREE))
         cells = n * (n - 1) * (coalitions + trees)
         if averaged:
             return {"tree means": cells}
@@ -76,7 +76,7 @@ class TreeGames(PlayerGames):
 
     @property
     def pair_work(self) -> int:
-        """What the ticks of `pair_shares` add up to."""
+        """Total of the ticks of `pair_shares`."""
         from losslens.engines.trees.pair_games import cost
 
         return int(cost(self.engine.bound, self.columns, self.engine.bound.codes.shape[1]))
@@ -101,20 +101,20 @@ class TreeGames(PlayerGames):
         from losslens.engines.trees.pair_games import pair_predictions
 
         raw = pair_predictions(self.engine.bound, self.columns, rows, donors)
-        said = self.engine.bound.respond(raw.reshape(-1, raw.shape[2]))
-        return said.reshape(*raw.shape[:2], *said.shape[1:])
+        predictions = self.engine.bound.respond(raw.reshape(-1, raw.shape[2]))
+        return predictions.reshape(*raw.shape[:2], *predictions.shape[1:])
 
     # Coalition by coalition.
 
     def row_errors(self, sample: Sample, loss: Loss) -> Callable[[Mask], tuple[Floats, Floats]]:
-        """The mean losses of each row and of each donor in a coalition: of a single tree, or on a device."""
+        """Mean losses of each row and of each donor in a coalition: of a single tree, or on a device."""
         return self._single_tree(sample, loss) if self.engine.is_single else self._device_pairs(sample, loss)
 
     def _single_tree(self, sample: Sample, loss: Loss) -> Callable[[Mask], tuple[Floats, Floats]]:
-        y, said = sample.target(loss), self.engine.said_by_leaves
+        y, predictions = sample.target(loss), self.engine.leaf_predictions
 
         def leaf_loss(leaves: Indices, rows: Indices) -> Floats:
-            return loss(y[rows], sample.shown(loss, said[leaves]))
+            return loss(y[rows], sample.shown(loss, predictions[leaves]))
 
         return lambda S: self.engine.errors_of_single_tree(self._kept(S), leaf_loss, sample.weight)
 
@@ -126,53 +126,53 @@ class TreeGames(PlayerGames):
             if S[used].all():  # the rows as they are
                 assert sample.loss is not None
                 return sample.loss, np.full(sample.n, sample.error)
-            mine = (S & used).tobytes()
-            if mine not in last:  # players that no tree asks for change nothing, to the last bit
-                last.clear()  # such coalitions follow each other
-                last[mine] = prepared.means(np.isin(np.arange(self.width), self._kept(S)))
-            return last[mine]
+            key = (S & used).tobytes()
+            if key not in last:  # players that no tree uses change nothing, to the last bit
+                last.clear()  # coalitions that differ in such players only are consecutive
+                last[key] = prepared.means(np.isin(np.arange(self.width), self._kept(S)))
+            return last[key]
 
         return errors
 
     def total_errors(self, sample: Sample, loss: Loss, tick: Tick) -> Callable[[Mask], tuple[float, float]]:
-        """The mean squared losses of a coalition and of its complement; each is counted once."""
+        """Mean squared losses of a coalition and of its complement; each is computed once."""
         target = self.engine.squared_target(loss, sample.target(loss))
         assert target is not None  # else the way is not offered
         prepared, used = self.engine.coalition_errors(target, sample.weight), self._used
         covers_table = sum(map(len, self.columns)) == self.width
-        known: dict[bytes, tuple[float, float]] = {}
+        computed: dict[bytes, tuple[float, float]] = {}
 
-        def both(S: Mask) -> tuple[float, float]:
-            """Coalitions that differ by players that no tree asks for are the same one, to the last bit."""
-            mine, others = (S & used).tobytes(), (~S & used).tobytes()
-            if mine not in known:
-                known[mine] = counted(S)
-                known[others] = known[mine][1], known[mine][0]
-            return known[mine]
+        def errors(S: Mask) -> tuple[float, float]:
+            """Coalitions that differ only in players that no tree uses have the same errors, to the last bit."""
+            key, complement = (S & used).tobytes(), (~S & used).tobytes()
+            if key not in computed:
+                computed[key] = compute(S)
+                computed[complement] = computed[key][1], computed[key][0]
+            return computed[key]
 
-        def counted(S: Mask) -> tuple[float, float]:
+        def compute(S: Mask) -> tuple[float, float]:
             tick(1)
             if covers_table:
                 return prepared.errors(self._kept(S))
             return prepared.error(self._kept(S)), prepared.error(self._kept(~S))
 
-        return both
+        return errors
 
     def _kept(self, S: Mask) -> Indices:
-        """The columns that rows keep: those of the coalition, and those of no player."""
+        """The columns that keep the row's values: those of the coalition, and those of no player."""
         replaced = [j for k in np.flatnonzero(~S).tolist() for j in self.columns[k]]
         return np.setdiff1d(np.arange(self.width), replaced)
 
     @property
     def _used(self) -> Mask:
-        """The players that a tree asks for."""
-        asked = np.isin(np.arange(self.width), self.engine.bound.nodes[:, FEATURE])
-        return np.array([bool(asked[list(columns)].any()) for columns in self.columns])
+        """The players that some tree uses."""
+        used = np.isin(np.arange(self.width), self.engine.bound.nodes[:, FEATURE])
+        return np.array([bool(used[list(columns)].any()) for columns in self.columns])
 
     # Shapley values of predictions.
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
-        """From the leaves where the response is linear in their sum, else coalition by coalition."""
+        """From the leaves if the response is linear in their sum, else coalition by coalition."""
         from losslens.engines.trees.effects import linear_response
 
         if linear_response(self.engine.bound) is not None:
@@ -180,7 +180,7 @@ class TreeGames(PlayerGames):
         return {"all coalitions": rows * donors * coalition_count(len(self.players))}
 
     def effects(self, rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick) -> Floats:
-        """Shapley values of the predictions of some rows, (rows, p, ...); donors have weights."""
+        """Shapley values of the predictions of some rows, (rows, p, ...): weighted means over the donors."""
         from losslens.engines.trees.effects import linear_response, shapley_effects
 
         bound = self.engine.bound

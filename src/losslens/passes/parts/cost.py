@@ -158,7 +158,7 @@ def _box(stream: Stream, data: Opened) -> Plan:
         predictions=tuple(n * donors[j][0] for j in each), passes=2 + turns, least=n * (turns + least) + kept * grid,
         most=n * (more_turns + most) + kept * grid, travels=shared + 8 * n * least + back,
         memory=min(store, stream.memory // 4) + kept * 24 * grid, scratch=max(0, store - stream.memory // 4),
-        fixed=rates.LENT * n * least, seconds=seconds, tasks=len(stream.stretches) + (1 + turns) * parts,
+        fixed=rates.DONOR_VALUE * n * least, seconds=seconds, tasks=len(stream.stretches) + (1 + turns) * parts,
     )  # fmt: skip
 
 
