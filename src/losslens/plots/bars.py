@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from losslens.plots import canvas
-from losslens.plots.canvas import INK, LETTER, MOST_ROWS, QUIET, SKY
+from losslens.plots.canvas import INK, MOST_ROWS, QUIET, SKY
 from losslens.plots.wording import alike, count, labels, number
+from losslens.results.breiman import BreimanImportance
 from losslens.results.extrapolation import WARNING, Extrapolations
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.scores import Scores
+from losslens.results.table import ResultTable, or_else
 
 WARNS = " †"  # behind the name of a feature whose replaced rows can be told from real ones
 THICKEST = 22.0  # of a bar, in points
@@ -115,7 +116,55 @@ def label_across(ax: Axes, text: str, width: float) -> None:
     low, high = ax.get_xlim()
     power = not 1e-4 < max(abs(low), abs(high)) < 1e9
     room = width - 50 if power else width
-    ax.set_xlabel(folded(text, room), parse_math=False, loc="left" if power else None)
+    ax.set_xlabel(canvas.folded(text, room), parse_math=False, loc="left" if power else None)
+
+
+def dress_rows(ax: Axes, names: Sequence[str], own: bool, across: str, taken: float = 0.0) -> float:
+    """Names down the side, and ticks and a label across; a bar of colours takes some points of the width.
+
+    Returns the width of the axes in points.
+    """
+    canvas.name_rows(ax, names)
+    width = canvas.width_beside(ax, names, own)
+    if taken:
+        width = max(width - taken, 0.6 * canvas.size_in_points(ax)[0])
+    canvas.value_ticks(ax.xaxis, width)
+    label_across(ax, across, width)
+    canvas.plain_frame(ax)
+    return width
+
+
+def legend_above(ax: Axes, rows: int, width: float, lines: Sequence[Line2D] = ()) -> None:
+    """A legend above so many rows of text; these vertical lines end under it."""
+    above = canvas.legend(ax, width)
+    ax.set_ylim(rows - 0.4, -0.6 - rows * above / (1 - above))
+    for line in lines:
+        line.set_ydata((0, 1 - above))
+
+
+def not_shown(left_out: int, thing: str = "less important feature") -> list[str]:
+    """A note on what there was no room for."""
+    return [f"{count(left_out, thing)} not shown"] if left_out else []
+
+
+def table_bars(ax: Axes | None, table: ResultTable, *, lines: bool = True) -> tuple[Axes, int, float]:
+    """The importances of a table as bars; the axes, how many rows they hold, and their width in points."""
+    own, values = ax is None, table.data()
+    ax, most = open_rows(ax, len(table))
+    ends = list(zip(values["low"], values["high"], strict=True)) if lines else [(np.nan, np.nan)] * len(table)
+    known = [(float(low), float(high)) if np.isfinite(low) else None for low, high in ends]
+    bars = zip(values["feature"], values["importance"], known, strict=True)
+    width = draw_bars(ax, [Bar(name, float(value), interval) for name, value, interval in bars][:most], own)
+    return ax, most, width
+
+
+def plot_breiman(found: BreimanImportance, *, ax: Axes | None = None) -> Axes:
+    """Draw the ranking; without lines, which would be read as intervals for new data."""
+    ax, most, width = table_bars(ax, found._table(), lines=False)
+    label_across(ax, found.headline.split(";")[0], width)
+    error = f"error with nothing replaced: {number(found.error)}"
+    canvas.caption(ax, [error, *not_shown(len(found.features) - most)])
+    return ax
 
 
 def write_numbers(
@@ -127,11 +176,6 @@ def write_numbers(
         ax.annotate(text, (end, row), (4, 0), textcoords="offset points", **style)
     span = (max(ends) - low or 1.0) / (1 - _room(texts, width))
     ax.set_xlim(low - (0.03 * span if margin else 0.0), low + span)
-
-
-def folded(text: str, room: float) -> str:
-    """A label of an axis in lines that are so many points long."""
-    return textwrap.fill(text, max(12, int(room / (LETTER * canvas.font_size(mpl.rcParams["axes.labelsize"])))))
 
 
 def _room(texts: Sequence[str], width: float) -> float:
@@ -160,10 +204,7 @@ def _mark(feature: Any) -> str:
 
 def known_interval(feature: FeatureImportance, ratio: bool = False) -> tuple[float, float] | None:
     """The 95% interval of a feature's importance, or of its ratio, where there is one."""
-    try:
-        ends = feature.ratio_interval() if ratio else feature.interval()
-    except ValueError:  # too few rows, or a scorer
-        return None
+    ends = or_else(lambda: feature.ratio_interval() if ratio else feature.interval(), (np.nan, np.nan))
     return ends if np.isfinite(ends).all() else None
 
 
@@ -194,8 +235,7 @@ def _ranking_notes(importances: Importances, bars: Sequence[Bar], shown: int) ->
         notes.append("lines: 95% intervals")
     if any(bar.mark for bar in bars[:shown]):
         notes.append(f"{WARNS.strip()}: with its values replaced, rows differ from real ones (AUC > {WARNING})")
-    if shown < len(bars):
-        notes.append(f"{count(len(bars) - shown, 'less important feature')} not shown")
+    notes += not_shown(len(bars) - shown)
     if len(bars) < len(importances):
         notes.append(f"{count(len(importances) - len(bars), 'feature')} without a number left out")
     return notes

@@ -19,11 +19,13 @@ from matplotlib.transforms import Transform
 from numpy.typing import NDArray
 
 from losslens.plots.wording import number
+from losslens.typing import Indices
 
 # Okabe and Ito's colours: told apart with every kind of colour vision. Shapes and dashes tell them apart in print.
 BLUE, SKY, GREEN, VERMILLION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
 FAINT = "#3F97C9"  # blue, faded: with dashes where a curve stands on rows unlike any real one
 INK, QUIET, PALE = "0.1", "0.4", "0.62"
+LIGHTNESS = np.array([0.299, 0.587, 0.114])  # of red, green and blue
 
 STEPS = [1, 2, 2.5, 5, 10]  # of ticks
 SINGLE, BAND, CAPTION = "single row", "band", "caption"  # marks of artists, to find them again
@@ -174,6 +176,30 @@ def caption(ax: Axes, sentences: Sequence[str], share: float = 1.15) -> None:
         annotation_clip=False,
         parse_math=False,
     )
+
+
+def evenly(order: Indices, most: int) -> Indices:
+    """At most so many of these, at even distances: the first and the last are among them."""
+    return order if len(order) <= most else order[np.linspace(0, len(order) - 1, most).round().astype(np.intp)]
+
+
+def ink_on(colour: Any) -> str:
+    """What can be read on a colour, given as red, green and blue."""
+    return "white" if np.asarray(colour)[:3] @ LIGHTNESS < 0.5 else INK
+
+
+def colour_bar(ax: Axes, painted: Any, title: str, share: float, **style: Any) -> Any:
+    """A bar beside the axes that says what colours mean; its title folds at this share of their height."""
+    bar = ax.figure.colorbar(painted, ax=ax, **style)
+    bar.outline.set_visible(False)
+    bar.set_label(folded(title, share * size_in_points(ax)[1]), parse_math=False)
+    value_ticks(bar.ax.yaxis)
+    return bar
+
+
+def folded(text: str, room: float) -> str:
+    """A label of an axis in lines that are so many points long."""
+    return textwrap.fill(text, max(12, int(room / (LETTER * font_size(mpl.rcParams["axes.labelsize"])))))
 
 
 def plain_frame(ax: Axes) -> None:

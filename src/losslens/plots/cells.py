@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 
 from losslens.plots import canvas
-from losslens.plots.bars import folded, label_across, open_rows
+from losslens.plots.bars import dress_rows, not_shown, open_rows
 from losslens.plots.canvas import BLUE, INK, VERMILLION
 from losslens.plots.feature_data import MOST_VALUES, FeaturePicture, Singles, show
 from losslens.plots.scale import word_ticks
@@ -84,21 +84,15 @@ def _colour_bar(ax: Axes, mesh: QuadMesh, cells: Floats, title: str | None) -> N
     below, above = bool(np.nanmin(cells) < low), bool(np.nanmax(cells) > high)
     extend = "both" if below and above else "min" if below else "max" if above else "neither"
     height = canvas.size_in_points(ax)[1]
-    bar = ax.figure.colorbar(mesh, ax=ax, extend=extend, aspect=max(10.0, height / 14))
-    bar.outline.set_visible(False)
+    bar = canvas.colour_bar(ax, mesh, title or "", 0.8, extend=extend, aspect=max(10.0, height / 14))
     if title is None:
         bar.set_ticks([low, 0, high], labels=[MINUS, "0", "+"])
-    else:
-        bar.set_label(folded(title, 0.8 * height), parse_math=False)
-        canvas.value_ticks(bar.ax.yaxis)
 
 
 def _rows(singles: Singles) -> Indices:
     """Kept rows from top to bottom, the most important first; evenly along that order where they are too many."""
     order = np.argsort(-singles.integral, kind="stable")[: np.isfinite(singles.integral).sum()]
-    if len(order) <= MOST_MAPPED:
-        return order
-    return order[np.linspace(0, len(order) - 1, MOST_MAPPED).round().astype(np.intp)]
+    return canvas.evenly(order, MOST_MAPPED)
 
 
 def _columns(shown: FeaturePicture) -> Indices:
@@ -106,9 +100,7 @@ def _columns(shown: FeaturePicture) -> Indices:
     order = np.arange(shown.curve.size)
     if not _one_column(shown):
         order = np.argsort(np.ravel(shown.curve), kind="stable")
-    if len(order) <= MOST_VALUES:
-        return order
-    return order[np.linspace(0, len(order) - 1, MOST_VALUES).round().astype(np.intp)]
+    return canvas.evenly(order, MOST_VALUES)
 
 
 def _one_column(shown: FeaturePicture) -> bool:
@@ -118,13 +110,13 @@ def _one_column(shown: FeaturePicture) -> bool:
 def _name_rows(ax: Axes, singles: Singles, rows: Indices, narrow: bool) -> None:
     """Ticks with the local importance of some rows, both ends among them; none in narrow axes."""
     height = canvas.size_in_points(ax)[1]
-    ax.set_ylabel(folded(f"rows, by {singles.integral_name}", 0.8 * height), parse_math=False)
+    ax.set_ylabel(canvas.folded(f"rows, by {singles.integral_name}", 0.8 * height), parse_math=False)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     if narrow:
         ax.set_yticks([])
         return
     ticks = min(len(rows), max(2, int(0.7 * height / TICKS)))
-    at = np.unique(np.linspace(0, len(rows) - 1, ticks).round().astype(np.intp))
+    at = canvas.evenly(np.arange(len(rows)), ticks)
     ax.set_yticks(at, [number(value) for value in singles.integral[rows[at]]])
 
 
@@ -181,19 +173,14 @@ def plot_local(importances: Importances | ShapleyImportance, *, ax: Axes | None 
     names = _names(ax, found[:most])
     ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
     out = _swarm(ax, [local for _, _, local in found[:most]], np.array([mean for _, mean, _ in found[:most]]))
-    canvas.name_rows(ax, names)
-    width = canvas.width_beside(ax, names, own)
-    canvas.value_ticks(ax.xaxis, width)
-    label_across(ax, f"{importances.headline.split(';')[0].removesuffix(' that each feature earns')}, per row", width)
-    canvas.plain_frame(ax)
+    what = importances.headline.split(";")[0].removesuffix(" that each feature earns")
+    dress_rows(ax, names, own, f"{what}, per row")
     rows = max(len(local) for _, _, local in found)
     notes = [count(rows, "row") if rows <= MOST_DOTS else f"{MOST_DOTS:,} of {count(rows, 'row')} in each line"]
     notes.append("diamonds: mean")
     if out:
         notes.append(f"{count(out, 'dot')} from beyond the axis at its ends")
-    if most < len(found):
-        notes.append(f"{count(len(found) - most, 'less important feature')} not shown")
-    canvas.caption(ax, notes)
+    canvas.caption(ax, notes + not_shown(len(found) - most))
     return ax
 
 

@@ -6,13 +6,14 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas
-from losslens.plots.bars import label_across
+from losslens.plots.bars import dress_rows, legend_above, not_shown
 from losslens.plots.canvas import INK, MOST_ROWS, PALE
 from losslens.plots.subgroups import LOOKS, SPREAD
-from losslens.plots.wording import count, labels, number
+from losslens.plots.wording import labels, number
 from losslens.results.comparison import Comparison
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
+from losslens.results.table import or_else
 
 LEGEND = 3  # lines of text that the legend takes
 
@@ -45,7 +46,7 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
         ax = canvas.new_axes(int(high * min(most, len(comparison.features))) + LEGEND)
     else:
         most = max(1, int((canvas.rows_that_fit(ax) - LEGEND) / high))
-    order = _order(comparison)[:most]
+    order = comparison._ranked[:most]
     names = labels(order, canvas.letters_beside(ax))
     legend = labels([name for name, _ in shown], 30)
     for k, ((_, importances), name) in enumerate(zip(shown, legend, strict=True)):
@@ -54,22 +55,10 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     for between in range(1, len(order)):
         ax.axhline(between - 0.5, color=PALE, linewidth=0.4, zorder=0)
     zero = ax.axvline(0, color=INK, linewidth=0.8, zorder=1)
-    canvas.name_rows(ax, names)
-    width = canvas.width_beside(ax, names, own)
-    label_across(ax, f"increase in {comparison.title}", width)
-    canvas.value_ticks(ax.xaxis, width)
-    canvas.plain_frame(ax)
-    above = canvas.legend(ax, width)
-    ax.set_ylim(len(order) - 0.4, -0.6 - len(order) * above / (1 - above))
-    zero.set_ydata((0, 1 - above))  # not through the legend
+    legend_above(ax, len(order), dress_rows(ax, names, own, f"increase in {comparison.title}"), [zero])
     unnamed = [] if ax.get_legend() else ["no room to name the models"]
     canvas.caption(ax, unnamed + _model_notes(comparison, len(shown), len(order)))
     return ax
-
-
-def _order(comparison: Comparison) -> list[str]:
-    """Features that matter most to any model first."""
-    return sorted(comparison.features, key=lambda f: -max(found[f].pfi for found in comparison.importances.values()))
 
 
 def _draw_models(ax: Axes, importances: Importances, order: list[str], shift: float, k: int, label: str) -> None:
@@ -84,10 +73,7 @@ def _draw_models(ax: Axes, importances: Importances, order: list[str], shift: fl
 
 
 def _ends(feature: FeatureImportance) -> tuple[float, float]:
-    try:
-        return feature.interval()
-    except ValueError:  # too few rows or donors
-        return np.nan, np.nan
+    return or_else(feature.interval, (np.nan, np.nan))  # none where rows or donors are too few
 
 
 def _model_notes(comparison: Comparison, models: int, features: int) -> list[str]:
@@ -97,6 +83,4 @@ def _model_notes(comparison: Comparison, models: int, features: int) -> list[str
         notes.append("on the same rows: .differences() is often surer than the lines suggest")
     if models < len(comparison.names):
         notes.append(f"the first {models} of {len(comparison.names)}")
-    if features < len(comparison.features):
-        notes.append(f"{count(len(comparison.features) - features, 'less important feature')} not shown")
-    return notes
+    return notes + not_shown(len(comparison.features) - features)

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
 from losslens.plots import canvas
+from losslens.plots.bars import dress_rows, legend_above
 from losslens.plots.canvas import BAND, BLUE, INK, MOST_ROWS, PALE
 from losslens.plots.feature_data import FeaturePicture, Singles
 from losslens.plots.lines import EXTREMES, known_band
@@ -24,8 +26,11 @@ def draw_dots(shown: FeaturePicture, ax: Axes | None) -> Axes:
     """The whole picture; values run down the y axis, where long names have room."""
     own = ax is None
     ax = canvas.new_axes(min(len(shown.curve), MOST_ROWS) + LEGEND) if ax is None else ax
-    order = _order(shown, MOST_ROWS if own else max(1, canvas.rows_that_fit(ax) - LEGEND))
-    names, notes = _names(shown, order, canvas.letters_beside(ax)), _notes(shown, len(order))
+    most = MOST_ROWS if own else max(1, canvas.rows_that_fit(ax) - LEGEND)
+    order = value_order(shown.values[0], shown.weights, np.nan_to_num(shown.curve, nan=-np.inf), most)
+    weights = None if shown.weights is None else shown.weights[order]
+    names = value_names(shown.values[0][order], weights, canvas.letters_beside(ax))
+    notes = _notes(shown, len(order))
     _means(ax, shown, order)
     _band(ax, shown, order)
     lines = _levels(ax, shown)
@@ -33,31 +38,29 @@ def draw_dots(shown: FeaturePicture, ax: Axes | None) -> Axes:
         ends = _ranges(ax, shown.singles, order)
         points = _extremes(ax, shown.singles, order)
         notes += _cut(ax, shown, ends, points)
-    canvas.name_rows(ax, names)
-    width = canvas.width_beside(ax, names, own)
-    canvas.value_ticks(ax.xaxis, width)
-    ax.set_xlabel(shown.axis, parse_math=False)
     ax.set_ylabel(shown.title, parse_math=False)
-    canvas.plain_frame(ax)
-    above = canvas.legend(ax, width)
-    ax.set_ylim(len(order) - 0.4, -0.6 - len(order) * above / (1 - above))
-    for line in lines:
-        line.set_ydata((0, 1 - above))  # not through the legend
+    legend_above(ax, len(order), dress_rows(ax, names, own, shown.axis), lines)
     canvas.caption(ax, notes)
     return ax
 
 
-def _order(shown: FeaturePicture, most: int) -> Indices:
-    """Grid positions from top to bottom: by the mean, the missing value last; the most frequent if not all fit."""
-    values, curve = shown.values[0], np.nan_to_num(shown.curve, nan=-np.inf)
-    chosen = np.arange(len(curve))
+def value_order(values: NDArray[Any], weights: Floats | None, height: Floats, most: int) -> Indices:
+    """Grid positions from top to bottom, the highest first and a missing value last; the most frequent if too many."""
+    chosen = np.arange(len(height))
     if len(chosen) > most:
-        weight = np.abs(curve) if shown.weights is None else shown.weights
-        chosen = np.sort(np.argsort(-weight, kind="stable")[:most])
+        chosen = np.sort(np.argsort(-(np.abs(height) if weights is None else weights), kind="stable")[:most])
     if not is_flag(values):
-        chosen = chosen[np.argsort(-curve[chosen], kind="stable")]
+        chosen = chosen[np.argsort(-height[chosen], kind="stable")]
     last = np.array([is_absent(values[k]) for k in chosen], bool)
     return np.concatenate([chosen[~last], chosen[last]])
+
+
+def value_names(values: NDArray[Any], weights: Floats | None, letters: int) -> list[str]:
+    """Values down the side, each with how often it occurs."""
+    names = labels(list(map(value_label, values)), letters)
+    if weights is None:
+        return names
+    return [f"{name} ({percent(weight)})" for name, weight in zip(names, weights, strict=True)]
 
 
 def _ranges(ax: Axes, singles: Singles, order: Indices) -> Floats:
@@ -134,13 +137,6 @@ def _levels(ax: Axes, shown: FeaturePicture) -> list[Line2D]:
     if shown.from_zero:
         lines.append(ax.axvline(0, color=INK, linewidth=0.6, zorder=0))
     return lines
-
-
-def _names(shown: FeaturePicture, order: Indices, letters: int) -> list[str]:
-    names = labels([value_label(shown.values[0][k]) for k in order], letters)
-    if shown.weights is None:
-        return names
-    return [f"{name} ({percent(shown.weights[k])})" for name, k in zip(names, order, strict=True)]
 
 
 def _notes(shown: FeaturePicture, drawn: int) -> list[str]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from losslens.cells.matrix import curves
 from losslens.donors.layout import CommonGrid, OwnDonors
+from losslens.plots import canvas
 from losslens.plots.wording import count, number, shorten
 from losslens.results.effects import FeatureEffect
 from losslens.results.extrapolation import Extrapolation
@@ -64,9 +65,7 @@ class Singles:
     def thinned(self) -> Indices:
         """At most `MOST_CURVES` rows, evenly along the order of their integrals: both extremes are among them."""
         order = np.argsort(self.integral)[: np.isfinite(self.integral).sum()]
-        if len(order) <= MOST_CURVES:
-            return order
-        return order[np.linspace(0, len(order) - 1, MOST_CURVES).round().astype(np.intp)]
+        return canvas.evenly(order, MOST_CURVES)
 
     def extremes(self) -> list[int]:
         """The rows with the largest and the smallest integral; none where all are alike."""

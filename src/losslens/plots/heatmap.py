@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from numpy.typing import NDArray
 
 from losslens.plots import canvas
-from losslens.plots.bars import folded
 from losslens.plots.canvas import INK
 from losslens.plots.feature_data import FeaturePicture
 from losslens.plots.scale import is_flag, word_ticks
@@ -45,15 +43,15 @@ def draw_heatmap(shown: FeaturePicture, ax: Axes) -> None:
     )  # fmt: skip
     room = canvas.size_left(ax)
     narrow = room[0] < NARROW
-    _colour_bar(ax, mesh, None if narrow else shown.axis)
+    canvas.colour_bar(ax, mesh, "" if narrow else shown.axis, 0.9)
     width = max(0.3 * room[0], min(BESIDE * room[0], room[0] - BAR))
     height = 0.75 * room[1] if narrow else room[1]  # a narrow caption is a high one
     for axis, values, points in ((ax.xaxis, first, width), (ax.yaxis, second, height)):
         names, words = value_labels(values), values.dtype.kind == "O"
         word_ticks(axis, np.arange(len(values), dtype=float), names, points, turn=words)
     letters = 36 if narrow else 60
-    ax.set_xlabel(folded(shorten(shown.columns[0], letters), room[0]), parse_math=False)
-    ax.set_ylabel(folded(shorten(shown.columns[1], letters), 0.9 * room[1]), parse_math=False)
+    ax.set_xlabel(canvas.folded(shorten(shown.columns[0], letters), room[0]), parse_math=False)
+    ax.set_ylabel(canvas.folded(shorten(shown.columns[1], letters), 0.9 * room[1]), parse_math=False)
     ax.spines[:].set_visible(False)
     what = shown.curve_name if not narrow else f"{shown.curve_name}, {shown.axis}"
     canvas.caption(ax, [what, *_draw_observed(ax, shown, narrow)], 0.95)
@@ -66,14 +64,6 @@ def _colours(shown: FeaturePicture) -> dict[str, Any]:
         reach = max(-low, high)
         return {"cmap": "PuOr_r", "vmin": -reach, "vmax": reach}
     return {"cmap": "cividis"}
-
-
-def _colour_bar(ax: Axes, mesh: QuadMesh, title: str | None) -> None:
-    bar = ax.figure.colorbar(mesh, ax=ax)
-    bar.outline.set_visible(False)
-    if title is not None:
-        bar.set_label(folded(title, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
-    canvas.value_ticks(bar.ax.yaxis)
 
 
 # -- the observed rows ------------------------------------------------------------------------------------------------
@@ -98,10 +88,7 @@ def _draw_observed(ax: Axes, shown: FeaturePicture, narrow: bool) -> list[str]:
 
 def _draw_points(ax: Axes, rows: Floats, values: tuple[NDArray[Any], ...], explained: int) -> str:
     """Points that share a value of a coarse grid are spread over its room."""
-    order = np.lexsort(rows.T[::-1])
-    if len(order) > MOST_POINTS:
-        order = order[np.linspace(0, len(order) - 1, MOST_POINTS).round().astype(np.intp)]
-    at = rows[order].copy()
+    at = rows[canvas.evenly(np.lexsort(rows.T[::-1]), MOST_POINTS)].copy()
     spread = [len(grid) <= FEW and np.array_equal(at[:, k], at[:, k].round()) for k, grid in enumerate(values)]
     at += SPREAD * (np.random.default_rng(0).random(at.shape) - 0.5) * spread
     side = min(canvas.size_in_points(ax))

@@ -15,10 +15,9 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from losslens.plots import canvas
-from losslens.plots.bars import folded, label_across, open_rows, write_numbers
+from losslens.plots.bars import label_across, not_shown, open_rows, write_numbers
 from losslens.plots.canvas import BLUE, INK, LETTER, LINE
-from losslens.plots.shapley import LIGHTNESS
-from losslens.plots.wording import MINUS, alike, count, labels
+from losslens.plots.wording import MINUS, alike, labels
 from losslens.results.interactions import Interactions
 from losslens.typing import Floats, Indices
 
@@ -58,9 +57,7 @@ def plot_interactions(result: Interactions, *, ax: Axes | None = None) -> Axes:
     reach = float(np.max(np.abs(cells[np.isfinite(cells)]), initial=0.0))
     style: dict[str, Any] = {"cmap": "PuOr_r", "vmin": -(reach or 1.0), "vmax": reach or 1.0, "rasterized": True}
     mesh = ax.pcolormesh(cells, edgecolors="white", linewidth=0.6, **style)
-    bar = ax.figure.colorbar(mesh, ax=ax)
-    bar.set_label(folded(f"{result.kind}, {result.title}", 0.8 * canvas.size_in_points(ax)[1]), parse_math=False)
-    bar.outline.set_visible(False)
+    canvas.colour_bar(ax, mesh, f"{result.kind}, {result.title}", 0.8)
     names = [result.features[j] for j in order]
     width = _table_width(ax, names, own)
     _name_table(ax, names, width)
@@ -68,9 +65,7 @@ def plot_interactions(result: Interactions, *, ax: Axes | None = None) -> Axes:
     notes += _frame_sure(ax, mesh, result, order, width)
     if np.isnan(cells).sum() > len(order):
         notes.append("blank: not asked for")
-    if len(order) < len(result.features):
-        notes.append(f"{count(len(result.features) - len(order), 'weaker feature')} not shown")
-    _caption(ax, notes)
+    _caption(ax, notes + not_shown(len(result.features) - len(order), "weaker feature"))
     return ax
 
 
@@ -123,14 +118,9 @@ def _write_cells(ax: Axes, mesh: QuadMesh, cells: Floats, width: float) -> list[
     else:
         return []
     for (j, k), text in zip(known, texts, strict=True):
-        colour = _ink(mesh, cells[j, k])
+        colour = canvas.ink_on(mesh.to_rgba(cells[j, k]))
         ax.text(k + 0.5, j + 0.5, text, ha="center", va="center", fontsize=size, color=colour)
     return [f"numbers in units of 1e{power}".replace("-", MINUS)] if power else []
-
-
-def _ink(mesh: QuadMesh, value: Any) -> str:
-    """What can be read on the colour of a value."""
-    return "white" if mesh.to_rgba(value)[:3] @ LIGHTNESS < 0.5 else INK
 
 
 def _frame_sure(ax: Axes, mesh: QuadMesh, result: Interactions, order: Indices, width: float) -> list[str]:
@@ -139,7 +129,10 @@ def _frame_sure(ax: Axes, mesh: QuadMesh, result: Interactions, order: Indices, 
     room = np.array([width, canvas.size_in_points(ax)[1]]) / len(order)
     x, y = np.clip(FRAME / room, 0.05, 0.25)
     for j, k in np.argwhere(sure):
-        style: dict[str, Any] = {"edgecolor": _ink(mesh, result.index[order[j], order[k]]), "linewidth": 1.2}
+        style: dict[str, Any] = {
+            "edgecolor": canvas.ink_on(mesh.to_rgba(result.index[order[j], order[k]])),
+            "linewidth": 1.2,
+        }
         ax.add_patch(Rectangle((k + x, j + y), 1 - 2 * x, 1 - 2 * y, fill=False, gid=SURE, **style))
     return ["framed: the 95% interval excludes 0"] if sure.any() else []
 
@@ -238,6 +231,4 @@ def _ranking_notes(result: Interactions, shown: Sequence[tuple[int, int]], asked
     notes = ["above 0: worth more together"]
     if any(pair in result._known for pair in shown):
         notes.append("lines: 95% intervals; filled: without 0")
-    if len(shown) < asked:
-        notes.append(f"{count(asked - len(shown), 'weaker pair')} not shown")
-    return notes
+    return notes + not_shown(asked - len(shown), "weaker pair")

@@ -11,7 +11,6 @@ from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
 from losslens.plots import canvas
-from losslens.plots.bars import folded
 from losslens.plots.canvas import BAND, BLUE, FAINT, GREEN, INK, PALE, SINGLE, VERMILLION
 from losslens.plots.feature_data import MOST_VALUES, FeaturePicture, Singles
 from losslens.plots.scale import Scale, beyond, dress, extent, scale
@@ -38,7 +37,7 @@ def draw_lines(shown: FeaturePicture, ax: Axes) -> None:
     strip = draw_strip(ax, shown, places)
     drawn = _draw_singles(ax, shown, places)
     dress(ax, places, shown.title)
-    ax.set_ylabel(folded(shown.axis, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
+    ax.set_ylabel(canvas.folded(shown.axis, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
     canvas.plain_frame(ax)
     limits = extent(shown, drawn)
     canvas.make_room(ax, strip, canvas.legend(ax), limits)
@@ -74,9 +73,8 @@ def _draw_singles(ax: Axes, shown: FeaturePicture, places: Scale) -> Floats:
 
 def _pale_curves(ax: Axes, places: Scale, curves: Floats, title: str) -> None:
     at, curves_present = places.at[places.present], curves[:, places.present]
-    if len(at) > MOST_VALUES:
-        some = np.linspace(0, len(at) - 1, MOST_VALUES).round().astype(np.intp)
-        at, curves_present = at[some], curves_present[:, some]
+    some = canvas.evenly(np.arange(len(at)), MOST_VALUES)
+    at, curves_present = at[some], curves_present[:, some]
     if len(at) > 1:
         lines = [np.column_stack((at, curve)) for curve in curves_present]
         ax.add_collection(LineCollection(lines, colors=PALE, linewidths=0.5, alpha=0.45, label=title, **PALE_STYLE))

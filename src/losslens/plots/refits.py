@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Annotation
-from numpy.typing import NDArray
 
 from losslens.plots import canvas
-from losslens.plots.bars import Bar, draw_bars, folded, label_across, open_rows
+from losslens.plots.bars import dress_rows, label_across, legend_above, not_shown, open_rows, table_bars
 from losslens.plots.canvas import BAND, BLUE, INK, MOST_ROWS, PALE, SINGLE, VERMILLION
 from losslens.plots.scale import dress, scale
 from losslens.plots.wording import count, labels, number, shorten, value_label
@@ -39,17 +38,16 @@ def plot_refits(refits: Refits, *, ax: Axes | None = None) -> Axes:
     >>> [label.get_text() for label in plot_refits(refits).get_yticklabels()]
     ['x1', 'x0']
     """
-    low, high = refits.interval()
-    ax, order, width = _bars(ax, refits.features, refits.importance, low, high)
-    dots = refits.per_fold[:, order]
-    at = np.broadcast_to(np.arange(len(order)), dots.shape)
+    ax, most, width = table_bars(ax, refits._table())
+    dots = refits.per_fold[:, np.argsort(-refits.importance, kind="stable")[:most]]
+    at = np.broadcast_to(np.arange(most), dots.shape)
     look: dict[str, Any] = {"color": BLUE, "markersize": 4, "markerfacecolor": "white", "markeredgewidth": 1}
     ax.plot(dots.ravel(), at.ravel(), "o", zorder=3, gid=SINGLE, **look)
     _make_way(ax, dots)
     label_across(ax, refits.headline.split(";")[0], width)
     error = f"mean {refits.measure} with nothing replaced: {number(float(refits.errors.mean()))}"
     notes = [error, f"dots: {count(len(refits.folds), 'fold')}", "lines: 95% intervals for the learner"]
-    canvas.caption(ax, notes + _left_out(len(refits.features), len(order)))
+    canvas.caption(ax, notes + not_shown(len(refits.features) - most))
     return ax
 
 
@@ -72,11 +70,10 @@ def plot_impact(impact: RowChanges, *, ax: Axes | None = None) -> Axes:
     >>> [label.get_text() for label in plot_impact(found).get_yticklabels()]
     ['x1', 'x0']
     """
-    low, high = _known_interval(impact)
-    ax, order, width = _bars(ax, impact.features, impact.importance, low, high)
+    ax, most, width = table_bars(ax, impact._table())
     label_across(ax, impact.what, width)
     notes = [f"error {impact.untouched}: {number(impact.error)}", "lines: 95% intervals"]
-    canvas.caption(ax, notes + _left_out(len(impact.features), len(order)))
+    canvas.caption(ax, notes + not_shown(len(impact.features) - most))
     return ax
 
 
@@ -111,16 +108,9 @@ def plot_permuted_target(test: PermutedTarget, *, ax: Axes | None = None) -> Axe
     zero = ax.axvline(0, color=INK, linewidth=0.8, zorder=0)
     short = labels([test.features[j] for j in order], canvas.letters_beside(ax) - 8)
     names = [f"{text} (p = {test.p_values[j]:.2g})" for text, j in zip(short, order, strict=True)]
-    canvas.name_rows(ax, names)
-    width = canvas.width_beside(ax, names, own)
-    canvas.value_ticks(ax.xaxis, width)
-    label_across(ax, test.what, width)
-    canvas.plain_frame(ax)
-    above = canvas.legend(ax, width)
-    ax.set_ylim(len(order) - 0.4, -0.6 - len(order) * above / (1 - above))
-    zero.set_ydata((0, 1 - above))  # not through the legend
+    legend_above(ax, len(order), dress_rows(ax, names, own, test.what), [zero])
     notes = ["p: share of the permutations with at least this importance, itself counted"]
-    canvas.caption(ax, notes + _left_out(len(test.features), len(order)))
+    canvas.caption(ax, notes + not_shown(len(test.features) - len(order)))
     return ax
 
 
@@ -166,7 +156,7 @@ def plot_refit_curve(curve: RefitCurve, *, ax: Axes | None = None) -> Axes:
         ax.errorbar(at[-1:], mean[-1:], curve.reach[-1:], fmt="D", color=BLUE, zorder=3)
     ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
     dress(ax, places, shorten(curve.name, 60))
-    ax.set_ylabel(folded(curve.what, 0.9 * canvas.size_left(ax)[1]), parse_math=False)
+    ax.set_ylabel(canvas.folded(curve.what, 0.9 * canvas.size_left(ax)[1]), parse_math=False)
     canvas.plain_frame(ax)
     canvas.make_room(ax, 0.0, canvas.legend(ax))
     canvas.value_ticks(ax.yaxis)
@@ -187,16 +177,9 @@ def _draw_words(curve: RefitCurve, ax: Axes | None) -> Axes:
     ax.hlines(rows, mean - reach, mean + reach, color=BLUE, label=f"{curve.level:.0%} for the learner", gid=BAND)
     ax.plot(mean, rows, "o", color=BLUE, label="mean", zorder=3)
     names = labels([value_label(curve.grid[k]) for k in order], canvas.letters_beside(ax))
-    canvas.name_rows(ax, names)
-    width = canvas.width_beside(ax, names, own)
-    canvas.value_ticks(ax.xaxis, width)
-    label_across(ax, curve.what, width)
     ax.set_ylabel(shorten(curve.name, 40), parse_math=False)
-    canvas.plain_frame(ax)
-    above = canvas.legend(ax, width)
-    ax.set_ylim(len(order) - 0.4, -0.6 - len(order) * above / (1 - above))
-    left_out = len(curve.grid) - len(order)
-    canvas.caption(ax, [f"{count(left_out, 'less important value')} not shown"] if left_out else [])
+    legend_above(ax, len(order), dress_rows(ax, names, own, curve.what))
+    canvas.caption(ax, not_shown(len(curve.grid) - len(order), "less important value"))
     return ax
 
 
@@ -211,27 +194,3 @@ def _make_way(ax: Axes, dots: Floats) -> None:
     right = left + wider * (right - left)
     lowest = float(dots.min())
     ax.set_xlim(lowest - 0.03 * (right - lowest) if lowest < left else left, right)
-
-
-def _bars(
-    ax: Axes | None, names: tuple[str, ...], value: Floats, low: Floats, high: Floats
-) -> tuple[Axes, NDArray[np.intp], float]:
-    """Bars with intervals, the largest on top; the axes, which features they hold, and their width in points."""
-    own = ax is None
-    ax, most = open_rows(ax, len(names))
-    order = np.argsort(-value, kind="stable")[:most]
-    ends = [(float(low[j]), float(high[j])) if np.isfinite(low[j]) else None for j in range(len(names))]
-    width = draw_bars(ax, [Bar(names[j], float(value[j]), ends[j]) for j in order], own)
-    return ax, order, width
-
-
-def _known_interval(impact: RowChanges) -> tuple[Floats, Floats]:
-    try:
-        return impact.interval()
-    except ValueError:  # two rows have none
-        unknown = np.full(len(impact.features), np.nan)
-        return unknown, unknown
-
-
-def _left_out(features: int, shown: int) -> list[str]:
-    return [f"{count(features - shown, 'less important feature')} not shown"] if shown < features else []

@@ -11,10 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 
 from losslens.plots import canvas
-from losslens.plots.bars import folded, label_across
+from losslens.plots.bars import label_across, not_shown
 from losslens.plots.canvas import BLUE, INK, LINE, MOST_ROWS, SINGLE, VERMILLION
 from losslens.plots.scale import word_ticks
-from losslens.plots.shapley import LIGHTNESS
 from losslens.plots.wording import count, labels, number, percent, shorten
 from losslens.results.clusters import Clusters
 from losslens.results.observations import Observations
@@ -130,8 +129,7 @@ def _draw_rows(ax: Axes, x: Floats, y: Floats, order: Indices, always: Indices) 
     """Rows as dots: all, or so many evenly along their order and some in any case; says how many."""
     chosen = order
     if len(order) > MOST_DOTS:
-        evenly = order[np.linspace(0, len(order) - 1, MOST_DOTS - len(always)).round().astype(np.intp)]
-        chosen = np.union1d(evenly, always)
+        chosen = np.union1d(canvas.evenly(order, MOST_DOTS - len(always)), always)
     size = float(np.clip(6 - np.log10(max(len(chosen), 1)), 2.5, 5))
     style: dict[str, Any] = {"s": size**2, "linewidths": 0, "alpha": 0.6, "rasterized": True, "gid": SINGLE}
     ax.scatter(x[chosen], y[chosen], color=BLUE, zorder=2, **style)
@@ -149,7 +147,7 @@ def _finish(ax: Axes, across: str, up: str) -> None:
         canvas.value_ticks(ax.xaxis, width)
     canvas.value_ticks(ax.yaxis)
     label_across(ax, across, 0.9 * width)
-    ax.set_ylabel(folded(up, 0.9 * height), parse_math=False)
+    ax.set_ylabel(canvas.folded(up, 0.9 * height), parse_math=False)
     canvas.plain_frame(ax)
 
 
@@ -209,7 +207,8 @@ def plot_clusters(clusters: Clusters, *, ax: Axes | None = None) -> Axes:
     edges = np.arange(len(order) + 1) - 0.5, np.arange(clusters.k + 1) - 0.5
     style: dict[str, Any] = {"cmap": "PuOr_r", "vmin": -reach, "vmax": reach, "rasterized": True}
     mesh = ax.pcolormesh(*edges, cells, edgecolors="white", linewidth=0.6, **style)
-    _colours(ax, mesh, f"decrease in {clusters.title} that a feature earns")
+    aspect = max(8.0, canvas.size_in_points(ax)[1] / 14)
+    canvas.colour_bar(ax, mesh, f"decrease in {clusters.title} that a feature earns", 0.7, aspect=aspect)
     canvas.name_rows(ax, names)
     ax.set_ylim(clusters.k - 0.5, -0.5)
     shown = labels([clusters.features[j] for j in order], 24)
@@ -241,14 +240,6 @@ def _with_short_names(rule: str, columns: tuple[str, ...]) -> str:
     return rule
 
 
-def _colours(ax: Axes, mesh: QuadMesh, title: str) -> None:
-    height = canvas.size_in_points(ax)[1]
-    bar = ax.figure.colorbar(mesh, ax=ax, aspect=max(8.0, height / 14))
-    bar.outline.set_visible(False)
-    bar.set_label(folded(title, 0.7 * height), parse_math=False)
-    canvas.value_ticks(bar.ax.yaxis)
-
-
 def _write(ax: Axes, mesh: QuadMesh, cells: Floats, width: float) -> None:
     """The numbers, where there is room for them."""
     texts = [[number(float(value)) for value in row] for row in cells]
@@ -259,11 +250,9 @@ def _write(ax: Axes, mesh: QuadMesh, cells: Floats, width: float) -> None:
             break
     else:
         return
-    shade = np.asarray(mesh.to_rgba(cells))[..., :3] @ LIGHTNESS
     for c, j in np.ndindex(cells.shape):
-        dark = shade[c, j] < 0.5
-        style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": size, "color": "white" if dark else INK}
-        ax.text(j, c, texts[c][j], **style)
+        colour = canvas.ink_on(mesh.to_rgba(cells[c, j]))
+        ax.text(j, c, texts[c][j], ha="center", va="center", fontsize=size, color=colour)
 
 
 def _cluster_notes(clusters: Clusters, shown: int) -> list[str]:
@@ -275,6 +264,4 @@ def _cluster_notes(clusters: Clusters, shown: int) -> list[str]:
         notes.append("the rows fall into no parts that are stable and lie apart")
     else:
         notes.append("mean over all rows")
-    if shown < len(clusters.features):
-        notes.append(f"{count(len(clusters.features) - shown, 'less important feature')} not shown")
-    return notes
+    return notes + not_shown(len(clusters.features) - shown)

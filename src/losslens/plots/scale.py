@@ -1,6 +1,6 @@
 """From grid values to places on an axis: numbers, dates, spans of time, ordered words, and a missing value.
 
-How far an axis of importances reaches: single rows can lie so far out that the mean would be a flat line."""
+And how far an axis of importances reaches: single rows can lie so far out that the mean would be a flat line."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
 from numpy.typing import NDArray
 
-from losslens.plots.bars import folded
 from losslens.plots.canvas import (
     APART,
     LINE,
     PALE,
     STEPS,
+    folded,
     font_size,
     size_in_points,
     size_left,

@@ -9,13 +9,14 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas
-from losslens.plots.bars import Bar, draw_bars, folded, label_across, open_rows
+from losslens.plots.bars import Bar, draw_bars, label_across, not_shown, open_rows
 from losslens.plots.canvas import BLUE, INK, PALE, SINGLE, SKY
+from losslens.plots.dots import value_names, value_order
 from losslens.plots.feature import HELD, MOST_BINS
 from losslens.plots.feature_data import FeaturePicture
 from losslens.plots.lines import BINS, STRIP
 from losslens.plots.scale import EVERYTHING, Scale, beyond, dress, extent, is_flag, scale
-from losslens.plots.wording import MINUS, count, is_absent, labels, number, percent, shorten, value_label
+from losslens.plots.wording import MINUS, count, number, percent, shorten
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import ShapleyCurve
 from losslens.typing import Floats
@@ -25,7 +26,6 @@ FEW = 25  # values up to which the curve goes through each; beyond, a running me
 WINDOW = 0.15  # of the running mean: share of the rows
 POINTS = 200  # of the running mean
 HOLDERS = {"own": "rows that hold the value", "donor": "donors that lend the value"}
-LIGHTNESS = np.array([0.299, 0.587, 0.114])  # of red, green and blue
 DASHED: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (6, 3))}
 
 
@@ -60,9 +60,7 @@ def plot_shapley(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
     width = draw_bars(ax, bars[:most], own, shares=_shares(result, bars[:most]))
     label_across(ax, result.headline.split(";")[0], width)
     notes = _notes(result) + ([what] if any(bar.interval for bar in bars[:most]) else [])
-    if most < len(bars):
-        notes.append(f"{count(len(bars) - most, 'less important feature')} not shown")
-    canvas.caption(ax, notes)
+    canvas.caption(ax, notes + not_shown(len(bars) - most))
     return ax
 
 
@@ -155,7 +153,7 @@ def _draw_ordered(ax: Axes, curve: ShapleyCurve) -> None:
     ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
     _draw_strip(ax, places.at[known], curve.weights[known])
     dress(ax, places, shorten(curve.name, 60))
-    ax.set_ylabel(folded(f"decrease in {curve.title}", 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
+    ax.set_ylabel(canvas.folded(f"decrease in {curve.title}", 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
     canvas.plain_frame(ax)
     limits = _limits(curve, trace[1], places) if many else EVERYTHING
     canvas.make_room(ax, STRIP, canvas.legend(ax, 0.85 * canvas.size_in_points(ax)[0]), limits)
@@ -229,13 +227,8 @@ def _means_between(edges: Floats, values: Floats, low: Floats, high: Floats) -> 
 def _draw_words(ax: Axes | None, curve: ShapleyCurve) -> Axes:
     own, all_values = ax is None, len(curve.importance)
     ax, most = open_rows(ax, all_values, below=2)
-    chosen = np.sort(np.argsort(-curve.weights, kind="stable")[:most])
-    if not is_flag(curve.grid):
-        chosen = chosen[np.argsort(-curve.importance[chosen], kind="stable")]
-    last = np.array([is_absent(curve.grid[k]) for k in chosen], bool)
-    order = [*chosen[~last].tolist(), *chosen[last].tolist()]
-    names = labels([value_label(curve.grid[k]) for k in order], canvas.letters_beside(ax) - 6)
-    names = [f"{name} ({percent(curve.weights[k])})" for name, k in zip(names, order, strict=True)]
+    order = value_order(curve.grid, curve.weights, curve.importance, most)
+    names = value_names(curve.grid[order], curve.weights[order], canvas.letters_beside(ax) - 6)
     bars = [Bar(name, float(curve.importance[k]), None) for name, k in zip(names, order, strict=True)]
     width = draw_bars(ax, bars, own)
     ax.axvline(curve.sfimp, **DASHED)

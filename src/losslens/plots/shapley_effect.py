@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 
 from losslens.plots import canvas
-from losslens.plots.bars import THICKEST, label_across, open_rows, write_numbers
+from losslens.plots.bars import THICKEST, dress_rows, label_across, not_shown, open_rows, write_numbers
 from losslens.plots.canvas import BLUE, INK, PALE, VERMILLION
 from losslens.plots.wording import MINUS, alike, count, is_absent, labels, number, shorten, value_label
 from losslens.results.shapley_effect import ShapleyEffect
@@ -68,23 +68,13 @@ def _draw_way(result: ShapleyEffect, ax: Axes | None) -> Axes:
     letters = canvas.letters_beside(ax)
     steps = _steps(result, max(1, most - 2), letters)
     base = f"mean over {count(result.n_donors, 'donor')}"
-    names = [base if len(base) <= letters else "mean", *(step.name for step in steps), "prediction"]
-    draw_steps(ax, steps)
-    canvas.name_rows(ax, names)
-    width = canvas.width_beside(ax, names, own)
-    spans = [(step.start, step.end, *(step.interval or ())) for step in steps]
-    ends = [steps[0].start, *map(max, spans), steps[-1].end]
-    write_numbers(ax, step_texts(steps), ends, min(map(min, spans)), 0.85 * width, margin=True)
-    canvas.value_ticks(ax.xaxis, 0.7 * width)  # numbers far from 0 have more digits
-    label_across(
-        ax, "prediction" if result.target is None else f"{result.response} of {shorten(result.target, 30)}", width
-    )
-    canvas.plain_frame(ax)
+    across = "prediction" if result.target is None else f"{result.response} of {shorten(result.target, 30)}"
+    draw_steps(ax, steps, (base if len(base) <= letters else "mean", "prediction"), own, across)
     canvas.caption(ax, _notes(result, any(step.interval for step in steps)))
     return ax
 
 
-def step_texts(steps: Sequence[Step]) -> list[str]:
+def _step_texts(steps: Sequence[Step]) -> list[str]:
     """Both ends, as precise as the changes need, and the changes with their signs."""
     changes = alike([step.end - step.start for step in steps])
     decimals = len(changes[0].partition(".")[2]) - 1
@@ -126,8 +116,24 @@ def _value(result: ShapleyEffect, j: int) -> str:
     return text.replace("-", MINUS) if isinstance(value, (int, float, np.number)) else text
 
 
-def draw_steps(ax: Axes, steps: Sequence[Step], up: str = VERMILLION, down: str = BLUE) -> None:
-    """The bars from the second line on, in these colours, and marks at both ends of the way."""
+def draw_steps(
+    ax: Axes, steps: Sequence[Step], ends: tuple[str, str], own: bool, across: str, up: str = VERMILLION,
+    down: str = BLUE,
+) -> None:  # fmt: skip
+    """The bars from the second line on, in these colours, marks at both ends of the way, names and numbers."""
+    _draw_bars(ax, steps, up, down)
+    names = [ends[0], *(step.name for step in steps), ends[1]]
+    canvas.name_rows(ax, names)
+    width = canvas.width_beside(ax, names, own)
+    spans = [(step.start, step.end, *(step.interval or ())) for step in steps]
+    reach = [steps[0].start, *map(max, spans), steps[-1].end]
+    write_numbers(ax, _step_texts(steps), reach, min(map(min, spans)), 0.85 * width, margin=True)
+    canvas.value_ticks(ax.xaxis, 0.7 * width)  # numbers far from 0 have more digits
+    label_across(ax, across, width)
+    canvas.plain_frame(ax)
+
+
+def _draw_bars(ax: Axes, steps: Sequence[Step], up: str, down: str) -> None:
     rows = np.arange(1, len(steps) + 1)
     start, end = np.array([(step.start, step.end) for step in steps]).T
     thick = min(0.62, THICKEST * (len(steps) + 2) / canvas.size_in_points(ax)[1])
@@ -162,11 +168,7 @@ def _draw_dots(result: ShapleyEffect, ax: Axes | None) -> Axes:
     names = [f"{name} ({size})" for name, size in zip(names, sizes, strict=True)]
     ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
     painted = _swarm(ax, result, order)
-    canvas.name_rows(ax, names)
-    width = max(canvas.width_beside(ax, names, own) - BAR, 0.6 * canvas.size_in_points(ax)[0])
-    canvas.value_ticks(ax.xaxis, width)
-    label_across(ax, result.headline.split(";")[0], width)
-    canvas.plain_frame(ax)
+    dress_rows(ax, names, own, result.headline.split(";")[0], taken=BAR)
     _colour_bar(ax, painted)
     canvas.caption(ax, _dot_notes(result, len(order), np.isnan(np.asarray(painted.get_array(), float)).any()))
     return ax
@@ -192,10 +194,7 @@ def _swarm(ax: Axes, result: ShapleyEffect, order: Indices) -> PathCollection:
 
 def thinned(effect: Floats) -> Indices:
     """At most `MOST_DOTS` rows, evenly along the order of their effects: both extremes are among them."""
-    order = np.argsort(effect, kind="stable")
-    if len(order) <= MOST_DOTS:
-        return order
-    return order[np.linspace(0, len(order) - 1, MOST_DOTS).round().astype(np.intp)]
+    return canvas.evenly(np.argsort(effect, kind="stable"), MOST_DOTS)
 
 
 def apart(bins: Floats) -> Floats:
@@ -250,6 +249,5 @@ def _dot_notes(result: ShapleyEffect, shown: int, grey: bool) -> list[str]:
     drawn = result.std_error[result.std_error > 0]
     if len(drawn):
         notes.append(f"Monte-Carlo error: {number(float(np.median(drawn)))} (median)")
-    if shown < len(result.features):
-        notes.append(f"{count(len(result.features) - shown, 'smaller effect')} not shown")
+    notes += not_shown(len(result.features) - shown, "smaller effect")
     return notes if result.complete else [*notes, "stopped by hand"]

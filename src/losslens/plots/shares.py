@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 
 from losslens.plots import canvas
-from losslens.plots.bars import folded, label_across, open_rows, write_numbers
+from losslens.plots.bars import open_rows
 from losslens.plots.canvas import BLUE, GREEN, INK, LETTER, SKY, VERMILLION
 from losslens.plots.scale import word_ticks
-from losslens.plots.shapley import LIGHTNESS, MOST_SHARE, signed_percent
-from losslens.plots.shapley_effect import MOST_LINES, Step, draw_steps, step_texts
+from losslens.plots.shapley import MOST_SHARE, signed_percent
+from losslens.plots.shapley_effect import MOST_LINES, Step, draw_steps
 from losslens.plots.wording import count, labels, number, shorten
 from losslens.results.shapley import ShapleyImportance
 from losslens.typing import Floats
@@ -154,7 +154,9 @@ def _dress(ax: Axes, stacks: Sequence[Stack], first: ShapleyImportance, room: tu
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.6, len(stacks) - 0.4)
     ax.set_xlabel("model")
-    ax.set_ylabel(folded(f"mean {first.title}" if first.loss is not None else first.title, height), parse_math=False)
+    ax.set_ylabel(
+        canvas.folded(f"mean {first.title}" if first.loss is not None else first.title, height), parse_math=False
+    )
     canvas.plain_frame(ax)
     above = canvas.legend(ax, width) * canvas.size_in_points(ax)[1] / height
     canvas.make_room(ax, 0.0, min(0.65, above + 1.5 * canvas.font_size("small") / height))
@@ -171,9 +173,8 @@ def _write(ax: Axes, stacks: Sequence[Stack], colours: Sequence[str], room: tupl
     for at, stack in enumerate(stacks):
         for (start, height), part, colour in zip(_spans(stack), stack.parts.tolist(), colours, strict=False):
             if part > 0 and height * points > 1.2 * size:
-                dark = np.array(to_rgb(colour)) @ LIGHTNESS < 0.5
                 text = _fitting(part, stack.whole, WIDTH * pitch)
-                ax.text(at, start + height / 2, text, color="white" if dark else INK, **style)
+                ax.text(at, start + height / 2, text, color=canvas.ink_on(to_rgb(colour)), **style)
         if stack.start * points > 1.8 * size:
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
             text = _fitting(stack.start, 0.0, WIDTH * pitch)
@@ -236,16 +237,9 @@ def plot_waterfall(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes
     own, p, error = ax is None, len(result.features), result.loss is not None
     ax, most = open_rows(ax, min(p, MOST_LINES) + 2 + (p > MOST_LINES), below=3)
     steps = _steps(result, max(1, most - 2), canvas.letters_beside(ax))
-    draw_steps(ax, steps, *((VERMILLION, BLUE) if error else (BLUE, VERMILLION)))
-    names = ["no feature", *(step.name for step in steps), "all features"]
-    canvas.name_rows(ax, names)
-    width = canvas.width_beside(ax, names, own)
-    spans = [(step.start, step.end) for step in steps]
-    ends = [steps[0].start, *map(max, spans), steps[-1].end]
-    write_numbers(ax, step_texts(steps), ends, min(map(min, spans)), 0.85 * width, margin=True)
-    canvas.value_ticks(ax.xaxis, 0.7 * width)
-    label_across(ax, f"mean {result.title}" if error else result.title, width)
-    canvas.plain_frame(ax)
+    colours = (VERMILLION, BLUE) if error else (BLUE, VERMILLION)
+    across = f"mean {result.title}" if error else result.title
+    draw_steps(ax, steps, ("no feature", "all features"), own, across, *colours)
     notes = ["each bar: a feature's Shapley importance"]
     if any((step.end > step.start) == error and step.end != step.start for step in steps):
         notes.append("orange: " + ("raises the error" if error else "lowers the score"))

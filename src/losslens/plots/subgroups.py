@@ -11,12 +11,13 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from losslens.plots import canvas
-from losslens.plots.bars import folded
+from losslens.plots.bars import dress_rows, legend_above
 from losslens.plots.canvas import BLUE, GREEN, INK, MOST_ROWS, PALE, SKY, VERMILLION
+from losslens.plots.dots import value_names, value_order
 from losslens.plots.feature_data import FeaturePicture, show
 from losslens.plots.lines import MARKED, draw_strip, widened
 from losslens.plots.scale import Scale, dress, is_flag, scale
-from losslens.plots.wording import count, is_absent, labels, number, percent, value_label
+from losslens.plots.wording import count, is_absent, labels, number, value_label
 from losslens.results.effects import FeatureEffect
 from losslens.results.importance import FeatureImportance
 from losslens.typing import Floats, Indices
@@ -187,7 +188,7 @@ def _draw_curves(ax: Axes, whole: FeaturePicture, groups: Sequence[Group], *, sc
         ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
     strip = draw_strip(ax, whole, places)
     dress(ax, places, whole.title)
-    ax.set_ylabel(folded(whole.axis, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
+    ax.set_ylabel(canvas.folded(whole.axis, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
     canvas.plain_frame(ax)
     canvas.make_room(ax, strip, canvas.legend(ax))
     canvas.value_ticks(ax.yaxis)
@@ -237,38 +238,21 @@ def _draw_dots(
         groups = _groups(parts, known, grid, _fit(ax, own))
         left = canvas.rows_that_fit(ax) - len(groups)
         order = _order(whole, groups, max(1, int(left / min(high, 1.4))))
-    names = labels([value_label(grid[k]) for k in order], canvas.letters_beside(ax) - 6)
-    if whole.weights is not None:
-        names = [f"{name} ({percent(whole.weights[k])})" for name, k in zip(names, order, strict=True)]
+    weights = None if whole.weights is None else whole.weights[order]
+    names = value_names(grid[order], weights, canvas.letters_beside(ax) - 6)
     _dots(ax, groups, order)
-    zero = ax.axvline(0, color=INK, linewidth=0.6, zorder=0) if whole.from_zero else None
-    canvas.name_rows(ax, names)
-    width = canvas.width_beside(ax, names, own)
-    canvas.value_ticks(ax.xaxis, width)
-    ax.set_xlabel(whole.axis, parse_math=False)
+    zero = [ax.axvline(0, color=INK, linewidth=0.6, zorder=0)] if whole.from_zero else []
     ax.set_ylabel(whole.title, parse_math=False)
-    canvas.plain_frame(ax)
-    above = canvas.legend(ax, width)
-    ax.set_ylim(len(order) - 0.4, -0.6 - len(order) * above / (1 - above))
-    if zero is not None:
-        zero.set_ydata((0, 1 - above))  # not through the legend
+    legend_above(ax, len(order), dress_rows(ax, names, own, whole.axis), zero)
     return ax, groups
 
 
 def _order(whole: FeaturePicture, groups: Sequence[Group], most: int) -> Indices:
-    """Grid positions from top to bottom, by the mean over groups, a missing value last; the most frequent of them."""
-    grid = whole.values[0]
+    """Grid positions from top to bottom, by the mean over groups."""
     curves = np.array([group.curve for group in groups])
     met = np.isfinite(curves)
     height = np.where(met, curves, 0.0).sum(axis=0) / np.maximum(met.sum(axis=0), 1)
-    chosen = np.arange(len(grid))
-    if len(chosen) > most:
-        weight = np.abs(height) if whole.weights is None else whole.weights
-        chosen = np.sort(np.argsort(-weight, kind="stable")[:most])
-    if not is_flag(grid):
-        chosen = chosen[np.argsort(-height[chosen], kind="stable")]
-    last = np.array([is_absent(grid[k]) for k in chosen], bool)
-    return np.concatenate([chosen[~last], chosen[last]])
+    return value_order(whole.values[0], whole.weights, height, most)
 
 
 def _dots(ax: Axes, groups: Sequence[Group], order: Indices) -> None:

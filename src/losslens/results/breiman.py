@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -108,31 +108,10 @@ class BreimanImportance(Result):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the ranking."""
-        from losslens.plots.bars import plot_ranking
+        from losslens.plots.bars import plot_breiman
 
-        shown: Any = _Ranking(self)
-        return plot_ranking(shown, ax=ax)
+        return plot_breiman(self, ax=ax)
 
     @property
     def _judged(self) -> Floats:
         return self.trees[~np.isnan(self.trees[:, 0])]
-
-
-class _Bar(NamedTuple):
-    """A feature as the picture of a ranking reads it."""
-
-    name: str
-    pfi: float
-
-    def interval(self) -> NoReturn:
-        """Raises: a line beside the bar would be read as an interval for new data."""
-        raise ValueError("the standard error over trees says nothing on new data")
-
-
-class _Ranking(dict[str, _Bar]):
-    """A result as the picture of a ranking reads it."""
-
-    def __init__(self, result: BreimanImportance) -> None:
-        pairs = zip(result.features, result.importance.tolist(), strict=True)
-        super().__init__({name: _Bar(name, value) for name, value in pairs})
-        self.headline, self.error = result.headline, result.error

@@ -190,7 +190,7 @@ class Comparison(Result):
 
     def _table(self) -> ResultTable:
         found = self.importances.values()
-        order = sorted(self.features, key=lambda f: -max(importances[f].pfi for importances in found))
+        order = self._ranked
         columns: dict[str, Any] = {"feature": ["(error)", *order]}
         for k, importances in enumerate(found):
             columns[f"model{k}"] = [importances.error, *(importances[feature].pfi for feature in order)]
@@ -203,6 +203,11 @@ class Comparison(Result):
     @property
     def _first(self) -> Importances:
         return next(iter(self.importances.values()))
+
+    @property
+    def _ranked(self) -> list[str]:
+        """Features that matter most to any model first."""
+        return sorted(self.features, key=lambda f: -max(found[f].pfi for found in self.importances.values()))
 
     def _model(self, name: str) -> Importances:
         if name not in self.importances:

@@ -24,6 +24,7 @@ from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
 from losslens.results.regions import Regions
 from losslens.results.shapley import ShapleyImportance
+from losslens.results.table import or_else
 from losslens.shapley.stopping import Wanted
 from losslens.tables import checks
 from losslens.tables.columns import Distinct, array_column
@@ -210,13 +211,13 @@ def _findings(model: Any, data: _Data, first: Importances, share: ShapleyImporta
     table, seed = as_table(data.X), data.options.random_state
     with bar(len(first), "looking for extrapolation", data.options.progress, "features") as tick:
         for one in first.values():
-            _or_none(partial(getattr, one, "extrapolation"))  # it is kept with the result
+            or_else(partial(getattr, one, "extrapolation"), None)  # it is kept with the result
             tick(1)
     pairs, how = (None, "") if most == 0 else _together(model, data, first, most)
     rows = None
     if share is not None:
-        rows = _or_none(lambda: observations(share, first)) or _or_none(lambda: observations(share))
-    parts = None if share is None else _or_none(lambda: clusters(share, table, random_state=seed))
+        rows = or_else(lambda: observations(share, first), None) or or_else(lambda: observations(share), None)
+    parts = None if share is None else or_else(lambda: clusters(share, table, random_state=seed), None)
 
     return Findings(pairs, how, rows, parts, *_where(table, first, seed))
 
@@ -235,20 +236,12 @@ def _where(table: Table, first: Importances, entropy: int) -> tuple[Callable[[Fe
         if one.name not in looked:
             return None
         rows = one if part is table else one.given(some)
-        found: Regions | None = _or_none(lambda: regions(rows, part, random_state=entropy))
+        found: Regions | None = or_else(lambda: regions(rows, part, random_state=entropy), None)
         return found
 
     told = "" if count == len(first) else f" of the {count} most important feature{'s' if count > 1 else ''}"
     told += "" if part is table else f", on a random sample of {len(some):,} rows"
     return where, f"Regions were looked for{told}." if told else ""
-
-
-def _or_none(ask: Callable[[], Any]) -> Any:
-    """A finding where there can be one: too few rows, features without cells and the like have none."""
-    try:
-        return ask()
-    except ValueError:
-        return None
 
 
 def _together(model: Any, data: _Data, first: Importances, most: int) -> tuple[Interactions | None, str]:
@@ -264,7 +257,7 @@ def _together(model: Any, data: _Data, first: Importances, most: int) -> tuple[I
             continue
         options = vars(replace(data.options, features=some, donors=donors))
         ask = partial(pair_interactions, model, data.X, data.y, loss=data.loss, **options)
-        found: Interactions | None = _or_none(ask)
+        found: Interactions | None = or_else(ask, None)
         how = "exact over all pairs of rows" if donors == "auto" else f"sampled with {donors}"
         what = f"The {count} most important features" if count < len(first) else f"The {count} features"
         told = f"{what} two at a time: {how}, "
