@@ -1,17 +1,20 @@
-"""What a way to share out takes (`Cost`), and what it gives (`Allotment`)."""
+"""What a way to share out is (`Way`), what it takes (`Cost`), and what it gives (`Allotment`)."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss
 from losslens.passes.task import Task
+from losslens.progress import ProgressBar
 from losslens.results.shapley import ShapleyImportance, Shares
 from losslens.results.shapley_curve import values_of
+from losslens.shapley.request import CELLS_SHARE, Request
 from losslens.shapley.setup import GameSetup
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
@@ -53,6 +56,33 @@ class Allotment:
     absent: str = ""
     remarks: tuple[str, ...] = ()
     complete: bool = True
+
+
+class Way(ABC):
+    """One way to share out."""
+
+    name: ClassVar[str]  # short
+    words: ClassVar[str]  # what is done, in a plan
+    unit: ClassVar[str]  # of its progress
+    exact: ClassVar[bool]  # no orders and no donors are drawn, unless the design draws them
+    by_model: ClassVar[bool]  # the model predicts mixed rows; else an exact engine answers
+    uses_device: ClassVar[bool] = False  # the engine counts on the device, where there is one
+
+    @abstractmethod
+    def cost(self, request: Request) -> Cost | None:
+        """What it takes; None where it does not apply."""
+
+    @abstractmethod
+    def predictions(self, request: Request) -> tuple[int, int]:
+        """The fewest and the most rows that the model predicts."""
+
+    @abstractmethod
+    def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
+        """Share out."""
+
+    def kept_bytes(self, request: Request) -> int:
+        """What the result keeps, about: every pair, where there is room."""
+        return min(8 * request.n**2 * request.p, request.task.budget.memory // CELLS_SHARE)
 
 
 def all_pairs(n: int, leaves_out_own: bool = False) -> CommonGrid:

@@ -12,10 +12,10 @@ from losslens import game_theory
 from losslens.engines.choice import CHECKED
 from losslens.progress import ProgressBar, Tick
 from losslens.results.shapley import Shares
-from losslens.shapley.allotment import Allotment, Cost, all_pairs
+from losslens.shapley.allotment import Allotment, Cost, Way, all_pairs
 from losslens.shapley.coalitions import MOST_PLAYERS, share_all
 from losslens.shapley.games import Value
-from losslens.shapley.request import CELLS_SHARE, Request
+from losslens.shapley.request import Request
 from losslens.shapley.setup import GameSetup
 from losslens.typing import Floats, Mask
 
@@ -23,15 +23,11 @@ WANTS_EXACT = 16  # times as much is done where the exact answer is asked for by
 TOGETHER = 1 << 18  # cells of pairs and coalitions that are handled at a time
 
 
-class EngineWay:
+class EngineWay(Way):
     """Applies where the exact engine offers a way of this name."""
 
-    name: ClassVar[str]
-    words: ClassVar[str]
-    unit: ClassVar[str] = "coalitions"
-    exact: ClassVar[bool] = True
-    by_model: ClassVar[bool] = False
-    uses_device: ClassVar[bool] = False
+    unit = "coalitions"
+    exact, by_model = True, False
     operations: ClassVar[str]  # that the engine counts
     most: ClassVar[float]  # operations that are affordable: half a minute
 
@@ -50,10 +46,6 @@ class EngineWay:
     def predictions(self, request: Request) -> tuple[int, int]:
         """Rows on which the engine was compared with the model."""
         return (min(request.n, CHECKED),) * 2
-
-    def kept_bytes(self, request: Request) -> int:
-        """Every pair, where there is room."""
-        return min(8 * request.n**2 * request.p, request.task.budget.memory // CELLS_SHARE)
 
 
 class ClosedForm(EngineWay):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
-from typing import ClassVar
 
 import numpy as np
 
@@ -15,10 +13,10 @@ from losslens.donors.layout import Layout
 from losslens.game_theory import random_orders
 from losslens.progress import ProgressBar
 from losslens.shapley import walks
-from losslens.shapley.allotment import Allotment, Cost, all_pairs, own_donors
+from losslens.shapley.allotment import Allotment, Cost, Way, all_pairs, own_donors
 from losslens.shapley.coalitions import Orders, cost_by_model, count_predictions, mean_along, share_all
 from losslens.shapley.games import MeanGame, PairGame, Remembered, Value
-from losslens.shapley.request import BACKGROUND, CELLS_SHARE, Request
+from losslens.shapley.request import BACKGROUND, Request
 from losslens.shapley.setup import GameSetup
 from losslens.shapley.stopping import MOST_PREDICTIONS, StoppingRule
 from losslens.shapley.walk_kinds import SWEEP_BYTES, LossWalk, MeanWalk, latin_shifts
@@ -28,27 +26,15 @@ FEWEST = 5, 2000  # sweeps and walks from single donors before anything is decid
 FEWEST_MEAN = 4, 200  # the same from all donors: a walk is as many predictions as there are donors
 
 
-class ModelWay(ABC):
+class ModelWay(Way):
     """Any model, any loss."""
 
-    name: ClassVar[str]
-    words: ClassVar[str]
-    unit: ClassVar[str] = "predictions"
-    exact: ClassVar[bool] = False
-    by_model: ClassVar[bool] = True
-    uses_device: ClassVar[bool] = False
-
-    @abstractmethod
-    def predictions(self, request: Request) -> tuple[int, int]:
-        """The fewest and the most rows that the model predicts."""
+    unit = "predictions"
+    exact, by_model = False, True
 
     def cost(self, request: Request) -> Cost | None:
         """Always affordable."""
         return Cost(self.predictions(request)[0], self.unit)
-
-    def kept_bytes(self, request: Request) -> int:
-        """Every pair, where there is room."""
-        return min(8 * request.n**2 * request.p, request.task.budget.memory // CELLS_SHARE)
 
 
 class Coalitions(ModelWay):

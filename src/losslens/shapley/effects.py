@@ -179,7 +179,10 @@ def _means(request: EffectRequest, setup: GameSetup, S: Mask) -> Floats:
 def _by_walks(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
     """Walks from donors to rows, until they are exact enough or the budget is spent."""
     rng, memory = np.random.default_rng([request.task.entropy, 7]), request.task.budget.memory // 2
-    walk = EffectWalk(setup, request.rows, request.donors, request.weight, rng, request.budget, memory)
+    walk = EffectWalk(
+        setup=setup, rng=rng, cost=len(request.rows) * (setup.p - int(setup.covers_table)), rows=request.rows,
+        donors=request.donors, weight=request.weight, budget=request.budget, memory=memory,
+    )  # fmt: skip
     sweeps, complete, _ = walks.run(walk, progress)
     local, error = walk.summary(sweeps)
     return EffectShares(local, f"{len(sweeps)} walks a row", error, complete)

@@ -138,7 +138,7 @@ def _by_orders(
 ) -> tuple[Allotment, float]:
     """The same along some orders."""
     game, (n, m) = Remembered(scores), scores.donors.shape
-    kind = _ScoreOrders(setup, game, rng, budget, setup.p * (setup.p - 1) * n * m)
+    kind = _ScoreOrders(setup=setup, rng=rng, cost=setup.p * (setup.p - 1) * n * m, game=game, budget=budget)
     rounds, complete, _ = walks.run(kind, progress)
     orders, (nothing, everything) = Orders(np.array(rounds)), without_and_with_all(game, setup.p)
     found = Allotment(
@@ -153,17 +153,13 @@ def _design(n: int, m: int) -> str:
     return "all shifts" if m == n else f"{m} donors a row"
 
 
-@dataclass(frozen=True, eq=False)
-class _ScoreOrders:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _ScoreOrders(walks.WalkKind):
     """Circles of orders, a round each, until they are precise or the budget is spent."""
 
-    setup: GameSetup
     game: Game
-    rng: np.random.Generator
     budget: int | None
-    cost: int  # the most predictions that a round takes
     first = together = 1
-    fewest_valid = 2
 
     @property
     def most(self) -> int:
@@ -179,10 +175,6 @@ class _ScoreOrders:
     @property
     def _is_spent(self) -> bool:
         return self.budget is not None and self.setup.counter.rows + self.cost > self.budget
-
-    def expected(self, rounds: int) -> int:
-        """Of the rows as they are, and of so many rounds; some are always drawn."""
-        return 2 * self.setup.n + max(rounds, FEWEST) * self.cost
 
     def sweeps(self, count: int) -> list[Floats]:
         """The mean shares along the 2 p orders of a random circle."""

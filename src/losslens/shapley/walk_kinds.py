@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +20,7 @@ from losslens.shapley import control_variates
 from losslens.shapley.allotment import Allotment, all_pairs
 from losslens.shapley.setup import FullGain, GameSetup, full_gain
 from losslens.shapley.stopping import MOST_PREDICTIONS, StoppingRule, enough, stein
-from losslens.shapley.walks import Sweep, Walked, contributions, path, walk_from_donors
+from losslens.shapley.walks import Sweep, Walked, WalkKind, contributions, path, walk_from_donors
 from losslens.typing import Floats, Indices
 from losslens.uncertainty import standard_errors
 
@@ -47,14 +47,11 @@ class WalkSummary:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _SharingWalk(ABC):
+class _SharingWalk(WalkKind):
     """Walks that share out the loss, under a rule. In a sweep every row is reached once."""
 
-    setup: GameSetup
-    rng: np.random.Generator
     rule: StoppingRule
     memory: int  # bytes for what the sweeps hold
-    cost: int  # predictions that a sweep takes, at most
     fewest: int  # sweeps before anything is decided, unless the rule says how many
     fewest_valid = 1
 
@@ -116,10 +113,6 @@ class _SharingWalk(ABC):
     def together(self) -> int:
         """Sweeps between two looks at the keyboard."""
         return max(1, PREDICTIONS_BETWEEN_CHECKS // max(1, self.cost))
-
-    def expected(self, sweeps: int) -> int:
-        """Predictions of the rows as they are, and of so many sweeps."""
-        return self.setup.n + sweeps * self.cost
 
     def wanted(self, sweeps: list[Sweep]) -> int:
         """Sweeps that the rule asks for, now that these are there."""
@@ -292,23 +285,15 @@ class MeanWalk(_SharingWalk):
         return np.asarray(np.linalg.norm(rows_only(found.shares.local, self.setup.sample.weight), axis=0))
 
 
-@dataclass(frozen=True, eq=False)
-class EffectWalk:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EffectWalk(WalkKind):
     """To some rows, each from a donor drawn by its weight; the prediction is shared out, row by row."""
 
-    setup: GameSetup
     rows: Indices
     donors: Indices
     weight: Floats  # of the donors
-    rng: np.random.Generator
     budget: int | None
     memory: int  # bytes for what the sweeps hold
-    fewest_valid = 2
-
-    @property
-    def cost(self) -> int:
-        """The most predictions that a sweep takes."""
-        return len(self.rows) * (self.setup.p - int(self.setup.covers_table))
 
     @cached_property
     def most(self) -> int:
@@ -331,10 +316,6 @@ class EffectWalk:
         """Sweeps between two looks at the keyboard."""
         return max(1, EFFECT_STEPS_AT_ONCE // max(1, self.cost))
 
-    def expected(self, sweeps: int) -> int:
-        """Predictions of the rows as they are, and of so many sweeps."""
-        return self.setup.n + sweeps * self.cost
-
     def sweeps(self, count: int) -> list[Sweep]:
         """Some more."""
         donors = np.stack([self._draw_donors(len(self.rows)) for _ in range(count)])
@@ -356,10 +337,6 @@ class EffectWalk:
         if not error > precise > 0:  # or every donor predicts the same
             return len(sweeps)
         return int(1 + len(sweeps) * min(4.0, (error / precise) ** 2))
-
-    def accuracy(self, sweeps: list[Sweep]) -> str:
-        """Each row has errors of its own."""
-        return ""
 
     def summary(self, sweeps: list[Sweep]) -> tuple[Floats, Floats]:
         """What each player adds to each row, and its Monte-Carlo error, (r, p) each.

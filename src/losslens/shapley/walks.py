@@ -6,9 +6,10 @@ contributions. One *sweep* is a walk to every row. Sweeps are drawn until a rule
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,36 +30,41 @@ class Sweep:
     steps: Floats | None  # (r, p): what it added to the prediction; None where that is no single number
 
 
-class WalkKind(Protocol):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WalkKind(ABC):
     """What is drawn in sweeps, and how many of them are wanted."""
 
+    setup: GameSetup
+    rng: np.random.Generator
+    cost: int  # predictions that a sweep takes, at most
+    fewest_valid: ClassVar[int] = 2  # sweeps that make a result, where a user stops
+
     @property
+    @abstractmethod
     def most(self) -> int:
         """Sweeps that are affordable; a ValueError where there are too few for any answer."""
 
     @property
+    @abstractmethod
     def first(self) -> int:
         """Sweeps before anything is decided."""
 
     @property
+    @abstractmethod
     def together(self) -> int:
         """Sweeps between two looks at the keyboard."""
 
-    @property
-    def fewest_valid(self) -> int:
-        """Sweeps that make a result, where a user stops."""
-
-    def expected(self, sweeps: int) -> int:
-        """Predictions of so many sweeps, at most."""
-
+    @abstractmethod
     def sweeps(self, count: int) -> list[Any]:
         """Draw some more."""
 
+    @abstractmethod
     def wanted(self, sweeps: list[Any]) -> int:
         """Sweeps that are wanted in all, now that these are there."""
 
     def accuracy(self, sweeps: list[Any]) -> str:
         """How exact the answer is so far, in words."""
+        return ""
 
 
 class Walked(NamedTuple):
@@ -76,7 +82,7 @@ def run(kind: WalkKind, progress: ProgressBar) -> Walked:
     planned = kind.first
     try:
         while len(sweeps) < planned:
-            progress.set_total(kind.expected(planned))
+            progress.set_total(kind.setup.n + planned * kind.cost)
             while len(sweeps) < planned:
                 sweeps += kind.sweeps(min(kind.together, planned - len(sweeps)))
                 if len(sweeps) > 1:

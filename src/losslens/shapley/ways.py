@@ -6,41 +6,16 @@ The same data give the same way on every machine: costs count cells, words and p
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Protocol
 
-from losslens.progress import PREPARING, ProgressBar, bar, waiting
+from losslens.progress import PREPARING, bar, waiting
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import conditional
-from losslens.shapley.allotment import Allotment, Cost, as_result, without_own_pairs
+from losslens.shapley.allotment import Cost, Way, as_result, without_own_pairs
 from losslens.shapley.by_engine import ClosedForm, PairsOnDevice, SingleTree, TreeMeans, TreePairs
 from losslens.shapley.by_model import WALKS, Coalitions, Paper
 from losslens.shapley.request import Request
-from losslens.shapley.setup import GameSetup, set_up
+from losslens.shapley.setup import set_up
 from losslens.shapley.totals import ProductTotals, TreeOrders, TreeTotals
-
-
-class Way(Protocol):
-    """One way to share out."""
-
-    name: ClassVar[str]  # short
-    words: ClassVar[str]  # what is done, in a plan
-    unit: ClassVar[str]  # of its progress
-    exact: ClassVar[bool]  # no orders and no donors are drawn, unless the design draws them
-    by_model: ClassVar[bool]  # the model predicts mixed rows; else an exact engine answers
-    uses_device: ClassVar[bool]  # the engine counts on the device, where there is one
-
-    def cost(self, request: Request) -> Cost | None:
-        """What it takes; None where it does not apply."""
-
-    def predictions(self, request: Request) -> tuple[int, int]:
-        """The fewest and the most rows that the model predicts."""
-
-    def kept_bytes(self, request: Request) -> int:
-        """What the result keeps, about."""
-
-    def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
-        """Share out."""
-
 
 COALITIONS, PAPER = Coalitions(), Paper()
 # The first that is cheap enough is taken: those that tell most of single rows and pairs come first.
