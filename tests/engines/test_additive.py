@@ -6,7 +6,9 @@ from sklearn.preprocessing import StandardScaler
 
 import losslens as ll
 from losslens import losses
-from losslens.engines.additive import Additive, Hinges, Moments, hinges, judges
+from losslens.engines.additive import Additive, Hinges, Moments, hinges
+from losslens.engines.base import Declined
+from losslens.engines.readers.linear import Linear
 
 N, P = 37, 3
 RNG = np.random.default_rng(3)
@@ -74,12 +76,18 @@ def test_columns_together_add_their_sum():
 
 
 def test_which_losses_have_a_closed_form():
-    assert judges(None, "values")
-    assert judges(losses.squared_error, "values")
-    assert judges(losses.hinge, "scores")
-    assert not judges(losses.log_loss, "probabilities")
-    assert not judges(losses.poisson_deviance, "values")
-    assert not judges(losses.pointwise(lambda y, f: abs(y - f), reads="values", name="squared_error"), "values")
+    linear = Linear(SCALE, 0.3)
+    linear.check_loss(None, "values")
+    linear.check_loss(losses.squared_error, "values")
+    linear.check_loss(losses.hinge, "scores")
+    own = losses.pointwise(lambda y, f: abs(y - f), reads="values", name="squared_error")
+    for loss, response in ((losses.log_loss, "probabilities"), (losses.poisson_deviance, "values"), (own, "values")):
+        with pytest.raises(Declined, match="closed form"):
+            linear.check_loss(loss, response)
+    linear.check_parts(losses.squared_error)
+    for loss in (losses.absolute_error, own):
+        with pytest.raises(Declined, match="part by part the squared error"):
+            linear.check_parts(loss)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -29,8 +29,8 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, SplineTran
 
 import brute
 import losslens as ll
+from losslens.engines.base import Declined
 from losslens.engines.readers import read
-from losslens.engines.readers.ensemble import Declined
 from losslens.models import as_model
 
 # Brute force.

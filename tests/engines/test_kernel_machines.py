@@ -18,8 +18,8 @@ import losslens as ll
 from brute import predictions
 from losslens.donors.questions import Subjects, pose
 from losslens.engines import kernel_machines
+from losslens.engines.base import Declined
 from losslens.engines.kernel_machines import ProductForm, Products, coalition_error, cost, node_count
-from losslens.engines.readers.ensemble import Declined
 from losslens.engines.readers.kernel_machines import read_product
 from losslens.tables.features import resolve
 from losslens.tables.frames import as_table

@@ -6,8 +6,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from losslens.engines.base import Declined
 from losslens.engines.readers import read
-from losslens.engines.readers.ensemble import Declined
 from losslens.models import as_model
 from losslens.tables.frames import as_table
 

@@ -11,18 +11,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import Subject
 from losslens.engines import rates
-from losslens.engines.base import BLOCKED, AnswerWay, ExactEngine, PlayerGames
-from losslens.engines.readers.ensemble import Declined
-from losslens.losses import Loss, Response, squared_error
+from losslens.engines.base import BLOCKED, AnswerWay, Declined, ExactEngine, PlayerGames
+from losslens.losses import Loss, squared_error
 from losslens.progress import Tick
+from losslens.tables.frames import Table
 from losslens.typing import Floats, Indices
+
+if TYPE_CHECKING:
+    from losslens.engines.readers.peeled import Peeled
 
 ROWS = 8192  # handled at a time: a table of another layout is copied piece by piece
 
@@ -35,6 +38,20 @@ class Additive(ExactEngine):
     scale: Floats  # (p,)
     intercept: float
     name: ClassVar[str] = "additive"
+
+    @classmethod
+    def of(cls, coef: Floats, intercept: float, peeled: Peeled, table: Table) -> Self:
+        """A linear model of the columns that an estimator sees, on the columns of a table."""
+        if len(coef) != len(peeled.source):
+            raise Declined("it was fitted on another number of columns")
+        if peeled.transform is None:
+            return cls(peeled.matrix(table), coef, intercept)
+        # What the columns made of one column add together.
+        p = len(table.names)
+        spread = np.zeros((len(coef), p))
+        spread[np.arange(len(coef)), peeled.source] = coef
+        parts = np.concatenate([np.asarray(part @ spread) for part in peeled.chunks(table)])
+        return cls(parts, np.ones(p), intercept)
 
     @cached_property
     def prediction(self) -> Floats:
@@ -92,14 +109,6 @@ def centred(added: Floats, weight: Floats) -> Floats:
     """c, (n,): what is added to each row, less its mean."""
     added = added - added[0]  # a constant is exactly 0
     return np.asarray(added - weight @ added)
-
-
-def judges(loss: Loss | None, response: Response) -> bool:
-    """Whether the means of a loss have a closed form."""
-    if loss is None:
-        return True
-    known = ("squared_error", "absolute_error", "pinball") if response == "values" else ("hinge",)
-    return not loss.custom and loss.name in known
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,20 +14,29 @@ of its own.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
-from losslens.losses import Loss
+from losslens.losses import Loss, Response
 from losslens.progress import Tick
+from losslens.tables.columns import Column
+from losslens.tables.frames import Table
 from losslens.typing import Indices
+
+if TYPE_CHECKING:
+    from losslens.engines.readers.peeled import Peeled
 
 AnswerWay = Literal["cells", "steps", "sums", "totals"]
 BLOCKED = "with groups= the donors of a row differ from row to row"
+
+
+class Declined(Exception):  # noqa: N818 - not an error: the black box is used instead
+    """The kind of model is supported, but its predictions can't be reproduced exactly; the text says why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +119,7 @@ class ExactEngine(ABC):
     """Knows the model. One that can't say exactly what the model would say must not be chosen."""
 
     name: ClassVar[str]
+    adds_in_single: ClassVar[bool] = False  # whether models that add up in single precision are read
 
     @abstractmethod
     def predict(self, rows: Indices) -> NDArray[Any]:
@@ -133,6 +143,38 @@ class ExactEngine(ABC):
     @abstractmethod
     def games(self, players: Sequence[Subject]) -> PlayerGames:
         """What it knows of games of these features."""
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """What an engine is built on: the table, its columns, and the columns that are asked for."""
+
+    table: Table
+    column: Callable[[int], Column]
+    asked: frozenset[int]
+    memory: int
+    n_jobs: int | None
+    progress: bool | None
+    error: Callable[[Indices, NDArray[Any]], float] | None = None  # the mean loss of some rows, given their predictions
+    device: str | None = None  # where trees are counted
+
+
+class ReadModel(ABC):
+    """A fitted model as numbers, before any table is seen; it knows the engine that they are for."""
+
+    kind: ClassVar[str]  # the engine's name
+    shares_over_parts: ClassVar[bool] = False  # whether Shapley importances of data in files are known
+
+    @abstractmethod
+    def engine(self, peeled: Peeled, site: Site) -> ExactEngine:
+        """Its engine on a table."""
+
+    def check_loss(self, loss: Loss | None, response: Response) -> None:  # noqa: B027 - most need not
+        """Raise `Declined` where the engine is exact for other losses only."""
+
+    @abstractmethod
+    def check_parts(self, loss: Loss | None) -> None:
+        """Raise `Declined` where data in files can't be explained part by part."""
 
 
 def coalition_count(p: int) -> float:

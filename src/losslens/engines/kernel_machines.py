@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from math import ceil
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,24 @@ from numpy.typing import NDArray
 from losslens.donors.designs import All
 from losslens.donors.questions import Ask, Subject, pose
 from losslens.engines import rates
-from losslens.engines.base import Answer, AnswerWay, ExactEngine, PlayerGames, coalition_count
-from losslens.engines.readers.ensemble import Declined
+from losslens.engines.base import (
+    Answer,
+    AnswerWay,
+    Declined,
+    ExactEngine,
+    PlayerGames,
+    ReadModel,
+    Site,
+    coalition_count,
+)
 from losslens.losses import Loss, squared_error
 from losslens.progress import Tick
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices, Mask
 from losslens.workers import in_process
+
+if TYPE_CHECKING:
+    from losslens.engines.readers.peeled import Peeled
 
 # Columns of the estimator, and what an ask's values put there: (size, columns).
 Image = tuple[Sequence[int] | NDArray[np.intp], Floats]
@@ -43,13 +54,23 @@ HELD = 32  # columns whose factors a block holds; with more they are worked out 
 
 
 @dataclass(frozen=True, eq=False)
-class ProductForm:
+class ProductForm(ReadModel):
     """``intercept + sum over l of coef[l] prod over j of exp(-gamma[j] (x[j] - centres[l, j])^2)``."""
 
     centres: Floats  # (L, C)
     coef: Floats  # (L,)
     gamma: Floats  # (C,)
     intercept: float
+    kind: ClassVar[str] = "products"
+
+    def engine(self, peeled: Peeled, site: Site) -> Products:
+        """Matrix products over the rows of a table."""
+        images = partial(peeled.image_of, site.table)
+        return Products(self, peeled.matrix(site.table), images, site.memory // 8, site.n_jobs)
+
+    def check_parts(self, loss: Loss | None) -> None:
+        """Every row needs all donors at once."""
+        raise Declined("kernel machines are not read part by part")
 
     def predict(self, matrix: Floats) -> Floats:
         """Predictions of rows of the estimator's input."""

@@ -11,9 +11,8 @@ from typing import Any
 
 from losslens.donors.designs import All, Design
 from losslens.donors.questions import Subject, pose
-from losslens.engines.base import AnswerWay, CellEngine
+from losslens.engines.base import AnswerWay, CellEngine, Declined
 from losslens.engines.choice import CHECKED
-from losslens.engines.readers.ensemble import Declined
 from losslens.passes import dense, groups, steps, sums
 from losslens.passes.budget import Answered, Filled
 from losslens.passes.task import Task

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from losslens.donors.conditional import resolve as resolve_donors
 from losslens.donors.designs import Design
 from losslens.donors.questions import Subject, Subjects
-from losslens.engines.base import PlayerGames
+from losslens.engines.base import PlayerGames, Site
 from losslens.engines.blackbox import BlackBox
-from losslens.engines.choice import Site, choose, choose_exact
+from losslens.engines.choice import choose, choose_exact
 from losslens.losses import Loss, Response
 from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, as_model

@@ -14,7 +14,6 @@ from operator import add
 import numpy as np
 
 from losslens.engines.choice import CHECKED, agrees
-from losslens.engines.readers.linear import Linear
 from losslens.losses import Loss
 from losslens.models import Model
 from losslens.passes.options import Options
@@ -45,7 +44,7 @@ def share_stream(known: Model, data: Opened, loss: Loss, wanted: Wanted, options
     stream = prepare(known, data, loss, loss.reads, options)
     all_pairs = stream.design is None or stream.design.all_pairs
     plain = wanted.method in ("auto", "exact") and wanted.aggregate == "loss" and all_pairs
-    if not isinstance(stream.read, Linear) or not plain:
+    if stream.read is None or not stream.read.shares_over_parts or not plain:
         raise ValueError(
             f"Shapley importances of {data.n:,} rows that are read part by part are known for linear models with "
             "squared error, over all pairs; for any other model or method pass a sample of the rows"
@@ -107,7 +106,6 @@ def _evaluate(work: ShareWork, rows: PartRows) -> Floats:
 def run(stream: Stream) -> ShapleyImportance:
     """Two passes, and what they say."""
     linear, peeled = stream.read, stream.peeled
-    assert isinstance(linear, Linear)
     assert peeled is not None
     asked = tuple(feature.columns[0] for feature in stream.features)
     sums = ShareSums(linear, peeled, asked, np.zeros(len(asked)), stream.nameplate, stream.loss)

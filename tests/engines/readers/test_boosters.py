@@ -8,8 +8,8 @@ import pytest
 import xgboost as xgb
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
+from losslens.engines.base import Declined
 from losslens.engines.readers import read
-from losslens.engines.readers.ensemble import Declined
 from losslens.models import as_model
 from tree_walks import FLOAT32, SEEDS, N, agree, classes, frame, lightgbm, numbers, pick, probes, table, unseen, walk
 

@@ -41,7 +41,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR
 
-from losslens.engines.readers.ensemble import Declined
+from losslens.engines.base import Declined
 from losslens.engines.readers.linear import read_linear
 
 N = 150

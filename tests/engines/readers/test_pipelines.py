@@ -49,10 +49,11 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
-from losslens.engines.readers import pipelines
-from losslens.engines.readers.ensemble import Declined
+from losslens.engines.base import Declined
+from losslens.engines.readers import peeled as peeled_module
 from losslens.engines.readers.linear import read_linear
-from losslens.engines.readers.pipelines import Peeled, peel
+from losslens.engines.readers.peeled import Peeled
+from losslens.engines.readers.pipelines import peel
 from losslens.tables.frames import Batch, as_table
 
 N = 150
@@ -576,7 +577,7 @@ def test_images_of_several_columns_in_one_pass_and_in_chunks(library, monkeypatc
     columns = {j: table.column(j) for j in range(6)}
     wanted = {j: (column, column.distinct.first) for j, column in columns.items()}
     together = peeled.images(table, wanted)
-    monkeypatch.setattr(pipelines, "CHUNK", 7)
+    monkeypatch.setattr(peeled_module, "CHUNK", 7)
     in_chunks = peeled.images(table, wanted)
     for j, column in columns.items():
         alone = peeled.image(table, j, column.distinct.first, column)
@@ -596,7 +597,7 @@ def test_images_at_values_of_the_users_own(library):
 
 
 def test_images_that_would_fill_the_memory(monkeypatch):
-    monkeypatch.setattr(pipelines, "MAX_VALUES", 1000)
+    monkeypatch.setattr(peeled_module, "MAX_VALUES", 1000)
     native = np.arange(N)[:, None]
     table = as_table(native)
     peeled = peel(fitted([OneHotEncoder()], native), table)

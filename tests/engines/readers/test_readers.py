@@ -20,8 +20,8 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
+from losslens.engines.base import Declined
 from losslens.engines.readers import read, ubjson
-from losslens.engines.readers.ensemble import Declined
 from losslens.models import as_model
 from tree_walks import FLOAT32, FLOAT64, N, agree, frame, lightgbm, table, walk
 

@@ -15,8 +15,8 @@ from sklearn.ensemble import (
 )
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
+from losslens.engines.base import Declined
 from losslens.engines.readers import layout, read
-from losslens.engines.readers.ensemble import Declined
 from losslens.models import as_model
 from tree_walks import SEEDS, N, agree, classes, frame, pick, probes, table, unseen
 

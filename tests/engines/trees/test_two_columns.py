@@ -11,7 +11,8 @@ from sklearn.ensemble import (
 
 import losslens as ll
 from losslens.donors.questions import Subjects
-from losslens.engines.choice import Site, find
+from losslens.engines.base import Site
+from losslens.engines.choice import choose_exact
 from losslens.engines.trees import two_columns
 from losslens.engines.trees.coalitions import pair_table
 from losslens.models import as_model
@@ -35,7 +36,7 @@ def bound(model, table=X):
     known = as_model(model)
     frame = as_table(table)
     site = Site(frame, Subjects(frame).column, frozenset(range(table.shape[1])), 1 << 28, None, False)
-    engine, declined = find(known, response, known.responder(response), site)
+    engine, declined = choose_exact(known, response, known.responder(response), None, site)
     assert not declined
     return engine.bound
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from losslens.engines.base import Declined
 from losslens.engines.readers import boosters, scikit
-from losslens.engines.readers.ensemble import TIES, Declined, Ensemble
+from losslens.engines.readers.ensemble import TIES, Ensemble
 from losslens.losses import Response
 from losslens.models import Model
 

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.engines.base import Declined
 from losslens.engines.readers import ensemble
-from losslens.engines.readers.ensemble import Array, Declined, Ensemble, Transform
+from losslens.engines.readers.ensemble import Array, Ensemble, Transform
 from losslens.engines.readers.layout import (
     Ints,
     Nodes,

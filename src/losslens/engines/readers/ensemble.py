@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.losses import Response
+from losslens.engines.base import Declined, ReadModel, Site
+from losslens.losses import Loss, Response
 from losslens.typing import Floats
+
+if TYPE_CHECKING:
+    from losslens.engines.readers.peeled import Peeled
+    from losslens.engines.trees.engine import Trees
 
 TIES = "ties between classes are broken by rounding"
 
 
-class Declined(Exception):  # noqa: N818 - not an error: the black box is used instead
-    """The kind of model is supported, but its predictions can't be reproduced exactly; the text says why."""
-
-
 @dataclass(frozen=True, eq=False)
-class Ensemble:
+class Ensemble(ReadModel):
     """``link((offset + sum over trees of the leaf's value) / divisor)``.
 
     Nodes of all trees are in one array, each tree in preorder: the left child of node s is s + 1, the right one
@@ -45,6 +46,17 @@ class Ensemble:
     in_set: NDArray[np.int32] | None = None  # (N,): -1 at nodes with a threshold
     sets: tuple[NDArray[np.int64], ...] = ()  # categories that go left
     encode: Callable[[int, NDArray[Any]], Floats] | None = None  # (column, values) -> the numbers that trees compare
+
+    kind: ClassVar[str] = "trees"
+
+    def engine(self, peeled: Peeled, site: Site) -> Trees:
+        """Trees bound to the columns."""
+        from losslens.engines.trees.engine import Trees  # compiled when it is first needed
+
+        return Trees.of(self, peeled, site)
+
+    def check_parts(self, loss: Loss | None) -> None:
+        """Any loss."""
 
     @property
     def outputs(self) -> int:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.engines.base import Declined
 from losslens.engines.kernel_machines import EPS, ProductForm
-from losslens.engines.readers.ensemble import Declined
 from losslens.losses import Response
 
 # Largest rounding error of a model's own predictions, relative to their standard deviation; above it is declined.

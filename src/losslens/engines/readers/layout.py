@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.readers.ensemble import Declined, Ensemble
+from losslens.engines.base import Declined
+from losslens.engines.readers.ensemble import Ensemble
 from losslens.tables.columns import is_missing
 from losslens.typing import Floats
 

@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from losslens.engines.readers.ensemble import Declined
+from losslens.engines.additive import Additive
+from losslens.engines.base import Declined, ReadModel, Site
+from losslens.engines.readers.peeled import Peeled
 from losslens.engines.readers.pipelines import class_names
-from losslens.losses import Response
+from losslens.losses import Loss, Response
 from losslens.typing import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class Linear(ReadModel):
     """``intercept + matrix @ coef``, where matrix is the estimator's input."""
 
     coef: Floats  # (C,)
     intercept: float
+    kind: ClassVar[str] = "additive"
+    shares_over_parts: ClassVar[bool] = True
+
+    def engine(self, peeled: Peeled, site: Site) -> Additive:
+        """What each column adds."""
+        return Additive.of(self.coef, self.intercept, peeled, site.table)
+
+    def check_loss(self, loss: Loss | None, response: Response) -> None:
+        """The losses whose means have a closed form."""
+        known = ("squared_error", "absolute_error", "pinball") if response == "values" else ("hinge",)
+        if loss is not None and (loss.custom or loss.name not in known):
+            raise Declined("of an additive model the squared, absolute, pinball and hinge losses have a closed form")
+
+    def check_parts(self, loss: Loss | None) -> None:
+        """Sums of squares can be added up over parts."""
+        if loss is not None and (loss.custom or loss.name != "squared_error"):
+            raise Declined("of additive models that are read part by part the squared error has a closed form")
 
 
 def read_linear(estimator: Any, response: Response) -> Linear | None:

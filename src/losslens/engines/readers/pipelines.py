@@ -6,77 +6,19 @@ fitted attributes, and then checked on rows of the table. All other steps are de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from losslens.engines.readers.ensemble import Declined
-from losslens.tables.columns import Column
+from losslens.engines.base import Declined
+from losslens.engines.readers.peeled import Peeled, as_numbers, dense
 from losslens.tables.frames import Batch, Edit, Table
 from losslens.typing import Floats, Indices
 
-Image: TypeAlias = tuple[Indices, Floats]
-
-CHUNK = 10_000  # rows transformed at a time, fewer if they are wide
-CHUNK_VALUES = 2 * 10**7  # values in such a chunk
-MAX_VALUES = 10**8  # values of all images of a call: a column of distinct names, one-hot encoded, would fill any memory
 CHECK_ROWS = 64  # rows on which the sources are checked
-
-
-@dataclass(frozen=True, eq=False)
-class Peeled:
-    """A model's last estimator, and how the columns of its input come from those of the user's table.
-
-    Column c of the estimator's matrix is computed from column ``source[c]`` of the table and from no other. `transform`
-    computes the matrix from a table; it is None if the estimator gets the table itself. A step may overwrite its input
-    (``copy=False``), so pass it a batch, never the user's table.
-    """
-
-    estimator: Any
-    source: Indices  # (C,)
-    transform: Callable[[Any], Any] | None
-
-    def image(self, table: Table, j: int, first: Indices, column: Column | None = None) -> Image:
-        """The estimator's columns that come from column j, and their values at ``column[first]``.
-
-        `column` defaults to the table's column j; one with the user's grid values appended can be given instead.
-        """
-        return self.images(table, {j: (column or table.column(j), first)})[j]
-
-    def images(self, table: Table, wanted: Mapping[int, tuple[Column, Indices]]) -> dict[int, Image]:
-        """Images of several columns of the table, {j: (column, first)}, in one pass through the steps.
-
-        Declined if the images hold more than `MAX_VALUES` values.
-        """
-        if self.transform is None:
-            return {
-                j: (np.array([j], np.intp), as_numbers(column.array[first])[:, None])
-                for j, (column, first) in wanted.items()
-            }
-        place = {j: np.flatnonzero(self.source == j) for j in wanted}
-        if sum(len(first) * len(place[j]) for j, (_, first) in wanted.items()) > MAX_VALUES:
-            raise Declined("its steps turn one column into too many columns")
-        values = {j: np.empty((len(first), len(place[j]))) for j, (_, first) in wanted.items()}
-        used = {j: column_and_first for j, column_and_first in wanted.items() if len(place[j])}
-        size = max((len(first) for _, first in used.values()), default=0)
-        chunk = max(1, min(CHUNK, CHUNK_VALUES // max(len(self.source), len(table.names))))
-        batch = Batch(table)
-        for start in range(0, size, chunk):
-            # No column depends on another, so all of them can take their next values at once.
-            edits = [
-                Edit(0, len(first[start : start + chunk]), j, column, first[start : start + chunk])
-                for j, (column, first) in used.items()
-                if start < len(first)
-            ]
-            rows = np.zeros(min(chunk, size - start), np.intp)
-            matrix = _by_column(self.transform(batch.fill(rows, edits)))
-            for edit in edits:
-                values[edit.column][start : start + edit.stop] = _columns(matrix, place[edit.column])[: edit.stop]
-        return {j: (place[j], values[j]) for j in wanted}
 
 
 def innermost(native: Any) -> Any:
@@ -345,11 +287,11 @@ def _check(transform: Callable[[Any], Any], source: Indices, table: Table) -> No
     few = replace(table, native=Batch(table).fill(rows, ()), n=len(rows))
     batch, width = Batch(few), len(table.names)
     drawn = np.random.default_rng(0).integers(len(rows), size=(CHECK_ROWS, width))
-    original = as_numbers(_dense(transform(batch.fill(np.arange(len(rows)), ()))))
+    original = as_numbers(dense(transform(batch.fill(np.arange(len(rows)), ()))))
     if original.shape[1] != len(source):
         raise Declined(f"its steps make {original.shape[1]} columns where {len(source)} were expected")
     edits = [Edit(0, CHECK_ROWS, j, few.column(j), drawn[:, j]) for j in range(width)]
-    shuffled = as_numbers(_dense(transform(batch.fill(np.zeros(CHECK_ROWS, np.intp), edits))))
+    shuffled = as_numbers(dense(transform(batch.fill(np.zeros(CHECK_ROWS, np.intp), edits))))
     expected = np.take_along_axis(original, drawn[:, source], axis=0)
     if not _agree(expected, shuffled):
         raise Declined("a column that its steps make depends on more than one column of the table")
@@ -363,29 +305,3 @@ def _agree(expected: Floats, actual: Floats) -> bool:
     with np.errstate(invalid="ignore"):  # infinity minus infinity
         near = finite & (np.abs(expected - actual) <= 1e-6 * np.abs(expected) + 1e-9 * scale)
     return bool((same | near).all())
-
-
-def _by_column(matrix: Any) -> Any:
-    """Output of a step as an array, or as a sparse matrix with fast access to columns."""
-    return matrix.tocsc() if hasattr(matrix, "tocsc") else np.asarray(matrix)
-
-
-def _columns(matrix: Any, place: Indices) -> Floats:
-    return as_numbers(_dense(matrix[:, place]))
-
-
-def _dense(matrix: Any) -> NDArray[Any]:
-    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
-
-
-def as_numbers(array: NDArray[Any]) -> Floats:
-    """A float64 copy, with NaN for missing values; text is declined."""
-    if array.dtype.kind in "biuf":
-        return array.astype(np.float64)
-    # NumPy would turn the string '1' into a number.
-    if array.dtype.kind == "O" and not any(isinstance(value, (str, bytes)) for value in array.flat):
-        try:
-            return array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise Declined(f"its estimator gets values that are not numbers ({error})") from error
-    raise Declined(f"its estimator gets a column of text or dates ({array.dtype})")

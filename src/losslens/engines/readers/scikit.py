@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.readers.ensemble import TIES, Declined, Ensemble
+from losslens.engines.base import Declined
+from losslens.engines.readers.ensemble import TIES, Ensemble
 from losslens.engines.readers.layout import (
     Ints,
     Link,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens.engines.readers.ensemble import Declined
+from losslens.engines.base import Declined
 
 _TYPES = {b: np.dtype(t) for b, t in zip(b"iUIlLdD", (">i1", ">u1", ">i2", ">i4", ">i8", ">f4", ">f8"), strict=True)}
 _STRUCTS = {b: struct.Struct(f">{t}") for b, t in zip(b"iUIlLdD", "bBhiqfd", strict=True)}

@@ -13,9 +13,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.readers.ensemble import Declined, Ensemble
+from losslens.engines.base import Declined
+from losslens.engines.readers.ensemble import Ensemble
+from losslens.engines.readers.peeled import Peeled
 from losslens.engines.trees import node_rules
-from losslens.tables.columns import Distinct
+from losslens.tables.columns import Column, Distinct
+from losslens.tables.frames import Table
 from losslens.typing import Floats
 
 STEPS_PER_YIELD = 1 << 16  # steps that a search yields at a time, about: they stay in the processor's cache
@@ -73,6 +76,22 @@ class BoundEnsemble:
         if self.ensemble.divisor != 1:
             scores /= self.ensemble.divisor
         return self.ensemble.link(scores)
+
+
+def tree_images(
+    ensemble: Ensemble, peeled: Peeled, table: Table, wanted: Mapping[int, tuple[Column, Distinct]]
+) -> Images:
+    """The numbers that trees compare, at the distinct values of each column."""
+    used = set(np.unique(ensemble.feature).tolist())
+    if peeled.transform is None:
+        of = {j: ensemble.numbers(j, distinct.values) for j, (_, distinct) in wanted.items() if j in used}
+        return {j: (np.array([j]), numbers[:, None]) for j, numbers in of.items()}
+    found = peeled.images(table, {j: (column, distinct.first) for j, (column, distinct) in wanted.items()})
+    return {
+        j: (at, np.stack([ensemble.numbers(int(c), values[:, k]) for k, c in enumerate(at)], axis=1))
+        for j, (at, values) in found.items()
+        if len(at)
+    }
 
 
 def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> BoundEnsemble:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates
-from losslens.engines.base import BLOCKED, Answer, AnswerWay, ExactEngine, Steps, Walker
-from losslens.engines.readers.ensemble import Declined
-from losslens.engines.trees.bound import BoundEnsemble, Search
+from losslens.engines.base import BLOCKED, Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker
+from losslens.engines.readers.ensemble import Ensemble
+from losslens.engines.readers.peeled import Peeled
+from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
 from losslens.engines.trees.node_rules import SMALL_TREE_LEAVES
 from losslens.progress import Tick
+from losslens.tables.columns import Distinct
 from losslens.typing import Floats
 
 if TYPE_CHECKING:
@@ -42,6 +44,22 @@ class Trees(ExactEngine):
     room: int  # bytes that a thread may work in, about
     device: str | None = None  # where coalitions are counted: a torch device; None: here
     name: ClassVar[str] = "trees"
+    adds_in_single: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, ensemble: Ensemble, peeled: Peeled, site: Site) -> Self:
+        """An ensemble on the columns of a table."""
+        from losslens.engines import step_sums  # noqa: F401 - compiled now, while the user is told so
+
+        used = np.unique(ensemble.feature[ensemble.feature >= 0])
+        if len(used) and used[-1] >= len(peeled.source):
+            raise Declined("its trees ask for a column that the table doesn't have")
+        needed = site.asked | {int(peeled.source[c]) for c in used}
+        known = {j: (site.column(j), site.column(j).distinct) for j in needed}
+        nothing = Distinct(np.zeros(1), np.zeros(site.table.n, np.intp), np.zeros(1, np.intp), ordered=True)
+        distinct = [known[j][1] if j in known else nothing for j in range(len(site.table.names))]
+        bound = bind(ensemble, distinct, tree_images(ensemble, peeled, site.table, known))
+        return cls(bound, site.memory // 8, site.device)
 
     @cached_property
     def tables(self) -> Any:

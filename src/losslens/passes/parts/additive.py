@@ -18,10 +18,10 @@ from losslens.cells.late import later
 from losslens.cells.matrix import Cells
 from losslens.cells.row_sums import InfluenceSums, PartSums
 from losslens.donors.designs import All
-from losslens.engines.additive import Moments
-from losslens.engines.choice import CHECKED, Site, additive, agrees
+from losslens.engines.additive import Additive, Moments
+from losslens.engines.choice import CHECKED, agrees
 from losslens.engines.readers.linear import Linear
-from losslens.engines.readers.pipelines import Peeled
+from losslens.engines.readers.peeled import Peeled
 from losslens.losses import Loss
 from losslens.models import Model
 from losslens.passes.budget import Filled
@@ -59,9 +59,7 @@ class Sums:
 
     def parts(self, table: Table) -> tuple[Floats, Floats]:
         """What the asked columns add, (b, k), and f, (b,)."""
-        engine = additive(
-            self.linear, self.peeled, Site(table, table.column, frozenset(self.asked), 0, None, progress=False)
-        )
+        engine = Additive.of(self.linear.coef, self.linear.intercept, self.peeled, table)
         some = list(self.asked)
         return np.asarray(engine.parts[:, some] * engine.scale[some]), engine.prediction
 
@@ -154,7 +152,6 @@ def _at_values(at: Indices, g: int, w: Floats, c: Floats) -> Floats:
 def run(stream: Stream) -> Summed:
     """Two passes, and what they add up to."""
     linear, peeled = stream.read, stream.peeled
-    assert isinstance(linear, Linear)
     assert peeled is not None
     sums = Sums(linear, peeled, stream.asked, np.zeros(len(stream.asked)), stream.nameplate, stream.loss)
     g, f = sums.parts(stream.head)

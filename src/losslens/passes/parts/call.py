@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens.engines.readers.ensemble import Declined, Ensemble
-from losslens.engines.readers.linear import Linear
+from losslens.engines.base import Declined
 from losslens.losses import Loss, Response
 from losslens.models import Model
 from losslens.passes.options import Options
@@ -62,18 +61,27 @@ def _class_of(known: Model, target: Any, response: Response) -> tuple[int | None
 
 
 def _summed(stream: Stream) -> Summed:
-
-    try:
-        if isinstance(stream.read, Ensemble):
-            from losslens.passes.parts import trees
-
-            return trees.run(stream)
-        if isinstance(stream.read, Linear):
-            from losslens.passes.parts import additive
-
-            return additive.run(stream)
-    except Declined as declined:
-        stream = replace(stream, read=None, declined=str(declined))
+    """By the engine of the model's kind, or by the black box where that declines after all."""
+    if stream.read is not None:
+        try:
+            return RUNS[stream.read.kind](stream)
+        except Declined as declined:
+            stream = replace(stream, read=None, declined=str(declined))
     from losslens.passes.parts import blackbox
 
     return blackbox.run(stream)
+
+
+def _trees(stream: Stream) -> Summed:
+    from losslens.passes.parts import trees  # compiled when it is first needed
+
+    return trees.run(stream)
+
+
+def _additive(stream: Stream) -> Summed:
+    from losslens.passes.parts import additive
+
+    return additive.run(stream)
+
+
+RUNS = {"trees": _trees, "additive": _additive}

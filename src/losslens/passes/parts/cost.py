@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from losslens.engines import rates
+from losslens.engines.base import Declined
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import CHECKED, batch_rows
-from losslens.engines.readers.ensemble import Declined, Ensemble
-from losslens.engines.readers.linear import Linear
 from losslens.passes.parts import additive, blackbox, trees
 from losslens.passes.parts.counting import MOST_VALUES, FirstPass, Quantiles, first_pass
 from losslens.passes.parts.kept_rows import MOST_KEPT
@@ -37,13 +36,11 @@ Run = Callable[[Stream], Any]
 
 def plan_stream(stream: Stream, data: Opened, run: Run | None = None) -> Plan:
     """The cost of a checked call; `run` is what is done with it, where that is not one of the usual engines."""
-    try:
-        if isinstance(stream.read, Ensemble):
-            return _exact("trees", stream, data, _trees(stream, data))
-        if isinstance(stream.read, Linear):
-            return _exact("additive", stream, data, _sums(stream, data, run or additive.run))
-    except Declined as declined:
-        stream = replace(stream, read=None, declined=str(declined))
+    if stream.read is not None:
+        try:
+            return _exact(stream.read.kind, stream, data, TRIALS[stream.read.kind](stream, data, run))
+        except Declined as declined:
+            stream = replace(stream, read=None, declined=str(declined))
     return _box(stream, data)
 
 
@@ -65,9 +62,8 @@ def _exact(engine: str, stream: Stream, data: Opened, tried: tuple[float, float,
     )  # fmt: skip
 
 
-def _trees(stream: Stream, data: Opened) -> tuple[float, float, int]:
+def _trees(stream: Stream, data: Opened, run: Run | None) -> tuple[float, float, int]:
     """Seconds that any run takes, seconds of a part, and its rows: both passes over some of the first rows."""
-    assert isinstance(stream.read, Ensemble)
     most = int(np.clip(TREE_ROWS // len(stream.read.roots), 500, PROBED))
     head = _of_head(stream, data, max(2, min(most, _largest(stream))), 1)
     asked, bins = trees.counting(head)
@@ -82,13 +78,17 @@ def _trees(stream: Stream, data: Opened) -> tuple[float, float, int]:
     return fixed, count + _timed(lambda few: trees.evaluate(work, few.stretches[0], silent), head), head.n
 
 
-def _sums(stream: Stream, data: Opened, run: Run) -> tuple[float, float, int]:
+def _sums(stream: Stream, data: Opened, run: Run | None) -> tuple[float, float, int]:
     """The same of linear models, from a run on one part and a run on two of them."""
+    run = run or additive.run
     rows = max(2, min(PROBED, _largest(stream)))
     run(_of_head(stream, data, max(2, rows // 50), 1))  # everything is compiled
     one, two = (min(_timed(run, _of_head(stream, data, rows, parts)) for _ in range(2)) for parts in (1, 2))
     each = two - one if two > one else two / 2
     return max(one - each, 0.0), each, rows
+
+
+TRIALS = {"trees": _trees, "additive": _sums}
 
 
 def _largest(stream: Stream) -> int:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from losslens.donors.designs import Design
 from losslens.donors.designs import resolve as resolve_design
-from losslens.engines.choice import read_parts
-from losslens.engines.readers.ensemble import Declined, Ensemble
-from losslens.engines.readers.linear import Linear
-from losslens.engines.readers.pipelines import Peeled, peel
+from losslens.engines.base import Declined, ReadModel
+from losslens.engines.choice import read_model
+from losslens.engines.readers.peeled import Peeled
+from losslens.engines.readers.pipelines import peel
 from losslens.losses import Loss, Response
 from losslens.models import Model
 from losslens.passes.options import Options
@@ -45,7 +45,7 @@ class Stream:
     entropy: int
     workers: Workers
     progress: bool | None
-    read: Ensemble | Linear | None  # what an exact engine has read of the model
+    read: Any  # the model as numbers (`ReadModel`), for the engine of its kind; None for the black box
     peeled: Peeled | None
     declined: str
 
@@ -111,21 +111,16 @@ def _is_sklearn(native: Any) -> bool:
 
 def _read(
     known: Model, response: Response, loss: Loss | None, head: Table
-) -> tuple[Ensemble | Linear | None, Peeled | None, str]:
-    """What an exact engine can read of the model, or why there is none."""
+) -> tuple[ReadModel | None, Peeled | None, str]:
+    """The model as numbers, where its engine works part by part, or why not."""
     try:
-        read = read_parts(known, response)
-        if isinstance(read, Ensemble):
-            return read, peel(known.native, head), ""
-        if isinstance(read, Linear):
-            if loss is None or (loss.name == "squared_error" and not loss.custom):
-                return read, peel(known.native, head), ""
-            raise Declined("of additive models that are read part by part the squared error has a closed form")
-        if read is not None:
-            raise Declined("kernel machines are not read part by part")
+        read = read_model(known, response)
+        if read is None:
+            return None, None, ""
+        read.check_parts(loss)
+        return read, peel(known.native, head), ""
     except Declined as declined:
         return None, None, str(declined)
-    return None, None, ""
 
 
 def classes_of(stream: Stream, labels: NDArray[Any] | None) -> NDArray[Any] | None:

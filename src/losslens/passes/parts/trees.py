@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from losslens.cells.row_sums import PartSums, RowSums
 from losslens.donors.designs import All
 from losslens.donors.questions import Subjects
-from losslens.engines.choice import CHECKED, Site, choose_exact, tree_images
-from losslens.engines.readers.ensemble import Declined, Ensemble
-from losslens.engines.readers.pipelines import Peeled
+from losslens.engines.base import Declined, Site
+from losslens.engines.choice import CHECKED, choose_exact
+from losslens.engines.readers.ensemble import Ensemble
+from losslens.engines.readers.peeled import Peeled
+from losslens.engines.trees.bound import tree_images
 from losslens.engines.trees.engine import Trees, TreeWalker
 from losslens.losses import Loss
 from losslens.passes.budget import Filled
@@ -39,7 +41,7 @@ from losslens.passes.parts.reading import Data, PartRows, Stretch, judged, kept_
 from losslens.passes.parts.results import Summed, curves_only, filled, loss_sums, sum_over_parts, totals
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.steps import Axes, Kept, LaneSums, LaneWork, spread_cells
-from losslens.progress import PREPARING, Tick, waiting
+from losslens.progress import Tick
 from losslens.tables.columns import Distinct
 from losslens.tables.frames import Table
 from losslens.tables.sample import Sample
@@ -57,8 +59,8 @@ class TreeBins:
 
     def of(self, table: Table, distinct: Mapping[int, Distinct]) -> Mapping[int, NDArray[np.int64] | None]:
         """The bin of each distinct value; None where a node asks for a set of categories."""
-        site = Site(table, table.column, frozenset(distinct), 0, None, progress=False)
-        images = tree_images(self.ensemble, self.peeled, site, set(distinct), distinct)
+        columns = {j: (table.column(j), known) for j, known in distinct.items()}
+        images = tree_images(self.ensemble, self.peeled, table, columns)
         return {j: self._bins(known, images.get(j)) for j, known in distinct.items()}
 
     def _bins(self, known: Distinct, image: tuple[NDArray[np.intp], Floats] | None) -> NDArray[np.int64] | None:
@@ -204,7 +206,6 @@ def run(stream: Stream) -> Summed:
 def counting(stream: Stream) -> tuple[FirstPass, TreeBins]:
     """What the first pass is asked: the columns of the trees and those that are asked for."""
     ensemble, peeled = stream.read, stream.peeled
-    assert isinstance(ensemble, Ensemble)
     assert peeled is not None
     used = {int(peeled.source[c]) for c in np.unique(ensemble.feature[ensemble.feature >= 0])}
     bins, needed = TreeBins(ensemble, peeled), tuple(sorted(used | set(stream.asked)))
@@ -228,11 +229,9 @@ def bound(stream: Stream, counted: Counted, bins: TreeBins) -> TreeWork:
 
 
 def _engine(stream: Stream, book: Table) -> Any:
-    asked = frozenset(stream.asked)
-    site = Site(book, Subjects(book).column, asked, stream.memory, None, stream.progress)
+    site = Site(book, Subjects(book).column, frozenset(stream.asked), stream.memory, None, stream.progress)
     respond = stream.model.responder(stream.response)
-    with waiting(PREPARING, stream.progress):
-        engine, why = choose_exact(stream.model, stream.response, respond, stream.loss, site)
+    engine, why = choose_exact(stream.model, stream.response, respond, stream.loss, site)
     if engine is None:
         raise Declined(why)
     return engine
