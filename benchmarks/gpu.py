@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from losslens.engines.gpu.boxes import Boxes
-from losslens.engines.gpu.losses import judge_of
+from losslens.engines.gpu.losses import device_loss
 from losslens.engines.gpu.pairs import DevicePairs
 from losslens.engines.gpu.totals import DeviceErrors
 from losslens.losses import absolute_error, log_loss, squared_error
@@ -152,8 +152,8 @@ def compare(boxes: Boxes, y: Any, kept: Any, errors: Any, device: str) -> None:
         1e-9,
         at_least=False,
     )
-    judge = judge_of(lambda raw: raw[:, 0], 1, squared_error)
-    pairs = DevicePairs(boxes, y, np.ones(boxes.n), judge, device)
+    on_device = device_loss(lambda raw: raw[:, 0], 1, squared_error)
+    pairs = DevicePairs(boxes, y, np.ones(boxes.n), on_device, device)
     worst = max(abs(pairs.means(S)[0].mean() / e - 1) for S, (e, _) in zip(kept[:6], errors[:6], strict=True))
     line("4E: squared error against the CPU engine's totals", worst, "relative", 1e-6, at_least=False)
 
@@ -163,7 +163,7 @@ def pair_rates(boxes: Boxes, y: Any, device: str) -> None:
     for loss, link, target in (
         (squared_error, same, y), (absolute_error, same, y), (log_loss, logistic, (y > np.median(y)).astype(float)),
     ):  # fmt: skip
-        prepared = DevicePairs(boxes, target, np.ones(boxes.n), judge_of(link, 1, loss), device)
+        prepared = DevicePairs(boxes, target, np.ones(boxes.n), device_loss(link, 1, loss), device)
         half = np.arange(P) % 2 == 0
         rate = boxes.n**2 / seconds(lambda: prepared.means(half))  # noqa: B023
         line(f"4E: {loss.name}, n = {boxes.n:,}", rate, "pairs/s", 2e10)

@@ -32,7 +32,7 @@ torch = pytest.importorskip("torch")
 
 from losslens.engines.gpu import boxes as device_boxes  # noqa: E402
 from losslens.engines.gpu import memory, modules, pairs  # noqa: E402
-from losslens.engines.gpu.losses import judge_of  # noqa: E402
+from losslens.engines.gpu.losses import device_loss  # noqa: E402
 from losslens.engines.gpu.memory import BatchSizes  # noqa: E402
 from losslens.engines.gpu.pairs import DevicePairs  # noqa: E402
 from losslens.engines.gpu.totals import DeviceErrors  # noqa: E402
@@ -100,7 +100,7 @@ def test_totals_by_brute_force_far_from_zero():
 def test_totals_in_small_tiles_and_chunks(weight, monkeypatch):
     from losslens.engines.gpu import totals
 
-    monkeypatch.setattr(totals, "CHUNK", 1)  # 64 rows
+    monkeypatch.setattr(totals, "CHUNK_WORDS", 1)  # 64 rows
     here, there = both(cases.REGRESSORS["boosting"].fit(TRAIN, TARGET), X, Y, WEIGHTS[weight])
     there.tile.size = 64
     same_errors(here, there)
@@ -155,12 +155,12 @@ def pair_case(name):
 @pytest.mark.parametrize("weight", ["equal", "unequal"])
 def test_rows_and_donors_by_brute_force(name, weight, monkeypatch):
     monkeypatch.setattr(pairs, "PAIRS", 1)
-    monkeypatch.setattr(pairs, "DONORS", 1)  # 64 at a time, and then the rest
+    monkeypatch.setattr(pairs, "DONOR_WORDS", 1)  # 64 at a time, and then the rest
     model, predict, y, response, judged_by = pair_case(name)
     bound, weight = cases.bound_of(model, X, response), WEIGHTS[weight] / WEIGHTS[weight].sum()
     for loss in judged_by:
-        judge = judge_of(bound.ensemble.link, bound.ensemble.outputs, loss)
-        device = DevicePairs(boxes(bound, np.arange(N)), y, weight, judge, "cpu")
+        on_device = device_loss(bound.ensemble.link, bound.ensemble.outputs, loss)
+        device = DevicePairs(boxes(bound, np.arange(N)), y, weight, on_device, "cpu")
         for kept in SOME:
             lost = loss(np.repeat(y, N), predict(cases.pairs(X, kept))).reshape(N, N)
             by_row, by_donor = device.means(np.isin(np.arange(4), kept))
@@ -173,8 +173,8 @@ def test_certain_and_wrong_is_clipped_as_on_the_cpu():
     """A forest of pure leaves says 0 of the true class for some pairs: a log loss of -log(eps)."""
     model = RandomForestClassifier(3, random_state=0).fit(TRAIN, CLASSES > 0)
     y, bound = (KINDS > 0).astype(int), cases.bound_of(model, X, "probabilities")
-    judge = judge_of(bound.ensemble.link, 1, losses.log_loss)
-    by_row, _ = DevicePairs(boxes(bound, np.arange(N)), y, np.ones(N), judge, "cpu").means(np.arange(4) == 0)
+    on_device = device_loss(bound.ensemble.link, 1, losses.log_loss)
+    by_row, _ = DevicePairs(boxes(bound, np.arange(N)), y, np.ones(N), on_device, "cpu").means(np.arange(4) == 0)
     lost = losses.log_loss(np.repeat(y, N), model.predict_proba(cases.pairs(X, [0]))).reshape(N, N)
     assert (lost > 36).any()
     np.testing.assert_allclose(by_row, lost.mean(axis=1), rtol=1e-7)
@@ -183,10 +183,10 @@ def test_certain_and_wrong_is_clipped_as_on_the_cpu():
 def test_what_a_device_does_not_judge():
     same = cases.bound_of(cases.REGRESSORS["forest"].fit(TRAIN, TARGET), X).ensemble.link
     own = losses.pointwise(lambda y, f: np.abs(y - f), reads="values")
-    assert judge_of(same, 1, own) is None
-    assert judge_of(same, 1, losses.tweedie_deviance(1.5)) is None
-    assert judge_of(lambda raw: raw[:, 0] ** 3, 1, losses.squared_error) is None
-    assert judge_of(lambda raw: (raw[:, 0] > 0).astype(int), 1, losses.zero_one) is None
+    assert device_loss(same, 1, own) is None
+    assert device_loss(same, 1, losses.tweedie_deviance(1.5)) is None
+    assert device_loss(lambda raw: raw[:, 0] ** 3, 1, losses.squared_error) is None
+    assert device_loss(lambda raw: (raw[:, 0] > 0).astype(int), 1, losses.zero_one) is None
 
 
 def test_digits_hold_the_numbers():

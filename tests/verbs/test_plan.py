@@ -187,7 +187,7 @@ def test_groups_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch
 
 def test_shares_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch):
     """All 8 coalitions of all pairs: n^2 pairs times leaves each."""
-    monkeypatch.setattr(engine.Trees, "device_judge", lambda self, loss: object())  # torch need not be here
+    monkeypatch.setattr(engine.Trees, "device_loss", lambda self, loss: object())  # torch need not be here
     there = ll.plan(ll.shapley_importance, elsewhere, X, Y, device="cuda")
     leaves = sum(tree.tree_.n_leaves for tree in elsewhere.estimators_)
     assert there.engine == "trees on cuda"

@@ -1,1 +1,1 @@
-"""Engines that compute on the device a torch tensor lives on. Nothing here is imported before somebody asks for it."""
+"""Engines that compute on a torch device. Nothing here is imported before a device is requested."""

@@ -1,7 +1,7 @@
-"""Trees as boxes, in plain arrays: what each leaf asks of each column, and which rows meet that; as bits on a device.
+"""Trees as boxes, in plain arrays: the condition of each leaf on each column, and the rows that fulfil it, as bits.
 
-A leaf is a box: a condition on each column. For a coalition S the rows that meet a leaf's conditions on the columns of
-S are the conjunction of some rows of bits.
+A leaf is a box: a condition on each column. For a coalition S the rows that fulfil a leaf's conditions on the columns
+of S are the bitwise conjunction of the rows that fulfil each of them.
 """
 
 from __future__ import annotations
@@ -15,43 +15,43 @@ from numpy.typing import NDArray
 
 from losslens.typing import Floats, Mask
 
-WHOLE = 64  # sizes are multiples of this: what the units for small whole numbers want
-DIGIT = 8  # bits
+WORD = 64  # rows in a word of bits; leaves are padded to a multiple of it, as int8 matrix units need
+DIGIT = 8  # bits of a digit
 
 
-def marks(kept: Any, columns: int) -> Mask:
-    """Columns, by number or as marks, as marks."""
-    given = np.asarray(kept)
-    if given.dtype == np.bool_:
-        return given
-    found = np.zeros(columns, np.bool_)
-    found[given.astype(np.intp)] = True
-    return found
+def as_mask(kept: Any, columns: int) -> Mask:
+    """Columns, given by number or as a mask, as a mask."""
+    chosen = np.asarray(kept)
+    if chosen.dtype == np.bool_:
+        return chosen
+    mask = np.zeros(columns, np.bool_)
+    mask[chosen.astype(np.intp)] = True
+    return mask
 
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """The answer is ``offset + sum over the leaves that a row meets of value``, one number an output."""
+    """The prediction is ``offset + sum of the values of the leaves that contain the row``, one number per output."""
 
     n: int
-    condition: NDArray[np.int32]  # (leaves, columns): a row of `bits`; 0: anything
-    bits: NDArray[np.uint64]  # (conditions, words): the rows that meet it, row 64 w + b at bit b of word w
+    condition: NDArray[np.int32]  # (leaves, columns): a row of `bits`; 0: no condition
+    bits: NDArray[np.uint64]  # (conditions, words): the rows that fulfil it, row 64 w + b at bit b of word w
     value: Floats  # (leaves, outputs)
     tree: NDArray[np.intp]  # (leaves,)
     offset: Floats  # (outputs,)
 
     @property
-    def asked(self) -> Mask:
-        """The columns that a leaf has a condition on."""
+    def used(self) -> Mask:
+        """The columns on which some leaf has a condition."""
         return np.asarray((self.condition != 0).any(axis=0))
 
 
-class Sides:
-    """Boxes on a device: the rows that meet the leaves' conditions on some columns."""
+class DeviceBoxes:
+    """Boxes on a device: the rows that fulfil the leaves' conditions on some columns."""
 
     def __init__(self, boxes: Boxes, device: str) -> None:
-        self.n, self.asked = boxes.n, boxes.asked
-        leaves = -(-len(boxes.value) // WHOLE) * WHOLE  # more leaves of value 0
+        self.n, self.used = boxes.n, boxes.used
+        leaves = -(-len(boxes.value) // WORD) * WORD  # padded with leaves of value 0
         condition = np.zeros((boxes.condition.shape[1], leaves), np.int64)
         condition[:, : len(boxes.value)] = boxes.condition.T
         value = np.zeros((leaves, boxes.value.shape[1]))
@@ -61,29 +61,29 @@ class Sides:
         self.bits = torch.from_numpy(boxes.bits.view(np.int64)).to(device)
         self.place = torch.arange(DIGIT, dtype=torch.uint8, device=device)
 
-    def met(self, columns: Mask) -> Any:
-        """The rows that meet the conditions on these columns, (leaves, words)."""
-        found = None
-        for j in np.flatnonzero(columns & self.asked):
-            more = self.bits.index_select(0, self.condition[j])
-            found = more if found is None else found.bitwise_and_(more)
-        return self.bits[:1].expand(len(self.value), -1).contiguous() if found is None else found
+    def fulfilled(self, columns: Mask) -> Any:
+        """The rows that fulfil the conditions on these columns, as bits, (leaves, words)."""
+        rows = None
+        for j in np.flatnonzero(columns & self.used):
+            of_column = self.bits.index_select(0, self.condition[j])
+            rows = of_column if rows is None else rows.bitwise_and_(of_column)
+        return self.bits[:1].expand(len(self.value), -1).contiguous() if rows is None else rows
 
-    def spread(self, words: Any) -> Any:
+    def unpack(self, words: Any) -> Any:
         """Bits as zeros and ones, (leaves, 64 words)."""
         ones = (words.view(torch.uint8)[..., None] >> self.place).bitwise_and_(1)
         return ones.view(torch.int8).reshape(len(words), -1)
 
 
-def digits(whole: Any, count: int) -> Any:
-    """Whole numbers as so many digits from -128 to 127, the lowest first: ``sum of digit[d] 256^d``.
+def digits(integers: Any, count: int) -> Any:
+    """Integers as `count` digits from -128 to 127, the lowest first: ``sum of digit[d] 256^d``.
 
     >>> digits(torch.tensor([300, -129]), 2).tolist()
     [[44, 127], [1, -1]]
     """
-    found = []
+    lowest_first = []
     for _ in range(count):
-        low = torch.remainder(whole + 128, 256) - 128
-        found.append(low.to(torch.int8))
-        whole = (whole - low) >> DIGIT
-    return torch.stack(found)
+        low = torch.remainder(integers + 128, 256) - 128
+        lowest_first.append(low.to(torch.int8))
+        integers = (integers - low) >> DIGIT
+    return torch.stack(lowest_first)

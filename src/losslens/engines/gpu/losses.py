@@ -1,7 +1,7 @@
-"""Links and losses on a device: what trees add up to, turned into predictions and judged; the named losses.
+"""Links and named losses on a device: from sums of leaves to predictions to losses.
 
-A judge first says what it wants to see of a row's answers, ``shift + scale * sum``, so that what all of a row's pairs
-share is done in the one step that makes numbers of sums: for a squared error that is already the residual.
+A `DeviceLoss` first states an affine argument, ``shift + scale * sum``, for each row, so that what all pairs of a row
+have in common is done in the step that converts sums to numbers: for squared error this is already the residual.
 """
 
 from __future__ import annotations
@@ -19,50 +19,51 @@ from torch.nn.functional import softplus
 from losslens.losses import Loss
 
 Link = Callable[[Any], Any]
-Lose = Callable[[Any, Any], Any]  # y (rows, 1) and what is seen (outputs, rows, donors), written over -> (rows, donors)
-PROBE = np.linspace(0.05, 0.9, 7)  # scores that a link is known by
+# y (rows, 1) and the argument (outputs, rows, donors), which may be overwritten -> losses (rows, donors)
+Evaluate = Callable[[Any, Any], Any]
+PROBE = np.linspace(0.05, 0.9, 7)  # scores by which a link is recognised
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceLoss:
-    """How a row's answers are seen, and what they lose."""
+    """A loss as a function of y and of an affine argument of the sums of leaves."""
 
-    lose: Lose
-    less: bool = False  # y is taken off
-    signed: bool = False  # turned round for the second class
-    fused: int | None = None  # how `fused` calls it, if it knows it
-    clip: tuple[float, float] = (0.0, 0.0)  # the least and the largest log loss
+    evaluate: Evaluate
+    residual: bool = False  # the argument is prediction - y
+    signed: bool = False  # the argument is the score, negated for the second class
+    fused: int | None = None  # its kind in `fused`, if it is supported there
+    clip: tuple[float, float] = (0.0, 0.0)  # the smallest and the largest log loss
 
-    def seen(self, y: Any, offset: Any) -> tuple[Any, Any]:
-        """The shift and the scale of each row's sums, both (rows, outputs)."""
-        if self.less:
+    def affine(self, y: Any, offset: Any) -> tuple[Any, Any]:
+        """Shift and scale of each row's sums, both (rows, outputs)."""
+        if self.residual:
             return offset - y, torch.ones_like(offset - y)
         scale = 1 - 2 * y if self.signed else torch.ones_like(y)
         return offset * scale, torch.ones_like(offset) * scale
 
 
-def judge_of(link: Callable[[Any], Any], outputs: int, loss: Loss) -> DeviceLoss | None:
-    """How answers of trees with this link are judged on a device; None where that is not known.
+def device_loss(link: Callable[[Any], Any], outputs: int, loss: Loss) -> DeviceLoss | None:
+    """The loss of trees with this link, on a device; None if link or loss is not supported.
 
-    A link is known by what it makes of a few scores.
+    A link is recognised by its values at a few scores.
     """
     scores = PROBE[:, None] - 0.1 * np.arange(outputs)
-    said = np.asarray(link(scores.copy()))
-    if loss.custom or said.dtype.kind != "f":
+    response = np.asarray(link(scores.copy()))
+    if loss.custom or response.dtype.kind != "f":
         return None
-    theirs = (said if said.ndim == 1 else said[:, 1]) if outputs == 1 else said.T
+    expected = (response if response.ndim == 1 else response[:, 1]) if outputs == 1 else response.T
     raw = torch.from_numpy(scores.T.copy())
-    for known in (_first, _exp, _logistic) if outputs == 1 else (_all, _softmax):
-        ours = known(raw.clone()).numpy()
-        if ours.shape == theirs.shape and np.allclose(ours, theirs, rtol=1e-6, atol=0):
-            return _composed(known, loss, float(np.finfo(said.dtype).eps))
+    for candidate in (_first, _exp, _logistic) if outputs == 1 else (_all, _softmax):
+        values = candidate(raw.clone()).numpy()
+        if values.shape == expected.shape and np.allclose(values, expected, rtol=1e-6, atol=0):
+            return _composed(candidate, loss, float(np.finfo(response.dtype).eps))
     return None
 
 
 def _composed(link: Link, loss: Loss, eps: float) -> DeviceLoss | None:
     options = dict(loss.parameters)
     if link is _first and loss.name in _RESIDUALS:
-        return DeviceLoss(partial(_RESIDUALS[loss.name], **options), less=True, fused=_FUSED.get(loss.name))
+        return DeviceLoss(partial(_RESIDUALS[loss.name], **options), residual=True, fused=_FUSED.get(loss.name))
     if link is _logistic and loss.name == "log_loss":
         clip = -log1p(-eps), -log(eps)
         return DeviceLoss(partial(_log_loss_of_scores, clip), signed=True, fused=_FUSED["log_loss"], clip=clip)
@@ -70,20 +71,20 @@ def _composed(link: Link, loss: Loss, eps: float) -> DeviceLoss | None:
         return DeviceLoss(_hinge, signed=True)
     several = link in (_all, _softmax)
     if loss.name == "log_loss":
-        return DeviceLoss(partial(_after, link, partial(_log_loss_of_several if several else _log_loss, eps)))
+        return DeviceLoss(partial(_of_predictions, link, partial(_log_loss_of_several if several else _log_loss, eps)))
     if several:
-        return DeviceLoss(partial(_after, link, _brier_of_several)) if loss.name == "brier" else None
+        return DeviceLoss(partial(_of_predictions, link, _brier_of_several)) if loss.name == "brier" else None
     if loss.name in _RESIDUALS:
-        return DeviceLoss(partial(_less, link, partial(_RESIDUALS[loss.name], **options)))
-    return DeviceLoss(partial(_after, link, _DEVIANCES[loss.name])) if loss.name in _DEVIANCES else None
+        return DeviceLoss(partial(_of_residuals, link, partial(_RESIDUALS[loss.name], **options)))
+    return DeviceLoss(partial(_of_predictions, link, _DEVIANCES[loss.name])) if loss.name in _DEVIANCES else None
 
 
-def _after(link: Link, lose: Lose, y: Any, seen: Any) -> Any:
-    return lose(y, link(seen))
+def _of_predictions(link: Link, evaluate: Evaluate, y: Any, raw: Any) -> Any:
+    return evaluate(y, link(raw))
 
 
-def _less(link: Link, lose: Lose, y: Any, seen: Any) -> Any:
-    return lose(y, link(seen).sub_(y)[None])
+def _of_residuals(link: Link, evaluate: Evaluate, y: Any, raw: Any) -> Any:
+    return evaluate(y, link(raw).sub_(y)[None])
 
 
 # Links.
@@ -109,25 +110,25 @@ def _softmax(raw: Any) -> Any:
     return torch.softmax(raw, dim=0)
 
 
-# Losses, as in `losslens.losses`; of residuals f - y, of predictions, and of scores.
+# Losses, as in `losslens.losses`; of residuals r = f - y, of predictions f, and of signed scores s.
 
 
-def _squared_error(y: Any, seen: Any) -> Any:
-    return seen[0].square_()
+def _squared_error(y: Any, r: Any) -> Any:
+    return r[0].square_()
 
 
-def _absolute_error(y: Any, seen: Any) -> Any:
-    return seen[0].abs_()
+def _absolute_error(y: Any, r: Any) -> Any:
+    return r[0].abs_()
 
 
-def _huber(y: Any, seen: Any, *, delta: float) -> Any:
-    gap = seen[0].abs_()
-    inner = gap.clamp(max=delta)
-    return gap.sub_(inner, alpha=0.5).mul_(inner)
+def _huber(y: Any, r: Any, *, delta: float) -> Any:
+    size = r[0].abs_()
+    inner = size.clamp(max=delta)
+    return size.sub_(inner, alpha=0.5).mul_(inner)
 
 
-def _pinball(y: Any, seen: Any, *, alpha: float) -> Any:
-    return torch.maximum(seen[0] * (1 - alpha), seen[0].mul_(-alpha))
+def _pinball(y: Any, r: Any, *, alpha: float) -> Any:
+    return torch.maximum(r[0] * (1 - alpha), r[0].mul_(-alpha))
 
 
 def _poisson(y: Any, f: Any) -> Any:
@@ -139,32 +140,32 @@ def _gamma(y: Any, f: Any) -> Any:
     return (ratio - ratio.log()).sub_(1).mul_(2)
 
 
-def _hinge(y: Any, seen: Any) -> Any:
-    return seen[0].add_(1).clamp_(min=0)
+def _hinge(y: Any, s: Any) -> Any:
+    return s[0].add_(1).clamp_(min=0)
 
 
 def _log_loss(eps: float, y: Any, f: Any) -> Any:
     return torch.where(y > 0, f, 1 - f).clamp_(eps, 1 - eps).log_().neg_()
 
 
-def _log_loss_of_scores(clip: tuple[float, float], y: Any, seen: Any) -> Any:
-    """Without the probability: -log of it is log(1 + exp(-score)), for the first class log(1 + exp(score))."""
-    return softplus(seen[0], threshold=40).clamp_(*clip)
+def _log_loss_of_scores(clip: tuple[float, float], y: Any, s: Any) -> Any:
+    """Without the probability: minus its logarithm is log(1 + exp(-score)), for the first class log(1 + exp(score))."""
+    return softplus(s[0], threshold=40).clamp_(*clip)
 
 
-def _own(y: Any, f: Any) -> Any:
-    """Each row's number for its true class."""
+def _of_true_class(y: Any, f: Any) -> Any:
+    """Each row's prediction for its true class."""
     return torch.gather(f, 0, y.long().expand(f.shape[1:])[None])[0]
 
 
 def _log_loss_of_several(eps: float, y: Any, f: Any) -> Any:
-    return _own(y, f).clamp_(eps, 1 - eps).log_().neg_()
+    return _of_true_class(y, f).clamp_(eps, 1 - eps).log_().neg_()
 
 
 def _brier_of_several(y: Any, f: Any) -> Any:
-    """The sum of (p_k - [y = k])^2 is that of p_k^2, less 2 p_y - 1; of two classes one counts."""
-    own = _own(y, f)
-    return (1 - own).square_() if len(f) == 2 else f.square().sum(dim=0).sub_(own, alpha=2).add_(1)
+    """The sum of (p_k - [y = k])^2 is that of p_k^2, minus 2 p_y - 1; of two classes only one counts."""
+    p_y = _of_true_class(y, f)
+    return (1 - p_y).square_() if len(f) == 2 else f.square().sum(dim=0).sub_(p_y, alpha=2).add_(1)
 
 
 _RESIDUALS: dict[str, Callable[..., Any]] = {
@@ -175,4 +176,4 @@ _RESIDUALS: dict[str, Callable[..., Any]] = {
     "brier": _squared_error,
 }
 _FUSED = {"squared_error": 0, "brier": 0, "absolute_error": 1, "log_loss": 2}
-_DEVIANCES: dict[str, Lose] = {"poisson_deviance": _poisson, "gamma_deviance": _gamma}
+_DEVIANCES: dict[str, Evaluate] = {"poisson_deviance": _poisson, "gamma_deviance": _gamma}

@@ -180,24 +180,24 @@ class Trees(ExactEngine):
 
         return CoalitionErrors(self.bound, target, weight)
 
-    def device_judge(self, loss: Loss) -> DeviceLoss | None:
-        """How the device judges single pairs; None where there is no device, or it does not know how."""
+    def device_loss(self, loss: Loss) -> DeviceLoss | None:
+        """The loss of single pairs on the device; None if there is no device, or the loss is not supported there."""
         if self.device is None:
             return None
-        from losslens.engines.gpu.losses import judge_of
-        from losslens.engines.gpu.pairs import MOST_TREES
+        from losslens.engines.gpu.losses import device_loss
+        from losslens.engines.gpu.pairs import MAX_TREES
 
         ensemble = self.bound.ensemble
-        return judge_of(ensemble.link, ensemble.outputs, loss) if len(self.bound.roots) <= MOST_TREES else None
+        return device_loss(ensemble.link, ensemble.outputs, loss) if len(self.bound.roots) <= MAX_TREES else None
 
     def device_pairs(self, loss: Loss, target: Floats, weight: Floats) -> DevicePairs:
         """Mean losses of rows and donors over all pairs, of any columns, on the device."""
         from losslens.engines.gpu.pairs import DevicePairs
 
-        judge = self.device_judge(loss)
-        assert judge is not None  # callers have asked
+        on_device = self.device_loss(loss)
+        assert on_device is not None  # callers have tested it
         assert self.device is not None
-        return DevicePairs(self._boxes(np.arange(len(target))), target, weight, judge, self.device)
+        return DevicePairs(self._boxes(np.arange(len(target))), target, weight, on_device, self.device)
 
     def _boxes(self, rows: NDArray[np.intp]) -> Boxes:
         from losslens.engines.trees.boxes import boxes

@@ -59,7 +59,7 @@ class TreeGames(PlayerGames):
         ways = {"tree pairs": cells / 2}
         if engine.is_single:
             return ways | {"single tree": n * coalitions}
-        if engine.device_judge(loss) is not None:
+        if engine.device_loss(loss) is not None:
             ways["device pairs"] = coalitions * n**2 * len(bound.value) * bound.ensemble.outputs
         if engine.gives_totals(loss):
             from losslens.engines.trees.coalitions import cost
