@@ -15,14 +15,14 @@ from typing import Any
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Around our own small linear algebra (also as a decorator), in no inner loop; never around the user's model."""
+    """Context manager or decorator for small linear algebra; not for inner loops, nor around the user's model."""
     with _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
         yield
 
 
 @lru_cache(maxsize=2)
 def _libraries(scipy: bool) -> Any:
-    """The BLAS libraries that are loaded: looking for them takes milliseconds. SciPy brings one of its own."""
+    """The loaded BLAS libraries, cached because the search takes milliseconds. SciPy loads one of its own."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -1,7 +1,4 @@
-"""What all results of one feature share: its grid, who met whom, and choosing rows.
-
-Results are frozen and hold arrays alone: no model, no table. They can be saved, regrouped and plotted anywhere.
-"""
+"""Numbers, sizes in bytes and durations as text."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from math import ceil, floor, log10
 
 
 def in_digits(value: float, like: float | None = None) -> str:
-    """A number with four digits that count, or with as many decimals as another one has so.
+    """A number with four significant digits, or with as many decimals as `like` has with four.
 
     >>> in_digits(26504.3), in_digits(0.96907), in_digits(1389.2, like=26504.3)
     ('26,504', '0.9691', '1,389')
@@ -21,7 +18,7 @@ def in_digits(value: float, like: float | None = None) -> str:
 
 
 def size_in_words(size: float) -> str:
-    """Bytes as people write them, rounded up: what is named is enough.
+    """Bytes in binary units, rounded up: a stated size is always large enough.
 
     >>> size_in_words(3 * 2**30)
     '3.0 GiB'
@@ -34,7 +31,7 @@ def size_in_words(size: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them."""
+    """Seconds as milliseconds, seconds or minutes."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

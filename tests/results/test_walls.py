@@ -18,7 +18,7 @@ from sklearn.metrics import get_scorer
 from sklearn.svm import SVR
 
 import losslens as ll
-from losslens.cells.late import Later
+from losslens.cells.lazy import Deferred
 from losslens.losses import Loss
 
 N = 60
@@ -82,7 +82,7 @@ def violations(result, own=()):
 def compute_all(result):
     """Everything that comes later, of a result and of what it holds."""
     for _, thing in list(walk(result)):
-        if isinstance(thing, Later):
+        if isinstance(thing, Deferred):
             _ = thing.now
     for _, thing in list(walk(result)):
         for name, what in inspect.getmembers_static(type(thing)):
@@ -259,7 +259,7 @@ def test_the_walk_goes_everywhere():
     slotted.thing = table
     holders = [
         [table], {"a": (table,)}, partial(print, table), partial(print, end=table), lambda: table, table.head, slotted,
-        Later(len, table), Later(lambda: table), np.array([table, None], dtype=object), lambda table=table: table,
+        Deferred(len, table), Deferred(lambda: table), np.array([table, None], dtype=object), lambda table=table: table,
     ]  # fmt: skip
     for holder in holders:
         assert any("DataFrame" in line for line in violations([holder]))

@@ -219,7 +219,7 @@ def test_intervals_about_the_sample_cover_the_number_over_all_pairs(design):
 
 
 def test_a_grid_of_quantiles_is_not_drawn_and_has_no_error_of_drawing():
-    with pytest.raises(ValueError, match="draws nothing"):
+    with pytest.raises(ValueError, match="is not random"):
         explain(donors=ll.Grid(12, at="quantiles")).interval(target="sample")
 
 

@@ -462,7 +462,7 @@ def test_too_few_rows_or_donors_have_numbers_but_no_errors(options):
 
 
 def test_a_small_set_of_rows_says_so():
-    with pytest.raises(ValueError, match="a standard error needs at least 3 rows that count; there are 2"):
+    with pytest.raises(ValueError, match="a standard error needs at least 3 rows with weight; there are 2"):
         compare(rich, {"a": X[:2], "b": X[2:]}, {"a": Y[:2], "b": Y[2:]}).difference("x0", "a", "b")
 
 

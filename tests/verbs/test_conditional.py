@@ -349,7 +349,7 @@ def test_two_rows_have_a_number_and_nothing_that_says_how_sure_it_is():
     assert repr(found).count("±") == 0
     assert found.to_frame()[["std_error", "low", "high", "p"]].isna().all(axis=None)
     assert texts(looked_at(found.plot()).get_yticklabels())[0] == found.to_frame()["feature"][0]
-    with pytest.raises(ValueError, match="a standard error needs at least 3 rows that count; there are 2"):
+    with pytest.raises(ValueError, match="a standard error needs at least 3 rows with weight; there are 2"):
         _ = found.std_error
 
 

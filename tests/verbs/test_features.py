@@ -531,5 +531,5 @@ def test_labels_are_counted_when_streamed_too():
 
 def test_one_row_has_no_standard_error():
     one = ll.feature_importance(lambda Z: Z[:, 0], X, Y, loss="squared_error", features="x0")["x0"].given([3])
-    with pytest.raises(ValueError, match="at least 3 rows that count; there are 1"):
+    with pytest.raises(ValueError, match="at least 3 rows with weight; there are 1"):
         one.std_error  # noqa: B018

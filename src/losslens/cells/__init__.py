@@ -1,4 +1,4 @@
 """The matrix of cells (row i with the values of donor k) and its means: pure NumPy.
 
-Touches donors and tables.
+Imports donors and tables.
 """

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.late import later
+from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.layout import CommonGrid
 from losslens.donors.questions import Question
@@ -274,8 +274,8 @@ def _means(k: int, meeting: CommonGrid, axes: Axes, sample: Sample, rows: RowMas
 def spread_cells(k: int, axes: Axes, sample: Sample, parts: Sequence[Kept], kept: Indices) -> Cells:
     """The cells of the kept rows, laid out on first access."""
     laid_out = SpreadCells(k, axes.class_of[k], tuple(parts))
-    changes = None if sample.loss is None else later(laid_out.of, "changes", sample.loss[:0])
-    return Cells(kept, later(laid_out.of, "prediction", sample.prediction[:0]), changes)
+    changes = None if sample.loss is None else deferred(laid_out.of, "changes", sample.loss[:0])
+    return Cells(kept, deferred(laid_out.of, "prediction", sample.prediction[:0]), changes)
 
 
 @dataclass(frozen=True, eq=False)

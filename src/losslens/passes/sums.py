@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.late import later
+from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout
@@ -45,7 +45,7 @@ def run(
         sample = sample.with_loss(loss)
     columns = _columns(engine, {j for subject, _ in asked for j in subject.feature.columns})
     grids = [_grid(subject, engine, columns) for subject, _ in asked]
-    kept = later(_rows_to_keep, budget, n, entropy, *(distinct for distinct, _ in grids))
+    kept = deferred(_rows_to_keep, budget, n, entropy, *(distinct for distinct, _ in grids))
     squared = None
     if loss is not None and loss.name == "squared_error" and sample.y is not None:
         squared = Moments.of(engine, np.asarray(sample.y - sample.prediction, float), sample.weight)
@@ -60,13 +60,13 @@ def run(
         else:
             moments = (float(squared.mean[j]), float(squared.variance[j]), float(squared.pfi[j]))
             curves = AdditiveCurves(columns[j], float(engine.scale[j]), *shared, *moments)
-        predictions = later(curves.predictions, distinct, kept)
-        changes = None if loss is None else later(curves.changes, kept, predictions)
+        predictions = deferred(curves.predictions, distinct, kept)
+        changes = None if loss is None else deferred(curves.changes, kept, predictions)
         filled.append(
             Filled(
-                values=later(_values, distinct),
+                values=deferred(_values, distinct),
                 ordered=ordered,
-                meeting=later(_layout, distinct, n, design.leaves_out_own),
+                meeting=deferred(_layout, distinct, n, design.leaves_out_own),
                 means=curves.means(distinct),
                 cells=Cells(kept, predictions, changes),
             )
@@ -88,7 +88,7 @@ def _grid(subject: Subject, engine: Additive, columns: Mapping[int, Floats]) -> 
     """The distinct values of a feature, and whether they have an order; numbers that the model reads come later."""
     if all(np.may_share_memory(column.array, engine.parts) for column in subject.columns):
         own = [columns[j] for j in subject.feature.columns]
-        return later(_distinct, *own), len(own) == 1
+        return deferred(_distinct, *own), len(own) == 1
     return subject.distinct, subject.distinct.ordered
 
 
@@ -136,12 +136,12 @@ class AdditiveCurves:
         """All of them later, but for a number that is known."""
         rows, weight, judged = self.rows, self.sample.weight, self.loss is not None
         return Means(
-            local=later(self.local) if judged else None,
+            local=deferred(self.local) if judged else None,
             mass=rows.mass if self.apart else weight,
-            pi=later(self.pi, distinct) if judged else None,
-            weights=later(self.weights, distinct),
-            pd=later(self.pd, distinct),
-            caused=later(self.caused) if judged else None,
+            pi=deferred(self.pi, distinct) if judged else None,
+            weights=deferred(self.weights, distinct),
+            pd=deferred(self.pd, distinct),
+            caused=deferred(self.caused) if judged else None,
             lent=(rows.lent if self.apart else weight) if judged else None,
             # Without a row's own cell, its mass is no longer its weight.
             total=None if self.apart else self.pfi,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.late import later
+from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells, curves
 from losslens.donors.layout import OwnDonors
 from losslens.results.base import ResultMapping, Tabular
@@ -84,7 +84,7 @@ def of_class(effect: FeatureEffect, k: int) -> FeatureEffect:
     return replace(
         effect,
         sample=replace(sample, prediction=sample.prediction[..., k]),
-        cells=Cells(cells.rows, later(_column, cells, k)),
+        cells=Cells(cells.rows, deferred(_column, cells, k)),
         means=replace(effect.means, pd=None if pd is None else pd[..., k]),
     )
 

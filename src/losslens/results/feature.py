@@ -1,6 +1,6 @@
 """What all results of one feature share: its grid, the layout of its cells, and choosing rows.
 
-A result keeps arrays, numbers and words, and nothing of the table, the model or the engine (`late` fields included):
+A result keeps arrays, numbers and words, and nothing of the table, the model or the engine (`lazy` fields included):
 cells of as many rows as half of `memory` holds; for each feature a few vectors as long as the rows or the grid (local
 importances, grid positions, curves; of an additive model its column until curves are computed); and, once for all
 features of a call, the codes of at most 2,000 rows and a million cells, from which `extrapolation` is computed.
@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.late import Later, late, later
+from losslens.cells.lazy import Deferred, deferred, lazy
 from losslens.cells.matrix import Cells, Means, curves, means, shares
 from losslens.donors.conditional import Conditioning
 from losslens.donors.designs import Design
@@ -36,13 +36,13 @@ class FeatureResult:
 
     name: str
     columns: tuple[str, ...]
-    values: tuple[NDArray[Any], ...] = late()  # the grid: one array, or two for a pair
+    values: tuple[NDArray[Any], ...] = lazy()  # the grid: one array, or two for a pair
     ordered: bool
     design: Design
     engine: str
     exact: bool
     n_predictions: int
-    meeting: Layout = late()
+    meeting: Layout = lazy()
     sample: Sample
     at: Indices  # positions in the sample of the rows that this result speaks of
     means: Means
@@ -104,7 +104,7 @@ class FeatureResult:
     @property
     def known_as_streamed(self) -> bool:
         """Whether cells are known to be missing, without computing which are kept."""
-        return not isinstance(vars(self.cells)["rows"], Later) and not self.complete
+        return not isinstance(vars(self.cells)["rows"], Deferred) and not self.complete
 
     @property
     def _no_donors(self) -> str:
@@ -238,8 +238,8 @@ class FeatureResult:
     def _need_rows(self, what: str) -> None:
         if self.whole is not None:
             raise ValueError(
-                f"{what}() needs values for each row, but this result comes from files ({self.whole.n:,} rows) and "
-                "keeps a sample only; filter the files and call feature_importance again"
+                f"{what} needs the values of every row, but this result comes from files ({self.whole.n:,} rows) and "
+                "keeps a sample of the rows; filter the files and call feature_importance again"
             )
 
     def _need_all_cells(self, what: str) -> None:
@@ -259,7 +259,7 @@ def take_rows(cells: Cells, chosen: Indices) -> Cells:
 
 def take_columns(cells: Cells, kept: Indices) -> Cells:
     """The cells at some grid values."""
-    return Cells(cells.rows, later(_columns, cells, "predictions", kept), later(_columns, cells, "changes", kept))
+    return Cells(cells.rows, deferred(_columns, cells, "predictions", kept), deferred(_columns, cells, "changes", kept))
 
 
 def _columns(cells: Cells, what: str, kept: Indices) -> Any:

@@ -102,6 +102,7 @@ class FeatureImportance(FeatureResult, Tabular):
     def row_influence(self) -> RowInfluence:
         """How far leaving out each row, as an observation and as a donor, would move the importance (`unbiased`)."""
         self._need_donors("importance")
+        self._need_rows("row_influence")
         self._need_both_roles("row_influence")
         roles = leave_one_out(self.means, self.meeting, self.sample, self.unbiased)
         return RowInfluence(self.name, self.loss.title, self.unbiased, *roles, self.backend)

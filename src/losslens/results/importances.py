@@ -19,7 +19,7 @@ from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
 from losslens.text import in_digits, size_in_words
 from losslens.typing import Floats
-from losslens.uncertainty.inference import Estimates, Inference
+from losslens.uncertainty.inference import Estimates, Inference, cross_products
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
             raise ValueError(f"no feature has a standard error; {self._first.name!r}: {_reason(self._first)}")
         influences = [f.influence for f in known.values()]
         moved = np.stack([found.moved for found in influences], axis=1)
-        covariance = moved.T @ moved
+        covariance = cross_products(moved)
         # Each feature has donors of its own: their noise is no feature's but its own.
         np.fill_diagonal(covariance, [found.variance for found in influences])
         return Estimates(

@@ -145,9 +145,8 @@ class Refits(Result, Inference):
     @cached_property
     def estimates(self) -> Estimates:
         """The learner's importances (U-statistics of the folds) and their covariance."""
-        found = np.stack([numbers(fold, unbiased=True) for fold in self.folds])
-        mean, freedom = found.mean(axis=0), len(self.folds) - 1
-        return Estimates(self.features, mean, self.correction / freedom * (found - mean).T @ (found - mean), freedom)
+        per_fold = np.stack([numbers(fold, unbiased=True) for fold in self.folds])
+        return Estimates.of_folds(self.features, per_fold, self.correction)
 
     @property
     def local(self) -> Floats:

@@ -15,7 +15,7 @@ from losslens.results.shapley import mean_of, rows_only
 from losslens.results.table import FEATURE, IMPORTANCE, RANKED, ResultTable
 from losslens.text import in_digits
 from losslens.typing import Floats, Indices
-from losslens.uncertainty.inference import Estimates, Inference
+from losslens.uncertainty.inference import Estimates, Inference, cross_products
 from losslens.uncertainty.standard_errors import Influence, Target, check_target
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class RowChanges(Result, Inference):
         units = self._units
         if units < 3:
             what = "rows" if self.block is None else "groups"
-            raise ValueError(f"a standard error needs at least 3 {what} that count; there are {units}")
+            raise ValueError(f"a standard error needs at least 3 {what} with weight; there are {units}")
         known = self._known
         moved = rows_only(self.local[known], self.weight[known])
         if self.block is not None:
@@ -70,7 +70,7 @@ class RowChanges(Result, Inference):
             np.add.at(together, group, moved)
             moved = together * np.sqrt(units / (units - 1) * (n - 1) / n)
         skewness = np.array([Influence(column).skewness for column in moved.T])
-        return Estimates(self.features, self.importance, moved.T @ moved, units - 1, skewness)
+        return Estimates(self.features, self.importance, cross_products(moved), units - 1, skewness)
 
     @property
     def what(self) -> str:
@@ -185,12 +185,9 @@ class LeftOut(RowChanges):
 
     @property
     def _learner(self) -> Estimates:
-        folds = len(self.per_fold)
-        if folds < 2:
-            raise ValueError("what refits give on some rows is not kept; ask the result of all rows")
-        mean = self.per_fold.mean(axis=0)
-        apart = self.per_fold - mean
-        return Estimates(self.features, mean, self.correction / (folds - 1) * apart.T @ apart, folds - 1)
+        if len(self.per_fold) < 2:
+            raise ValueError("no interval with target='learner' for chosen rows: use the result of all rows")
+        return Estimates.of_folds(self.features, self.per_fold, self.correction)
 
     @property
     def what(self) -> str:

@@ -97,7 +97,7 @@ def rows_only(local: Floats, weight: Floats) -> Floats:
     weight = weight / weight.sum()
     n = int(np.sum(weight > 0))
     if n < 2:
-        raise ValueError("a standard error needs at least 2 rows that count")
+        raise ValueError("a standard error needs at least 2 rows with weight")
     return np.asarray(np.sqrt(n / (n - 1)) * weight[:, None] * (local - weight @ local))
 
 

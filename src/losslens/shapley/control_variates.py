@@ -22,6 +22,7 @@ CELLS_A_CONTROL = 20  # fewer would fit noise
 BINS = 12  # of a column's values, where what it adds to the prediction is estimated
 
 
+@one_thread()
 def gather(
     setup: GameSetup, sweeps: list[Sweep], gain: FullGain | None, *, leaves_out_own: bool
 ) -> tuple[Floats, Shares]:
@@ -114,6 +115,7 @@ def _explained(setup: GameSetup, sweeps: list[Sweep], cells: Floats, donors: Ind
     return found
 
 
+@one_thread()
 def without_order_terms(setup: GameSetup, sweeps: list[Sweep], cells: Floats, is_donor: Mask) -> Floats:
     """Shares of walks of all donors together, without what the order alone does to them, (n, R, p).
 
@@ -176,7 +178,6 @@ def _fit(controls: Floats, cells: Floats, counts: Floats) -> Floats:
     return _least_squares(inner.reshape(-1, inner.shape[2]), target.ravel(), counts.ravel())
 
 
-@one_thread()
 def _least_squares(inner: Floats, target: Floats, counts: Floats) -> Floats:
     """Slopes; 0 for what never differs from 0."""
     size = np.sqrt(np.mean(np.square(inner), axis=0))
@@ -191,6 +192,7 @@ def _least_squares(inner: Floats, target: Floats, counts: Floats) -> Floats:
 # What each player adds to the prediction.
 
 
+@one_thread()
 def additive_parts(setup: GameSetup, sweeps: list[Sweep], rows: Indices | None = None) -> Floats:
     """c_j of each row, (n, p), centred: the least-squares fit ``step = c_j(row) - c_j(donor)`` on bins of values."""
     weight, parts = setup.sample.weight, np.zeros((setup.n, setup.p))

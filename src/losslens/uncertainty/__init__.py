@@ -1,4 +1,4 @@
 """Standard errors, intervals, bands and tests, computed from means alone.
 
-Touches cells.
+Imports cells and the rooms below.
 """

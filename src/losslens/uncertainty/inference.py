@@ -1,10 +1,10 @@
-"""Several numbers of one run side by side: differences, ranks and tests, which need to know how they vary together."""
+"""Several estimates of one run: differences, ranks and tests, all based on their joint covariance."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,13 @@ from losslens.typing import Floats
 from losslens.uncertainty.standard_errors import check_level, interval, p_value
 
 Adjustment = Literal["holm", "benjamini_hochberg"]
-DRAWS, AT_A_TIME = 5000, 100
-MOST_GAPS = 4_000_000  # differences in memory at a time
+DRAWS, BATCH = 5000, 100  # simulated vectors of estimates, in all and at a time
+MAX_DIFFERENCES = 4_000_000  # held in memory at a time, 8 bytes each
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How much more one number is than another of the same run."""
+    """The difference of two estimates of the same run."""
 
     first: str
     second: str
@@ -30,7 +30,7 @@ class Difference:
     std_error: float
     low: float
     high: float
-    p_value: float  # two-sided, of no difference
+    p_value: float  # two-sided, of the hypothesis of no difference
     level: float
 
     def __repr__(self) -> str:
@@ -40,35 +40,48 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Numbers and their covariance."""
+    """Estimates of several features and their covariance."""
 
     names: tuple[str, ...]
     value: Floats  # (p,)
     covariance: Floats  # (p, p)
     freedom: int  # degrees of freedom of the variances
-    skewness: Floats = field(default_factory=lambda: np.zeros(0))  # (p,): none where it is not known
-    noise: Floats = field(default_factory=lambda: np.zeros(0))  # (p,): the part that is due to draws, apart for each
+    skewness: Floats = field(default_factory=lambda: np.zeros(0))  # (p,), or empty where it is unknown
+    noise: Floats = field(
+        default_factory=lambda: np.zeros(0)
+    )  # (p,): variance from sampling donors, independent between features; empty: 0
+
+    @classmethod
+    def of_folds(cls, names: tuple[str, ...], per_fold: Floats, correction: float) -> Self:
+        """Means over folds, (M, p) -> (p,), with their covariance over the folds times the correction."""
+        mean, freedom = per_fold.mean(axis=0), len(per_fold) - 1
+        apart = per_fold - mean
+        return cls(names, mean, cross_products(apart, correction / freedom), freedom)
 
     @property
     def std_error(self) -> Floats:
-        """Of each number, (p,)."""
+        """Standard error of each estimate, (p,)."""
         return np.asarray(np.sqrt(np.maximum(np.diag(self.covariance), 0.0)))
 
     def position(self, name: str) -> int:
-        """Where a name stands."""
+        """The position of a feature."""
         if name not in self.names:
             raise KeyError(unknown_feature(name, self.names, "features"))
         return self.names.index(name)
 
     def difference(self, first: str, second: str, level: float = 0.95) -> Difference:
-        """Paired: what moves both numbers alike cancels."""
+        """The paired difference: errors common to both estimates cancel."""
         j, k = self.position(first), self.position(second)
         return difference(
-            (first, second), float(self.value[j] - self.value[k]), float(self._gap_error[j, k]), self.freedom, level
+            (first, second),
+            float(self.value[j] - self.value[k]),
+            float(self._difference_errors[j, k]),
+            self.freedom,
+            level,
         )
 
     @property
-    def _gap_error(self) -> Floats:
+    def _difference_errors(self) -> Floats:
         """Standard errors of all differences, (p, p)."""
         own = np.diag(self.covariance)
         noise = self.noise if len(self.noise) else np.zeros(len(own))
@@ -76,25 +89,25 @@ class Estimates:
         return np.asarray(np.sqrt(np.maximum(own[:, None] + own - 2 * self.covariance, least)))
 
     def ranks(self, level: float = 0.95) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-        """The rank of each number (1 is the largest) and the lowest and highest that it may have, all at once.
+        """The rank of each estimate (1 is the largest) with simultaneous lower and upper confidence limits.
 
-        A rank is bounded by the numbers that are surely larger or smaller, judged by simultaneous intervals of all
-        differences.
+        A rank is bounded by the numbers of estimates that are significantly larger or smaller, according to
+        simultaneous confidence intervals of all differences.
         """
-        error = self._gap_error
-        gap = self.value[:, None] - self.value
-        reach = _largest_gap(self.covariance, error, self.freedom, check_level(level)) * error
+        error = self._difference_errors
+        differences = self.value[:, None] - self.value
+        reach = _largest_difference(self.covariance, error, self.freedom, check_level(level)) * error
         rank = 1 + np.argsort(np.argsort(-self.value, kind="stable"), kind="stable")
-        best, worst = 1 + np.sum(gap + reach < 0, axis=1), len(rank) - np.sum(gap - reach > 0, axis=1)
+        best, worst = 1 + np.sum(differences + reach < 0, axis=1), len(rank) - np.sum(differences - reach > 0, axis=1)
         return rank, best, worst
 
     def intervals(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Low and high ends, each number by itself."""
+        """Low and high ends of the confidence intervals, each at this level."""
         ends = [interval(v, e, self.freedom + 1, level, a) for v, e, a in self._each()]
         return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
 
     def p_values(self) -> Floats:
-        """One-sided, of no importance, (p,)."""
+        """One-sided p-values of the hypothesis of no importance, (p,)."""
         return np.array([p_value(v, e, self.freedom + 1) for v, e, _ in self._each()])
 
     def _each(self) -> list[tuple[float, float, float]]:
@@ -103,27 +116,27 @@ class Estimates:
 
 
 class Inference:
-    """What every result of several features can be asked."""
+    """Differences, ranks and tests of a result with several features."""
 
     @property
     def estimates(self) -> Estimates:
-        """The numbers and their covariance."""
+        """The importances and their covariance."""
         raise NotImplementedError
 
     def _frame(self, data: dict[str, Any]) -> Any:
-        """A table in the user's own frame library."""
+        """A data frame in the user's own library."""
         raise NotImplementedError
 
     def difference(self, first: str, second: str, level: float = 0.95) -> Difference:
-        """How much more one feature is worth than another, paired: the same rows and donors move both."""
+        """How much more important one feature is than another; paired, because both use the same rows and donors."""
         return self.estimates.difference(first, second, level)
 
     def ranks(self, level: float = 0.95) -> Any:
-        """Each feature's rank with the ranks that it may have, simultaneously for all features; a data frame."""
-        known = self.estimates
-        rank, best, worst = known.ranks(level)
+        """Each feature's rank with simultaneous confidence limits; a data frame."""
+        estimates = self.estimates
+        rank, best, worst = estimates.ranks(level)
         order = np.argsort(rank)
-        data = {"feature": [known.names[j] for j in order], "rank": rank[order], "low": best[order]}
+        data = {"feature": [estimates.names[j] for j in order], "rank": rank[order], "low": best[order]}
         return self._frame(data | {"high": worst[order]})
 
     def test(self, adjust: Adjustment | None = "holm") -> Any:
@@ -132,11 +145,11 @@ class Inference:
         Parameters
         ----------
         adjust
-            ``"holm"`` bounds the chance of a single false finding, ``"benjamini_hochberg"`` the expected share of
-            false ones among the findings, None leaves each test by itself.
+            ``"holm"`` controls the probability of any false rejection, ``"benjamini_hochberg"`` the expected share of
+            false rejections, None adjusts nothing.
         """
-        known = self.estimates
-        return self._frame(columns_of_tests(known.names, known.value, known.p_values(), adjust, known.std_error))
+        found = self.estimates
+        return self._frame(columns_of_tests(found.names, found.value, found.p_values(), adjust, found.std_error))
 
 
 def columns_of_tests(
@@ -152,38 +165,46 @@ def columns_of_tests(
 
 
 def adjusted(p: Floats, how: Adjustment) -> Floats:
-    """p-values of several tests together."""
+    """p-values adjusted for the number of tests."""
     if how not in ("holm", "benjamini_hochberg"):
         raise ValueError(f"adjust is 'holm', 'benjamini_hochberg' or None; got {how!r}")
     order, m = np.argsort(p, kind="stable"), len(p)
     out = np.empty(m)
-    if how == "holm":  # step down: the smallest counts m times, and no later one is smaller
+    if (
+        how == "holm"
+    ):  # step down: the smallest p is multiplied by m, the next by m - 1, and none is below an earlier one
         out[order] = np.minimum(np.maximum.accumulate(p[order] * (m - np.arange(m))), 1.0)
-    else:  # step up: the largest counts once
+    else:  # step up: the largest p is multiplied by 1, the k-th smallest by m / k
         scaled = p[order] * m / np.arange(1, m + 1)
         out[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
     return out
 
 
 def difference(names: tuple[str, str], value: float, error: float, freedom: int, level: float) -> Difference:
-    """A difference with its interval and two-sided p-value, both Student's."""
+    """A difference with its Student interval and two-sided p-value."""
     low, high = interval(value, error, freedom + 1, level)
     p = float(value == 0) if error == 0 else 2 * p_value(abs(value), error, freedom + 1)
     return Difference(*names, value, error, low, high, p, level)
 
 
 @one_thread()
-def _largest_gap(covariance: Floats, error: Floats, freedom: int, level: float) -> float:
-    """How many standard errors the largest of all differences is off, at most, with this probability."""
-    rng = np.random.default_rng(20180417)  # its own seed: the same result has the same ranks
+def cross_products(moved: Floats, factor: float = 1.0) -> Floats:
+    """Sums over rows of the products of every two columns, times a factor, (p, p)."""
+    return np.asarray(moved.T @ moved if factor == 1 else factor * moved.T @ moved)
+
+
+@one_thread()
+def _largest_difference(covariance: Floats, error: Floats, freedom: int, level: float) -> float:
+    """The quantile of the largest absolute difference in standard errors, simulated from a multivariate t."""
+    rng = np.random.default_rng(20180417)  # a fixed seed: the same result always has the same ranks
     size, axes = np.linalg.eigh(covariance)
     root = axes * np.sqrt(np.maximum(size, 0.0))
     scale = np.divide(1.0, error, out=np.zeros_like(error), where=error > 1e-12 * max(error.max(), 1e-300))
     largest: list[Floats] = []
-    step = int(np.clip(MOST_GAPS // error.size, 1, AT_A_TIME))
-    for _ in range(DRAWS // step):
-        drawn = rng.normal(size=(step, len(covariance))) @ root.T
-        drawn /= np.sqrt(rng.chisquare(freedom, size=(step, 1)) / freedom)
-        gaps = np.abs(drawn[:, :, None] - drawn[:, None, :]) * scale
-        largest.append(gaps.max(axis=(1, 2)))
+    batch = int(np.clip(MAX_DIFFERENCES // error.size, 1, BATCH))
+    for _ in range(DRAWS // batch):
+        drawn = rng.normal(size=(batch, len(covariance))) @ root.T
+        drawn /= np.sqrt(rng.chisquare(freedom, size=(batch, 1)) / freedom)
+        differences = np.abs(drawn[:, :, None] - drawn[:, None, :]) * scale
+        largest.append(differences.max(axis=(1, 2)))
     return float(np.quantile(np.concatenate(largest), level))

@@ -1,4 +1,4 @@
-"""Standard errors and intervals, from the cells' means alone: no prediction is needed."""
+"""Standard errors and confidence intervals, computed from the means of the cells."""
 
 from __future__ import annotations
 
@@ -14,83 +14,86 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 
-# Skewness that an interval is bent by; beyond, single rows make it, and bending adds to the width alone.
-MOST_BENT = 0.4
+# The largest skewness that intervals are corrected for: a larger estimate comes from single rows, and would only widen
+# the interval.
+MAX_SKEWNESS = 0.4
 Target = Literal["sample", "model", "learner"]
 
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """How far each row (or block of rows) moves a number: its squares sum to the variance, once noise is taken off."""
+    """Influence of each row (or group of rows) on an estimate; the sum of squares, less noise, is the variance."""
 
     moved: Floats  # (u,), scaled by the jackknife's factor
-    excess: float = 0.0  # what the draw of the donors adds to the squares beyond its own share
-    noise: float = 0.0  # its own share: the variance is never less
-    total: float | None = None  # the variance, where it is more than the sum of these squares
-    cubes: float | None = None  # the sum of the cubes over all rows, where `moved` has some of them only
+    excess: float = 0.0  # what sampling donors adds to the sum of squares beyond `noise`
+    noise: float = 0.0  # variance that is due to sampling donors: the variance is never less
+    total: float | None = None  # the variance, where it is not the sum of these squares
+    cubes: float | None = None  # the sum of cubes over all rows, where `moved` holds some rows only
     with_error: float | None = None  # likewise the covariance with the mean loss
 
     @property
     def variance(self) -> float:
-        """The variance of the number over new data."""
+        """The variance of the estimate over new data."""
         if self.total is not None:
             return self.total
         return max(float(self.moved @ self.moved) - self.excess, self.noise)
 
     @property
     def std_error(self) -> float:
-        """Its square root."""
+        """The standard error of the estimate over new data."""
         return float(np.sqrt(self.variance))
 
     @property
     def skewness(self) -> float:
-        """Of the number itself: that of the influences over the root of their count."""
+        """Skewness of the estimate: that of the influences, divided by the square root of their number."""
         if not self.variance > 0:
             return 0.0
         cubes = np.sum(self.moved**3) if self.cubes is None else self.cubes
-        return float(np.clip(cubes / self.variance**1.5, -MOST_BENT, MOST_BENT))
+        return float(np.clip(cubes / self.variance**1.5, -MAX_SKEWNESS, MAX_SKEWNESS))
 
     def __sub__(self, other: Influence) -> Influence:
-        """On the difference of two numbers of the same rows, whose donors were drawn independently."""
+        """Influence on the difference of two estimates from the same rows and independently sampled donors."""
         return Influence(self.moved - other.moved, self.excess + other.excess, self.noise + other.noise)
 
 
-def std_error(means: Means, meeting: Layout, sample: Sample, rows: Indices) -> float:
-    """Standard error of the PFI of this model over new data: the jackknife's."""
-    return influence(means, meeting, sample, rows).std_error
+def std_error(means: Means, layout: Layout, sample: Sample, rows: Indices) -> float:
+    """Jackknife standard error of the PFI of this model over new data."""
+    return influence(means, layout, sample, rows).std_error
 
 
-def influence(means: Means, meeting: Layout, sample: Sample, rows: Indices) -> Influence:
-    """How far each row moves the PFI of this model.
+def influence(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Influence:
+    """Influence of each row on the PFI of this model.
 
-    Each row counts twice, as an observation and as a donor: its influence is ``w_i a_i + u_i c_i``, with a and c
-    its effects in both roles (cell ~ PFI + a_i + c_k) and w and u its shares among rows and donors. Rows that
-    belong together add up first. Sampled donors add their own noise to both effects: what is too much goes.
+    Each row has two roles, observation and donor: its influence is ``w_i a_i + u_i c_i``, with a and c its effects in
+    both roles (cell ~ PFI + a_i + c_k) and w and u its weights among rows and donors. Influences are first added within
+    groups of rows. Sampling donors adds noise to both effects; its excess is subtracted.
     """
-    units, here = sample.units(), sample.units(rows)
-    _check_units(here, sample)
-    factor = jackknife_factor(units, leaves_out_own=sample.block is not None or meeting.leaves_out_own)
-    if isinstance(meeting, OwnDonors) and meeting.alone:
-        return _influence_alone(means, sample, rows, here)
-    if isinstance(meeting, CommonGrid):
-        moved = np.sqrt(factor) * _by_unit(_influence(means, meeting, sample, rows), sample)
+    units, used = sample.units(), sample.units(rows)
+    _check_units(used, sample)
+    factor = jackknife_factor(units, leaves_out_own=sample.block is not None or layout.leaves_out_own)
+    if isinstance(layout, OwnDonors) and layout.alone:
+        return _influence_alone(means, sample, rows, used)
+    if isinstance(layout, CommonGrid):
+        moved = np.sqrt(factor) * _by_unit(_influence(means, layout, sample, rows), sample)
         return Influence(moved) if means.influences is None else _of_all_rows(moved, means.influences, factor, units)
-    fit = fit_effects(means, meeting, sample, rows)
+    fit = fit_effects(means, layout, sample, rows)
     if not np.isfinite(fit.noise):
-        raise ValueError("no standard error: so few cells can't tell rows, donors and noise apart; use more donors")
-    if fit.fitted and (sample.block is not None or meeting.leaves_out_own):
-        factor = _of_a_mean(units)  # fitted effects, unlike means, don't lack those of the own block
+        raise ValueError(
+            "no standard error: too few cells to separate the effects of rows and donors from noise; use more donors"
+        )
+    if fit.fitted and (sample.block is not None or layout.leaves_out_own):
+        factor = _of_a_mean(units)  # fitted effects, unlike means, include those of the own group
     moved = np.sqrt(factor) * _by_unit(_influence_of(fit, means, sample, rows), sample)
     if not fit.fitted:
         return Influence(moved, noise=0.0 if fit.complete else fit.noise)
-    # A fitted effect has variance D2/(m-1), not D2/m: the donors' share of a row's information is lost. Both roles
-    # together bring 2 D2/(n(m-1)), of which D2/(nm) belongs to the estimate: the rest goes. Rank bins (Systematic)
-    # even out the donors that each row meets: there the noise counts about once as it is.
+    # A fitted effect has variance D2/(m-1), not D2/m, because donor effects are fitted too. Both roles together add
+    # 2 D2/(n(m-1)), of which D2/(nm) is variance of the estimate: the rest is subtracted. Rank bins (Systematic)
+    # balance the donors of each row: there the noise is counted about once without a correction.
     return Influence(moved, fit.noise * (2 * fit.m / (fit.m - 1) * factor - 1), fit.noise)
 
 
 def _of_all_rows(moved: Floats, sums: InfluenceSums, factor: float, units: int) -> Influence:
-    """Sums over all rows of files; what the kept rows move is scaled so that its squares sum to the variance."""
+    """Sums over all rows of files; influences of the kept rows are scaled so that their squares sum to the variance."""
     variance, square = factor * sums.square + sums.noise, float(moved @ moved)
     return Influence(
         moved * np.sqrt(variance / square) if square > 0 else moved,
@@ -102,32 +105,32 @@ def _of_all_rows(moved: Floats, sums: InfluenceSums, factor: float, units: int) 
 
 
 def _of_a_mean(units: int) -> float:
-    """From a sum of squared influences to the variance of a mean over rows."""
+    """The factor from a sum of squared influences to the variance of a mean over rows."""
     return units / (units - 1)
 
 
-def _influence_alone(means: Means, sample: Sample, rows: Indices, here: int) -> Influence:
-    """How far each row moves the PFI where nobody lent its values: as an observation alone."""
-    assert means.local is not None  # who has an importance has its rows'
-    met, moved = means.mass > 0, np.zeros(sample.n)
-    moved[rows[met]] = means.mass[met] / means.mass[met].sum() * (means.local[met] - means.pfi)
-    return Influence(np.sqrt(_of_a_mean(here)) * _by_unit(moved, sample))
+def _influence_alone(means: Means, sample: Sample, rows: Indices, used: int) -> Influence:
+    """Influence of each row on the PFI where values come from no donors: as an observation only."""
+    assert means.local is not None  # set wherever there is an importance
+    counted, moved = means.mass > 0, np.zeros(sample.n)
+    moved[rows[counted]] = means.mass[counted] / means.mass[counted].sum() * (means.local[counted] - means.pfi)
+    return Influence(np.sqrt(_of_a_mean(used)) * _by_unit(moved, sample))
 
 
 def influence_on_error(sample: Sample, rows: Indices) -> Influence:
-    """How far each row moves the mean loss of these rows, nothing replaced."""
-    assert sample.loss is not None  # only judged samples are asked
+    """Influence of each row on the mean loss of these rows, nothing replaced."""
+    assert sample.loss is not None  # results with a loss have it
     share = sample.weight[rows] / sample.weight[rows].sum()
     moved = np.zeros(sample.n)
     moved[rows] = share * (sample.loss[rows] - share @ sample.loss[rows])
-    here = sample.units(rows)
-    _check_units(here, sample)
-    total = None if sample.totals is None else _of_a_mean(here) * sample.totals.error_square
-    return Influence(np.sqrt(_of_a_mean(here)) * _by_unit(moved, sample), total=total)
+    used = sample.units(rows)
+    _check_units(used, sample)
+    total = None if sample.totals is None else _of_a_mean(used) * sample.totals.error_square
+    return Influence(np.sqrt(_of_a_mean(used)) * _by_unit(moved, sample), total=total)
 
 
 def ratio_influence(importance: Influence, on_error: Influence, unbiased: float, error: float) -> Influence:
-    """How far each row moves ``1 + importance / error``, to first order: both numbers move with the rows."""
+    """Influence of each row on ``1 + importance / error``, to first order: both numbers depend on the rows."""
     slope = unbiased / error
     total = None
     if importance.with_error is not None:
@@ -137,100 +140,102 @@ def ratio_influence(importance: Influence, on_error: Influence, unbiased: float,
     return Influence(moved, importance.excess / error**2, importance.noise / error**2, total)
 
 
-def _check_units(here: int, sample: Sample) -> None:
-    if here < 3:
+def _check_units(units: int, sample: Sample) -> None:
+    if units < 3:
         what = "rows" if sample.block is None else "groups"
-        raise ValueError(f"a standard error needs at least 3 {what} that count; there are {here}")
+        raise ValueError(f"a standard error needs at least 3 {what} with weight; there are {units}")
 
 
-def monte_carlo_variance(means: Means, meeting: Layout, sample: Sample, rows: Indices) -> float:
+def monte_carlo_variance(means: Means, layout: Layout, sample: Sample, rows: Indices) -> float:
     """Variance of the PFI over fresh draws of the donors: ``D2/(nm)``, for distinct shifts ``(1 - (m-1)/(n-1))`` of it.
 
     D2 is the residual mean square of the fit cell ~ row + donor. For rank bins (Systematic) this is an upper bound.
     """
-    if isinstance(meeting, CommonGrid):
+    if isinstance(layout, CommonGrid):
         return 0.0 if means.influences is None else means.influences.noise
-    if meeting.alone:
-        raise ValueError("no Monte-Carlo error: what a sampler's draws add is not kept apart")
-    return fit_effects(means, meeting, sample, rows).noise
+    if layout.alone:
+        raise ValueError("no Monte-Carlo error: the variance of a sampler's draws is not estimated separately")
+    return fit_effects(means, layout, sample, rows).noise
 
 
 def grid_influence(means: Means, design: Design, sample: Sample) -> Influence:
-    """How far each donor of a grid moves the PFI: donors are drawn among the rows, none twice."""
+    """Influence of each donor of a grid on the PFI: donors are sampled from the rows without replacement."""
     if design.ranked:
-        raise ValueError(
-            f"{design!r} draws nothing: how far it is from all pairs is no matter of chance; use Latin(m) or Grid(m)"
-        )
+        raise ValueError(f"no Monte-Carlo error: {design!r} is not random; use Latin(m) or Grid(m)")
     if means.caused is None or means.lent is None:
-        raise ValueError("no Monte-Carlo error: the mean of each donor's cells is not known")
-    lends = means.lent > 0
-    d = int(lends.sum())
+        raise ValueError("no Monte-Carlo error: the mean of each donor's cells was not kept")
+    donors = means.lent > 0
+    d = int(donors.sum())
     if d < 2:
-        raise ValueError("no Monte-Carlo error from one donor: nothing says how donors differ")
+        raise ValueError("no Monte-Carlo error: there is one donor only, and donors must be compared; use more")
     left = max(1 - d / sample.units(), 0.0)
-    return Influence(np.sqrt(d / (d - 1) * left) * means.lent[lends] * (means.caused[lends] - means.pfi))
+    return Influence(np.sqrt(d / (d - 1) * left) * means.lent[donors] * (means.caused[donors] - means.pfi))
 
 
-def _influence(means: Means, meeting: CommonGrid, sample: Sample, rows: Indices) -> Floats:
-    """How much each row moves the PFI, as an observation and as a donor, (n,)."""
+def _influence(means: Means, layout: CommonGrid, sample: Sample, rows: Indices) -> Floats:
+    """Influence of each row on the PFI, as an observation and as a donor, (n,)."""
     if means.local is None or means.caused is None or means.lent is None:
-        raise ValueError("no standard error: the mean of each donor's cells is not known for these rows")
+        raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
     moved = np.where(means.lent > 0, means.lent * (means.caused - means.pfi), 0.0)
     d = int(np.sum(means.lent > 0))
-    if d < np.count_nonzero(sample.weight) and sample.block is None:  # a grid of few donors: their own small sample
+    if (
+        d < np.count_nonzero(sample.weight) and sample.block is None
+    ):  # a grid of few donors is a small sample of its own
         if d < 2:
-            raise ValueError("no standard error from one donor: nothing says how donors differ")
+            raise ValueError("no standard error: there is one donor only, and donors must be compared; use more")
         moved *= np.sqrt(d / (d - 1))
-    met = means.mass > 0
-    moved[rows[met]] += means.mass[met] / means.mass[met].sum() * (means.local[met] - means.pfi)
+    counted = means.mass > 0
+    moved[rows[counted]] += means.mass[counted] / means.mass[counted].sum() * (means.local[counted] - means.pfi)
     return moved
 
 
 @dataclass(frozen=True, eq=False)
 class RowColumnFit:
-    """The least-squares fit cell ~ PFI + row + donor, on the cells met."""
+    """The least-squares fit cell ~ PFI + row + donor, on the computed cells."""
 
     row: Floats  # (r,)
     donor: Floats  # (n,)
-    noise: float  # variance of the PFI that is due to the draw of the donors
-    m: float  # donors that a row met, on average
-    fitted: bool  # False: the means are the effects, as they are balanced
-    complete: bool  # every pair met: there is no noise
+    noise: float  # variance of the PFI that is due to sampling donors
+    m: float  # mean number of donors of a row
+    fitted: bool  # False: the design is balanced, and means are the effects
+    complete: bool  # every pair is a cell: there is no noise
 
 
 def _influence_of(fit: RowColumnFit, means: Means, sample: Sample, rows: Indices) -> Floats:
-    assert means.lent is not None  # Averages fills it for PerRow
+    assert means.lent is not None  # `Averages` sets it for OwnDonors
     moved = means.lent * fit.donor
-    moved[rows] += means.mass / means.mass.sum() * fit.row  # a row that met nobody has effect 0
+    moved[rows] += means.mass / means.mass.sum() * fit.row  # a row without donors has effect 0
     return moved
 
 
-def fit_effects(means: Means, meeting: OwnDonors, sample: Sample, rows: Indices) -> RowColumnFit:
-    """Effects of rows and donors, and what they leave unexplained, from row sums, donor sums and the mean square.
+def fit_effects(means: Means, layout: OwnDonors, sample: Sample, rows: Indices) -> RowColumnFit:
+    """Effects of rows and donors and the residual mean square, from row sums, donor sums and the mean square.
 
-    Rows and donors are not orthogonal in an incomplete design: a row's mean also holds the effects of the donors it
-    happened to meet. Evenly spaced shifts split rows and donors into circles that never meet; effects of different
-    circles can't be compared, but there the row means are already balanced, and donors are corrected for them.
+    Rows and donors are not orthogonal in an incomplete design: a row's mean includes the effects of its own donors.
+    Evenly spaced shifts split rows and donors into unconnected components, whose effects can't be compared; but there
+    the row means are balanced already, and donor means are corrected for them.
     """
-    if meeting.width < 3:
+    if layout.width < 3:
         raise ValueError(
-            f"no standard error from {meeting.width} donor(s) a row: their own noise can't be told apart from "
-            "the rows'; use 3 donors or more"
+            f"no standard error from {layout.width} donor(s) a row: the variance between rows can't be separated from "
+            "noise; use 3 donors or more"
         )
     if means.local is None or means.caused is None:
-        raise ValueError("no standard error: the mean of each donor's cells is not known for these rows")
-    met, squares, cells = _shares(meeting, sample, rows)
+        raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
+    met, squares, cells = _shares(layout, sample, rows)
     by_row, by_donor = _sums(met)
     row_total = by_row * np.where(by_row > 0, means.local - means.pfi, 0.0)
     donor_total = by_donor * np.where(by_donor > 0, means.caused - means.pfi, 0.0)
     row, donor = _least_squares(met, row_total, donor_total)
-    freedom, circles = _degrees_of_freedom(met, cells)
+    freedom, components = _degrees_of_freedom(met, cells)
     explained = row @ row_total + donor @ donor_total
     unexplained = max(float(means.square - means.pfi**2 - explained), 0.0)
     residual = unexplained * cells / freedom if freedom > 0 else np.nan  # D2
-    complete = not meeting.repeats and meeting.width >= sample.n - 1
-    left = 1.0 if meeting.repeats else 1 - (meeting.width - 1) / (sample.n - 1)  # all distinct shifts leave no noise
-    balanced = complete or meeting.binned or circles > 1
+    complete = not layout.repeats and layout.width >= sample.n - 1
+    left = (
+        1.0 if layout.repeats else 1 - (layout.width - 1) / (sample.n - 1)
+    )  # with all distinct shifts there is no noise
+    balanced = complete or layout.binned or components > 1
     if balanced:
         row = _inverse(by_row) * row_total
         donor = _inverse(by_donor) * (donor_total - (0.0 if complete else met.T @ row))
@@ -244,23 +249,23 @@ def fit_effects(means: Means, meeting: OwnDonors, sample: Sample, rows: Indices)
     )
 
 
-def _shares(meeting: OwnDonors, sample: Sample, rows: Indices) -> tuple[Any, float, int]:
-    """How much each cell counts, a sparse matrix (rows, donors); the sum of the squares, and how many cells count.
+def _shares(layout: OwnDonors, sample: Sample, rows: Indices) -> tuple[Any, float, int]:
+    """Weights of the cells, a sparse matrix (rows, donors) with sum 1; their sum of squares; the number of cells.
 
-    A pair that is met twice is one cell, unless it says something new.
+    A pair that occurs twice is one cell, unless each occurrence is a new draw.
     """
     from scipy import sparse
 
-    lent = meeting.weights(sample, rows) * sample.weight[rows][:, None]
+    lent = layout.weights(sample, rows) * sample.weight[rows][:, None]
     counted = lent > 0
     a_row = counted.sum() / max(1, counted.any(axis=1).sum())
     if a_row < 2:
-        raise ValueError(f"no standard error: the rows met {a_row:.1f} donors that count, on average; use more donors")
+        raise ValueError(f"no standard error: rows have {a_row:.1f} donors with weight on average; use more donors")
     where = np.repeat(np.arange(len(rows)), counted.sum(axis=1))
     share = lent[counted] / lent.sum()
-    met = sparse.csr_array((share, (where, np.asarray(meeting.donors[rows])[counted])), shape=(len(rows), sample.n))
-    told = share if meeting.fresh else met.data
-    return met, float(told @ told), len(told)
+    met = sparse.csr_array((share, (where, np.asarray(layout.donors[rows])[counted])), shape=(len(rows), sample.n))
+    distinct = share if layout.fresh else met.data
+    return met, float(distinct @ distinct), len(distinct)
 
 
 def _sums(met: Any) -> tuple[Floats, Floats]:
@@ -282,8 +287,8 @@ def _least_squares(met: Any, row_total: Floats, donor_total: Floats) -> tuple[Fl
     return np.asarray(per_row * (row_total - met @ donor)), np.asarray(donor)
 
 
-def _degrees_of_freedom(met: Any, told: int) -> tuple[int, int]:
-    """Cells less the effects that can be told apart, and the number of circles that never meet."""
+def _degrees_of_freedom(met: Any, n_cells: int) -> tuple[int, int]:
+    """Number of cells less that of estimable effects; and the number of components of the graph of rows and donors."""
     from scipy import sparse
     from scipy.sparse import csgraph
 
@@ -291,8 +296,8 @@ def _degrees_of_freedom(met: Any, told: int) -> tuple[int, int]:
     cells = met.tocoo()
     graph = sparse.csr_array((cells.data, (cells.coords[0], r + cells.coords[1])), shape=(r + n, r + n))
     idle = sum(int(np.sum(mass == 0)) for mass in _sums(met))
-    circles = int(csgraph.connected_components(graph, directed=False)[0]) - idle
-    return told - (r + n - idle) + circles, circles
+    components = int(csgraph.connected_components(graph, directed=False)[0]) - idle
+    return n_cells - (r + n - idle) + components, components
 
 
 def _inverse(mass: Floats) -> Floats:
@@ -304,33 +309,33 @@ def _centred(effect: Floats, mass: Floats) -> Floats:
 
 
 def _by_unit(moved: Floats, sample: Sample) -> Floats:
-    """Rows that belong together move a number together."""
+    """Influences, added within groups of rows."""
     if sample.block is None:
         return moved
     return np.asarray(np.bincount(np.unique(sample.block, return_inverse=True)[1], moved), float)
 
 
 def jackknife_factor(units: int, *, leaves_out_own: bool = False) -> float:
-    """From a sum of squared influences to the jackknife's variance of a mean over pairs of rows.
+    """The factor from a sum of squared influences to the jackknife variance of a mean over pairs of rows.
 
-    V-statistics, in which each row also meets itself, are first scaled up to the U-statistic that they estimate.
+    V-statistics, which include pairs of a row with itself, are first scaled to the U-statistic.
     """
     up = 1.0 if leaves_out_own else units / (units - 1)
     return up**2 * units * (units - 1) / (units - 2) ** 2
 
 
 def interval(estimate: float, error: float, units: float, level: float, skewness: float = 0.0) -> tuple[float, float]:
-    """A confidence interval: Student's, bent by Hall's transformation as the estimate is skewed."""
+    """A confidence interval: Student's, corrected for skewness by Hall's transformation."""
     from scipy.stats import t
 
     reach = float(t.ppf((1 + check_level(level)) / 2, units - 1))
-    return estimate - error * _unbent(reach, skewness), estimate - error * _unbent(-reach, skewness)
+    return estimate - error * _hall(reach, skewness), estimate - error * _hall(-reach, skewness)
 
 
 def p_value(estimate: float, error: float, units: float) -> float:
-    """Of the test that there is no importance, against there being some: Student's, one-sided.
+    """One-sided p-value of Student's test of no importance, against a positive one.
 
-    Without importance there is no skewness either, and an estimate of it would go up with the estimate itself.
+    Not corrected for skewness: under the hypothesis there is none, and its estimate increases with the importance.
     """
     from scipy.stats import t
 
@@ -342,11 +347,11 @@ def p_value(estimate: float, error: float, units: float) -> float:
 
 
 def check_target(target: Target) -> Target:
-    """What an interval is about, where there is one fitted model."""
+    """Check the target of an interval where there is one fitted model."""
     if target == "learner":
         raise ValueError(
-            "one fitted model says nothing of what refits would give: target='learner' needs feature_importance_cv "
-            "or shapley_importance_cv"
+            "target='learner' needs refits, and this result is of one fitted model; use feature_importance_cv or "
+            "shapley_importance_cv"
         )
     if target not in ("model", "sample"):
         raise ValueError(f"target is 'model', 'sample' or, after refits, 'learner'; got {target!r}")
@@ -354,14 +359,14 @@ def check_target(target: Target) -> Target:
 
 
 def check_level(level: float) -> float:
-    """The probability that an interval holds what it is about."""
+    """Check the coverage probability of an interval."""
     if not isinstance(level, (int, float, np.number)) or not 0 < level < 1:
         raise ValueError(f"level lies between 0 and 1, such as 0.95; got {level!r}")
     return level
 
 
-def _unbent(t: float, a: float) -> float:
-    """Hall (1992): where ``t + a t^2 / 3 + a^2 t^3 / 27 + a / 6``, nearly symmetric for a t skewed by a, takes a value.
+def _hall(t: float, a: float) -> float:
+    """Inverse of Hall's (1992) ``t + a t^2 / 3 + a^2 t^3 / 27 + a / 6``, which is nearly symmetric for skewness a.
 
     That is ``(3 / a) (cbrt(1 + a (t - a / 6)) - 1)``.
     """

@@ -234,10 +234,12 @@ def test_rows_that_are_gone_are_not_chosen(folder, what):
     model = MODELS["forest"]().fit(X[NUMBERS], Y)
     found = ll.feature_importance(model, folder, "y", memory=SMALL)
     for result in (found, found["many"]):
-        with pytest.raises(ValueError, match=rf"{what}\(\) needs values for each row, .* files \(2,600 rows\)"):
+        with pytest.raises(ValueError, match=rf"{what} needs the values of every row, .* files \(2,600 rows\)"):
             getattr(result, what)([0, 1, 2])
-    with pytest.raises(ValueError, match=r"with_loss\(\) needs values for each row"):
+    with pytest.raises(ValueError, match="with_loss needs the values of every row"):
         found.with_loss("absolute_error")
+    with pytest.raises(ValueError, match="row_influence needs the values of every row"):
+        _ = found["many"].row_influence
 
 
 def test_arguments_that_parts_do_not_have(folder):

@@ -14,7 +14,7 @@ from operator import add
 
 import numpy as np
 
-from losslens.cells.late import later
+from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells
 from losslens.cells.row_sums import InfluenceSums, PartSums
 from losslens.donors.designs import All
@@ -186,8 +186,8 @@ def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sampl
         first, second = np.where(mass > 0, wc / mass, plain / count), np.where(mass > 0, wc2 / mass, plain2 / count)
     adds, own = sums.kept.adds[:, k], sums.kept.place[:, k]
 
-    predictions = later(_predictions, sample.prediction[rows], adds[rows], first, own[rows])
-    cells = Cells(rows, predictions, None if loss is None else later(lose, loss, sample, rows, predictions))
+    predictions = deferred(_predictions, sample.prediction[rows], adds[rows], first, own[rows])
+    cells = Cells(rows, predictions, None if loss is None else deferred(lose, loss, sample, rows, predictions))
     means = curves_only(sample, grid.mass, known.level + first)
     if loss is not None:
         constant = float(known.variance[k] + 2 * known.covariance[k])

@@ -1,7 +1,7 @@
 """Fields of frozen results that are computed on first access.
 
-A result keeps a function and what to call it with: arrays, numbers, words, and other values that are computed later.
-It must not reach the table, the model or an engine; `tests/results/test_walls.py` follows every reference.
+A result keeps a function and its arguments: arrays, numbers, strings, and other deferred values. The arguments must not
+refer to the table, the model or an engine; `tests/results/test_walls.py` follows every reference.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Generic, TypeVar, cast
 T = TypeVar("T")
 
 
-class Later(Generic[T]):
-    """A value that is computed on first access, once for all who share it; arguments may come later themselves."""
+class Deferred(Generic[T]):
+    """A value that is computed on first access, once for all results that share it; arguments may be deferred too."""
 
     def __init__(self, compute: Callable[..., T], *arguments: Any) -> None:
         self._call: tuple[Callable[..., T], tuple[Any, ...]] | None = (compute, arguments)
@@ -22,54 +22,54 @@ class Later(Generic[T]):
     @cached_property
     def now(self) -> T:
         """The value; function and arguments are released."""
-        assert self._call is not None  # cached: this runs once
+        assert self._call is not None  # cached: this code runs once
         compute, arguments = self._call
-        value = compute(*(argument.now if isinstance(argument, Later) else argument for argument in arguments))
+        value = compute(*(argument.now if isinstance(argument, Deferred) else argument for argument in arguments))
         self._call = None
         return value
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return Later, (_same, self.now)  # a copy in another process holds the value
+        return Deferred, (_same, self.now)  # a pickled copy holds the value
 
 
 def _same(value: T) -> T:
     return value
 
 
-def later(compute: Callable[..., T], *arguments: Any) -> T:
-    """What to pass for a `late` field to have it computed on first access."""
-    return cast(T, Later(compute, *arguments))
+def deferred(compute: Callable[..., T], *arguments: Any) -> T:
+    """Pass this as the value of a `lazy` field to have it computed on first access."""
+    return cast(T, Deferred(compute, *arguments))
 
 
-def late(*default: Any) -> Any:
-    """A dataclass field that may be given as `later`.
+def lazy(*default: Any) -> Any:
+    """A dataclass field whose value may be `deferred`.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Answer:
-    ...     number: int = late()
-    >>> Answer(later(max, 41, 42)).number
+    ...     number: int = lazy()
+    >>> Answer(deferred(max, 41, 42)).number
     42
     """
-    return _Late(default)
+    return _LazyField(default)
 
 
-class _Late:
-    """The descriptor behind a late field."""
+class _LazyField:
+    """The descriptor of a lazy field."""
 
     def __init__(self, default: tuple[Any, ...]) -> None:
-        self.default = default  # one, or none
+        self.default = default  # empty: no default
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
     def __get__(self, instance: object | None, owner: type) -> Any:
-        if instance is None:  # a dataclass asks for the default
+        if instance is None:  # `dataclass` reads the default
             if not self.default:
                 raise AttributeError(self.name)
             return self.default[0]
         value = instance.__dict__[self.name]
-        if isinstance(value, Later):
+        if isinstance(value, Deferred):
             value = instance.__dict__[self.name] = value.now
         return value
 

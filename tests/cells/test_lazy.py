@@ -5,19 +5,19 @@ from functools import partial
 
 import pytest
 
-from losslens.cells.late import Later, late, later
+from losslens.cells.lazy import Deferred, deferred, lazy
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
     name: str
-    curve: list = late()
-    note: str | None = late(None)
+    curve: list = lazy()
+    note: str | None = lazy(None)
 
 
 def test_a_late_field_is_worked_out_once_and_when_it_is_asked_for():
     calls = []
-    result = Result("a", later(lambda: calls.append(1) or [1, 2]))
+    result = Result("a", deferred(lambda: calls.append(1) or [1, 2]))
     assert calls == []
     assert result.curve == [1, 2]
     assert result.curve is result.curve
@@ -36,8 +36,8 @@ def test_a_late_field_without_default_must_be_given():
 
 def test_two_that_hold_the_same_later_work_it_out_once():
     calls = []
-    shared = Later(lambda: calls.append(1) or 5)
-    first, second = Result("a", later(lambda: shared.now)), Result("b", later(lambda: shared.now))
+    shared = Deferred(lambda: calls.append(1) or 5)
+    first, second = Result("a", deferred(lambda: shared.now)), Result("b", deferred(lambda: shared.now))
     assert first.curve == second.curve == 5
     assert calls == [1]
 
@@ -46,18 +46,18 @@ def test_an_error_comes_when_the_field_is_asked_for():
     def refuse():
         raise ValueError("too large")
 
-    result = Result("a", later(refuse))
+    result = Result("a", deferred(refuse))
     for _ in range(2):
         with pytest.raises(ValueError, match="too large"):
             _ = result.curve
 
 
 def test_a_copy_with_another_field_keeps_the_value():
-    assert replace(Result("a", later(lambda: [1])), name="b").curve == [1]
+    assert replace(Result("a", deferred(lambda: [1])), name="b").curve == [1]
 
 
 def test_a_pickle_holds_the_value():
-    assert pickle.loads(pickle.dumps(Result("a", later(lambda: [1])))).curve == [1]
+    assert pickle.loads(pickle.dumps(Result("a", deferred(lambda: [1])))).curve == [1]
 
 
 def test_what_a_value_was_made_of_is_let_go():
@@ -66,7 +66,7 @@ def test_what_a_value_was_made_of_is_let_go():
 
     table = Table()
     kept = weakref.ref(table)
-    result = Result("a", later(partial(id, table)))
+    result = Result("a", deferred(partial(id, table)))
     assert result.curve == id(table)
     del table
     assert kept() is None
