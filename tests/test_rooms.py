@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,7 +15,12 @@ import losslens
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "losslens"
-MODULES = {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
+MODULES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+
+
+@cache
+def parsed(module):
+    return ast.parse((SOURCE / module).read_text("utf-8"))
 
 
 def run(code, *arguments):
@@ -86,9 +92,9 @@ def test_no_public_name_hides_a_module(name):
     assert (find_spec(f"losslens.{name}") is not None) == (name == "losses")
 
 
-@pytest.mark.parametrize("module", sorted(module for module in MODULES if module.endswith("/__init__.py")))
+@pytest.mark.parametrize("module", [module for module in MODULES if module.endswith("/__init__.py")])
 def test_rooms_say_what_they_hold_and_what_they_touch(module):
-    docstring = ast.get_docstring(MODULES[module])
+    docstring = ast.get_docstring(parsed(module))
     assert docstring
     assert len(re.findall(r"[.?!](?=\s|$)", docstring)) >= 2
 
@@ -98,7 +104,7 @@ def test_few_modules_stand_beside_the_rooms():
 
 
 def test_a_class_name_means_one_class():
-    names = Counter(node.name for tree in MODULES.values() for node in tree.body if isinstance(node, ast.ClassDef))
+    names = Counter(node.name for module in MODULES for node in parsed(module).body if isinstance(node, ast.ClassDef))
     assert [name for name, times in names.items() if times > 1] == []
 
 
@@ -106,8 +112,8 @@ def test_a_class_name_means_one_class():
 def test_types_of_arrays_are_declared_once(name):
     declared = {
         module
-        for module, tree in MODULES.items()
-        for node in ast.walk(tree)
+        for module in MODULES
+        for node in ast.walk(parsed(module))
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name
     }
     assert declared == {"typing.py"}
@@ -141,7 +147,7 @@ def test_scripts_outside_the_package_import_what_there_is(path):
         within = "/".join(module.split(".")[1:])
         files = [f"{within}.py", f"{within}/__init__.py".lstrip("/")]
         room = any(f"{within}/{name}{end}".lstrip("/") in MODULES for end in (".py", "/__init__.py"))
-        known = {known for file in files if file in MODULES for known in top_level(MODULES[file])}
+        known = {known for file in files if file in MODULES for known in top_level(parsed(file))}
         assert room or name in known, f"from {module} import {name}"
 
 

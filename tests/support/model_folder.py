@@ -8,10 +8,7 @@ import joblib
 import lightgbm
 import numpy as np
 import pandas as pd
-import skops.io
 import xgboost
-from skl2onnx import to_onnx
-from skl2onnx.common.data_types import FloatTensorType, StringTensorType
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -26,6 +23,9 @@ import sys, time
 
 def slope(X):
     print("a model may print")
+    return 2.0 * X["a"].to_numpy()
+
+def quiet(X):
     return 2.0 * X["a"].to_numpy()
 
 def slow(X):
@@ -73,6 +73,8 @@ def _tables(folder, table):
 
 
 def _models(folder, table):
+    import skops.io  # slow to import: for the tests that read its files, not for all that are collected
+
     X, y, Z = table[["a", "b", "size"]], table["y"], table[["a", "b"]]
     linear = LinearRegression().fit(Z, y)
     skops.io.dump(linear, folder / "linear.skops")
@@ -95,6 +97,9 @@ def _models(folder, table):
 
 
 def _onnx(folder, table):
+    from skl2onnx import to_onnx
+    from skl2onnx.common.data_types import FloatTensorType, StringTensorType
+
     Z = table[["a", "b"]]
     array = Z.to_numpy(np.float32)
     classes = LogisticRegression().fit(Z, table["label"])
