@@ -1,5 +1,7 @@
 """The ranking: bars, intervals, labels and numbers that don't overlap, whatever the features are called."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -72,6 +74,7 @@ def test_a_ranking_without_intervals_draws(X):
     assert "interval" not in caption(ax)
 
 
+@cache
 def wide(p, name="feature {}".format):
     X = np.random.default_rng(0).normal(size=(20, p))
     weights = 0.9 ** np.arange(p)

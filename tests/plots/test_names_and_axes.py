@@ -17,7 +17,7 @@ from losslens.plots.subgroups import plot_groups
 from pictures import legend, looked_at, texts
 from results_to_draw import importance, results, shapley, table, three_models
 
-NAMES = ["größe", "Возраст", "$x_1$", "100 % of $", "_hidden", "a\nb", "<b>&\"'"]
+NAMES = ["größe", "Возраст", "$x_1$", "100 % of $", "_hidden", "a\nb"]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def image(page):
     return base64.b64decode(code[1]) if code else b""
 
 
-@pytest.mark.parametrize("name", NAMES[:-1])
+@pytest.mark.parametrize("name", NAMES)
 def test_names_are_text_and_nothing_else(name):
     X = table(2, name=lambda j: f"{name}{'' if j == 0 else j}")
     imp, shared, plain = importance(X), shapley(X), " ".join(name.split())
@@ -58,8 +58,6 @@ def draw_all(X, axes=None):
     one = imp[X.columns[0]]
     looked_at(plot_cells(one, ax=next(axes)))
     looked_at(plot_groups(one.by(np.arange(len(X)) % 2), ax=next(axes)))
-    for result in results(X):
-        show(result)
 
 
 def test_one_row_draws(imp, models):
@@ -75,7 +73,10 @@ def test_one_row_draws(imp, models):
 @given(n=st.integers(2, 8), p=st.integers(1, 3), values=st.sampled_from([1, 2, 1000]))
 def test_odd_shapes_draw(n, p, values):
     rng = np.random.default_rng(n)
-    draw_all(pd.DataFrame(rng.integers(0, values, size=(n, p)).astype(float), columns=[f"x{j}" for j in range(p)]))
+    X = pd.DataFrame(rng.integers(0, values, size=(n, p)).astype(float), columns=[f"x{j}" for j in range(p)])
+    draw_all(X)
+    for result in results(X):
+        show(result)
     plt.close("all")
 
 

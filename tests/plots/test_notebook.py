@@ -26,14 +26,20 @@ def imp():
     return importance(table())
 
 
+@pytest.fixture(scope="module")
+def of_every_kind():
+    return results(table())
+
+
 def image(page):
     code = re.search(r'src="data:image/png;base64,([^"]+)"', page)
     return base64.b64decode(code[1]) if code else b""
 
 
-def test_html_has_a_table_and_a_picture_and_leaves_no_figure():
+def test_html_has_a_table_and_a_picture_and_leaves_the_users_figure_alone(of_every_kind):
+    plt.figure()
     before = plt.get_fignums()
-    for result in results(table()):
+    for result in of_every_kind:
         page = result._repr_html_()
         assert page.count("<table>") == page.count("</table>") == 1
         assert image(page).startswith(b"\x89PNG")
@@ -50,13 +56,12 @@ def test_html_has_the_numbers(imp, models):
     assert f"{models['good'].share[0]:.1%}" in page
 
 
-def test_every_result_shows_itself_in_a_notebook():
+def test_every_result_shows_itself_in_a_notebook(of_every_kind):
     for kind in Stored.kinds.values():
         assert hasattr(kind, "_repr_html_") or not hasattr(kind, "to_frame"), kind
-    shown = results(table())
     for kind in Stored.kinds.values():  # so that the other tests look at each
         if "_table" in vars(kind) and kind.__module__ != "losslens.results.base":
-            assert any(isinstance(result, kind) for result in shown), kind
+            assert any(isinstance(result, kind) for result in of_every_kind), kind
 
 
 def test_html_of_curves_has_their_ends():
