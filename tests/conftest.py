@@ -23,6 +23,29 @@ settings.register_profile(
 settings.load_profile("losslens")
 
 
+# Files that take longest, before all others: one of them at the end would leave a worker alone with it.
+FIRST = [
+    "test_cluster",
+    "cli/test_commands",
+    "engines/test_exact_engines",
+    "plots/test_shapley",
+    "plots/test_every_plot",
+    "test_readme",
+    "test_gallery",
+    "plots/test_names_and_axes",
+    "test_identities",
+    "uncertainty/test_standard_errors",
+    "shapley/test_walks",
+    "verbs/test_plan",
+]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    places = {here / f"{name}.py": place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(item.path, len(FIRST)))
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """A browser, for the tests of the report."""

@@ -235,7 +235,7 @@ def test_all_workers_killed_and_restarted(client, folder, monkeypatch):
             os.kill(pid, signal.SIGKILL)
 
     linear = LinearRegression().fit(X, Y)
-    client.wait_for_workers(2, timeout=60)  # those that an earlier test has killed
+    client.wait_for_workers(2, timeout=600)  # those that an earlier test has killed
     happened = after_the_first_answer(monkeypatch, kill_all)
     same(ll.feature_importance(linear, X, Y), ll.feature_importance(linear, folder, "y", executor=client))
     assert happened
