@@ -248,7 +248,7 @@ def test_results_are_regrouped_saved_and_drawn(tmp_path):
     assert repr(back.conditioning) == repr(one.conditioning)
     assert back.interval() == one.interval()
     assert repr(back.design) == "Within()"
-    assert "x0 drawn given the other columns, which tell" in repr(one.conditioning)
+    assert "x0 drawn given the other columns, which explain" in repr(one.conditioning)
     one.plot()
     found.plot()
 

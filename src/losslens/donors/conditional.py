@@ -1,6 +1,4 @@
-"""What values were drawn given: which columns, how much they tell, and the rules of a tree's leaves.
-
-A sampler bound to a table: a design whose donors, or values, are drawn given the other columns."""
+"""Samplers as designs: a sampler bound to a table (`BoundSampler`), and a record of its draw (`Conditioning`)."""
 
 from __future__ import annotations
 
@@ -12,32 +10,32 @@ import numpy as np
 
 from losslens.donors.designs import Conditional, Design
 from losslens.donors.designs import resolve as resolve_design
-from losslens.donors.samplers import DrawnValues, FunctionSampler, Lender, Sampler, known_columns
+from losslens.donors.samplers import DrawnValues, FunctionSampler, Lender, Sampler, given_columns
 from losslens.tables.frames import Table
 from losslens.tables.numbers import Numbers
 from losslens.typing import Floats, Indices
 
-SHOWN = 12  # rules in the text
+MOST_RULES = 12  # printed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Conditioning:
-    """How a feature's values were drawn, where not from everywhere."""
+    """How a feature's values were drawn given other columns."""
 
     feature: str
-    given: tuple[str, ...]  # the columns that the draw knew
-    rest: bool  # these are all other columns
-    explained: float  # how much of it these tell: a share of the variance, of words of the log loss
+    given: tuple[str, ...]  # the columns that the draw was conditioned on
+    rest: bool  # whether these are all other columns
+    explained: float  # by these columns: share of the variance, or of the log loss of categories
     leaf: Indices | None = None  # (n,): the leaf of each row; donors come from the same one
     rules: tuple[str, ...] = ()  # one a leaf
 
     def at(self, rows: Indices) -> Conditioning:
-        """The same for some rows alone."""
+        """The same for some of the rows."""
         return self if self.leaf is None else replace(self, leaf=self.leaf[rows])
 
     @property
-    def whom(self) -> str:
-        """Given what, in words."""
+    def condition(self) -> str:
+        """The condition in words."""
         if self.rest:
             return "given the other columns"
         return f"given {', '.join(self.given)}" if self.given else "given nothing"
@@ -46,24 +44,25 @@ class Conditioning:
     def headline(self) -> str:
         """One sentence."""
         if self.given and len(self.rules) == 1:
-            return f"{self.feature} drawn {self.whom}, which no split of theirs tells of: donors come from everywhere"
-        known = f", which tell {self.explained:.0%} of it" if self.given and np.isfinite(self.explained) else ""
-        return f"{self.feature} drawn {self.whom}{known}"
+            return f"{self.feature} drawn {self.condition}, but no split on them explains it: donors come from all rows"
+        explained = self.given and np.isfinite(self.explained)
+        share = f", which explain {self.explained:.0%} of it" if explained else ""
+        return f"{self.feature} drawn {self.condition}{share}"
 
     def __repr__(self) -> str:
         lines = [self.headline]
         if self.leaf is not None:
             count = np.bincount(self.leaf, minlength=len(self.rules))
             largest = np.argsort(-count, kind="stable")
-            lines += [f"  n = {count[k]:<7,} {self.rules[k] or 'all rows'}" for k in largest[:SHOWN]]
-            if len(largest) > SHOWN:
-                lines.append(f"  ({len(largest) - SHOWN} smaller leaves not shown)")
+            lines += [f"  n = {count[k]:<7,} {self.rules[k] or 'all rows'}" for k in largest[:MOST_RULES]]
+            if len(largest) > MOST_RULES:
+                lines.append(f"  ({len(largest) - MOST_RULES} smaller leaves not shown)")
         return "\n".join(lines)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BoundSampler(Design):
-    """What feature values are drawn by, and from which table."""
+    """A sampler and the table that it draws from, as a design."""
 
     sampler: Lender
     numbers: Numbers
@@ -74,7 +73,7 @@ class BoundSampler(Design):
 
     @property
     def remembered(self) -> Conditional:
-        """Without estimators and the table."""
+        """Its name, without estimators and table."""
         return Conditional(repr(self.sampler), self.draws)
 
     @property
@@ -84,26 +83,26 @@ class BoundSampler(Design):
 
     @property
     def draws(self) -> int:
-        """Values that a row meets, at most."""
+        """Values drawn for a row, at most."""
         return self.sampler.draws(self.numbers.table.n)
 
     def lend_to(self, columns: Sequence[int], rng: np.random.Generator, m: int | None = None) -> DrawnValues:
-        """Values of these columns for each row, given the columns that a sampler goes by."""
+        """Values of these columns for each row, given the columns that the sampler conditions on."""
         return self.sampler.lend(self.numbers, columns, self.given(columns), m or self.draws, rng)
 
     def given(self, columns: Sequence[int]) -> list[int]:
-        """The columns that a draw of these goes by."""
-        return known_columns(self.sampler, self.numbers.table, columns)
+        """The columns that a draw of these is conditioned on."""
+        return given_columns(self.sampler, self.numbers.table, columns)
 
     def check(self, n: int) -> None:
-        """Any number of rows will do; columns that are named are looked for."""
+        """Check that the columns to condition on exist; any number of rows is allowed."""
         self.given(())
 
     def lend(self, n: int, rng: np.random.Generator) -> Never:
-        """Values hang on the feature: there is nothing to draw without one."""
+        """Raise: a draw depends on the feature, and there is none here."""
         raise ValueError(
-            f"{self!r} draws values given the other columns, which this verb has no use for; feature_importance, "
-            "shapley_importance and conditional_predictive_impact have"
+            f"{self!r} draws values given the other columns, which this verb does not support; use feature_importance, "
+            "shapley_importance or conditional_predictive_impact"
         )
 
 
@@ -113,7 +112,7 @@ def bound(sampler: Sampler, table: Table, weight: Floats | None) -> BoundSampler
 
 
 def resolve(donors: Any, table: Table, weight: Floats | None) -> Design | None:
-    """What users write as a design, a sampler bound to the table; None stands for ``"auto"``."""
+    """The design that the user named, or a sampler bound to the table; None for ``"auto"``."""
     if callable(donors) and not isinstance(donors, (type, Design)):
         return bound(donors, table, weight)
     return resolve_design(donors)

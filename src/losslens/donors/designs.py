@@ -1,7 +1,7 @@
-"""Donor designs: which rows lend their values to which.
+"""Donor designs: which rows donate their values to which.
 
 A design draws an integer matrix ``donors[i, k]``: row i receives the feature values of row ``donors[i, k]``.
-It knows neither data nor model. The smallest example, three rows that meet two donors each:
+It sees neither data nor model. Three rows with two donors each:
 
 >>> import numpy as np
 >>> Latin(2).draw(3, np.random.default_rng(0)).shape
@@ -21,13 +21,13 @@ from losslens.typing import Indices
 
 @dataclass(frozen=True, eq=False)
 class Shifts:
-    """Donors by cyclic shifts: row i meets ``donor[(place[i] + shift) % n]`` for each shift.
+    """Donors by cyclic shifts: row i is paired with ``donor[(place[i] + shift) % n]`` for each shift.
 
-    Rows are worked out when asked for, ``shifts[rows]``: an (n, m) matrix of a million rows need not be held.
+    ``shifts[rows]`` computes the donors of some rows: the (n, m) matrix of a million rows is never stored.
     """
 
-    place: Indices  # (n,): where each row stands on the circle
-    donor: Indices  # (n,): the row at each place of the circle of donors
+    place: Indices  # (n,): position of each row in the cyclic order
+    donor: Indices  # (n,): the row at each position of the cyclic order of donors
     shifts: Indices  # (m,)
     ascending: bool = False  # donors of a row in the order of their place, not of the shifts
 
@@ -52,27 +52,27 @@ Lending = Indices | Shifts
 
 
 class Design:
-    """Which rows lend to which, and what that allows; a new design says below what differs from these defaults."""
+    """Which donors each row is paired with, and what that allows: a design overrides the defaults below."""
 
     typed: ClassVar[tuple[str, ...]] = ()  # how it is written on the command line; N stands for m
-    by_parts: ClassVar[bool] = False  # there is an engine for data that are read part by part
+    by_parts: ClassVar[bool] = False  # available for data in files, read in parts
     conditional: ClassVar[bool] = False  # values are drawn given other columns, for each feature by itself
-    values: Sequence[Any] | None = None  # values of the user's own, in the place of donors
+    values: Sequence[Any] | None = None  # the user's values, instead of donors
     m: int | None  # donors a row; None: all rows, or none of them
 
     @property
     def common(self) -> bool:
-        """Every row meets the same donors, so that curves share one grid."""
+        """All rows have the same donors, so that curves share one grid."""
         return False
 
     @property
     def all_pairs(self) -> bool:
-        """Nothing is sampled: every row meets every row, or every other row."""
+        """Nothing is sampled: every row is paired with every row, or with every other row."""
         return False
 
     @property
     def ranked(self) -> bool:
-        """The draw speaks of ranks along the feature, not of rows: the caller sorts the rows first."""
+        """The draw gives ranks along the feature instead of rows: the caller sorts the rows first."""
         return False
 
     @property
@@ -82,17 +82,17 @@ class Design:
 
     @property
     def repeats(self) -> bool:
-        """A row may meet a donor twice."""
+        """A row may be paired with a donor twice."""
         return False
 
     @property
     def has_columns(self) -> bool:
-        """Its columns give every row one donor, so that a score of all rows has a mean over columns."""
+        """Each of its columns gives every row one donor, so that a score of all rows can be averaged over columns."""
         return self.all_pairs or not (self.common or self.conditional)
 
     @property
     def sampled_grid(self) -> bool:
-        """All rows share the same few donors, or values."""
+        """All rows share a sample of donors, or the user's values."""
         return self.common and not self.all_pairs
 
     @property
@@ -101,10 +101,10 @@ class Design:
         return self
 
     def check(self, n: int) -> None:
-        """Refuse, with the reason, a table of n rows that the design does not fit."""
+        """Raise if the design does not fit a table of n rows."""
 
     def lend(self, n: int, rng: np.random.Generator) -> Lending:
-        """Draw who lends to whom: ``[rows]`` gives the donors of these rows."""
+        """Draw the donors of all rows; ``[rows]`` gives those of some rows."""
         raise NotImplementedError
 
     def draw(self, n: int, rng: np.random.Generator) -> Indices:
@@ -128,7 +128,7 @@ def _no_more_than(m: int, most: int, design: object, n: int) -> None:
 
 @dataclass(frozen=True)
 class All(Design):
-    """Every row meets every row: the exact V-statistic, n x n cells."""
+    """Every row is paired with every row: the exact V-statistic, n x n cells."""
 
     common = all_pairs = by_parts = True
     m = None
@@ -139,7 +139,7 @@ class All(Design):
 
 
 def _plain_values(values: Any) -> tuple[Any, ...]:
-    """Values of the user's own as plain Python ones, so that designs compare and show themselves simply."""
+    """The user's values as Python objects, so that designs can be compared and printed."""
     array = values if isinstance(values, np.ndarray) else None
     if array is None and hasattr(values, "to_numpy"):
         array = values.to_numpy()
@@ -148,10 +148,10 @@ def _plain_values(values: Any) -> tuple[Any, ...]:
     plain = values if array is None else array.tolist()
     if isinstance(plain, str) or not hasattr(plain, "__iter__") or np.ndim(np.asarray(list(plain), dtype=object)) != 1:
         raise ValueError(f"Grid(values=...) needs a non-empty flat list of values; got {values!r}")
-    found = tuple(value.item() if isinstance(value, np.generic) else value for value in plain)
-    if not found:
+    items = tuple(value.item() if isinstance(value, np.generic) else value for value in plain)
+    if not items:
         raise ValueError(f"Grid(values=...) needs a non-empty flat list of values; got {values!r}")
-    return found
+    return items
 
 
 @dataclass(frozen=True, repr=False)
@@ -230,7 +230,7 @@ class _Columns(Design):
         _no_more_than(self.m, n, self, n)
 
     def is_exact(self, n: int) -> bool:
-        """All n shifts together meet every pair once."""
+        """All n shifts together contain every pair once."""
         return self.m == n
 
 
@@ -242,7 +242,7 @@ class Permutations(_Columns):
     typed = ("permutations:N",)
 
     def check(self, n: int) -> None:
-        """Any number of permutations will do."""
+        """Any number of permutations is allowed."""
 
     def lend(self, n: int, rng: np.random.Generator) -> Lending:
         """One permutation of the rows a column."""
@@ -255,7 +255,7 @@ class Permutations(_Columns):
 
 @dataclass(frozen=True, repr=False)
 class Latin(_Columns):
-    """m distinct cyclic shifts after two random relabellings: no pair is met twice.
+    """m distinct cyclic shifts after two random relabellings: no pair occurs twice.
 
     Its variance is ``(1 - (m-1)/(n-1))`` times that of m independent permutations. A longer draw from the same
     seed extends a shorter one.
@@ -273,7 +273,7 @@ class Latin(_Columns):
 class Systematic(_Columns):
     """m evenly spaced shifts along the feature's own order, with a random start: the most precise sample.
 
-    Each row meets one donor in each of the m rank bins of the feature, so curves live on these bins.
+    Each row has one donor in each of the m rank bins of the feature, so curves are defined on these bins.
     A draw of 2m from the same seed contains the draw of m.
     """
 
@@ -292,7 +292,7 @@ class Systematic(_Columns):
 
 @dataclass(frozen=True, repr=False)
 class Derangements(Design):
-    """Shifts that never give a row its own value back: the U-statistic, exact with all n - 1 of them (m=None)."""
+    """Non-zero shifts, so that no row is its own donor: the U-statistic, exact with all n - 1 of them (m=None)."""
 
     m: int | None = None
     leaves_out_own = True
@@ -313,12 +313,12 @@ class Derangements(Design):
     common = all_pairs
 
     def check(self, n: int) -> None:
-        """At most n - 1 shifts differ from none at all."""
+        """There are n - 1 non-zero shifts."""
         if self.m is not None:
             _no_more_than(self.m, n - 1, self, n)
 
     def lend(self, n: int, rng: np.random.Generator) -> Shifts:
-        """Row i meets the row ``shift`` places on in one random circle of all rows; no shift is zero."""
+        """The donor of a row is ``shift`` positions further in a random cyclic order; no shift is zero."""
         circle = rng.permutation(n)
         return Shifts(np.argsort(circle), circle, 1 + rng.permutation(n - 1)[: self.m])
 
@@ -329,10 +329,10 @@ class Derangements(Design):
 
 @dataclass(frozen=True, repr=False)
 class Conditional(Design):
-    """Values drawn given other columns, by a sampler that is named here: what a result remembers of it."""
+    """Values drawn given other columns by the named sampler: the design that a result keeps."""
 
     sampler: str
-    m: int  # values that a row meets, at most
+    m: int  # values drawn for a row, at most
     conditional = repeats = True
 
     def __repr__(self) -> str:
@@ -343,7 +343,7 @@ DESIGNS: tuple[type[Design], ...] = (All, Grid, Permutations, Latin, Systematic,
 
 
 def resolve(donors: object) -> Design | None:
-    """Turn what users write into a design; None stands for ``"auto"``."""
+    """The design that the user named; None for ``"auto"``."""
     if isinstance(donors, str):
         if donors == "auto":
             return None

@@ -1,4 +1,4 @@
-"""Who met whom: two layouts of the matrix of cells, one with a common grid and one with donors row by row."""
+"""Layout of the cell matrix: a grid shared by all rows (`CommonGrid`), or donors drawn for each row (`OwnDonors`)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from losslens.typing import Floats, Indices
 
 @dataclass(frozen=True, eq=False)
 class CommonGrid:
-    """Every row meets every value of one grid."""
+    """Every row is evaluated at every value of one grid."""
 
-    own: Indices  # (n,): where on the grid each row's own value is; -1 where it is not on it
-    donors: Indices  # (d,): the rows that lend; none for values of the user's own
+    own: Indices  # (n,): grid position of each row's own value; -1 if it is not on the grid
+    donors: Indices  # (d,): the donor rows; empty for values given by the user
     size: int
     leaves_out_own: bool = False
 
@@ -28,7 +28,7 @@ class CommonGrid:
 
     @property
     def has_mass(self) -> bool:
-        """Whether donors say how much each grid value counts; without them there are curves and no number."""
+        """Whether donors give the grid values weights; without donors there are curves but no importance."""
         return len(self.donors) > 0
 
     def places(self, rows: Indices) -> Indices:
@@ -36,7 +36,7 @@ class CommonGrid:
         return np.broadcast_to(np.arange(self.size), (len(rows), self.size))
 
     def block(self, sample: Sample) -> Indices | None:
-        """What lends nothing to itself: blocks of rows, single rows, or nothing."""
+        """Groups inside which no pairs count: `groups=`, single rows (no row is its own donor), or None."""
         if not self.has_mass:
             return None
         if sample.block is not None:
@@ -44,22 +44,22 @@ class CommonGrid:
         return np.arange(sample.n) if self.leaves_out_own else None
 
     def weights(self, sample: Sample, rows: Indices) -> Floats:
-        """How much the cells of these rows count: the donors' weights at each value, (1, g) or (b, g)."""
-        lent, place = sample.weight[self.donors], self.own[self.donors]
-        total = np.bincount(place, lent, self.size)
+        """Weights of the cells of these rows: the donors' weights at each value, (1, g) or (b, g)."""
+        donor_weight, place = sample.weight[self.donors], self.own[self.donors]
+        total = np.bincount(place, donor_weight, self.size)
         block = self.block(sample)
         if block is None:
             return np.asarray(total[None, :], float)
         from scipy import sparse
 
         shape = (int(block.max()) + 1, self.size)
-        within = sparse.csr_array((lent, (block[self.donors], place)), shape=shape)
+        within = sparse.csr_array((donor_weight, (block[self.donors], place)), shape=shape)
         left = total - within[block[rows]].toarray()
-        left[left < 1e-12 * total.max()] = 0.0  # what rounding leaves of a value that the own block alone holds
+        left[left < 1e-12 * total.max()] = 0.0  # rounding error at values that occur in the row's own group only
         return left
 
     def held_by_block(self, sample: Sample) -> Any:
-        """Which values each block holds: a sparse matrix (blocks, g) of running numbers, and how many there are."""
+        """Which values occur in each group: a sparse matrix (groups, g) of running numbers from 1."""
         from scipy import sparse
 
         block = self.block(sample)
@@ -78,8 +78,8 @@ class CommonGrid:
         return replace(self, own=own, donors=donors).keep(kept), kept
 
     def keep(self, kept: Indices) -> CommonGrid:
-        """These grid values alone."""
-        place = np.full(self.size + 1, -1, np.intp)  # the last entry serves own == -1
+        """These grid values only."""
+        place = np.full(self.size + 1, -1, np.intp)  # the last entry is for own == -1
         place[kept] = np.arange(len(kept))
         own = np.asarray(place[self.own])
         return replace(self, own=own, donors=self.donors[own[self.donors] >= 0], size=len(kept))
@@ -87,17 +87,17 @@ class CommonGrid:
 
 @dataclass(frozen=True, eq=False)
 class OwnDonors:
-    """Each row meets donors of its own."""
+    """Each row has donors of its own."""
 
     donors: Lending  # (n, m); -1 where a cell is left out
     place: Indices  # (n,): grid position of each row's value; (m,): of a column that is a rank bin; (n, m): of a cell
     size: int
     binned: bool = False
     leaves_out_own: bool = False
-    repeats: bool = False  # a pair may be met twice
-    fresh: bool = False  # and then says something new
-    even: bool = False  # rows count alike, however many donors they met
-    alone: bool = False  # a row's values are draws of its own, which nobody lent
+    repeats: bool = False  # a pair may occur twice
+    fresh: bool = False  # repeated pairs are independent measurements
+    even: bool = False  # rows have equal mass, however many donors they have
+    alone: bool = False  # values were drawn for the row, without a donor
 
     has_mass = True
 
@@ -115,7 +115,7 @@ class OwnDonors:
         return np.asarray(self.place[self.donors[rows] if donors is None else donors])
 
     def weights(self, sample: Sample, rows: Indices, donors: Indices | None = None) -> Floats:
-        """How much the cells of these rows count: the donor's weight; nothing inside a block, (b, m)."""
+        """Weights of the cells of these rows: the donor's weight; 0 inside a group, (b, m)."""
         donors = self.donors[rows] if donors is None else donors
         counted = donors >= 0
         if sample.block is not None and not self.alone:
@@ -123,19 +123,19 @@ class OwnDonors:
         weight = np.where(counted, 1.0 if self.alone else sample.weight[donors], 0.0)
         if not self.even:
             return weight
-        met = weight.sum(axis=1, keepdims=True)
-        return np.asarray(np.divide(weight, met, out=np.zeros(weight.shape), where=met > 0))
+        total = weight.sum(axis=1, keepdims=True)
+        return np.asarray(np.divide(weight, total, out=np.zeros(weight.shape), where=total > 0))
 
     def subset(self, rows: Indices) -> tuple[OwnDonors, Indices]:
         """Rows and donors in `rows` alone (other cells are left out), and the grid positions that remain."""
-        inside = np.full(self.donors.shape[0] + 1, -1, np.intp)  # the last entry serves donors == -1
+        inside = np.full(self.donors.shape[0] + 1, -1, np.intp)  # the last entry is for donors == -1
         inside[rows] = np.arange(len(rows))
         donors = inside[self.donors[rows]]
         place = self.place if self.binned else self.place[rows]
         return replace(self, donors=donors, place=place), np.arange(self.size)
 
     def keep(self, kept: Indices) -> OwnDonors:
-        """These grid values alone; at the others no cell counts."""
+        """These grid values only; cells at other values have no weight."""
         place = np.zeros(self.size, np.intp)
         place[kept] = np.arange(len(kept))
         return replace(self, place=np.asarray(place[self.place]), size=len(kept))

@@ -1,4 +1,4 @@
-"""Leaves of a tree of some columns on others: how many are worth having, and their rules."""
+"""A tree that predicts some columns from others: the number of its leaves, chosen on held-out rows, and their rules."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from losslens.tables.numbers import Axis
 from losslens.typing import Floats, Indices
 
-LEAST = 20  # rows of a leaf
-HELD_OUT = 3  # one row in so many judges the number of leaves
+LEAST = 20  # rows in a leaf
+HELD_OUT = 3  # one row in three is held out to choose the number of leaves
 
 
 def grown(tree: Any, others: Floats, target: Floats, seed: int) -> Any:
-    """A tree of the target on the other columns, or None where no split is worth it."""
+    """A tree that predicts the target from the other columns; None if no split helps."""
     from losslens.tables.numbers import cloned
 
     aim = target[:, 0] if target.shape[1] == 1 else target
@@ -27,7 +27,7 @@ def grown(tree: Any, others: Floats, target: Floats, seed: int) -> Any:
 
 
 def _aimed(tree: Any, aim: Floats) -> NDArray[Any]:
-    """A classification tree takes classes: the ranks of what it is given."""
+    """The target as a classification tree takes it: classes, numbered."""
     if getattr(tree, "_estimator_type", "") != "classifier" and "Classifier" not in type(tree).__name__:
         return aim
     return np.asarray(np.unique(aim, axis=0, return_inverse=True)[1].reshape(-1))
@@ -42,15 +42,15 @@ def _tree(leaves: int, seed: int) -> Any:
 
 
 def _best_count(others: Floats, aim: Floats, seed: int) -> int:
-    """Leaves that explain held-out rows best: doubled as long as that helps, one where nothing does."""
+    """The number of leaves with the least error on held-out rows: doubled while that helps; 1 if none helps."""
     held = np.random.default_rng(seed).permutation(len(others)) % HELD_OUT == 0
     if held.sum() < LEAST or (~held).sum() < 2 * LEAST:
         return 1
     middle = aim[~held].mean(axis=0)
     best, least, leaves = 1, float(np.square(aim[held] - middle).mean()), 2
     while leaves <= (~held).sum() // LEAST:
-        found = _tree(leaves, seed).fit(others[~held], aim[~held])
-        error = float(np.square(aim[held] - found.predict(others[held])).mean())
+        tree = _tree(leaves, seed).fit(others[~held], aim[~held])
+        error = float(np.square(aim[held] - tree.predict(others[held])).mean())
         if error < least:
             best, least = leaves, error
         elif leaves > 4 * best:  # worse twice in a row
@@ -65,7 +65,7 @@ def leaves_of(tree: Any, others: Floats, axes: Sequence[Axis]) -> tuple[Indices,
         return np.zeros(len(others), np.intp), ("",)
     reached = np.asarray(tree.apply(others))
     if reached.ndim != 1:
-        raise TypeError(f"tree is one decision tree, of which each row has a leaf; got {type(tree).__name__}")
+        raise TypeError(f"tree must be a single decision tree; got {type(tree).__name__}")
     node, leaf = np.unique(reached, return_inverse=True)
     rules = _rules(tree.tree_, axes) if hasattr(tree, "tree_") else {int(k): f"leaf {k}" for k in node}
     seen = set(node.tolist())
@@ -76,16 +76,16 @@ def leaves_of(tree: Any, others: Floats, axes: Sequence[Axis]) -> tuple[Indices,
 
 
 def _rules(nodes: Any, axes: Sequence[Axis]) -> dict[int, str]:
-    """A rule for each leaf, from left to right; a narrower bound takes the place of a wider one."""
-    found: dict[int, str] = {}
+    """A rule for each leaf, from left to right; a tighter bound replaces a looser one."""
+    texts: dict[int, str] = {}
     waiting: list[tuple[int, dict[tuple[int, bool], str]]] = [(0, {})]
     while waiting:
         node, rules = waiting.pop()
         j, threshold = int(nodes.feature[node]), float(nodes.threshold[node])
         if nodes.children_left[node] < 0:
-            found[node] = " and ".join(rules[key] for key in sorted(rules, key=lambda key: (key[0], not key[1])))
+            texts[node] = " and ".join(rules[key] for key in sorted(rules, key=lambda key: (key[0], not key[1])))
             continue
         for child, above in ((nodes.children_right[node], True), (nodes.children_left[node], False)):
             kept = {key: rule for key, rule in rules.items() if key != (j, above)}
             waiting.append((int(child), {**kept, (j, above): axes[j].rule(threshold, above=above)}))
-    return found
+    return texts

@@ -1,8 +1,7 @@
-"""The interface between what is asked and who answers.
+"""From a feature and a design to a question for an engine: the grid, the layout of the cells, the values to predict.
 
-From a feature and a design to a question: which values there are, who meets whom, what to ask the model.
-
-Where on a curve a value lies that was drawn, not met: bins of the feature's ranks."""
+Values that a sampler draws need not be on the grid: they are assigned to bins of the feature's ranks.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +27,11 @@ FEW_VALUES = 64  # with more, a row's own value is a small share: predicting it 
 
 @dataclass(frozen=True, eq=False)
 class Met:
-    """The values that each row meets: those of its donors, worked out when asked for."""
+    """The values of each row's donors, computed when rows are indexed."""
 
     donors: Lending  # (n, m)
-    codes: NDArray[np.int32]  # (n,): the value that each row holds
-    repeats: bool  # a row may meet a value twice
+    codes: NDArray[np.int32]  # (n,): the value of each row
+    repeats: bool  # a row may get a value twice
 
     def __getitem__(self, rows: Indices) -> NDArray[np.int32]:
         return np.asarray(self.codes[self.donors[rows]])
@@ -42,8 +41,8 @@ class Met:
 class Ask:
     """One feature's cells: each row of the table with the feature's columns at other values.
 
-    Value v of the feature puts ``sources[c][index[c][v]]`` into column ``columns[c]``. Row i holds value
-    ``own[i]`` itself (-1: none of these) and meets all `size` values, or, where `met` is given, ``met[i]`` alone.
+    Value v of the feature puts ``sources[c][index[c][v]]`` into column ``columns[c]``. Row i has value ``own[i]``
+    itself (-1: none of these) and is predicted at all `size` values or, where `met` is given, at ``met[i]`` only.
     """
 
     name: str
@@ -60,12 +59,12 @@ class Ask:
         return self.size if self.met is None else self.met.donors.shape[1]
 
     def most(self, rows: int) -> int:
-        """The most predictions that `rows` rows can need: with few values a row's own is not asked for."""
+        """The most predictions that `rows` rows can need: with few values a row's own is not predicted again."""
         skips = int(self.size <= FEW_VALUES and self.own.min() >= 0)
         return rows * min(self.size - skips, self.width)
 
 
-SHARED = 0.9  # of the rows: fewer distinct values than that
+SHARED = 0.9  # share of distinct values among the rows, under which repeated values are looked for
 EDGE = 0.4  # how far beyond a product grid its outermost rows lie, in steps
 
 
@@ -89,7 +88,7 @@ class Subject:
     def generator(self, entropy: int) -> np.random.Generator:
         """Random numbers of this feature's own.
 
-        They hang on the order of its values (words: on which rows share one), and on nothing else: not on the other
+        They depend on the order of its values (of categories: on which rows share one) only: not on the other
         features, their order, or the kind of table.
         """
         codes = self.distinct.codes
@@ -101,7 +100,7 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What to ask the model about one feature, and how to read the cells."""
+    """What an engine is asked about one feature, and how its cells are read."""
 
     subject: Subject
     design: Design
@@ -110,11 +109,11 @@ class Question:
     values: tuple[NDArray[Any], ...]  # the grid
     ordered: bool
     observed: Floats | None = None  # (n, 2), of a pair: where the rows lie on the product grid
-    conditioning: Conditioning | None = None  # what values were drawn given, where not from everywhere
+    conditioning: Conditioning | None = None  # of values drawn by a sampler
 
 
 class Subjects:
-    """The features of a table; columns are looked at once."""
+    """The features of a table; each column is read once."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -160,16 +159,16 @@ def _common(subject: Subject, design: Design, n: int, rng: np.random.Generator) 
         donors = _grid_donors(distinct, design, n, rng)
         kept = np.unique(distinct.codes[donors])
         own = _places(distinct, kept)
-    else:  # everybody lends
-        donors, kept, own = everybody(n), np.arange(len(distinct)), distinct.codes
+    else:  # all rows are donors
+        donors, kept, own = all_rows(n), np.arange(len(distinct)), distinct.codes
     meeting = CommonGrid(own, donors, len(kept), design.leaves_out_own)
     ask = _ask(subject, own, distinct.first[kept])
     return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
 
 
 @lru_cache(maxsize=1)
-def everybody(n: int) -> Indices:
-    """All rows: one array for all features."""
+def all_rows(n: int) -> Indices:
+    """Positions of all rows: one array for all features."""
     return np.arange(n)
 
 
@@ -183,37 +182,37 @@ def _per_row(subject: Subject, design: Design, n: int, rng: np.random.Generator)
         subject,
         distinct.codes,
         distinct.first,
-        met=Met(donors, distinct.codes.astype(np.int32), repeats or _alike(distinct)),
+        met=Met(donors, distinct.codes.astype(np.int32), repeats or _has_ties(distinct)),
     )
     meeting = OwnDonors(donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own, repeats=repeats)
     return Question(subject, design, ask, meeting, (distinct.values,), distinct.ordered)
 
 
-def _alike(distinct: Distinct) -> bool:
-    """Whether so many rows share a value that it pays to look for those a row meets twice."""
+def _has_ties(distinct: Distinct) -> bool:
+    """Whether so many rows share a value that it pays to predict repeated values once."""
     return len(distinct) < SHARED * len(distinct.codes)
 
 
 def _rank_bins(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
-    """Each row meets one donor in each rank bin; a curve has one value a bin, the middle one."""
+    """Each row has one donor in each rank bin; a curve has one value a bin, the middle one."""
     distinct = subject.distinct
     order = _sorted_rows(distinct, n, rng)
     ranks = design.lend(n, rng)
     if not isinstance(ranks, Shifts):
-        raise TypeError(f"{design!r} speaks of ranks, so it must lend by Shifts")
+        raise TypeError(f"{design!r} draws ranks, so its donors must be Shifts")
     donors = replace(ranks, place=np.argsort(order), donor=order)
     m = donors.shape[1]
     middle = distinct.codes[order[np.floor((np.arange(m) + 0.5) * n / m).astype(np.intp)]]
     kept, place = np.unique(middle, return_inverse=True)
     ask = _ask(
-        subject, distinct.codes, distinct.first, met=Met(donors, distinct.codes.astype(np.int32), _alike(distinct))
+        subject, distinct.codes, distinct.first, met=Met(donors, distinct.codes.astype(np.int32), _has_ties(distinct))
     )
     meeting = OwnDonors(donors, place.reshape(-1), len(kept), binned=True)
     return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
 
 
 def _conditional(subject: Subject, design: BoundSampler, n: int, rng: np.random.Generator) -> Question:
-    """Values drawn given other columns: a donor's own, or a sampler's, laid out as columns of their own."""
+    """Values drawn given other columns: those of donors, or a sampler's own, appended to the columns."""
     feature, distinct = subject.feature, subject.distinct
     if feature.kind == "pair":
         raise ValueError(f"the pair {feature.name!r} needs a grid: donors='auto', 'all' or Grid(m); got {design!r}")
@@ -223,19 +222,19 @@ def _conditional(subject: Subject, design: BoundSampler, n: int, rng: np.random.
         m = lent.donors.shape[1]
         cell = np.arange(m) * n + everyone
         sources = tuple(lent.sources[j] for j in feature.columns)
-        index = (np.arange(n, n * (m + 1)),) * len(sources)  # behind the columns themselves
+        index = (np.arange(n, n * (m + 1)),) * len(sources)  # after the column's own values
         met = Met(cell, np.arange(n * m, dtype=np.int32), repeats=False)
         ask = Ask(feature.name, feature.columns, sources, index, np.full(n, -1), n * m, met)
         place, values = drawn_places(sources, n + cell, distinct, feature.name)
     else:
-        donors = np.where(lent.donors < 0, everyone, lent.donors)  # a row's own value is not asked for
+        donors = np.where(lent.donors < 0, everyone, lent.donors)  # a row's own value is not predicted
         met = Met(donors, distinct.codes.astype(np.int32), repeats=True)
         ask = _ask(subject, distinct.codes, distinct.first, met=met)
         bins, values = rank_bins(distinct)
         place = bins[distinct.codes]
     meeting = OwnDonors(lent.donors, place, len(values), leaves_out_own=not lent.own, even=True, alone=lent.alone)
     names, given = design.numbers.table.names, design.given(feature.columns)
-    told = Conditioning(
+    conditioning = Conditioning(
         feature.name,
         tuple(names[j] for j in given),
         rest=len(given) == len(names) - len(feature.columns),
@@ -243,17 +242,17 @@ def _conditional(subject: Subject, design: BoundSampler, n: int, rng: np.random.
         leaf=lent.leaf,
         rules=lent.rules,
     )
-    return Question(subject, design.remembered, ask, meeting, (values,), distinct.ordered, conditioning=told)
+    return Question(subject, design.remembered, ask, meeting, (values,), distinct.ordered, conditioning=conditioning)
 
 
 def _grid_donors(distinct: Distinct, design: Design, n: int, rng: np.random.Generator) -> Indices:
-    """The rows that lend to everybody."""
+    """The donors that all rows share."""
     drawn = np.asarray(design.lend(n, rng)[0])
     return _sorted_rows(distinct, n, rng)[drawn] if design.ranked else drawn
 
 
 def _sorted_rows(distinct: Distinct, n: int, rng: np.random.Generator) -> Indices:
-    """Rows in the order of their value, ties at random; words have no order: the frequent ones come first."""
+    """Rows in the order of their value, ties at random; categories without an order by frequency."""
     key = distinct.codes
     if not distinct.ordered:
         count = np.bincount(key, minlength=len(distinct))
@@ -263,7 +262,7 @@ def _sorted_rows(distinct: Distinct, n: int, rng: np.random.Generator) -> Indice
 
 
 def _own_values(subject: Subject, design: Design) -> Question:
-    """Values of the user's own, put behind the column so that they can be gathered like any other."""
+    """The user's values, appended to the column so that they can be gathered like any other."""
     if len(subject.columns) > 1:
         raise ValueError(f"Grid(values=...) is for one column; {subject.feature.name!r} is a group")
     values = list(design.values or ())
@@ -313,8 +312,8 @@ def _pair(subject: Subject, design: Design, n: int, rng: np.random.Generator) ->
 def _steps(part: Distinct, kept: Indices) -> Floats:
     """Where each row lies on a grid of these values, in steps from the first.
 
-    Numbers and dates lie between two grid values by their distance, or `EDGE` steps beyond an end; a missing value,
-    or a word without an order, lies on its own grid value, and nowhere (NaN) where the grid lacks it.
+    Numbers and dates lie between two grid values by their distance, or `EDGE` steps beyond an end; a missing value
+    or an unordered category lies on its own grid value, NaN if the grid lacks it.
     """
     on_grid = _places(part, kept).astype(float)
     on_grid[on_grid < 0] = np.nan
@@ -342,13 +341,13 @@ def _places(part: Distinct, kept: Indices) -> Indices:
 
 
 MOST_BINS = 50  # of a curve
-MOST_JOINT = 2000  # values of several columns together that are told apart
+MOST_JOINT = 2000  # distinct values of several columns; with more there is no curve
 
 
 def rank_bins(distinct: Distinct) -> tuple[Indices, NDArray[Any]]:
-    """The bin of each distinct value, as many of the rows in one as in another, and the bins' middle values.
+    """The rank bin of each distinct value, with about equally many rows in each bin, and the bins' middle values.
 
-    A missing value is a bin of its own, the last. Words, groups and few values are not joined.
+    A missing value is a bin of its own, the last. Categories, groups and up to `MOST_BINS` values are not binned.
     """
     g = len(distinct)
     if not distinct.ordered or g <= MOST_BINS:
@@ -367,7 +366,7 @@ def rank_bins(distinct: Distinct) -> tuple[Indices, NDArray[Any]]:
 def drawn_places(
     sources: Sequence[Column], cell: Indices, distinct: Distinct, name: str
 ) -> tuple[Indices, NDArray[Any]]:
-    """The place of each cell's value on a grid, (n, m), and the grid."""
+    """The grid position of each cell's value, (n, m), and the grid."""
     if len(sources) > 1:
         return _joint_places(sources, cell)
     bins, values = rank_bins(distinct)
@@ -379,16 +378,16 @@ def drawn_places(
     codes = [last if is_missing(value) else place.get(value) for value in drawn.ravel().tolist()]
     if None in codes:
         strange = drawn.ravel()[codes.index(None)]
-        raise ValueError(f"the sampler drew {strange!r} for {name!r}, which no row has; a curve has no place for it")
+        raise ValueError(f"the sampler drew {strange!r} for {name!r}, which no row has; draw values that occur")
     return bins[np.array(codes, np.intp)].reshape(drawn.shape), values
 
 
 def _ordered_places(
     drawn: NDArray[Any], distinct: Distinct, bins: Indices, values: NDArray[Any]
 ) -> tuple[Indices, NDArray[Any]]:
-    """Numbers and dates lie in the bin that they are nearest to; missing ones at the end."""
+    """Numbers and dates go to the nearest bin, missing values to the last."""
     known = len(values) - int(_last_is_missing(distinct))
-    if len(values) == len(distinct):  # each value by itself: between two of them, the nearer one
+    if len(values) == len(distinct):  # no bins: the nearest value
         numbers = values[:known]
         edges = numbers[:-1] + (numbers[1:] - numbers[:-1]) / 2
     else:
@@ -402,7 +401,7 @@ def _ordered_places(
 
 
 def _joint_places(sources: Sequence[Column], cell: Indices) -> tuple[Indices, NDArray[Any]]:
-    """Several columns together, where they have few values; otherwise one place: there is no curve."""
+    """Joint values of several columns if there are few; otherwise a single position, as there is no curve."""
     together = joint([source.distinct for source in sources])
     if len(together) <= MOST_JOINT:
         return np.asarray(together.codes[cell]), together.values

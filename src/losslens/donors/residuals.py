@@ -1,4 +1,4 @@
-"""A column given others: predictions and residuals of numbers, probabilities of values of which there are few."""
+"""A column given others: predictions and residuals of numbers, class probabilities of categories and few values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from losslens.tables.numbers import cloned, scikit_learn
 from losslens.typing import Floats, Indices
 
 Error = Callable[[Any, Floats, Any], float]  # of a fitted estimator on some rows
-FEW = 10  # numbers of so many values are drawn as words are
+FEW = 10  # numbers with at most so many distinct values are drawn as categories
 FOLDS = 5
 MOST_CLASSES = 100  # of a classifier
 
@@ -26,23 +26,23 @@ def by_classes(column: Column, name: str) -> bool:
     if column.distinct.ordered and column.array.dtype.kind in "iuf":
         return False
     if column.array.dtype.kind in "mM" or len(column.distinct) > MOST_CLASSES:
-        what = "dates" if column.array.dtype.kind in "mM" else f"{len(column.distinct):,} words"
-        raise ValueError(f"column {name!r} holds {what}, which no residual or classifier draws; use Within()")
+        what = "dates" if column.array.dtype.kind in "mM" else f"{len(column.distinct):,} categories"
+        raise ValueError(f"column {name!r} holds {what}, which Residual() can't draw; use Within()")
     return True
 
 
-def settled(values: Floats, column: Column) -> NDArray[Any]:
-    """Whole numbers where the column has no others."""
-    known = column.array[~np.isnan(column.array)] if column.array.dtype.kind == "f" else column.array
-    whole = column.array.dtype.kind in "iu" or bool(np.all(known == np.round(known)))
+def rounded_like(values: Floats, column: Column) -> NDArray[Any]:
+    """Values rounded to whole numbers if the column holds whole numbers only."""
+    observed = column.array[~np.isnan(column.array)] if column.array.dtype.kind == "f" else column.array
+    whole = column.array.dtype.kind in "iu" or bool(np.all(observed == np.round(observed)))
     if not whole:
         return values
-    return np.clip(np.round(values), known.min(), known.max())  # a type may hold no others
+    return np.clip(np.round(values), observed.min(), observed.max())  # within the range of the type
 
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """What is expected of each row, and how far it is from that."""
+    """Predictions of a column and its residuals."""
 
     expected: Floats  # (n,)
     residual: Floats  # (n,); NaN where the value is missing
@@ -50,24 +50,24 @@ class Residuals:
 
     @classmethod
     def of(cls, column: Column, others: Floats, rows: Indices, regressor: Any, seed: int, name: str) -> Residuals:
-        """Predictions of models that have not seen the row; they learn from some rows."""
+        """Out-of-fold predictions by models fitted to `rows`."""
         values = np.asarray(column.array, float)
-        known = rows[np.isfinite(values[rows])]
-        if len(known) < 2 * FOLDS:
-            raise ValueError(f"column {name!r} has {len(known)} known values; residuals need {2 * FOLDS}: use Within()")
-        expected = _expected(values, known, others, regressor, seed)
+        present = rows[np.isfinite(values[rows])]
+        if len(present) < 2 * FOLDS:
+            raise ValueError(f"column {name!r} has {len(present)} values; residuals need {2 * FOLDS}: use Within()")
+        expected = _expected(values, present, others, regressor, seed)
         residual = values - expected
-        spread = values[known].var()
-        explained = 1 - float(np.square(residual[known]).mean() / spread) if spread > 0 else 0.0
-        return cls(expected, residual - residual[known].mean(), max(explained, 0.0))
+        spread = values[present].var()
+        explained = 1 - float(np.square(residual[present]).mean() / spread) if spread > 0 else 0.0
+        return cls(expected, residual - residual[present].mean(), max(explained, 0.0))
 
     @property
     def middle(self) -> float:
-        """The number to go on with where one is missing."""
+        """Stands for missing values."""
         return float(np.median(self.expected))
 
-    def lent(self, donors: Indices) -> Floats:
-        """Each row's expectation plus the residual of a donor; missing where the donor's value is, (m, n)."""
+    def of_donors(self, donors: Indices) -> Floats:
+        """Each row's prediction plus a donor's residual, (m, n); NaN where the donor's value is missing."""
         return np.asarray(self.expected + self.residual[donors])
 
 
@@ -80,10 +80,10 @@ def _expected(values: Floats, known: Indices, others: Floats, regressor: Any, se
 
 
 def _best(candidates: list[Any], others: Floats, aim: NDArray[Any], seed: int, error: Error) -> Any:
-    """The estimator that does best on rows that it has not seen, a fold of them."""
+    """The estimator with the least error on a held-out fold."""
     train, test = next(_folds(len(aim), seed))
-    found = [error(_fit(one, others[train], aim[train], seed), others[test], aim[test]) for one in candidates]
-    return candidates[int(np.argmin(found))]
+    errors = [error(_fit(one, others[train], aim[train], seed), others[test], aim[test]) for one in candidates]
+    return candidates[int(np.argmin(errors))]
 
 
 def _squared_error(fitted: Any, others: Floats, values: Floats) -> float:
@@ -105,7 +105,7 @@ def _regressors() -> list[Any]:
 def _classifiers(values: int) -> list[Any]:
     pipeline, linear, scale = scikit_learn("pipeline"), scikit_learn("linear_model"), scikit_learn("preprocessing")
     straight = pipeline.make_pipeline(scale.StandardScaler(), linear.LogisticRegression(max_iter=1000))
-    # Boosting grows trees for each value: too many of them.
+    # Boosting grows trees for each class: too slow for many.
     return [straight, scikit_learn("ensemble").HistGradientBoostingClassifier()] if values <= FEW else [straight]
 
 
@@ -126,7 +126,7 @@ def _folds(n: int, seed: int) -> Iterator[tuple[Indices, Indices]]:
 
 @dataclass(frozen=True, eq=False)
 class Chances:
-    """Probabilities of a column's values given others, by models fitted to all folds but one."""
+    """Out-of-fold probabilities of a column's values given other columns."""
 
     fitted: Sequence[Any]  # one a fold
     fold: Indices  # (n,)
@@ -154,38 +154,38 @@ class Chances:
         return cls(fitted, fold, len(shares), shares, max(0.0, 1 - float(np.mean(errors)) / nothing))
 
     def of_rows(self, others: Floats) -> Floats:
-        """Probabilities for rows, or for all rows several times over, by models that have not seen them."""
-        found = np.zeros((len(others), self.values))
+        """Out-of-fold probabilities of rows, or of all rows repeated."""
+        chances = np.zeros((len(others), self.values))
         fold = np.tile(self.fold, len(others) // len(self.fold))
         for k, fitted in enumerate(self.fitted):
             rows = np.flatnonzero(fold == k)
             if fitted is None:
-                found[rows] = self.shares
+                chances[rows] = self.shares
             elif len(rows):
-                found[np.ix_(rows, np.asarray(fitted.classes_, np.intp))] = fitted.predict_proba(others[rows])
-        return found
+                chances[np.ix_(rows, np.asarray(fitted.classes_, np.intp))] = fitted.predict_proba(others[rows])
+        return chances
 
     def drawn(self, others: Floats, n: int, m: int, rng: np.random.Generator) -> Indices:
-        """m values for each of n rows, one draw of all rows behind the other."""
-        reached = np.cumsum(self.of_rows(others), axis=1)
-        reached = reached if len(reached) == n * m else np.tile(reached, (m, 1))
-        ticket = rng.random(n * m)[:, None] * reached[:, -1:]
-        return np.asarray(np.minimum(np.sum(reached <= ticket, axis=1), self.values - 1))
+        """m values for each of n rows, draw by draw."""
+        cumulative = np.cumsum(self.of_rows(others), axis=1)
+        cumulative = cumulative if len(cumulative) == n * m else np.tile(cumulative, (m, 1))
+        uniform = rng.random(n * m)[:, None] * cumulative[:, -1:]
+        return np.asarray(np.minimum(np.sum(cumulative <= uniform, axis=1), self.values - 1))
 
 
 def _fit(estimator: Any, others: Floats, aim: NDArray[Any], seed: int) -> Any:
-    """A fitted copy; where there is but one class, there is nothing to fit."""
+    """A fitted clone; with a single class there is nothing to fit."""
     if aim.dtype.kind == "i" and len(np.unique(aim)) < 2:
-        return _Only(int(aim[0]))
+        return _SingleClass(int(aim[0]))
     return cloned(estimator, seed).fit(others, aim)
 
 
-class _Only:
-    """One value alone."""
+class _SingleClass:
+    """Predicts the only class there is."""
 
     def __init__(self, code: int) -> None:
         self.classes_ = np.array([code])
 
     def predict_proba(self, others: Floats) -> Floats:
-        """Certainty."""
+        """1 for every row."""
         return np.ones((len(others), 1))

@@ -1,8 +1,8 @@
-"""Samplers: values of some columns drawn given others, instead of from any row.
+"""Samplers: values of some columns drawn given other columns, instead of from any row.
 
 A sampler is any function ``(X, columns, rng) -> a table like X`` whose named columns are drawn given the others.
-`Within` and `Residual` are two; they also say which donor lent which value, so that importances drawn by them have
-intervals of both, rows and donors.
+`Within` and `Residual` also record which donor each value comes from, so that standard errors of importances can
+account for rows and donors.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 
 from losslens.donors.designs import Latin
 from losslens.donors.leaves import grown, leaves_of
-from losslens.donors.residuals import FOLDS, Chances, Residuals, by_classes, settled
+from losslens.donors.residuals import FOLDS, Chances, Residuals, by_classes, rounded_like
 from losslens.tables.checks import check_whole
 from losslens.tables.columns import Column
 from losslens.tables.frames import Batch, Edit, Table, as_table
 from losslens.tables.numbers import Numbers
 from losslens.typing import Floats, Indices
 
-PREDICTIONS = 1_000_000  # for one feature, where nobody says how many donors a row meets
-FEWEST, FUNCTION_DRAWS = 8, 8  # donors a row; draws of a function of the user's
+PREDICTIONS = 1_000_000  # of one feature, if m is not given
+FEWEST, FUNCTION_DRAWS = 8, 8  # donors a row at least; draws of a user's function
 
 
 @runtime_checkable
@@ -36,22 +36,22 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class DrawnValues:
-    """What is lent to each row: m values of some columns."""
+    """m values of some columns for each row."""
 
-    donors: Indices  # (n, m): who lends; -1 where nobody does
-    # Values that are no donor's own, behind the column itself: cell (i, k) is at (k + 1) n + i.
+    donors: Indices  # (n, m); -1: no donor
+    # New values, appended to the column: the value of cell (i, k) is at (k + 1) n + i.
     sources: dict[int, Column] = field(default_factory=dict)
-    explained: float = np.nan  # share of the columns' variance that the given ones tell
+    explained: float = np.nan  # share of the columns' variance explained by the given ones
     leaf: Indices | None = None  # (n,)
     rules: tuple[str, ...] = ()
     own: bool = False  # a row may be its own donor
-    alone: bool = False  # nobody knows who lent: a value is a row's own draw
+    alone: bool = False  # values were drawn for the row, without a donor
 
 
 class Lender:
-    """Samplers of ours as functions, which draw one value for each row."""
+    """Base class of samplers that record donors; as a function it draws one value for each row."""
 
-    given: Iterable[Any] | None  # columns; None: all that are not drawn
+    given: Iterable[Any] | None  # columns to condition on; None: all that are not drawn
     m: int | None
     lends_own: ClassVar[bool] = False  # a row may be its own donor
     typed: ClassVar[tuple[str, ...]] = ()  # how it is written on the command line
@@ -63,7 +63,7 @@ class Lender:
         raise NotImplementedError
 
     def draws(self, n: int) -> int:
-        """Values that each of n rows meets, at most."""
+        """Values drawn for each of n rows, at most."""
         most = int(np.clip(PREDICTIONS // n, min(FEWEST, n), n))
         return most if self.m is None else int(min(self.m, n))
 
@@ -71,10 +71,10 @@ class Lender:
         """A table like X whose named columns are drawn anew, given the others."""
         table = as_table(X)
         at = positions(columns, table)
-        given = known_columns(self, table, at)
+        given = given_columns(self, table, at)
         lent = self.lend(Numbers(table), at, given, 1, rng)
         rows = np.arange(table.n)
-        donor = np.where(lent.donors[:, 0] < 0, rows, lent.donors[:, 0])  # alone in its leaf: it keeps its own
+        donor = np.where(lent.donors[:, 0] < 0, rows, lent.donors[:, 0])  # a row alone in its leaf keeps its value
         edits = [
             Edit(0, table.n, j, lent.sources[j], table.n + rows) if j in lent.sources
             else Edit(0, table.n, j, table.column(j), donor)
@@ -85,15 +85,15 @@ class Lender:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Within(Lender):
-    """Donors from the same leaf of a tree of the feature on the other columns: rows that are alike in these.
+    """Donors from the same leaf of a tree that predicts the feature from the other columns.
 
     Parameters
     ----------
     tree
-        A scikit-learn tree; clones of it are fitted (to numbers and to words alike). By default one with as many
-        leaves, of at least 20 rows, as explain rows best that it was not grown on.
+        A scikit-learn tree; clones of it are fitted (to numbers and categories alike). By default the number of
+        leaves, of at least 20 rows each, is chosen on held-out rows.
     given
-        The columns that the tree may ask about; all others by default. With fewer, the importance is *relative* to
+        The columns that the tree may split on; all others by default. With fewer, the importance is *relative* to
         these: with none it is the permutation importance.
     m
         Donors a row; by default as many as make a million predictions a feature, and 8 at least.
@@ -110,7 +110,7 @@ class Within(Lender):
         _check(self.given, self.m)
 
     def __repr__(self) -> str:
-        return _said("Within", self.tree, self.given)
+        return _call_text("Within", self.tree, self.given)
 
     def lend(
         self, numbers: Numbers, columns: Sequence[int], given: Sequence[int], m: int, rng: np.random.Generator
@@ -122,9 +122,12 @@ class Within(Lender):
         tree = grown(self.tree, others[counted], target[counted], seed) if axes else None
         leaf, rules = leaves_of(tree, others, axes)
         if np.bincount(leaf).max() < 2:
-            raise ValueError("every leaf of the tree holds one row, so that nobody can lend; set its min_samples_leaf")
+            raise ValueError("every leaf of the tree holds one row, which leaves no donors; set its min_samples_leaf")
         return DrawnValues(
-            _circles(leaf, m, rng), explained=_told(target[counted], leaf[counted]), leaf=leaf, rules=rules
+            _donors_in_leaves(leaf, m, rng),
+            explained=_share_explained(target[counted], leaf[counted]),
+            leaf=leaf,
+            rules=rules,
         )
 
 
@@ -132,8 +135,8 @@ class Within(Lender):
 class Residual(Lender):
     """What a regression on the other columns predicts for a row, plus the residual of a donor.
 
-    Words, and numbers of which there are ten or fewer, are drawn with the probabilities of a classifier. Predictions
-    are of models that have not seen the row (5 folds), so that residuals are not too small.
+    Categories, and numbers with at most ten distinct values, are drawn with the probabilities of a classifier.
+    Predictions are out of fold (5 folds): in-sample residuals would be too small.
 
     Parameters
     ----------
@@ -159,67 +162,67 @@ class Residual(Lender):
         _check(self.given, self.m)
 
     def __repr__(self) -> str:
-        return _said("Residual", self.regressor, self.given)
+        return _call_text("Residual", self.regressor, self.given)
 
     def lend(
         self, numbers: Numbers, columns: Sequence[int], given: Sequence[int], m: int, rng: np.random.Generator
     ) -> DrawnValues:
-        """Numbers by residuals of one donor, then words given these."""
+        """Numbers by residuals of one donor, then categories given these."""
         table, seed = numbers.table, int(rng.integers(2**31))
         if len(numbers.counted) < 2 * FOLDS:
             raise ValueError(
                 f"residuals need {2 * FOLDS} rows that count; there are {len(numbers.counted)}: use Within()"
             )
         donors = Latin(min(m, table.n)).draw(table.n, rng)
-        words = [j for j in columns if by_classes(table.column(j), table.names[j])]
+        categories = [j for j in columns if by_classes(table.column(j), table.names[j])]
         draw = _Draw(numbers, numbers.of(given)[0], donors, seed)
         for j in columns:
-            if j not in words:
+            if j not in categories:
                 draw.number(j, self.regressor)
-        for j in words:
-            draw.word(j, self.classifier, rng)
-        alone = len(words) == len(columns)
+        for j in categories:
+            draw.category(j, self.classifier, rng)
+        alone = len(categories) == len(columns)
         return DrawnValues(donors, draw.sources, float(np.mean(draw.explained)), own=not alone, alone=alone)
 
 
 class _Draw:
-    """Columns drawn one after the other, all rows of one draw behind those of another."""
+    """Columns drawn one after the other; the draws of all rows are stacked."""
 
     def __init__(self, numbers: Numbers, others: Floats, donors: Indices, seed: int) -> None:
         self.table, self.numbers, self.donors, self.seed = numbers.table, numbers, donors, seed
-        self.seen = [others]  # what a draw may go by: of the rows as they are,
-        self.drawn: list[Floats] = []  # and what was drawn since, of the cells
+        self.seen = [others]  # predictors of a draw: observed values, (n, .),
+        self.drawn: list[Floats] = []  # and the values drawn so far, (n m, .)
         self.sources: dict[int, Column] = {}
         self.explained: list[float] = []
 
     def number(self, j: int, regressor: Any) -> None:
-        """All numbers go by what was there before, and take the residuals of the same donor."""
+        """Numbers are predicted from observed columns and take the residuals of the same donor."""
         column = self.table.column(j)
         rows = self.numbers.counted
-        known = Residuals.of(column, self.seen[0], rows, regressor, self.seed, self.table.names[j])
-        values = known.lent(self.donors.T).ravel()
-        self.sources[j] = self.table.column_with(j, settled(values, column))
-        self.explained.append(known.explained)
-        self._noted(np.nan_to_num(np.asarray(column.array, float), nan=known.middle)[:, None], values[:, None])
+        residuals = Residuals.of(column, self.seen[0], rows, regressor, self.seed, self.table.names[j])
+        values = residuals.of_donors(self.donors.T).ravel()
+        self.sources[j] = self.table.column_with(j, rounded_like(values, column))
+        self.explained.append(residuals.explained)
+        self._record(np.nan_to_num(np.asarray(column.array, float), nan=residuals.middle)[:, None], values[:, None])
 
-    def word(self, j: int, classifier: Any, rng: np.random.Generator) -> None:
-        """A word goes by the numbers and words before it, too."""
+    def category(self, j: int, classifier: Any, rng: np.random.Generator) -> None:
+        """Categories are also predicted from the columns drawn before."""
         column, (n, m) = self.table.column(j), self.donors.shape
         chances = Chances.of(column, np.concatenate(self.seen, axis=1), self.numbers.counted, classifier, self.seed)
         cells = np.concatenate([np.tile(self.seen[0], (m, 1)), *self.drawn], axis=1) if self.drawn else self.seen[0]
         code = chances.drawn(cells, n, m, rng)
-        self.sources[j] = _picked(column, code)
+        self.sources[j] = _appended(column, code)
         self.explained.append(chances.explained)
         shown = self.numbers.of([j])[0]
-        self._noted(shown, shown[column.distinct.first[code]])
+        self._record(shown, shown[column.distinct.first[code]])
 
-    def _noted(self, own: Floats, drawn: Floats) -> None:
+    def _record(self, own: Floats, drawn: Floats) -> None:
         self.seen.append(own)
         self.drawn.append(np.nan_to_num(drawn, nan=float(np.median(own))))
 
 
-def _picked(column: Column, code: Indices) -> Column:
-    """A column with the values at these codes behind its own."""
+def _appended(column: Column, code: Indices) -> Column:
+    """The column with the values of these codes appended."""
     first = np.append(np.arange(len(column.array)), column.distinct.first[code])
     return Column(lambda index: column.gather(first[index]), column.array[first], column.categories, column.ordered,
                   column.extend)  # fmt: skip
@@ -227,7 +230,7 @@ def _picked(column: Column, code: Indices) -> Column:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FunctionSampler(Lender):
-    """A function of the user's, called once a draw."""
+    """A user's function, called once a draw."""
 
     function: Sampler
     given = None
@@ -236,7 +239,7 @@ class FunctionSampler(Lender):
         return str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def draws(self, n: int) -> int:
-        """As many as the function says of itself, else a few."""
+        """The function's attribute `m`, else `FUNCTION_DRAWS`."""
         m = getattr(self.function, "m", None)
         return FUNCTION_DRAWS if m is None else int(min(m, n))
 
@@ -248,7 +251,9 @@ class FunctionSampler(Lender):
 
         table = together = numbers.table
         for _ in range(m):
-            drawn = self.function(table.rows(np.arange(table.n)), called(columns, table), rng)  # it may write to a copy
+            drawn = self.function(
+                table.rows(np.arange(table.n)), labels_of(columns, table), rng
+            )  # a copy, which it may write to
             try:
                 rows = as_rows(drawn, table)
             except (TypeError, ValueError) as error:
@@ -263,13 +268,13 @@ class FunctionSampler(Lender):
 SAMPLERS: tuple[type[Lender], ...] = (Within, Residual)
 
 
-def called(columns: Sequence[int], table: Table) -> list[Any]:
-    """Columns as the user's table calls them."""
+def labels_of(columns: Sequence[int], table: Table) -> list[Any]:
+    """Column labels of the user's table; positions for arrays."""
     return [j if table.backend == "numpy" else table.labels[j] for j in columns]
 
 
 def positions(columns: Iterable[Any], table: Table) -> list[int]:
-    """Columns as places in the table."""
+    """Columns as positions in the table."""
     from losslens.tables.features import resolve
 
     wanted = list(dict.fromkeys([columns] if isinstance(columns, (str, int)) else columns))
@@ -278,8 +283,8 @@ def positions(columns: Iterable[Any], table: Table) -> list[int]:
     return [j for one in resolve(wanted, table.labels, by_position=table.backend == "numpy") for j in one.columns]
 
 
-def known_columns(sampler: Lender, table: Table, replaced: Sequence[int]) -> list[int]:
-    """The columns that a draw is given: those asked for, or all others."""
+def given_columns(sampler: Lender, table: Table, replaced: Sequence[int]) -> list[int]:
+    """The columns that a draw is conditioned on: those named, or all others."""
     if sampler.given is None:
         return [j for j in range(len(table.names)) if j not in replaced]
     return [j for j in positions(sampler.given, table) if j not in replaced]
@@ -292,7 +297,7 @@ def _check(given: Any, m: Any) -> None:
         check_whole(m, "m of donors a row")
 
 
-def _said(name: str, estimator: Any, given: Iterable[Any] | None) -> str:
+def _call_text(name: str, estimator: Any, given: Iterable[Any] | None) -> str:
     parts = [] if estimator is None else [type(estimator).__name__]
     parts += [] if given is None else [f"given={list(given)!r}"]
     return f"{name}({', '.join(parts)})"
@@ -303,15 +308,15 @@ def _scaled(target: Floats, counted: Indices) -> Floats:
     return np.asarray((target - target[counted].mean(axis=0)) / np.where(spread > 0, spread, 1.0))
 
 
-def _told(target: Floats, leaf: Indices) -> float:
-    """The share of the variance that lies between leaves."""
+def _share_explained(target: Floats, leaf: Indices) -> float:
+    """The share of the variance between leaves."""
     count, whole = np.maximum(np.bincount(leaf), 1), float(np.square(target).sum())
     means = np.stack([np.bincount(leaf, column) / count for column in target.T], axis=1)[leaf]
     return float(np.square(means).sum()) / whole if whole > 0 else 0.0
 
 
-def _circles(leaf: Indices, m: int, rng: np.random.Generator) -> Indices:
-    """Donors by distinct shifts on one random circle a leaf; -1 where a leaf has too few."""
+def _donors_in_leaves(leaf: Indices, m: int, rng: np.random.Generator) -> Indices:
+    """Donors by distinct cyclic shifts of a random order of each leaf's rows; -1 where a leaf has too few."""
     order = rng.permutation(len(leaf))
     order = order[np.argsort(leaf[order], kind="stable")]
     count = np.bincount(leaf)

@@ -18,7 +18,7 @@ from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout
-from losslens.donors.questions import Subject, everybody
+from losslens.donors.questions import Subject, all_rows
 from losslens.engines.additive import Additive, Hinges, Moments, centred, hinges
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled, RowMass
@@ -101,7 +101,7 @@ def _values(distinct: Distinct) -> tuple[NDArray[Any], ...]:
 
 
 def _layout(distinct: Distinct, n: int, leaves_out_own: bool) -> Layout:
-    return CommonGrid(distinct.codes, everybody(n), len(distinct), leaves_out_own)
+    return CommonGrid(distinct.codes, all_rows(n), len(distinct), leaves_out_own)
 
 
 def _rows_to_keep(budget: Budget, n: int, entropy: int, *grids: Distinct) -> Indices:

@@ -124,7 +124,7 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
     def headline(self) -> str:
         """What the numbers are."""
         told = self._first.conditioning
-        given = "" if told is None else f", values drawn {told.whom}"
+        given = "" if told is None else f", values drawn {told.condition}"
         return f"increase in {self.loss.title}{given}; {in_digits(self.error)} with nothing replaced"
 
     @property

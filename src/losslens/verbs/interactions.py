@@ -86,7 +86,7 @@ def pair_interactions(
         (names.index(a), names.index(b)): _strength(found[a], found[b], found[f"{a}{between}{b}"]) for a, b in wanted
     }
     first = found[names[0]]
-    kind = KIND if first.conditioning is None else f"{KIND}, values drawn {first.conditioning.whom}"
+    kind = KIND if first.conditioning is None else f"{KIND}, values drawn {first.conditioning.condition}"
     return Interactions(
         names, _matrix(of_pairs, "value", len(names), 0.0), kind, found.title, table.backend,
         unbiased=_matrix(of_pairs, "unbiased", len(names)),
