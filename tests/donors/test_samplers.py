@@ -442,7 +442,7 @@ def test_what_can_not_be_drawn_is_said():
     X, y = frame()
     X["day"] = pd.date_range("2020-01-01", periods=len(X))
     ask = {"loss": "squared_error", "random_state": 0}
-    with pytest.raises(ValueError, match="'day' holds dates, which no residual"):
+    with pytest.raises(ValueError, match="'day' holds dates, which Residual"):
         ll.feature_importance(seen, X, y, donors=ll.Residual(), features="day", **ask)
     with pytest.raises(ValueError, match="unknown feature 'z'"):
         ll.feature_importance(seen, X, y, donors=ll.Within(given=["z"]), **ask)

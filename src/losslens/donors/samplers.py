@@ -123,12 +123,8 @@ class Within(Lender):
         leaf, rules = leaves_of(tree, others, axes)
         if np.bincount(leaf).max() < 2:
             raise ValueError("every leaf of the tree holds one row, which leaves no donors; set its min_samples_leaf")
-        return DrawnValues(
-            _donors_in_leaves(leaf, m, rng),
-            explained=_share_explained(target[counted], leaf[counted]),
-            leaf=leaf,
-            rules=rules,
-        )
+        explained = _share_explained(target[counted], leaf[counted])
+        return DrawnValues(_donors_in_leaves(leaf, m, rng), explained=explained, leaf=leaf, rules=rules)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
