@@ -11,8 +11,7 @@ import coalitions
 import losslens as ll
 from losslens import losses
 from losslens.game_theory import members
-from losslens.passes.options import Options
-from losslens.passes.task import prepare
+from losslens.passes.task import Options, prepare
 from losslens.shapley import games, setup
 from losslens.shapley.games import MeanGame, PairGame, Remembered
 from losslens.shapley.setup import full_gain, set_up

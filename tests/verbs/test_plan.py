@@ -343,7 +343,7 @@ def test_a_plan_refuses_what_the_verb_refuses(verb, options, error):
 
 @pytest.mark.parametrize("verb", [ll.load, "feature_importance", Counting()])
 def test_a_plan_takes_a_verb_first(verb):
-    with pytest.raises(ValueError, match="plan takes a verb first: feature_importance, feature_effect"):
+    with pytest.raises(ValueError, match="the first argument of plan is one of feature_importance, feature_effect"):
         ll.plan(verb, X, Y)
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Never
+from typing import Never
 
 import numpy as np
 
 from losslens.donors.designs import Conditional, Design
-from losslens.donors.designs import resolve as resolve_design
 from losslens.donors.samplers import DrawnValues, FunctionSampler, Lender, Sampler, given_columns
 from losslens.tables.frames import Table
 from losslens.tables.numbers import Numbers
@@ -109,10 +108,3 @@ class BoundSampler(Design):
 def bound(sampler: Sampler, table: Table, weight: Floats | None) -> BoundSampler:
     """A sampler that draws from these rows."""
     return BoundSampler(sampler if isinstance(sampler, Lender) else FunctionSampler(sampler), Numbers(table, weight))
-
-
-def resolve(donors: Any, table: Table, weight: Floats | None) -> Design | None:
-    """The design that the user named, or a sampler bound to the table; None for ``"auto"``."""
-    if callable(donors) and not isinstance(donors, (type, Design)):
-        return bound(donors, table, weight)
-    return resolve_design(donors)

@@ -21,8 +21,7 @@ from losslens.losses import Response, resolve
 from losslens.models import Model
 from losslens.passes import budget, dense
 from losslens.passes.auto import first_design
-from losslens.passes.options import Options
-from losslens.passes.task import Task, prepare
+from losslens.passes.task import Options, Task, prepare
 from losslens.progress import bar
 from losslens.results.scores import FeatureScore, Scores
 from losslens.tables import checks

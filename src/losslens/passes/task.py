@@ -1,17 +1,19 @@
-"""A task: everything a verb was given, checked and in one place, before anything is computed."""
+"""A checked call of a verb: `Options`, the arguments that all verbs share, and `Task`, a call on a table in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from inspect import signature
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.conditional import resolve as resolve_donors
+from losslens.donors.conditional import bound
 from losslens.donors.designs import Design
+from losslens.donors.designs import resolve as resolve_design
 from losslens.donors.questions import Subject, Subjects
 from losslens.engines.base import PlayerGames, Site
 from losslens.engines.blackbox import BlackBox
@@ -20,14 +22,46 @@ from losslens.losses import Loss, Response
 from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, as_model
 from losslens.passes.budget import Budget
-from losslens.passes.options import Options
 from losslens.tables import checks
 from losslens.tables.column_scores import CodedRows, spread_rows
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Table, as_table
-from losslens.tables.loading import in_memory
+from losslens.tables.loading import load
 from losslens.tables.sample import Sample
+from losslens.tables.sources import as_source
 from losslens.typing import Indices
+
+Held = TypeVar("Held")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Options:
+    """What is replaced, the donors, weights and groups of rows, and how to run; documented in `feature_importance`.
+
+    Features, donors, weights and groups are checked later, against the table. A copy made by `dataclasses.replace` has
+    the same seed.
+    """
+
+    features: Any = None
+    donors: Any = "auto"
+    sample_weight: Any = None
+    groups: Any = None
+    random_state: Any = None  # a seed, once checked
+    n_jobs: int | None = None
+    memory: Any = "1 GiB"  # bytes, once checked
+    progress: bool | None = None
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        checks.check_workers(self.n_jobs, self.progress)
+        checks.check_device(self.device)
+        object.__setattr__(self, "random_state", checks.entropy(self.random_state))
+        object.__setattr__(self, "memory", checks.memory_bytes(self.memory))
+
+
+def picked(kind: type[Held], arguments: Mapping[str, Any]) -> Held:
+    """A dataclass made of those arguments of a verb that it has fields for."""
+    return kind(**{name: arguments[name] for name in signature(kind).parameters if name in arguments})
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,34 +71,34 @@ class Task:
     table: Table
     subjects: tuple[Subject, ...]
     design: Design | None  # None: "auto"
-    engine: BlackBox  # the black box, which answers everything
-    exact: Any  # an exact engine that knows the model, or None
-    declined: str  # why there is none, where the kind of model is known
-    sample: Sample  # predictions and losses are not known yet
+    engine: BlackBox  # predicts any cell by calling the model
+    exact: Any  # the exact engine of this kind of model, or None
+    declined: str  # why there is none for a model of a supported kind
+    sample: Sample  # without predictions and losses, which are not computed yet
     loss: Loss | None
     budget: Budget
     entropy: int
     n_jobs: int | None
     progress: bool | None
-    device: str | None = None  # where an exact engine may count: a torch device
+    device: str | None = None  # a torch device that an exact engine may use
 
     @cached_property
     def every(self) -> NDArray[np.intp]:
-        """All rows: one array for all results."""
+        """All rows, as one array that all results share."""
         return np.arange(self.n)
 
     @cached_property
     def real_rows(self) -> tuple[Indices, CodedRows]:
-        """Some rows and where they are in the table, for all results: replaced rows are compared with them later."""
+        """Positions and codes of some rows, shared by all results: replaced rows are compared with them."""
         rows = spread_rows(self.table, self.sample.weight)
         if len(rows) < self.n:
             return rows, CodedRows.of(self.table.at(rows))
-        known = {j: c for s in self.subjects for j, c in zip(s.feature.columns, s.columns, strict=True)}
-        return rows, CodedRows.of(self.table, known)
+        columns = {j: c for s in self.subjects for j, c in zip(s.feature.columns, s.columns, strict=True)}
+        return rows, CodedRows.of(self.table, columns)
 
     @cached_property
     def games(self) -> Any:
-        """What the exact engine knows of games whose players are the features."""
+        """The games of the exact engine whose players are the features."""
         return PlayerGames() if self.exact is None else self.exact.games(self.subjects)
 
     @property
@@ -74,7 +108,7 @@ class Task:
 
     @property
     def blocked(self) -> bool:
-        """Whether rows of one group don't lend to each other."""
+        """Whether donors come from other groups than the row (`groups=`)."""
         return self.sample.block is not None
 
 
@@ -88,18 +122,20 @@ def prepare(
     response: Response,
     exact: bool = True,
 ) -> Task:
-    """Check every argument against the table, or say which one is wrong and what to do."""
-    model, memory = as_model(model), options.memory
-    X, y, sample_weight = in_memory(model, X, y, options.sample_weight, memory)
+    """Check every argument against the table; an error says which one is wrong and what to do."""
+    model, memory, sample_weight = as_model(model), options.memory, options.sample_weight
+    if (source := as_source(X)) is not None:
+        X, y, sample_weight = load(model, source, y, sample_weight, memory)
     table = as_table(X)
     respond = model.responder(response)
     target, classes = _target(model, respond, table, y, loss, response)
     if response == "labels":
         respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
     named = resolve_features(options.features, table.labels, by_position=table.backend == "numpy")
-    known = Subjects(table)
+    subjects = Subjects(table)
     weight = checks.row_weights(sample_weight, table.n)
-    design = resolve_donors(options.donors, table, weight)
+    sampled = callable(options.donors) and not isinstance(options.donors, (type, Design))
+    design = bound(options.donors, table, weight) if sampled else resolve_design(options.donors)
     if design is not None:
         design.check(table.n)
     outputs = len(classes) if response == "probabilities" or (response == "scores" and len(classes) > 2) else 1
@@ -110,15 +146,15 @@ def prepare(
         classes=classes if len(classes) else None,
         block=checks.blocks(options.groups, table.n),
     )
-    asked = frozenset(j for feature in named for j in feature.columns)
+    columns = frozenset(j for feature in named for j in feature.columns)
     error = partial(_error, sample, loss) if loss else None
-    site = Site(table, known.column, asked, memory, options.n_jobs, options.progress, error, options.device)
+    site = Site(table, subjects.column, columns, memory, options.n_jobs, options.progress, error, options.device)
     engine, declined = None, ""
     if exact and (design is None or design.all_pairs):
         engine, declined = choose_exact(model, response, respond, loss, site)
     return Task(
         table=table,
-        subjects=tuple(known.subject(feature) for feature in named),
+        subjects=tuple(subjects.subject(feature) for feature in named),
         design=design,
         engine=choose(model.native, respond, table, memory, options.n_jobs),
         exact=engine,
@@ -139,7 +175,7 @@ def _error(sample: Sample, loss: Loss, rows: NDArray[np.intp], prediction: NDArr
 
 
 def default_loss(model: Model, loss: Any) -> Loss:
-    """The loss asked for, or what the kind of model suggests; a bare function suggests nothing."""
+    """The given loss, or the default of the kind of model; a plain function has no default."""
     if loss is None:
         if model.kind == "regressor":
             return resolve_loss("squared_error")
@@ -151,16 +187,16 @@ def default_loss(model: Model, loss: Any) -> Loss:
 
 
 def effect_response(model: Model) -> Response:
-    """What an effect is about: probabilities or else scores where there are classes, else values."""
+    """The response whose effect is computed: for classifiers probabilities or else scores, for others values."""
     if model.kind != "classifier":
         return "values"
     if "probabilities" not in model.responses and "scores" not in model.responses:
-        raise ValueError(f"{model.name} gives labels alone; an effect needs probabilities or scores")
+        raise ValueError(f"{model.name} predicts labels only; an effect needs probabilities or scores")
     return "probabilities" if "probabilities" in model.responses else "scores"
 
 
 def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | None, str | None]:
-    """Which column of the predictions the effect is about, and the class's name."""
+    """The column of the predictions whose effect is computed, and the name of its class."""
     if response == "values":
         if target is not None:
             raise ValueError(f"target={target!r} names a class, but the model gives numbers, not probabilities")
@@ -172,7 +208,7 @@ def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | Non
         raise ValueError(f"target must be one of the classes {classes!r}; got {target!r}")
     if response == "scores" and len(classes) == 2:  # one column, of the second class
         if target != classes[1]:
-            raise ValueError(f"the scores of two classes are those of the second: target={classes[1]!r}")
+            raise ValueError(f"scores of two classes are about the second: pass target={classes[1]!r}; got {target!r}")
         return None, str(target)
     return classes.index(target), str(target)
 
@@ -197,7 +233,7 @@ def _target(
 
 
 def classes_of_function(respond: Callable[[Any], Any], table: Table, observed: NDArray[Any]) -> NDArray[Any]:
-    """A bare function has no classes: those of y, or 0..K-1 where it returns more columns than y has labels."""
+    """The classes of a plain function: the labels of y, or 0..K-1 where it returns more columns than y has labels."""
     columns = np.shape(respond(Batch(table).fill(np.zeros(1, np.intp), [])))[1:]
     k = columns[0] if columns else 2
     if k == len(observed):
@@ -205,11 +241,11 @@ def classes_of_function(respond: Callable[[Any], Any], table: Table, observed: N
     if observed.dtype.kind in "biu" and observed.min() >= 0 and observed.max() < k:
         return np.arange(k)
     raise ValueError(
-        f"the model returns {k} columns, but y has the {len(observed)} labels {observed.tolist()!r}: which column is "
-        "whose? Pass y as column numbers 0, 1, ..., or an estimator with classes_"
+        f"the model returns {k} columns, but y has the {len(observed)} labels {observed.tolist()!r}, so columns cannot "
+        "be matched to labels: pass y as column numbers 0, 1, ..., or an estimator with classes_"
     )
 
 
 def label_positions(respond: Callable[[Any], Any], place: dict[Any, int], table: Any) -> NDArray[np.intp]:
-    """Predicted labels as class positions; -1 for one that is no class of y, which is simply wrong."""
+    """Predicted labels as positions among the classes; -1 for a label that is none of them, which is always wrong."""
     return np.array([place.get(label, -1) for label in respond(table).tolist()], np.intp)

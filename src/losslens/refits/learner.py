@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.passes.options import Options
+from losslens.passes.task import Options
 from losslens.progress import Tick, bar
 from losslens.results.refits import Refits, numbers
 from losslens.results.selection import split as by_label

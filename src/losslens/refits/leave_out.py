@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from losslens.models import as_model
-from losslens.passes.options import Options
-from losslens.passes.task import default_loss, prepare
+from losslens.passes.task import Options, default_loss, prepare
 from losslens.progress import Tick, bar
 from losslens.refits.learner import Learner
 from losslens.results.row_changes import How, LeftOut

@@ -8,7 +8,7 @@ from typing import Any
 from losslens.engines import rates
 from losslens.losses import is_scorer
 from losslens.passes.cost import spread
-from losslens.passes.options import Options
+from losslens.passes.task import Options
 from losslens.results.plan import Plan
 from losslens.shapley.request import check_request
 from losslens.shapley.stopping import Wanted

@@ -16,12 +16,12 @@ import numpy as np
 from losslens.engines.choice import CHECKED, agrees
 from losslens.losses import Loss
 from losslens.models import Model
-from losslens.passes.options import Options
 from losslens.passes.parts.additive import Sums
 from losslens.passes.parts.counting import Counted, FirstPass, Quantiles, first_pass, kinds_of_all
 from losslens.passes.parts.reading import Data, PartRows, Stretch, judged
 from losslens.passes.parts.results import sum_over_parts
 from losslens.passes.parts.stream import Stream, prepare
+from losslens.passes.task import Options
 from losslens.progress import Tick
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import Values

@@ -11,8 +11,7 @@ import numpy as np
 from losslens.donors.questions import Subject
 from losslens.losses import Loss
 from losslens.models import as_model
-from losslens.passes.options import Options
-from losslens.passes.task import Task, default_loss, prepare
+from losslens.passes.task import Options, Task, default_loss, prepare
 from losslens.shapley.stopping import Wanted
 from losslens.typing import Indices
 

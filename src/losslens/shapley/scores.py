@@ -14,8 +14,7 @@ from losslens.donors.designs import Latin
 from losslens.game_theory import circle, values
 from losslens.models import Model
 from losslens.passes import scored
-from losslens.passes.options import Options
-from losslens.passes.task import Task
+from losslens.passes.task import Options, Task
 from losslens.progress import ProgressBar, bar
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import walks

@@ -57,11 +57,8 @@ class Opened:
         return X, self.y if self.target is None else column(self.target), column(self.weight)
 
 
-def opened(model: Any, X: Any, y: Any, sample_weight: Any) -> Opened | None:
-    """What users pass as data larger than memory, checked; None where X is in memory already."""
-    source = as_source(X)
-    if source is None:
-        return None
+def opened(model: Any, source: Source, y: Any, sample_weight: Any) -> Opened:
+    """A source whose columns, target and weights are checked."""
     if source.n < 2:
         raise ValueError(f"X has {'no rows' if source.n == 0 else 'one row'}; replacing values needs at least two rows")
     target = y if isinstance(y, str) and y in source.names else None
@@ -75,26 +72,22 @@ def opened(model: Any, X: Any, y: Any, sample_weight: Any) -> Opened | None:
     return Opened(source, columns, target, vector, sample_weight, head)
 
 
-def in_memory(model: Any, X: Any, y: Any, sample_weight: Any, memory: int) -> tuple[Any, Any, Any]:
-    """X, y and the weights as they are, or loaded; an error where they don't fit into memory."""
-    found = opened(model, X, y, sample_weight)
-    if found is None:
-        return X, y, sample_weight
-    if not found.fits(memory):
-        needs = size_in_words(SHARE * found.size)
+def load(model: Any, source: Source, y: Any, sample_weight: Any, memory: int) -> tuple[Any, Any, Any]:
+    """X, y and the weights, loaded; an error where they don't fit into memory."""
+    data = opened(model, source, y, sample_weight)
+    if not data.fits(memory):
+        needs = size_in_words(SHARE * data.size)
         raise ValueError(
-            f"this needs all rows in memory, but X has {found.n:,} rows of about {found.head.row_bytes} bytes: pass a "
+            f"this needs all rows in memory, but X has {data.n:,} rows of about {data.head.row_bytes} bytes: pass a "
             f"sample of the rows, or memory='{needs}'. feature_importance, feature_effect and shapley_importance "
             "can read data part by part"
         )
-    return found.load()
+    return data.load()
 
 
-def streams(found: Opened | None, memory: int) -> bool:
-    """Whether data are read part by part: they don't fit, or a cluster is there to read them, each worker its own."""
-    if found is None or not found.fits(memory):
-        return found is not None
-    return active() is not None and len(in_one_place(found.source.parts)) > 1
+def streams(data: Opened, memory: int) -> bool:
+    """Whether data are read in parts: they don't fit into memory, or the workers of a cluster can each read some."""
+    return not data.fits(memory) or (active() is not None and len(in_one_place(data.source.parts)) > 1)
 
 
 def _columns(model: Any, source: Source, target: str | None, weight: str | None) -> tuple[str, ...]:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from losslens.losses import Loss
-from losslens.passes.options import Options
-from losslens.passes.task import default_loss
+from losslens.passes.task import Options, default_loss
 from losslens.progress import bar
 from losslens.refits.breiman import (
     OutOfBagQuestion,

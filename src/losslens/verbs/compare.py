@@ -9,8 +9,7 @@ from typing import Any
 from losslens.donors.designs import Design
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
-from losslens.passes.options import Options
-from losslens.passes.task import default_loss
+from losslens.passes.task import Options, default_loss
 from losslens.results.comparison import Comparison
 from losslens.results.importances import Importances
 from losslens.shapley.stopping import Wanted

@@ -12,8 +12,7 @@ from losslens.donors.questions import Subject
 from losslens.donors.samplers import Sampler
 from losslens.losses import Loss
 from losslens.models import as_model
-from losslens.passes.options import Options
-from losslens.passes.task import Task, default_loss, prepare
+from losslens.passes.task import Options, Task, default_loss, prepare
 from losslens.progress import Tick, bar
 from losslens.results.row_changes import ConditionalImpact
 from losslens.shapley.conditional import draw_weights, drawn_losses

@@ -13,14 +13,14 @@ from losslens.models import as_model
 from losslens.passes import auto
 from losslens.passes.budget import Answered
 from losslens.passes.dispatch import ask, design_of
-from losslens.passes.options import Options
 from losslens.passes.parts import call
 from losslens.passes.scored import score_importance
-from losslens.passes.task import Task, class_of, default_loss, effect_response, prepare
+from losslens.passes.task import Options, Task, class_of, default_loss, effect_response, prepare
 from losslens.results.effects import Effects, FeatureEffect, of_class
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.replaced_rows import ReplacedRows
+from losslens.tables.sources import as_source
 from losslens.workers import anywhere
 
 
@@ -105,9 +105,10 @@ def importances(model: Any, X: Any, y: Any, loss: Any, options: Options) -> Impo
     if is_scorer(loss):
         return score_importance(known, X, y, loss, options)
     chosen = default_loss(known, loss)
-    streamed = call.opened(known, X, y, options)
-    if streamed is not None:
-        return call.importances(known, streamed, chosen, options)
+    if (source := as_source(X)) is not None:
+        X = source  # not opened again by `prepare`
+        if (data := call.opened(known, source, y, options)) is not None:
+            return call.importances(known, data, chosen, options)
     task = prepare(known, X, y, options, loss=chosen, response=chosen.reads)
     found, asked_for = _ask_until_certain(task, chosen)
     return Importances({feature.name: feature for feature in found}, asked_for)
@@ -153,9 +154,10 @@ def feature_effect(
     )  # fmt: skip
     known = as_model(model)
     response = effect_response(known)
-    streamed = call.opened(known, X, None, options)
-    if streamed is not None:
-        return call.effects(known, streamed, response, target, options)
+    if (source := as_source(X)) is not None:
+        X = source  # not opened again by `prepare`
+        if (data := call.opened(known, source, None, options)) is not None:
+            return call.effects(known, data, response, target, options)
     task = prepare(known, X, None, options, loss=None, response=response)
     k, label = class_of(task.sample, target, response)
     answered, predicted = ask(task, [(s, design_of(task, s, auto.effect_design)) for s in task.subjects])

@@ -1,4 +1,4 @@
-"""What a verb would do, before it does it."""
+"""`plan`: the cost of a call of a verb, before it is made."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from losslens.losses import is_scorer
 from losslens.models import Model, as_model
 from losslens.passes.auto import effect_design, first_design
 from losslens.passes.cost import plan_cells
-from losslens.passes.options import Options, picked
 from losslens.passes.parts import call
 from losslens.passes.parts.stream import Stream
 from losslens.passes.scored import score_design
-from losslens.passes.task import class_of, default_loss, effect_response, prepare
+from losslens.passes.task import Options, class_of, default_loss, effect_response, picked, prepare
 from losslens.results.plan import Plan
 from losslens.shapley.cost import plan_shares
 from losslens.shapley.stopping import Wanted
 from losslens.tables.loading import Opened
+from losslens.tables.sources import as_source
 from losslens.verbs.features import feature_effect, feature_importance
 from losslens.verbs.shapley import shapley_importance
 from losslens.workers import anywhere
 
 
 def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options: Any) -> Plan:
-    """What a verb would ask of the model: rows, calls, memory and seconds, from one timed batch.
+    """The cost of a call of a verb: predictions, calls of the model, memory and seconds, from one timed batch.
 
-    Of data that would be read part by part, only their metadata and first rows are looked at.
+    Of data that would be read in parts, only the metadata and the first rows are read.
 
     Parameters
     ----------
@@ -46,35 +46,39 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     """
     if verb not in PLANNED:
         names = ", ".join(known.__name__ for known in PLANNED)
-        raise ValueError(f"plan takes a verb first: {names}; got {verb!r}")
-    takes = inspect.signature(verb).parameters
-    if unknown := options.keys() - takes.keys():
+        raise ValueError(f"the first argument of plan is one of {names}; got {verb!r}")
+    parameters = inspect.signature(verb).parameters
+    if unknown := options.keys() - parameters.keys():
         raise TypeError(f"{verb.__name__} has no argument {min(unknown)!r}")
-    wanted = {name: takes[name].default for name in takes if name not in ("model", "X", "y")} | options
-    return _planned(model, X, y, verb, **wanted)
+    defaults = {name: parameters[name].default for name in parameters if name not in ("model", "X", "y")}
+    return _planned(model, X, y if "y" in parameters else None, verb, **defaults | options)
 
 
 @anywhere
-def _planned(model: Any, X: Any, y: Any, verb: Callable[..., Any], *, executor: Any, **wanted: Any) -> Plan:
-    """The same where the work would be done."""
-    return PLANNED[verb](as_model(model), X, y, wanted, picked(Options, wanted))
+def _planned(model: Any, X: Any, y: Any, verb: Callable[..., Any], *, executor: Any, **arguments: Any) -> Plan:
+    """The plan, made where the verb would run: in this process or on the cluster of `executor`."""
+    known, options = as_model(model), picked(Options, arguments)
+    data = None
+    if not is_scorer(arguments.get("loss")) and (source := as_source(X)) is not None:
+        X, data = source, call.opened(known, source, y, options)
+    return PLANNED[verb](known, X, y, data, arguments, options)
 
 
-def _importances(known: Model, X: Any, y: Any, wanted: dict[str, Any], options: Options) -> Plan:
-    if is_scorer(wanted["loss"]):
+def _importances(
+    known: Model, X: Any, y: Any, data: Opened | None, arguments: dict[str, Any], options: Options
+) -> Plan:
+    if is_scorer(arguments["loss"]):
         task = prepare(known, X, None, options, loss=None, response=next(iter(known.responses)), exact=False)
-        return plan_cells(task, score_design, task.n)  # the scorer is called once to see what it asks for
-    loss = default_loss(known, wanted["loss"])
-    data = call.opened(known, X, y, options)
+        return plan_cells(task, score_design, task.n)  # one call of the scorer shows which predictions it needs
+    loss = default_loss(known, arguments["loss"])
     if data is not None:
         return _in_parts(call.importance_stream(known, data, loss, options), data)
     task = prepare(known, X, y, options, loss=loss, response=loss.reads)
     return plan_cells(task, partial(first_design, blocked=task.blocked))
 
 
-def _effects(known: Model, X: Any, y: Any, wanted: dict[str, Any], options: Options) -> Plan:
-    response, target = effect_response(known), wanted["target"]
-    data = call.opened(known, X, None, options)
+def _effects(known: Model, X: Any, y: Any, data: Opened | None, arguments: dict[str, Any], options: Options) -> Plan:
+    response, target = effect_response(known), arguments["target"]
     if data is not None:
         return _in_parts(call.effect_stream(known, data, response, target, options), data)
     task = prepare(known, X, None, options, loss=None, response=response)
@@ -82,18 +86,17 @@ def _effects(known: Model, X: Any, y: Any, wanted: dict[str, Any], options: Opti
     return plan_cells(task, effect_design)
 
 
-def _shares(known: Model, X: Any, y: Any, wanted: dict[str, Any], options: Options) -> Plan:
-    asked, loss = picked(Wanted, wanted), wanted["loss"]
-    data = None if is_scorer(loss) else call.opened(known, X, y, options)
-    if data is not None:
-        from losslens.shapley import parts  # late: it brings compiled engines along
+def _shares(known: Model, X: Any, y: Any, data: Opened | None, arguments: dict[str, Any], options: Options) -> Plan:
+    wanted, loss = picked(Wanted, arguments), arguments["loss"]
+    if data is None:
+        return plan_shares(known, X, y, loss, wanted, options)
+    from losslens.shapley import parts  # imports compiled engines
 
-        return _in_parts(parts.share_stream(known, data, default_loss(known, loss), asked, options), data, parts.run)
-    return plan_shares(known, X, y, loss, asked, options)
+    return _in_parts(parts.share_stream(known, data, default_loss(known, loss), wanted, options), data, parts.run)
 
 
 def _in_parts(stream: Stream, data: Opened, run: Callable[[Stream], Any] | None = None) -> Plan:
-    from losslens.passes.parts.cost import plan_stream  # late: it brings compiled engines along
+    from losslens.passes.parts.cost import plan_stream  # imports compiled engines
 
     return plan_stream(stream, data, run)
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from losslens.donors.designs import Design
 from losslens.losses import Loss
-from losslens.passes.options import Options
+from losslens.passes.task import Options
 from losslens.refits.learner import learner
 from losslens.refits.learner import learner as checked_learner
 from losslens.refits.leave_out import as_estimator, leave_out_fits

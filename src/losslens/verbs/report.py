@@ -16,8 +16,7 @@ from losslens.models import as_model
 from losslens.page.findings import Findings
 from losslens.page.report import Report
 from losslens.page.summary import ShownModel, summarise
-from losslens.passes.options import Options
-from losslens.passes.task import default_loss
+from losslens.passes.task import Options, default_loss
 from losslens.progress import bar
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances

@@ -8,14 +8,14 @@ from typing import Any, Literal
 from losslens.donors.designs import Design
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
-from losslens.passes.options import Options
 from losslens.passes.parts import call
-from losslens.passes.task import default_loss
+from losslens.passes.task import Options, default_loss
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.shapley import effects, scores, stopping, ways
 from losslens.shapley.request import check_request
 from losslens.shapley.stopping import Absolute, Method, Wanted
+from losslens.tables.sources import as_source
 from losslens.workers import anywhere
 
 
@@ -97,11 +97,12 @@ def share_out(model: Any, X: Any, y: Any, loss: Any, wanted: Wanted, options: Op
     known = as_model(model)
     if is_scorer(loss):
         return scores.score_shapley(known, X, y, loss, wanted, options)
-    streamed = call.opened(known, X, y, options)
-    if streamed is not None:
-        from losslens.shapley import parts  # compiled engines come along
+    if (source := as_source(X)) is not None:
+        X = source  # not opened again by `check_request`
+        if (data := call.opened(known, source, y, options)) is not None:
+            from losslens.shapley import parts  # imports compiled engines
 
-        return parts.shares(known, streamed, default_loss(known, loss), wanted, options)
+            return parts.shares(known, data, default_loss(known, loss), wanted, options)
     return ways.result_of(check_request(known, X, y, loss, wanted, options))
 
 

@@ -10,21 +10,21 @@ import numpy as np
 from losslens.engines.base import Declined
 from losslens.losses import Loss, Response
 from losslens.models import Model
-from losslens.passes.options import Options
 from losslens.passes.parts.results import Summed
 from losslens.passes.parts.stream import Stream, prepare
-from losslens.passes.task import class_of
+from losslens.passes.task import Options, class_of
 from losslens.results.effects import Effects
 from losslens.results.importances import Importances
 from losslens.tables import loading
 from losslens.tables.loading import Opened
 from losslens.tables.sample import Sample
+from losslens.tables.sources import Source
 
 
-def opened(known: Model, X: Any, y: Any, options: Options) -> Opened | None:
-    """The data, where they have to be read part by part; None where they are in memory, or will be."""
-    found = loading.opened(known, X, y, options.sample_weight)
-    return found if loading.streams(found, options.memory) else None
+def opened(known: Model, source: Source, y: Any, options: Options) -> Opened | None:
+    """The data, where they have to be read in parts; None where they fit into memory."""
+    data = loading.opened(known, source, y, options.sample_weight)
+    return data if loading.streams(data, options.memory) else None
 
 
 def importances(known: Model, data: Opened, loss: Loss, options: Options) -> Importances:

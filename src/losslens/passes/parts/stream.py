@@ -16,8 +16,8 @@ from losslens.engines.readers.peeled import Peeled
 from losslens.engines.readers.pipelines import peel
 from losslens.losses import Loss, Response
 from losslens.models import Model
-from losslens.passes.options import Options
 from losslens.passes.parts.reading import Data, Stretch, stretches
+from losslens.passes.task import Options
 from losslens.tables.features import Feature
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Table, as_columns, frame_table

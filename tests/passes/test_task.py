@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import losslens as ll
-from losslens.passes.options import Options, picked
+from losslens.passes.task import Options, picked
 
 
 def test_options_hold_arguments_under_their_names():
