@@ -60,12 +60,12 @@ def test_features_without_a_number_are_left_out(X):
     imp = explain(X, features=["x0", ("x0", "x1")], donors="auto")
     ax = looked_at(plot_ranking(imp))
     assert texts(ax.get_yticklabels()) == ["x0"]
-    assert "1 feature without a number left out" in caption(ax)
+    assert "1 feature without an importance left out" in caption(ax)
 
 
 def test_a_ranking_of_nothing_says_why(X):
     imp = explain(X, features=[("x0", "x1")])
-    with pytest.raises(ValueError, match="none of the features has a number"):
+    with pytest.raises(ValueError, match="no feature has an importance"):
         plot_ranking(imp)
 
 

@@ -56,7 +56,7 @@ def test_many_rows_are_thinned_and_both_ends_stay():
 def test_cells_that_nobody_met_are_grey():
     ax = looked_at(plot_cells(importance(table(), donors=ll.Latin(3))["x0"]))
     assert np.ma.getmaskarray(mesh(ax).get_array()).any() or np.isnan(np.asarray(mesh(ax).get_array())).any()
-    assert "grey: never met" in caption(ax)
+    assert "grey: value not paired with the row" in caption(ax)
 
 
 @pytest.mark.parametrize("features", [{"both": ["x0", "x1"]}, [("x0", "x1")]])

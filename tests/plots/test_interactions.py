@@ -75,7 +75,7 @@ def test_pairs_that_were_not_asked_for_are_left_out():
     ax = looked_at(plot_interaction_ranking(replace(result, index=index)))
     assert len(ax.get_yticklabels()) == 5
     assert "x0 × x1" not in texts(ax.get_yticklabels())
-    with pytest.raises(ValueError, match="no pair has a number to rank by"):
+    with pytest.raises(ValueError, match="no pair has an interaction"):
         plot_interaction_ranking(replace(result, index=np.full((4, 4), np.nan)))
 
 
@@ -152,7 +152,7 @@ def test_pairs_that_were_not_asked_for_are_blank():
     ax = looked_at(plot_interactions(replace(result, index=index)))
     assert np.isnan(cells(ax)).sum() == 4 + 2
     assert len(written(ax)) == 10
-    assert "blank: not asked for" in caption(ax)
+    assert "blank: not requested" in caption(ax)
     assert "blank" not in caption(plot_interactions(result))
     looked_at(plot_interactions(replace(result, index=np.full((4, 4), np.nan))))
 

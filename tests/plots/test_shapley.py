@@ -112,7 +112,7 @@ def test_how_the_numbers_came_about_is_in_the_caption():
 def test_features_without_a_number_are_left_out():
     result = importance(3, known=False, sfimp=np.array([1.0, np.nan, 2.0]))
     assert texts(looked_at(plot_shapley(result)).get_yticklabels()) == ["x2", "x0"]
-    with pytest.raises(ValueError, match="none of the features has a number"):
+    with pytest.raises(ValueError, match="no feature has an importance"):
         plot_shapley(importance(2, known=False, sfimp=np.full(2, np.nan)))
 
 
@@ -165,9 +165,9 @@ def test_many_values_are_pale_points_and_a_running_mean():
 
 def test_donors_are_named():
     ax = plot_shapley_curve(noisy(by="donor"))
-    assert {"donors that lend the value", "running mean, 15% of the donors"} < set(legend(ax))
+    assert {"donors that hold the value", "running mean, 15% of the donors"} < set(legend(ax))
     few = plot_shapley_curve(curve(words("a", "b"), [1, 2], by="donor", ordered=False))
-    assert "share of the donors that lend the value" in caption(few)
+    assert "share of the donors that hold the value" in caption(few)
 
 
 def test_the_axis_is_cut_where_single_values_lie_far_out():

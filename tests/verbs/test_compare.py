@@ -485,7 +485,7 @@ def test_the_picture_has_a_dot_and_a_line_a_model_and_feature():
         np.testing.assert_allclose(lines[:, 0, 1], at)
     assert [text.split(":")[0] for text in legend(ax)] == ["rich", "plain"]
     assert ax.get_xlabel() == "increase in squared error"
-    assert "differences() is often surer than the lines suggest" in caption(ax)
+    assert "differences() is often more precise than the lines suggest" in caption(ax)
     assert looked_at(found.plot_shares()) is not ax
 
 
@@ -518,7 +518,7 @@ def test_pictures_of_few_and_many_features_in_axes_of_any_size(p, name, models):
         rows = len(texts(ax.get_yticklabels()))
         assert 1 <= rows <= p
         assert ("not shown" in caption(ax)) == (rows < p)
-        assert ("no room to name the models" in caption(ax)) == (ax.get_legend() is None)
+        assert ("no space to name the models" in caption(ax)) == (ax.get_legend() is None)
 
 
 # Shapley shares.

@@ -1,6 +1,6 @@
-"""Pictures of results: each takes a finished result and nothing else, and returns the Axes that it drew on.
+"""Plots of results: each takes a finished result and returns the Axes that it drew on.
 
-`losslens` doesn't import this package until a picture is asked for, so that it works without loading matplotlib.
+`losslens` imports this package when a plot is requested, and thus works without matplotlib until then.
 """
 
 from losslens.plots.bars import plot_extrapolation, plot_ranking

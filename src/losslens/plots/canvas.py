@@ -1,4 +1,4 @@
-"""What all pictures share: colours, a figure where none was given, captions, the room for text."""
+"""What all plots share: colours, a figure where none was given, text that fits, captions, legends, colour bars."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from matplotlib import pyplot as plt
 from matplotlib import ticker
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
+from matplotlib.colorbar import Colorbar
+from matplotlib.colors import to_rgb
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import Transform
@@ -21,31 +23,31 @@ from numpy.typing import NDArray
 from losslens.plots.wording import number
 from losslens.typing import Indices
 
-# Okabe and Ito's colours: told apart with every kind of colour vision. Shapes and dashes tell them apart in print.
+# Okabe and Ito's colours: distinct with every kind of colour vision. Shapes and dashes differ, too, for print.
 BLUE, SKY, GREEN, VERMILLION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
-FAINT = "#3F97C9"  # blue, faded: with dashes where a curve stands on rows unlike any real one
+FAINT = "#3F97C9"  # pale blue of the dashed part of a curve, where most replaced rows are unlike any real one
 INK, QUIET, PALE = "0.1", "0.4", "0.62"
-LIGHTNESS = np.array([0.299, 0.587, 0.114])  # of red, green and blue
+DASHED: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (6, 3))}  # the line at a mean
+LIGHTNESS = np.array([0.299, 0.587, 0.114])  # weights of red, green and blue in the lightness of a colour
 
-STEPS = [1, 2, 2.5, 5, 10]  # of ticks
-SINGLE, BAND, CAPTION = "single row", "band", "caption"  # marks of artists, to find them again
-MOST_ROWS = 40  # lines of text that a figure of our own grows to
-LINE = 1.45  # height of a line of text that needs a place of its own, in font sizes
-HANDLE = 6  # what a legend draws before a name, in letters
-HIGHEST = 0.45  # share of the axes that a legend which names the colours may take
-SHORTEST = 8  # letters of a name in it
+TICK_STEPS = [1, 2, 2.5, 5, 10]  # multiples at which ticks are set
+SINGLE, BAND, CAPTION = "single row", "band", "caption"  # gid of artists, to find them again
+LINE = 1.45  # height of a line of tick labels, in font sizes
 LETTER = 0.53  # width of an average letter of a sentence, in font sizes
-NARROW, WIDE, WIDEST = 0.36, 0.65, 1.0  # of other letters: see text_width
-CELL, AROUND = 1.3, 60.0  # the room for axes and what is around them, in sides of the axes before; points around them
+NARROW, WIDE, WIDEST = 0.36, 0.65, 1.0  # widths of other letters, in font sizes: see text_width
 APART = 0.8  # least gap between two labels beside each other, in font sizes
+LEGEND_HANDLE = 6  # width of a legend's line or marker, in letters
+LEGEND_SHARE = 0.45  # share of the height that a legend of colours may take
+LEGEND_LETTERS = 8  # fewest letters of a name in it
+CELL, AROUND = 1.3, 60.0  # a layout engine leaves CELL * side - AROUND points of each side of the axes
 
 
 def new_axes(rows: int | None = None) -> Axes:
-    """A figure of our own; one with a line of text for each of so many rows is as high as they need."""
+    """Axes in a new figure; if they have rows of text, it is as high as these need."""
     width, height = mpl.rcParams["figure.figsize"]
     if rows is not None:
         height = max(1.8, 1.2 + 0.26 * rows)
-    # Constrained: long labels move the axes instead of being cut off.
+    # Constrained: long labels shrink the axes instead of being cut off.
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
@@ -55,30 +57,13 @@ def size_in_points(ax: Axes) -> tuple[float, float]:
     return extent.width * 72 / dpi, extent.height * 72 / dpi
 
 
-def letters_beside(ax: Axes) -> int:
-    """How long the names beside the axes may be: they leave most of the room to the picture."""
-    letters = 0.6 * size_in_points(ax)[0] / font_size(mpl.rcParams["ytick.labelsize"]) / LETTER
-    return int(np.clip(letters, 10, 36))
-
-
-def width_beside(ax: Axes, names: Sequence[str], own: bool) -> float:
-    """Width of the axes in points once these names stand beside them: a layout engine gives them of its room."""
-    width = size_in_points(ax)[0]
-    if ax.figure.get_layout_engine() is None:
-        return width
-    whole = ax.figure.bbox.width * 72 / ax.figure.dpi if own else 1.35 * width
-    size = font_size(mpl.rcParams["ytick.labelsize"])
-    taken = max(text_width(name, size) for name in names)
-    return max(0.3 * width, whole - taken - 30)
-
-
 def font_size(size: str | float) -> float:
-    """A font size such as "small" in points, by the user's style."""
+    """A font size such as "small" in points, in the user's style."""
     return FontProperties(size=size).get_size_in_points()
 
 
 def text_width(text: str, size: float) -> float:
-    """About how wide the longest line of a text is, in points: digits and capitals are wider than small letters.
+    """Approximate width of the longest line of a text in points: digits and capitals are wider than small letters.
 
     >>> text_width("2024", 10) > text_width("year", 10) > text_width("ill.", 10)
     True
@@ -94,50 +79,37 @@ def _letter_width(letter: str) -> float:
     return WIDE if letter.isdigit() or letter.isupper() or not letter.isascii() or letter in "mw+=%" else 0.6
 
 
-def rows_that_fit(ax: Axes) -> int:
-    """How many lines of tick labels the axes hold without overlap."""
-    return max(1, int(size_in_points(ax)[1] / (LINE * font_size(mpl.rcParams["ytick.labelsize"]))))
-
-
-def name_rows(ax: Axes, names: Sequence[str]) -> None:
-    """Names down the y axis, the first on top."""
-    ax.set_yticks(range(len(names)), names, parse_math=False)
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-
-
 def value_ticks(axis: Axis, width: float | None = None) -> None:
-    """Thousands set apart where the numbers are large; across, no more ticks than the width in points takes."""
+    """Thousands separators for large numbers; on an x axis, no more ticks than fit into the width in points."""
     low, high = axis.get_view_interval()
-    apart = 1e4 <= max(abs(low), abs(high)) < 1e9 and high - low > 10
-    if apart:
+    separated = 1e4 <= max(abs(low), abs(high)) < 1e9 and high - low > 10
+    if separated:
         axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: number(round(value))))
     if isinstance(axis, XAxis):
-        ticks = ticks_that_fit(low, high, width or size_in_points(axis.axes)[0], apart=apart)
-        axis.set_major_locator(ticker.MaxNLocator(ticks, steps=STEPS))
+        ticks = ticks_that_fit(low, high, width or size_in_points(axis.axes)[0], separated=separated)
+        axis.set_major_locator(ticker.MaxNLocator(ticks, steps=TICK_STEPS))
 
 
-def ticks_that_fit(low: float, high: float, room: float, *, apart: bool = False, whole: bool = False) -> int:
-    """Into how many parts of an axis with so many points of room numbers may divide it: their labels must not meet.
+def ticks_that_fit(low: float, high: float, points: float, *, separated: bool = False, integer: bool = False) -> int:
+    """Into how many parts ticks may divide an axis of `points` length so that their labels don't overlap.
 
     >>> ticks_that_fit(0, 1, 400) > ticks_that_fit(0, 0.001, 100) >= 1
     True
     """
     size = font_size(mpl.rcParams["xtick.labelsize"])
     for parts in range(9, 1, -1):
-        ticks = np.asarray(ticker.MaxNLocator(parts, steps=STEPS, integer=whole).tick_values(low, high))
-        labels = _labels(ticks, apart)
-        widest = max(text_width(label, size) for label in labels) + APART * size
-        pitch = room * (ticks[1] - ticks[0]) / (high - low) if high > low else room
+        ticks = np.asarray(ticker.MaxNLocator(parts, steps=TICK_STEPS, integer=integer).tick_values(low, high))
+        widest = max(text_width(label, size) for label in _tick_labels(ticks, separated)) + APART * size
+        pitch = points * (ticks[1] - ticks[0]) / (high - low) if high > low else points
         if widest <= pitch:
             return parts
     return 1
 
 
-def _labels(ticks: NDArray[Any], apart: bool) -> list[str]:
-    """About what matplotlib writes there: all with as many decimals as the step has, very large and small ones with a
-    power of ten that stands at the end of the axis."""
-    if apart:
+def _tick_labels(ticks: NDArray[Any], separated: bool) -> list[str]:
+    """Approximately matplotlib's labels: as many decimals as the step has; the power of ten of very large and small
+    numbers is written at the end of the axis."""
+    if separated:
         return [number(round(tick)) for tick in ticks]
     largest = float(np.abs(ticks).max())
     power = 0 if largest == 0 or 1e-4 <= largest < 1e6 else int(np.floor(np.log10(largest)))
@@ -147,79 +119,72 @@ def _labels(ticks: NDArray[Any], apart: bool) -> list[str]:
 
 
 def caption(ax: Axes, sentences: Sequence[str], share: float = 1.15) -> None:
-    """Small print under the axis label; it ends where the axes end, and may begin under the tick labels.
+    """Small print under the axis label. It ends where the axes end, and may begin under the tick labels.
 
-    Its lines take that share of the width that the axes have now.
+    Its lines take this share of the present width of the axes.
     """
     for old in [text for text in ax.texts if text.get_gid() == CAPTION]:
-        old.remove()  # of a picture below this one
+        old.remove()  # of an earlier plot on the same axes
     if not sentences:
         return
-    room, size = share * size_in_points(ax)[0], font_size("small")
-    letters = max(int(room / (LETTER * size)), 20)
+    points, size = share * size_in_points(ax)[0], font_size("small")
+    letters = max(int(points / (LETTER * size)), 20)
     lines = textwrap.wrap("; ".join(sentences), letters)
-    while letters > 20 and max(text_width(line, size) for line in lines) > 1.1 * room:  # capitals, say
+    while letters > 20 and max(text_width(line, size) for line in lines) > 1.1 * points:  # many capitals, say
         letters = max(20, letters - 4)
         lines = textwrap.wrap("; ".join(sentences), letters)
-    text = "\n".join(lines)
     ax.annotate(
-        text,
-        xy=(1, 0),
-        xycoords=(ax.transAxes, ax.xaxis.label),
-        xytext=(0, -4),
-        textcoords="offset points",
-        ha="right",
-        va="top",
-        fontsize="small",
-        color=QUIET,
-        gid=CAPTION,
-        annotation_clip=False,
-        parse_math=False,
-    )
+        "\n".join(lines), xy=(1, 0), xycoords=(ax.transAxes, ax.xaxis.label), xytext=(0, -4),
+        textcoords="offset points", ha="right", va="top", fontsize="small", color=QUIET, gid=CAPTION,
+        annotation_clip=False, parse_math=False,
+    )  # fmt: skip
+
+
+def folded(text: str, points: float) -> str:
+    """The label of an axis in lines of so many points."""
+    return textwrap.fill(text, max(12, int(points / (LETTER * font_size(mpl.rcParams["axes.labelsize"])))))
 
 
 def evenly(order: Indices, most: int) -> Indices:
-    """At most so many of these, at even distances: the first and the last are among them."""
-    return order if len(order) <= most else order[np.linspace(0, len(order) - 1, most).round().astype(np.intp)]
+    """At most so many of these positions, evenly along their order, both ends included."""
+    if len(order) <= most:
+        return order
+    return order[np.linspace(0, len(order) - 1, most).round().astype(np.intp)]
 
 
 def ink_on(colour: Any) -> str:
-    """What can be read on a colour, given as red, green and blue."""
-    return "white" if np.asarray(colour)[:3] @ LIGHTNESS < 0.5 else INK
+    """The colour of a text that can be read on this colour."""
+    return "white" if np.array(to_rgb(colour)) @ LIGHTNESS < 0.5 else INK
 
 
-def colour_bar(ax: Axes, painted: Any, title: str, share: float, **style: Any) -> Any:
-    """A bar beside the axes that says what colours mean; its title folds at this share of their height."""
-    bar = ax.figure.colorbar(painted, ax=ax, **style)
+def colour_bar(ax: Axes, coloured: Any, title: str | None = None, share: float = 0.9, **options: Any) -> Colorbar:
+    """A colour bar right of the axes; its title is folded at this share of their height."""
+    bar = ax.figure.colorbar(coloured, ax=ax, **options)
     bar.outline.set_visible(False)
-    bar.set_label(folded(title, share * size_in_points(ax)[1]), parse_math=False)
+    if title is not None:
+        bar.set_label(folded(title, share * size_in_points(ax)[1]), parse_math=False)
     value_ticks(bar.ax.yaxis)
     return bar
 
 
-def folded(text: str, room: float) -> str:
-    """A label of an axis in lines that are so many points long."""
-    return textwrap.fill(text, max(12, int(room / (LETTER * font_size(mpl.rcParams["axes.labelsize"])))))
-
-
 def plain_frame(ax: Axes) -> None:
-    """Only the two spines that carry numbers."""
+    """Only the left and the bottom spine."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def legend(ax: Axes, width: float | None = None) -> float:
-    """Name everything at the top, in one or two columns; returns the share of the height that it takes.
+    """A legend at the top, in one or two columns; returns the share of the height that it takes.
 
-    In axes so small that it would take more than half of them there is none.
+    There is none in axes so small that it would take more than half of them.
     """
     handles, names = ax.get_legend_handles_labels()
     if not names:
         return 0.0
-    points = size_left(ax)
-    points = (width or points[0], points[1])
-    share, columns, size, lines = _fit_legend(names, *points, font_size("small"))
-    if share > 0.3:
-        share, columns, size, lines = _fit_legend(names, *points, font_size("x-small"))
+    across, height = size_left(ax)
+    for size in ("small", "x-small"):
+        share, columns, lines = _fit_legend(names, width or across, height, font_size(size))
+        if share <= 0.3:
+            break
     if share > 0.55:
         return 0.0
     shown = ax.legend(
@@ -230,8 +195,8 @@ def legend(ax: Axes, width: float | None = None) -> float:
         text.set_parse_math(False)
     for handle in shown.legend_handles:
         if handle is not None and not isinstance(handle, Patch):
-            handle.set_alpha(1)  # one pale line alone can't be seen
-    shown.set_in_layout(False)  # it lies inside the axes: they needn't shrink for it
+            handle.set_alpha(1)  # a single pale line is hardly visible
+    shown.set_in_layout(False)  # it lies inside the axes, which need not shrink for it
     return share
 
 
@@ -240,20 +205,20 @@ def legend_share(ax: Axes, names: Sequence[str]) -> float:
     return _fit_legend(names, *size_left(ax), font_size("small"))[0]
 
 
-def _fit_legend(names: Sequence[str], width: float, height: float, size: float) -> tuple[float, int, float, list[str]]:
-    """Share of the height, columns, font size and wrapped names of a legend in axes of this size in points."""
-    letters = width / size / LETTER  # in one line
-    half = -(-len(names) // 2)  # the first column holds as many
+def _fit_legend(names: Sequence[str], width: float, height: float, size: float) -> tuple[float, int, list[str]]:
+    """Share of the height, columns and wrapped names of a legend in axes of this size in points."""
+    letters = width / size / LETTER  # of one line
+    half = -(-len(names) // 2)  # names in the first of two columns
     parts = (names[:half], names[half:])
     widths = [max((text_width(name, size) for name in part), default=0.0) for part in parts]
-    columns = 2 if sum(widths) + 2 * HANDLE * LETTER * size <= width else 1
-    wrapped = [textwrap.fill(name, max(12, int(letters - HANDLE))) for name in names]
+    columns = 2 if sum(widths) + 2 * LEGEND_HANDLE * LETTER * size <= width else 1
+    wrapped = [textwrap.fill(name, max(12, int(letters - LEGEND_HANDLE))) for name in names]
     lines = half if columns == 2 else sum(name.count("\n") + 1 for name in wrapped)
-    return (lines * 1.55 + 0.8) * size / height, columns, size, wrapped
+    return (lines * 1.55 + 0.8) * size / height, columns, wrapped
 
 
 def size_left(ax: Axes) -> tuple[float, float]:
-    """About the width and height in points that a layout engine leaves, beside tick labels, names and a caption."""
+    """Approximate width and height in points that a layout engine leaves beside tick labels, names and a caption."""
     width, height = size_in_points(ax)
     if ax.figure.get_layout_engine() is None:
         return width, height
@@ -269,30 +234,30 @@ def room_left(ax: Axes, own: bool) -> tuple[float, float]:
 
 
 def legend_room(width: float, height: float) -> tuple[int, int]:
-    """How long names in a legend of axes of this size may be, and how many it has room for."""
+    """How many letters and how many names a legend may have in axes of this size in points."""
     size = font_size("small")
     letters = width / size / LETTER
-    columns = 2 if letters / 2 - HANDLE >= SHORTEST else 1
-    lines = int((HIGHEST * height / size - 0.8) / 1.55)
-    return int(np.clip(letters / columns - HANDLE, SHORTEST, 36)), max(1, columns * lines)
+    columns = 2 if letters / 2 - LEGEND_HANDLE >= LEGEND_LETTERS else 1
+    lines = int((LEGEND_SHARE * height / size - 0.8) / 1.55)
+    return int(np.clip(letters / columns - LEGEND_HANDLE, LEGEND_LETTERS, 36)), max(1, columns * lines)
 
 
 def make_room(ax: Axes, below: float, above: float, limits: tuple[float, float] = (-np.inf, np.inf)) -> None:
-    """Limits of the y axis that leave these shares of its height free of data: for the strip and the legend."""
+    """Limits of the y axis that leave these shares of its height free of data, for the strip and the legend."""
     low, high = np.clip(_drawn(ax), *limits)
     span = high - low or abs(high) or 1.0
-    whole = span / max(1 - below - above - 0.04, 0.1)
-    ax.set_ylim(low - (below + 0.02) * whole, high + (above + 0.02) * whole)
+    total = span / max(1 - below - above - 0.04, 0.1)
+    ax.set_ylim(low - (below + 0.02) * total, high + (above + 0.02) * total)
     clear = Rectangle((0, below), 1, 1 - below - above, transform=ax.transAxes)
     for line in [*ax.lines, *ax.collections]:
-        if line.get_gid() == SINGLE:  # rows that leave the axis don't run into the text
+        if line.get_gid() == SINGLE:  # curves that leave the axis don't cross the text
             line.set_clip_path(clear)
 
 
 def _drawn(ax: Axes) -> tuple[float, float]:
-    """From where to where something is drawn along the y axis.
+    """Smallest and largest y value of anything drawn in data coordinates.
 
-    `Axes.dataLim` won't do: the strip's foot, at 0 of the height of the axes, counts there as the value 0.
+    `Axes.dataLim` won't do: it takes the foot of the strip, at 0 of the height of the axes, for the value 0.
     """
     lines = [line.get_ydata() for line in ax.lines if _is_data(ax, line.get_transform())]
     points = [
@@ -305,9 +270,9 @@ def _drawn(ax: Axes) -> tuple[float, float]:
         for bar in ax.patches
         if _is_data(ax, bar.get_transform())
     ]
-    held = np.concatenate([np.asarray(some, float) for some in (*lines, *points, *bars, ())])
-    held = held[np.isfinite(held)]
-    return (float(held.min()), float(held.max())) if len(held) else (0.0, 1.0)
+    values = np.concatenate([np.asarray(some, float) for some in (*lines, *points, *bars, ())])
+    values = values[np.isfinite(values)]
+    return (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
 
 
 def _is_data(ax: Axes, transform: Transform) -> bool:

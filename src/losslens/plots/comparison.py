@@ -1,19 +1,16 @@
-"""Models side by side: a dot with an interval for each, feature by feature."""
+"""Models side by side: for each feature, a dot with an interval for each model."""
 
 from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from losslens.plots import canvas
-from losslens.plots.bars import dress_rows, legend_above, not_shown
-from losslens.plots.canvas import INK, MOST_ROWS, PALE
-from losslens.plots.subgroups import LOOKS, SPREAD
-from losslens.plots.wording import labels, number
+from losslens.plots import canvas, named_rows
+from losslens.plots.bars import known_interval
+from losslens.plots.canvas import INK
+from losslens.plots.subgroups import LOOKS, separate_rows, shift_of
+from losslens.plots.wording import labels, not_shown, number
 from losslens.results.comparison import Comparison
-from losslens.results.importance import FeatureImportance
-from losslens.results.importances import Importances
-from losslens.results.table import or_else
 
 LEGEND = 3  # lines of text that the legend takes
 
@@ -35,52 +32,39 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
     >>> models = {"both": lambda X: X[:, 0] + X[:, 1], "one": lambda X: X[:, 1]}
-    >>> found = ll.compare(models, X, X[:, 1], loss="squared_error", shapley=False)
-    >>> [label.get_text() for label in plot_comparison(found).get_yticklabels()]
+    >>> comparison = ll.compare(models, X, X[:, 1], loss="squared_error", shapley=False)
+    >>> [label.get_text() for label in plot_comparison(comparison).get_yticklabels()]
     ['x1', 'x0']
     """
     own, shown = ax is None, list(comparison.importances.items())[: len(LOOKS)]
     high = 0.5 + 0.45 * len(shown)  # of a feature, in lines of text
     if ax is None:
-        most = max(1, int(MOST_ROWS / high))
+        most = max(1, int(named_rows.MOST_ROWS / high))
         ax = canvas.new_axes(int(high * min(most, len(comparison.features))) + LEGEND)
     else:
-        most = max(1, int((canvas.rows_that_fit(ax) - LEGEND) / high))
+        most = max(1, int((named_rows.rows_that_fit(ax) - LEGEND) / high))
     order = comparison._ranked[:most]
-    names = labels(order, canvas.letters_beside(ax))
-    legend = labels([name for name, _ in shown], 30)
-    for k, ((_, importances), name) in enumerate(zip(shown, legend, strict=True)):
-        shift = SPREAD * ((k + 0.5) / len(shown) - 0.5)
-        _draw_models(ax, importances, order, shift, k, f"{name}: error {number(importances.error)}")
-    for between in range(1, len(order)):
-        ax.axhline(between - 0.5, color=PALE, linewidth=0.4, zorder=0)
+    for k, ((_, importances), name) in enumerate(zip(shown, labels([name for name, _ in shown], 30), strict=True)):
+        colour, _, marker = LOOKS[k]
+        at, pfi = np.arange(len(order)) + shift_of(k, len(shown)), [importances[feature].pfi for feature in order]
+        label = f"{name}: error {number(importances.error)}"
+        ax.plot(pfi, at, marker, color=colour, markersize=5, label=label, zorder=4, linestyle="none")
+        ends = np.array([known_interval(importances[feature]) or (np.nan, np.nan) for feature in order])
+        ax.hlines(at, ends[:, 0], ends[:, 1], color=colour, linewidth=1.3, zorder=3)
+    separate_rows(ax, len(order))
     zero = ax.axvline(0, color=INK, linewidth=0.8, zorder=1)
-    legend_above(ax, len(order), dress_rows(ax, names, own, f"increase in {comparison.title}"), [zero])
-    unnamed = [] if ax.get_legend() else ["no room to name the models"]
-    canvas.caption(ax, unnamed + _model_notes(comparison, len(shown), len(order)))
+    names = labels(order, named_rows.letters_beside(ax))
+    named_rows.legend_above(ax, named_rows.dress_rows(ax, names, own, f"increase in {comparison.title}"), [zero])
+    unnamed = [] if ax.get_legend() else ["no space to name the models"]
+    canvas.caption(ax, unnamed + _notes(comparison, len(shown), len(order)))
     return ax
 
 
-def _draw_models(ax: Axes, importances: Importances, order: list[str], shift: float, k: int, label: str) -> None:
-    colour, _, marker = LOOKS[k]
-    at = np.arange(len(order)) + shift
-    ax.plot(
-        [importances[name].pfi for name in order], at, marker, color=colour, markersize=5, label=label, zorder=4,
-        linestyle="none",
-    )  # fmt: skip
-    ends = np.array([_ends(importances[name]) for name in order])
-    ax.hlines(at, ends[:, 0], ends[:, 1], color=colour, linewidth=1.3, zorder=3)
-
-
-def _ends(feature: FeatureImportance) -> tuple[float, float]:
-    return or_else(feature.interval, (np.nan, np.nan))  # none where rows or donors are too few
-
-
-def _model_notes(comparison: Comparison, models: int, features: int) -> list[str]:
-    known = any(np.isfinite(_ends(next(iter(found.values())))).all() for found in comparison.importances.values())
-    notes = ["lines: 95% intervals"] if known else []
-    if known and comparison.paired:
-        notes.append("on the same rows: .differences() is often surer than the lines suggest")
+def _notes(comparison: Comparison, models: int, features: int) -> list[str]:
+    lines = any(known_interval(next(iter(model.values()))) for model in comparison.importances.values())
+    notes = ["lines: 95% intervals"] if lines else []
+    if lines and comparison.paired:
+        notes.append("on the same rows: .differences() is often more precise than the lines suggest")
     if models < len(comparison.names):
         notes.append(f"the first {models} of {len(comparison.names)}")
     return notes + not_shown(len(comparison.features) - features)

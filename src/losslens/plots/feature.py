@@ -1,39 +1,40 @@
-"""Pictures of one feature: curves, dots, a heat map or a histogram, as its grid allows."""
+"""Plots of one feature: curves, dots, a heat map or a histogram, depending on its grid."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from losslens.plots.canvas import BLUE, INK, SKY, caption, legend, make_room, new_axes, plain_frame, value_ticks
+from losslens.plots.canvas import BLUE, DASHED, INK, SKY, caption, legend, make_room, new_axes, plain_frame, value_ticks
 from losslens.plots.dots import draw_dots
 from losslens.plots.feature_data import FeaturePicture, Singles, show
 from losslens.plots.heatmap import draw_heatmap
 from losslens.plots.lines import EXTREMES, draw_lines
-from losslens.plots.scale import is_flag
-from losslens.plots.wording import count, number, shorten
+from losslens.plots.wording import count, is_flag, number, shorten
 from losslens.results.effects import FeatureEffect
 from losslens.results.importance import FeatureImportance
 from losslens.results.scores import FeatureScore
 from losslens.typing import Floats
 
-MOST_BINS = 40
-HELD = (0.02, 0.98)  # the axis reaches from one quantile of the local importances to the other
+MOST_BINS = 40  # of a histogram
+HELD = (0.02, 0.98)  # quantiles at which the axis of a histogram of local importances ends
 
 
 def draw_group(shown: FeaturePicture, ax: Axes) -> None:
-    """Importances: the local ones, a row each. Effects and scores: the curve's own values."""
-    members = shorten(", ".join(shown.columns), 60)
-    notes = [f"{shown.title} is {count(len(shown.columns), 'column')} ({members}) without a common axis"]
+    """A histogram for a group of columns: of the local importances, or of the curve's values for effects and scores."""
+    notes = [no_common_axis(shown.title, shown.columns)]
     lines = [ax.axvline(0, color=INK, linewidth=0.6)] if shown.from_zero else []
     if shown.level is not None and shown.singles is not None:
-        name = f"PFI, {number(shown.level)}"
-        lines.append(ax.axvline(shown.level, color=INK, linewidth=1.2, linestyle=(0, (6, 3)), label=name))
+        lines.append(ax.axvline(shown.level, label=f"PFI, {number(shown.level)}", **DASHED))
         notes += _local_importances(ax, shown.singles)
     else:
-        notes += _curve_values(ax, shown)
+        finite = np.isfinite(shown.curve)
+        _histogram(ax, shown.curve[finite], None if shown.weights is None else shown.weights[finite])
+        ax.set_ylabel("joint values" if shown.weights is None else "share of the donors")
+        notes.append(f"shown are the values of its {shown.curve_name}")
     notes += shown.warning("faded")
     ax.set_xlabel(shown.axis, parse_math=False)
     plain_frame(ax)
@@ -46,26 +47,30 @@ def draw_group(shown: FeaturePicture, ax: Axes) -> None:
     caption(ax, notes)
 
 
+def no_common_axis(name: str, columns: Sequence[str]) -> str:
+    """Why a group of columns has a histogram."""
+    return f"{name} is {count(len(columns), 'column')} ({shorten(', '.join(columns), 60)}) without a common axis"
+
+
 def _local_importances(ax: Axes, singles: Singles) -> list[str]:
     local = np.asarray(singles.result.means.local)
     local = local[np.isfinite(local)]
-    ends = np.quantile(local, HELD)
-    _histogram(ax, np.clip(local, *ends), None)
+    ends, cut = clipped_histogram(ax, local, None, "row")
     ax.set_ylabel("rows")
     for position, (place, colour, _, marker) in zip(singles.extremes(), EXTREMES, strict=False):
         at = np.clip(singles.integral[position], *ends)
         style: dict[str, Any] = {"color": colour, "clip_on": False, "markersize": 7, "zorder": 4}
         ax.plot(at, 0, marker, label=singles.label(position, place), **style)
-    notes = [f"shown are the local importances of {count(len(local), 'row')}"]
-    out = int(np.sum((local < ends[0]) | (local > ends[1])))
-    return [*notes, f"the outermost bars hold {count(out, 'row')} from beyond the axis"] if out else notes
+    return [f"shown are the local importances of {count(len(local), 'row')}", *cut]
 
 
-def _curve_values(ax: Axes, shown: FeaturePicture) -> list[str]:
-    met = np.isfinite(shown.curve)
-    _histogram(ax, shown.curve[met], None if shown.weights is None else shown.weights[met])
-    ax.set_ylabel("joint values" if shown.weights is None else "share of the donors")
-    return [f"shown are the values of its {shown.curve_name}"]
+def clipped_histogram(ax: Axes, values: Floats, weights: Floats | None, thing: str) -> tuple[Floats, list[str]]:
+    """A histogram whose outermost bars hold the values beyond two quantiles; these quantiles, and a note for them."""
+    ends = np.quantile(values, HELD)
+    clipped = np.clip(values, *ends)
+    _histogram(ax, clipped, weights)
+    out = int(np.sum(clipped != values))
+    return ends, [f"the outermost bars hold {count(out, thing)} from beyond the axis"] if out else []
 
 
 def _histogram(ax: Axes, values: Floats, weights: Floats | None) -> None:
@@ -76,10 +81,10 @@ def _histogram(ax: Axes, values: Floats, weights: Floats | None) -> None:
 def plot_importance(feature: FeatureImportance | FeatureScore, *, ax: Axes | None = None) -> Axes:
     """Draw where in a feature's range its importance comes from: the PI curve over the ICI curves of single rows.
 
-    An ordered feature gives curves, or points where the design met each value with few rows only; words give dots
-    and ranges; a pair gives a heat map with the observed rows as points, hatched where there are none; a group of
-    columns gives its local importances. At most 200 curves are drawn, evenly along the order of the rows' local
-    importances, and the rows at both ends are named.
+    An ordered feature gives curves, or points if the design pairs each value with few rows only. Unordered values give
+    dots and ranges. A pair gives a heat map with the observed rows as points, hatched where there are none. A group of
+    columns gives a histogram of its local importances. At most 200 curves are drawn, evenly along the order of the
+    rows' local importances; the rows at both ends are named.
 
     Parameters
     ----------
@@ -100,7 +105,7 @@ def plot_importance(feature: FeatureImportance | FeatureScore, *, ax: Axes | Non
 
 
 def plot_effect(effect: FeatureEffect, *, ax: Axes | None = None) -> Axes:
-    """Draw how predictions move with a feature: the PD curve over the ICE curves of single rows.
+    """Draw how predictions change with a feature: the PD curve over the ICE curves of single rows.
 
     Parameters
     ----------
@@ -120,14 +125,12 @@ def plot_effect(effect: FeatureEffect, *, ax: Axes | None = None) -> Axes:
 
 
 def _draw(shown: FeaturePicture, ax: Axes | None) -> Axes:
-    grid = shown.values[0]
-    one_column = len(shown.values) == 1 and grid.ndim == 1
-    if one_column and (not shown.ordered or is_flag(grid)):
+    if shown.one_column and (not shown.ordered or is_flag(shown.values[0])):
         return draw_dots(shown, ax)
     ax = new_axes() if ax is None else ax
     if len(shown.values) == 2:
         draw_heatmap(shown, ax)
-    elif one_column:
+    elif shown.one_column:
         draw_lines(shown, ax)
     else:
         draw_group(shown, ax)

@@ -1,8 +1,7 @@
-"""Which features interact: all pairs as a table of colours, and the strongest with their intervals."""
+"""Which features interact: all pairs as a heat map, and the strongest ones with their intervals."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -14,25 +13,23 @@ from matplotlib.collections import QuadMesh
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from losslens.plots import canvas
-from losslens.plots.bars import label_across, not_shown, open_rows, write_numbers
+from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, INK, LETTER, LINE
-from losslens.plots.wording import MINUS, alike, labels
+from losslens.plots.wording import MINUS, alike, labels, not_shown
 from losslens.results.interactions import Interactions
 from losslens.typing import Floats, Indices
 
-MOST_TABLE = 20  # features in a table of our own
+MOST_TABLE = 20  # features in a new figure
 NAME = 16  # letters of a name below a column
 DIGIT = 0.64  # width of a digit, in font sizes
-BAR = 65  # points that the bar of colours takes
+BAR = 65  # width of the colour bar in points
 SIZES = ("small", "x-small", "xx-small")  # of the numbers in cells
 FRAME = 2.5  # points between a frame and the edge of its cell
-SURE = "interval without 0"  # mark of a frame, to find it again
-BETWEEN = " × "  # two names
+SURE = "interval without 0"  # gid of a frame, to find it again
 
 
 def plot_interactions(result: Interactions, *, ax: Axes | None = None) -> Axes:
-    """Draw how much more each two features are worth together, as a table of colours; the strongest come first.
+    """Draw the interaction of each pair of features as a heat map; the features that interact most come first.
 
     Parameters
     ----------
@@ -46,8 +43,8 @@ def plot_interactions(result: Interactions, *, ax: Axes | None = None) -> Axes:
     >>> import numpy as np
     >>> from losslens.results.interactions import Interactions
     >>> index = np.array([[0.0, 0.1, 2.0], [0.1, 0.0, -1.0], [2.0, -1.0, 0.0]])
-    >>> found = Interactions(("a", "b", "c"), index, "Shapley interaction index", "squared error", "numpy")
-    >>> [label.get_text() for label in plot_interactions(found).get_yticklabels()]
+    >>> interactions = Interactions(("a", "b", "c"), index, "Shapley interaction index", "squared error", "numpy")
+    >>> [label.get_text() for label in plot_interactions(interactions).get_yticklabels()]
     ['c', 'a', 'b']
     """
     own = ax is None
@@ -59,18 +56,21 @@ def plot_interactions(result: Interactions, *, ax: Axes | None = None) -> Axes:
     mesh = ax.pcolormesh(cells, edgecolors="white", linewidth=0.6, **style)
     canvas.colour_bar(ax, mesh, f"{result.kind}, {result.title}", 0.8)
     names = [result.features[j] for j in order]
-    width = _table_width(ax, names, own)
+    laid_out = ax.figure.get_layout_engine() is not None  # it will shrink the axes for the names and the colour bar
+    width = named_rows.width_beside(ax, labels(names, named_rows.letters_beside(ax)), own)
+    width = max(0.3 * width, width - BAR) if laid_out else width
     _name_table(ax, names, width)
     notes = ["above 0: worth more together", *_write_cells(ax, mesh, cells, width)]
     notes += _frame_sure(ax, mesh, result, order, width)
     if np.isnan(cells).sum() > len(order):
-        notes.append("blank: not asked for")
-    _caption(ax, notes + not_shown(len(result.features) - len(order), "weaker feature"))
+        notes.append("blank: not requested")
+    notes += not_shown(len(result.features) - len(order), "weaker feature")
+    canvas.caption(ax, notes, 0.8 if laid_out else 1.15)
     return ax
 
 
 def _open_table(result: Interactions, ax: Axes | None) -> tuple[Axes, Indices]:
-    """The axes, and the features that they have room for, those with the strongest interactions first."""
+    """The axes, and the features that fit, those with the strongest interactions first."""
     p = len(result.features)
     size = np.where(np.isfinite(result.index), np.abs(result.index), 0.0)
     order = np.argsort(-(size.sum(axis=1) - size.diagonal()), kind="stable")
@@ -78,61 +78,54 @@ def _open_table(result: Interactions, ax: Axes | None) -> tuple[Axes, Indices]:
     ax = canvas.new_axes(min(p, MOST_TABLE) + 4) if ax is None else ax
     width, height = canvas.size_in_points(ax)
     if not own:
-        width, height = 0.8 * width, 0.7 * height  # the bar of colours and the names below take some
+        width, height = 0.8 * width, 0.7 * height  # the colour bar and the names below take the rest
     fit = int(min(width, height) / (LINE * canvas.font_size(mpl.rcParams["ytick.labelsize"])))
     return ax, order[: min(p, MOST_TABLE if own else max(2, fit))]
 
 
-def _table_width(ax: Axes, names: Sequence[str], own: bool) -> float:
-    """Width of the cells in points, beside their names and the bar of colours, which a layout engine places later."""
-    width = canvas.width_beside(ax, labels(names, canvas.letters_beside(ax)), own)
-    return width if ax.figure.get_layout_engine() is None else max(0.3 * width, width - BAR)
-
-
 def _name_table(ax: Axes, features: Sequence[str], width: float) -> None:
-    """Names on both axes: upright under narrow columns, slanted where they are longer than a column is wide."""
+    """Names on both axes: below columns that are narrower than their names, slanted or upright."""
     p, size = len(features), canvas.font_size(mpl.rcParams["xtick.labelsize"])
     below = labels(features, int(np.clip(canvas.size_in_points(ax)[1] / 3 / size / LETTER, 8, NAME)))
     pitch = width / p
     turn = 0 if max(map(len, below)) * LETTER * size < pitch - 4 else 35 if pitch > 2 * size else 90
     slanted: dict[str, Any] = {"ha": "right", "rotation_mode": "anchor"} if turn == 35 else {}
     ax.set_xticks(np.arange(p) + 0.5, below, parse_math=False, rotation=turn, **slanted)
-    ax.set_yticks(np.arange(p) + 0.5, labels(features, canvas.letters_beside(ax)), parse_math=False)
+    ax.set_yticks(np.arange(p) + 0.5, labels(features, named_rows.letters_beside(ax)), parse_math=False)
     ax.tick_params(length=0)
     ax.set_ylim(p, 0)
     ax.spines[:].set_visible(False)
 
 
 def _write_cells(ax: Axes, mesh: QuadMesh, cells: Floats, width: float) -> list[str]:
-    """The numbers, if there is room for them; says so if they have a unit."""
-    known = [(int(j), int(k)) for j, k in np.argwhere(np.isfinite(cells))]
-    reach = max((abs(cells[place]) for place in known), default=0.0)
+    """The numbers, if they fit; returns a note if they are scaled by a power of ten."""
+    places = [(int(j), int(k)) for j, k in np.argwhere(np.isfinite(cells))]
+    reach = max((abs(cells[place]) for place in places), default=0.0)
     power = 3 * int(np.floor(np.log10(reach) / 3)) if reach and not 0.1 <= reach < 1e4 else 0
-    room = np.array([width, canvas.size_in_points(ax)[1]]) / len(cells)
+    cell = np.array([width, canvas.size_in_points(ax)[1]]) / len(cells)  # in points
     for size, digits in product(SIZES, (2, 1)):
         decimals = max(0, digits - int(np.floor(np.log10(reach or 1.0))) + power)
-        texts = [_rounded(cells[place] / 10.0**power, decimals) for place in known]
+        scaled = [round(cells[place] / 10.0**power, decimals) + 0.0 for place in places]  # + 0.0: no "-0"
+        texts = [f"{value:,.{decimals}f}".replace("-", MINUS) for value in scaled]
         letter = canvas.font_size(size)
-        if texts and room[0] > (max(map(len, texts)) + 0.5) * DIGIT * letter and room[1] > 1.3 * letter:
+        if texts and cell[0] > (max(map(len, texts)) + 0.5) * DIGIT * letter and cell[1] > 1.3 * letter:
             break
     else:
         return []
-    for (j, k), text in zip(known, texts, strict=True):
+    for (j, k), text in zip(places, texts, strict=True):
         colour = canvas.ink_on(mesh.to_rgba(cells[j, k]))
         ax.text(k + 0.5, j + 0.5, text, ha="center", va="center", fontsize=size, color=colour)
     return [f"numbers in units of 1e{power}".replace("-", MINUS)] if power else []
 
 
 def _frame_sure(ax: Axes, mesh: QuadMesh, result: Interactions, order: Indices, width: float) -> list[str]:
-    """A frame inside every pair whose interval lies on one side of 0; says so."""
+    """A frame inside every cell whose interval excludes 0; returns a note if there is one."""
     sure = is_sure(result)[np.ix_(order, order)]
-    room = np.array([width, canvas.size_in_points(ax)[1]]) / len(order)
-    x, y = np.clip(FRAME / room, 0.05, 0.25)
+    cell = np.array([width, canvas.size_in_points(ax)[1]]) / len(order)  # in points
+    x, y = np.clip(FRAME / cell, 0.05, 0.25)
     for j, k in np.argwhere(sure):
-        style: dict[str, Any] = {
-            "edgecolor": canvas.ink_on(mesh.to_rgba(result.index[order[j], order[k]])),
-            "linewidth": 1.2,
-        }
+        colour = canvas.ink_on(mesh.to_rgba(result.index[order[j], order[k]]))
+        style: dict[str, Any] = {"edgecolor": colour, "linewidth": 1.2}
         ax.add_patch(Rectangle((k + x, j + y), 1 - 2 * x, 1 - 2 * y, fill=False, gid=SURE, **style))
     return ["framed: the 95% interval excludes 0"] if sure.any() else []
 
@@ -141,24 +134,6 @@ def is_sure(result: Interactions) -> NDArray[np.bool_]:
     """Pairs whose 95% interval lies on one side of 0."""
     low, high = result.intervals()
     return np.asarray((low > 0) | (high < 0))
-
-
-def _caption(ax: Axes, sentences: Sequence[str]) -> None:
-    """A caption of lines that are shorter where a layout engine will shrink the axes for a bar of colours."""
-    canvas.caption(ax, sentences)
-    if ax.figure.get_layout_engine() is None:
-        return
-    letters = int(0.8 * canvas.size_in_points(ax)[0] / (LETTER * canvas.font_size("small")))
-    for text in ax.texts:
-        if text.get_gid() == canvas.CAPTION:
-            text.set_text(textwrap.fill("; ".join(sentences), max(letters, 20)))
-
-
-def _rounded(value: float, decimals: int) -> str:
-    return f"{round(value, decimals) + 0.0:,.{decimals}f}".replace("-", MINUS)  # + 0.0: no minus before a zero
-
-
-# -- the strongest pairs ----------------------------------------------------------------------------------------------
 
 
 def plot_interaction_ranking(result: Interactions, *, k: int = 10, ax: Axes | None = None) -> Axes:
@@ -178,57 +153,51 @@ def plot_interaction_ranking(result: Interactions, *, k: int = 10, ax: Axes | No
     >>> import numpy as np
     >>> from losslens.results.interactions import Interactions
     >>> index = np.array([[0.0, 0.1, 2.0], [0.1, 0.0, -1.0], [2.0, -1.0, 0.0]])
-    >>> found = Interactions(("a", "b", "c"), index, "Shapley interaction index", "squared error", "numpy")
-    >>> [label.get_text() for label in plot_interaction_ranking(found, k=2).get_yticklabels()]
+    >>> interactions = Interactions(("a", "b", "c"), index, "Shapley interaction index", "squared error", "numpy")
+    >>> [label.get_text() for label in plot_interaction_ranking(interactions, k=2).get_yticklabels()]
     ['a × c', 'b × c']
     """
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
         raise ValueError(f"k is how many pairs to draw, a whole number from 1 on; got {k!r}")
     ranked, own = result._pairs, ax is None
     if not ranked:
-        raise ValueError("no pair has a number to rank by")
-    ax, most = open_rows(ax, min(k, len(ranked)), below=4)
+        raise ValueError("there is nothing to draw: no pair has an interaction")
+    ax, most = named_rows.open_rows(ax, min(k, len(ranked)), below=4)
     shown = ranked[:most]
-    names = _pair_names(result, shown, canvas.letters_beside(ax))
     ends = _draw_dots(ax, result, shown)
-    canvas.name_rows(ax, names)
-    width = canvas.width_beside(ax, names, own)
-    texts = [f" {text}" for text in alike([float(result.index[pair]) for pair in shown])]  # a dot takes some room
+    width = named_rows.name_rows(ax, _pair_names(result, shown, named_rows.letters_beside(ax)), own)
+    texts = [f" {text}" for text in alike([float(result.index[pair]) for pair in shown])]  # a blank after the dot
     low = min(0.0, float(ends[0].min()))
-    write_numbers(ax, texts, np.maximum(ends[1], 0.0).tolist(), low, width, margin=low < 0)
+    named_rows.write_numbers(ax, texts, np.maximum(ends[1], 0.0).tolist(), low, width, margin=low < 0)
     canvas.value_ticks(ax.xaxis, width)
+    named_rows.label_across(ax, f"{result.kind}, {result.title}", width)
     canvas.plain_frame(ax)
-    label_across(ax, f"{result.kind}, {result.title}", width)
-    canvas.caption(ax, _ranking_notes(result, shown, len(ranked)))
+    notes = ["above 0: worth more together"]
+    if any(pair in result._known for pair in shown):
+        notes.append("lines: 95% intervals; filled: without 0")
+    canvas.caption(ax, notes + not_shown(len(ranked) - len(shown), "weaker pair"))
     return ax
 
 
 def _pair_names(result: Interactions, pairs: Sequence[tuple[int, int]], letters: int) -> list[str]:
-    """Both names shortened alike: one that is short leaves its room to the other."""
+    """Both names of each pair, shortened to equal lengths; a short name leaves its letters to the other."""
     used = sorted({j for pair in pairs for j in pair})
     for half in range(max(letters, 6), 5, -1):
         short = dict(zip(used, labels([result.features[j] for j in used], half), strict=True))
-        names = [f"{short[j]}{BETWEEN}{short[k]}" for j, k in pairs]
+        names = [f"{short[j]} × {short[k]}" for j, k in pairs]
         if max(map(len, names)) <= letters:
             break
     return names
 
 
 def _draw_dots(ax: Axes, result: Interactions, pairs: Sequence[tuple[int, int]]) -> tuple[Floats, Floats]:
-    """Dots and lines, the first on top; from where to where each reaches."""
+    """Dots and lines, the first on top; returns both ends of each."""
     at, (first, second) = np.arange(len(pairs)), np.array(pairs).T
     low, high = (end[first, second] for end in result.intervals())
     value, sure = result.index[first, second], is_sure(result)[first, second]
-    known = np.isfinite(low)
-    ax.hlines(at[known], low[known], high[known], color=INK, linewidth=1.1, zorder=2)
-    filled = np.where(sure | ~known.any(), BLUE, "white")
+    finite = np.isfinite(low)
+    ax.hlines(at[finite], low[finite], high[finite], color=INK, linewidth=1.1, zorder=2)
+    filled = np.where(sure | ~finite.any(), BLUE, "white")
     ax.scatter(value, at, s=36, c=filled, edgecolors=BLUE, linewidths=1.2, zorder=3)
     ax.axvline(0, color=INK, linewidth=0.8, zorder=1)
     return np.fmin(value, low), np.fmax(value, high)
-
-
-def _ranking_notes(result: Interactions, shown: Sequence[tuple[int, int]], asked: int) -> list[str]:
-    notes = ["above 0: worth more together"]
-    if any(pair in result._known for pair in shown):
-        notes.append("lines: 95% intervals; filled: without 0")
-    return notes + not_shown(asked - len(shown), "weaker pair")

@@ -1,8 +1,7 @@
-"""Curves over an ordered feature: single rows pale, their mean strong, two extremes by name."""
+"""Curves over an ordered feature: single rows pale, their mean strong, the two extreme rows named."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,35 +10,39 @@ from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
 from losslens.plots import canvas
-from losslens.plots.canvas import BAND, BLUE, FAINT, GREEN, INK, PALE, SINGLE, VERMILLION
-from losslens.plots.feature_data import MOST_VALUES, FeaturePicture, Singles
-from losslens.plots.scale import Scale, beyond, dress, extent, scale
-from losslens.plots.wording import count, number
+from losslens.plots.canvas import BAND, BLUE, DASHED, FAINT, GREEN, INK, PALE, SINGLE, VERMILLION, evenly, folded
+from losslens.plots.feature_data import MOST_VALUES, FeaturePicture
+from losslens.plots.scale import Scale, beyond, dress, scale
+from losslens.plots.wording import count, number, some_of
+from losslens.results.table import or_else
 from losslens.typing import Floats
 from losslens.uncertainty.bands import Band
 
-MARKED = 40  # grid values up to which each is marked, and has a bar of its own in the strip
-BINS = 40  # of the strip where there are more
+MARKED = 40  # grid values up to which each has a marker, and a bar of its own in the strip
+BINS = 40  # bins of the strip where there are more
 STRIP = 0.07  # height of the strip at the bottom, as a share of the axes
 
-# Rasterised: hundreds of curves would make a slow page of a PDF.
+# Rasterised: hundreds of curves would make a PDF slow.
 PALE_STYLE: dict[str, Any] = {"rasterized": True, "zorder": 1, "gid": SINGLE}
-# Largest and smallest: colour, dashes and shape differ, so that they can be told apart in print.
+# Largest and smallest: colour, dashes and shape differ, so that they are distinct in print.
 EXTREMES = (("largest", VERMILLION, "-", "^"), ("smallest", GREEN, (0, (2, 1)), "v"))
 
 
 def draw_lines(shown: FeaturePicture, ax: Axes) -> None:
-    """The whole picture."""
+    """Mean, band, single rows and the distribution of the feature."""
     places = scale(shown.values[0], shown.weights)
     _draw_mean(ax, shown, places)
     _draw_band(ax, shown, places)
-    _draw_levels(ax, shown)
-    strip = draw_strip(ax, shown, places)
+    if shown.level is not None:
+        ax.axhline(shown.level, label=f"PFI, {number(shown.level)}", zorder=4, **DASHED)
+    if shown.from_zero:
+        ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
+    strip = draw_strip(ax, places, shown.weights, shown.distribution)
     drawn = _draw_singles(ax, shown, places)
     dress(ax, places, shown.title)
-    ax.set_ylabel(canvas.folded(shown.axis, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
+    ax.set_ylabel(folded(shown.axis, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
     canvas.plain_frame(ax)
-    limits = extent(shown, drawn)
+    limits = shown.limits(drawn)
     canvas.make_room(ax, strip, canvas.legend(ax), limits)
     canvas.value_ticks(ax.yaxis)
     canvas.caption(ax, _notes(shown, drawn, limits))
@@ -49,32 +52,37 @@ def _notes(shown: FeaturePicture, drawn: Floats, limits: tuple[float, float]) ->
     out, kind = beyond(limits, drawn), "point" if shown.scattered else "curve"
     notes = [f"the axis is cut: {out:,} of {count(len(drawn), kind)} run beyond it"] if out else []
     if shown.scattered:
-        notes.append(f"points, not curves: each value was met by other rows ({shown.design})")
+        notes.append(f"points, not curves: each value is paired with other rows ({shown.design})")
     return [*notes, *shown.warning("hollow" if shown.scattered else "faded")]
 
 
 def _draw_singles(ax: Axes, shown: FeaturePicture, places: Scale) -> Floats:
-    """Pale curves, thinned, and the two extremes; returns what was drawn, a curve a row, or one by one."""
+    """Pale curves, thinned, and the two extremes; returns the pale values, one curve a row, or the points."""
     singles = shown.singles
     if singles is None or len(singles.rows) == 0:
         return np.empty(0)
     chosen = singles.thinned()
-    title = singles.title(len(chosen))
+    title = f"{singles.name}, {some_of(len(chosen), len(singles.result.at), 'row')}"
     if shown.scattered:
         where, drawn, _ = singles.points(chosen)
         _pale_points(ax, places.at[where], drawn, title)
     else:
         drawn = singles.curves(chosen)
         _pale_curves(ax, places, drawn, title)
-    for position, look in zip(singles.extremes(), EXTREMES, strict=False):
-        _extreme(ax, shown, singles, places, position, look)
+    for position, (place, colour, dashes, marker) in zip(singles.extremes(), EXTREMES, strict=False):
+        curve, label = singles.curves(np.array([position]))[0], singles.label(position, place)
+        style: dict[str, Any] = {"color": colour, "label": label, "zorder": 3, "gid": SINGLE}
+        if shown.scattered:
+            some = np.isfinite(curve)
+            ax.plot(places.at[some], curve[some], marker, markersize=4.5, **style)
+        else:
+            _trace(ax, places, curve, marker=marker, linestyle=dashes, linewidth=1.3, **style)
     return drawn
 
 
 def _pale_curves(ax: Axes, places: Scale, curves: Floats, title: str) -> None:
-    at, curves_present = places.at[places.present], curves[:, places.present]
-    some = canvas.evenly(np.arange(len(at)), MOST_VALUES)
-    at, curves_present = at[some], curves_present[:, some]
+    some = evenly(np.arange(len(places.at))[places.present], MOST_VALUES)
+    at, curves_present = places.at[some], curves[:, some]
     if len(at) > 1:
         lines = [np.column_stack((at, curve)) for curve in curves_present]
         ax.add_collection(LineCollection(lines, colors=PALE, linewidths=0.5, alpha=0.45, label=title, **PALE_STYLE))
@@ -88,49 +96,28 @@ def _pale_points(ax: Axes, at: Floats, values: Floats, title: str | None) -> Non
     ax.plot(at, values, ".", color=PALE, markersize=4, markeredgewidth=0, alpha=0.5, label=title, **PALE_STYLE)
 
 
-def _extreme(
-    ax: Axes, shown: FeaturePicture, singles: Singles, places: Scale, position: int, look: tuple[str, str, Any, str]
-) -> None:
-    place, colour, dashes, marker = look
-    curve = singles.curves(np.array([position]))[0]
-    met, label = np.isfinite(curve), singles.label(position, place)
-    if shown.scattered:
-        ax.plot(places.at[met], curve[met], marker, color=colour, markersize=4.5, label=label, zorder=3, gid=SINGLE)
-        return
-    style = {"color": colour, "linestyle": dashes, "linewidth": 1.3, "zorder": 3, "gid": SINGLE}
-    _trace(ax, places, curve, marker=marker, label=label, **style)
-
-
-def _draw_levels(ax: Axes, shown: FeaturePicture) -> None:
-    """The mean of the curve, and zero."""
-    if shown.level is not None:
-        name = f"PFI, {number(shown.level)}"
-        ax.axhline(shown.level, color=INK, linewidth=1.2, linestyle=(0, (6, 3)), label=name, zorder=4)
-    if shown.from_zero:
-        ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
-
-
 def _draw_mean(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
-    """The strong curve; points by their weight where each is an estimate by itself."""
+    """The strong curve; points sized by weight where the values are separate estimates."""
     faded = shown.faded
     if not shown.scattered:
         _mean_line(ax, places, shown, faded)
         return
-    met = np.isfinite(shown.curve)
+    finite = np.isfinite(shown.curve)
     area = np.ones(len(places.at)) if shown.weights is None else shown.weights / shown.weights.max()
-    size, label = 4 + 60 * area * _thinner(met.sum()), f"{shown.curve_name}, sized by weight"
+    size, label = 4 + 60 * area * min(1.0, 60 / max(finite.sum(), 1)), f"{shown.curve_name}, sized by weight"
     if faded.any():
-        some = met & faded
+        some = finite & faded
         look: dict[str, Any] = {"facecolors": "none", "edgecolors": BLUE, "alpha": 0.8, "linewidths": 0.7, "zorder": 5}
-        ax.scatter(places.at[some], shown.curve[some], s=size[some], label=label if some[met].all() else None, **look)
-        met &= ~faded
-    if met.any():
+        name = label if some[finite].all() else None
+        ax.scatter(places.at[some], shown.curve[some], s=size[some], label=name, **look)
+        finite &= ~faded
+    if finite.any():
         style: dict[str, Any] = {"color": BLUE, "alpha": 0.8, "linewidths": 0, "zorder": 5}
-        ax.scatter(places.at[met], shown.curve[met], s=size[met], label=label, **style)
+        ax.scatter(places.at[finite], shown.curve[finite], s=size[finite], label=label, **style)
 
 
 def _mean_line(ax: Axes, places: Scale, shown: FeaturePicture, faded: NDArray[np.bool_]) -> None:
-    """The strong curve; pale and dashed where it stands on rows that are unlike real ones."""
+    """The strong curve; pale and dashed where most replaced rows are unlike any real one."""
     strong: dict[str, Any] = {"color": BLUE, "linewidth": 2.4, "zorder": 5, "label": shown.curve_name}
     if not faded.any():
         _trace(ax, places, shown.curve, marker="o", **strong)
@@ -145,20 +132,18 @@ def _mean_line(ax: Axes, places: Scale, shown: FeaturePicture, faded: NDArray[np
 
 
 def widened(faded: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """With the values beside them: a step of a curve is faded where one of its ends is."""
-    found = faded.copy()
-    found[1:] |= faded[:-1]
-    found[:-1] |= faded[1:]
-    return found
+    """Also the neighbours of faded values: a segment of a curve is faded if one of its ends is."""
+    wider = faded.copy()
+    wider[1:] |= faded[:-1]
+    wider[:-1] |= faded[1:]
+    return wider
 
 
 def known_band(shown: FeaturePicture) -> Band | None:
-    """A band around the mean curve, where the rows can tell how wide it is."""
+    """The band around the mean curve, where the rows allow one."""
     if shown.singles is None or shown.scattered:
         return None
-    with suppress(ValueError):  # too few rows, or none of their cells kept
-        return shown.singles.result.band()
-    return None
+    return or_else(shown.singles.result.band, None)  # none with too few rows, or if no cells are kept
 
 
 def _draw_band(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
@@ -170,7 +155,7 @@ def _draw_band(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
     if len(at) > 1:
         low, high = band.low[places.present], band.high[places.present]
         ax.fill_between(at, low, high, linewidth=0, label=label, **style)
-    alone = at if len(at) == 1 else at[:0]  # one value has no line; nor has the missing one
+    alone = at if len(at) == 1 else at[:0]  # a single value and the missing one have no line
     alone = np.append(alone, places.at[-1:]) if places.missing else alone
     if len(alone):
         ends = slice(len(band.low) - len(alone), None)
@@ -178,13 +163,8 @@ def _draw_band(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
         ax.vlines(alone, band.low[ends], band.high[ends], **style)
 
 
-def _thinner(points: int) -> float:
-    """Smaller points where there are many."""
-    return float(min(1.0, 60 / max(points, 1)))
-
-
 def _trace(ax: Axes, places: Scale, curve: Floats, *, marker: str, **style: Any) -> None:
-    """One curve, marked where its values are few; the missing value is a point of its own."""
+    """One curve, with markers if its values are few; the missing value is a separate point."""
     at, values = places.at[places.present], curve[places.present]
     if len(at):
         ax.plot(at, values, marker=marker if len(at) <= MARKED else None, markersize=4, **style)
@@ -193,20 +173,19 @@ def _trace(ax: Axes, places: Scale, curve: Floats, *, marker: str, **style: Any)
         ax.plot(places.at[-1:], curve[-1:], marker="D" if marker == "o" else marker, markersize=6, **style)
 
 
-def draw_strip(ax: Axes, shown: FeaturePicture, places: Scale) -> float:
-    """The feature's distribution along the bottom; returns the share of the height that it takes."""
+def draw_strip(ax: Axes, places: Scale, weights: Floats | None, title: str, few: int = MARKED) -> float:
+    """The feature's distribution along the bottom; returns the share of the height that it takes.
+
+    Up to `few` values have a bar each, more are counted in bins.
+    """
     at = places.at[places.present]
-    seen = np.isfinite(at)
-    if shown.weights is None or not seen.any():
+    finite = np.isfinite(at)
+    if weights is None or not finite.any():
         return 0.0
-    at, share = at[seen], shown.weights[places.present][seen]
-    style: dict[str, Any] = {
-        "transform": ax.get_xaxis_transform(),  # the height is a share of the axes
-        "color": PALE,
-        "zorder": 0,
-        "label": f"distribution of {shown.title}" if len(shown.title) <= 12 else "distribution",
-    }
-    if len(at) <= MARKED:
+    at, share = at[finite], weights[places.present][finite]
+    # In this transform, heights are shares of the axes.
+    style: dict[str, Any] = {"transform": ax.get_xaxis_transform(), "color": PALE, "zorder": 0, "label": title}
+    if len(at) <= few:
         ax.vlines(at, 0, _heights(share), linewidth=3, **style)
     else:
         share, edges = np.histogram(at, bins=BINS, weights=share)
@@ -215,5 +194,5 @@ def draw_strip(ax: Axes, shown: FeaturePicture, places: Scale) -> float:
 
 
 def _heights(share: Floats) -> Floats:
-    """As shares of the axes; what is there at all can be seen."""
+    """As shares of the axes; rare values remain visible."""
     return np.where(share > 0, np.maximum(share / share.max(), 0.06), 0.0) * STRIP

@@ -1,4 +1,4 @@
-"""Results as notebooks show them: a table and a small picture, in one piece of HTML."""
+"""Results in notebooks: a table and a small plot, as HTML."""
 
 from __future__ import annotations
 
@@ -25,22 +25,15 @@ from losslens.results.row_influence import RowInfluence
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.results.table import ResultTable, more_not_shown
 
-MOST_BARS = 15  # rows of text in a picture
-MOST_EFFECTS = 6  # small pictures beside each other
-ACROSS = 3  # of them in one line
+MOST_BARS = 15  # rows of text in a plot
+MOST_EFFECTS = 6  # small plots of effects
+ACROSS = 3  # of these beside each other
 DPI = 100
 
 
 def show(result: Displayed) -> str:
-    """The table of a result beside a small picture of it, as HTML; leaves no figure behind.
+    """The table of a result beside a small plot of it, as HTML; leaves no figure open.
 
-    Parameters
-    ----------
-    result
-        What one of the verbs gives, or one feature of it.
-
-    Examples
-    --------
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
     >>> imp = ll.feature_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
@@ -69,15 +62,15 @@ def _line(cells: Sequence[str], kind: str = "td") -> str:
 
 
 def _picture(result: Displayed, table: ResultTable) -> str:
-    """An image in the page itself; nothing where there is nothing to draw."""
-    figure = Figure(figsize=_size(result, table), layout="constrained")  # not pyplot's: it would stay open
+    """An image inside the HTML; nothing if there is nothing to draw."""
+    figure = Figure(figsize=_size(result, table), layout="constrained")  # without pyplot, which would keep it open
     FigureCanvasAgg(figure)
     page = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a letter that the font lacks is no reason for a page of warnings
+        warnings.simplefilter("ignore")  # of letters that the font lacks
         try:
             _draw(result, figure)
-        except ValueError:  # curves that are not known, or nothing to rank by: the table says so
+        except ValueError:  # no curve or no importance to draw: the table shows that
             return ""
         figure.savefig(page, format="png", dpi=DPI)
     code = base64.b64encode(page.getvalue()).decode("ascii")
@@ -96,14 +89,14 @@ def _draw(result: Any, figure: Figure) -> None:
 
 
 def _tiles(result: Effects) -> tuple[int, int]:
-    """Small pictures below and beside each other."""
+    """How many small plots are below and beside each other."""
     drawn = min(len(result), MOST_EFFECTS)
     across = min(ACROSS, drawn)
     return -(-drawn // across), across
 
 
 def _size(result: Displayed, table: ResultTable) -> tuple[float, float]:
-    """Of the picture, in inches: most have a row of text for each row of the table."""
+    """Size of the plot in inches: most have a row of text for each row of the table."""
     rows = len(table)
     match result:
         case Effects():

@@ -1,4 +1,4 @@
-"""Importances of learners: folds as dots and thin curves, their means strong; and what permuted targets give."""
+"""Importances of learners, by folds and with permuted targets; and what features add beyond the others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Annotation
 
-from losslens.plots import canvas
-from losslens.plots.bars import dress_rows, label_across, legend_above, not_shown, open_rows, table_bars
-from losslens.plots.canvas import BAND, BLUE, INK, MOST_ROWS, PALE, SINGLE, VERMILLION
+from losslens.plots import canvas, named_rows
+from losslens.plots.bars import table_bars
+from losslens.plots.canvas import BAND, BLUE, INK, PALE, SINGLE, VERMILLION, folded
 from losslens.plots.scale import dress, scale
-from losslens.plots.wording import count, labels, number, shorten, value_label
+from losslens.plots.wording import count, labels, not_shown, number, shorten, value_label
 from losslens.results.permuted_target import PermutedTarget
 from losslens.results.refits import RefitCurve, Refits
 from losslens.results.row_changes import RowChanges
@@ -40,11 +40,10 @@ def plot_refits(refits: Refits, *, ax: Axes | None = None) -> Axes:
     """
     ax, most, width = table_bars(ax, refits._table())
     dots = refits.per_fold[:, np.argsort(-refits.importance, kind="stable")[:most]]
-    at = np.broadcast_to(np.arange(most), dots.shape)
     look: dict[str, Any] = {"color": BLUE, "markersize": 4, "markerfacecolor": "white", "markeredgewidth": 1}
-    ax.plot(dots.ravel(), at.ravel(), "o", zorder=3, gid=SINGLE, **look)
+    _draw_repeats(ax, dots, "o", zorder=3, **look)
     _make_way(ax, dots)
-    label_across(ax, refits.headline.split(";")[0], width)
+    named_rows.label_across(ax, refits.headline.split(";")[0], width)
     error = f"mean {refits.measure} with nothing replaced: {number(float(refits.errors.mean()))}"
     notes = [error, f"dots: {count(len(refits.folds), 'fold')}", "lines: 95% intervals for the learner"]
     canvas.caption(ax, notes + not_shown(len(refits.features) - most))
@@ -66,12 +65,12 @@ def plot_impact(impact: RowChanges, *, ax: Axes | None = None) -> Axes:
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
     >>> shuffled = lambda X, columns, rng: X[rng.permutation(len(X))]
-    >>> found = ll.conditional_predictive_impact(lambda X: X[:, 1], X, X[:, 1], shuffled, loss="squared_error")
-    >>> [label.get_text() for label in plot_impact(found).get_yticklabels()]
+    >>> impact = ll.conditional_predictive_impact(lambda X: X[:, 1], X, X[:, 1], shuffled, loss="squared_error")
+    >>> [label.get_text() for label in plot_impact(impact).get_yticklabels()]
     ['x1', 'x0']
     """
     ax, most, width = table_bars(ax, impact._table())
-    label_across(ax, impact.what, width)
+    named_rows.label_across(ax, impact.what, width)
     notes = [f"error {impact.untouched}: {number(impact.error)}", "lines: 95% intervals"]
     canvas.caption(ax, notes + not_shown(len(impact.features) - most))
     return ax
@@ -97,19 +96,17 @@ def plot_permuted_target(test: PermutedTarget, *, ax: Axes | None = None) -> Axe
     ['x1', 'x0']
     """
     own = ax is None
-    ax, most = open_rows(ax, len(test.features) + 2)
+    ax, most = named_rows.open_rows(ax, len(test.features) + 2)
     order = np.argsort(-test.importance, kind="stable")[: max(1, most - 2)]
-    rows = np.arange(len(order))
-    null = test.null[:, order]
-    at = np.broadcast_to(rows, null.shape)
-    name = f"target permuted, {count(len(null), 'time')}"
-    ax.plot(null.ravel(), at.ravel(), "|", color=PALE, markersize=9, alpha=0.6, label=name, zorder=1, gid=SINGLE)
-    ax.plot(test.importance[order], rows, "D", color=VERMILLION, markersize=6, label="importance", zorder=3)
+    name = f"target permuted, {count(len(test.null), 'time')}"
+    _draw_repeats(ax, test.null[:, order], "|", color=PALE, markersize=9, alpha=0.6, label=name, zorder=1)
+    style: dict[str, Any] = {"color": VERMILLION, "markersize": 6, "label": "importance", "zorder": 3}
+    ax.plot(test.importance[order], np.arange(len(order)), "D", **style)
     zero = ax.axvline(0, color=INK, linewidth=0.8, zorder=0)
-    short = labels([test.features[j] for j in order], canvas.letters_beside(ax) - 8)
+    short = labels([test.features[j] for j in order], named_rows.letters_beside(ax) - 8)
     names = [f"{text} (p = {test.p_values[j]:.2g})" for text, j in zip(short, order, strict=True)]
-    legend_above(ax, len(order), dress_rows(ax, names, own, test.what), [zero])
-    notes = ["p: share of the permutations with at least this importance, itself counted"]
+    named_rows.legend_above(ax, named_rows.dress_rows(ax, names, own, test.what), [zero])
+    notes = ["p: share of the permutations with at least this importance, the original included"]
     canvas.caption(ax, notes + not_shown(len(test.features) - len(order)))
     return ax
 
@@ -156,35 +153,38 @@ def plot_refit_curve(curve: RefitCurve, *, ax: Axes | None = None) -> Axes:
         ax.errorbar(at[-1:], mean[-1:], curve.reach[-1:], fmt="D", color=BLUE, zorder=3)
     ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
     dress(ax, places, shorten(curve.name, 60))
-    ax.set_ylabel(canvas.folded(curve.what, 0.9 * canvas.size_left(ax)[1]), parse_math=False)
+    ax.set_ylabel(folded(curve.what, 0.9 * canvas.size_left(ax)[1]), parse_math=False)
     canvas.plain_frame(ax)
     canvas.make_room(ax, 0.0, canvas.legend(ax))
     canvas.value_ticks(ax.yaxis)
-    canvas.caption(ax, ["at each value by itself", "folds are drawn over the values of their own test rows"])
+    canvas.caption(ax, ["intervals: for each value separately", "folds are drawn over the values of their test rows"])
     return ax
 
 
 def _draw_words(curve: RefitCurve, ax: Axes | None) -> Axes:
-    """A row for each value, the most important on top: a dot for each fold, a line for the learner."""
+    """A row for each value, the most important on top: a dot for each fold, a line for the learner's interval."""
     own = ax is None
-    ax, most = open_rows(ax, min(len(curve.grid), MOST_ROWS) + 2)
+    ax, most = named_rows.open_rows(ax, min(len(curve.grid), named_rows.MOST_ROWS) + 2)
     order = np.argsort(-np.nan_to_num(curve.importance, nan=-np.inf), kind="stable")[: max(1, most - 2)]
     rows, mean, reach = np.arange(len(order)), curve.importance[order], curve.reach[order]
-    dots = curve.folds[:, order]
-    name = count(len(curve.folds), "fold")
-    at = np.broadcast_to(rows, dots.shape)
-    ax.plot(dots.ravel(), at.ravel(), ".", color=PALE, label=name, zorder=2.5, gid=SINGLE)
+    _draw_repeats(ax, curve.folds[:, order], ".", color=PALE, label=count(len(curve.folds), "fold"), zorder=2.5)
     ax.hlines(rows, mean - reach, mean + reach, color=BLUE, label=f"{curve.level:.0%} for the learner", gid=BAND)
     ax.plot(mean, rows, "o", color=BLUE, label="mean", zorder=3)
-    names = labels([value_label(curve.grid[k]) for k in order], canvas.letters_beside(ax))
+    names = labels([value_label(curve.grid[k]) for k in order], named_rows.letters_beside(ax))
     ax.set_ylabel(shorten(curve.name, 40), parse_math=False)
-    legend_above(ax, len(order), dress_rows(ax, names, own, curve.what))
+    named_rows.legend_above(ax, named_rows.dress_rows(ax, names, own, curve.what))
     canvas.caption(ax, not_shown(len(curve.grid) - len(order), "less important value"))
     return ax
 
 
+def _draw_repeats(ax: Axes, values: Floats, marker: str, **style: Any) -> None:
+    """A marker for each fold or permutation in each row; values: (repeats, rows)."""
+    at = np.broadcast_to(np.arange(values.shape[1]), values.shape)
+    ax.plot(values.ravel(), at.ravel(), marker, gid=SINGLE, **style)
+
+
 def _make_way(ax: Axes, dots: Floats) -> None:
-    """Limits that hold every dot, (folds, rows), and numbers that stand right of their row's dots."""
+    """Move the numbers right of the dots of their rows, (folds, rows), and extend the axis to all dots."""
     left, right = ax.get_xlim()
     numbers = [text for text in ax.texts if isinstance(text, Annotation)]
     before = max(text.xy[0] for text in numbers)

@@ -1,4 +1,4 @@
-"""Single rows: how far each moves an importance, how much the model's knowledge helps it, and clusters of them."""
+"""Single rows: their influence on an importance, how much the features improve their predictions, and clusters."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 
-from losslens.plots import canvas
-from losslens.plots.bars import label_across, not_shown
-from losslens.plots.canvas import BLUE, INK, LINE, MOST_ROWS, SINGLE, VERMILLION
+from losslens.plots import canvas, named_rows
+from losslens.plots.canvas import BLUE, INK, LINE, SINGLE, VERMILLION, evenly, folded
 from losslens.plots.scale import word_ticks
-from losslens.plots.wording import count, labels, number, percent, shorten
+from losslens.plots.wording import count, labels, not_shown, number, percent, shorten, some_of
 from losslens.results.clusters import Clusters
 from losslens.results.observations import Observations
 from losslens.results.row_influence import RowInfluence
 from losslens.typing import Floats, Indices
 
-MOST_DOTS = 5_000
-MOST_NUMBERED = 12  # rows with their numbers
-FAR = 10.0  # how far beyond nine tenths of the rows the others lie where an axis is bent
-MOST_POWERS = 4  # of ten on a bent axis
+MOST_DOTS = 5_000  # rows that are drawn
+MOST_NUMBERED = 12  # rows labelled with their numbers
+FAR = 10.0  # an axis is bent if its largest value exceeds the 90% quantile more than so many times
+MOST_POWERS = 4  # ticks at powers of ten on a bent axis
 MOST_NAME = 18  # letters of a column's name in a rule
-BAR = 75.0  # points that the bar of colours takes
-SHORTEST = 8  # letters of a line of a rule
-NUMBERED = "row number"  # mark of artists, to find them again
+BAR = 75.0  # width of the colour bar in points
+SHORTEST = 8  # letters of a line of a rule, at least
+NUMBERED = "row number"  # gid of artists, to find them again
 
 
 def plot_row_influence(influence: RowInfluence, *, ax: Axes | None = None) -> Axes:
-    """Draw how far each row moves a feature's importance: as a donor, over as an observation.
+    """Draw the influence of each row on a feature's importance: as a donor (y axis) and as an observation (x axis).
 
     Parameters
     ----------
@@ -49,25 +48,25 @@ def plot_row_influence(influence: RowInfluence, *, ax: Axes | None = None) -> Ax
     'as a donor'
     """
     ax = canvas.new_axes() if ax is None else ax
-    known = influence.order[np.isfinite(influence.total[influence.order])]
-    if len(known) == 0:
-        raise ValueError("no row can be left out: nothing would remain to tell the importance from")
+    order = influence.order[np.isfinite(influence.total[influence.order])]
+    if len(order) == 0:
+        raise ValueError("no row can be left out: too few would remain to compute the importance")
     x, y = influence.as_row, influence.as_donor
     ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
     ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
-    moved = known[np.abs(influence.total[known]) > 0][:MOST_NUMBERED]
-    drawn = _draw_rows(ax, x, y, known, moved)
+    moved = order[np.abs(influence.total[order]) > 0][:MOST_NUMBERED]
+    drawn = _draw_rows(ax, x, y, order, moved)
     what = f"what the row adds to the importance of {shorten(influence.name, 40)}"
     _finish(ax, f"as an observation: {what}", "as a donor")
     _number_rows(ax, x, y, moved)
     notes = [f"importance with all rows: {number(influence.unbiased)} ({influence.title})", drawn]
-    notes.append("numbers: rows that move it most, both roles together")
+    notes.append("numbers: rows with the largest total influence")
     canvas.caption(ax, notes, 1.05)
     return ax
 
 
 def plot_observations(observations: Observations, *, ax: Axes | None = None) -> Axes:
-    """Draw how much the model's knowledge helps each row, over the row's loss; suspicious rows have their numbers.
+    """Draw each row's importance (decrease in its loss by all features) against its loss; suspicious rows are numbered.
 
     Parameters
     ----------
@@ -86,13 +85,13 @@ def plot_observations(observations: Observations, *, ax: Axes | None = None) -> 
     """
     ax = canvas.new_axes() if ax is None else ax
     x, y, marked = observations.loss, observations.importance, observations.suspicious
-    known = np.argsort(y, kind="stable")[: np.isfinite(y).sum()]
-    if len(known) == 0:
-        raise ValueError("no row has an importance: none met a donor")
+    order = np.argsort(y, kind="stable")[: np.isfinite(y).sum()]
+    if len(order) == 0:
+        raise ValueError("no row has an importance: none has a donor")
     ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
-    notes = [_draw_rows(ax, x, y, known[~np.isin(known, marked)], marked[:0])]
+    notes = [_draw_rows(ax, x, y, order[~np.isin(order, marked)], marked[:0])]
     if (y < 0).any():
-        notes.insert(0, f"{count(int(np.sum(y < 0)), 'row')} under 0: better predicted without knowing them")
+        notes.insert(0, f"{count(int(np.sum(y < 0)), 'row')} under 0: better predicted without their features")
     if len(marked):
         ax.axhline(observations.fence, color=VERMILLION, linewidth=0.8, linestyle="--", zorder=0)
         style: dict[str, Any] = {"color": VERMILLION, "markeredgecolor": "white", "markeredgewidth": 0.6}
@@ -111,7 +110,7 @@ def plot_observations(observations: Observations, *, ax: Axes | None = None) -> 
 
 
 def _bend(ax: Axes, values: Floats) -> None:
-    """A scale that is linear for most rows and logarithmic beyond, where a few values would squeeze all others."""
+    """An x axis that is linear for most rows and logarithmic beyond, if a few values would squeeze all others."""
     size = np.abs(values[np.isfinite(values)])
     most = float(np.quantile(size, 0.9))
     if not size.max() > FAR * most > 0:
@@ -126,19 +125,16 @@ def _bend(ax: Axes, values: Floats) -> None:
 
 
 def _draw_rows(ax: Axes, x: Floats, y: Floats, order: Indices, always: Indices) -> str:
-    """Rows as dots: all, or so many evenly along their order and some in any case; says how many."""
-    chosen = order
-    if len(order) > MOST_DOTS:
-        chosen = np.union1d(canvas.evenly(order, MOST_DOTS - len(always)), always)
+    """Rows as dots: all, or `MOST_DOTS` evenly along their order, with all of `always`; returns a note on how many."""
+    chosen = order if len(order) <= MOST_DOTS else np.union1d(evenly(order, MOST_DOTS - len(always)), always)
     size = float(np.clip(6 - np.log10(max(len(chosen), 1)), 2.5, 5))
     style: dict[str, Any] = {"s": size**2, "linewidths": 0, "alpha": 0.6, "rasterized": True, "gid": SINGLE}
     ax.scatter(x[chosen], y[chosen], color=BLUE, zorder=2, **style)
-    many = f"{len(chosen):,} of {count(len(order), 'row')}" if len(chosen) < len(order) else count(len(order), "row")
-    return f"dots: {many}"
+    return f"dots: {some_of(len(chosen), len(order), 'row')}"
 
 
 def _finish(ax: Axes, across: str, up: str) -> None:
-    """Limits with room for numbers beside the outermost rows, ticks and labels."""
+    """Ticks, labels, and limits that leave space for numbers beside the outermost rows."""
     ax.margins(0.08)
     ax.autoscale_view()
     ax.set(xlim=ax.get_xlim(), ylim=ax.get_ylim())
@@ -146,36 +142,33 @@ def _finish(ax: Axes, across: str, up: str) -> None:
     if ax.get_xscale() == "linear":
         canvas.value_ticks(ax.xaxis, width)
     canvas.value_ticks(ax.yaxis)
-    label_across(ax, across, 0.9 * width)
-    ax.set_ylabel(canvas.folded(up, 0.9 * height), parse_math=False)
+    named_rows.label_across(ax, across, 0.9 * width)
+    ax.set_ylabel(folded(up, 0.9 * height), parse_math=False)
     canvas.plain_frame(ax)
 
 
 def _number_rows(ax: Axes, x: Floats, y: Floats, rows: Indices) -> int:
-    """The numbers of these rows beside them; one that would lie over an earlier one is left out. Returns how many."""
-    size, room = canvas.font_size("small"), canvas.size_left(ax)
+    """Row numbers beside the dots, without those that would overlap an earlier one; returns how many."""
+    size, axes = canvas.font_size("small"), canvas.size_left(ax)
     places = ax.transData.transform(np.column_stack([x[rows], y[rows]]))
-    places = ax.transAxes.inverted().transform(places) * room  # in points, once everything has its place
-    taken: list[tuple[float, float, float]] = []  # left and right end, and height of the line, in points
+    places = ax.transAxes.inverted().transform(places) * axes  # in points, in the final layout
+    taken: list[tuple[float, float, float]] = []  # left and right end, and y of each text, in points
     for i, at in zip(rows.tolist(), places.tolist(), strict=True):
         text = f"{i:,}"
         width = canvas.text_width(text, size)
-        turned = at[0] + width + 8 > room[0]
-        start = at[0] - width - 6 if turned else at[0] + 6
+        left = at[0] + width + 8 > axes[0]  # of the dot
+        start = at[0] - width - 6 if left else at[0] + 6
         if any(start < end and begin < start + width and abs(at[1] - line) < 1.2 * size for begin, end, line in taken):
             continue
         taken.append((start, start + width, at[1]))
         style: dict[str, Any] = {"va": "center", "fontsize": "small", "color": INK, "zorder": 4, "gid": NUMBERED}
-        offset = (-6, 0) if turned else (6, 0)
-        ax.annotate(text, (x[i], y[i]), offset, textcoords="offset points", ha="right" if turned else "left", **style)
+        offset = (-6, 0) if left else (6, 0)
+        ax.annotate(text, (x[i], y[i]), offset, textcoords="offset points", ha="right" if left else "left", **style)
     return len(taken)
 
 
-# -- clusters ---------------------------------------------------------------------------------------------------------
-
-
 def plot_clusters(clusters: Clusters, *, ax: Axes | None = None) -> Axes:
-    """Draw how much the model gains from each feature in each cluster: a table of colours, with sizes and rules.
+    """Draw each feature's mean Shapley importance in each cluster: a heat map, with sizes and rules of the clusters.
 
     Parameters
     ----------
@@ -193,13 +186,13 @@ def plot_clusters(clusters: Clusters, *, ax: Axes | None = None) -> Axes:
     ['0: 50 rows (100%)']
     """
     own = ax is None
-    names = _cluster_names(clusters, 34, max(2, MOST_ROWS // clusters.k))
+    names = _cluster_names(clusters, 34, max(2, named_rows.MOST_ROWS // clusters.k))
     if ax is None:
         ax = canvas.new_axes(clusters.k * max(name.count("\n") + 1 for name in names) + 6)
     else:
-        letters = max(SHORTEST, canvas.letters_beside(ax) - 2)
-        names = _cluster_names(clusters, letters, max(1, int(0.7 * canvas.rows_that_fit(ax)) // clusters.k))
-    width = max(60.0, canvas.width_beside(ax, names, own) - BAR)
+        letters = max(SHORTEST, named_rows.letters_beside(ax) - 2)
+        names = _cluster_names(clusters, letters, max(1, int(0.7 * named_rows.rows_that_fit(ax)) // clusters.k))
+    width = max(60.0, named_rows.width_beside(ax, names, own) - BAR)
     fit = int(width / (LINE * canvas.font_size(mpl.rcParams["xtick.labelsize"])))
     order = np.argsort(-(clusters.shares @ np.abs(clusters.profiles)), kind="stable")[: max(2, fit)]
     cells = clusters.profiles[:, order]
@@ -209,7 +202,7 @@ def plot_clusters(clusters: Clusters, *, ax: Axes | None = None) -> Axes:
     mesh = ax.pcolormesh(*edges, cells, edgecolors="white", linewidth=0.6, **style)
     aspect = max(8.0, canvas.size_in_points(ax)[1] / 14)
     canvas.colour_bar(ax, mesh, f"decrease in {clusters.title} that a feature earns", 0.7, aspect=aspect)
-    canvas.name_rows(ax, names)
+    named_rows.name_rows(ax, names, own)
     ax.set_ylim(clusters.k - 0.5, -0.5)
     shown = labels([clusters.features[j] for j in order], 24)
     word_ticks(ax.xaxis, np.arange(len(order), dtype=float), shown, width, turn=True)
@@ -222,26 +215,24 @@ def plot_clusters(clusters: Clusters, *, ax: Axes | None = None) -> Axes:
 
 def _cluster_names(clusters: Clusters, letters: int, most: int) -> list[str]:
     """Number, size and rule of each cluster, in lines of so many letters; no more lines than `most`."""
-    found = []
+    names, columns = [], clusters.columns
+    # Long names of columns are shortened, so that the conditions are not cut off; names that contain others go first.
+    short = sorted(zip(columns, labels(columns, MOST_NAME), strict=True), key=lambda pair: -len(pair[0]))
     for c, (n, share) in enumerate(zip(clusters.sizes.tolist(), clusters.shares.tolist(), strict=True)):
-        told = f"{c}: {count(n, 'row')} ({percent(share)})"
-        rule = _with_short_names(clusters.rules[c], clusters.columns) or ("" if clusters.k == 1 else "no rule")
-        lines = [*textwrap.wrap(told, letters), *textwrap.wrap(rule, letters)]
+        size = f"{c}: {count(n, 'row')} ({percent(share)})"
+        rule = clusters.rules[c]
+        for name, replacement in short:
+            rule = rule.replace(name, replacement)
+        rule = rule or ("" if clusters.k == 1 else "no rule")
+        lines = [*textwrap.wrap(size, letters), *textwrap.wrap(rule, letters)]
         if len(lines) > most:
             lines = [*lines[: most - 1], shorten(lines[most - 1], letters - 2) + " …"]
-        found.append("\n".join(lines))
-    return found
-
-
-def _with_short_names(rule: str, columns: tuple[str, ...]) -> str:
-    """The rule with long names of columns shortened, so that what it says of them is not lost behind them."""
-    for name, short in sorted(zip(columns, labels(columns, MOST_NAME), strict=True), key=lambda pair: -len(pair[0])):
-        rule = rule.replace(name, short)
-    return rule
+        names.append("\n".join(lines))
+    return names
 
 
 def _write(ax: Axes, mesh: QuadMesh, cells: Floats, width: float) -> None:
-    """The numbers, where there is room for them."""
+    """The numbers, if they fit."""
     texts = [[number(float(value)) for value in row] for row in cells]
     for size in ("small", "x-small"):
         letter = canvas.font_size(size)
@@ -261,7 +252,7 @@ def _cluster_notes(clusters: Clusters, shown: int) -> list[str]:
         notes.append(f"stability {clusters.stability:.2f} (1: halves of the rows agree, 0: chance)")
         notes.append(f"rules place {percent(clusters.described)} of rows ({percent(clusters.chance)} without)")
     elif clusters.tried:
-        notes.append("the rows fall into no parts that are stable and lie apart")
+        notes.append("no clusters of rows are stable and separated")
     else:
         notes.append("mean over all rows")
     return notes + not_shown(len(clusters.features) - shown)

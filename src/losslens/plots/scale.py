@@ -1,6 +1,7 @@
 """From grid values to places on an axis: numbers, dates, spans of time, ordered words, and a missing value.
 
-And how far an axis of importances reaches: single rows can lie so far out that the mean would be a flat line."""
+Also the limits of an axis of importances: single rows can lie so far out that the mean would look flat.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +19,17 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
 from numpy.typing import NDArray
 
-from losslens.plots.canvas import (
-    APART,
-    LINE,
-    PALE,
-    STEPS,
-    folded,
-    font_size,
-    size_in_points,
-    size_left,
-    text_width,
-    ticks_that_fit,
-)
-from losslens.plots.feature_data import FeaturePicture
+from losslens.plots import canvas
+from losslens.plots.canvas import APART, LINE, PALE, font_size, size_in_points, text_width
 from losslens.plots.wording import is_absent, percent, shorten, value_label
 from losslens.typing import Floats
 
-dates: Any = untyped_dates  # matplotlib has types for nearly all of its modules, not for this one
+dates: Any = untyped_dates  # this module of matplotlib has no types
 Kind = Literal["number", "whole", "date", "span", "word"]
-SPANS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
-MOST_DATES = 7  # ticks of an axis of dates
-SHRUNK = 0.85  # of the width: what a layout engine leaves, beside the labels of the other axis
-GAP = 0.09  # between the largest value and the missing one, as a share of the range
+UNITS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
+MOST_DATES = 7  # ticks on an axis of dates
+SHRUNK = 0.85  # share of the width that a layout engine leaves beside the labels of the other axis
+GAP = 0.09  # from the largest value to the missing one, as a share of the range
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +50,7 @@ class Scale:
 
 
 def scale(values: NDArray[Any], weights: Floats | None = None) -> Scale:
-    """The places of an ordered grid; the weights say how often the missing value occurs."""
+    """The places of an ordered grid; the weights give the share of the missing value."""
     missing = is_absent(values[-1])
     at, kind, words, unit = _places(values[:-1] if missing else values)
     if missing:
@@ -79,7 +69,7 @@ def _places(values: NDArray[Any]) -> tuple[Floats, Kind, tuple[str, ...], str]:
         return np.asarray(dates.date2num(values), np.float64), "date", (), ""
     if values.dtype.kind == "m":
         seconds = values / np.timedelta64(1, "s")
-        unit, size = next((s for s in SPANS if np.abs(seconds).max(initial=0) >= 2 * s[1]), SPANS[-1])
+        unit, size = next((s for s in UNITS if np.abs(seconds).max(initial=0) >= 2 * s[1]), UNITS[-1])
         return seconds / size, "span", (), unit
     if values.dtype.kind in "iuf":
         numbers = values.astype(float)
@@ -88,7 +78,7 @@ def _places(values: NDArray[Any]) -> tuple[Floats, Kind, tuple[str, ...], str]:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Objects as the numbers or dates that they are, or as they came."""
+    """Objects as the numbers or dates that they hold; other objects unchanged."""
     kinds: tuple[tuple[Any, Any], ...] = (((int, float, Decimal), float), ((dt.date,), "datetime64[us]"))
     for types, dtype in kinds:
         if len(values) and all(isinstance(v, types) and not isinstance(v, bool) for v in values):
@@ -96,15 +86,10 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def is_flag(values: NDArray[Any]) -> bool:
-    """Whether the values are true and false: they have an order, but nothing lies between."""
-    return values.dtype.kind == "b" or all(isinstance(v, (bool, np.bool_)) for v in values if not is_absent(v))
-
-
 def dress(ax: Axes, places: Scale, title: str) -> None:
     """Ticks and label of the x axis."""
     label = f"{title} ({places.unit})" if places.unit else title
-    ax.set_xlabel(folded(label, 1.1 * size_left(ax)[0]), parse_math=False)
+    ax.set_xlabel(canvas.folded(label, 1.1 * canvas.size_left(ax)[0]), parse_math=False)
     if places.kind == "word":
         words = [*places.words, *([places.missing_name] if places.missing else [])]
         word_ticks(ax.xaxis, places.at, words, size_in_points(ax)[0])
@@ -116,15 +101,15 @@ def dress(ax: Axes, places: Scale, title: str) -> None:
 
 
 def _number_ticks(ax: Axes, places: Scale) -> None:
-    room, whole, at = SHRUNK * size_in_points(ax)[0], places.kind == "whole", places.at[places.present]
+    points, whole, at = SHRUNK * size_in_points(ax)[0], places.kind == "whole", places.at[places.present]
     at = at[np.isfinite(at)]
     ends = (float(at.min()), float(at.max())) if len(at) else (0.0, 1.0)
     locator: ticker.Locator = ticker.MaxNLocator(
-        ticks_that_fit(*ends, room, whole=whole), integer=whole, steps=STEPS, min_n_ticks=1
+        canvas.ticks_that_fit(*ends, points, integer=whole), integer=whole, steps=canvas.TICK_STEPS, min_n_ticks=1
     )
     formatter: ticker.Formatter = ticker.ScalarFormatter()
     if places.kind == "date":
-        locator = _date_locator(*ends, room)
+        locator = _date_locator(*ends, points)
         formatter = dates.ConciseDateFormatter(locator)
     if places.missing:
         high = float(places.at[-2]) if len(places.at) > 1 else -np.inf
@@ -135,40 +120,40 @@ def _number_ticks(ax: Axes, places: Scale) -> None:
     ax.margins(x=0.03)
 
 
-def _date_locator(low: float, high: float, room: float) -> ticker.Locator:
-    """The most ticks, up to `MOST_DATES`, whose labels don't meet; matplotlib itself doesn't look at its labels."""
+def _date_locator(low: float, high: float, points: float) -> ticker.Locator:
+    """As many ticks as possible, up to `MOST_DATES`, without overlapping labels, which matplotlib doesn't prevent."""
     best, most = dates.AutoDateLocator(minticks=1, maxticks=3), 0
-    # With fewer at most than twice the least and one there are ranges for which it finds no interval, and warns.
+    # If maxticks < 2 * minticks + 1, the locator finds no interval for some ranges, and warns.
     for step, least, more in product((1, 2, 3), range(1, 6), (1, 3, 5)):
         if step > 1 and most > 1:
-            break  # single ticks are left out only where there would be one otherwise
+            break  # every tick of a locator is kept unless that leaves a single one
         locator = dates.AutoDateLocator(minticks=least, maxticks=2 * least + more)
         ticks = np.asarray(locator.tick_values(dates.num2date(low), dates.num2date(high)))
         ticks = ticks[(ticks >= low) & (ticks <= high)][::step]
-        if most < len(ticks) <= MOST_DATES and _fit(ticks, low, high, room):
+        if most < len(ticks) <= MOST_DATES and _fit(ticks, low, high, points):
             best, most = locator if step == 1 else ticker.FixedLocator(ticks.tolist()), len(ticks)
     return best  # type: ignore[no-any-return]
 
 
-def _fit(ticks: Floats, low: float, high: float, room: float) -> bool:
-    """Whether the labels of these dates have room beside each other."""
+def _fit(ticks: Floats, low: float, high: float, points: float) -> bool:
+    """Whether the labels of these dates fit beside each other."""
     size = font_size(rcParams["xtick.labelsize"])
     names = dates.ConciseDateFormatter(dates.AutoDateLocator()).format_ticks(ticks)
     half = [(text_width(name, size) + APART * size) / 2 for name in names]
-    at = room * (ticks - low) / ((high - low) or 1.0)
+    at = points * (ticks - low) / ((high - low) or 1.0)
     return all(right - left >= a + b for (left, right), (a, b) in zip(pairwise(at), pairwise(half), strict=True))
 
 
-def word_ticks(axis: Axis, at: Floats, words: Sequence[str], room: float, turn: bool = True) -> None:
-    """Labels along an axis with so many points of room: turned or thinned out where they would overlap."""
+def word_ticks(axis: Axis, at: Floats, words: Sequence[str], points: float, turn: bool = True) -> None:
+    """Labels along an axis of this length in points: turned or thinned out where they would overlap."""
     short = [shorten(word, 24) for word in words]
     size = font_size(rcParams["xtick.labelsize"])
     across = isinstance(axis, XAxis)
     longest = max(text_width(word, size) for word in short) + APART * size
-    turned = across and turn and longest * len(short) > room
-    step = max(1, int(np.ceil(len(short) * (longest if across and not turned else LINE * size) / room)))
+    turned = across and turn and longest * len(short) > points
+    step = max(1, int(np.ceil(len(short) * (longest if across and not turned else LINE * size) / points)))
     chosen = list(range(0, len(short), step))
-    if words[-1].startswith("missing") and chosen[-1] < len(short) - 1:  # it ends a grid, and is no value like others
+    if words[-1].startswith("missing") and chosen[-1] < len(short) - 1:  # keep the label of the missing value
         chosen = [*(place for place in chosen if place < len(short) - step), len(short) - 1]
     axis.set_ticks(at[chosen], [short[place] for place in chosen], parse_math=False)
     if turned:
@@ -184,7 +169,7 @@ class MissingLocator(ticker.Locator):
         self.inner, self.high, self.missing = inner, high, missing
 
     def set_axis(self, axis: Any) -> None:
-        """Both look at the same axis."""
+        """Both use the same axis."""
         super().set_axis(axis)
         self.inner.set_axis(axis)
 
@@ -200,13 +185,13 @@ class MissingLocator(ticker.Locator):
 
 
 class MissingFormatter(ticker.Formatter):
-    """The labels of another formatter, and the missing value's a line lower, where no number is in its way."""
+    """The labels of another formatter, and the label of the missing value one line lower, clear of the numbers."""
 
     def __init__(self, inner: ticker.Formatter, name: str) -> None:
         self.inner, self.name = inner, name
 
     def set_axis(self, axis: Any) -> None:
-        """Both look at the same axis."""
+        """Both use the same axis."""
         super().set_axis(axis)
         self.inner.set_axis(axis)
 
@@ -219,23 +204,23 @@ class MissingFormatter(ticker.Formatter):
         return [*self.inner.format_ticks(values[:-1]), f"\n{self.name}"]
 
     def get_offset(self) -> str:
-        """What the other formatter takes out of its labels."""
+        """The offset or power of ten that the other formatter takes out of its labels."""
         return self.inner.get_offset()
 
 
-REACH = 3.0  # an axis goes at most so many heights of the mean curve beyond it ...
-HELD = (0.05, 0.95)  # ... unless it needs more to hold nine in ten of the values of single rows
+REACH = 3.0  # an axis extends at most so many ranges of the mean curve beyond it ...
+QUANTILES = (0.05, 0.95)  # ... unless nine in ten values of single rows need more
 EVERYTHING = (-np.inf, np.inf)
 
 
-def extent(shown: FeaturePicture, singles: Floats) -> tuple[float, float]:
-    """The ends of the axis, infinite where nothing is to be cut: effects are never cut."""
-    seen = singles[np.isfinite(singles)]
-    if not shown.from_zero or len(seen) == 0:
+def extent(mean: Floats, singles: Floats) -> tuple[float, float]:
+    """Limits of an axis that shows 0, the mean curve and most values of single rows; infinite without single rows."""
+    values = singles[np.isfinite(singles)]
+    if len(values) == 0:
         return EVERYTHING
-    core = np.array([0.0, shown.level or 0.0, *shown.curve[np.isfinite(shown.curve)]])
+    core = np.append(mean[np.isfinite(mean)], 0.0)
     further = REACH * np.ptp(core)
-    low, high = np.quantile(seen, HELD)
+    low, high = np.quantile(values, QUANTILES)
     return min(low, core.min() - further), max(high, core.max() + further)
 
 

@@ -1,4 +1,4 @@
-"""Shapley feature importance: the ranking, and where in a feature's range it comes from."""
+"""Shapley feature importance: the ranking, and the curve of a feature along its values."""
 
 from __future__ import annotations
 
@@ -9,31 +9,27 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas
-from losslens.plots.bars import Bar, draw_bars, label_across, not_shown, open_rows
-from losslens.plots.canvas import BLUE, INK, PALE, SINGLE, SKY
-from losslens.plots.dots import value_names, value_order
-from losslens.plots.feature import HELD, MOST_BINS
-from losslens.plots.feature_data import FeaturePicture
-from losslens.plots.lines import BINS, STRIP
-from losslens.plots.scale import EVERYTHING, Scale, beyond, dress, extent, is_flag, scale
-from losslens.plots.wording import MINUS, count, number, percent, shorten
+from losslens.plots.bars import Bar, draw_bars
+from losslens.plots.canvas import BLUE, DASHED, INK, PALE, SINGLE
+from losslens.plots.feature import clipped_histogram, no_common_axis
+from losslens.plots.lines import draw_strip
+from losslens.plots.named_rows import label_across, letters_beside, open_rows, rank_values, value_names
+from losslens.plots.scale import EVERYTHING, Scale, beyond, dress, extent, scale
+from losslens.plots.wording import MINUS, count, is_flag, not_shown, number, percent, shorten
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import ShapleyCurve
 from losslens.typing import Floats
 
-MOST_SHARE = 10.0  # features that nearly cancel out have shares of thousands of percent, which say nothing
-FEW = 25  # values up to which the curve goes through each; beyond, a running mean shows the shape
-WINDOW = 0.15  # of the running mean: share of the rows
+MOST_SHARE = 10.0  # shares beyond 1,000%, of features that nearly cancel out, are not shown: they say nothing
+FEW = 25  # values up to which the curve passes through each; of more, a running mean shows the shape
+WINDOW = 0.15  # of the running mean, as a share of the rows
 POINTS = 200  # of the running mean
-HOLDERS = {"own": "rows that hold the value", "donor": "donors that lend the value"}
-DASHED: dict[str, Any] = {"color": INK, "linewidth": 1.2, "linestyle": (0, (6, 3))}
-
-
-# -- the ranking ------------------------------------------------------------------------------------------------------
+SAGE, STOPPED = "SAGE: predictions averaged over donors before the loss", "stopped by hand"
+HOLDERS = {"own": "rows that hold the value", "donor": "donors that hold the value"}
 
 
 def plot_shapley(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
-    """Draw what each feature earns of the model's performance, the largest on top, with its share of the whole.
+    """Draw each feature's Shapley importance, the largest on top, with its share of the total.
 
     Parameters
     ----------
@@ -52,10 +48,9 @@ def plot_shapley(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
     """
     lines, what = _intervals(result)
     bars = [Bar(name, float(result.sfimp[j]), lines[j]) for j, name in enumerate(result.features)]
-    bars = sorted((bar for bar in bars if np.isfinite(bar.value)), key=lambda bar: -bar.value)
+    bars, own = sorted((bar for bar in bars if np.isfinite(bar.value)), key=lambda bar: -bar.value), ax is None
     if not bars:
-        raise ValueError("none of the features has a number to rank by: no row that counts met a donor")
-    own = ax is None
+        raise ValueError("no feature has an importance to rank by: no row with a positive weight has a donor")
     ax, most = open_rows(ax, len(bars), below=3)
     width = draw_bars(ax, bars[:most], own, shares=_shares(result, bars[:most]))
     label_across(ax, result.headline.split(";")[0], width)
@@ -65,11 +60,11 @@ def plot_shapley(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
 
 
 def _intervals(result: ShapleyImportance) -> tuple[list[tuple[float, float] | None], str]:
-    """A thin line for each feature or none, and what the lines are."""
+    """An interval for each feature, where there is one, and what the caption says about them."""
     what = "lines: 95% intervals"
     try:
         low, high = result.interval()
-    except ValueError:  # single rows are not known: what drawing orders and donors adds is all that there is
+    except ValueError:  # without importances of single rows, only the Monte-Carlo error is known
         low, high = result.interval(target="sample")
         what = "lines: 95% intervals of the Monte-Carlo error alone, not for new data"
     ends = zip(low.tolist(), high.tolist(), strict=True)
@@ -77,7 +72,7 @@ def _intervals(result: ShapleyImportance) -> tuple[list[tuple[float, float] | No
 
 
 def _shares(result: ShapleyImportance, bars: Sequence[Bar]) -> list[str]:
-    """Percent of what all features take off the error; none where they take off nothing, or nearly cancel out."""
+    """Percentages of the total decrease in error; none if there is no decrease, or if features nearly cancel out."""
     total = result.error_none - result.error_all
     if not total > 0 or max(abs(bar.value) for bar in bars) > MOST_SHARE * total:
         return []
@@ -96,19 +91,14 @@ def _notes(result: ShapleyImportance) -> list[str]:
     without, complete = number(sign * result.error_none), number(sign * result.error_all)
     notes = [f"{what} {without} without, {complete} with all features"]
     notes.append(f"sums to {number(float(result.sfimp.sum()))}")
-    if result.aggregate == "prediction":
-        notes.append("SAGE: predictions averaged over donors before the loss")
-    return notes if result.complete else [*notes, "stopped by hand"]
-
-
-# -- along the values -------------------------------------------------------------------------------------------------
+    return [*notes, *([SAGE] if result.aggregate == "prediction" else []), *([] if result.complete else [STOPPED])]
 
 
 def plot_shapley_curve(curve: ShapleyCurve, *, ax: Axes | None = None) -> Axes:
     """Draw where in a feature's range its Shapley importance comes from; the dashed line is its mean, the SFIMP.
 
-    Many ordered values give a pale point each and a running mean; few give a curve; words give bars; a group of
-    columns, which has no axis, gives a histogram.
+    Many ordered values give pale points and a running mean, few give a curve, unordered values give bars, and a group
+    of columns, which has no axis, gives a histogram.
 
     Parameters
     ----------
@@ -127,36 +117,34 @@ def plot_shapley_curve(curve: ShapleyCurve, *, ax: Axes | None = None) -> Axes:
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('age', 'decrease in squared error')
     """
-    if curve.grid.ndim > 1:
-        ax = canvas.new_axes() if ax is None else ax
-        _draw_group(ax, curve)
-    elif not curve.ordered or is_flag(curve.grid):
-        ax = _draw_words(ax, curve)
-    else:
-        ax = canvas.new_axes() if ax is None else ax
-        _draw_ordered(ax, curve)
+    if curve.grid.ndim == 1 and (not curve.ordered or is_flag(curve.grid)):
+        return _draw_words(ax, curve)
+    ax = canvas.new_axes() if ax is None else ax
+    draw = _draw_group if curve.grid.ndim > 1 else _draw_ordered
+    draw(ax, curve)
     return ax
 
 
 def _draw_ordered(ax: Axes, curve: ShapleyCurve) -> None:
     places = scale(curve.grid, curve.weights)
-    known = np.isfinite(places.at)
-    known[places.present.stop :] = False
-    many = int(known.sum()) > FEW
-    trace = (places.at[known], curve.importance[known])
+    finite = np.isfinite(places.at)
+    finite[places.present.stop :] = False
+    many = int(finite.sum()) > FEW
+    trace = (places.at[finite], curve.importance[finite])
     if many:
-        trace = running_mean(*trace, curve.weights[known])
+        trace = running_mean(*trace, curve.weights[finite])
     _draw_points(ax, curve, places, pale=many)
     name = f"running mean, {WINDOW:.0%} of the {'rows' if curve.by == 'own' else 'donors'}" if many else None
     ax.plot(*trace, color=BLUE, linewidth=2.4 if many else 1.4, label=name, zorder=4)
     ax.axhline(curve.sfimp, label=f"SFIMP, {number(curve.sfimp)}", zorder=3, **DASHED)
     ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
-    _draw_strip(ax, places.at[known], curve.weights[known])
+    strip = draw_strip(ax, places, curve.weights, "distribution", FEW)
     dress(ax, places, shorten(curve.name, 60))
     ax.set_ylabel(canvas.folded(f"decrease in {curve.title}", 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
     canvas.plain_frame(ax)
-    limits = _limits(curve, trace[1], places) if many else EVERYTHING
-    canvas.make_room(ax, STRIP, canvas.legend(ax, 0.85 * canvas.size_in_points(ax)[0]), limits)
+    strong = [*trace[1], *curve.importance[places.present.stop :], curve.sfimp]  # everything that is not pale
+    limits = extent(np.array(strong), curve.importance) if many else EVERYTHING
+    canvas.make_room(ax, strip, canvas.legend(ax, 0.85 * canvas.size_in_points(ax)[0]), limits)
     canvas.value_ticks(ax.yaxis)
     notes = ["points are sized by weight"] if np.ptp(curve.weights) > 1e-9 else []
     out = beyond(limits, curve.importance)
@@ -164,17 +152,8 @@ def _draw_ordered(ax: Axes, curve: ShapleyCurve) -> None:
     canvas.caption(ax, [*notes, cut] if out else notes)
 
 
-def _limits(curve: ShapleyCurve, trace: Floats, places: Scale) -> tuple[float, float]:
-    """An axis that shows the shape of the running mean: single values may lie far out."""
-    strong = np.append(trace, curve.importance[places.present.stop :])  # the missing value is not pale
-    shown = FeaturePicture(
-        curve.name, curve.columns, (curve.grid,), curve.ordered, strong, "", None, "", level=curve.sfimp
-    )  # fmt: skip
-    return extent(shown, curve.importance)
-
-
 def _draw_points(ax: Axes, curve: ShapleyCurve, places: Scale, *, pale: bool) -> None:
-    """A point for each value, by its weight; the missing value is a diamond."""
+    """A point for each value, sized by weight; the missing value is a diamond."""
     here, share = places.present, curve.weights / curve.weights.max()
     area = 6 + 60 * share * min(1.0, 2 * FEW / len(share)) if pale else 14 + 60 * share
     style: dict[str, Any] = {"color": PALE, "alpha": 0.5, "zorder": 1} if pale else {"color": BLUE, "zorder": 5}
@@ -189,22 +168,11 @@ def _draw_points(ax: Axes, curve: ShapleyCurve, places: Scale, *, pale: bool) ->
         ax.plot(places.at[-1:], curve.importance[-1:], "D", color=BLUE, markersize=6, label=name, zorder=5)
 
 
-def _draw_strip(ax: Axes, at: Floats, weights: Floats) -> None:
-    """The feature's distribution along the bottom."""
-    style: dict[str, Any] = {"color": PALE, "zorder": 0, "transform": ax.get_xaxis_transform(), "label": "distribution"}
-    if len(at) > FEW:
-        weights, edges = np.histogram(at, bins=BINS, weights=weights)
-        ax.stairs(STRIP * weights / weights.max(), edges, fill=True, linewidth=0, **style)
-    elif len(at):
-        ax.vlines(at, 0, STRIP * np.maximum(weights / weights.max(), 0.06), linewidth=3, **style)
-
-
 def running_mean(at: Floats, values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Means over `WINDOW` of the weight, of places and of values: a straight line stays one, up to its ends.
+    """Means of places and of values over `WINDOW` of the weight: a straight line remains one, up to its ends.
 
-    A mean over half of the window is taken twice, which is smoother than once over all of it.
+    A mean over half of the window is taken twice, which is smoother than a single one over all of it.
 
-    >>> at, _ = running_mean(np.arange(100.0), np.zeros(100), np.ones(100))
     >>> x, y = running_mean(np.arange(100.0), 2 * np.arange(100.0), np.ones(100))
     >>> bool(np.allclose(y, 2 * x))
     True
@@ -227,12 +195,12 @@ def _means_between(edges: Floats, values: Floats, low: Floats, high: Floats) -> 
 def _draw_words(ax: Axes | None, curve: ShapleyCurve) -> Axes:
     own, all_values = ax is None, len(curve.importance)
     ax, most = open_rows(ax, all_values, below=2)
-    order = value_order(curve.grid, curve.weights, curve.importance, most)
-    names = value_names(curve.grid[order], curve.weights[order], canvas.letters_beside(ax) - 6)
+    order = rank_values(curve.grid, curve.importance, curve.weights, most)
+    names = value_names(curve.grid, order, curve.weights, letters_beside(ax) - 6)
     bars = [Bar(name, float(curve.importance[k]), None) for name, k in zip(names, order, strict=True)]
     width = draw_bars(ax, bars, own)
     ax.axvline(curve.sfimp, **DASHED)
-    for text in ax.texts:  # the dashed line doesn't strike numbers out
+    for text in ax.texts:  # numbers remain legible where the dashed line crosses them
         text.set_bbox({"facecolor": ax.get_facecolor(), "edgecolor": "none", "pad": 0.5})
     label_across(ax, f"decrease in {curve.title}", width)
     ax.set_ylabel(shorten(curve.name, 30), parse_math=False)
@@ -244,20 +212,12 @@ def _draw_words(ax: Axes | None, curve: ShapleyCurve) -> Axes:
 
 
 def _draw_group(ax: Axes, curve: ShapleyCurve) -> None:
-    ends = np.quantile(curve.importance, HELD)
-    bins = int(np.clip(2 * np.sqrt(len(curve.importance)), 5, MOST_BINS))
-    clipped = np.clip(curve.importance, *ends)
-    ax.hist(clipped, bins=bins, weights=curve.weights, color=SKY, edgecolor=BLUE, linewidth=0.5)
+    _, cut = clipped_histogram(ax, curve.importance, curve.weights, "value")
     ax.axvline(0, color=INK, linewidth=0.6)
     ax.axvline(curve.sfimp, **DASHED)
     label_across(ax, f"decrease in {curve.title}", canvas.size_in_points(ax)[0])
     ax.set_ylabel(f"share of the {'rows' if curve.by == 'own' else 'donors'}")
     canvas.plain_frame(ax)
     canvas.value_ticks(ax.xaxis)
-    name, members = shorten(curve.name, 60), shorten(", ".join(curve.columns), 60)
-    notes = [f"{name} is {count(len(curve.columns), 'column')} ({members}) without a common axis"]
-    notes += [f"importance by {HOLDERS[curve.by]}", f"dashed: their mean, the SFIMP, {number(curve.sfimp)}"]
-    out = int(np.sum(clipped != curve.importance))
-    canvas.caption(
-        ax, [*notes, f"the outermost bars hold {count(out, 'value')} from beyond the axis"] if out else notes
-    )
+    notes = [no_common_axis(shorten(curve.name, 60), curve.columns), f"importance by {HOLDERS[curve.by]}"]
+    canvas.caption(ax, [*notes, f"dashed: their mean, the SFIMP, {number(curve.sfimp)}", *cut])

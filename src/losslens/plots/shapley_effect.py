@@ -1,36 +1,38 @@
-"""What each feature adds to predictions: one row's way from the base to its prediction, or the effects of many rows."""
+"""What each feature adds to predictions: one row step by step from the base to its prediction, or many rows as dots."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 
-from losslens.plots import canvas
-from losslens.plots.bars import THICKEST, dress_rows, label_across, not_shown, open_rows, write_numbers
+from losslens.plots import canvas, named_rows
+from losslens.plots.bars import THICKEST
 from losslens.plots.canvas import BLUE, INK, PALE, VERMILLION
-from losslens.plots.wording import MINUS, alike, count, is_absent, labels, number, shorten, value_label
+from losslens.plots.wording import MINUS, alike, count, is_absent, labels, not_shown, number, shorten, value_label
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.typing import Floats, Indices
 
-MOST_LINES = 20  # features in a figure of our own
+MOST_LINES = 20  # features in a new figure
 MOST_DOTS = 1000  # rows in a line of dots
-BINS = 120  # of a line of dots: those in the same one stand above each other
-SPREAD = 0.38  # how far dots leave their line, in lines
-STEP = 0.09  # from dot to dot, where they are few
-BAR = 50.0  # points that the bar of colours takes
+BINS = 120  # of a line of dots: those in the same bin are stacked
+SPREAD = 0.38  # largest distance of a dot from its line, in lines
+STEP = 0.09  # from one stacked dot to the next, if they are few
+BAR = 50.0  # width of the colour bar in points
 COLOURS = "cividis"  # from small to large values
+RISE_FALL = (VERMILLION, BLUE)  # colours of positive and negative steps
 
 
 def plot_shapley_effect(result: ShapleyEffect, *, ax: Axes | None = None) -> Axes:
     """Draw what each feature adds to the prediction, the largest effect on top.
 
-    One row gives its way from the base to its prediction; many rows give a line of dots for each feature, coloured
-    by its value where values have an order. Pick rows with ``.given``.
+    One row gives steps from the base to its prediction. Many rows give a line of dots for each feature, coloured by
+    its value if values have an order. Select rows with ``.given``.
 
     Parameters
     ----------
@@ -47,14 +49,11 @@ def plot_shapley_effect(result: ShapleyEffect, *, ax: Axes | None = None) -> Axe
     >>> [label.get_text() for label in plot_shapley_effect(result).get_yticklabels()]
     ['mean over 2 donors', 'x0 = 2', 'x1 = 4', 'prediction']
     """
-    return _draw_way(result, ax) if len(result.local) == 1 else _draw_dots(result, ax)
-
-
-# -- one row ----------------------------------------------------------------------------------------------------------
+    return _draw_row(result, ax) if len(result.local) == 1 else _draw_dots(result, ax)
 
 
 class Step(NamedTuple):
-    """A bar on the way: its name, where it starts and ends, and the interval of its end where there is one."""
+    """One feature: its name, where its bar starts and ends, and the interval of its end where there is one."""
 
     name: str
     start: float
@@ -62,26 +61,16 @@ class Step(NamedTuple):
     interval: tuple[float, float] | None = None
 
 
-def _draw_way(result: ShapleyEffect, ax: Axes | None) -> Axes:
+def _draw_row(result: ShapleyEffect, ax: Axes | None) -> Axes:
     own, p = ax is None, len(result.features)
-    ax, most = open_rows(ax, min(p, MOST_LINES) + 2 + (p > MOST_LINES))
-    letters = canvas.letters_beside(ax)
-    steps = _steps(result, max(1, most - 2), letters)
-    base = f"mean over {count(result.n_donors, 'donor')}"
-    across = "prediction" if result.target is None else f"{result.response} of {shorten(result.target, 30)}"
-    draw_steps(ax, steps, (base if len(base) <= letters else "mean", "prediction"), own, across)
-    canvas.caption(ax, _notes(result, any(step.interval for step in steps)))
+    ax, most = named_rows.open_rows(ax, min(p, MOST_LINES) + 2 + (p > MOST_LINES))
+    letters = named_rows.letters_beside(ax)
+    steps, base = _steps(result, max(1, most - 2), letters), f"mean over {count(result.n_donors, 'donor')}"
+    title = "prediction" if result.target is None else f"{result.response} of {shorten(result.target, 30)}"
+    draw_steps(ax, steps, (base if len(base) <= letters else "mean", "prediction"), title, own)
+    notes = ["lines: 95% intervals of the Monte-Carlo error"] if any(step.interval for step in steps) else []
+    canvas.caption(ax, notes if result.complete else [*notes, "stopped by hand"])
     return ax
-
-
-def _step_texts(steps: Sequence[Step]) -> list[str]:
-    """Both ends, as precise as the changes need, and the changes with their signs."""
-    changes = alike([step.end - step.start for step in steps])
-    decimals = len(changes[0].partition(".")[2]) - 1
-    plain = not any("e" in text for text in changes)
-    ends = [f"{at:,.{max(0, decimals)}f}" if plain else number(at) for at in (steps[0].start, steps[-1].end)]
-    first, last = (f" {text}".replace("-", MINUS) for text in ends)  # a blank: there is a mark before it
-    return [first, *(text if text.startswith(MINUS) else f"+{text}" for text in changes), last]
 
 
 def _steps(result: ShapleyEffect, most: int, letters: int) -> list[Step]:
@@ -89,22 +78,29 @@ def _steps(result: ShapleyEffect, most: int, letters: int) -> list[Step]:
     effect, p = result.local[0], len(result.features)
     order = np.argsort(-np.abs(effect), kind="stable")
     kept = order if p <= most else order[: most - 1]
-    low, high = result.interval()
-    at, steps = float(result.base[0]), []
-    for j, name in zip(kept, _names(result, kept, letters), strict=True):
-        ends = (at + float(low[0, j]), at + float(high[0, j])) if result.std_error[0, j] > 0 else None
-        steps.append(Step(name, at, at + float(effect[j]), ends))
-        at = steps[-1].end
+    names, changes = _names(result, kept, letters), effect[kept].tolist()
     if len(kept) < p:
-        steps.append(Step(count(p - len(kept), "other feature"), at, at + float(effect[order[len(kept) :]].sum())))
+        names.append(count(p - len(kept), "other feature"))
+        changes.append(float(effect[order[len(kept) :]].sum()))
+    steps, (low, high) = chain(float(result.base[0]), names, changes), result.interval()
+    for k, j in enumerate(kept):
+        if result.std_error[0, j] > 0:
+            start = steps[k].start
+            steps[k] = steps[k]._replace(interval=(start + float(low[0, j]), start + float(high[0, j])))
     return steps
+
+
+def chain(start: float, names: Sequence[str], changes: Sequence[float]) -> list[Step]:
+    """Steps of which each starts where the one before ends."""
+    ends = np.cumsum([start, *changes]).tolist()
+    return [Step(name, *span) for name, span in zip(names, pairwise(ends), strict=True)]
 
 
 def _names(result: ShapleyEffect, chosen: Indices, letters: int) -> list[str]:
     """Each feature with the row's value."""
     values = [shorten(_value(result, int(j)), max(8, letters // 3)) for j in chosen]
-    room = letters - 3 - max(map(len, values), default=0)
-    names = labels([result.features[j] for j in chosen], max(room, letters // 2))
+    left = letters - 3 - max(map(len, values), default=0)
+    names = labels([result.features[j] for j in chosen], max(left, letters // 2))
     return [f"{name} = {value}" for name, value in zip(names, values, strict=True)]
 
 
@@ -117,79 +113,68 @@ def _value(result: ShapleyEffect, j: int) -> str:
 
 
 def draw_steps(
-    ax: Axes, steps: Sequence[Step], ends: tuple[str, str], own: bool, across: str, up: str = VERMILLION,
-    down: str = BLUE,
-) -> None:  # fmt: skip
-    """The bars from the second line on, in these colours, marks at both ends of the way, names and numbers."""
-    _draw_bars(ax, steps, up, down)
-    names = [ends[0], *(step.name for step in steps), ends[1]]
-    canvas.name_rows(ax, names)
-    width = canvas.width_beside(ax, names, own)
+    ax: Axes, steps: Sequence[Step], ends: tuple[str, str], label: str, own: bool, colours: tuple[str, str] = RISE_FALL
+) -> None:
+    """A named bar with its change for each step, and a marker with its value at both ends of the chain."""
+    rows = np.arange(1, len(steps) + 1)
+    start, end = np.array([(step.start, step.end) for step in steps]).T
+    thickness = min(0.62, THICKEST * (len(steps) + 2) / canvas.size_in_points(ax)[1])
+    ax.barh(rows, end - start, left=start, height=thickness, color=np.where(end >= start, *colours).tolist())
+    at = np.append(start, end[-1])
+    ax.vlines(at, np.arange(len(at)), np.arange(len(at)) + 1, color=PALE, linewidth=0.8, zorder=0)  # to the next row
+    ax.plot([at[0], at[-1]], [0, len(steps) + 1], "D", color=INK, markersize=4, zorder=3)
+    intervals = [(row, *step.interval) for row, step in zip(rows, steps, strict=True) if step.interval is not None]
+    if intervals:
+        ax.hlines(*np.array(intervals).T, color=INK, linewidth=1.1, zorder=3)
+    width = named_rows.name_rows(ax, [ends[0], *(step.name for step in steps), ends[1]], own)
     spans = [(step.start, step.end, *(step.interval or ())) for step in steps]
-    reach = [steps[0].start, *map(max, spans), steps[-1].end]
-    write_numbers(ax, _step_texts(steps), reach, min(map(min, spans)), 0.85 * width, margin=True)
+    right = [steps[0].start, *map(max, spans), steps[-1].end]
+    named_rows.write_numbers(ax, _texts(steps), right, min(map(min, spans)), 0.85 * width, margin=True)
     canvas.value_ticks(ax.xaxis, 0.7 * width)  # numbers far from 0 have more digits
-    label_across(ax, across, width)
+    named_rows.label_across(ax, label, width)
     canvas.plain_frame(ax)
 
 
-def _draw_bars(ax: Axes, steps: Sequence[Step], up: str, down: str) -> None:
-    rows = np.arange(1, len(steps) + 1)
-    start, end = np.array([(step.start, step.end) for step in steps]).T
-    thick = min(0.62, THICKEST * (len(steps) + 2) / canvas.size_in_points(ax)[1])
-    colours = np.where(end >= start, up, down).tolist()
-    ax.barh(rows, end - start, left=start, height=thick, color=colours)
-    at = np.append(start, end[-1])  # where each row is entered from the one above
-    ax.vlines(at, np.arange(len(at)), np.arange(len(at)) + 1, color=PALE, linewidth=0.8, zorder=0)
-    ax.plot([at[0], at[-1]], [0, len(steps) + 1], "D", color=INK, markersize=4, zorder=3)
-    known = [(row, *step.interval) for row, step in zip(rows, steps, strict=True) if step.interval is not None]
-    if known:
-        ax.hlines(*np.array(known).T, color=INK, linewidth=1.1, zorder=3)
-
-
-def _notes(result: ShapleyEffect, lines: bool) -> list[str]:
-    notes = ["lines: 95% intervals of the Monte-Carlo error"] if lines else []
-    return notes if result.complete else [*notes, "stopped by hand"]
-
-
-# -- many rows --------------------------------------------------------------------------------------------------------
+def _texts(steps: Sequence[Step]) -> list[str]:
+    """Both ends, as precise as the changes need, and the changes with their signs."""
+    changes = alike([step.end - step.start for step in steps])
+    decimals = len(changes[0].partition(".")[2]) - 1
+    plain = not any("e" in text for text in changes)
+    ends = [f"{at:,.{max(0, decimals)}f}" if plain else number(at) for at in (steps[0].start, steps[-1].end)]
+    first, last = (f" {text}".replace("-", MINUS) for text in ends)  # a blank, because there is a marker before it
+    return [first, *(text if text.startswith(MINUS) else f"+{text}" for text in changes), last]
 
 
 def _draw_dots(result: ShapleyEffect, ax: Axes | None) -> Axes:
     own, p = ax is None, len(result.features)
-    if ax is None:
-        most = min(p, MOST_LINES)
-        ax = canvas.new_axes(int(1.5 * most))
-    else:
-        ax, most = open_rows(ax, p, below=3)
+    ax, most = named_rows.open_rows(ax, p, below=3, most=MOST_LINES, line=1.5)
     order = np.argsort(-result.importance, kind="stable")[:most]
-    names = labels([result.features[j] for j in order], canvas.letters_beside(ax) - 8)
+    names = labels([result.features[j] for j in order], named_rows.letters_beside(ax) - 8)
     sizes = alike(result.importance[order].tolist())
     names = [f"{name} ({size})" for name, size in zip(names, sizes, strict=True)]
     ax.axvline(0, color=INK, linewidth=0.6, zorder=0)
-    painted = _swarm(ax, result, order)
-    dress_rows(ax, names, own, result.headline.split(";")[0], taken=BAR)
-    _colour_bar(ax, painted)
-    canvas.caption(ax, _dot_notes(result, len(order), np.isnan(np.asarray(painted.get_array(), float)).any()))
+    drawn = [thinned(result.local[:, j]) for j in order]
+    ranks = np.concatenate([_ranks(result, int(j))[rows] for j, rows in zip(order, drawn, strict=True)])
+    span, colours = float(np.ptp(result.local[:, order])), mpl.colormaps[COLOURS].with_extremes(bad=PALE)
+    effects = [result.local[rows, j] for j, rows in zip(order, drawn, strict=True)]
+    dots = swarm(ax, effects, span, c=ranks, vmin=0, vmax=1, cmap=colours, plotnonfinite=True)
+    named_rows.dress_rows(ax, names, own, result.headline.split(";")[0], taken=BAR)
+    if np.isfinite(ranks).any():
+        height = canvas.size_in_points(ax)[1]
+        bar = canvas.colour_bar(ax, dots, ticks=[0, 1], aspect=max(10.0, height / 8))
+        bar.ax.set_yticklabels(["low", "high"])
+        bar.ax.tick_params(length=0)
+        bar.set_label("value of the feature" if height > 180 else "value", labelpad=-8)
+    canvas.caption(ax, _dot_notes(result, len(order), np.isnan(ranks).any()))
     return ax
 
 
-def _swarm(ax: Axes, result: ShapleyEffect, order: Indices) -> PathCollection:
-    """All dots: those at nearly the same place in a line stand above each other."""
-    shown = result.local[:, order]
-    width = (float(shown.max() - shown.min()) or 1.0) / BINS
-    x, y, colour = [], [], []
-    for line, j in enumerate(order):
-        rows = thinned(result.local[:, j])
-        x.append(result.local[rows, j])
-        y.append(line + apart(np.floor(x[-1] / width)))
-        colour.append(_ranks(result, int(j))[rows])
-    height = canvas.size_in_points(ax)[1] / len(order)  # of a line, in points
-    diameter = np.clip(0.13 * height, 1.5, 4.5)
-    return ax.scatter(
-        np.concatenate(x), np.concatenate(y), c=np.concatenate(colour), s=diameter**2, linewidths=0, vmin=0, vmax=1,
-        cmap=mpl.colormaps[COLOURS].with_extremes(bad=PALE), plotnonfinite=True, rasterized=True,
-    )  # fmt: skip
+def swarm(ax: Axes, lines: Sequence[Floats], span: float, **style: Any) -> PathCollection:
+    """Lines of dots, the first on top: dots at nearly the same place are stacked; `span`: range of all lines."""
+    width = (span or 1.0) / BINS
+    y = [line + apart(np.floor(x / width)) for line, x in enumerate(lines)]
+    diameter = np.clip(0.13 * canvas.size_in_points(ax)[1] / len(lines), 1.5, 4.5)
+    return ax.scatter(np.concatenate(lines), np.concatenate(y), s=diameter**2, linewidths=0, rasterized=True, **style)
 
 
 def thinned(effect: Floats) -> Indices:
@@ -197,8 +182,13 @@ def thinned(effect: Floats) -> Indices:
     return canvas.evenly(np.argsort(effect, kind="stable"), MOST_DOTS)
 
 
+def dots_note(rows: int) -> str:
+    """How many rows a line of dots shows."""
+    return count(rows, "row") if rows <= MOST_DOTS else f"{MOST_DOTS:,} of {count(rows, 'row')} in each line"
+
+
 def apart(bins: Floats) -> Floats:
-    """How far each dot leaves its line: those in one bin go up and down in turn.
+    """The distance of each dot from its line: those in one bin alternate above and below it.
 
     >>> apart(np.array([1.0, 1.0, 1.0, 5.0])).tolist()
     [0.0, -0.09, 0.09, 0.0]
@@ -212,7 +202,7 @@ def apart(bins: Floats) -> Floats:
 
 
 def _ranks(result: ShapleyEffect, j: int) -> Floats:
-    """Where each row's value stands among those of all rows, from 0 to 1; NaN where it is missing or has no order."""
+    """The rank of each row's value among all rows, from 0 to 1; NaN if it is missing or has no order."""
     distinct, codes = result.values.distinct[j], result.values.codes[:, j]
     if not result.values.ordered[j] or distinct.ndim > 1:
         return np.full(len(codes), np.nan)
@@ -221,33 +211,20 @@ def _ranks(result: ShapleyEffect, j: int) -> Floats:
     if missing:
         counts[-1] = 0.0
     middle = np.cumsum(counts) - counts / 2
-    held = np.flatnonzero(counts)
-    low, high = (middle[held[0]], middle[held[-1]]) if len(held) else (0.0, 0.0)
+    present = np.flatnonzero(counts)
+    low, high = (middle[present[0]], middle[present[-1]]) if len(present) else (0.0, 0.0)
     ranks = (middle - low) / (high - low) if high > low else np.full(len(middle), 0.5)
     if missing:
         ranks[-1] = np.nan
     return np.asarray(ranks[codes])
 
 
-def _colour_bar(ax: Axes, painted: PathCollection) -> None:
-    if not np.isfinite(np.asarray(painted.get_array(), float)).any():
-        return
-    height = canvas.size_in_points(ax)[1]
-    bar = ax.figure.colorbar(painted, ax=ax, ticks=[0, 1], aspect=max(10.0, height / 8))
-    bar.ax.set_yticklabels(["low", "high"])
-    bar.ax.tick_params(length=0)
-    bar.set_label("value of the feature" if height > 180 else "value", labelpad=-8)
-    bar.outline.set_visible(False)
-
-
 def _dot_notes(result: ShapleyEffect, shown: int, grey: bool) -> list[str]:
-    rows = len(result.local)
-    what = count(rows, "row") if rows <= MOST_DOTS else f"{MOST_DOTS:,} of {count(rows, 'row')} in each line"
-    notes = [what, "in brackets: mean size"]
+    notes = [dots_note(len(result.local)), "in brackets: mean absolute effect"]
     if grey:
         notes.append("grey: no order, or missing")
-    drawn = result.std_error[result.std_error > 0]
-    if len(drawn):
-        notes.append(f"Monte-Carlo error: {number(float(np.median(drawn)))} (median)")
+    errors = result.std_error[result.std_error > 0]
+    if len(errors):
+        notes.append(f"Monte-Carlo error: {number(float(np.median(errors)))} (median)")
     notes += not_shown(len(result.features) - shown, "smaller effect")
     return notes if result.complete else [*notes, "stopped by hand"]

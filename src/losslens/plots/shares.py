@@ -1,4 +1,4 @@
-"""The error of a model, divided among its features: models side by side, and one model step by step."""
+"""The error of a model distributed among its features: models side by side, and one model step by step."""
 
 from __future__ import annotations
 
@@ -8,44 +8,40 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 
 from losslens.plots import canvas
-from losslens.plots.bars import open_rows
-from losslens.plots.canvas import BLUE, GREEN, INK, LETTER, SKY, VERMILLION
+from losslens.plots.canvas import BLUE, GREEN, INK, LETTER, SKY, VERMILLION, folded
+from losslens.plots.named_rows import letters_beside, open_rows
 from losslens.plots.scale import word_ticks
-from losslens.plots.shapley import MOST_SHARE, signed_percent
-from losslens.plots.shapley_effect import MOST_LINES, Step, draw_steps
+from losslens.plots.shapley import MOST_SHARE, SAGE, STOPPED, signed_percent
+from losslens.plots.shapley_effect import MOST_LINES, RISE_FALL, Step, chain, draw_steps
 from losslens.plots.wording import count, labels, number, shorten
 from losslens.results.shapley import ShapleyImportance
 from losslens.typing import Floats
 
-# Okabe and Ito's colours, neighbours as different as they can be; more than these can't be told apart.
+# Okabe and Ito's colours, neighbours as different as possible; more colours would not be distinct.
 COLOURS = (BLUE, "#E69F00", GREEN, "#CC79A7", SKY, VERMILLION, "#F0E442", "0.25")
 OTHERS = "0.82"
 REST: dict[str, Any] = {"facecolor": "white", "edgecolor": "0.55", "hatch": "////", "linewidth": 0.8}
-WIDTH, SIDE = 0.62, 0.13  # of a bar, and of the narrow one beside it, in bars
-SMALL = 150.0  # points of height below which the caption says little
-
-
-# -- models side by side ----------------------------------------------------------------------------------------------
+WIDTH, SIDE = 0.62, 0.13  # widths of a bar and of the narrow one beside it, in distances of bars
+SMALL = 150.0  # points of height below which the caption is short
 
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """One model: where its parts begin and end, and how much each is; scores are scores again."""
+    """One model: its parts, and where they begin and end; scores have their usual sign."""
 
     name: str
     parts: Floats  # (k,): positive = useful
-    start: float  # what the parts stand on: the error that remains, or the score without features
-    end: float  # what they sum up to
-    whole: float  # of which percentages are taken; 0: there are none
+    start: float  # foot of the parts: the remaining error, or the score without features
+    end: float  # start + sum of the parts
+    total: float  # of which percentages are taken; 0: there are none
 
 
 def plot_shares(models: Mapping[str, ShapleyImportance], *, ax: Axes | None = None) -> Axes:
     """Draw the error without features as a bar for each model: the error that remains, and each feature's share.
 
-    Features come in the same order in all bars, the largest on average on top. A feature that raises the error hangs
+    Features have the same order in all bars, the largest on average on top. A feature that raises the error is drawn
     beside its bar, from the top down to the error without features.
 
     Parameters
@@ -60,15 +56,15 @@ def plot_shares(models: Mapping[str, ShapleyImportance], *, ax: Axes | None = No
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
     >>> models = {"one": lambda X: X[:, 1], "both": lambda X: X[:, 1] + X[:, 0]}
-    >>> found = {k: ll.shapley_importance(f, X, X.sum(axis=1), loss="squared_error") for k, f in models.items()}
-    >>> [label.get_text() for label in plot_shares(found).get_xticklabels()]
+    >>> shares = {k: ll.shapley_importance(f, X, X.sum(axis=1), loss="squared_error") for k, f in models.items()}
+    >>> [label.get_text() for label in plot_shares(shares).get_xticklabels()]
     ['one', 'both']
     """
     first, own = _check(models), ax is None
     ax = canvas.new_axes() if ax is None else ax
-    room = canvas.room_left(ax, own)
-    letters, entries = canvas.legend_room(*room)
-    most = int(np.clip(entries - 2, 2, len(COLOURS)))  # others and what remains are named, too
+    size = canvas.room_left(ax, own)
+    letters, entries = canvas.legend_room(*size)
+    most = int(np.clip(entries - 2, 2, len(COLOURS)))  # the legend also names the others and the remaining error
     names, table = _table(models)
     kept = len(names) if len(names) <= most + (most < len(COLOURS)) else most
     if kept < len(names):
@@ -79,45 +75,45 @@ def plot_shares(models: Mapping[str, ShapleyImportance], *, ax: Axes | None = No
     for k, name in enumerate(labels(names, letters)):
         _draw_part(ax, stacks, k, colours[k], name)
     _draw_ends(ax, stacks, first.loss is not None)
-    _dress(ax, stacks, first, room)
-    _write(ax, stacks, colours, room)
-    canvas.caption(ax, _notes(stacks, first, short=room[1] < SMALL))
+    _dress(ax, stacks, first, size)
+    _write(ax, stacks, colours, size)
+    canvas.caption(ax, _notes(stacks, first, short=size[1] < SMALL))
     return ax
 
 
 def _check(models: Mapping[str, ShapleyImportance]) -> ShapleyImportance:
-    """The first of the models; all speak of the same loss and have numbers."""
+    """The first of the models, after checking that all have shares, and of the same loss."""
     if not models:
         raise ValueError("there is no model to draw")
     titles = list(dict.fromkeys(result.title for result in models.values()))
     if len(titles) > 1:
-        raise ValueError(f"the models are judged by different losses, which have no common axis: {', '.join(titles)}")
+        raise ValueError(f"the models have different losses, hence no common axis: {', '.join(titles)}")
     for name, result in models.items():
         if not np.isfinite(result.sfimp).all():
-            raise ValueError(f"{name!r} has no shares to draw: no row that counts met a donor")
+            raise ValueError(f"{name!r} has no shares to draw: no row with a positive weight has a donor")
     return next(iter(models.values()))
 
 
 def _table(models: Mapping[str, ShapleyImportance]) -> tuple[list[str], Floats]:
-    """All features, the largest on average first, and what each earns in each model: 0 where it is no feature."""
+    """All features, the largest on average first, and their shares in each model: 0 if a model lacks the feature."""
     names = list(dict.fromkeys(name for result in models.values() for name in result.features))
-    found = [dict(zip(result.features, result.sfimp.tolist(), strict=True)) for result in models.values()]
-    table = np.array([[some.get(name, 0.0) for name in names] for some in found])
+    shares = [dict(zip(result.features, result.sfimp.tolist(), strict=True)) for result in models.values()]
+    table = np.array([[some.get(name, 0.0) for name in names] for some in shares])
     order = np.argsort(-table.mean(axis=0), kind="stable")
-    large = np.argsort(-np.abs(table).max(axis=0), kind="stable")[: len(COLOURS)]  # those have a colour of their own
+    large = np.argsort(-np.abs(table).max(axis=0), kind="stable")[: len(COLOURS)]  # these have a colour of their own
     order = np.array([*(j for j in order if j in large), *(j for j in order if j not in large)], np.intp)
     return [names[j] for j in order], table[:, order]
 
 
 def _stack(name: str, result: ShapleyImportance, parts: Floats) -> Stack:
     ends = (result.error_all, result.error_none) if result.loss is not None else (-result.error_none, -result.error_all)
-    whole = result.error_none - result.error_all
-    clear = whole > 0 and np.abs(parts).max() <= MOST_SHARE * whole
-    return Stack(name, parts, *ends, whole if clear else 0.0)
+    total = result.error_none - result.error_all
+    clear = total > 0 and np.abs(parts).max() <= MOST_SHARE * total
+    return Stack(name, parts, *ends, total if clear else 0.0)
 
 
 def _spans(stack: Stack) -> Floats:
-    """Lower end and height of each part, (k, 2): useful ones pile up, the last at the bottom; others come down."""
+    """Lower end and height of each part, (k, 2): useful ones upwards, the last at the bottom; others downwards."""
     useful = np.maximum(stack.parts, 0.0)[::-1]
     low = (stack.start + np.cumsum(useful) - useful)[::-1]
     harm = np.maximum(-stack.parts, 0.0)
@@ -131,13 +127,12 @@ def _draw_part(ax: Axes, stacks: Sequence[Stack], k: int, colour: str, name: str
     harm = np.array([stack.parts[k] < 0 for stack in stacks])
     at = np.arange(len(stacks)) + np.where(harm, (WIDTH + SIDE) / 2, 0.0)
     style: dict[str, Any] = {"edgecolor": ax.get_facecolor(), "linewidth": 0.6}
-    # A blank before a name that begins with _: matplotlib would leave it out.
-    label = f" {name}" if name.startswith("_") else name
+    label = f" {name}" if name.startswith("_") else name  # matplotlib omits names that begin with _
     ax.bar(at, height, np.where(harm, SIDE, WIDTH), low, color=colour, label=label, **style)
 
 
 def _draw_ends(ax: Axes, stacks: Sequence[Stack], error: bool) -> None:
-    """What the parts stand on, and a line where they end."""
+    """The foot of the parts, and a line where they end."""
     start, end = np.array([(stack.start, stack.end) for stack in stacks]).T
     at = np.arange(len(stacks), dtype=float)
     ax.bar(at, np.maximum(start, 0.0), WIDTH, label="remaining" if error else "without features", zorder=1, **REST)
@@ -148,15 +143,13 @@ def _draw_ends(ax: Axes, stacks: Sequence[Stack], error: bool) -> None:
         ax.axhline(0, color=INK, linewidth=0.6, zorder=0)
 
 
-def _dress(ax: Axes, stacks: Sequence[Stack], first: ShapleyImportance, room: tuple[float, float]) -> None:
-    width, height = room
+def _dress(ax: Axes, stacks: Sequence[Stack], first: ShapleyImportance, size: tuple[float, float]) -> None:
+    width, height = size
     word_ticks(ax.xaxis, np.arange(len(stacks), dtype=float), [stack.name for stack in stacks], width)
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.6, len(stacks) - 0.4)
     ax.set_xlabel("model")
-    ax.set_ylabel(
-        canvas.folded(f"mean {first.title}" if first.loss is not None else first.title, height), parse_math=False
-    )
+    ax.set_ylabel(folded(f"mean {first.title}" if first.loss is not None else first.title, height), parse_math=False)
     canvas.plain_frame(ax)
     above = canvas.legend(ax, width) * canvas.size_in_points(ax)[1] / height
     canvas.make_room(ax, 0.0, min(0.65, above + 1.5 * canvas.font_size("small") / height))
@@ -165,17 +158,17 @@ def _dress(ax: Axes, stacks: Sequence[Stack], first: ShapleyImportance, room: tu
     canvas.value_ticks(ax.yaxis)
 
 
-def _write(ax: Axes, stacks: Sequence[Stack], colours: Sequence[str], room: tuple[float, float]) -> None:
+def _write(ax: Axes, stacks: Sequence[Stack], colours: Sequence[str], size: tuple[float, float]) -> None:
     """Numbers inside the parts where they fit, and where each stack ends."""
-    size, (low, high) = canvas.font_size("small"), ax.get_ylim()
-    points, pitch = room[1] / (high - low), room[0] / (len(stacks) + 0.2)
+    letter, (low, high) = canvas.font_size("small"), ax.get_ylim()
+    points, pitch = size[1] / (high - low), size[0] / (len(stacks) + 0.2)
     style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "fontsize": "small"}
     for at, stack in enumerate(stacks):
         for (start, height), part, colour in zip(_spans(stack), stack.parts.tolist(), colours, strict=False):
-            if part > 0 and height * points > 1.2 * size:
-                text = _fitting(part, stack.whole, WIDTH * pitch)
-                ax.text(at, start + height / 2, text, color=canvas.ink_on(to_rgb(colour)), **style)
-        if stack.start * points > 1.8 * size:
+            if part > 0 and height * points > 1.2 * letter:
+                text = _fitting(part, stack.total, WIDTH * pitch)
+                ax.text(at, start + height / 2, text, color=canvas.ink_on(colour), **style)
+        if stack.start * points > 1.8 * letter:
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
             text = _fitting(stack.start, 0.0, WIDTH * pitch)
             ax.text(at, stack.start / 2, text, color=INK, bbox=box if text else None, zorder=4, **style)
@@ -183,7 +176,7 @@ def _write(ax: Axes, stacks: Sequence[Stack], colours: Sequence[str], room: tupl
 
 
 def _write_end(ax: Axes, at: int, stack: Stack, pitch: float) -> None:
-    """The number at the line: above the bar, or under what hangs beside it."""
+    """The number at the line: above the bar, or under the narrow bar beside it."""
     style: dict[str, Any] = {"textcoords": "offset points", "color": INK, "fontsize": "small"}
     if not (stack.parts < 0).any():
         ax.annotate(_fitting(stack.end, 0.0, pitch), (at, stack.end), (0, 2), ha="center", va="bottom", **style)
@@ -192,31 +185,26 @@ def _write_end(ax: Axes, at: int, stack: Stack, pitch: float) -> None:
     ax.annotate(text, (at + WIDTH / 2, stack.end), (2, -2), ha="left", va="top", **style)
 
 
-def _fitting(value: float, whole: float, room: float) -> str:
-    """A number with its share of the whole, the number alone, or nothing, by the room in points."""
+def _fitting(value: float, total: float, points: float) -> str:
+    """The longest text that fits: the number with its share of the total, the number alone, or nothing."""
     texts = [number(value), ""]
-    if whole:
-        texts.insert(0, f"{number(value)} ({signed_percent(value / whole)})")
-    return next(text for text in texts if len(text) * LETTER * canvas.font_size("small") < room or not text)
+    if total:
+        texts.insert(0, f"{number(value)} ({signed_percent(value / total)})")
+    return next(text for text in texts if len(text) * LETTER * canvas.font_size("small") < points or not text)
 
 
 def _notes(stacks: Sequence[Stack], first: ShapleyImportance, *, short: bool) -> list[str]:
     error = first.loss is not None
     notes = ["line: " + ("error without features" if error else "score with all features")]
-    if any(stack.whole for stack in stacks) and not short:
+    if any(stack.total for stack in stacks) and not short:
         notes.append(f"percent: of what all features {'take off the error' if error else 'add to the score'}")
     if any((stack.parts < 0).any() for stack in stacks):
         notes.append(f"narrow: features that {'raise the error' if error else 'lower the score'}")
-    if first.aggregate == "prediction":
-        notes.append("SAGE: predictions averaged over donors before the loss")
-    return notes
-
-
-# -- one model, step by step ------------------------------------------------------------------------------------------
+    return [*notes, SAGE] if first.aggregate == "prediction" else notes
 
 
 def plot_waterfall(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
-    """Draw the way from the error without features to that with all of them, the largest share first.
+    """Draw the steps from the error without features to that with all of them, the largest share first.
 
     Parameters
     ----------
@@ -236,16 +224,15 @@ def plot_waterfall(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes
     _check({"the result": result})
     own, p, error = ax is None, len(result.features), result.loss is not None
     ax, most = open_rows(ax, min(p, MOST_LINES) + 2 + (p > MOST_LINES), below=3)
-    steps = _steps(result, max(1, most - 2), canvas.letters_beside(ax))
-    colours = (VERMILLION, BLUE) if error else (BLUE, VERMILLION)
-    across = f"mean {result.title}" if error else result.title
-    draw_steps(ax, steps, ("no feature", "all features"), own, across, *colours)
+    steps = _steps(result, max(1, most - 2), letters_beside(ax))
+    title, colours = (f"mean {result.title}", RISE_FALL) if error else (result.title, RISE_FALL[::-1])
+    draw_steps(ax, steps, ("no feature", "all features"), title, own, colours)
     notes = ["each bar: a feature's Shapley importance"]
     if any((step.end > step.start) == error and step.end != step.start for step in steps):
         notes.append("orange: " + ("raises the error" if error else "lowers the score"))
     if result.aggregate == "prediction":
-        notes.append("SAGE: predictions averaged over donors before the loss")
-    canvas.caption(ax, notes if result.complete else [*notes, "stopped by hand"])
+        notes.append(SAGE)
+    canvas.caption(ax, notes if result.complete else [*notes, STOPPED])
     return ax
 
 
@@ -255,12 +242,8 @@ def _steps(result: ShapleyImportance, most: int, letters: int) -> list[Step]:
     size = np.argsort(-np.abs(result.sfimp), kind="stable")
     kept = size if p <= most else size[: most - 1]
     kept = kept[np.argsort(-result.sfimp[kept], kind="stable")]
-    names = labels([result.features[j] for j in kept], letters)
-    at, steps = result.error_none if result.loss is not None else -result.error_none, []
-    for name, change in zip(names, result.sfimp[kept].tolist(), strict=True):
-        steps.append(Step(name, at, at + sign * change))
-        at = steps[-1].end
+    names, changes = labels([result.features[j] for j in kept], letters), (sign * result.sfimp[kept]).tolist()
     if len(kept) < p:
-        rest = float(result.sfimp[size[len(kept) :]].sum())
-        steps.append(Step(shorten(count(p - len(kept), "other feature"), letters), at, at + sign * rest))
-    return steps
+        names.append(shorten(count(p - len(kept), "other feature"), letters))
+        changes.append(sign * float(result.sfimp[size[len(kept) :]].sum()))
+    return chain(-sign * result.error_none, names, changes)

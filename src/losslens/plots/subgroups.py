@@ -10,19 +10,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from losslens.plots import canvas
-from losslens.plots.bars import dress_rows, legend_above
-from losslens.plots.canvas import BLUE, GREEN, INK, MOST_ROWS, PALE, SKY, VERMILLION
-from losslens.plots.dots import value_names, value_order
+from losslens.plots import canvas, named_rows
+from losslens.plots.canvas import BLUE, GREEN, INK, PALE, SKY, VERMILLION, folded
 from losslens.plots.feature_data import FeaturePicture, show
 from losslens.plots.lines import MARKED, draw_strip, widened
-from losslens.plots.scale import Scale, dress, is_flag, scale
-from losslens.plots.wording import count, is_absent, labels, number, value_label
+from losslens.plots.scale import Scale, dress, scale
+from losslens.plots.wording import count, is_absent, is_flag, labels, number, value_label
 from losslens.results.effects import FeatureEffect
 from losslens.results.importance import FeatureImportance
 from losslens.typing import Floats, Indices
 
-# Colour, dashes and shape differ, so that groups can be told apart in print.
+# Colour, dashes and shape differ, so that groups are distinct in print.
 LOOKS: tuple[tuple[str, Any, str], ...] = (
     (BLUE, "-", "o"),
     (VERMILLION, (0, (4, 1.5)), "s"),
@@ -33,14 +31,15 @@ LOOKS: tuple[tuple[str, Any, str], ...] = (
     (INK, (0, (1.2, 1)), "X"),
     ("0.5", (0, (5, 1.5, 1, 1.5)), "*"),
 )
-MOST_MARKS = 4  # groups whose importances are marked beside the axes: more would lie over each other
-LETTERS, LEGEND = (90, 60, 40, 24), 0.3  # of a group's name, where the legend takes no more of the height
-SPREAD = 0.7  # of the dots of one value, in rows
+MOST_MARKS = 4  # groups whose importances are marked beside the axes: more would overlap
+LETTERS = (90, 60, 40, 24)  # lengths of a group's name that are tried, until ...
+LEGEND = 0.3  # ... the legend takes at most this share of the height
+SPREAD = 0.7  # height over which the dots of one row are spread, in rows
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """One group on the grid of all: its curve is NaN at values that none of its rows met."""
+    """One group on the common grid: its curve is NaN at values that the group doesn't have."""
 
     label: str
     rows: int
@@ -70,50 +69,47 @@ def plot_groups(parts: Mapping[Any, FeatureImportance | FeatureEffect], *, ax: A
     >>> [text.get_text().split(":")[0] for text in plot_groups(parts).get_legend().get_texts()]
     ['left', 'right', 'distribution of x1']
     """
-    known = _known(parts)
-    first = next(iter(known.values()))
-    grid, whole = _common(first, list(known.values()), [len(parts[label].at) for label in known])
+    shown = _pictures(parts)
+    first = next(iter(shown.values()))
+    common = _common(first, list(shown.values()), [len(parts[label].at) for label in shown])
     own = ax is None
-    if first.ordered and not is_flag(grid):
+    if first.ordered and not is_flag(common.values[0]):
         ax = canvas.new_axes() if ax is None else ax
-        groups = _groups(parts, known, grid, _fit(ax, own))
-        _draw_curves(ax, whole, groups, scattered=first.scattered)
+        groups = _groups(parts, shown, common, _fit(ax, own))
+        _draw_curves(ax, common, groups, scattered=first.scattered)
     else:
-        ax, groups = _draw_dots(ax, whole, parts, known)
-    canvas.caption(ax, _notes(ax, len(parts), len(known), groups, whole))
+        ax, groups = _draw_dots(ax, common, parts, shown)
+    canvas.caption(ax, _notes(ax, len(parts), len(shown), groups, common))
     return ax
 
 
-def _known(parts: Mapping[Any, FeatureImportance | FeatureEffect]) -> dict[Any, FeaturePicture]:
-    """What there is to draw of each group; streamed groups of few rows have no curve."""
+def _pictures(parts: Mapping[Any, FeatureImportance | FeatureEffect]) -> dict[Any, FeaturePicture]:
+    """What there is to draw of each group; a streamed group of which too few rows are kept has no curve."""
     if not parts:
         raise ValueError("there is no group to draw")
     if len({(part.columns, type(part), getattr(part, "target", None)) for part in parts.values()}) > 1:
-        raise ValueError("the groups speak of different features; use what .by(groups) of one feature gives")
+        raise ValueError("the groups belong to different features; pass what .by(groups) of one feature returns")
     first = next(iter(parts.values()))
     if len(first.values) == 2 or first.values[0].ndim > 1:
-        raise ValueError(f"{first.name!r} has several columns, and hence no axis that groups could share")
-    found, why = {}, None
+        raise ValueError(f"{first.name!r} has several columns, hence no axis that the groups could share")
+    shown, why = {}, None
     for label, part in parts.items():
         try:
-            found[label] = show(part)
+            shown[label] = show(part)
         except ValueError as error:
             why = error
-    if not found:
-        assert why is not None
+    if why is not None and not shown:
         raise why
-    return found
+    return shown
 
 
 def _fit(ax: Axes, own: bool) -> int:
-    """For how many groups the legend has room, beside the distribution."""
+    """How many groups fit into the legend, beside the distribution."""
     return int(np.clip(canvas.legend_room(*canvas.room_left(ax, own))[1] - 1, 3, len(LOOKS)))
 
 
-def _common(
-    first: FeaturePicture, shown: Sequence[FeaturePicture], rows: Sequence[int]
-) -> tuple[NDArray[Any], FeaturePicture]:
-    """The values of all groups in order, and how often they occur: groups lose values that none of their rows met."""
+def _common(first: FeaturePicture, shown: Sequence[FeaturePicture], rows: Sequence[int]) -> FeaturePicture:
+    """The grid of all groups in order, and the weights of its values; a single group may lack some values."""
     grid = max((some.values[0] for some in shown), key=len)
     held = {_key(v) for v in grid}
     extra = [v for some in shown for v in some.values[0] if _key(v) not in held]
@@ -125,12 +121,12 @@ def _common(
         merged = np.empty(len(present) + len(absent), grid.dtype)
         merged[:] = [*present, *absent]
         grid = merged
-    curve, weights = np.zeros(len(grid)), None
+    weights = None
     if all(some.weights is not None for some in shown):
         weights = np.zeros(len(grid))
         for some, n in zip(shown, rows, strict=True):
             weights[_places(grid, some.values[0])] += np.asarray(some.weights) * n / sum(rows)
-    return grid, replace(first, values=(grid,), curve=curve, weights=weights, singles=None, level=None)
+    return replace(first, values=(grid,), curve=np.zeros(len(grid)), weights=weights, singles=None, level=None)
 
 
 def _key(value: Any) -> Any:
@@ -138,57 +134,50 @@ def _key(value: Any) -> Any:
 
 
 def _places(grid: NDArray[Any], values: NDArray[Any]) -> Indices:
-    """Where values of a group stand on the common grid."""
+    """Positions of a group's values on the common grid."""
     place = {_key(value): k for k, value in enumerate(grid)}
     return np.array([place[_key(value)] for value in values], np.intp)
 
 
 def _groups(
-    parts: Mapping[Any, Any], known: Mapping[Any, FeaturePicture], grid: NDArray[Any], most: int
+    parts: Mapping[Any, Any], shown: Mapping[Any, FeaturePicture], common: FeaturePicture, most: int
 ) -> list[Group]:
-    """The groups with the most rows, in the order in which they came."""
-    sizes = {label: len(parts[label].at) for label in known}
-    chosen = sorted(known, key=lambda label: -sizes[label])[:most]
+    """The groups with the most rows, in their given order."""
+    sizes, grid = {label: len(parts[label].at) for label in shown}, common.values[0]
+    chosen = sorted(shown, key=lambda label: -sizes[label])[:most]
     groups = []
-    for label, shown in known.items():
+    for label, picture in shown.items():
         if label in chosen:
             curve = np.full(len(grid), np.nan)
-            curve[_places(grid, shown.values[0])] = shown.curve
-            faded = replace(shown, values=(grid,), curve=curve).faded
-            groups.append(Group(value_label(label), sizes[label], curve, shown.level, faded))
+            curve[_places(grid, picture.values[0])] = picture.curve
+            faded = replace(picture, values=(grid,), curve=curve).faded
+            groups.append(Group(value_label(label), sizes[label], curve, picture.level, faded))
     return groups
 
 
 def _names(ax: Axes, groups: Sequence[Group]) -> list[str]:
-    """Names for the legend, as long as there is room for, with each group's importance and number of rows."""
-    names: list[str] = []
+    """Names for the legend, as long as they fit, with each group's importance and number of rows."""
     for letters in LETTERS:
-        short = labels([group.label for group in groups], letters)
-        names = [_name(text, group) for text, group in zip(short, groups, strict=True)]
+        names = []
+        for short, group in zip(labels([group.label for group in groups], letters), groups, strict=True):
+            level = "" if group.level is None else f": {number(group.level)}"
+            blank = " " if short.startswith("_") else ""  # matplotlib omits names that begin with _
+            names.append(f"{blank}{short}{level} (n = {group.rows:,})")
         if canvas.legend_share(ax, names) <= LEGEND:
             break
     return names
 
 
-def _name(short: str, group: Group) -> str:
-    level = "" if group.level is None else f": {number(group.level)}"
-    text = f"{short}{level} (n = {group.rows:,})"
-    return f" {text}" if text.startswith("_") else text  # matplotlib leaves out what begins with _
-
-
-# -- curves -----------------------------------------------------------------------------------------------------------
-
-
-def _draw_curves(ax: Axes, whole: FeaturePicture, groups: Sequence[Group], *, scattered: bool) -> None:
-    """A curve for each group; points where each value was met by other rows."""
-    places = scale(whole.values[0], whole.weights)
+def _draw_curves(ax: Axes, common: FeaturePicture, groups: Sequence[Group], *, scattered: bool) -> None:
+    """A curve for each group; points if each value is paired with other rows."""
+    places = scale(common.values[0], common.weights)
     for group, name, look in zip(groups, _names(ax, groups), LOOKS, strict=False):
         _trace(ax, places, group, name, look, scattered, marked=len(groups) <= MOST_MARKS)
-    if whole.from_zero:
+    if common.from_zero:
         ax.axhline(0, color=INK, linewidth=0.6, zorder=2)
-    strip = draw_strip(ax, whole, places)
-    dress(ax, places, whole.title)
-    ax.set_ylabel(canvas.folded(whole.axis, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
+    strip = draw_strip(ax, places, common.weights, common.distribution)
+    dress(ax, places, common.title)
+    ax.set_ylabel(folded(common.axis, 0.9 * canvas.size_in_points(ax)[1]), parse_math=False)
     canvas.plain_frame(ax)
     canvas.make_room(ax, strip, canvas.legend(ax))
     canvas.value_ticks(ax.yaxis)
@@ -197,92 +186,90 @@ def _draw_curves(ax: Axes, whole: FeaturePicture, groups: Sequence[Group], *, sc
 def _trace(
     ax: Axes, places: Scale, group: Group, name: str, look: tuple[str, Any, str], scattered: bool, marked: bool
 ) -> None:
-    """One group; its importance is a mark at the right end of the axes."""
+    """One group; its importance is marked at the right end of the axes."""
     colour, dashes, marker = look
-    met = np.isfinite(group.curve)
-    line = met.copy()
+    finite = np.isfinite(group.curve)
+    line = finite.copy()
     line[places.present.stop :] = False
     style: dict[str, Any] = {"color": colour, "markersize": 4, "zorder": 4}
     if line.any():
-        few = scattered or line.sum() <= MARKED
-        style_here: dict[str, Any] = {
-            "linestyle": "none" if scattered else dashes,
-            "marker": marker if few else None,
-        } | style
+        marked_values = marker if scattered or line.sum() <= MARKED else None
+        drawn = style | {"linestyle": "none" if scattered else dashes, "marker": marked_values}
         at, curve, faded = places.at[line], group.curve[line], group.faded[line]
-        ax.plot(at, np.where(faded, np.nan, curve), linewidth=1.8, label=name, **style_here)
+        ax.plot(at, np.where(faded, np.nan, curve), linewidth=1.8, label=name, **drawn)
         if faded.any():
             pale = {"linewidth": 0.9, "alpha": 0.55, "markerfacecolor": "white", "zorder": 3.5}
-            ax.plot(at, np.where(widened(faded), curve, np.nan), **(style_here | pale))
-    if places.missing and met[-1]:
-        label = None if line.any() else name
-        ax.plot(places.at[-1:], group.curve[-1:], marker, label=label, **(style | {"markersize": 6}))
+            ax.plot(at, np.where(widened(faded), curve, np.nan), **(drawn | pale))
+    style["markersize"] = 6
+    if places.missing and finite[-1]:
+        ax.plot(places.at[-1:], group.curve[-1:], marker, label=None if line.any() else name, **style)
     if group.level is not None and marked:
-        ax.plot(1, group.level, "<", transform=ax.get_yaxis_transform(), clip_on=False, **(style | {"markersize": 6}))
-
-
-# -- dots -------------------------------------------------------------------------------------------------------------
+        ax.plot(1, group.level, "<", transform=ax.get_yaxis_transform(), clip_on=False, **style)
 
 
 def _draw_dots(
-    ax: Axes | None, whole: FeaturePicture, parts: Mapping[Any, Any], known: Mapping[Any, FeaturePicture]
+    ax: Axes | None, common: FeaturePicture, parts: Mapping[Any, Any], shown: Mapping[Any, FeaturePicture]
 ) -> tuple[Axes, list[Group]]:
     """A row for each value, a dot for each group."""
-    own, grid = ax is None, whole.values[0]
-    high = 1 + 0.3 * min(len(known), len(LOOKS))  # of a value, in lines of text
+    own, grid = ax is None, common.values[0]
+    high = 1 + 0.3 * min(len(shown), len(LOOKS))  # height of a row, in lines of text
     if ax is None:
-        ax = canvas.new_axes(int(min(len(grid) * high, MOST_ROWS)) + 1 + min(len(known), len(LOOKS)))
-        groups = _groups(parts, known, grid, len(LOOKS))
-        order = _order(whole, groups, max(1, int(MOST_ROWS / high)))
+        lines = int(min(len(grid) * high, named_rows.MOST_ROWS)) + 1 + min(len(shown), len(LOOKS))
+        ax, most = canvas.new_axes(lines), max(1, int(named_rows.MOST_ROWS / high))
+        groups = _groups(parts, shown, common, len(LOOKS))
     else:
-        groups = _groups(parts, known, grid, _fit(ax, own))
-        left = canvas.rows_that_fit(ax) - len(groups)
-        order = _order(whole, groups, max(1, int(left / min(high, 1.4))))
-    weights = None if whole.weights is None else whole.weights[order]
-    names = value_names(grid[order], weights, canvas.letters_beside(ax) - 6)
+        groups = _groups(parts, shown, common, _fit(ax, own))
+        most = max(1, int((named_rows.rows_that_fit(ax) - len(groups)) / min(high, 1.4)))
+    curves = np.array([group.curve for group in groups])
+    finite = np.isfinite(curves)
+    means = np.where(finite, curves, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
+    order = named_rows.rank_values(grid, means, common.weights, most)
     _dots(ax, groups, order)
-    zero = [ax.axvline(0, color=INK, linewidth=0.6, zorder=0)] if whole.from_zero else []
-    ax.set_ylabel(whole.title, parse_math=False)
-    legend_above(ax, len(order), dress_rows(ax, names, own, whole.axis), zero)
+    zero = [ax.axvline(0, color=INK, linewidth=0.6, zorder=0)] if common.from_zero else []
+    names = named_rows.value_names(grid, order, common.weights, named_rows.letters_beside(ax) - 6)
+    ax.set_ylabel(common.title, parse_math=False)
+    named_rows.legend_above(ax, named_rows.dress_rows(ax, names, own, common.axis), zero)
     return ax, groups
 
 
-def _order(whole: FeaturePicture, groups: Sequence[Group], most: int) -> Indices:
-    """Grid positions from top to bottom, by the mean over groups."""
-    curves = np.array([group.curve for group in groups])
-    met = np.isfinite(curves)
-    height = np.where(met, curves, 0.0).sum(axis=0) / np.maximum(met.sum(axis=0), 1)
-    return value_order(whole.values[0], whole.weights, height, most)
-
-
 def _dots(ax: Axes, groups: Sequence[Group], order: Indices) -> None:
-    """The groups of one value stand below each other, in the order of the legend."""
+    """The groups of one value are drawn below each other, in the order of the legend."""
     for k, (group, name, (colour, _, marker)) in enumerate(zip(groups, _names(ax, groups), LOOKS, strict=False)):
         curve = group.curve[order]
-        met = np.flatnonzero(np.isfinite(curve))
-        at = met + SPREAD * ((k + 0.5) / len(groups) - 0.5)
-        ax.plot(curve[met], at, marker, color=colour, markersize=5, label=name, zorder=4)
-        faded = group.faded[order][met]
+        finite = np.flatnonzero(np.isfinite(curve))
+        at = finite + shift_of(k, len(groups))
+        ax.plot(curve[finite], at, marker, color=colour, markersize=5, label=name, zorder=4)
+        faded = group.faded[order][finite]
         if faded.any():
             hollow: dict[str, Any] = {"markeredgecolor": colour, "markerfacecolor": "white"}
-            ax.plot(curve[met][faded], at[faded], marker, markersize=5, zorder=4.5, **hollow)
-    for between in range(1, len(order)):
+            ax.plot(curve[finite][faded], at[faded], marker, markersize=5, zorder=4.5, **hollow)
+    separate_rows(ax, len(order))
+
+
+def shift_of(k: int, groups: int) -> float:
+    """How far below the middle of its row the k-th of several dots is drawn."""
+    return SPREAD * ((k + 0.5) / groups - 0.5)
+
+
+def separate_rows(ax: Axes, rows: int) -> None:
+    """Thin lines between rows that hold several dots each."""
+    for between in range(1, rows):
         ax.axhline(between - 0.5, color=PALE, linewidth=0.4, zorder=0)
 
 
-def _notes(ax: Axes, asked: int, known: int, groups: Sequence[Group], whole: FeaturePicture) -> list[str]:
-    curves = whole.ordered and not is_flag(whole.values[0])
+def _notes(ax: Axes, parts: int, shown: int, groups: Sequence[Group], common: FeaturePicture) -> list[str]:
+    curves = common.ordered and not is_flag(common.values[0])
     if curves:
         notes = ["triangles at the right: PFI"] if groups[0].level is not None and len(groups) <= MOST_MARKS else []
     else:
-        notes = ["in brackets: how often a value occurs"] if whole.weights is not None else []
+        notes = ["in brackets: how often a value occurs"] if common.weights is not None else []
     lines = len(ax.get_yticks())
-    if not curves and lines < len(whole.values[0]):
-        notes.append(f"the {lines} most frequent of {len(whole.values[0]):,} values")
-    if len(groups) < known:
-        notes.append(f"the largest {len(groups)} of {count(known, 'group')}")
-    if known < asked:
-        notes.append(f"{count(asked - known, 'group')} without a curve left out: too few single rows are kept")
-    if whole.scattered:
-        notes.append(f"points, not curves: each value was met by other rows ({whole.design})")
-    return [*notes, *whole.warning("thin and pale" if curves else "hollow")]
+    if not curves and lines < len(common.values[0]):
+        notes.append(f"the {lines} most frequent of {len(common.values[0]):,} values")
+    if len(groups) < shown:
+        notes.append(f"the largest {len(groups)} of {count(shown, 'group')}")
+    if shown < parts:
+        notes.append(f"{count(parts - shown, 'group')} without a curve left out: too few single rows are kept")
+    if common.scattered:
+        notes.append(f"points, not curves: each value is paired with other rows ({common.design})")
+    return [*notes, *common.warning("thin and pale" if curves else "hollow")]

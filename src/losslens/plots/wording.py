@@ -1,4 +1,4 @@
-"""Numbers, names and grid values as people read them in a picture."""
+"""Numbers, names and grid values as texts of a plot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MINUS = "\N{MINUS SIGN}"  # as on matplotlib's axes
 
 
 def number(value: float) -> str:
-    """A number of three digits or so.
+    """A number with about three significant digits.
 
     >>> number(24635.02), number(24.02), number(-0.012345), number(-0.0)
     ('24,635', '24.0', '−0.0123', '0')
@@ -28,7 +28,7 @@ def number(value: float) -> str:
 
 
 def alike(values: Sequence[float]) -> list[str]:
-    """Numbers below each other: as many decimals as the largest needs, and one more; or all with a power of ten.
+    """Numbers of one column: as many decimals as the largest needs, and one more; or all with a power of ten.
 
     >>> alike([1.2634, 0.0447, -0.00002])
     ['1.263', '0.045', '0.000']
@@ -44,7 +44,7 @@ def alike(values: Sequence[float]) -> list[str]:
 
 
 def count(n: int, thing: str) -> str:
-    """So many of a thing.
+    """A number and its noun.
 
     >>> count(1, "row"), count(1200, "row")
     ('1 row', '1,200 rows')
@@ -52,8 +52,18 @@ def count(n: int, thing: str) -> str:
     return f"{n:,} {thing}" if n == 1 else f"{n:,} {thing}s"
 
 
+def some_of(shown: int, total: int, thing: str) -> str:
+    """How many of all are shown, such as "5 of 1,200 rows", or "1,200 rows" if none is left out."""
+    return f"{shown:,} of {count(total, thing)}" if shown < total else count(total, thing)
+
+
+def not_shown(n: int, thing: str = "less important feature") -> list[str]:
+    """A note for the caption if anything was left out."""
+    return [f"{count(n, thing)} not shown"] if n else []
+
+
 def percent(share: float) -> str:
-    """A share.
+    """A share in percent.
 
     >>> percent(0.123), percent(0.001)
     ('12%', '<1%')
@@ -75,7 +85,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def labels(names: Sequence[str], width: int) -> list[str]:
-    """Names on one line each that fit into so many letters and still tell the features apart.
+    """Names on one line each that fit into so many letters and remain distinct.
 
     >>> labels(["income of the household in 2010, census", "income of the household in 2020, census"], 20)
     ['…in 2010, census', '…in 2020, census']
@@ -93,13 +103,18 @@ def labels(names: Sequence[str], width: int) -> list[str]:
 
 
 def _first_difference(texts: Sequence[str]) -> int:
-    low, high = min(texts), max(texts)  # the others lie between: they share what these two share
+    low, high = min(texts), max(texts)  # the others lie between them in order, and share their common start
     return next((k for k, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
 
 
 def is_absent(value: Any) -> bool:
     """Whether a grid value stands for a missing one."""
     return is_missing(value) or (isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value)))
+
+
+def is_flag(values: NDArray[Any]) -> bool:
+    """Whether the values are true and false: they have an order, but nothing lies between them."""
+    return values.dtype.kind == "b" or all(isinstance(v, (bool, np.bool_)) for v in values if not is_absent(v))
 
 
 def value_label(value: Any) -> str:
@@ -116,7 +131,7 @@ def value_label(value: Any) -> str:
 
 
 def value_labels(values: NDArray[Any]) -> list[str]:
-    """The values of a grid below or beside each other: numbers with no more digits than tell apart what is drawn apart.
+    """The values of a grid: numbers with no more digits than distinguish what is drawn in different places.
 
     >>> value_labels(np.array([-1.60512, 0.09687, 2.0, np.nan]))
     ['−1.61', '0.10', '2.00', 'missing']
@@ -126,5 +141,5 @@ def value_labels(values: NDArray[Any]) -> list[str]:
     if not 1e-4 < span < 1e9 or np.array_equal(numbers, numbers.round()):
         return [value_label(value).replace("-", MINUS) if len(numbers) else value_label(value) for value in values]
     decimals = max(0, 2 - math.floor(math.log10(span)))
-    found = [f"{round(float(v), decimals) + 0.0:,.{decimals}f}".replace("-", MINUS) for v in values]
-    return ["missing" if is_absent(v) else text for v, text in zip(values, found, strict=True)]
+    texts = [f"{round(float(v), decimals) + 0.0:,.{decimals}f}".replace("-", MINUS) for v in values]
+    return ["missing" if is_absent(v) else text for v, text in zip(values, texts, strict=True)]
