@@ -211,9 +211,9 @@ def test_a_tree_says_both_sides_of_an_exclusive_or():
     assert rule_tree.in_words(tree, 2) == (
         "(a = 0 and b = 0) or (a = 1 and b = 1)", "(a = 0 and b = 1) or (a = 1 and b = 0)",
     )  # fmt: skip
-    np.testing.assert_array_equal(rule_tree.placed(tree, 200), labels)
+    np.testing.assert_array_equal(rule_tree.predict(tree, 200), labels)
     shallow = rule_tree.grow(columns, labels, np.ones(200), np.ones(200, bool), 1)
-    assert rule_tree.placed(shallow, 200).shape == (200,)
+    assert rule_tree.predict(shallow, 200).shape == (200,)
 
 
 # k-means and its judges.
@@ -249,10 +249,10 @@ def test_a_valley_parts_two_heaps_and_no_long_one():
     heap = rng.normal(size=(500, 2))
     for points, apart in ((heap, False), (heap * [9, 1], False), (rng.uniform(size=(500, 2)), False)):
         found = kmeans.fit(points, np.ones(500), 2, 5, rng)
-        assert kmeans.parted(points, np.ones(500), found) is apart
+        assert kmeans.separated(points, np.ones(500), found) is apart
     two = np.concatenate([heap, heap + np.array([7, 0])])
-    assert kmeans.parted(two, np.ones(1000), kmeans.fit(two, np.ones(1000), 2, 5, rng))
-    assert not kmeans.parted(two, np.ones(1000), kmeans.fit(two, np.ones(1000), 3, 5, rng))
+    assert kmeans.separated(two, np.ones(1000), kmeans.fit(two, np.ones(1000), 2, 5, rng))
+    assert not kmeans.separated(two, np.ones(1000), kmeans.fit(two, np.ones(1000), 3, 5, rng))
 
 
 # What is refused.
@@ -269,7 +269,7 @@ def test_bad_input_is_refused_with_a_reason(shapley):
             with pytest.raises(ValueError, match=f"{name} is a whole number from 1 on"):
                 ll.clusters(shapley, X, **{name: bad})
     nothing = shares(X, lambda X: np.zeros(len(X)), np.arange(len(X), dtype=float))
-    with pytest.raises(ValueError, match="2 clusters need as many rows that the model knows differently; there are 1"):
+    with pytest.raises(ValueError, match="2 clusters need at least 2 rows with different shares; there are 1"):
         ll.clusters(nothing, X, k=2)
     assert ll.clusters(nothing, X).k == 1
     with pytest.raises(ValueError, match="clusters run from 0 to 1"):

@@ -171,7 +171,7 @@ def test_features_without_influence_are_passed_over():
     both = ll.feature_importance(predict, X, y, loss="squared_error", features=["x0", ("x0", "x1")])
     assert set(ll.observations(shapley, both).influence_on) == {"x0"}
     pair = ll.feature_importance(predict, X, y, loss="squared_error", features=[("x0", "x1")])
-    with pytest.raises(ValueError, match="no feature tells the influence"):
+    with pytest.raises(ValueError, match="the influence of single rows is not available"):
         ll.observations(shapley, pair)
 
 
@@ -184,7 +184,7 @@ def test_bad_input_is_refused_with_a_reason():
     shapley = ll.shapley_importance(predict, X, y, loss="squared_error")
     with pytest.raises(TypeError, match="takes what shapley_importance gives; got Importances"):
         ll.observations(imp)
-    with pytest.raises(TypeError, match="what feature_importance gives"):
+    with pytest.raises(TypeError, match="a result of feature_importance"):
         ll.observations(shapley, imp["x0"])
     with pytest.raises(ValueError, match="of 20 rows, the Shapley shares of 40"):
         ll.observations(shapley, imp.subset(np.arange(20)))

@@ -7,7 +7,7 @@ import pytest
 
 import losslens as ll
 from losslens.rows.divergence import divergence, is_constant
-from losslens.rows.splits import Chance, SplitRule, best, both, candidates, in_words
+from losslens.rows.splits import PermutationTest, SplitRule, best, candidates, in_words, with_rule
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -184,10 +184,10 @@ def test_questions_leave_enough_rows_on_both_sides_and_read_well():
 
 
 def test_a_narrower_bound_replaces_a_wider_one():
-    rules = both((SplitRule("a", ">", "1"), SplitRule("b", "≠", "x")), SplitRule("a", ">", "2"))
+    rules = with_rule((SplitRule("a", ">", "1"), SplitRule("b", "≠", "x")), SplitRule("a", ">", "2"))
     assert in_words(rules) == "b ≠ x and a > 2"
-    assert in_words(both(rules, SplitRule("a", "≤", "3"))) == "b ≠ x and 2 < a ≤ 3"
-    assert len(both((SplitRule("b", "≠", "x"),), SplitRule("b", "≠", "y"))) == 2
+    assert in_words(with_rule(rules, SplitRule("a", "≤", "3"))) == "b ≠ x and 2 < a ≤ 3"
+    assert len(with_rule((SplitRule("b", "≠", "x"),), SplitRule("b", "≠", "y"))) == 2
 
 
 # The result.
@@ -377,7 +377,8 @@ def asked_of(X, target, **options):
     everybody = np.ones(len(X), bool)
     questions = candidates(columns(pd.DataFrame(X)), everybody, 20, everybody, 3)
     rng = np.random.default_rng(0)
-    return best(questions, target, everybody, Chance(**({"permutations": 199, "level": 1.0, "rng": rng} | options)))
+    test = PermutationTest(**({"permutations": 199, "level": 1.0, "rng": rng} | options))
+    return best(questions, target, everybody, test)
 
 
 def test_the_best_question_has_the_largest_of_welchs_t():

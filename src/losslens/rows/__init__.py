@@ -1,4 +1,1 @@
-"""Questions about rows: regions, clusters, suspicious rows, extrapolation.
-
-Touches results and tables.
-"""
+"""Questions about rows: regions, clusters, suspicious rows, extrapolation."""

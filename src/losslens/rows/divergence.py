@@ -1,4 +1,4 @@
-"""How much a row's prediction hangs on a feature, whatever its label: the mean divergence between its ICE values."""
+"""How much a row's prediction depends on a feature, whatever its label: mean divergence between its ICE values."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from losslens.results.importance import FeatureImportance
 from losslens.typing import Floats
 
 Kind = Callable[[NDArray[Any], Floats], Floats]
-CONSTANT = 1e-9  # a relative spread under this is rounding
-ROUNDING = 1e-12  # of predictions, beside the largest
+CONSTANT = 1e-9  # relative spread below which values are equal up to rounding
+ROUNDING = 1e-12  # rounding error of predictions, relative to the largest
 
 
 def divergence(one: FeatureImportance) -> Floats:
@@ -30,25 +30,25 @@ def divergence(one: FeatureImportance) -> Floats:
     }
     if one.loss.name not in kinds:
         raise ValueError(
-            f"interactions are looked for with squared error, absolute error and log loss; this is {one.loss.name}. "
-            "Judge the result again, with_loss(...), or use target='importance'"
+            "target='interaction' is defined for squared error, absolute error and log loss, but the loss is "
+            f"{one.loss.name}; change the loss of the result, with_loss(...), or use target='importance'"
         )
     one._need_all_cells("regions")
     predictions = np.asarray(one.cells.predictions, float)
     one._need_donors("regions")
-    lent = _lent(one)
-    with np.errstate(invalid="ignore"):  # 0 / 0: a row that met nobody
-        shares = np.broadcast_to(lent / lent.sum(axis=1, keepdims=True), predictions.shape[:2])
+    weights = _donor_weights(one)
+    with np.errstate(invalid="ignore"):  # 0 / 0: a row without donors
+        shares = np.broadcast_to(weights / weights.sum(axis=1, keepdims=True), predictions.shape[:2])
     measure, power = kinds[one.loss.name]
-    found = measure(predictions, shares)
+    values = measure(predictions, shares)
     rounding = ROUNDING ** max(power, 1) * float(np.abs(predictions).max()) ** power
-    return np.where(np.abs(found) <= rounding, 0.0, found)
+    return np.where(np.abs(values) <= rounding, 0.0, values)
 
 
-def _lent(one: FeatureImportance) -> Floats:
-    """How much donors count: on a common grid alike for all rows, also where a row's own pairs are left out.
+def _donor_weights(one: FeatureImportance) -> Floats:
+    """Weights of the donors: on a common grid the same for all rows, even if a row's own pair is left out.
 
-    A row's divergence would otherwise depend on its own value, and so on columns that go with it.
+    Otherwise a row's divergence would depend on its own value, and so on columns correlated with it.
     """
     meeting, weight = one.meeting, one.sample.weight
     if isinstance(meeting, CommonGrid):

@@ -1,4 +1,4 @@
-"""Telling replaced rows from real ones by a classifier of the user's own."""
+"""The user's classifier of replaced against real rows."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from losslens.typing import Floats, Indices
 
 @dataclass(frozen=True, eq=False)
 class OwnClassifier:
-    """A classifier of the user's own that tells replaced rows from real ones; it sees tables like the user's."""
+    """The user's classifier of replaced against real rows; it is fitted to tables of the user's kind."""
 
     table: Table
     columns: tuple[int, ...]
     classifier: Any
 
     def odds(self, replaced: Replaced, half: Indices) -> tuple[Floats, Floats]:
-        """Log odds of being replaced, of the real and of the replaced rows, each from the half that it is not in."""
+        """Log odds of being replaced, for real and for replaced rows; cross-fitted on the two halves."""
         donors = replaced.donors
         real, changed = np.zeros(self.table.n), np.zeros(len(donors))
         for side in (0, 1):
-            seen, unseen = (np.flatnonzero(half == part) for part in (side, 1 - side))
-            learns = np.flatnonzero((half[replaced.rows] == side) & replaced.learns)[: len(seen)]
-            judged = half[replaced.rows] != side
+            train, test = (np.flatnonzero(half == part) for part in (side, 1 - side))
+            pairs = np.flatnonzero((half[replaced.rows] == side) & replaced.learns)[: len(train)]
+            test_pairs = half[replaced.rows] != side
             model = _unfitted(self.classifier)
-            mixed = self._mixed(np.concatenate([seen, replaced.rows[learns]]), np.concatenate([seen, donors[learns]]))
-            model.fit(mixed, np.repeat([0, 1], [len(seen), len(learns)]))
-            real[unseen] = self._odds(model, unseen, unseen)
-            changed[judged] = self._odds(model, replaced.rows[judged], donors[judged])
+            mixed = self._mixed(np.concatenate([train, replaced.rows[pairs]]), np.concatenate([train, donors[pairs]]))
+            model.fit(mixed, np.repeat([0, 1], [len(train), len(pairs)]))
+            real[test] = self._odds(model, test, test)
+            changed[test_pairs] = self._odds(model, replaced.rows[test_pairs], donors[test_pairs])
         return real, changed
 
     def _mixed(self, rows: Indices, donors: Indices) -> Any:
-        """Rows with the feature's values of donors."""
+        """Rows with the donors' values of the feature."""
         edits = [Edit(0, len(rows), j, self.table.column(j), donors) for j in self.columns]
         return Batch(self.table).fill(rows, edits)
 
@@ -49,7 +49,7 @@ class OwnClassifier:
 def _unfitted(classifier: Any) -> Any:
     try:
         from sklearn.base import clone
-    except ImportError:  # any object with fit and predict_proba will do
+    except ImportError:  # any object with fit and predict_proba is accepted
         from copy import deepcopy
 
         return deepcopy(classifier)

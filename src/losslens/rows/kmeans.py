@@ -1,4 +1,4 @@
-"""Weighted k-means, how stable its answer is, and whether two of its clusters are two."""
+"""Weighted k-means, the stability of its clusters, and whether they are separated."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 from losslens.typing import Floats, Indices
 
-MOST_STEPS = 50
-SETTLED = 1e-4  # share of the points that still move when nothing more is to be gained
-SPLITS = 10  # of the rows into halves
-BIN = 0.2  # of the way from one centre to another, in histograms
+MAX_STEPS = 50  # of Lloyd's algorithm
+SETTLED = 1e-4  # it stops when at most this share of the points changes its cluster
+SPLITS = 10  # random splits of the points into halves
+BIN = 0.2  # width of a histogram's bin, as a fraction of the distance between two centres
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,28 +26,28 @@ class Clustering:
 
 def fit(points: Floats, weight: Floats, k: int, starts: int, rng: np.random.Generator) -> Clustering:
     """The best of several starts."""
-    found = [settle(points, weight, _seeds(points, weight, k, rng)) for _ in range(starts)]
-    return min(found, key=lambda one: one.cost)
+    clusterings = [settle(points, weight, _seeds(points, weight, k, rng)) for _ in range(starts)]
+    return min(clusterings, key=lambda clustering: clustering.cost)
 
 
 def settle(points: Floats, weight: Floats, centres: Floats) -> Clustering:
     """Lloyd's steps from these centres: each point to its nearest centre, each centre to the mean of its points."""
     k, labels = len(centres), np.full(len(points), -1)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         before, labels = labels, nearest(points, centres)
         moved = int(np.sum(labels != before))
         mass = np.bincount(labels, weight, k)
         if moved <= SETTLED * len(points) and (mass > 0).all():
             break
         centres = np.where(mass[:, None] > 0, group_means(points, weight, labels, k), centres)
-        for empty in np.flatnonzero(mass == 0):  # it starts again where a point is known worst
+        for empty in np.flatnonzero(mass == 0):  # moved to the point that is farthest from its centre
             centres[empty] = points[int(np.argmax(weight * _distance(points, centres[labels])))]
     return Clustering(centres, labels, float(weight @ _distance(points, centres[labels])))
 
 
 def group_means(points: Floats, weight: Floats, labels: Indices, k: int) -> Floats:
     """The weighted mean of each group of points, (k, p); 0 for a group without weight."""
-    # Not `@`: on a busy machine threads of a matrix product over many rows wait for each other for seconds.
+    # Not `@`: on a busy machine the threads of a matrix product over many rows wait for each other for seconds.
     sums = np.einsum("kn,np->kp", weight * (labels == np.arange(k)[:, None]), points)
     mass = np.bincount(labels, weight, k)
     return np.asarray(sums / np.where(mass > 0, mass, 1.0)[:, None])
@@ -55,7 +55,7 @@ def group_means(points: Floats, weight: Floats, labels: Indices, k: int) -> Floa
 
 def nearest(points: Floats, centres: Floats) -> Indices:
     """The nearest centre of each point."""
-    # The point's own length is the same for all centres.
+    # Squared distance without the point's squared length, which is the same for all centres.
     return np.asarray((np.square(centres).sum(axis=1)[:, None] - 2 * centres @ points.T).argmin(axis=0))
 
 
@@ -64,7 +64,7 @@ def _distance(points: Floats, to: Floats) -> Floats:
 
 
 def _seeds(points: Floats, weight: Floats, k: int, rng: np.random.Generator) -> Floats:
-    """k-means++: points far from the centres so far are likelier to be the next."""
+    """k-means++: points far from the previous centres are more likely to be the next."""
     chance = weight.copy()
     distance = np.full(len(points), np.inf)
     chosen: list[int] = []
@@ -80,26 +80,26 @@ def _seeds(points: Floats, weight: Floats, k: int, rng: np.random.Generator) -> 
 
 
 def stability(
-    points: Floats, weight: Floats, whole: Clustering, starts: int, rng: np.random.Generator
+    points: Floats, weight: Floats, clustering: Clustering, starts: int, rng: np.random.Generator
 ) -> tuple[float, Floats]:
-    """How well clusters of two halves of the points agree, and how well each cluster is found again, (k,).
+    """How well clusterings of two halves of the points agree, and how well each cluster is reproduced, (k,).
 
-    Each half is clustered by itself, and its centres tell where all points belong: the mean adjusted Rand index of the
-    two answers, and for each cluster of all points the mean Jaccard index with the most similar cluster of a half.
+    Each half is clustered on its own, and its centres assign all points: the mean adjusted Rand index of the two
+    assignments, and for each cluster of all points the mean Jaccard index with the most similar cluster of a half.
     """
-    n, k = len(points), len(whole.centres)
-    agreed, again = [], []
+    n, k = len(points), len(clustering.centres)
+    rand, jaccard = [], []
     for _ in range(SPLITS):
         order = rng.permutation(n)
         halves = (order[: n // 2], order[n // 2 :])
-        found = [nearest(points, fit(points[some], weight[some], k, starts, rng).centres) for some in halves]
-        agreed.append(adjusted_rand(*found))
-        again += [_jaccard(whole.labels, labels, k) for labels in found]
-    return float(np.mean(agreed)), np.mean(again, axis=0)
+        assigned = [nearest(points, fit(points[some], weight[some], k, starts, rng).centres) for some in halves]
+        rand.append(adjusted_rand(*assigned))
+        jaccard += [_jaccard(clustering.labels, labels, k) for labels in assigned]
+    return float(np.mean(rand)), np.mean(jaccard, axis=0)
 
 
 def adjusted_rand(one: Indices, other: Indices) -> float:
-    """Share of the pairs of points that two clusterings treat alike, less what chance gives: 1 for equal ones.
+    """Share of the pairs of points on which two clusterings agree, corrected for chance: 1 for equal ones.
 
     >>> adjusted_rand(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
     1.0
@@ -107,8 +107,8 @@ def adjusted_rand(one: Indices, other: Indices) -> float:
     table = _crossed(one, other)
     together, rows, columns = (float((some * (some - 1) / 2).sum()) for some in (table, table.sum(1), table.sum(0)))
     expected = rows * columns / (len(one) * (len(one) - 1) / 2)
-    most = (rows + columns) / 2
-    return 1.0 if most == expected else (together - expected) / (most - expected)
+    largest = (rows + columns) / 2
+    return 1.0 if largest == expected else (together - expected) / (largest - expected)
 
 
 def _crossed(one: Indices, other: Indices) -> Floats:
@@ -118,7 +118,7 @@ def _crossed(one: Indices, other: Indices) -> Floats:
 
 
 def _jaccard(one: Indices, other: Indices, k: int) -> Floats:
-    """For each cluster of one, the largest share of common points with a cluster of the other."""
+    """For each cluster of one, the largest Jaccard index with a cluster of the other."""
     table = np.zeros((k, k))
     crossed = _crossed(one, other)
     table[: crossed.shape[0], : crossed.shape[1]] = crossed
@@ -126,28 +126,27 @@ def _jaccard(one: Indices, other: Indices, k: int) -> Floats:
     return np.asarray(np.divide(table, either, out=np.zeros((k, k)), where=either > 0).max(axis=1))
 
 
-def parted(points: Floats, weight: Floats, found: Clustering) -> bool:
-    """Whether a valley lies between every two clusters.
+def separated(points: Floats, weight: Floats, clustering: Clustering) -> bool:
+    """Whether the density has a valley between every two clusters.
 
-    Along the line between two centres a single heap of points has no valley, however long it is. One is seen where
-    fewer than half as many points lie in a part of the way as in the lower of the peaks on its two sides, chance
-    allowed for.
+    Along the line between two centres a unimodal cloud of points has no valley, however long it is. There is one if
+    some bin of a histogram has significantly fewer than half as many points as the lower of the peaks on its two sides.
     """
     return all(
-        _valley(points[either], found.centres[a], found.centres[b])
-        for a, b in combinations(range(len(found.centres)), 2)
-        for either in [np.isin(found.labels, (a, b)) & (weight > 0)]
+        _has_valley(points[either], clustering.centres[a], clustering.centres[b])
+        for a, b in combinations(range(len(clustering.centres)), 2)
+        for either in [np.isin(clustering.labels, (a, b)) & (weight > 0)]
     )
 
 
-def _valley(points: Floats, one: Floats, other: Floats) -> bool:
-    way = other - one
-    length = float(way @ way)
+def _has_valley(points: Floats, one: Floats, other: Floats) -> bool:
+    line = other - one
+    length = float(line @ line)
     if not length > 0:
         return False
-    at = np.floor((points - one) @ way / length / BIN).astype(int)  # 0 at the first centre
+    at = np.floor((points - one) @ line / length / BIN).astype(int)  # 0 at the first centre
     counts = np.bincount(np.clip(at, -10, 14) + 10, minlength=25)
-    middle = 10 + int(0.5 / BIN)  # the bin that holds the middle between both centres
+    middle = 10 + int(0.5 / BIN)  # the bin with the midpoint of both centres
     left, right = int(counts[: middle + 1].argmax()), middle + int(counts[middle:].argmax())
     if right - left < 2:
         return False

@@ -1,4 +1,4 @@
-"""The verb that looks for regions: one half of the rows finds rules, the other half says what they are worth."""
+"""Search for regions: rules are found on one half of the rows, importances estimated on the other half."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from losslens.results.regions import Region, Target
 from losslens.results.table import or_else
 from losslens.rows import splits
 from losslens.rows.divergence import divergence, is_constant
-from losslens.rows.splits import Chance, SplitRule, both, in_words
+from losslens.rows.splits import PermutationTest, SplitRule, in_words, with_rule
 from losslens.tables.columns import Distinct
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.inference import difference
 
-LEAST_ROWS, LEAST_SHARE = 20, 0.05  # of the half that looks, on either side of a question
-LEAST_JUDGING = 3  # rows or groups of the other half, on either side: a standard error needs them
-LEAST_GROUPS = 5  # of the half that looks, on either side, where rows belong together
+LEAST_ROWS, LEAST_SHARE = 20, 0.05  # of the searching half, on either side of a split
+LEAST_ESTIMATING = 3  # rows or groups of the other half, on either side: a standard error needs them
+LEAST_GROUPS = 5  # of the searching half, on either side, if rows are grouped
 
 
 def half_of_rows(unit: Indices, rng: np.random.Generator) -> Mask:
-    """About half of the rows; what belongs together stays together."""
-    many = np.bincount(unit)
-    order = rng.permutation(len(many))
-    chosen = np.zeros(len(many), bool)
-    chosen[order] = np.cumsum(many[order]) - many[order] < len(unit) / 2
+    """About half of the rows; groups of rows are not divided."""
+    sizes = np.bincount(unit)
+    order = rng.permutation(len(sizes))
+    chosen = np.zeros(len(sizes), bool)
+    chosen[order] = np.cumsum(sizes[order]) - sizes[order] < len(unit) / 2
     return np.asarray(chosen[unit])
 
 
 @dataclass(frozen=True, eq=False)
 class RegionSearch:
-    """Everything that the search for regions shares among features."""
+    """What the search for regions needs for all features."""
 
     columns: Mapping[str, Distinct]
-    looks: Mask  # the half that finds rules
-    block: Indices | None  # rows that belong together
+    searching: Mask  # the half on which rules are found
+    block: Indices | None  # group of each row
     depth: int
     level: float
     permutations: int
     seed: int
-    together: int  # features whose first questions share the level
+    n_features: int  # their first splits share the level
 
     def of(self, one: FeatureImportance, target: Target) -> list[Region]:
-        """All rows, and below them what was found."""
+        """The region of all rows, followed by the regions within it."""
         values = divergence(one) if target == "interaction" else one.local
         others = {name: column for name, column in self.columns.items() if name not in one.columns}
         rng = np.random.default_rng([self.seed, 11])
@@ -56,48 +56,48 @@ class RegionSearch:
         self, one: FeatureImportance, values: Floats, others: Mapping[str, Distinct], here: Mask, depth: int,
         rules: tuple[SplitRule, ...], tests: tuple[float, float], rng: np.random.Generator,
     ) -> list[Region]:  # fmt: skip
-        """A region and those below it; `tests`: p against the other side, and p of the question."""
-        level = self.level / (1 if depth else self.together)
-        question = self._question(values, others, here, level, rng) if depth < self.depth else None
-        rows = np.flatnonzero(here & ~self.looks)
-        mine = _region(one, rows, in_words(rules), depth, tests, leaf=question is None)
-        if question is None:
-            return [mine]
-        split, found = question
+        """A region and those within it; `tests`: p against the other side, and p of the split."""
+        level = self.level / (1 if depth else self.n_features)
+        best = self._split(values, others, here, level, rng) if depth < self.depth else None
+        rows = np.flatnonzero(here & ~self.searching)
+        region = _region(one, rows, in_words(rules), depth, tests, leaf=best is None)
+        if best is None:
+            return [region]
+        split, p_split = best
         sides = (here & split.rows, here & ~split.rows)
-        p = _differ(one, *(np.flatnonzero(side & ~self.looks) for side in sides))
+        p = _differ(one, *(np.flatnonzero(side & ~self.searching) for side in sides))
         below = [
-            self._below(one, values, others, side, depth + 1, both(rules, rule), (p, found), rng)
+            self._below(one, values, others, side, depth + 1, with_rule(rules, rule), (p, p_split), rng)
             for side, rule in zip(sides, (split.yes, split.no), strict=True)
         ]
-        return [mine, *below[0], *below[1]]
+        return [region, *below[0], *below[1]]
 
-    def _question(
+    def _split(
         self, values: Floats, others: Mapping[str, Distinct], here: Mask, level: float, rng: np.random.Generator
     ) -> tuple[splits.Split, float] | None:
-        """The best question about these rows, if it is better than chance."""
-        looking = here & self.looks
-        least = max(LEAST_ROWS, int(np.ceil(LEAST_SHARE * self.looks.sum())))
-        if looking.sum() < 2 * least or is_constant(values[looking]):
+        """The best split of these rows and its p-value, if it is significant."""
+        searching = here & self.searching
+        least = max(LEAST_ROWS, int(np.ceil(LEAST_SHARE * self.searching.sum())))
+        if searching.sum() < 2 * least or is_constant(values[searching]):
             return None
-        judging = here & ~self.looks
-        asked = splits.candidates(others, looking, least, judging, LEAST_JUDGING)
+        estimating = here & ~self.searching
+        candidates = splits.candidates(others, searching, least, estimating, LEAST_ESTIMATING)
         if self.block is not None:
-            asked = [
+            candidates = [
                 split
-                for split in asked
-                if _groups(self.block, split.rows, looking) >= LEAST_GROUPS
-                and _groups(self.block, split.rows, judging) >= LEAST_JUDGING
+                for split in candidates
+                if _groups(self.block, split.rows, searching) >= LEAST_GROUPS
+                and _groups(self.block, split.rows, estimating) >= LEAST_ESTIMATING
             ]
-        if not asked:
+        if not candidates:
             return None
-        permutations = max(self.permutations, int(np.ceil(1 / level)) - 1)  # or no p-value is as small
-        split, p = splits.best(asked, values, looking, Chance(permutations, level, rng, self.block))
+        permutations = max(self.permutations, int(np.ceil(1 / level)) - 1)  # fewer can't give a p-value that small
+        split, p = splits.best(candidates, values, searching, PermutationTest(permutations, level, rng, self.block))
         return (split, p) if p <= level else None
 
 
 def _groups(block: Indices, yes: Mask, rows: Mask) -> int:
-    """How many groups of these rows are on the side that has fewer."""
+    """Number of groups of these rows on the side that has fewer."""
     return min(len(np.unique(block[rows & yes])), len(np.unique(block[rows & ~yes])))
 
 
@@ -105,12 +105,12 @@ def _region(
     one: FeatureImportance, rows: Indices, rule: str, depth: int, tests: tuple[float, float], *, leaf: bool
 ) -> Region:
     part = one.given(rows)
-    low, high = or_else(part.interval, (np.nan, np.nan))  # none where too few rows count
+    low, high = or_else(part.interval, (np.nan, np.nan))  # none if too few rows have weight
     return Region(one.name, rule, depth, rows, part.pfi, low, high, *tests, leaf)
 
 
 def _differ(one: FeatureImportance, yes: Indices, no: Indices) -> float:
-    """p of no difference between two sets of rows, which share their donors."""
+    """p-value of no difference between two sets of rows, which have the same donors."""
     try:
         a, b = one.given(yes), one.given(no)
         error = (a.influence - b.influence).std_error
