@@ -306,7 +306,7 @@ def test_derangements_alone_leave_out_the_own_value(design):
         (Derangements(), {"common", "all_pairs", "leaves_out_own", "has_columns"}),
         (Conditional("Within()", 2), {"conditional", "repeats"}),
     ],
-    ids=repr,
+    ids=lambda value: "" if isinstance(value, set) else repr(value),  # sets print in an order of their own
 )
 def test_a_design_declares_what_it_allows(design, allows):
     flags = ("common", "all_pairs", "by_parts", "has_columns", "sampled_grid", "ranked", "repeats", "leaves_out_own")
