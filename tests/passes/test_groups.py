@@ -91,7 +91,7 @@ def test_without_a_table_the_total_is_brute_force(name, weight, design):
 def test_what_a_total_can_not_say_it_refuses_with_the_reason():
     few = explained("boosting")[0]
     for ask in (lambda f: f.local, lambda f: f.pi, lambda f: f.given(np.arange(50)), lambda f: f.ici):
-        with pytest.raises(ValueError, match=r"is not known: its table of 120 rows and 120 values has too many cells"):
+        with pytest.raises(ValueError, match=r"was not computed: 120 rows and 120 values have too many cells"):
             ask(few["three"])
     assert np.isnan(few.to_frame()["std_error"]).all()
     assert "three" in repr(few)

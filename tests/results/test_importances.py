@@ -130,7 +130,7 @@ def test_values_of_ones_own_give_curves_and_no_number():
     assert feature.pi.shape == (2,)
     assert feature.ici.shape == (N, 2)
     for number in ("pfi", "local", "ratio", "std_error", "weights"):
-        with pytest.raises(ValueError, match="values of your own"):
+        with pytest.raises(ValueError, match="grid values were given without frequencies"):
             getattr(feature, number)
     assert "curves only" in repr(feature)
 
@@ -160,9 +160,9 @@ def test_two_classes_have_one_effect_and_more_have_one_each():
     np.testing.assert_allclose(two.effect.pd, two.effect_of(True).pd)
     np.testing.assert_allclose(two.effect.pd, 1 - two.effect_of(False).pd)
     three = explain(model=THREE, y=WORDS, loss="brier")["x1"]
-    with pytest.raises(ValueError, match=r"one effect a class: effect_of\(label\)"):
+    with pytest.raises(ValueError, match=r"each class has its own effect; use effect_of\(label\)"):
         three.effect  # noqa: B018
-    with pytest.raises(ValueError, match="'no' is no class of the model"):
+    with pytest.raises(ValueError, match="'no' is not a class of the model"):
         three.effect_of("no")
     np.testing.assert_allclose(sum(three.effect_of(word).pd for word in THREE.classes_), 1)
     proba = THREE.predict_proba(np.column_stack([X[:, 0], np.full(N, 2.0), X[:, 2:]]))
@@ -233,9 +233,9 @@ def test_another_loss_of_some_rows(donors, more):
 
 def test_labels_are_never_guessed_from_probabilities():
     found = explain(model=THREE, y=WORDS, loss="log_loss")
-    with pytest.raises(ValueError, match="zero_one reads labels, but the result holds probabilities"):
+    with pytest.raises(ValueError, match="zero_one needs labels, but the result has probabilities"):
         found.with_loss("zero_one")
-    with pytest.raises(ValueError, match="reads probabilities, but the result holds values"):
+    with pytest.raises(ValueError, match="needs probabilities, but the result has values"):
         explain()["x0"].with_loss("log_loss")
 
 

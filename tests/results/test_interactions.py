@@ -69,7 +69,7 @@ def test_pairs_without_an_error_say_why():
     plain = Interactions(NAMES, INDEX, "Shapley interaction index", "squared error", "pandas")
     assert np.isnan(plain.to_frame()[["std_error", "low", "high", "p", "p_adjusted"]]).all(axis=None)
     assert "no interval" not in repr(plain)
-    with pytest.raises(ValueError, match="nothing says how these numbers vary"):
+    with pytest.raises(ValueError, match="the standard error is unknown"):
         plain.interval("a", "b")
 
 

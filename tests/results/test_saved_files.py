@@ -36,7 +36,7 @@ def test_results_on_files_by_the_first_version():
     loaded = ll.load(FOLDER / "importances_of_files.losslens")
     a, b = loaded["a"], loaded["b"]
     assert (a.whole.n, len(a.whole.rows), len(a.local)) == (3000, 123, 123)
-    assert "3,000 rows, read part by part; 123 of them are kept" in repr(loaded)
+    assert "3,000 rows, read in parts; 123 of them are kept" in repr(loaded)
     numbers = ("pfi", "unbiased", "error", "std_error", "ratio_std_error", "p_value")
     of_a = (8.802275919239701, 8.805210989569558, 4.751277042404705, 0.3676918913926404, 0.08813188134473662)
     of_b = (-0.13332366976991342, -0.1333681258118507, 4.751277042404705, 0.11832645011213073, 0.024361026742677865)

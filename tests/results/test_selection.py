@@ -137,10 +137,10 @@ def test_results_can_not_be_changed_by_accident():
 
 
 def test_rows_with_nobody_to_lend_say_so():
-    with pytest.raises(ValueError, match="no cell is left"):
+    with pytest.raises(ValueError, match="no cell to average"):
         explain(ll.Derangements())["x0"].subset([0]).pfi  # noqa: B018
     grouped = explain(groups=np.arange(20) // 5)["x0"]
-    with pytest.raises(ValueError, match="no cell is left"):
+    with pytest.raises(ValueError, match="no cell to average"):
         grouped.subset(np.arange(5)).pfi  # noqa: B018
     weight = np.r_[np.zeros(3), np.ones(17)]
     with pytest.raises(ValueError, match="weigh"):

@@ -270,7 +270,7 @@ def test_a_truncated_file_is_refused(share, tmp_path):
     content = whole(tmp_path)
     path = tmp_path / "cut.losslens"
     path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(ValueError, match=r"cut\.losslens is no losslens result, or not a whole one"):
+    with pytest.raises(ValueError, match=r"cut\.losslens is not a losslens result, or is damaged"):
         ll.load(path)
 
 
@@ -280,7 +280,7 @@ def test_a_damaged_file_is_refused(at, tmp_path):
     start = int(at * len(content))
     content[start : start + 64] = bytes(64)
     (tmp_path / "bad").write_bytes(content)
-    with pytest.raises(ValueError, match="bad is no losslens result, or not a whole one"):
+    with pytest.raises(ValueError, match="bad is not a losslens result, or is damaged"):
         ll.load(tmp_path / "bad")
 
 
@@ -326,7 +326,7 @@ def write_foreign(kind, path):
 def test_a_foreign_file_is_refused_and_nothing_in_it_runs(kind, tmp_path, capsys):
     path = tmp_path / "foreign"
     write_foreign(kind, path)
-    with pytest.raises(ValueError, match="foreign is no losslens result, or not a whole one"):
+    with pytest.raises(ValueError, match="foreign is not a losslens result, or is damaged"):
         ll.load(path)
     assert "must not run" not in capsys.readouterr().out
 

@@ -132,9 +132,9 @@ def test_streamed_results_know_it_too():
 
 def test_what_it_is_not_known_for():
     imp = ask()
-    with pytest.raises(ValueError, match="`given` chose observations alone"):
+    with pytest.raises(ValueError, match="`given` selected observations only"):
         _ = imp["x0"].given([1, 2, 3]).row_influence
-    with pytest.raises(ValueError, match="`given` chose observations alone"):
+    with pytest.raises(ValueError, match="`given` selected observations only"):
         imp.given([1, 2, 3]).drop([0])
     with pytest.raises(ValueError, match="only curves"):
         _ = ask(ll.Grid(values=[0.0, 1.0]), features="x0")["x0"].row_influence

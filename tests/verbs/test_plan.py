@@ -128,7 +128,7 @@ def test_features_that_auto_samples_may_grow(monkeypatch):
     assert planned.grows == ("x0",)
     assert planned.designs == ("Systematic(8)", "All()", "All()")
     assert "x0  blackbox  Systematic(8)" in repr(planned)
-    assert "at least, doubled until certain" in repr(planned)
+    assert "at least, doubled until precise" in repr(planned)
 
 
 def test_a_design_that_was_asked_for_does_not_grow():

@@ -10,7 +10,7 @@ import numpy as np
 
 from losslens.page.cells import PackedGrid
 from losslens.results.clusters import Clusters
-from losslens.results.extrapolation import FADED, MOST_NAMED, Extrapolation, Extrapolations
+from losslens.results.extrapolation import FADED, NAMED_IN_NOTE, Extrapolation, Extrapolations
 from losslens.results.importance import FeatureImportance
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
@@ -146,8 +146,8 @@ def far_words(found: Extrapolations) -> list[str]:
     warned = sorted((found[name] for name in found.warned), key=lambda one: -one.share)
     if not warned:
         return []
-    some = ", ".join(f"{one.name} {one.percent}" for one in warned[:MOST_NAMED])
-    more = f" and {len(warned) - MOST_NAMED} more features" if len(warned) > MOST_NAMED else ""
+    some = ", ".join(f"{one.name} {one.percent}" for one in warned[:NAMED_IN_NOTE])
+    more = f" and {len(warned) - NAMED_IN_NOTE} more features" if len(warned) > NAMED_IN_NOTE else ""
     return [f"Rows with a replaced value can be told from real ones. The share that is unlike any: {some}{more}."]
 
 

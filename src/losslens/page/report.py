@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens.results.storage import whole_file
+from losslens.results.storage import atomic_file
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,7 +32,7 @@ class Report:
     def save(self, path: str | Path) -> None:
         """Write the page, whole or not at all."""
         page = self.html().encode()
-        with whole_file(path) as file:
+        with atomic_file(path) as file:
             file.write(page)
 
     def _repr_html_(self) -> str:

@@ -173,7 +173,7 @@ def plot_interaction_ranking(result: Interactions, *, k: int = 10, ax: Axes | No
     named_rows.label_across(ax, f"{result.kind}, {result.title}", width)
     canvas.plain_frame(ax)
     notes = ["above 0: worth more together"]
-    if any(pair in result._known for pair in shown):
+    if any(pair in result._estimates for pair in shown):
         notes.append("lines: 95% intervals; filled: without 0")
     canvas.caption(ax, notes + not_shown(len(ranked) - len(shown), "weaker pair"))
     return ax

@@ -1,4 +1,4 @@
-"""What verbs return: frozen, arrays only, one file a result; and saving and loading them.
+"""The results of verbs (frozen dataclasses of arrays, one module a kind of result), and their file format.
 
-Touches uncertainty, cells and game theory; plots only inside `.plot()`. Never a model or a table.
+Imports uncertainty, cells and the rooms below; plots only inside `.plot()`. Results hold no model and no table.
 """

@@ -14,26 +14,26 @@ from losslens.tables.frames import make_frame
 
 
 class Stored:
-    """What files of results may hold. Subclasses are registered under their names, which are what files say."""
+    """Base class of what files of results may contain. Subclasses are registered by name, which files refer to."""
 
     kinds: ClassVar[dict[str, type]] = {}
 
     @property
     def stored(self) -> Any:
-        """What a file holds for it."""
+        """The object that is written to a file."""
         return self
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if cls.__module__.startswith("losslens."):  # a class of the user's could not be read back without their code
+        if cls.__module__.startswith("losslens."):  # a class of the user's can't be loaded without their code
             Stored.kinds[cls.__name__] = cls
 
 
 class Displayed(Stored):
-    """A result that shows itself: in text as a table, in notebooks with a picture beside it."""
+    """A result that is shown as a table, in notebooks with a plot beside it."""
 
     def _table(self) -> ResultTable:
-        """What is shown."""
+        """The table to show."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -46,12 +46,12 @@ class Displayed(Stored):
 
 
 class Tabular(Displayed):
-    """A result whose table is a data frame as well."""
+    """A result that can be converted to a data frame."""
 
-    backend: str  # the frame library that the data came in
+    backend: str  # the data frame library of the input data
 
     def to_frame(self) -> Any:
-        """The table as a data frame, in the library that the data came in."""
+        """The table as a data frame, in the library of the input data."""
         return self._frame(self._table().data())
 
     def _frame(self, columns: Mapping[str, Any]) -> Any:
@@ -62,14 +62,14 @@ class Saveable(Displayed):
     """A result that can be written to a file."""
 
     def save(self, path: str | Path) -> None:
-        """Write the result to one file that `losslens.load` reads back; nothing in it can run."""
+        """Write the result to one file that `losslens.load` reads; the file contains no code."""
         from losslens.results.storage import save
 
         save(self, path)
 
 
 class Result(Tabular, Saveable):
-    """What a verb gives: a table, a picture, a file."""
+    """Base class of what verbs return: a table, a plot and a file."""
 
 
 T = TypeVar("T", bound=Any)
@@ -77,10 +77,10 @@ T = TypeVar("T", bound=Any)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ResultMapping(Mapping[str, T], Saveable):
-    """Features by name, in the order asked for."""
+    """A mapping from features to their results, in the requested order."""
 
     features: dict[str, T]
-    n_predictions: int  # rows that the model was asked for, unchanged ones included
+    n_predictions: int  # rows that the model predicted, unchanged ones included
 
     @property
     def design(self) -> str:
@@ -89,16 +89,16 @@ class ResultMapping(Mapping[str, T], Saveable):
 
     @property
     def engine(self) -> str:
-        """Who filled the cells."""
+        """The engines that computed the cells."""
         return ", ".join(dict.fromkeys(feature.engine for feature in self.features.values()))
 
     @property
     def exact(self) -> bool:
-        """Whether every number is the one over all pairs (curves on a product grid have none)."""
+        """Whether every number is the mean over all pairs (curves on a product grid are not considered)."""
         return all(feature.exact for feature in self.features.values() if len(feature.values) == 1)
 
     def given(self, rows: Any) -> Self:
-        """These rows, donors from everywhere."""
+        """The result for these rows as observations, with donors from all rows."""
         return self._each(lambda feature: feature.given(rows))
 
     def by(self, groups: Any) -> dict[Any, Self]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,10 +10,7 @@ from losslens.losses import Loss
 from losslens.results.base import Result
 from losslens.results.table import FEATURE, IMPORTANCE, RANKED, ResultTable
 from losslens.text import in_digits
-from losslens.typing import Floats
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from losslens.typing import Axes, Floats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

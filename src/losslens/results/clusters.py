@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from losslens.results.base import Result, Stored
 from losslens.results.table import ResultTable
 from losslens.text import in_digits
-from losslens.typing import Floats, Indices
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+from losslens.typing import Axes, Floats, Indices
 
 LEADING = 3  # features of a cluster in the repr
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,12 +19,10 @@ from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import ResultTable, or_else
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import make_frame
+from losslens.typing import Axes
 from losslens.uncertainty import standard_errors
 from losslens.uncertainty.inference import Adjustment, Difference, adjusted, difference
 from losslens.uncertainty.standard_errors import Influence
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

@@ -1,11 +1,11 @@
-"""Results on predictions: ICE curves, partial dependence."""
+"""Effects of features on predictions: ICE curves and partial dependence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,27 +17,24 @@ from losslens.results.base import ResultMapping, Tabular
 from losslens.results.feature import FeatureResult
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.columns import is_missing
-from losslens.typing import Floats
+from losslens.typing import Axes, Floats
 from losslens.uncertainty.bands import Band
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class FeatureEffect(FeatureResult, Tabular):
-    """How the prediction moves with one feature: an ICE curve for each row, and their mean, the PD curve."""
+    """How the prediction depends on one feature: an ICE curve for each row, and their mean, the PD curve."""
 
     target: str | None = None  # the class whose probability is shown
 
     @property
     def pd(self) -> Floats:
         """Partial dependence: the mean prediction with every row at that value, (g,) or (g1, g2)."""
-        return self._shaped(np.asarray(self._known(self.means.pd, "the PD curve"), float))
+        return self._shaped(np.asarray(self._required(self.means.pd, "the PD curve"), float))
 
     @property
     def ice(self) -> NDArray[Any]:
-        """One curve a kept row, (n, g): the row's prediction with the value replaced; NaN where never met."""
+        """One curve a kept row, (n, g): the row's prediction with the value replaced; NaN without a cell."""
         return self._shaped(curves(self.cells.predictions, self.meeting, self.sample, self.cells.rows))
 
     def band(self, level: float = 0.95) -> Band:
@@ -45,11 +42,11 @@ class FeatureEffect(FeatureResult, Tabular):
         return self._band(self.cells.predictions, self.means.pd, "the PD curve", level)
 
     def centred(self, at: Any = None) -> NDArray[Any]:
-        """ICE curves less their own value at one grid value (the first, or the one nearest to `at`)."""
+        """ICE curves minus their value at one grid value (the first, or the one nearest to `at`)."""
         if len(self.values) == 2:
-            raise ValueError("centred curves need one feature; this is a pair")
+            raise ValueError("centred curves need a single feature, and this is a pair")
         if isinstance(self.meeting, OwnDonors) and not self.meeting.binned:
-            raise ValueError(f"{self.design!r} gives each row donors of its own: no value is common to the curves")
+            raise ValueError(f"no common grid: {self.design!r} gives each row its own donors; use Grid(m)")
         k = 0 if at is None else _nearest(self.grid, at)
         return np.asarray(self.ice - self.ice[:, [k]])
 
@@ -64,14 +61,14 @@ class FeatureEffect(FeatureResult, Tabular):
         return plot_effect(self, ax=ax)
 
     def _table(self) -> ResultTable:
-        known = {
+        numbers = {
             "smallest of the PD curve": or_else(lambda: float(np.nanmin(self.pd)), np.nan),
             "largest of the PD curve": or_else(lambda: float(np.nanmax(self.pd)), np.nan),
             "rows": len(self.at),
             "values": grid_size(self.values),
         }
         of = "" if self.target is None else f" for class {self.target}"
-        return facts(f"{self.name}: prediction{of}", known, [f"{self.design!r}; {self.engine}"])
+        return facts(f"{self.name}: prediction{of}", numbers, [f"{self.design!r}; {self.engine}"])
 
     def __repr__(self) -> str:
         of = f" of {self.target!r}" if self.target is not None else ""
@@ -79,7 +76,7 @@ class FeatureEffect(FeatureResult, Tabular):
 
 
 def of_class(effect: FeatureEffect, k: int) -> FeatureEffect:
-    """The effect on the k-th class alone, where predictions have one column a class."""
+    """The effect on the k-th class, where predictions have one column a class."""
     sample, cells, pd = effect.sample, effect.cells, effect.means.pd
     return replace(
         effect,
@@ -98,14 +95,14 @@ def _nearest(grid: NDArray[Any], at: Any) -> int:
         return len(grid) - 1
     if grid.dtype.kind in "iuf" and not is_missing(at):
         return int(np.nanargmin(np.abs(grid.astype(float) - float(at))))
-    found = np.flatnonzero(grid == at)
-    if len(found) == 0:
+    positions = np.flatnonzero(grid == at)
+    if len(positions) == 0:
         raise ValueError(f"{at!r} is not on the grid {list(grid)!r}")
-    return int(found[0])
+    return int(positions[0])
 
 
 def curve_columns(result: Any, curves: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
-    """The grid beside the curves on it, as columns of a frame."""
+    """The grid and the curves on it, as columns of a data frame."""
     columns: dict[str, Any] = {}
     if len(result.values) == 2:
         first, second = np.meshgrid(*(np.arange(len(v)) for v in result.values), indexing="ij")
@@ -116,13 +113,13 @@ def curve_columns(result: Any, curves: Mapping[str, NDArray[Any]]) -> dict[str, 
             columns[name] = plain(result.values[0][:, c])
     else:
         columns["value"] = plain(result.values[0])
-    with suppress(ValueError):  # a grid of the user's own has no weights
+    with suppress(ValueError):  # a grid of given values has no weights
         columns["weight"] = result.weights
     return columns | {name: np.ravel(curve) for name, curve in curves.items()}
 
 
 def plain(values: NDArray[Any]) -> Any:
-    """Grid values as a frame library takes them: numbers as they are, a mixture as text."""
+    """Grid values as data frame libraries accept them: mixed types become text."""
     if values.dtype != object:
         return values
     kinds = {type(value) for value in values if value is not None}

@@ -1,9 +1,9 @@
-"""What all results of one feature share: its grid, the layout of its cells, and choosing rows.
+"""What all results of one feature have in common: the grid, the layout of the cells, and the selection of rows.
 
-A result keeps arrays, numbers and words, and nothing of the table, the model or the engine (`lazy` fields included):
-cells of as many rows as half of `memory` holds; for each feature a few vectors as long as the rows or the grid (local
-importances, grid positions, curves; of an additive model its column until curves are computed); and, once for all
-features of a call, the codes of at most 2,000 rows and a million cells, from which `extrapolation` is computed.
+A result holds arrays, numbers and strings, but no table, model or engine (`lazy` fields included): cells of as many
+rows as fit into half of `memory`; for each feature a few vectors as long as the rows or the grid (local importances,
+grid positions, curves; of an additive model its column until curves are computed); and, once for all features of a
+call, the codes of at most 2,000 rows and a million cells, from which `extrapolation` is computed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.bands import Band, band
 
-FEWEST_KEPT = 30  # kept rows under which the mean of a streamed group's curves says too little
+MIN_CURVES = 30  # rows with kept cells that the mean curve of a streamed group needs: fewer are too noisy
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class FeatureResult:
-    """One feature's cells and their means."""
+    """Cells of one feature and their means."""
 
     name: str
     columns: tuple[str, ...]
@@ -44,14 +44,14 @@ class FeatureResult:
     n_predictions: int
     meeting: Layout = lazy()
     sample: Sample
-    at: Indices  # positions in the sample of the rows that this result speaks of
+    at: Indices  # positions in the sample of the rows of this result
     means: Means
     cells: Cells
     backend: str
-    declined: str = ""  # why no exact engine answered, where one knows the kind of model
-    observed: Floats | None = None  # (len(at), 2), of a pair: where these rows lie on the grid, in its steps
-    conditioning: Conditioning | None = None  # what values were drawn given, where not from everywhere
-    extrapolated: ReplacedRows | Extrapolation | None = None  # of the whole table, also where rows are chosen
+    declined: str = ""  # why the exact engine for this kind of model was not used
+    observed: Floats | None = None  # (len(at), 2), of a pair: positions of these rows on both grids
+    conditioning: Conditioning | None = None  # what conditional samplers condition on; None: donors from all rows
+    extrapolated: ReplacedRows | Extrapolation | None = None  # of all rows, also where some are selected
 
     @property
     def grid(self) -> Any:
@@ -67,25 +67,25 @@ class FeatureResult:
 
     @property
     def extrapolation(self) -> Extrapolation | None:
-        """How far replaced rows of the whole table are from real ones, on this grid; computed on first access.
+        """How far replaced rows of all rows are from real ones, on this grid; computed on first access.
 
-        None for pairs, which have no donors, and in files of older versions: `losslens.extrapolation` takes those.
-        Text, pictures and files show it once it was computed; they never compute it.
+        None for pairs, which have no donors, and in files of older versions: use `losslens.extrapolation`. Text, plots
+        and files include it if it has been computed; they never compute it.
         """
-        found = self.extrapolated
-        if isinstance(found, ReplacedRows):
-            found = found.extrapolation
-        return None if found is None else found.on(self.values[0])
+        result = self.extrapolated
+        if isinstance(result, ReplacedRows):
+            result = result.extrapolation
+        return None if result is None else result.on(self.values[0])
 
     @property
     def known_extrapolation(self) -> Extrapolation | None:
-        """The same where it was computed already."""
-        found = self.extrapolated
-        return None if isinstance(found, ReplacedRows) and not found.known else self.extrapolation
+        """`extrapolation` if it has been computed already, otherwise None."""
+        rows = self.extrapolated
+        return None if isinstance(rows, ReplacedRows) and not rows.known else self.extrapolation
 
     @property
     def whole(self) -> Totals | None:
-        """What is known of all rows of data in files, of which `at` and `local` hold some; None for data in memory."""
+        """Totals over all rows of files, of which `at` and `local` hold some; None for data in memory."""
         return self.sample.totals
 
     @property
@@ -98,30 +98,30 @@ class FeatureResult:
 
     @property
     def complete(self) -> bool:
-        """Whether the cells of every row are here."""
+        """Whether the cells of every row are kept."""
         return len(self.cells.rows) == len(self.at)
 
     @property
     def known_as_streamed(self) -> bool:
-        """Whether cells are known to be missing, without computing which are kept."""
+        """Whether some cells are not kept, as far as that is known without computing any."""
         return not isinstance(vars(self.cells)["rows"], Deferred) and not self.complete
 
     @property
     def _no_donors(self) -> str:
         if len(self.values) == 2:
-            return "a product grid holds pairs of values that no row may have"
-        return "values of your own say nothing on how often they occur; use Grid(m) or another design"
+            return "a product grid has pairs of values that may not occur in the data"
+        return "its grid values were given without frequencies; use Grid(m) or another design"
 
     def _shaped(self, curve: NDArray[Any]) -> NDArray[Any]:
-        """A curve of a pair is a table over its two grids; the grid axis is the last."""
+        """Curves in the shape of the grid: the last axis becomes two for a pair."""
         if len(self.values) == 1:
             return curve
         return curve.reshape(*curve.shape[:-1], *map(len, self.values))
 
     def given(self, rows: Any) -> Self:
-        """These rows, donors from everywhere; a boolean mask or row positions.
+        """The result for these rows (a boolean mask or positions) as observations, with donors from all rows.
 
-        Groups average back to the whole with their shares as weights.
+        The mean of groups, weighted by their shares of the rows, is the result for all rows.
         """
         self._need_rows("given")
         chosen = positions(rows, len(self.at))
@@ -137,9 +137,9 @@ class FeatureResult:
         return replace(self, at=at, cells=cells, means=numbers, exact=False, observed=observed).trimmed()
 
     def trimmed(self) -> Self:
-        """Without grid values that none of these rows met: a curve has nothing to say there."""
+        """Without grid values that none of these rows has a donor at: curves are undefined there."""
         if self.design.common and not self.design.leaves_out_own and self.sample.block is None:
-            return self  # every row met every value
+            return self  # every row has cells at every value
         weights = self.means.weights
         if weights is None:
             return self
@@ -162,77 +162,76 @@ class FeatureResult:
 
     @property
     def leaves(self) -> dict[str, Self]:
-        """``{rule: given(rows of the leaf)}``, where donors came from the same leaf of a tree."""
-        told = self.conditioning
-        if told is None or told.leaf is None:
+        """``{rule: given(rows of the leaf)}``, for designs that take donors from the same leaf of a tree."""
+        given = self.conditioning
+        if given is None or given.leaf is None:
             raise ValueError(f"no leaves: the values of {self.name!r} were drawn by {self.design!r}; use Within()")
-        here = told.leaf[self.at]
-        return {told.rules[k]: self.given(here == k) for k in np.unique(here).tolist()}
+        leaf = given.leaf[self.at]
+        return {given.rules[k]: self.given(leaf == k) for k in np.unique(leaf).tolist()}
 
     def _means(self, cells: Cells, meeting: Layout, sample: Sample) -> Means:
         return means(cells, meeting, sample)
 
     def _streamed(self, chosen: Indices, kept: Indices) -> Means:
-        """Means of some rows of a streamed result: numbers exact, curves from the kept rows, shifted to fit them."""
-        whole = self.means
-        local = None if whole.local is None else whole.local[chosen]
+        """Means of some rows of a streamed result: exact numbers, and curves of the kept rows shifted to them."""
+        every = self.means
+        local = None if every.local is None else every.local[chosen]
         numbers = Means(
             local=local,
-            mass=whole.mass[chosen],
+            mass=every.mass[chosen],
             pi=None,
-            weights=None if whole.weights is None else shares(self.meeting, self.sample, self.at[chosen]),
+            weights=None if every.weights is None else shares(self.meeting, self.sample, self.at[chosen]),
             pd=None,
             clipped=float("nan"),
         )
-        if len(kept) < FEWEST_KEPT:
+        if len(kept) < MIN_CURVES:
             return numbers
-        some = self._means(take_rows(self.cells, kept), self.meeting, self.sample)
-        pi = some.pi
-        if pi is not None and local is not None and some.local is not None:
-            pi = pi + (numbers.pfi - some.pfi)
-        return replace(numbers, pi=pi, pd=some.pd, weights=some.weights)
+        of_kept = self._means(take_rows(self.cells, kept), self.meeting, self.sample)
+        pi = of_kept.pi
+        if pi is not None and local is not None and of_kept.local is not None:
+            pi = pi + (numbers.pfi - of_kept.pfi)
+        return replace(numbers, pi=pi, pd=of_kept.pd, weights=of_kept.weights)
 
     def band(self, level: float = 0.95) -> Band:
         """Confidence band of the whole curve, for this model on new data."""
         raise NotImplementedError
 
     def _band(self, cells: NDArray[Any], curve: Any, what: str, level: float) -> Band:
-        """A band around the mean of the kept rows' curves."""
-        mean, rows = np.asarray(self._known(curve, what), float), self.cells.rows
+        """A confidence band around the mean of the kept rows' curves."""
+        mean, rows = np.asarray(self._required(curve, what), float), self.cells.rows
         if isinstance(self.meeting, OwnDonors) and not self.meeting.binned:
             raise ValueError(
-                f"no band: {self.design!r} gives each row donors of its own, so that few rows met each value; "
+                f"no band: {self.design!r} gives each row its own donors, so few rows have a cell at each value; "
                 "use donors='all', Grid(m) or Systematic(m)"
             )
-        if not self.complete and len(rows) < FEWEST_KEPT:
-            raise ValueError(f"no band: the single curves of {len(rows)} rows alone are kept; raise memory=")
+        if not self.complete and len(rows) < MIN_CURVES:
+            raise ValueError(f"no band: {len(rows)} rows have kept curves, {MIN_CURVES} are needed; raise memory=")
         single = np.asarray(curves(cells, self.meeting, self.sample, rows), float)
         block = None if self.sample.block is None else self.sample.block[rows]
-        found = band(single, mean, self.sample.weight[rows], block, self.sample.units(self.at), level)
-        low, high, error = map(self._shaped, (found.low, found.high, found.std_error))
+        flat = band(single, mean, self.sample.weight[rows], block, self.sample.units(self.at), level)
+        low, high, error = map(self._shaped, (flat.low, flat.high, flat.std_error))
         return Band(low, high, error, level)
 
     def _need_cells(self, what: str) -> None:
         if len(self.cells.rows) == 0:
             raise ValueError(
-                f"{what} of {self.name!r} is not known: its table of {self.sample.n:,} rows and "
-                f"{self.meeting.width:,} values has too many cells to look at; explain fewer rows, or use Latin(m)"
+                f"{what} of {self.name!r} was not computed: {self.sample.n:,} rows and {self.meeting.width:,} values "
+                "have too many cells; explain fewer rows, or use Latin(m)"
             )
 
-    def _known(self, curve: Any, what: str) -> Any:
+    def _required(self, curve: Any, what: str) -> Any:
         if curve is None:
             self._need_cells(what)
             raise ValueError(
-                f"{what} is not known here: the result keeps the cells of {len(self.cells.rows)} of these rows, "
-                f"fewer than {FEWEST_KEPT}; raise memory= (all cells take {size_in_words(self.full_size)})"
+                f"{what} was not computed: the result keeps the cells of {len(self.cells.rows)} of these rows, and "
+                f"{MIN_CURVES} are needed; raise memory= (all cells take {size_in_words(self.full_size)})"
             )
         return curve
 
     @property
     def full_size(self) -> int:
-        """The memory= that keeps every cell of this feature."""
-        outputs = self.sample.prediction.shape[1:]
-        per_cell = 8 + 8 * int(np.prod(outputs))
+        """The `memory` that keeps every cell of this feature, in bytes: a change and its predictions a cell."""
+        per_cell = 8 + 8 * int(np.prod(self.sample.prediction.shape[1:]))
         return 2 * self.sample.n * self.meeting.width * per_cell
 
     def _need_rows(self, what: str) -> None:

@@ -1,11 +1,11 @@
-"""The importance of one feature: in all, where in its range, and for which observations."""
+"""The importance of one feature: one number, a curve along its values, and a number for each row."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,23 +22,19 @@ from losslens.results.selection import all_but, positions
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.sample import Sample, chunks, lose
 from losslens.text import in_digits
-from losslens.typing import Floats
+from losslens.typing import Axes, Floats
 from losslens.uncertainty import standard_errors
 from losslens.uncertainty.bands import Band
 from losslens.uncertainty.leave_one_out import leave_one_out
 from losslens.uncertainty.standard_errors import Influence, Target, check_target
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
 Pick = Callable[[NDArray[Any]], NDArray[Any]]
-CURVES_ONLY = "curves only"  # in the place of the number of a pair, or of values of the user's own
+CURVES_ONLY = "curves only"  # shown instead of a number for pairs and for grids without weights
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class FeatureImportance(FeatureResult, Tabular):
-    """How much the loss grows when one feature's values come from other rows: in all, where, and for whom."""
+    """How much the loss increases when a feature's values come from other rows: on average, by value, and by row."""
 
     loss: Loss
 
@@ -50,20 +46,20 @@ class FeatureImportance(FeatureResult, Tabular):
 
     @property
     def unbiased(self) -> float:
-        """The U-statistic, at which intervals are centred: pairs of a row with itself are left out."""
+        """The U-statistic, without pairs of a row with itself: the centre of intervals."""
         if self.sample.block is not None or self.meeting.leaves_out_own:
             return self.pfi
         return self.pfi / (1 - self.sample.own_share(self.at, self.means.mass))
 
     @property
     def local(self) -> Floats:
-        """Importance for each row: the mean change of loss over the donors it met, (n,)."""
+        """Importance for each row: the mean change of its loss over its donors, (n,)."""
         self._need_donors("local importance")
-        return np.asarray(self._known(self.means.local, "the importance for single rows"))
+        return np.asarray(self._required(self.means.local, "the importance for single rows"))
 
     @property
     def error(self) -> float:
-        """GE_P of the rows that this result speaks of: their mean loss, nothing replaced."""
+        """GE_P of the rows of this result: their mean loss with nothing replaced."""
         return self.sample.mean_loss(self.at)
 
     @property
@@ -76,12 +72,12 @@ class FeatureImportance(FeatureResult, Tabular):
     @property
     def pi(self) -> Floats:
         """Partial importance: the mean change of loss with every row at that value, (g,) or (g1, g2)."""
-        return self._shaped(np.asarray(self._known(self.means.pi, "the PI curve")))
+        return self._shaped(np.asarray(self._required(self.means.pi, "the PI curve")))
 
     @property
     def ici(self) -> Floats:
-        """Individual conditional importance, one curve a kept row, (n, g); NaN at values that it never met."""
-        if not self.means.has_pd:  # nobody looked at single cells
+        """Individual conditional importance, one curve a kept row, (n, g); NaN at values without a cell."""
+        if not self.means.has_pd:  # single cells were not computed
             self._need_cells("every single curve")
         return self._shaped(curves(self._changes, self.meeting, self.sample, self.cells.rows))
 
@@ -92,15 +88,15 @@ class FeatureImportance(FeatureResult, Tabular):
 
     @cached_property
     def influence(self) -> Influence:
-        """How far each row, as an observation and as a donor, moves `pfi`: what standard errors are made of."""
+        """Influence of each row, as an observation and as a donor, on `pfi`: the basis of standard errors."""
         self._need_donors("standard error")
         if len(self.at) < self.sample.n and not self.complete:
-            raise ValueError("a streamed result has standard errors for all rows, not for some; raise memory=")
+            raise ValueError("no standard error for some rows of a streamed result; raise memory=")
         return standard_errors.influence(self.means, self.meeting, self.sample, self.at)
 
     @cached_property
     def row_influence(self) -> RowInfluence:
-        """How far leaving out each row, as an observation and as a donor, would move the importance (`unbiased`)."""
+        """The change of the importance (`unbiased`) when a row is left out, as an observation and as a donor."""
         self._need_donors("importance")
         self._need_rows("row_influence")
         self._need_both_roles("row_influence")
@@ -118,33 +114,33 @@ class FeatureImportance(FeatureResult, Tabular):
         Parameters
         ----------
         level
-            The probability that such an interval holds what it is about.
+            The coverage probability.
         target
-            ``"model"``: this fitted model on new data, centred at the U-statistic. ``"sample"``: these rows, had every
-            pair been asked (Monte-Carlo error alone; no width where every pair was). ``"learner"``, what refits on
-            new data would give, is not known from one fit: `feature_importance_cv` has it.
+            ``"model"``: this fitted model on new data, centred at the U-statistic. ``"sample"``: the mean over all
+            pairs of these rows (Monte-Carlo error only; the width is 0 where all pairs were used). ``"learner"``,
+            refits on new data, needs `feature_importance_cv`.
         """
         if check_target(target) == "sample":
             return self._drawn_interval(level)
-        known = self.influence
-        return standard_errors.interval(self.unbiased, known.std_error, self._units, level, known.skewness)
+        influence = self.influence
+        return standard_errors.interval(self.unbiased, influence.std_error, self._units, level, influence.skewness)
 
     @property
     def p_value(self) -> float:
-        """Of the one-sided test that this model's importance on new data is 0 (or less), against more."""
+        """p-value of the one-sided test that this model's importance on new data is at most 0."""
         return standard_errors.p_value(self.unbiased, self.std_error, self._units)
 
     @property
     def ratio_std_error(self) -> float:
-        """Standard error of `ratio` for this model on new data: both errors move with the rows."""
+        """Standard error of `ratio` for this model on new data: both errors depend on the rows."""
         error = self.error
         if error == 0:
-            return float(self.ratio)  # which says why there is none
+            return float(self.ratio)  # raises, with the reason
         on_error = standard_errors.influence_on_error(self.sample, self.at)
         return standard_errors.ratio_influence(self.influence, on_error, self.unbiased, error).std_error
 
     def ratio_interval(self, level: float = 0.95, target: Target = "model") -> tuple[float, float]:
-        """Confidence interval of `ratio`, on its log scale; `level` and `target` as in `interval`."""
+        """Confidence interval of `ratio`, computed on the log scale; `level` and `target` as in `interval`."""
         if check_target(target) == "sample":
             low, high = (end - self.pfi for end in self.interval(level, "sample"))
             return self.ratio + low / self.error, self.ratio + high / self.error
@@ -166,15 +162,15 @@ class FeatureImportance(FeatureResult, Tabular):
             return self._effect(lambda p: p, None)
         classes = self._classes
         if len(classes) != 2:
-            raise ValueError(f"there is one effect a class: effect_of(label), label one of {classes.tolist()!r}")
+            raise ValueError(f"each class has its own effect; use effect_of(label) with one of {classes.tolist()!r}")
         return self.effect_of(classes[1])
 
     def effect_of(self, label: Any) -> FeatureEffect:
         """PD and ICE of one class: its probability or score, or how often it is predicted."""
-        found = np.flatnonzero(self._classes == label)
-        if len(found) != 1:
-            raise ValueError(f"{label!r} is no class of the model; the classes are {self._classes.tolist()!r}")
-        k = int(found[0])
+        positions = np.flatnonzero(self._classes == label)
+        if len(positions) != 1:
+            raise ValueError(f"{label!r} is not a class of the model; the classes are {self._classes.tolist()!r}")
+        k = int(positions[0])
         if self.loss.reads == "labels":
             return self._effect(lambda p: (p == k).astype(float), str(label), lambda pd: pd[..., k])
         if self.cells.predictions.ndim == 2:
@@ -182,10 +178,10 @@ class FeatureImportance(FeatureResult, Tabular):
         return self._effect(lambda p: p[..., k], str(label))
 
     def subset(self, rows: Any) -> Self:
-        """These rows with donors among themselves: what recomputing on the subset gives, without the model."""
+        """The result for these rows with donors among them: the same as a new call on the subset, without the model."""
         chosen = positions(rows, len(self.at))
         self._need_all_cells("subset")
-        if not self.meeting.has_mass:  # no donors: a curve over these rows is all there is
+        if not self.meeting.has_mass:  # no donors: only the curve over these rows
             return self.given(chosen)
         meeting, kept = self.meeting.subset(self.at[chosen])
         if len(kept) == 0:
@@ -202,28 +198,28 @@ class FeatureImportance(FeatureResult, Tabular):
         return replace(new, means=new._means(cells, meeting, sample)).trimmed()
 
     def drop(self, rows: Any) -> Self:
-        """Without these rows, as observations and as donors: the `subset` of the others."""
+        """The result without these rows, as observations and as donors: the `subset` of the others."""
         self._need_both_roles("drop")
         others = all_but(rows, len(self.at))
         return self if len(others) == len(self.at) else self.subset(others)
 
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
-        """The same predictions judged by another loss that reads the same response."""
-        return self._judged(resolve_loss(loss, self.loss.reads))
+        """The same predictions with another loss of the same response."""
+        return self._with_loss(resolve_loss(loss, self.loss.reads))
 
-    def _judged(self, loss: Loss, sample: Sample | None = None) -> Self:
+    def _with_loss(self, loss: Loss, sample: Sample | None = None) -> Self:
         self._need_all_cells("with_loss")
         if loss.reads != self.loss.reads:
-            raise ValueError(f"{loss.name} reads {loss.reads}, but the result holds {self.loss.reads}: explain again")
+            raise ValueError(f"{loss.name} needs {loss.reads}, but the result has {self.loss.reads}: explain again")
         if sample is None:
             _check_domain(loss, self.sample)
             sample = self.sample.with_loss(loss)
         changes = np.empty(self.cells.predictions.shape[:2])
         for part in chunks(self.cells.rows, self.meeting.width):
-            some = self.cells.predictions[part]
+            predictions = self.cells.predictions[part]
             if loss.domains is not None:  # a deviance is not defined for every prediction
-                loss.check_prediction(some.ravel())
-            changes[part] = lose(loss, sample, self.cells.rows[part], some)
+                loss.check_prediction(predictions.ravel())
+            changes[part] = lose(loss, sample, self.cells.rows[part], predictions)
         new = replace(self, loss=loss, sample=sample, cells=replace(self.cells, changes=changes))
         return replace(new, means=new._means(new.cells, self.meeting, sample))
 
@@ -239,7 +235,7 @@ class FeatureImportance(FeatureResult, Tabular):
 
     def _table(self) -> ResultTable:
         pfi, error, low, high = (number_of(self, name) for name in ("importance", "std_error", "low", "high"))
-        known = {
+        numbers = {
             "importance (PFI)": pfi if np.isfinite(pfi) else CURVES_ONLY,
             "std. error": error,
             "95% interval": f"{in_digits(low)} to {in_digits(high)}" if np.isfinite(low) else "",
@@ -251,7 +247,7 @@ class FeatureImportance(FeatureResult, Tabular):
         notes, far = [f"{kind}; {self.engine}"], self.known_extrapolation
         if far is not None and far.warns:
             notes.append(far.sentence)
-        return facts(f"{self.name}: increase in {self.loss.title}", known, notes)
+        return facts(f"{self.name}: increase in {self.loss.title}", numbers, notes)
 
     def __repr__(self) -> str:
         number = in_digits(self.pfi) if self.means.has_weights else CURVES_ONLY
@@ -261,7 +257,7 @@ class FeatureImportance(FeatureResult, Tabular):
 
     @property
     def _base(self) -> Floats:
-        assert self.sample.loss is not None  # a FeatureImportance is made from a judged sample
+        assert self.sample.loss is not None  # every FeatureImportance has a loss
         return self.sample.loss[self.at]
 
     @property
@@ -280,23 +276,24 @@ class FeatureImportance(FeatureResult, Tabular):
         return self.sample.units(self.at)
 
     def _drawn_interval(self, level: float) -> tuple[float, float]:
-        """Where the number over all pairs of these rows lies: the draw of the donors alone is uncertain."""
+        """Interval of the mean over all pairs of these rows: only the sampling of donors is uncertain."""
         self._need_donors("importance")
         if self.design.sampled_grid and not self.exact:
-            known = standard_errors.grid_influence(self.means, self.design, self.sample)
-            return standard_errors.interval(self.pfi, known.std_error, len(known.moved), level, known.skewness)
+            of_donors = standard_errors.grid_influence(self.means, self.design, self.sample)
+            units = len(of_donors.moved)
+            return standard_errors.interval(self.pfi, of_donors.std_error, units, level, of_donors.skewness)
         noise = (
             0.0 if self.exact else standard_errors.monte_carlo_variance(self.means, self.meeting, self.sample, self.at)
         )
         if not np.isfinite(noise):
-            raise ValueError("no Monte-Carlo error: so few cells can't tell rows, donors and noise apart")
+            raise ValueError("no Monte-Carlo error: too few cells to separate rows and donors from noise")
         return standard_errors.interval(self.pfi, float(np.sqrt(noise)), np.inf, level)
 
     def _need_both_roles(self, what: str) -> None:
         if len(self.at) < self.sample.n:
             raise ValueError(
-                f"{what} leaves rows out as observations and as donors, but `given` chose observations alone, and "
-                "their donors are all rows: drop rows first and choose then, or use subset instead of given"
+                f"{what} leaves rows out as observations and as donors, but `given` selected observations only and "
+                "kept all rows as donors; drop rows before `given`, or use subset instead of given"
             )
 
     def _need_donors(self, what: str) -> None:
@@ -307,7 +304,7 @@ class FeatureImportance(FeatureResult, Tabular):
         return means(cells, meeting, sample, self.loss.ceiling(cells.predictions.dtype))
 
     def _effect(self, pick: Pick, target: str | None, pick_mean: Pick | None = None) -> FeatureEffect:
-        """The effect of one target: what is picked of the predictions, and of their means."""
+        """The effect on one output, which `pick` selects from predictions and `pick_mean` from their means."""
         cells = Cells(self.cells.rows, pick(self.cells.predictions))
         sample = replace(self.sample, prediction=pick(self.sample.prediction))
         averages = replace(self.means, pd=None if self.means.pd is None else (pick_mean or pick)(self.means.pd))
@@ -325,7 +322,7 @@ NUMBERS: dict[str, Callable[[Any], float]] = {
 
 
 def number_of(feature: Any, name: str) -> float:
-    """One number of a feature's importance, or score, in a table; NaN where there is none."""
+    """One number of a feature's importance, or score, for a table; NaN where there is none."""
     return or_else(lambda: NUMBERS[name](feature), np.nan)
 
 

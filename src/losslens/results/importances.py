@@ -1,11 +1,11 @@
-"""Importances of several features, of observations, and how surely they differ."""
+"""Importances of several features, with differences, ranks and tests."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,11 +18,8 @@ from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED,
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
 from losslens.text import in_digits, size_in_words
-from losslens.typing import Floats
+from losslens.typing import Axes, Floats
 from losslens.uncertainty.inference import Estimates, Inference, cross_products
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,9 +28,6 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
 
     `to_frame()` has one row a feature, the most important first.
     """
-
-    features: dict[str, FeatureImportance]
-    n_predictions: int  # rows that the model was asked for, unchanged ones included
 
     @property
     def error(self) -> float:
@@ -47,12 +41,12 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
 
     @property
     def title(self) -> str:
-        """Of the loss, in words."""
+        """The name of the loss."""
         return self.loss.title
 
     @property
     def base(self) -> float:
-        """What the numbers are compared with: the error with nothing replaced."""
+        """The reference of the importances: the error with nothing replaced."""
         return self.error
 
     @property
@@ -62,54 +56,54 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
 
     @property
     def observations(self) -> Floats:
-        """How much each row's loss rests on the features together: the sum of its local importances, (n,)."""
+        """Importance of each row: the sum of its local importances over the features, (n,)."""
         return np.asarray(self.local.sum(axis=1))
 
     @property
     def extrapolation(self) -> Extrapolations:
-        """How far the replaced rows of each feature are from real ones; worked out at the first look."""
-        found = {name: feature.extrapolation for name, feature in self.features.items()}
-        return Extrapolations({name: one for name, one in found.items() if one is not None}, self._first.backend)
+        """How far the replaced rows of each feature are from real ones; computed on first access."""
+        results = {name: feature.extrapolation for name, feature in self.features.items()}
+        return Extrapolations({name: one for name, one in results.items() if one is not None}, self._first.backend)
 
     @cached_property
     def estimates(self) -> Estimates:
-        """The importances of this model on new data and their covariance; features with a standard error alone."""
+        """The importances of this model on new data and their covariance, for features with a standard error."""
         errors = {name: or_else(partial(getattr, f, "std_error"), None) for name, f in self.features.items()}
-        known = {name: f for name, f in self.features.items() if errors[name] is not None}
-        if not known:
+        features = {name: f for name, f in self.features.items() if errors[name] is not None}
+        if not features:
             raise ValueError(f"no feature has a standard error; {self._first.name!r}: {_reason(self._first)}")
-        influences = [f.influence for f in known.values()]
-        moved = np.stack([found.moved for found in influences], axis=1)
+        influences = [f.influence for f in features.values()]
+        moved = np.stack([one.moved for one in influences], axis=1)
         covariance = cross_products(moved)
-        # Each feature has donors of its own: their noise is no feature's but its own.
-        np.fill_diagonal(covariance, [found.variance for found in influences])
+        # The noise of sampled donors is independent between features: it is part of the variances only.
+        np.fill_diagonal(covariance, [one.variance for one in influences])
         return Estimates(
-            tuple(known), np.array([f.unbiased for f in known.values()]), covariance, self._first._units - 1,
-            np.array([found.skewness for found in influences]), np.array([found.noise for found in influences]),
+            tuple(features), np.array([f.unbiased for f in features.values()]), covariance, self._first._units - 1,
+            np.array([one.skewness for one in influences]), np.array([one.noise for one in influences]),
         )  # fmt: skip
 
     def subset(self, rows: Any) -> Self:
-        """These rows with donors among themselves."""
+        """The result for these rows with donors among them."""
         self._need_all_cells("subset")
         return self._each(lambda feature: feature.subset(rows))
 
     def drop(self, rows: Any) -> Self:
-        """Without these rows, as observations and as donors: the `subset` of the others."""
+        """The result without these rows, as observations and as donors: the `subset` of the others."""
         self._need_all_cells("drop")
         return self._each(lambda feature: feature.drop(rows))
 
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
-        """The same predictions judged by another loss that reads the same response."""
+        """The same predictions with another loss of the same response."""
         self._need_all_cells("with_loss")
         new = resolve_loss(loss, self.loss.reads)
         samples: dict[int, Sample] = {}  # one new sample for all features that share one
 
-        def judge(feature: FeatureImportance) -> FeatureImportance:
-            judged = feature._judged(new, samples.get(id(feature.sample)))
-            samples[id(feature.sample)] = judged.sample
-            return judged
+        def change(feature: FeatureImportance) -> FeatureImportance:
+            changed = feature._with_loss(new, samples.get(id(feature.sample)))
+            samples[id(feature.sample)] = changed.sample
+            return changed
 
-        return self._each(judge)
+        return self._each(change)
 
     def _need_all_cells(self, what: str) -> None:
         if self._first.whole is not None:
@@ -123,29 +117,29 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        told = self._first.conditioning
-        given = "" if told is None else f", values drawn {told.condition}"
+        conditioning = self._first.conditioning
+        given = "" if conditioning is None else f", values drawn {conditioning.condition}"
         return f"increase in {self.loss.title}{given}; {in_digits(self.error)} with nothing replaced"
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know of how the numbers came about."""
+        """How the numbers were computed."""
         first = self._first
         kind = "exact over all pairs" if self.exact else f"sampled with {self.design}"
-        found = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        notes = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
         declined = dict.fromkeys(f.declined for f in self.features.values() if f.declined)
-        found += [f"no exact engine: {reason}" for reason in declined]
+        notes += [f"no exact engine: {reason}" for reason in declined]
         if first.whole is not None:
-            found.append(f"{first.whole.n:,} rows, read part by part; {len(first.at):,} of them are kept")
+            notes.append(f"{first.whole.n:,} rows, read in parts; {len(first.at):,} of them are kept")
         elif first.known_as_streamed:
-            found.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
+            notes.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
         worst = max(self.features.values(), key=lambda f: f.clipped)
         if worst.clipped > 0:
-            found.append(
+            notes.append(
                 f"up to {worst.clipped:.1%} of the cells ({worst.name}) give the true class probability 0: "
-                "their log loss is the clipping bound, not a measurement"
+                "their log loss is set to the clipping bound"
             )
-        return found
+        return notes
 
     def _table(self) -> ResultTable:
         order = self._ranked
@@ -173,7 +167,7 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
 
     @property
     def _known_warning(self) -> list[str]:
-        """Of extrapolation, as far as it is known: a text must not wait for it."""
+        """The note on extrapolation, as far as it has been computed: showing a result computes nothing."""
         known = {name: f.known_extrapolation for name, f in self.features.items()}
         note = Extrapolations({name: one for name, one in known.items() if one is not None}).note
         return [note] if note else []
@@ -183,7 +177,7 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
 
     @property
     def _ranked(self) -> list[FeatureImportance]:
-        """The most important first; what has no number comes last."""
+        """The most important first; features without a number last."""
         return sorted(self.features.values(), key=lambda f: -float(or_else(lambda: f.pfi, -np.inf)))
 
 

@@ -1,24 +1,20 @@
-"""How much more two features are worth together than each by itself, and how surely."""
+"""Pairwise interactions: how much more two features are worth together, with standard errors and tests."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from losslens.results.base import Result
 from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.features import unknown_feature
-from losslens.typing import Floats
+from losslens.typing import Axes, Floats
 from losslens.uncertainty.inference import adjusted, difference
 from losslens.uncertainty.standard_errors import interval
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-SHOWN = 10  # pairs in the text
+PAIRS_IN_TEXT = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,21 +22,21 @@ class Interactions(Result):
     """Pairwise interactions of performance: above 0 two features are worth more together.
 
     All matrices are (p, p) and symmetric. Standard errors, intervals and tests are about this model on new data; they
-    are NaN where nothing says how the numbers vary, and `absent` has the reason.
+    are NaN where they are unknown, and `absent` has the reason.
 
     `to_frame()` has one row a pair, the strongest first: with standard error, 95% interval and p-values.
     """
 
     features: tuple[str, ...]
-    index: Floats  # 0 on the diagonal, NaN where a pair was not asked for
+    index: Floats  # 0 on the diagonal, NaN for pairs that were not requested
     kind: str  # what the numbers are
     title: str  # of the loss
     backend: str
-    unbiased: Floats | None = None  # the U-statistics, at which intervals are centred
+    unbiased: Floats | None = None  # the U-statistics: the centres of intervals
     std_error: Floats | None = None
-    units: int = 0  # rows, or groups of rows, that the errors come from
-    absent: str = ""  # why some pairs have no error, or all
-    n_predictions: int = 0  # rows that the model was asked for
+    units: int = 0  # number of rows, or groups of rows
+    absent: str = ""  # why some or all pairs have no standard error
+    n_predictions: int = 0  # rows that the model predicted
 
     def __getitem__(self, pair: tuple[str, str]) -> float:
         return float(self.index[self._at(pair)])
@@ -56,41 +52,41 @@ class Interactions(Result):
         return self.intervals()[1]
 
     def intervals(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Low and high ends of every pair's confidence interval, each by itself.
+        """Low and high ends of the confidence interval of every pair, each at this level.
 
-        Student's: most pairs have nothing in common, and then the skewness that bends the interval of an importance is
-        an estimate that goes up with the number itself.
+        Student's, without a correction for skewness: most interactions are 0, and then the estimated skewness increases
+        with the estimate itself.
         """
         low, high = np.full_like(self.index, np.nan), np.full_like(self.index, np.nan)
-        for pair, (value, error) in self._known.items():
+        for pair, (value, error) in self._estimates.items():
             low[pair], high[pair] = interval(value, error, self.units, level)
-        return _both_ways(low), _both_ways(high)
+        return _symmetric(low), _symmetric(high)
 
     def interval(self, first: str, second: str, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of one pair's interaction, for this model on new data."""
         at = self._at((first, second))
         pair = min(at), max(at)
-        if pair not in self._known:
-            raise ValueError(f"no interval: {self.absent or 'nothing says how these numbers vary'}")
-        return interval(*self._known[pair], self.units, level)
+        if pair not in self._estimates:
+            raise ValueError(f"no interval: {self.absent or 'the standard error is unknown'}")
+        return interval(*self._estimates[pair], self.units, level)
 
     @cached_property
     def p(self) -> Floats:
-        """Of the two-sided tests of no interaction, each by itself."""
-        found = np.full_like(self.index, np.nan)
-        for pair, (value, error) in self._known.items():
+        """p-values of the two-sided tests of no interaction, not adjusted."""
+        p = np.full_like(self.index, np.nan)
+        for pair, (value, error) in self._estimates.items():
             names = self.features[pair[0]], self.features[pair[1]]
-            found[pair] = difference(names, value, error, self.units - 1, 0.95).p_value
-        return _both_ways(found)
+            p[pair] = difference(names, value, error, self.units - 1, 0.95).p_value
+        return _symmetric(p)
 
     @cached_property
     def p_adjusted(self) -> Floats:
-        """The same for all pairs together: Holm's, which bound the chance of a single false finding."""
-        found, pairs = np.full_like(self.index, np.nan), list(self._known)
+        """p-values adjusted for the number of pairs by Holm's method, against any false rejection."""
+        p, pairs = np.full_like(self.index, np.nan), list(self._estimates)
         if pairs:
             first, second = np.array(pairs).T
-            found[first, second] = adjusted(self.p[first, second], "holm")
-        return _both_ways(found)
+            p[first, second] = adjusted(self.p[first, second], "holm")
+        return _symmetric(p)
 
     def _table(self) -> ResultTable:
         first, second = np.array(self._pairs, np.intp).reshape(-1, 2).T
@@ -103,14 +99,15 @@ class Interactions(Result):
             "second": [self.features[k] for k in second],
             **{name: matrix[first, second] for name, matrix in numbers.items()},
         }
-        # A number has the decimals of its interval: most interactions are smaller than what they are known to.
+        # An interaction has the decimals of its interval: most are smaller than their standard error.
         largest = np.fmax.reduce([np.abs(matrix[first, second]) for matrix in (self.index, low, high)])
         return ResultTable(
             f"Interactions: {self.headline}", columns,
             ("{pair}", "{interaction}[ ± {std_error} ({low} to {high}), p = {p_adjusted}]"),
-            (("pair", "{pair}"), ("interaction", "{interaction}"), *([INTERVAL] if self._known else [])), self.notes,
+            (("pair", "{pair}"), ("interaction", "{interaction}"), *([INTERVAL] if self._estimates else [])),
+            self.notes,
             extra={"pair": [f"{self.features[j]}, {self.features[k]}" for j, k in self._pairs], "largest": largest},
-            like="largest", alike=("interaction", "std_error", "low", "high"), most_in_text=SHOWN,
+            like="largest", alike=("interaction", "std_error", "low", "high"), most_in_text=PAIRS_IN_TEXT,
         )  # fmt: skip
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -132,25 +129,25 @@ class Interactions(Result):
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know of the numbers."""
-        found = [f"{self.n_predictions:,} predictions"] if self.n_predictions else []
-        if self._known:
-            found.insert(0, "± standard error of this model on new data; p: no interaction, for all pairs together")
-        without = len(self._pairs) - len(self._known)
+        """How the numbers were computed."""
+        notes = [f"{self.n_predictions:,} predictions"] if self.n_predictions else []
+        if self._estimates:
+            notes.insert(0, "± standard error of this model on new data; p: no interaction, adjusted for all pairs")
+        without = len(self._pairs) - len(self._estimates)
         if without and self.absent:
-            found.append(f"no interval for {without if self._known else 'any'} of the pairs: {self.absent}")
-        return found
+            notes.append(f"no interval for {without if self._estimates else 'any'} of the pairs: {self.absent}")
+        return notes
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
         first, second = np.triu_indices(len(self.features), 1)
         order = np.argsort(-np.abs(self.index[first, second]), kind="stable")
-        asked = [(int(first[k]), int(second[k])) for k in order]
-        return [pair for pair in asked if np.isfinite(self.index[pair])]
+        pairs = [(int(first[k]), int(second[k])) for k in order]
+        return [pair for pair in pairs if np.isfinite(self.index[pair])]
 
     @cached_property
-    def _known(self) -> dict[tuple[int, int], tuple[float, float]]:
-        """Number and error of the pairs that have them."""
+    def _estimates(self) -> dict[tuple[int, int], tuple[float, float]]:
+        """Estimate and standard error of the pairs that have them."""
         if self.std_error is None or self.unbiased is None:
             return {}
         return {
@@ -161,13 +158,13 @@ class Interactions(Result):
 
     def _at(self, pair: tuple[str, str]) -> tuple[int, int]:
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise KeyError(f"two names, such as interactions['a', 'b']; got {pair!r}")
+            raise KeyError(f"interactions are indexed by two names, such as interactions['a', 'b']; got {pair!r}")
         for name in pair:
             if name not in self.features:
                 raise KeyError(unknown_feature(name, self.features, "features"))
         return self.features.index(pair[0]), self.features.index(pair[1])
 
 
-def _both_ways(upper: Floats) -> Floats:
-    """A symmetric matrix from what stands above its diagonal."""
+def _symmetric(upper: Floats) -> Floats:
+    """A symmetric matrix from its upper triangle."""
     return np.where(np.isnan(upper), upper.T, upper)

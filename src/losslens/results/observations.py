@@ -1,35 +1,31 @@
-"""Observations as a result: how much the model's knowledge helps each row, and which rows look wrong."""
+"""Importances of observations: how much the features reduce the loss of each row, and which rows are suspicious."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.results.base import Result
 from losslens.results.table import IMPORTANCE, ResultTable
-from losslens.typing import Floats, Indices
+from losslens.typing import Axes, Floats, Indices
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-
-FAR = 7.0  # how far under the median a suspicious row lies, in distances of the lower quartile: 4.7 normal deviations
-QUARTER = 0.6745  # the distance of the quartile of a normal distribution, in its deviations
-MOST_LISTED, MOST_SHOWN = 10, 15  # rows in the text, and in a notebook
+FENCE = 7.0  # distance of the fence from the median, in distances of the lower quartile: 4.7 normal standard deviations
+QUARTILE = 0.6745  # distance of the quartile of a normal distribution from its mean, in standard deviations
+ROWS_IN_TEXT, ROWS_IN_NOTEBOOK = 10, 15
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Observations(Result):
-    """What the features together take off each row's loss.
+    """How much all features together reduce the loss of each row.
 
-    ``O_i = mean_k L(f(x_k), y_i) - L(f(x_i), y_i)``, the sum of the row's local SFIMP. Above 0: knowing the row's
-    features helps the model to predict it. Below 0 the model would do better on the row not knowing it.
+    ``O_i = mean_k L(f(x_k), y_i) - L(f(x_i), y_i)``, the sum of the row's local SFIMP. Above 0: the features of the row
+    help to predict its target. Below 0: predictions from other rows' features would be better.
 
-    `to_frame()` has one row a row, the least important first: importance, loss, target, prediction, suspicious,
+    `to_frame()` has one line for each row, the least important first: importance, loss, target, prediction, suspicious,
     influence.
     """
 
@@ -38,41 +34,40 @@ class Observations(Result):
     weight: Floats  # (n,), sums to one
     target: NDArray[Any] | None  # (n,): numbers or labels
     prediction: NDArray[Any] | None  # (n,): numbers, or the likeliest label
-    influence: Floats | None  # (n,): of `RowInfluence.total` over the features, that which is largest in size
-    influence_on: NDArray[Any] | None  # (n,): names of the features that it is of
+    influence: Floats | None  # (n,): the `RowInfluence.total` of the feature where it is largest in absolute value
+    influence_on: NDArray[Any] | None  # (n,): names of these features
     title: str  # of the loss
     backend: str
 
     @cached_property
     def fence(self) -> float:
-        """What a suspicious row's importance lies under: ``M - 7 (M - Q1)``, and never more than 0.
+        """The importance under which a row is suspicious: ``M - 7 (M - Q1)``, at most 0.
 
-        M is the median of the rows' importances and Q1 their lower quartile (weighted). Only the lower half says how
-        far the others reach, because importances are skewed: by the rows that a model knows best under a squared loss,
-        by those it knows worst under a log loss. Of normally spread rows 1 in a million lies that far out. Where Q1 is
-        the median, as under a zero-one loss, 4.7 times the root mean square of what lies under the median is taken.
+        M is the median of the rows' importances and Q1 their lower quartile (weighted). The spread is that of the lower
+        half, because importances are skewed: to the right under a squared loss, to the left under a log loss. Of
+        normally distributed importances 1 in a million is below the fence. Where Q1 is the median, as under a zero-one
+        loss, the distance is 4.7 times the root mean square deviation below the median.
 
-        Of rows without wrong targets 0.4% to 1.8% lay under it with squared and absolute errors, 0% to 2.2% with a log
-        loss, and up to 7% with the Brier score, whose bound makes a model's sure mistakes as bad as wrong labels.
+        Of rows with correct targets 0.4% to 1.8% were below it with squared and absolute errors, 0% to 2.2% with a log
+        loss, and up to 7% with the Brier score, which is bounded: confident mistakes cost as much as wrong labels.
         """
         middle, quarter = _quantiles(self.importance, self.weight, (0.5, 0.25))
-        far = FAR * (middle - quarter)
+        far = FENCE * (middle - quarter)
         if not far > 1e-9 * abs(middle):
-            known = ~np.isnan(self.importance)
-            under = np.minimum(self.importance[known] - middle, 0.0)
-            far = FAR * QUARTER * float(np.sqrt(self.weight[known] @ under**2 / self.weight[known].sum()))
+            present = ~np.isnan(self.importance)
+            weight, below = self.weight[present], np.minimum(self.importance[present] - middle, 0.0)
+            far = FENCE * QUARTILE * float(np.sqrt(weight @ below**2 / weight.sum()))
         return min(middle - far, 0.0)
 
     @cached_property
     def suspicious(self) -> Indices:
-        """Rows that the model's knowledge clearly hurts (`importance` under `fence`), the most suspicious first.
+        """Rows whose `importance` is below `fence`, the lowest first.
 
-        Their target looks wrong, or they are unlike what the model has learnt. A wrong target that lies beyond the
-        prediction, seen from the mean, doesn't show here: knowing the row still helps, however large the loss is.
+        Their target may be wrong, or they differ from the training data. A wrong target that is further from the mean
+        than the prediction is not detected: the features still reduce the loss, however large it is.
         """
-        counted = (self.weight > 0) & (self.importance < self.fence)
-        found = np.flatnonzero(counted)
-        return found[np.argsort(self.importance[found], kind="stable")]
+        rows = np.flatnonzero((self.weight > 0) & (self.importance < self.fence))
+        return rows[np.argsort(self.importance[rows], kind="stable")]
 
     def _table(self) -> ResultTable:
         order = np.argsort(self.importance, kind="stable")
@@ -88,14 +83,14 @@ class Observations(Result):
             "influence": self.influence,
             "influence_on": self.influence_on,
         }
-        known = {name: column[order] for name, column in columns.items() if column is not None}
+        present = {name: column[order] for name, column in columns.items() if column is not None}
         return ResultTable(
             f"Observations: {self.headline}",
-            {name: column.tolist() if column.dtype.kind in "OU" else column for name, column in known.items()},
+            {name: column.tolist() if column.dtype.kind in "OU" else column for name, column in present.items()},
             ("row {row}: importance {importance}, loss {loss}[, target {target}, predicted {prediction}]",),
             (("least helped rows", "{row}"), IMPORTANCE, ("loss", "{loss}"), ("suspicious", "{suspicious}")),
-            formats={"row": "d"}, in_text=np.flatnonzero(flagged[order]).tolist(), most_in_text=MOST_LISTED,
-            most=MOST_SHOWN,
+            formats={"row": "d"}, in_text=np.flatnonzero(flagged[order]).tolist(), most_in_text=ROWS_IN_TEXT,
+            most=ROWS_IN_NOTEBOOK,
         )  # fmt: skip
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -106,14 +101,14 @@ class Observations(Result):
 
     @property
     def headline(self) -> str:
-        """What was found."""
-        n, hurt = len(self.importance), int(np.sum(self.importance < 0))
-        found = len(self.suspicious)
-        return f"{n:,} rows; the model's knowledge hurts {hurt:,} of them, {found:,} clearly ({self.title})"
+        """The number of rows, and of those with a negative importance."""
+        n, negative = len(self.importance), int(np.sum(self.importance < 0))
+        suspicious = len(self.suspicious)
+        return f"{n:,} rows; {negative:,} have a negative importance, {suspicious:,} are suspicious ({self.title})"
 
 
 def _quantiles(values: Floats, weight: Floats, shares: tuple[float, ...]) -> list[float]:
-    """Weighted quantiles, in the middle between two values where either would do."""
+    """Weighted quantiles; the midpoint where two values qualify."""
     counted = (weight > 0) & np.isfinite(values)
     if not counted.any():
         return [np.nan] * len(shares)

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from losslens.results.base import Result
 from losslens.results.table import FEATURE, IMPORTANCE, ResultTable
-from losslens.typing import Floats
+from losslens.typing import Axes, Floats
 from losslens.uncertainty.inference import Adjustment, columns_of_tests
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class PermutedTarget(Result):
-    """Importances beside those that a learner gives features when there is nothing to learn."""
+    """Importances compared with those of refits to a permuted target, where there is nothing to learn."""
 
     features: tuple[str, ...]
     importance: Floats  # (p,)
     null: Floats  # (B, p): with the target permuted
-    what: str  # the numbers are, such as "increase in squared error"
+    what: str  # what the numbers are, such as "increase in squared error"
     backend: str
 
     @property

@@ -1,4 +1,4 @@
-"""What a verb would do, before it does it."""
+"""The cost of a call, estimated without running it."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from losslens.text import duration, size_in_words
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The cost of a call; None for what this kind of call does not have."""
+    """The cost of a call; fields that do not apply to this kind of call are None."""
 
     features: tuple[str, ...]
     engines: tuple[str, ...]  # one a feature
     designs: tuple[str, ...] | None = None  # one a feature
     predictions: tuple[int, ...] | None = None  # rows to predict for each feature, at least
     n_predictions: int  # all of them, unchanged rows included, at least
-    most: int | None = None  # predictions
-    calls: int | None = None
-    memory: int  # bytes that the result keeps and the run needs; of data in parts, for each worker
+    most: int | None = None  # predictions, at most
+    calls: int | None = None  # of the model
+    memory: int  # bytes, of the result and the run; for data in parts, on each worker
     seconds: float  # for the fewest predictions
     backend: str
-    workers: int = 0  # threads of the cluster that is asked; 0: everything is done here
+    workers: int = 0  # threads of the cluster; 0: in this process
     # Importances and effects of data in memory
     complete: bool | None = None  # all cells are kept; otherwise the result is streamed
-    grows: tuple[str, ...] | None = None  # features whose number of donors is doubled until it suffices
+    grows: tuple[str, ...] | None = None  # features whose number of donors is doubled until the error is small
     # Shapley importances
-    way: str | None = None  # what would be done
+    way: str | None = None  # the method
     exact: bool | None = None
-    # Data that are read part by part
+    # Data that are read in parts
     n: int | None = None  # rows
     parts: int | None = None
     passes: int | None = None
     read: int | None = None  # bytes, in all passes
-    travels: int | None = None  # bytes to the cluster and back
+    travels: int | None = None  # bytes sent to the cluster and back
     scratch: int | None = None  # bytes of a temporary file
 
     @property
@@ -44,7 +44,7 @@ class Plan:
         return ", ".join(dict.fromkeys(self.engines))
 
     def to_frame(self) -> Any:
-        """One row a feature; of Shapley importances, which features have in common, one row."""
+        """One row a feature; a single row for Shapley importances, which all features share."""
         if self.way is not None:
             names = ("way", "engine", "exact", "n_predictions", "most", "calls", "memory", "seconds")
             return make_frame({name: [getattr(self, name)] for name in names}, self.backend)
@@ -68,7 +68,7 @@ class Plan:
         width = max(map(len, self.features))
         each = zip(self.features, self.engines, self.designs or (), self.predictions or (), strict=True)
         for name, engine, design, count in each:
-            more = " at least, doubled until certain" if name in (self.grows or ()) else ""
+            more = " at least, doubled until precise" if name in (self.grows or ()) else ""
             lines.append(f"  {name:<{width}}  {engine}  {design}  {count:,} predictions{more}")
         return lines
 
@@ -88,7 +88,7 @@ class Plan:
             f"  engine {self.engine}: {self.n_predictions:,} predictions{self._at_most}",
         ]
         if self.workers:
-            lines.append(f" {self._on_cluster}; {size_in_words(self.travels or 0)} travel")
+            lines.append(f" {self._on_cluster}; {size_in_words(self.travels or 0)} sent and received")
         scratch = f"; a temporary file of {size_in_words(self.scratch)}" if self.scratch else ""
         lines.append(f"  memory: {size_in_words(self.memory)}{' a worker' if self.workers else ''}{scratch}")
         designs = self.designs or ()
@@ -103,7 +103,7 @@ class Plan:
 
     @property
     def _at_most(self) -> str:
-        return f", at most {self.most:,} until certain" if (self.most or 0) > self.n_predictions else ""
+        return f", at most {self.most:,} until precise" if (self.most or 0) > self.n_predictions else ""
 
     @property
     def _on_cluster(self) -> str:

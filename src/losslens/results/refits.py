@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,9 @@ from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED,
 from losslens.tables.columns import is_missing
 from losslens.tables.features import unknown_feature
 from losslens.text import in_digits
-from losslens.typing import Floats, Indices
+from losslens.typing import Axes, Floats, Indices
 from losslens.uncertainty.inference import Estimates, Inference
 from losslens.uncertainty.standard_errors import Target, check_level
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 Fold = Importances | ShapleyImportance
 MOST_VALUES = 100  # of a pooled curve, at evenly spaced ranks

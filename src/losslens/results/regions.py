@@ -1,10 +1,10 @@
-"""Regions as a result: parts of the data in which a feature's importance differs, with rules to read."""
+"""Regions: subsets of the data, described by rules, in which a feature's importance differs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from losslens.results.base import Result, Stored
 from losslens.results.importance import FeatureImportance
@@ -12,34 +12,30 @@ from losslens.results.table import INTERVAL, NONE, ResultTable
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.text import in_digits
-from losslens.typing import Indices
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+from losslens.typing import Axes, Indices
 
 Target = Literal["interaction", "importance"]
-CONFIRMED = 0.05
+CONFIRMED = 0.05  # largest p of differences that sentences mention
 
 
 @dataclass(frozen=True, eq=False)
 class Region(Stored):
-    """Rows that a rule describes. Its numbers are of rows that took no part in finding the rule."""
+    """Rows that satisfy a rule. Its numbers come from rows that were not used to find the rule."""
 
     feature: str
     rule: str  # "" for all rows
     depth: int
-    rows: Indices  # of the half that estimates
+    rows: Indices  # of the half of the rows for estimation
     pfi: float
     low: float
     high: float
-    p: float  # of no difference from the other side of the last question; NaN for all rows
-    found: float  # p of that question, where it was found: over permutations, of the best of all questions
+    p: float  # of no difference from the other side of the last split; NaN for all rows
+    found: float  # permutation p-value of that split in the half that it was found in, as the best of all splits
     leaf: bool
 
     @property
     def n(self) -> int:
-        """Rows that the numbers are of."""
+        """The number of rows."""
         return len(self.rows)
 
 
@@ -50,7 +46,7 @@ class Regions(Result):
     `to_frame()` has one row a region: feature, rule ("" for all rows), n, pfi, low, high, p.
     """
 
-    regions: tuple[Region, ...]  # feature by feature, from all rows down
+    regions: tuple[Region, ...]  # by feature, all rows first
     features: dict[str, FeatureImportance]
     target: Target
 
@@ -67,21 +63,21 @@ class Regions(Result):
 
     @property
     def sentences(self) -> list[str]:
-        """What the rows that took no part in finding confirm at 5%: the two sides of each feature's first question."""
-        found = [_sides(self.of(name)) for name in self.found]
-        return [_sentence(*sides) for sides in found if sides[0].p <= CONFIRMED and sides[0].pfi > 0]
+        """The first splits that differ significantly (5%) in rows that were not used to find them, as sentences."""
+        splits = [_sides(self.of(name)) for name in self.found]
+        return [_sentence(*sides) for sides in splits if sides[0].p <= CONFIRMED and sides[0].pfi > 0]
 
     def _table(self) -> ResultTable:
         names = ("feature", "rule", "n", "pfi", "low", "high", "p")
         columns = {name: [getattr(region, name) for region in self.regions] for name in names}
         what = "interactions" if self.target == "interaction" else "importances"
-        said = " ".join(self.sentences) or f"where {what} differ"
+        summary = " ".join(self.sentences) or f"where {what} differ"
         if not self.found:
-            said = f"none; {what} of {len(self.features)} feature(s) differ nowhere more than by chance"
+            summary = f"none; {what} of {len(self.features)} feature(s) do not differ more than by chance"
         return ResultTable(
-            f"Regions: {said}", columns, ("{region}", "{pfi} ([{low} to {high}, ]n = {n})[, p = {p}]"),
+            f"Regions: {summary}", columns, ("{region}", "{pfi} ([{low} to {high}, ]n = {n})[, p = {p}]"),
             (("region", "{region}"), ("importance", "{pfi}"), INTERVAL, ("rows", "{n}"), ("p", "{p}")),
-            ["numbers are of rows that took no part in finding the rules; p: against the other side"],
+            ["numbers are of rows that were not used to find the rules; p: against the other side"],
             extra={"region": [_name(region) for region in self.regions]}, like="pfi",
             in_text=[k for k, region in enumerate(self.regions) if region.feature in self.found],
         )  # fmt: skip
@@ -92,7 +88,7 @@ class Regions(Result):
     def plot(self, feature: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw the PI curve of each region of a feature; the first that has regions by default."""
         if feature is None and not self.found:
-            raise ValueError("no feature has regions: there is nothing to draw apart")
+            raise ValueError("no feature has regions; draw the result of feature_importance instead")
         name = self.found[0] if feature is None else feature
         from losslens.plots.subgroups import plot_groups
 
@@ -101,19 +97,19 @@ class Regions(Result):
 
 
 def _name(region: Region) -> str:
-    """What a table calls a region; one dash a question."""
+    """The name of a region in a table, with one dash a split."""
     return f"{NONE * region.depth} {region.rule}" if region.rule else f"{region.feature}: all rows"
 
 
 def _sides(regions: tuple[Region, ...]) -> tuple[Region, Region]:
-    """Both sides of the first question, where the feature matters more first."""
+    """Both sides of the first split, the one with the larger importance first."""
     one, other = (region for region in regions if region.depth == 1)
     return (one, other) if one.pfi >= other.pfi else (other, one)
 
 
 def _sentence(more: Region, less: Region) -> str:
     if less.pfi > 0:
-        times = more.pfi / less.pfi
-        told = f"{times:.1f}" if times < 10 else f"{times:,.0f}"
-        return f"{more.feature} matters {told} times as much where {more.rule}."
+        ratio = more.pfi / less.pfi
+        times = f"{ratio:.1f}" if ratio < 10 else f"{ratio:,.0f}"
+        return f"{more.feature} matters {times} times as much where {more.rule}."
     return f"{more.feature} matters where {more.rule} ({in_digits(more.pfi)}), not where {less.rule}."

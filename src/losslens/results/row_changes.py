@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -14,12 +14,9 @@ from losslens.results.selection import positions, split
 from losslens.results.shapley import mean_of, rows_only
 from losslens.results.table import FEATURE, IMPORTANCE, RANKED, ResultTable
 from losslens.text import in_digits
-from losslens.typing import Floats, Indices
+from losslens.typing import Axes, Floats, Indices
 from losslens.uncertainty.inference import Estimates, Inference, cross_products
 from losslens.uncertainty.standard_errors import Influence, Target, check_target
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

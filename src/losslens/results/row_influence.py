@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from losslens.results.base import Result
 from losslens.results.table import ResultTable
-from losslens.typing import Floats, Indices
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
+from losslens.typing import Axes, Floats, Indices
 
 MOST_LISTED, MOST_SHOWN = 5, 15  # rows in the text, and in a notebook
 

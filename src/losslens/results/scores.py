@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,7 @@ from losslens.results.effects import curve_columns
 from losslens.results.importances import Importances
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.text import in_digits
-from losslens.typing import Floats
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from losslens.typing import Axes, Floats
 
 
 def _absent(what: str) -> property:

@@ -1,7 +1,4 @@
-"""What all results of one feature share: its grid, who met whom, and choosing rows.
-
-Results are frozen and hold arrays alone: no model, no table. They can be saved, regrouped and plotted anywhere.
-"""
+"""Row positions from what users choose rows by: masks, positions and labels of groups."""
 
 from __future__ import annotations
 
@@ -15,29 +12,29 @@ from losslens.typing import Indices
 
 
 def positions(rows: Any, n: int) -> Indices:
-    """Row positions from a boolean mask or from positions, checked, sorted, each once."""
+    """Row positions from a boolean mask or from positions, checked and sorted."""
     array = in_order(rows, n)
     if len(np.unique(array)) < len(array):
-        raise ValueError("a row position occurs twice")
+        raise ValueError("a row position occurs twice; list each row once")
     return np.sort(array)
 
 
 def all_but(rows: Any, n: int) -> Indices:
-    """The positions of all rows but these; there may be none of these, and must be some of the others."""
+    """The positions of all rows except these; `rows` may be empty, but not all rows."""
     array = np.asarray(rows)
     if array.shape == (0,) or (array.dtype == bool and array.shape == (n,) and not array.any()):
         return np.arange(n)
     others = np.setdiff1d(np.arange(n), positions(array, n))
     if len(others) == 0:
-        raise ValueError("every row is left out: nothing remains")
+        raise ValueError("every row is left out; keep at least one")
     return others
 
 
 def in_order(rows: Any, n: int) -> Indices:
-    """Row positions from a boolean mask or from positions, checked, as they were given."""
+    """Row positions from a boolean mask or from positions, checked, in the given order."""
     array = np.asarray(rows)
     if array.shape == (0,):
-        raise ValueError("no row is chosen")
+        raise ValueError("no row is chosen; choose at least one")
     if array.dtype == object and all(isinstance(item, (bool, np.bool_)) for item in array.ravel()):
         array = array.astype(bool)
     if array.ndim != 1 or array.dtype.kind not in "biu":
@@ -50,12 +47,12 @@ def in_order(rows: Any, n: int) -> Indices:
         raise ValueError(f"row positions run from 0 to {n - 1}; got {array.min()} to {array.max()}")
     array = array.astype(np.intp) % n
     if len(array) == 0:
-        raise ValueError("no row is chosen")
+        raise ValueError("no row is chosen; choose at least one")
     return array
 
 
 def split(groups: Any, n: int) -> dict[Any, NDArray[np.bool_]]:
-    """A mask for each label, in the labels' order."""
+    """A mask for each label, in sorted order."""
     labels = np.asarray(groups)
     if labels.ndim != 1 or len(labels) != n:
         raise ValueError(f"groups needs one label for each of {n} rows; got shape {labels.shape}")
@@ -64,9 +61,9 @@ def split(groups: Any, n: int) -> dict[Any, NDArray[np.bool_]]:
         raise ValueError(f"groups has {missing} missing labels; name them or leave these rows out")
     try:
         distinct, codes = np.unique(labels, return_inverse=True)
-    except TypeError:  # labels of several types have no common order
+    except TypeError:  # labels of several types: in order of occurrence
         place = {label: code for code, label in enumerate(dict.fromkeys(labels.tolist()))}
         return {label: np.array([place[own] == code for own in labels.tolist()]) for label, code in place.items()}
-    # NumPy would make numbers of dates in nanoseconds.
+    # `tolist` would convert dates in nanoseconds to integers.
     names = list(distinct) if distinct.dtype.kind in "mM" else distinct.tolist()
     return {name: codes.reshape(-1) == code for code, name in enumerate(names)}

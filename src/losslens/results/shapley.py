@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -23,13 +23,10 @@ from losslens.results.table import ERROR, FEATURE, ResultTable, or_else
 from losslens.tables.features import unknown_feature
 from losslens.tables.sample import Sample, Totals
 from losslens.text import in_digits, size_in_words
-from losslens.typing import Floats, Indices
+from losslens.typing import Axes, Floats, Indices
 from losslens.uncertainty import standard_errors
 from losslens.uncertainty.inference import Estimates, Inference
 from losslens.uncertainty.standard_errors import Influence, Target, check_level
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, eq=False)

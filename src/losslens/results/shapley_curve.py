@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.results.base import Stored, Tabular
 from losslens.results.table import ResultTable, facts
-from losslens.typing import Floats
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from losslens.typing import Axes, Floats
 
 
 @dataclass(frozen=True, eq=False)

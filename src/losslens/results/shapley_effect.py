@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,10 +12,7 @@ from losslens.results.selection import in_order, split
 from losslens.results.shapley_curve import Values
 from losslens.results.table import FEATURE, ResultTable
 from losslens.text import in_digits
-from losslens.typing import Floats
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from losslens.typing import Axes, Floats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

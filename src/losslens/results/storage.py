@@ -1,6 +1,7 @@
-"""Results in one open file, written whole or not at all: a zip of NumPy arrays and a JSON description.
+"""Results in files: a zip archive of NumPy arrays and a JSON description, without any code.
 
-Nothing in it can run."""
+Files are replaced atomically: a failed write leaves the old file in place.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ from losslens.uncertainty.standard_errors import jackknife_factor
 
 FORMAT = "losslens result"
 VERSION = 1
-# Files name classes; two have been renamed since the first files were written, which keep the old names.
+# Files refer to classes by name; these two were renamed after the first files were written.
 NAMES_IN_FILES = {CommonGrid: "Common", OwnDonors: "PerRow"}
-# Results and their own parts register themselves; these are the classes of the rooms below that they are made of.
+# Results register themselves; these are the classes of other rooms that they contain.
 Stored.kinds |= {
     NAMES_IN_FILES.get(kind, kind.__name__): kind
     for kind in (
@@ -44,10 +45,10 @@ Stored.kinds |= {
 
 
 def save(result: Any, path: str | Path) -> None:
-    """Write a result, whole or not at all."""
+    """Write a result to one file."""
     packer = _Packer()
     description = {"format": FORMAT, "version": VERSION, "result": packer.pack(result)}
-    with whole_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with atomic_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("result.json", json.dumps(description, indent=1))
         for key, array in packer.arrays.items():
             with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
@@ -70,15 +71,15 @@ def load(path: str | Path) -> Any:
             arrays = {} if newer else {name: _array(archive, name) for name in archive.namelist()}
             result = None if newer else _unpack(description["result"], arrays, {})
     except (zipfile.BadZipFile, *_UNREADABLE) as error:
-        raise ValueError(f"{path} is no losslens result, or not a whole one; save it again") from error
+        raise ValueError(f"{path} is not a losslens result, or is damaged; save it again") from error
     if newer:
-        raise ValueError(f"{path} was written by a newer losslens (file version {description['version']}); update")
+        raise ValueError(f"{path} was written by a newer losslens (file version {description['version']}): update")
     if not isinstance(result, Saveable):
-        raise ValueError(f"{path} is no losslens result, or not a whole one; save it again")
+        raise ValueError(f"{path} is not a losslens result, or is damaged; save it again")
     return result
 
 
-# What damaged or foreign content raises on the way, in zipfile, json, NumPy and our own classes.
+# Raised for damaged or foreign content by zipfile, json, NumPy and our own classes.
 _UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, EOFError, NotImplementedError, RuntimeError, zlib.error)
 
 
@@ -89,11 +90,11 @@ def _array(archive: zipfile.ZipFile, name: str) -> Any:
 
 
 class _Packer:
-    """Turns a result into JSON, with arrays set aside under numbered names; what is shared is stored once."""
+    """Converts a result to JSON; arrays are collected under numbered names, shared objects are stored once."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
-        self.seen: dict[int, tuple[int, Any]] = {}  # id -> number; the object is kept so that its id stays its own
+        self.seen: dict[int, tuple[int, Any]] = {}  # id -> number, and the object, so that its id is not reused
 
     def pack(self, thing: Any) -> Any:
         if isinstance(thing, Stored):
@@ -113,8 +114,7 @@ class _Packer:
     def _array(self, array: np.ndarray[Any, Any]) -> Any:
         if array.dtype == object:
             return {"objects": [_scalar(item) for item in array.ravel()], "shape": list(array.shape)}
-        known = self.seen.setdefault(id(array), (len(self.seen), array))
-        key = f"a{known[0]}"
+        key = f"a{self.seen.setdefault(id(array), (len(self.seen), array))[0]}"
         self.arrays[key] = array
         return {"array": key}
 
@@ -123,7 +123,7 @@ class _Packer:
             return {"same": self.seen[id(thing)][0]}
         name = NAMES_IN_FILES.get(type(thing), type(thing).__name__)
         if name not in Stored.kinds:
-            raise TypeError(f"a file can't hold {thing!r}: it could not be read back without your code")
+            raise TypeError(f"{thing!r} can't be saved: loading it would need your code")
         number = self.seen.setdefault(id(thing), (len(self.seen), thing))[0]
         content = {field.name: self.pack(getattr(thing, field.name)) for field in fields(thing)}
         return {"object": name, "number": number, "fields": content}
@@ -174,7 +174,7 @@ def _unpack(thing: Any, arrays: dict[str, Any], known: dict[int, Any]) -> Any:
 
 
 def _from_whole(content: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
-    """Of results on files by version 0.1: sums of all rows had a field of their own, with the jackknife's factors."""
+    """Convert the field `whole` of version 0.1: sums over all rows of files, scaled by the jackknife factors."""
     n, units, rows, noise = (whole[name] for name in ("n", "units", "rows", "noise"))
     pairs, single = jackknife_factor(units), units / (units - 1)
     totals = Totals(n, rows, units, 1 - 1 / whole["up"], whole["error"], whole["error_variance"] / single)
@@ -187,16 +187,16 @@ def _from_whole(content: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any
 
 
 @contextmanager
-def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file to write to; once it is finished it takes the place of `path` in one step."""
-    target = Path(path).resolve()  # of a link: what it points to
+def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file to write to, which replaces `path` in one step once it is complete."""
+    target = Path(path).resolve()  # a link stays a link
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
         os.fchmod(handle, _usual_mode(target))
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())  # a full disk is noticed here at the latest
+            os.fsync(file.fileno())  # a full disk raises here at the latest
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -204,7 +204,7 @@ def whole_file(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def _usual_mode(target: Path) -> int:
-    """The mode that a plain `open` would give the file: mkstemp's is private."""
+    """The mode that `open` would give the file; that of mkstemp is private."""
     if target.exists():
         return target.stat().st_mode & 0o777
     mask = os.umask(0)

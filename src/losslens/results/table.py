@@ -1,4 +1,4 @@
-"""The table of a result, described once: data frames, text, notebooks and the command line read it from here."""
+"""The table of a result, defined once for data frames, text, notebooks and the command line."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from losslens.text import in_digits
 from losslens.typing import Indices
 
-NONE = "\N{EN DASH}"  # in the place of a number that does not exist
+NONE = "\N{EN DASH}"  # shown for a missing number
 FORMATS: dict[str, str] = {"p": ".3g", "p_adjusted": ".2g", "share": ".1%"}
-# Headings and cells that many tables have.
+# Headings and cell templates that many tables share.
 FEATURE, IMPORTANCE = ("feature", "{feature}"), ("importance", "{importance}")
 ERROR, INTERVAL = ("std. error", "{std_error}"), ("95% interval", "[{low} to {high}]")
 RANKED = ("{feature}", "{importance}[ ± {std_error}]")  # a line of text
@@ -26,29 +26,29 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class ResultTable:
-    """Columns of a data frame, and how people read them.
+    """Columns of a data frame, and how they are shown.
 
     `line` and `view` are templates over columns. A part in brackets is left out where a value in it is missing:
     ``"{importance}[ ± {std_error}]"`` is ``"1.234 ± 0.056"``, or ``"1.234"`` where there is no standard error.
     """
 
     title: str
-    # Lists or arrays, one entry a row; or functions that give them, called when somebody looks: text has no intervals.
+    # Lists or arrays with one entry a row, or functions that return them, called on first use: text needs no intervals.
     columns: Mapping[str, Any]
-    line: Sequence[str] = ()  # cells of a line of text; none: those of the view, under its headings
-    view: Sequence[tuple[str, str]] = ()  # headings and cells of a notebook's table
+    line: Sequence[str] = ()  # cell templates of a line of text; empty: those of `view`, with headings
+    view: Sequence[tuple[str, str]] = ()  # headings and cell templates in notebooks
     notes: Sequence[str] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)  # columns for people alone
-    formats: Mapping[str, str | Callable[[Any], str]] = field(default_factory=dict)  # where not four digits
-    like: str = ""  # the column that has as many decimals as those of `alike`
+    extra: Mapping[str, Any] = field(default_factory=dict)  # columns that are shown, but not in data frames
+    formats: Mapping[str, str | Callable[[Any], str]] = field(default_factory=dict)  # default: four digits
+    like: str = ""  # a column whose number of decimals those in `alike` use
     alike: Sequence[str] = ("std_error", "low", "high")
-    in_text: Sequence[int] | None = None  # the rows that the text is about; None: all
-    most_in_text: int | None = None  # of them; None: all
-    most: int = 40  # rows in a notebook
+    in_text: Sequence[int] | None = None  # rows shown in text; None: all
+    most_in_text: int | None = None  # the largest number of rows in text; None: all
+    most: int = 40  # the largest number of rows in notebooks
     _seen: dict[str, Any] = field(default_factory=dict, init=False)
 
     def ordered(self, order: Indices) -> ResultTable:
-        """The same with its rows in this order."""
+        """The table with its rows in this order."""
         columns, extra = (
             {name: _take(values, order) for name, values in some.items()} for some in (self.columns, self.extra)
         )
@@ -58,7 +58,7 @@ class ResultTable:
         return len(self.column(next(iter(self.columns))))
 
     def column(self, name: str) -> Any:
-        """The values of a column; None where there is no such column."""
+        """The values of a column; None if there is no such column."""
         if name not in self._seen:
             values = self.columns.get(name, self.extra.get(name))
             self._seen[name] = values() if callable(values) else values
@@ -69,7 +69,7 @@ class ResultTable:
         return {name: self.column(name) for name in self.columns}
 
     def written(self, name: str, row: int) -> str:
-        """One value as people write it; nothing where it is missing."""
+        """One formatted value; empty where it is missing."""
         value, form = self._value(name, row), self.formats.get(name, FORMATS.get(name))
         if callable(form):
             return form(value)
@@ -93,11 +93,11 @@ class ResultTable:
         return None if column is None else column[row]
 
     def texts(self, names: Sequence[str]) -> list[list[str]]:
-        """Some columns as people write them, row by row."""
+        """Formatted values of some columns, row by row."""
         return [[self.written(name, row) for name in names] for row in range(len(self))]
 
     def lines(self) -> list[list[str]]:
-        """Rows as a notebook shows them."""
+        """Formatted rows for notebooks."""
         cells = [cell for _, cell in self.view]
         return [[self._fill(cell, row) or NONE for cell in cells] for row in range(min(self.most, len(self)))]
 
@@ -118,8 +118,8 @@ class ResultTable:
 
     def _fill(self, template: str, row: int) -> str:
         texts = {name: self.written(name, row) for name in _NAME.findall(template)}
-        known = _OPTIONAL.sub(lambda part: part[1] if all(texts[n] for n in _NAME.findall(part[1])) else "", template)
-        return known.format_map({name: text or NONE for name, text in texts.items()})
+        filled = _OPTIONAL.sub(lambda part: part[1] if all(texts[n] for n in _NAME.findall(part[1])) else "", template)
+        return filled.format_map({name: text or NONE for name, text in texts.items()})
 
 
 def _take(values: Any, order: Indices) -> Any:
@@ -129,24 +129,24 @@ def _take(values: Any, order: Indices) -> Any:
 
 
 def more_not_shown(rows: int) -> list[str]:
-    """A note on rows that are left out."""
+    """A note on rows that are not shown."""
     return [f"{rows:,} more not shown; to_frame() has all"] if rows else []
 
 
-def facts(title: str, known: Mapping[str, Any], notes: Sequence[str]) -> ResultTable:
-    """What there is to say of a curve in a few numbers, each beside its name."""
-    columns = {"what": list(known), "value": list(known.values())}
+def facts(title: str, numbers: Mapping[str, Any], notes: Sequence[str]) -> ResultTable:
+    """A table of a few named numbers."""
+    columns = {"what": list(numbers), "value": list(numbers.values())}
     return ResultTable(title, columns, view=(("", "{what}"), ("", "{value}")), notes=notes)
 
 
 def grid_size(values: Sequence[NDArray[Any]]) -> str:
-    """How many values a grid has."""
+    """The number of values of a grid, or of both grids of a pair."""
     return " × ".join(f"{len(some):,}" for some in values)
 
 
-def or_else(ask: Callable[[], T], otherwise: T) -> T:
-    """A number where there is one: tables have a place for each."""
+def or_else(compute: Callable[[], T], default: T) -> T:
+    """A computed value, or a default where ValueError says that there is none."""
     try:
-        return ask()
+        return compute()
     except ValueError:
-        return otherwise
+        return default
