@@ -257,8 +257,8 @@ BY += [("pairs", options) for options in [*OPTIONS, {"loss": "absolute_error"}]]
 def test_shapley_importance_with_options(boosting, options, by, monkeypatch):
     here = shares(boosting, **options)
     if by == "totals":
-        monkeypatch.setattr(PairsOnDevice, "most", 0)
-        monkeypatch.setattr(TreePairs, "most", 0)
+        monkeypatch.setattr(PairsOnDevice, "limit", 0)
+        monkeypatch.setattr(TreePairs, "limit", 0)
     there = shares(boosting, "cpu", **options)
     assert there.engine == "trees on cpu"
     np.testing.assert_allclose(there.sfimp, here.sfimp, atol=1e-8 if by == "pairs" else 1e-12)
@@ -266,9 +266,9 @@ def test_shapley_importance_with_options(boosting, options, by, monkeypatch):
 
 def test_who_is_not_asked_earns_nothing(monkeypatch):
     flat = GradientBoostingRegressor(n_estimators=5, random_state=0).fit(TRAIN * [1, 1, 1, 0], TARGET)
-    for most in (PairsOnDevice.most, 0):  # pairs, then totals
-        monkeypatch.setattr(PairsOnDevice, "most", most)
-        monkeypatch.setattr(TreePairs, "most", 0)
+    for most in (PairsOnDevice.limit, 0):  # pairs, then totals
+        monkeypatch.setattr(PairsOnDevice, "limit", most)
+        monkeypatch.setattr(TreePairs, "limit", 0)
         found = shares(flat, "cpu")
         assert found.engine == "trees on cpu"
         assert found.sfimp[3] == 0

@@ -206,7 +206,7 @@ def test_intervals_of_walks_cover_the_exact_share():
 
 def test_totals_have_a_sampling_error_of_their_own(monkeypatch):
     pairs = share(FOREST)
-    monkeypatch.setattr(TreePairs, "most", 0)
+    monkeypatch.setattr(TreePairs, "limit", 0)
     totals = share(FOREST)
     assert totals.shares is None
     np.testing.assert_allclose(totals.sfimp, pairs.sfimp, atol=1e-9)
@@ -310,7 +310,7 @@ def test_loaded_results_go_on_working(tmp_path):
 
 
 def test_totals_are_saved_with_the_reason_why_rows_are_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(TreePairs, "most", 0)
+    monkeypatch.setattr(TreePairs, "limit", 0)
     loaded = again(share(FOREST), tmp_path)
     with pytest.raises(ValueError, match="single rows would take"):
         _ = loaded.local

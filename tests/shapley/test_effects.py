@@ -328,12 +328,12 @@ def test_some_of_the_rows():
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        (np.empty((0, 4)), {}, "rows is empty: there is nothing to explain"),
+        (np.empty((0, 4)), {}, "rows is empty; give at least one row to explain"),
         (np.zeros(N, bool), {}, "no row is chosen"),
         ([N], {}, "row positions run from 0 to 24"),
         (X[:2, :3], {}, r"rows must have the 4 columns of X; got shape \(2, 3\)"),
-        (0, {"donors": ll.Latin(3)}, "every row meets the same donors here"),
-        (0, {"donors": ll.Derangements()}, "every row meets the same donors here"),
+        (0, {"donors": ll.Latin(3)}, "all rows share their donors here"),
+        (0, {"donors": ll.Derangements()}, "all rows share their donors here"),
         (0, {"donors": ll.Grid(3, at="quantiles")}, "orders donors by one feature's values"),
         (0, {"donors": ll.Grid(26)}, "lower m to 25 or less"),
         (X[:2], {"donors": ll.Grid(26)}, "lower m to 25 or less"),

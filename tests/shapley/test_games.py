@@ -84,7 +84,7 @@ def test_gains_of_a_squared_loss_keep_their_digits_far_from_zero():
 
 def test_gains_in_parts_are_the_same(monkeypatch):
     whole = full_gain(set_up_game(loss="absolute_error"))
-    monkeypatch.setattr(setup, "TOGETHER", 2 * N)
+    monkeypatch.setattr(setup, "LOSSES_AT_ONCE", 2 * N)
     parts = full_gain(set_up_game(loss="absolute_error"))
     np.testing.assert_allclose(parts.by_row, whole.by_row, rtol=1e-12)
     np.testing.assert_allclose(parts.by_donor, whole.by_donor, rtol=1e-12)
@@ -116,7 +116,7 @@ def compare(found, losses_of_pairs, weight=None):
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
 @pytest.mark.parametrize("case", CASES)
 def test_errors_of_all_coalitions(case, weight, together, monkeypatch):
-    monkeypatch.setattr(games, "TOGETHER", together)
+    monkeypatch.setattr(games, "PAIRS_AT_ONCE", together)
     fitted, y, loss, predict, judge = CASES[case]
     found = PairGame(set_up_game(fitted, y=y, loss=loss, sample_weight=weight), None, keeps_pairs=True).values(EVERY)
     compare(found, coalitions.pair_losses(predict, X, y, judge, [[0], [1], [2]]), weight)

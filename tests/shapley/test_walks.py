@@ -148,7 +148,7 @@ def test_all_coalitions_of_drawn_donors_are_right_on_average(design, weight):
 def test_rows_have_donors_of_their_own(method):
     """With the same few donors for all rows their effects don't cancel, and no error would say so."""
     with pytest.raises(
-        ValueError, match=r"all rows have the same few donors, whose effects don't cancel: use Latin\(m\)"
+        ValueError, match=r"all rows have the same few donors, whose effects don't cancel; use Latin\(m\)"
     ):
         walk(donors=ll.Grid(5), method=method)
 
@@ -255,19 +255,21 @@ def test_a_precision_is_reached(precision):
 def test_a_precision_that_the_budget_does_not_allow_is_told():
     found = walk(precision=0.0005, budget=20_000)
     assert found.n_predictions <= 20_000
-    assert "budget= ended it before the Monte-Carlo error was as small as asked for" in repr(found)
+    assert "budget= ended it before the Monte-Carlo error was as small as required" in repr(found)
 
 
 def test_a_share_of_nothing_is_no_precision():
     y = np.random.default_rng(5).normal(size=N)
     y -= np.polynomial.Polynomial.fit(model(X), y, 1)(model(X))  # nothing to do with the model
-    with pytest.raises(ValueError, match=r"can't be told from 0; give it in units of the loss: Absolute\(value\)"):
+    with pytest.raises(
+        ValueError, match=r"not clearly different from 0; give it in units of the loss: Absolute\(value\)"
+    ):
         walk(y=y, precision=0.05)
     assert walk(y=y, precision=ll.Absolute(0.5)).monte_carlo_error.max() < 0.5
 
 
 def test_a_share_of_a_whole_that_is_not_known_is_no_precision():
-    with pytest.raises(ValueError, match=r"needs the whole, which is not known here; give Absolute\(value\)"):
+    with pytest.raises(ValueError, match=r"needs the total, which is not known before drawing; give Absolute\(value\)"):
         walk(precision=0.05, features=["x0", "x1"])
 
 
@@ -349,5 +351,5 @@ def test_the_paper_has_defaults():
 
 
 def test_the_papers_algorithm_draws_its_own_donors():
-    with pytest.raises(ValueError, match="draws permutations of its own, m_obs of them; leave out donors"):
+    with pytest.raises(ValueError, match="draws its own permutations, m_obs of them; leave out donors"):
         walk(method="paper", m_feat=3, m_obs=2, donors=ll.Derangements())

@@ -283,7 +283,7 @@ def test_nothing_of_the_user_is_changed():
 
 
 def test_totals_of_trees_know_no_single_rows(monkeypatch):
-    monkeypatch.setattr(TreePairs, "most", 0)
+    monkeypatch.setattr(TreePairs, "limit", 0)
     native, predict, y, _, judge = fitted("forest")
     found = share(model=native, y=y)
     expected = coalitions.shares(predict, X, Y, judge)
@@ -302,7 +302,7 @@ def test_totals_of_trees_know_no_single_rows(monkeypatch):
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
 @pytest.mark.parametrize("case", ["tree", "tree, a loss of one's own", "tree, 3 classes"])
 def test_a_single_tree_knows_rows_and_donors_without_pairs(case, weight, monkeypatch):
-    monkeypatch.setattr(TreePairs, "most", 0)
+    monkeypatch.setattr(TreePairs, "limit", 0)
     native, predict, y, read, judge = fitted(case)
     found = share(CASES[case][1], native, y=y, sample_weight=weight, budget=1)
     assert found.engine == "trees"

@@ -1,4 +1,4 @@
-"""How performance is shared out among features: games, ways to play them, walks.
+"""Shapley values: the game, the ways to compute its values, and random walks. Distributes performance among features.
 
-Touches passes and engines.
+Uses passes and engines.
 """

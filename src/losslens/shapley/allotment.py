@@ -1,4 +1,4 @@
-"""What a way to share out is (`Way`), what it takes (`Cost`), and what it gives (`Allotment`)."""
+"""A way to compute Shapley values (`Way`), its cost (`Cost`), and what it returns (`Allotment`)."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from losslens.typing import Floats, Indices
 
 @dataclass(frozen=True)
 class Cost:
-    """How much a way would do, and how much is too much: counts, never seconds, so that machines choose alike."""
+    """How many operations a way amount, and the limit. Counts, not seconds: all machines choose the same way."""
 
-    takes: float
+    amount: float
     unit: str
-    most: float = np.inf
+    limit: float = np.inf
 
     @property
     def fits(self) -> bool:
-        """Whether it is cheap enough."""
-        return self.takes <= self.most
+        """Whether the amount is within the limit."""
+        return self.amount <= self.limit
 
     def __str__(self) -> str:
-        return f"{self.takes:,.0f} {self.unit}" if self.takes < 1e15 else f"{self.takes:.1e} {self.unit}"
+        return f"{self.amount:,.0f} {self.unit}" if self.amount < 1e15 else f"{self.amount:.1e} {self.unit}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Allotment:
-    """Each player's share of the error that all of them take off, and what is known of its origin."""
+    """Each player's share of the error that all players remove, and how it was computed."""
 
     sfimp: Floats
     method: str
@@ -52,36 +52,36 @@ class Allotment:
     monte_carlo_error: Floats
     freedom: float = np.inf  # degrees of freedom of the Monte-Carlo error
     sampling: Floats | None = None
-    index: Floats | None = None  # (p, p): interactions, where they are known without a table
-    absent: str = ""
+    index: Floats | None = None  # (p, p): interactions, where they need no table of coalitions
+    absent: str = ""  # why there are no shares of single rows, and what to do
     remarks: tuple[str, ...] = ()
     complete: bool = True
 
 
 class Way(ABC):
-    """One way to share out."""
+    """One way to compute Shapley values."""
 
-    name: ClassVar[str]  # short
-    words: ClassVar[str]  # what is done, in a plan
-    unit: ClassVar[str]  # of its progress
-    exact: ClassVar[bool]  # no orders and no donors are drawn, unless the design draws them
-    by_model: ClassVar[bool]  # the model predicts mixed rows; else an exact engine answers
-    uses_device: ClassVar[bool] = False  # the engine counts on the device, where there is one
+    name: ClassVar[str]  # also that of the engine's offer, see `Request.engine_work`
+    words: ClassVar[str]  # description in a plan
+    unit: ClassVar[str]  # of the progress bar
+    exact: ClassVar[bool]  # draws no orders, and no donors beyond those of the design
+    by_model: ClassVar[bool]  # the model predicts mixed rows; else an exact engine computes
+    uses_device: ClassVar[bool] = False  # the engine computes on the device, where one is given
 
     @abstractmethod
     def cost(self, request: Request) -> Cost | None:
-        """What it takes; None where it does not apply."""
+        """Operations and limit; None where the way does not apply."""
 
     @abstractmethod
     def predictions(self, request: Request) -> tuple[int, int]:
-        """The fewest and the most rows that the model predicts."""
+        """The smallest and the largest number of rows that the model predicts."""
 
     @abstractmethod
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
-        """Share out."""
+        """Compute the shares."""
 
     def kept_bytes(self, request: Request) -> int:
-        """What the result keeps, about: every pair, where there is room."""
+        """Approximate size of the result: every pair, where memory allows."""
         return min(8 * request.n**2 * request.p, request.task.budget.memory // CELLS_SHARE)
 
 
@@ -98,26 +98,28 @@ def own_donors(
     leaves_out_own: bool = False,
     alone: bool = False,
 ) -> OwnDonors:
-    """Each row has donors of its own, (n, m)."""
+    """Each row has its own donors, (n, m)."""
     n = len(donors)
     return OwnDonors(donors, np.arange(n), n, leaves_out_own=leaves_out_own, repeats=repeats, fresh=fresh, alone=alone)
 
 
-def without_own_pairs(found: Allotment, sample: Sample) -> Allotment:
-    """The U-statistic: the same without pairs of a row with itself, in which no player earns anything."""
+def without_own_pairs(allotment: Allotment, sample: Sample) -> Allotment:
+    """The U-statistic: without the pairs of a row with itself, in which every share is 0."""
     weight, error_all = sample.weight, sample.error
     if weight.max() >= 1:
-        raise ValueError("one row has all the weight: there is no pair of different rows that counts")
+        raise ValueError(
+            "one row has all the weight, so no pair of different rows has any; give at least two rows a weight above 0"
+        )
     up = 1 / (1 - float(weight @ weight))
     new = replace(
-        found, sfimp=found.sfimp * up, monte_carlo_error=found.monte_carlo_error * up,
-        error_none=error_all + up * (found.error_none - error_all),
-        design="all pairs of different rows" if found.exact else f"{found.design}, pairs of different rows",
-        index=None if found.index is None else found.index * up,
-        table=None if found.table is None else error_all + up * (found.table - error_all),
-        gains=None if found.gains is None else found.gains / (1 - weight),
+        allotment, sfimp=allotment.sfimp * up, monte_carlo_error=allotment.monte_carlo_error * up,
+        error_none=error_all + up * (allotment.error_none - error_all),
+        design="all pairs of different rows" if allotment.exact else f"{allotment.design}, pairs of different rows",
+        index=None if allotment.index is None else allotment.index * up,
+        table=None if allotment.table is None else error_all + up * (allotment.table - error_all),
+        gains=None if allotment.gains is None else allotment.gains / (1 - weight),
     )  # fmt: skip
-    shares = found.shares
+    shares = allotment.shares
     if shares is None or shares.caused is None:
         return new
     others = 1 - weight[:, None]
@@ -128,12 +130,12 @@ def without_own_pairs(found: Allotment, sample: Sample) -> Allotment:
 
 
 def as_result(
-    found: Allotment, task: Task, setup: GameSetup, *, title: str, loss: Loss | None, engine: str, error_all: float,
+    allotment: Allotment, task: Task, setup: GameSetup, *, title: str, loss: Loss | None, engine: str, error_all: float,
     aggregate: Literal["loss", "prediction"] = "loss", leaves_out_own: bool = False,
 ) -> ShapleyImportance:  # fmt: skip
-    """What users see: an allotment's fields are the result's."""
+    """The result that users see; it has all fields of the allotment."""
     return ShapleyImportance(
-        **vars(found),
+        **vars(allotment),
         features=tuple(player.feature.name for player in setup.players),
         error_all=error_all,
         title=title,

@@ -1,4 +1,4 @@
-"""Ways in which an exact engine answers for all coalitions: in closed form, or inside trees."""
+"""Ways that use an exact engine: a closed form, or all coalitions inside trees."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from losslens.shapley.request import Request
 from losslens.shapley.setup import GameSetup
 from losslens.typing import Floats, Mask
 
-WANTS_EXACT = 16  # times as much is done where the exact answer is asked for by name
-TOGETHER = 1 << 18  # cells of pairs and coalitions that are handled at a time
+EXACT_FACTOR = 16  # times the usual limit with method='exact'
+CELLS_AT_ONCE = 1 << 18  # pairs times coalitions in memory at a time
 
 
 class EngineWay(Way):
@@ -28,23 +28,23 @@ class EngineWay(Way):
 
     unit = "coalitions"
     exact, by_model = True, False
-    operations: ClassVar[str]  # that the engine counts
-    most: ClassVar[float]  # operations that are affordable: half a minute
+    operations: ClassVar[str]  # what the engine counts as its cost
+    limit: ClassVar[float]  # operations of about half a minute
 
     def affordable(self, request: Request) -> float:
-        """Operations that are affordable here."""
-        return self.most
+        """The limit on operations for this request."""
+        return self.limit
 
     def cost(self, request: Request) -> Cost | None:
-        """What the engine says; there is no table of the coalitions of many players."""
-        takes = request.engine_work.get(self.name)
-        if takes is None or request.p > MOST_PLAYERS:
+        """As the engine counts; None for more players than a table of coalitions allows."""
+        operations = request.engine_work.get(self.name)
+        if operations is None or request.p > MOST_PLAYERS:
             return None
-        more = WANTS_EXACT if request.wanted.method == "exact" else 1
-        return Cost(takes, self.operations, more * self.affordable(request))
+        more = EXACT_FACTOR if request.settings.method == "exact" else 1
+        return Cost(operations, self.operations, more * self.affordable(request))
 
     def predictions(self, request: Request) -> tuple[int, int]:
-        """Rows on which the engine was compared with the model."""
+        """Rows on which the engine is compared with the model."""
         return (min(request.n, CHECKED),) * 2
 
 
@@ -55,11 +55,11 @@ class ClosedForm(EngineWay):
     unit = operations = "predictions"
 
     def cost(self, request: Request) -> Cost | None:
-        """Nothing that counts."""
+        """No operations worth counting."""
         return Cost(0.0, self.operations) if self.name in request.engine_work else None
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
-        """Rows, donors and pairs."""
+        """Shares of rows, donors and pairs."""
         sample, weight = setup.sample, setup.sample.weight
         parts = request.task.games.contributions(weight)
         total, residual = parts.sum(axis=1), np.asarray(sample.y, float) - sample.prediction
@@ -71,7 +71,7 @@ class ClosedForm(EngineWay):
             gaps = parts[:, None] - parts
             cells = gaps * (reach[:, None] - total)[:, :, None]
         sfimp = weight @ local
-        # Replacing j and l adds 2 d_j d_l to a pair's loss, d = c_i - c_k: in the mean 4 cov(c_j, c_l), taken off.
+        # Replacing j and l adds 2 d_j d_l to a pair's loss, d = c_i - c_k: the mean is 4 cov(c_j, c_l).
         index = -4 * (parts * weight[:, None]).T @ parts
         np.fill_diagonal(index, 0.0)
         return Allotment(
@@ -82,25 +82,25 @@ class ClosedForm(EngineWay):
 
 
 class TreePairs(EngineWay):
-    """Every pair, every coalition, inside the trees: any loss."""
+    """All coalitions of all pairs, inside the trees, for any loss."""
 
     name = "tree pairs"
     words = "all coalitions of all pairs, inside the trees"
     unit = "cells"
     operations = "cells of pairs and coalitions"
-    most = 4e9
+    limit = 4e9
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
-        """Rows, donors and, where there is room, pairs."""
+        """Shares of rows, donors and, where memory allows, pairs."""
         progress.set_total(request.task.games.pair_work)
-        found = request.task.games.pair_shares(
+        shares = request.task.games.pair_shares(
             setup.sample, request.loss, keep_cells=request.keeps_pairs(setup.n),
             n_jobs=request.task.n_jobs, tick=progress,
         )  # fmt: skip
         return Allotment(
-            sfimp=setup.sample.weight @ found.local, method="all coalitions", error_none=float(found.errors[0]),
-            shares=Shares(found.local, found.caused, all_pairs(setup.n), found.cells),
-            gains=found.local.sum(axis=1), table=found.errors, monte_carlo_error=np.zeros(setup.p),
+            sfimp=setup.sample.weight @ shares.local, method="all coalitions", error_none=float(shares.errors[0]),
+            shares=Shares(shares.local, shares.caused, all_pairs(setup.n), shares.cells),
+            gains=shares.local.sum(axis=1), table=shares.errors, monte_carlo_error=np.zeros(setup.p),
         )  # fmt: skip
 
 
@@ -110,17 +110,17 @@ class TreeMeans(TreePairs):
     name = "tree means"
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
-        """Rows alone have errors."""
+        """Shares of rows; donors have none of their own."""
         n, p, weight, games = setup.n, setup.p, setup.sample.weight, request.task.games
         local, table, donors = np.empty((n, p)), np.zeros(1 << p), np.arange(n)
-        some = max(1, TOGETHER >> p)
+        step = max(1, CELLS_AT_ONCE >> p)
         progress.set_total(n**2)
         for i in range(n):
             mean: Floats | float = 0.0
-            for start in range(0, n, some):
-                part = slice(start, start + some)
-                said = games.pair_predictions(np.full(len(donors[part]), i), donors[part])
-                mean = mean + np.tensordot(weight[part] / weight.sum(), said, 1)
+            for start in range(0, n, step):
+                part = slice(start, start + step)
+                predictions = games.pair_predictions(np.full(len(donors[part]), i), donors[part])
+                mean = mean + np.tensordot(weight[part] / weight.sum(), predictions, 1)
             losses = setup.losses(np.full(1 << p, i), np.asarray(mean))
             local[i] = game_theory.values(losses)
             table += weight[i] * losses
@@ -133,15 +133,15 @@ class TreeMeans(TreePairs):
 
 
 class SingleTree(EngineWay):
-    """Every coalition of a single tree: rows and donors in closed form, any loss."""
+    """All coalitions of a single tree: rows and donors in closed form, for any loss."""
 
     name = "single tree"
     words = "all coalitions, from the leaves"
     operations = "rows and coalitions"
-    most = 3e8
+    limit = 3e8
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
-        """Rows and donors."""
+        """Shares of rows and donors."""
         errors = request.task.games.row_errors(setup.sample, request.loss)
         progress.set_total(1 << setup.p)
         game = _RowGame(errors, setup.sample.weight, progress)
@@ -149,18 +149,18 @@ class SingleTree(EngineWay):
 
 
 class PairsOnDevice(SingleTree):
-    """Every coalition, every pair, on a device: rows and donors, any named loss."""
+    """All coalitions of all pairs, on a device: shares of rows and donors, for any named loss."""
 
     name = "device pairs"
     words = "all coalitions of all pairs, on the device"
     operations = "multiply-adds"
-    most = 2e15  # of a large device
+    limit = 2e15  # of a large device
     uses_device = True
 
 
 @dataclass(frozen=True, eq=False)
 class _RowGame:
-    """Errors of rows and of donors over all pairs, from an engine."""
+    """Mean errors of rows and of donors over all pairs, from an engine."""
 
     errors: Callable[[Mask], tuple[Floats, Floats]]
     weight: Floats

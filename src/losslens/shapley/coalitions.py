@@ -1,4 +1,4 @@
-"""From the errors of coalitions to shares: of all coalitions, or of those along some orders."""
+"""Shares from the errors of coalitions: of all coalitions, or of those along some orders."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from losslens.shapley.games import Game, Value
 from losslens.shapley.setup import GameSetup
 from losslens.typing import Floats, Indices, Mask
 
-MOST_PLAYERS = 20  # of a table of all coalitions
-MOST_PREDICTIONS = 10**9  # where the exact answer is asked for by name
-A_COALITION = 128  # predictions that a coalition takes as long as, however few rows it has
+MOST_PLAYERS = 20  # in a table of all coalitions: 2^20 entries
+MOST_PREDICTIONS = 10**9  # with method='exact' and no budget
+COALITION_OVERHEAD = 128  # predictions: a coalition takes at least as long as these, however few rows it has
 
 
 def all_coalitions(p: int) -> Mask:
-    """Every coalition, in the order of their places in a table."""
+    """Every coalition, (2^p, p), in the order of a table."""
     return game_theory.members(p, np.arange(1 << p))
 
 
 def count_predictions(players: Sequence[Subject], n: int, m: int, covers_table: bool) -> float:
-    """The most that all coalitions take: a row meets no more values of the replaced players than there are."""
+    """An upper bound for all coalitions: equal values of the replaced players are predicted once for each row."""
     p = len(players)
     if p > MOST_PLAYERS:
         return (coalition_count(p) - 2) * n * m
     values = np.ones(1)
-    for player in players:  # of each set of replaced players, none first
+    for player in players:  # one entry for each set of replaced players, the empty set first
         values = np.concatenate([values, np.minimum(values * len(player.distinct), float(m))])
     return float(values[1 : -1 if covers_table else None].sum() * n) + n
 
@@ -42,60 +42,60 @@ def count_predictions(players: Sequence[Subject], n: int, m: int, covers_table: 
 def cost_by_model(
     players: Sequence[Subject], n: int, m: int, covers_table: bool, budget: int | None, wants_exact: bool
 ) -> Cost:
-    """Of all coalitions, predicted by the model, with m donors a row."""
+    """The cost of all coalitions, predicted by the model, with m donors a row."""
     most = budget or (MOST_PREDICTIONS if wants_exact else EXACT_PREDICTIONS * len(players))
     rows = count_predictions(players, n, m, covers_table)
-    return Cost(max(rows, A_COALITION * coalition_count(len(players))), "predictions", most)
+    return Cost(max(rows, COALITION_OVERHEAD * coalition_count(len(players))), "predictions", most)
 
 
 def share_all(
     setup: GameSetup, game: Game, pairs: Layout, *, keeps: bool = False, design: str = "all pairs"
 ) -> Allotment:
-    """Every coalition once; rows, donors and pairs are shared out as the totals are."""
+    """Every coalition once; shares of rows, donors and pairs where the game has their errors."""
     kept, weight = all_coalitions(setup.p), setup.sample.weight
-    tally, errors, seen = Tally(setup.n, setup.p, keeps), [], []
+    tally, errors, row_hashes = Tally(setup.n, setup.p, keeps), [], []
     ends: list[Floats] = []
     for S, value in zip(kept, game.values(kept), strict=True):
         tally.add(game_theory.coefficients(S[None])[0], value)
         errors.append(value.total)
         if value.by_row is not None:
-            seen.append(hash(value.by_row.tobytes()))
-            ends = [*ends[:1], value.by_row]  # without players, and the last
+            row_hashes.append(hash(value.by_row.tobytes()))
+            ends = [*ends[:1], value.by_row]  # of the empty coalition, and of the latest
     table, exact = np.array(errors), isinstance(pairs, CommonGrid)
-    shares, sfimp, drawn = None, game_theory.values(table), np.zeros(setup.p)
-    if tally.knows_rows:
-        shares = tally.shares(pairs, weight, _idle(np.array(seen), setup.p))
-        drawn = drawn if exact else monte_carlo_error(shares, setup.sample, np.arange(setup.n))
+    shares, sfimp, noise = None, game_theory.values(table), np.zeros(setup.p)
+    if tally.has_rows:
+        shares = tally.shares(pairs, weight, _idle_players(np.array(row_hashes), setup.p))
+        noise = noise if exact else monte_carlo_error(shares, setup.sample, np.arange(setup.n))
     return Allotment(
         sfimp=sfimp, method="all coalitions", design=design, exact=exact, shares=shares,
         error_none=float(table[0] if exact else setup.sample.error + sfimp.sum()),
-        gains=None if shares is None else ends[0] - ends[-1], table=table, monte_carlo_error=drawn,
+        gains=None if shares is None else ends[0] - ends[-1], table=table, monte_carlo_error=noise,
     )  # fmt: skip
 
 
-def _idle(seen: Indices, p: int) -> list[int]:
-    """Players that change no row's error, whatever coalition they join."""
-    pairs = [seen.reshape(-1, 2, 1 << j) for j in range(p)]
+def _idle_players(row_hashes: Indices, p: int) -> list[int]:
+    """Players that change no row's error in any coalition."""
+    pairs = [row_hashes.reshape(-1, 2, 1 << j) for j in range(p)]
     return [j for j, both in enumerate(pairs) if np.array_equal(both[:, 0], both[:, 1])]
 
 
 class Tally:
-    """Adds up what the errors of coalitions bring to each player: row by row, donor by donor, pair by pair."""
+    """Sums the errors of coalitions, times their coefficients, into shares of rows, donors and pairs."""
 
     def __init__(self, n: int, p: int, keeps_pairs: bool = False) -> None:
         self.p, self.keeps_pairs = p, keeps_pairs
         self.local, self.caused = np.zeros((n, p)), np.zeros((n, p))
         self.cells: Floats | None = None
-        self.knows_rows = self.knows_donors = True
+        self.has_rows = self.has_donors = True
 
     def add(self, share: Floats, value: Value) -> None:
-        """A coalition whose error counts share[j] times for player j."""
+        """Add a coalition whose error has the coefficient share[j] for player j."""
         if value.by_row is None:
-            self.knows_rows = False
+            self.has_rows = False
         else:
             self.local += np.multiply.outer(value.by_row, share)
         if value.by_donor is None:
-            self.knows_donors = False
+            self.has_donors = False
         else:
             self.caused += np.multiply.outer(value.by_donor, share)
         if self.keeps_pairs and value.pairs is not None:
@@ -104,17 +104,17 @@ class Tally:
                 self.cells[j] += share[j] * value.pairs
 
     def shares(self, pairs: Layout, weight: Floats, idle: Sequence[int] = ()) -> Shares:
-        """Of rows, donors and pairs; what idle players' errors add up to is rounding."""
+        """Shares of rows, donors and pairs; those of idle players are rounding errors and set to 0."""
         cells = np.ascontiguousarray(np.moveaxis(self.cells, 0, 2)) if self.cells is not None else None
         local, caused = self.local, self.caused
-        if self.knows_donors and isinstance(pairs, OwnDonors):
+        if self.has_donors and isinstance(pairs, OwnDonors):
             mass = weight * (1 - weight) if pairs.leaves_out_own else weight
             caused = with_mean(caused, mass, mean_of(local, mass))
         for j in idle:
             local[:, j] = caused[:, j] = 0.0
             if cells is not None:
                 cells[:, :, j] = 0.0
-        return Shares(local, caused if self.knows_donors else None, pairs, cells)
+        return Shares(local, caused if self.has_donors else None, pairs, cells)
 
 
 # Some orders.
@@ -122,7 +122,7 @@ class Tally:
 
 @dataclass(frozen=True, eq=False)
 class Orders:
-    """Shares along some orders: one mean a round, the rounds independent of each other."""
+    """Mean shares along some orders, one row for each independent round."""
 
     rounds: Floats  # (rounds, p)
 
@@ -138,14 +138,14 @@ class Orders:
 
     @property
     def std_error(self) -> Floats:
-        """Of the mean; NaN for a single round."""
+        """Standard error of the mean; NaN for a single round."""
         if len(self.rounds) < 2:
             return np.full(self.rounds.shape[1], np.nan)
         return np.asarray(self.rounds.std(axis=0, ddof=1) / np.sqrt(len(self.rounds)))
 
 
 def mean_along(game: Game, orders: Indices) -> Floats:
-    """The mean shares along some orders; a coalition that several meet is played once."""
+    """The mean shares along some orders; a coalition of several orders is evaluated once."""
     kept = game_theory.coalitions_met(orders)
     flat = kept.reshape(-1, kept.shape[2])
     distinct, place = np.unique(np.packbits(flat, axis=1), axis=0, return_index=True, return_inverse=True)[1:]
@@ -154,6 +154,6 @@ def mean_along(game: Game, orders: Indices) -> Floats:
 
 
 def without_and_with_all(game: Game, p: int) -> tuple[float, float]:
-    """The errors without players and with all of them."""
+    """The errors of the empty and of the full coalition."""
     none, everything = (next(iter(game.values(np.full((1, p), full)))).total for full in (False, True))
     return none, everything

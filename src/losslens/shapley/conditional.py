@@ -1,6 +1,6 @@
-"""The game in which replaced values are drawn given the kept ones, and the way that shares it out.
+"""The conditional game, in which replaced values are drawn given the kept ones, and the way to compute its shares.
 
-The sampler is fitted anew for every coalition, so coalitions are few: all of them, or those along some orders.
+The sampler is fitted again for every coalition, so coalitions are few: all of them, or those along some orders.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from losslens.shapley.setup import FullGain, GameSetup, full_gain
 from losslens.tables.frames import Batch, Edit
 from losslens.typing import Floats, Indices, Mask
 
-MOST_PLAYERS = 10  # of whom all coalitions are drawn for
-COALITIONS = 1 << MOST_PLAYERS  # of some orders, about
-FEWEST_DRAWS, FEWEST_CIRCLES = 2, 2
+MOST_PLAYERS = 10  # up to which all coalitions are used
+COALITIONS = 1 << MOST_PLAYERS  # roughly so many along the orders of more players
+MIN_DRAWS, MIN_CIRCLES = 2, 2  # two at least: the Monte-Carlo error is the spread between them
 
 
 class ConditionalCoalitions(ModelWay):
@@ -37,12 +37,12 @@ class ConditionalCoalitions(ModelWay):
     words = "all coalitions; replaced features are drawn given the kept ones"
 
     def predictions(self, request: Request) -> tuple[int, int]:
-        """All draws of all coalitions."""
+        """Every draw of every coalition."""
         rounds, m = _rounds_and_draws(request)
         return (request.n + rounds * _coalitions_a_round(request.p) * request.n * m,) * 2
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
-        """Rows and, where values have donors, donors."""
+        """Shares of rows and, where values come from donors, of donors."""
         design, p, entropy = _sampler(request), setup.p, request.task.entropy
         rng, names = np.random.default_rng([entropy, 18]), [player.feature.name for player in setup.players]
         circles, m = _rounds_and_draws(request)
@@ -50,18 +50,18 @@ class ConditionalCoalitions(ModelWay):
         all_of_them = p <= MOST_PLAYERS
         rounds = [(kept := all_coalitions(p), game_theory.coefficients(kept))]
         if not all_of_them:
-            order = np.argsort(names, kind="stable")  # circles go by names, not by the order of the columns
-            rounds = [_of_circle(order[game_theory.circle(p, rng)]) for _ in range(circles)]
+            order = np.argsort(names, kind="stable")  # by name, so that the order of the columns does not matter
+            rounds = [_circle_coefficients(order[game_theory.circle(p, rng)]) for _ in range(circles)]
         game, tally = ConditionalGame(setup, design, m, entropy, full_gain(setup)), Tally(setup.n, p)
         by_draw = [game.add_to(tally, kept, share, len(rounds)) for kept, share in rounds]
         weight = setup.sample.weight
         sfimp = weight @ tally.local
-        # Over all coalitions only draws add noise, along some orders these do, too.
+        # With all coalitions the only noise is that of the draws; along some orders also that of the orders.
         repeats = by_draw[0] if all_of_them else np.array([drawn.mean(axis=0) for drawn in by_draw])
-        caused = with_mean(tally.caused, weight, sfimp) if tally.knows_donors else None
+        caused = with_mean(tally.caused, weight, sfimp) if tally.has_donors else None
         pairs = own_donors(np.arange(setup.n)[:, None], alone=True) if caused is None else all_pairs(setup.n)
         return Allotment(
-            sfimp=sfimp, method="all coalitions" if all_of_them else "orders on circles", exact=False,
+            sfimp=sfimp, method="all coalitions" if all_of_them else "cyclic orders", exact=False,
             design=f"{m} draws a row by {design!r}", shares=Shares(tally.local, caused, pairs),
             error_none=float(setup.sample.error + sfimp.sum()), gains=tally.local.sum(axis=1),
             monte_carlo_error=repeats.std(axis=0, ddof=1) / np.sqrt(len(repeats)), freedom=float(len(repeats) - 1),
@@ -72,7 +72,7 @@ class ConditionalCoalitions(ModelWay):
 class ConditionalOrders(ConditionalCoalitions):
     """Coalitions along some orders of many players."""
 
-    words = "orders on circles; replaced features are drawn given the kept ones"
+    words = "cyclic orders; replaced features are drawn given the kept ones"
 
 
 def _sampler(request: Request) -> BoundSampler:
@@ -83,19 +83,19 @@ def _sampler(request: Request) -> BoundSampler:
 
 def _rounds_and_draws(request: Request) -> tuple[int, int]:
     """Rounds of coalitions, all of them or those of a circle of orders, and draws a row in each."""
-    p, budget = request.p, request.wanted.budget or EXACT_PREDICTIONS * request.p
-    rounds = 1 if p <= MOST_PLAYERS else max(FEWEST_CIRCLES, COALITIONS // p**2)
+    p, budget = request.p, request.settings.budget or EXACT_PREDICTIONS * request.p
+    rounds = 1 if p <= MOST_PLAYERS else max(MIN_CIRCLES, COALITIONS // p**2)
     most = budget // (rounds * _coalitions_a_round(p) * request.n)
-    return rounds, int(np.clip(most, FEWEST_DRAWS, _sampler(request).draws))
+    return rounds, int(np.clip(most, MIN_DRAWS, _sampler(request).draws))
 
 
 def _coalitions_a_round(p: int) -> int:
-    """Coalitions of a round that are drawn for, neither nobody nor everybody."""
+    """Coalitions of a round that need draws: neither the empty nor the full one."""
     return max(1, (1 << p) - 2 if p <= MOST_PLAYERS else p * (p - 1))
 
 
-def _of_circle(orders: Indices) -> tuple[Mask, Floats]:
-    """The coalitions of one circle of orders, and what each adds to each player's mean share along them."""
+def _circle_coefficients(orders: Indices) -> tuple[Mask, Floats]:
+    """The coalitions of one circle of orders, and the coefficient of each in each player's mean share."""
     grown, p = game_theory.coalitions_met(orders), orders.shape[1]
     share = np.zeros(grown.shape)
     joins = grown[:, 1:] & ~grown[:, :-1]
@@ -110,7 +110,7 @@ def _of_circle(orders: Indices) -> tuple[Mask, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class ConditionalGame:
-    """Errors of coalitions whose other players are drawn given them."""
+    """Errors of coalitions; the values of the other players are drawn given theirs."""
 
     setup: GameSetup
     design: BoundSampler
@@ -119,7 +119,7 @@ class ConditionalGame:
     gain: FullGain | None
 
     def add_to(self, tally: Tally, coalitions: Mask, share: Floats, rounds: int) -> Floats:
-        """Play these coalitions, one round of several; gives the shares by single draws, (m, p)."""
+        """Evaluate these coalitions, one of several rounds; returns the shares by single draws, (m, p)."""
         by_draw: Floats | float = 0.0
         for kept, part in zip(coalitions, share, strict=True):
             value = self.value(kept)
@@ -129,10 +129,10 @@ class ConditionalGame:
         return np.asarray(by_draw)
 
     def value(self, kept: Mask) -> Value:
-        """Draw what is not kept, and compute the losses. Donors: how far each moves the rows that it lends to."""
+        """Draw the replaced values and compute the losses. A donor's error: its rows' mean change."""
         setup, weight = self.setup, self.setup.sample.weight
         base = setup.sample.loss
-        assert base is not None  # a game has a loss
+        assert base is not None  # every game of a request has a loss
         if kept.all():
             return self._without_draws(base, np.zeros(setup.n))
         if not kept.any() and self.gain is not None:  # over all pairs
@@ -140,15 +140,15 @@ class ConditionalGame:
             return self._without_draws(base + self.gain.by_row / others, self.gain.by_donor / others)
         columns = [j for player, k in zip(setup.players, kept, strict=True) if not k for j in player.feature.columns]
         names = sorted(player.feature.name for player, k in zip(setup.players, kept, strict=True) if k)
-        rng = np.random.default_rng([self.entropy, 17, *"\0".join(names).encode()])  # whatever the order of the columns
-        lent = self.design.lend_to(columns, rng, m=self.m)
-        losses = drawn_losses(setup, columns, lent, setup.counter)
-        counted = draw_weights(lent, weight)
-        nobody = counted.sum(axis=0) == 0  # lends to these rows: they keep their loss
-        losses[:, nobody], counted[:, nobody] = base[nobody], 1.0
-        by_row = (counted * losses).sum(axis=0) / counted.sum(axis=0)
-        filled = np.where(counted > 0, losses, by_row) @ weight
-        by_donor = None if lent.alone else _moved(losses - by_row, lent.donors.T, counted * weight)
+        rng = np.random.default_rng([self.entropy, 17, *"\0".join(names).encode()])  # independent of the column order
+        drawn = self.design.lend_to(columns, rng, m=self.m)
+        losses = drawn_losses(setup, columns, drawn, setup.counter)
+        weights = draw_weights(drawn, weight)
+        no_donor = weights.sum(axis=0) == 0  # these rows keep their loss
+        losses[:, no_donor], weights[:, no_donor] = base[no_donor], 1.0
+        by_row = (weights * losses).sum(axis=0) / weights.sum(axis=0)
+        filled = np.where(weights > 0, losses, by_row) @ weight
+        by_donor = None if drawn.alone else _donor_deviations(losses - by_row, drawn.donors.T, weights * weight)
         by_draw = np.append(filled, np.full(self.m - len(filled), filled.mean()))
         return Value(float(weight @ by_row), by_row, by_donor, by_draw=by_draw)
 
@@ -158,8 +158,8 @@ class ConditionalGame:
         return Value(float(total), by_row, by_donor - weight @ by_donor, by_draw=np.full(self.m, total))
 
 
-def _moved(losses: Floats, donors: Indices, counts: Floats) -> Floats:
-    """How far each donor moves its rows' losses from their means: what rows have in common is no donor's effect."""
+def _donor_deviations(losses: Floats, donors: Indices, counts: Floats) -> Floats:
+    """The mean deviation of losses by donor; losses are centred by row, so that row effects are no donor's."""
     n, at = losses.shape[1], np.maximum(donors, 0).ravel()
     counts = np.where(donors < 0, 0.0, counts).ravel()
     mass = np.bincount(at, counts, n)
@@ -167,28 +167,28 @@ def _moved(losses: Floats, donors: Indices, counts: Floats) -> Floats:
     return np.divide(total, mass, out=np.zeros(n), where=mass > 0)
 
 
-def drawn_losses(setup: GameSetup, columns: Sequence[int], lent: DrawnValues, tick: Tick) -> Floats:
-    """The losses of all rows with the values that were drawn for them, one draw after the other, (m, n)."""
+def drawn_losses(setup: GameSetup, columns: Sequence[int], drawn: DrawnValues, tick: Tick) -> Floats:
+    """The losses of all rows with drawn values, one draw after the other, (m, n)."""
     mixer = setup.mixer
     assert mixer is not None
-    n, m = lent.donors.shape
-    batch, found = Batch(mixer.table), np.empty((m, n))
-    own = {j: mixer.table.column(j) for j in columns if j not in lent.sources}
+    n, m = drawn.donors.shape
+    batch, losses = Batch(mixer.table), np.empty((m, n))
+    own = {j: mixer.table.column(j) for j in columns if j not in drawn.sources}
     for k in range(m):
-        donor = np.where(lent.donors[:, k] < 0, np.arange(n), lent.donors[:, k])
+        donor = np.where(drawn.donors[:, k] < 0, np.arange(n), drawn.donors[:, k])
         for start in range(0, n, mixer.batch_rows):
             rows = np.arange(start, min(start + mixer.batch_rows, n))
             edits = [
-                Edit(0, len(rows), j, lent.sources[j], (k + 1) * n + rows) if j in lent.sources
+                Edit(0, len(rows), j, drawn.sources[j], (k + 1) * n + rows) if j in drawn.sources
                 else Edit(0, len(rows), j, own[j], donor[rows])
                 for j in columns
             ]  # fmt: skip
-            found[k, rows] = setup.losses(rows, mixer.respond(batch.fill(rows, edits)))
+            losses[k, rows] = setup.losses(rows, mixer.respond(batch.fill(rows, edits)))
             tick(len(rows))
-    return found
+    return losses
 
 
-def draw_weights(lent: DrawnValues, weight: Floats) -> Floats:
-    """How much each draw counts, (m, n): as much as its donor; 0 where there is none."""
-    donors = lent.donors.T
-    return np.where(donors < 0, 0.0, 1.0 if lent.alone else weight[donors])
+def draw_weights(drawn: DrawnValues, weight: Floats) -> Floats:
+    """The weight of each draw, (m, n): that of its donor; 0 where there is no donor."""
+    donors = drawn.donors.T
+    return np.where(donors < 0, 0.0, 1.0 if drawn.alone else weight[donors])

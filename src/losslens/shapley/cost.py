@@ -1,4 +1,4 @@
-"""What `shapley_importance` would do, before it does it."""
+"""The cost of `shapley_importance`, estimated before it runs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from losslens.passes.cost import spread
 from losslens.passes.task import Options
 from losslens.results.plan import Plan
 from losslens.shapley.request import check_request
-from losslens.shapley.stopping import Wanted
+from losslens.shapley.stopping import ShapleySettings
 from losslens.shapley.ways import choose, engine_name
 
 
-def plan_shares(model: Any, X: Any, y: Any, loss: Any, wanted: Wanted, options: Options) -> Plan:
+def plan_shares(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings, options: Options) -> Plan:
     """The cost of `shapley_importance` with these arguments."""
     if is_scorer(loss):
-        raise ValueError("plan knows what losses take; of a scorer's shares each coalition is n predictions a donor")
-    request = check_request(model, X, y, loss, wanted, options)
+        raise ValueError(
+            "plan estimates the cost of losses, not of scorers: there each coalition takes n predictions per donor; "
+            "pass a loss"
+        )
+    request = check_request(model, X, y, loss, settings, options)
     task, (way, cost) = request.task, choose(request)
     least, most = way.predictions(request)
     rows, seconds = task.engine.timed_batch()
@@ -27,8 +30,8 @@ def plan_shares(model: Any, X: Any, y: Any, loss: Any, wanted: Wanted, options: 
     if way.by_model:
         threads, time = spread(task, time, least)
     else:
-        known = rates.SECONDS if task.device is None else rates.SECONDS | rates.DEVICE_SECONDS
-        time += cost.takes * known.get(way.name, 0.0)
+        rate = rates.SECONDS if task.device is None else rates.SECONDS | rates.DEVICE_SECONDS
+        time += cost.amount * rate.get(way.name, 0.0)
     return Plan(
         features=tuple(player.feature.name for player in request.players),
         engines=(engine_name(request, way),) * request.p,

@@ -1,4 +1,4 @@
-"""Shapley values of the predictions of single rows: the checked call, the ways to share out, and the result."""
+"""Shapley values of the predictions of single rows: the checked call, the ways to compute them, and the result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from losslens.tables import checks
 from losslens.tables.frames import Table, as_table, one_behind_the_other
 from losslens.typing import Floats, Indices, Mask
 
-TOGETHER = 1 << 18  # cells that are handled at a time
+CELLS_AT_ONCE = 1 << 18  # pairs times coalitions, or pairs, in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,18 +54,18 @@ class EffectRequest:
 
     @cached_property
     def engine_work(self) -> dict[str, float]:
-        """The ways that the exact engine offers, and the cells that each takes."""
+        """The ways that the exact engine offers, and the number of cells of each."""
         return dict(self.task.games.effect_ways(len(self.rows), len(self.donors)))
 
     def pick(self, predictions: NDArray[Any]) -> NDArray[Any]:
-        """One number a prediction."""
+        """The explained column of the predictions: one number each."""
         return predictions if self.column is None else np.ascontiguousarray(predictions[:, self.column])
 
 
 def check_request(
     model: Model, X: Any, rows: Any, target: Any, method: str, budget: int | None, weight: Any, options: Options
 ) -> EffectRequest:
-    """Find the rows and their donors, or say which argument is wrong."""
+    """Check all arguments, and find the rows and their donors."""
     background, response = as_table(X), effect_response(model)
     table, explained, donors = _rows_and_donors(background, rows)
     mass = checks.row_weights(weight, background.n)
@@ -77,7 +77,7 @@ def check_request(
 
 
 def _rows_and_donors(background: Table, rows: Any) -> tuple[Table, Indices, Indices]:
-    """A table that holds rows and donors, and where they are in it."""
+    """A table of rows and donors, and their positions in it."""
     every = np.arange(background.n)
     at = _as_positions(rows, background)
     if at is not None:
@@ -85,7 +85,7 @@ def _rows_and_donors(background: Table, rows: Any) -> tuple[Table, Indices, Indi
     both = one_behind_the_other(rows, background)
     first = both.n - background.n
     if first == 0:
-        raise ValueError("rows is empty: there is nothing to explain")
+        raise ValueError("rows is empty; give at least one row to explain")
     return both, np.arange(first), every + first
 
 
@@ -109,7 +109,7 @@ def _drawn(task: Task, donors: Indices, weight: Floats) -> tuple[Indices, Floats
         design.check(len(donors))
         drawn = design.draw(len(donors), np.random.default_rng([task.entropy, 6]))[0]
         return donors[drawn], weight[drawn]
-    raise ValueError(f"every row meets the same donors here: donors is 'auto', 'all' or Grid(m); got {design!r}")
+    raise ValueError(f"all rows share their donors here: donors must be 'auto', 'all' or Grid(m); got {design!r}")
 
 
 # Ways.
@@ -117,7 +117,7 @@ def _drawn(task: Task, donors: Indices, weight: Floats) -> tuple[Indices, Floats
 
 @dataclass(frozen=True, eq=False)
 class EffectShares:
-    """What each player adds to each row."""
+    """What each player adds to the prediction of each row."""
 
     local: Floats  # (r, p)
     method: str
@@ -129,29 +129,29 @@ EffectWay = Callable[[EffectRequest, GameSetup, ProgressBar], EffectShares]
 
 
 def _in_closed_form(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
-    """An exact engine knows them."""
-    found = request.task.games.effects(request.rows, request.donors, request.weight, request.task.n_jobs, progress)
-    return EffectShares(found if request.column is None else found[..., request.column], "closed form")
+    """From an exact engine."""
+    effects = request.task.games.effects(request.rows, request.donors, request.weight, request.task.n_jobs, progress)
+    return EffectShares(effects if request.column is None else effects[..., request.column], "closed form")
 
 
 def _inside_trees(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
     """All coalitions of all pairs: the response is not linear in the trees' sums."""
     p, rows, donors, games = setup.p, request.rows, request.donors, request.task.games
-    local, some = np.empty((len(rows), p)), max(1, TOGETHER >> p)
+    local, step = np.empty((len(rows), p)), max(1, CELLS_AT_ONCE >> p)
     for place, i in enumerate(rows):
         table = np.zeros(1 << p)
-        for start in range(0, len(donors), some):
-            lent = donors[start : start + some]
-            said = games.pair_predictions(np.full(len(lent), i), lent)
-            said = request.pick(said.reshape(-1, *said.shape[2:]))
-            table += request.weight[start : start + some] @ said.reshape(len(lent), -1)
+        for start in range(0, len(donors), step):
+            some_donors = donors[start : start + step]
+            predictions = games.pair_predictions(np.full(len(some_donors), i), some_donors)
+            predictions = request.pick(predictions.reshape(-1, *predictions.shape[2:]))
+            table += request.weight[start : start + step] @ predictions.reshape(len(some_donors), -1)
         local[place] = 0.0 - game_theory.values(table)
         progress(1)
     return EffectShares(local, "all coalitions")
 
 
 def _by_coalitions(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
-    """Every coalition, every row, every donor, by the model."""
+    """All coalitions of all rows and donors, predicted by the model."""
     means = np.stack([_means(request, setup, S) for S in all_coalitions(setup.p)])
     return EffectShares(0.0 - game_theory.values(means).T, "all coalitions")
 
@@ -159,24 +159,25 @@ def _by_coalitions(request: EffectRequest, setup: GameSetup, progress: ProgressB
 def _means(request: EffectRequest, setup: GameSetup, S: Mask) -> Floats:
     """The mean prediction over the donors, for each row, (r,)."""
     base, donors, B = setup.sample.prediction, request.donors, len(request.donors)
-    found, step = np.empty(len(request.rows)), max(1, TOGETHER // B)
+    means, step = np.empty(len(request.rows)), max(1, CELLS_AT_ONCE // B)
     for start in range(0, len(request.rows), step):
         rows = request.rows[start : start + step]
-        said = np.empty((len(rows), B), base.dtype)
+        predictions = np.empty((len(rows), B), base.dtype)
         if S.all():
-            said[:] = base[rows][:, None]
+            predictions[:] = base[rows][:, None]
         elif setup.covers_table and not S.any():
-            said[:] = base[donors]
+            predictions[:] = base[donors]
         else:
-            lent = np.tile(donors, len(rows))
-            mixed = setup.predict(np.repeat(rows, B), lent, np.broadcast_to(S, (len(lent), setup.p)))
-            said[:] = mixed.reshape(len(rows), B)
-        found[start : start + step] = said @ request.weight  # always so: equal predictions have equal means
-    return found
+            lined_up = np.tile(donors, len(rows))
+            mixed = setup.predict(np.repeat(rows, B), lined_up, np.broadcast_to(S, (len(lined_up), setup.p)))
+            predictions[:] = mixed.reshape(len(rows), B)
+        # One product for all cases: equal predictions have equal means to the last bit.
+        means[start : start + step] = predictions @ request.weight
+    return means
 
 
 def _by_walks(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
-    """Walks from donors to rows, until they are exact enough or the budget is spent."""
+    """Walks from donors to rows, until they are precise or the budget is spent."""
     rng, memory = np.random.default_rng([request.task.entropy, 7]), request.task.budget.memory // 2
     walk = EffectWalk(
         setup=setup, rng=rng, cost=len(request.rows) * (setup.p - int(setup.covers_table)), rows=request.rows,
@@ -188,61 +189,61 @@ def _by_walks(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -
 
 
 def _choose(request: EffectRequest) -> tuple[EffectWay, int]:
-    """The way to take, and steps of its progress: by an exact engine where one is cheap, else by the model."""
+    """The way, and the steps of its progress bar: an exact engine where it is cheap, else the model."""
     r, p = len(request.rows), len(request.players)
     if request.method == "walk":
         return _by_walks, r
     if "closed form" in request.engine_work:
         return _in_closed_form, r
-    if request.engine_work.get("all coalitions", np.inf) <= TreePairs.most and p <= MOST_PLAYERS:
+    if request.engine_work.get("all coalitions", np.inf) <= TreePairs.limit and p <= MOST_PLAYERS:
         return _inside_trees, r
-    most = request.budget or (MOST_PREDICTIONS if request.method == "exact" else EXACT_PREDICTIONS * p)
-    takes = count_predictions(request.players, r, len(request.donors), covers_table(request.task))
-    if takes <= most:
-        return _by_coalitions, int(takes)
+    limit = request.budget or (MOST_PREDICTIONS if request.method == "exact" else EXACT_PREDICTIONS * p)
+    predictions = count_predictions(request.players, r, len(request.donors), covers_table(request.task))
+    if predictions <= limit:
+        return _by_coalitions, int(predictions)
     if request.method == "exact":
         raise ValueError(
-            f"the exact values would take {takes:,.0f} predictions, more than {most:,.0f}; explain fewer rows, "
+            f"the exact values would take {predictions:,.0f} predictions, more than {limit:,.0f}; explain fewer rows, "
             "draw donors with Grid(m), raise budget=, or use method='walk'"
         )
     return _by_walks, r
 
 
 def explain(request: EffectRequest) -> ShapleyEffect:
-    """Choose a way, take it, and say which it was."""
+    """Choose a way, run it, and make the result."""
     task, (way, steps), rows = request.task, _choose(request), request.rows
     by_model = way in (_by_coalitions, _by_walks)
-    with bar(steps, "sharing out", task.progress, "predictions" if by_model else "rows") as progress:
+    with bar(steps, "Shapley values", task.progress, "predictions" if by_model else "rows") as progress:
         if by_model:
             setup = set_up(_of_one_number(request), None, progress)
         else:
             setup = set_up(task, _Picked(request), progress)
-        found = way(request, setup, progress)
+        shares = way(request, setup, progress)
     prediction = setup.sample.prediction
-    base = prediction[rows] - found.local.sum(axis=1)
+    base = prediction[rows] - shares.local.sum(axis=1)
     if setup.covers_table:
         base = np.full(len(rows), request.weight @ prediction[request.donors])
     return ShapleyEffect(
         features=tuple(player.feature.name for player in setup.players),
-        local=found.local,
+        local=shares.local,
         prediction=prediction[rows],
         base=base,
-        std_error=np.zeros(found.local.shape) if found.std_error is None else found.std_error,
+        std_error=np.zeros(shares.local.shape) if shares.std_error is None else shares.std_error,
         target=request.target,
         response={"values": "value", "probabilities": "probability"}.get(request.response, "score"),
-        method=found.method,
+        method=shares.method,
         engine=task.engine.name if by_model else task.exact.name,
-        exact=found.std_error is None,
+        exact=shares.std_error is None,
         n_donors=len(request.donors),
         n_predictions=setup.counter.rows,
         values=replace(values_of(setup.players, task.table.names), codes=setup.codes[rows]),
         backend=task.table.backend,
-        complete=found.complete,
+        complete=shares.complete,
     )
 
 
 def _of_one_number(request: EffectRequest) -> Task:
-    """The task of a model that predicts one class."""
+    """The task with a model that predicts only the explained class."""
     if request.column is None:
         return request.task
     engine: Any = request.task.engine
@@ -252,10 +253,10 @@ def _of_one_number(request: EffectRequest) -> Task:
 
 @dataclass(frozen=True, eq=False)
 class _Picked:
-    """One column of an engine's predictions."""
+    """The explained column of an exact engine's predictions."""
 
     request: EffectRequest
 
     def predict(self, rows: Indices) -> NDArray[Any]:
-        """As numbers."""
+        """One number each."""
         return self.request.pick(self.request.task.exact.predict(rows))

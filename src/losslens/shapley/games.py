@@ -1,7 +1,7 @@
-"""Games: from a coalition to its error. Its players keep a row's values, the others take a donor's.
+"""Games: from a coalition to its error. Its players keep the row's values, the others take the donor's.
 
-A value holds as much as is known of the error: that of every pair of a row and a donor, its mean for each row and each
-donor, or the total alone. Never a Shapley weight.
+A value holds the error in as much detail as the game has: of every pair of a row and a donor, the means of each row and
+each donor, or the total alone. Shapley weights are not applied here.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from losslens.tables.columns import joint
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices, Mask
 
-TOGETHER = 1 << 17  # pairs that are predicted, and whose losses are computed, at a time
-HELD = 256  # coalitions whose distinct values are remembered
+PAIRS_AT_ONCE = 1 << 17  # pairs predicted, and their losses computed, at a time
+CACHED_COALITIONS = 256  # whose distinct replaced values are cached
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +42,13 @@ class Game(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PairGame:
-    """The model predicts every pair of a row and a donor; values that a row meets twice are predicted once."""
+    """The model predicts every pair of a row and a donor; equal values of donors are predicted once for each row."""
 
     setup: GameSetup
-    donors: Indices | None  # (n, m); None: every row lends to every row
+    donors: Indices | None  # (n, m); None: every row is a donor of every row
     keeps_pairs: bool = False
     leaves_out_own: bool = False  # no row is its own donor
-    predicted: dict[bytes, NDArray[Any]] = field(default_factory=dict)  # of coalitions that come next
+    predicted: dict[bytes, NDArray[Any]] = field(default_factory=dict)  # of the coalitions in the current batch
     distinct: dict[bytes, tuple[Indices, Indices]] = field(default_factory=dict)  # see `_replaced`
 
     def values(self, kept: Mask) -> Iterator[Value]:
@@ -65,45 +65,47 @@ class PairGame:
 
     def mean_predictions(self, S: Mask) -> NDArray[Any]:
         """Each row's prediction, averaged over its donors."""
-        found: list[NDArray[Any]] = []
+        means: list[NDArray[Any]] = []
         weight = self.setup.sample.weight
         for rows, codes, predictions in self.cells(S):
             for some in self._blocks(len(rows)):
-                lent = weight[None] if self.donors is None else weight[self.donors[rows[some]]]
-                lent = np.broadcast_to(lent / lent.sum(axis=1, keepdims=True), (len(rows[some]), lent.shape[1]))
-                found.append(np.einsum("bm...,bm->b...", self._spread(predictions[some], codes), lent))
-        return np.concatenate(found)
+                donor_weight = weight[None] if self.donors is None else weight[self.donors[rows[some]]]
+                donor_weight = np.broadcast_to(
+                    donor_weight / donor_weight.sum(axis=1, keepdims=True), (len(rows[some]), donor_weight.shape[1])
+                )
+                means.append(np.einsum("bm...,bm->b...", self._spread(predictions[some], codes), donor_weight))
+        return np.concatenate(means)
 
     def in_batches(self, kept: Mask) -> Iterator[Mask]:
-        """Coalitions one by one; several small ones are predicted together."""
+        """Coalitions one by one; several small ones are predicted in one batch."""
         waiting: list[Mask] = []
         cells = 0
         for S in kept:
             width = len(self._replaced(S)[0]) if self.donors is None else self.donors.shape[1]
-            if waiting and cells + self.setup.n * width > TOGETHER:
-                yield from self._predict_together(waiting)
+            if waiting and cells + self.setup.n * width > PAIRS_AT_ONCE:
+                yield from self._predict_batch(waiting)
                 waiting, cells = [], 0
             waiting.append(S)
             cells += self.setup.n * width
-        yield from self._predict_together(waiting)
+        yield from self._predict_batch(waiting)
 
-    def _predict_together(self, together: list[Mask]) -> Iterator[Mask]:
-        """These coalitions, their predictions at hand; a single one is predicted piece by piece."""
-        several = [S for S in together if self._needs_model(S)]
-        if len(several) > 1:
+    def _predict_batch(self, batch: list[Mask]) -> Iterator[Mask]:
+        """These coalitions, predicted in one batch; a single one is predicted later, in blocks of rows."""
+        mixed = [S for S in batch if self._needs_model(S)]
+        if len(mixed) > 1:
             every = np.arange(self.setup.n)
-            donors = [self._donors_of(S, every) for S in several]
+            donors = [self._donors_of(S, every) for S in mixed]
             sizes = [part.size for part in donors]
             rows = np.concatenate([np.repeat(every, part.shape[1]) for part in donors])
-            keeps = np.repeat(np.stack(several), sizes, axis=0)
-            found = self.setup.predict(rows, np.concatenate([part.ravel() for part in donors]), keeps)
-            parts = np.split(found, np.cumsum(sizes)[:-1])
-            self.predicted.update({S.tobytes(): part for S, part in zip(several, parts, strict=True)})
-        yield from together
+            keeps = np.repeat(np.stack(mixed), sizes, axis=0)
+            predictions = self.setup.predict(rows, np.concatenate([part.ravel() for part in donors]), keeps)
+            parts = np.split(predictions, np.cumsum(sizes)[:-1])
+            self.predicted.update({S.tobytes(): part for S, part in zip(mixed, parts, strict=True)})
+        yield from batch
         self.predicted.clear()
 
     def _donors_of(self, S: Mask, rows: Indices) -> Indices:
-        """Who lends to these rows, (rows, m): of donors with the same values the first."""
+        """The donors of these rows, (rows, m); of donors with equal values only the first."""
         if self.donors is not None:
             return self.donors[rows]
         first = self._replaced(S)[0]
@@ -111,24 +113,24 @@ class PairGame:
 
     @property
     def _step(self) -> int:
-        """Rows that are averaged together, whatever the coalition: equal losses have equal means, to the last bit."""
-        return max(1, TOGETHER // (self.setup.n if self.donors is None else self.donors.shape[1]))
+        """Rows averaged at once; the same for all coalitions, so that equal losses have equal means to the last bit."""
+        return max(1, PAIRS_AT_ONCE // (self.setup.n if self.donors is None else self.donors.shape[1]))
 
     def _blocks(self, rows: int) -> Iterator[slice]:
         for start in range(0, rows, self._step):
             yield slice(start, start + self._step)
 
     def _spread(self, cells: NDArray[Any], codes: Indices) -> NDArray[Any]:
-        """One column a donor, not one a value."""
+        """From one column per distinct value to one per donor."""
         return cells if self.donors is not None else cells[:, codes]
 
     def _needs_model(self, S: Mask) -> bool:
         return not S.all() and not (self.setup.covers_table and not S.any())
 
     def _replaced(self, S: Mask) -> tuple[Indices, Indices]:
-        """Rows that hold the distinct values of the replaced players, and which of them each row holds."""
+        """The first row of each distinct value of the replaced players, and the code of each row's value."""
         if S.tobytes() not in self.distinct:
-            if len(self.distinct) > HELD:
+            if len(self.distinct) > CACHED_COALITIONS:
                 self.distinct.clear()
             self.distinct[S.tobytes()] = self._find_distinct(S)
         return self.distinct[S.tobytes()]
@@ -139,11 +141,11 @@ class PairGame:
             return np.zeros(1, np.intp), np.zeros(setup.n, np.intp)
         if setup.covers_table and not S.any():
             return np.arange(setup.n), np.arange(setup.n)
-        together = joint([part for j in np.flatnonzero(~S) for part in setup.players[j].parts])
-        return together.first, together.codes
+        distinct = joint([part for j in np.flatnonzero(~S) for part in setup.players[j].parts])
+        return distinct.first, distinct.codes
 
     def cells(self, S: Mask) -> Iterator[tuple[Indices, Indices, NDArray[Any]]]:
-        """Some rows, the place of each donor among the columns of their cells, and the predictions there."""
+        """Blocks of rows: the rows, the column of each donor, and the predictions (rows, columns)."""
         setup, base = self.setup, self.setup.sample.prediction
         first, codes = self._replaced(S) if self.donors is None else (np.zeros(self.donors.shape[1], np.intp),) * 2
         step = self._step * max(1, setup.n // len(first) if self.donors is None else 1)
@@ -151,8 +153,8 @@ class PairGame:
             rows = np.arange(start, min(start + step, setup.n))
             donors = self._donors_of(S, rows)
             if S.tobytes() in self.predicted:
-                whole = self.predicted[S.tobytes()]
-                predictions = whole.reshape(setup.n, len(first), *whole.shape[1:])[rows]
+                batch = self.predicted[S.tobytes()]
+                predictions = batch.reshape(setup.n, len(first), *batch.shape[1:])[rows]
             elif S.all():
                 predictions = np.broadcast_to(base[rows][:, None], (*donors.shape, *base.shape[1:]))
             elif not self._needs_model(S):
@@ -166,7 +168,7 @@ class PairGame:
 
 
 class _PairMeans:
-    """Averages the losses of a coalition's cells."""
+    """Averages the losses of a coalition's cells by row and by donor."""
 
     def __init__(self, sample: Sample, donors: Indices | None, keeps_pairs: bool, leaves_out_own: bool) -> None:
         self.sample, self.donors, self.leaves_out_own = sample, donors, leaves_out_own
@@ -184,26 +186,27 @@ class _PairMeans:
             self.by_donor += weight[rows] @ losses
             self.mass += weight[rows].sum()
             return
-        lent = weight[self.donors[rows]]
-        self.row_mass[rows] = lent.sum(axis=1)
+        donor_weight = weight[self.donors[rows]]
+        self.row_mass[rows] = donor_weight.sum(axis=1)
         with np.errstate(invalid="ignore"):  # a row whose donors all have weight 0
-            self.by_row[rows] = (lent * losses).sum(axis=1) / self.row_mass[rows]
-        counts, where = (weight[rows][:, None] * lent).ravel(), self.donors[rows].ravel()
+            self.by_row[rows] = (donor_weight * losses).sum(axis=1) / self.row_mass[rows]
+        counts, where = (weight[rows][:, None] * donor_weight).ravel(), self.donors[rows].ravel()
         self.by_donor += np.bincount(where, counts * losses.ravel(), self.sample.n)
         self.mass += np.bincount(where, counts, self.sample.n)
 
     def value(self) -> Value:
         weight = self.sample.weight
         mass = weight * (1 - weight) if self.leaves_out_own else weight
-        met = (mass > 0) & (self.row_mass > 0)
+        counted = (mass > 0) & (self.row_mass > 0)
         with np.errstate(invalid="ignore"):
             by_donor = self.by_donor / self.mass
-        return Value(float(mass[met] @ self.by_row[met] / mass[met].sum()), self.by_row, by_donor, self.pairs)
+        total = mass[counted] @ self.by_row[counted] / mass[counted].sum()
+        return Value(float(total), self.by_row, by_donor, self.pairs)
 
 
 @dataclass(frozen=True, eq=False)
 class MeanGame:
-    """SAGE's game: predictions are averaged over the donors before the loss, so that only rows have errors."""
+    """SAGE's game: predictions are averaged over the donors before the loss, so only rows have errors."""
 
     pairs: PairGame
 
@@ -217,14 +220,14 @@ class MeanGame:
 
 @dataclass(frozen=True, eq=False)
 class Remembered:
-    """Totals of a game; each coalition is played once."""
+    """Totals of a game; each coalition is evaluated once."""
 
     game: Game
-    known: dict[bytes, float] = field(default_factory=dict)
+    totals: dict[bytes, float] = field(default_factory=dict)
 
     def values(self, kept: Mask) -> Iterator[Value]:
         """Coalition by coalition."""
         for S in kept:
-            if S.tobytes() not in self.known:
-                self.known[S.tobytes()] = next(iter(self.game.values(S[None]))).total
-            yield Value(self.known[S.tobytes()])
+            if S.tobytes() not in self.totals:
+                self.totals[S.tobytes()] = next(iter(self.game.values(S[None]))).total
+            yield Value(self.totals[S.tobytes()])

@@ -1,7 +1,7 @@
-"""Shapley importances of linear models, part by part, squared error: the closed form is made of moments.
+"""Shapley importances of linear models with squared error, from data read in parts: the closed form needs moments only.
 
-With c_j what feature j adds to a row, less its mean, C their sum, r = y - f and s = 2 r + C, row i earns
-``c_ij s_i + mean(C c_j)`` and donor k ``mean(c_j s) - c_kj (mean(s) - C_k)``; both average to
+With c_j what feature j adds to a row, minus its mean, C their sum, r = y - f and s = 2 r + C, the share of row
+i is ``c_ij s_i + mean(C c_j)``, that of donor k ``mean(c_j s) - c_kj (mean(s) - C_k)``; both average to
 ``SFIMP_j = 2 cov(c_j, r + C)``.
 """
 
@@ -25,29 +25,29 @@ from losslens.passes.task import Options
 from losslens.progress import Tick
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import Values
-from losslens.shapley.stopping import Wanted
+from losslens.shapley.stopping import ShapleySettings
 from losslens.tables.loading import Opened
 from losslens.tables.sample import Sample, Totals
 from losslens.typing import Floats
 from losslens.uncertainty.standard_errors import jackknife_factor
 
-ABSENT = "this result comes from files and keeps no rows; pass a sample of the rows"
+ABSENT = "this result comes from files and keeps no rows; pass a sample of the rows in memory"
 
 
-def shares(known: Model, data: Opened, loss: Loss, wanted: Wanted, options: Options) -> ShapleyImportance:
-    """`shapley_importance` of data that are read part by part: the closed form of linear models."""
-    return run(share_stream(known, data, loss, wanted, options))
+def shares(model: Model, data: Opened, loss: Loss, settings: ShapleySettings, options: Options) -> ShapleyImportance:
+    """`shapley_importance` of data read in parts: the closed form of linear models."""
+    return run(share_stream(model, data, loss, settings, options))
 
 
-def share_stream(known: Model, data: Opened, loss: Loss, wanted: Wanted, options: Options) -> Stream:
+def share_stream(model: Model, data: Opened, loss: Loss, settings: ShapleySettings, options: Options) -> Stream:
     """A checked call of `shapley_importance`: a linear model over all pairs."""
-    stream = prepare(known, data, loss, loss.reads, options)
+    stream = prepare(model, data, loss, loss.reads, options)
     all_pairs = stream.design is None or stream.design.all_pairs
-    plain = wanted.method in ("auto", "exact") and wanted.aggregate == "loss" and all_pairs
+    plain = settings.method in ("auto", "exact") and settings.aggregate == "loss" and all_pairs
     if stream.read is None or not stream.read.shares_over_parts or not plain:
         raise ValueError(
-            f"Shapley importances of {data.n:,} rows that are read part by part are known for linear models with "
-            "squared error, over all pairs; for any other model or method pass a sample of the rows"
+            f"Shapley importances of {data.n:,} rows read in parts need a linear model, squared error and all pairs; "
+            "for any other model or method pass a sample of the rows in memory"
         )
     return stream
 
@@ -70,7 +70,7 @@ class ShareSums(Sums):
 
 @dataclass(frozen=True, eq=False)
 class ShareWork:
-    """What all parts of the second pass need; it travels."""
+    """What all parts of the second pass need; sent to the workers."""
 
     data: Data
     sums: ShareSums
@@ -104,25 +104,25 @@ def _evaluate(work: ShareWork, rows: PartRows) -> Floats:
 
 
 def run(stream: Stream) -> ShapleyImportance:
-    """Two passes, and what they say."""
+    """Two passes over the data, and the result."""
     linear, peeled = stream.read, stream.peeled
     assert peeled is not None
-    asked = tuple(feature.columns[0] for feature in stream.features)
-    sums = ShareSums(linear, peeled, asked, np.zeros(len(asked)), stream.nameplate, stream.loss)
+    columns = tuple(feature.columns[0] for feature in stream.features)
+    sums = ShareSums(linear, peeled, columns, np.zeros(len(columns)), stream.nameplate, stream.loss)
     g, f = sums.parts(stream.head)
     agrees(f, stream.model.responder(stream.response), stream.head)
     sums = replace(sums, shift=g.mean(axis=0))
     first = FirstPass(stream.data, (), Quantiles({}), labels=False, sums=sums)
     counted = first_pass(first, stream.stretches, stream.workers, stream.progress)
     work = _work(stream, counted, sums)
-    return _result(stream, counted, work, sum_over_parts(stream, counted, evaluate, work, "sharing out"))
+    return _result(stream, counted, work, sum_over_parts(stream, counted, evaluate, work, "Shapley values"))
 
 
 def _work(stream: Stream, counted: Counted, sums: ShareSums) -> ShareWork:
     assert counted.sums is not None
-    found = counted.sums / counted.sums[0, -1]
-    first, with_residual, with_sum = found[:, :-1]
-    residual = float(found[1, -1])
+    means = counted.sums / counted.sums[0, -1]
+    first, with_residual, with_sum = means[:, :-1]
+    residual = float(means[1, -1])
     data = replace(stream.data, kinds=kinds_of_all(counted, stream.data.columns))
     return ShareWork(
         data, sums, counted.total, first + sums.shift, with_residual - first * residual,
@@ -130,10 +130,10 @@ def _work(stream: Stream, counted: Counted, sums: ShareSums) -> ShareWork:
     )  # fmt: skip
 
 
-def _result(stream: Stream, counted: Counted, work: ShareWork, found: Floats) -> ShapleyImportance:
+def _result(stream: Stream, counted: Counted, work: ShareWork, sums: Floats) -> ShapleyImportance:
     assert counted.sums is not None
     error, no_rows = float(counted.sums[2, -1] / counted.sums[0, -1]), np.empty(0, np.intp)
-    index = -4 * found[1:]
+    index = -4 * sums[1:]
     np.fill_diagonal(index, 0.0)
     names, none = tuple(feature.name for feature in stream.features), np.empty(0)
     assert stream.loss is not None
@@ -143,7 +143,7 @@ def _result(stream: Stream, counted: Counted, work: ShareWork, found: Floats) ->
         design="all pairs", exact=True, n_predictions=min(CHECKED, stream.head.n),
         sample=Sample(none, none, totals=Totals(stream.n, no_rows, counted.units, counted.squares, error)),
         at=no_rows, monte_carlo_error=np.zeros(len(names)),
-        sampling=np.sqrt(jackknife_factor(counted.units) * found[0]),
+        sampling=np.sqrt(jackknife_factor(counted.units) * sums[0]),
         values=Values(tuple(none for _ in names), np.empty((0, len(names)), np.int32), (True,) * len(names),
                       tuple((name,) for name in names)),
         backend="pandas" if stream.head.backend == "numpy" else stream.head.backend, index=index, absent=ABSENT,

@@ -12,20 +12,20 @@ from losslens.donors.questions import Subject
 from losslens.losses import Loss
 from losslens.models import as_model
 from losslens.passes.task import Options, Task, default_loss, prepare
-from losslens.shapley.stopping import Wanted
+from losslens.shapley.stopping import ShapleySettings
 from losslens.typing import Indices
 
-BACKGROUND = 512  # donors whose predictions are averaged before the loss, where all rows are more
-CELLS_SHARE = 4  # of the memory: what a result keeps of single pairs
+BACKGROUND = 512  # at most so many donors, by default, where predictions are averaged before the loss
+CELLS_SHARE = 4  # a result keeps single pairs where they take at most a fourth of the memory
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What is shared out, among whom, and how."""
+    """The task, the loss to distribute among its features, and the settings."""
 
     task: Task
     loss: Loss
-    wanted: Wanted
+    settings: ShapleySettings
 
     @property
     def players(self) -> tuple[Subject, ...]:
@@ -50,7 +50,7 @@ class Request:
     @property
     def averages_predictions(self) -> bool:
         """Whether predictions are averaged over the donors before the loss: SAGE."""
-        return self.wanted.aggregate == "prediction"
+        return self.settings.aggregate == "prediction"
 
     @property
     def all_pairs(self) -> bool:
@@ -64,21 +64,21 @@ class Request:
 
     @property
     def donors_a_row(self) -> int:
-        """Donors that a row meets."""
+        """The number of donors of a row."""
         design = self.task.design
         return self.n if design is None or design.all_pairs else design.m or self.n
 
     @cached_property
     def engine_work(self) -> dict[str, float]:
-        """The ways that the exact engine offers, and the operations that each takes."""
+        """The ways that the exact engine offers, and the number of operations of each."""
         return dict(self.task.games.ways(self.loss, averaged=self.averages_predictions))
 
     def generator(self) -> np.random.Generator:
-        """Random numbers of this call."""
+        """The random generator of this call, in its initial state."""
         return np.random.default_rng([self.task.entropy, 4])
 
     def keeps_pairs(self, donors_a_row: int) -> bool:
-        """Whether single pairs fit into what a result may keep."""
+        """Whether the shares of single pairs are kept in the result."""
         needs = 8 * self.n * donors_a_row * self.p
         return not self.averages_predictions and needs <= self.task.budget.memory // CELLS_SHARE
 
@@ -87,8 +87,8 @@ class Request:
         assert self.task.design is not None
         if not self.averages_predictions:
             return self.task.design.draw(self.n, rng)
-        some = self.draw_background(rng)
-        return np.broadcast_to(some, (self.n, len(some)))
+        background = self.draw_background(rng)
+        return np.broadcast_to(background, (self.n, len(background)))
 
     def draw_background(self, rng: np.random.Generator) -> Indices:
         """Donors that all rows share, none of weight 0."""
@@ -99,15 +99,15 @@ class Request:
         return rows if m >= len(rows) else np.sort(rng.choice(rows, m, replace=False))
 
 
-def check_request(model: Any, X: Any, y: Any, loss: Any, wanted: Wanted, options: Options) -> Request:
+def check_request(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings, options: Options) -> Request:
     """Check every argument of a call with a loss."""
-    known = as_model(model)
-    chosen = default_loss(known, loss)
-    if wanted.aggregate == "prediction" and chosen.reads == "labels":
+    model = as_model(model)
+    chosen = default_loss(model, loss)
+    if settings.aggregate == "prediction" and chosen.reads == "labels":
         raise ValueError(f"{chosen.name} reads labels, which have no mean; aggregate='prediction' needs numbers")
-    task = prepare(known, X, y, options, loss=chosen, response=chosen.reads)
+    task = prepare(model, X, y, options, loss=chosen, response=chosen.reads)
     check_players(task)
-    request = Request(task, chosen, wanted)
+    request = Request(task, chosen, settings)
     _check_design(request)
     return request
 
@@ -118,42 +118,44 @@ def covers_table(task: Task) -> bool:
 
 
 def check_players(task: Task) -> None:
-    """Raise ValueError unless donors lend values of all players, and every column belongs to one of them at most."""
+    """Raise ValueError unless a donor gives values of all players, and every column has at most one player."""
     design = task.design
     if design is not None and (design.ranked or design.values is not None):
         does = "orders donors by one feature's values" if design.ranked else "holds the values of one feature"
         raise ValueError(f"{design!r} {does}, but a Shapley game needs one donor for all features; use Latin(m)")
-    seen: dict[int, str] = {}
+    owner: dict[int, str] = {}
     for subject in task.subjects:
         feature = subject.feature
         if feature.kind == "pair":
             raise ValueError(
-                f"{feature.name!r} is a pair on a product grid, which shares nothing out; for columns that play "
+                f"{feature.name!r} is a pair on a product grid, which has no Shapley value; for columns replaced "
                 "together write {'name': [columns]}"
             )
         for j in feature.columns:
-            if j in seen:
+            if j in owner:
                 name = task.table.names[j]
-                raise ValueError(f"column {name!r} is in {seen[j]!r} and in {feature.name!r}; players must not overlap")
-            seen[j] = feature.name
+                raise ValueError(
+                    f"column {name!r} is in {owner[j]!r} and in {feature.name!r}; players must not overlap"
+                )
+            owner[j] = feature.name
 
 
 def _check_design(request: Request) -> None:
-    """Raise ValueError unless the donors fit the other arguments."""
-    design, wanted = request.task.design, request.wanted
+    """Raise ValueError unless the design fits the other arguments."""
+    design, settings = request.task.design, request.settings
     if design is None:
         return
     if design.conditional:
-        if wanted.method not in ("auto", "exact") or wanted.aggregate != "loss" or wanted.precision is not None:
+        if settings.method not in ("auto", "exact") or settings.aggregate != "loss" or settings.precision is not None:
             raise ValueError(
-                f"{design!r} draws given what each coalition keeps: leave out method, aggregate, precision"
+                f"{design!r} draws values given those of each coalition; leave out method, aggregate and precision"
             )
         return
-    if wanted.method == "paper":
-        raise ValueError("the paper's algorithm draws permutations of its own, m_obs of them; leave out donors")
-    if wanted.precision is not None and not request.all_pairs:
-        raise ValueError(f"donors={design!r} says how much is drawn; leave out precision=")
-    if wanted.aggregate == "prediction" and (not design.common or design.leaves_out_own):
+    if settings.method == "paper":
+        raise ValueError("the paper's algorithm draws its own permutations, m_obs of them; leave out donors=")
+    if settings.precision is not None and not request.all_pairs:
+        raise ValueError(f"donors={design!r} fixes the number of draws; leave out precision=")
+    if settings.aggregate == "prediction" and (not design.common or design.leaves_out_own):
         raise ValueError(f"averaged predictions need donors that all rows share: 'all' or Grid(m); got {design!r}")
-    if wanted.aggregate == "loss" and design.sampled_grid:
-        raise ValueError(f"with {design!r} all rows have the same few donors, whose effects don't cancel: use Latin(m)")
+    if settings.aggregate == "loss" and design.sampled_grid:
+        raise ValueError(f"with {design!r} all rows have the same few donors, whose effects don't cancel; use Latin(m)")

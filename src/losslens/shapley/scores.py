@@ -1,4 +1,4 @@
-"""Shapley shares of an averaged metric (AUC, R2): the global numbers alone, because no single row has a score."""
+"""Shapley values of a scorer (AUC, R2): no shares of rows, because a score belongs to all rows together."""
 
 from __future__ import annotations
 
@@ -23,57 +23,59 @@ from losslens.shapley.coalitions import Orders, all_coalitions, cost_by_model, m
 from losslens.shapley.games import Game, PairGame, Remembered, Value
 from losslens.shapley.request import check_players, covers_table
 from losslens.shapley.setup import GameSetup, set_up
-from losslens.shapley.stopping import Wanted
+from losslens.shapley.stopping import ShapleySettings
 from losslens.typing import Floats, Indices, Mask
 
-SHIFTS = 10  # donors a row, unless asked otherwise
-FEWEST, MOST = 6, 100  # rounds of orders
-ORDERS_ALONE = "the Monte-Carlo error is that of the orders; the draw of donors adds to it"
-PRECISE = 0.01  # of the whole: the Monte-Carlo error at which orders end, unless asked otherwise
+DEFAULT_DONORS = 10  # of a row
+MIN_ROUNDS, MAX_ROUNDS = 6, 100  # of 2 p orders each
+ORDERS_ONLY = "the Monte-Carlo error is that of the orders; the draw of donors adds to it"
+PRECISE = 0.01  # of the total: no more orders are drawn once the Monte-Carlo error is below it
 
 
-def score_shapley(model: Model, X: Any, y: Any, scorer: Any, wanted: Wanted, options: Options) -> ShapleyImportance:
-    """Shares of a score: all coalitions where they are few, otherwise orders."""
-    wants_exact, budget = wanted.method == "exact", wanted.budget
-    _check(wanted)
+def score_shapley(
+    model: Model, X: Any, y: Any, scorer: Any, settings: ShapleySettings, options: Options
+) -> ShapleyImportance:
+    """Shapley values of a score: from all coalitions where they are few, otherwise along some orders."""
+    wants_exact, budget = settings.method == "exact", settings.budget
+    _check(settings)
     method, task = scored.prepare_scored(model, X, y, scorer, options)
     check_players(task)
     donors = _donors(task)
     cost = cost_by_model(task.subjects, task.n, donors.shape[1], covers_table(task), budget, wants_exact)
     if wants_exact and not cost.fits:
-        raise ValueError(f"all coalitions would take {cost}, more than {cost.most:,.0f}; use method='walk'")
-    with bar(int(min(cost.takes, cost.most)), "sharing out", task.progress) as progress:
+        raise ValueError(f"all coalitions would take {cost}, more than {cost.limit:,.0f}; use method='walk'")
+    with bar(int(min(cost.amount, cost.limit)), "Shapley values", task.progress) as progress:
         setup = set_up(task, None, progress)
-        setup.counter.rows += task.n  # once to see what the scorer asks for
+        setup.counter.rows += task.n  # one pass to see which responses the scorer calls
         repeats = task.design is not None and task.design.repeats
         game = _ScoreGame(PairGame(setup, donors), method.score, method.weight, repeats)
-        if cost.fits and wanted.method != "walk":
-            found, everything = _by_coalitions(setup, game)
+        if cost.fits and settings.method != "walk":
+            allotment, everything = _by_coalitions(setup, game)
         else:
             rng = np.random.default_rng([task.entropy, 4])
-            found, everything = _by_orders(setup, game, rng, budget, progress)
+            allotment, everything = _by_orders(setup, game, rng, budget, progress)
     absent = f"the scorer {method.title} gives one number for all rows together; use a loss, such as 'log_loss'"
-    found = replace(found, absent=absent)
-    return as_result(found, task, setup, title=method.title, loss=None, engine="blackbox", error_all=everything)
+    allotment = replace(allotment, absent=absent)
+    return as_result(allotment, task, setup, title=method.title, loss=None, engine="blackbox", error_all=everything)
 
 
-def _check(wanted: Wanted) -> None:
-    if wanted.aggregate == "prediction":
+def _check(settings: ShapleySettings) -> None:
+    if settings.aggregate == "prediction":
         raise ValueError("aggregate='prediction' needs a loss of each row; a scorer gives one number for all rows")
-    if wanted.precision is not None:
+    if settings.precision is not None:
         raise ValueError("precision needs a loss of each row; with a scorer use budget=, or Latin(m) for more donors")
-    if wanted.method == "paper":
+    if settings.method == "paper":
         raise ValueError("the paper's algorithm needs a loss of each row; with a scorer use method='auto'")
 
 
 def _donors(task: Task) -> Indices:
-    """Columns of donors, each of which gives every row one: a score needs all rows."""
+    """Columns of donors, (n, m): each column gives every row a donor, because a score needs all rows."""
     rng, n = np.random.default_rng([task.entropy, 5]), task.n
     if task.design is None:
-        return Latin(min(SHIFTS, n)).draw(n, rng)
+        return Latin(min(DEFAULT_DONORS, n)).draw(n, rng)
     if not task.design.has_columns:
         raise ValueError(
-            f"a scorer needs columns that give every row one donor: 'all' or Latin(m), not {task.design!r}"
+            f"a scorer needs a design with one donor of each row per column: 'all' or Latin(m); got {task.design!r}"
         )
     if task.design.all_pairs and not task.design.leaves_out_own:
         return (np.arange(n)[:, None] + np.arange(n)) % n  # the n cyclic shifts
@@ -82,13 +84,15 @@ def _donors(task: Task) -> Indices:
 
 @dataclass(frozen=True, eq=False)
 class _ScoreGame:
-    """The score of a coalition with a minus sign, averaged over the columns of donors."""
+    """The negative score of a coalition, averaged over the columns of donors."""
 
     pairs: PairGame
     score: scored.Score
     weight: Floats | None
     repeats: bool  # pairs may be drawn twice
-    columns: list[Floats] = field(default_factory=list)  # of each coalition played, the scores of all columns
+    columns: list[Floats] = field(
+        default_factory=list
+    )  # of each evaluated coalition, the negative scores of all columns
 
     def values(self, kept: Mask) -> Iterator[Value]:
         for S in self.pairs.in_batches(kept):
@@ -99,12 +103,12 @@ class _ScoreGame:
 
     @cached_property
     def column_weights(self) -> Floats:
-        """How much each column counts."""
+        """The weight of each column."""
         mass = np.ones(self.donors.shape[1]) if self.weight is None else self.weight @ self.weight[self.donors]
         return np.asarray(mass / mass.sum())
 
     def std_error(self) -> Floats:
-        """Due to the draw of the columns, once every coalition was played: their shares differ, (p,)."""
+        """The Monte-Carlo error due to the draw of the columns, once all coalitions are evaluated, (p,)."""
         n, m = self.donors.shape
         if m < 2 or m >= n:
             return np.full(len(self.columns).bit_length() - 1, np.nan if m < 2 else 0.0)
@@ -123,29 +127,29 @@ class _ScoreGame:
 
 
 def _by_coalitions(setup: GameSetup, game: _ScoreGame) -> tuple[Allotment, float]:
-    """The shares, and the error with all players: all coalitions."""
+    """The shares, and the error with all players, from all coalitions."""
     table, (n, m) = np.array([value.total for value in game.values(all_coalitions(setup.p))]), game.donors.shape
-    found = Allotment(
+    allotment = Allotment(
         sfimp=values(table), method="all coalitions", design=_design(n, m), exact=m == n, error_none=float(table[0]),
         table=table, monte_carlo_error=game.std_error(), freedom=float(m - 1),
     )  # fmt: skip
-    return found, float(table[-1])
+    return allotment, float(table[-1])
 
 
 def _by_orders(
     setup: GameSetup, scores: _ScoreGame, rng: np.random.Generator, budget: int | None, progress: ProgressBar
 ) -> tuple[Allotment, float]:
-    """The same along some orders."""
+    """The same from some orders."""
     game, (n, m) = Remembered(scores), scores.donors.shape
     kind = _ScoreOrders(setup=setup, rng=rng, cost=setup.p * (setup.p - 1) * n * m, game=game, budget=budget)
     rounds, complete, _ = walks.run(kind, progress)
     orders, (nothing, everything) = Orders(np.array(rounds)), without_and_with_all(game, setup.p)
-    found = Allotment(
+    allotment = Allotment(
         sfimp=orders.mean, method=f"{2 * setup.p * len(rounds):,} orders", design=_design(n, m), exact=False,
-        error_none=nothing, monte_carlo_error=orders.std_error, freedom=orders.freedom, remarks=(ORDERS_ALONE,),
+        error_none=nothing, monte_carlo_error=orders.std_error, freedom=orders.freedom, remarks=(ORDERS_ONLY,),
         complete=complete,
     )  # fmt: skip
-    return found, everything
+    return allotment, everything
 
 
 def _design(n: int, m: int) -> str:
@@ -154,22 +158,22 @@ def _design(n: int, m: int) -> str:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _ScoreOrders(walks.WalkKind):
-    """Circles of orders, a round each, until they are precise or the budget is spent."""
+    """Rounds of cyclic orders, until they are precise or the budget is spent."""
 
     game: Game
     budget: int | None
-    first = together = 1
+    first_sweeps = sweeps_at_once = 1
 
     @property
-    def most(self) -> int:
-        """Rounds; a ValueError where the budget does not allow one."""
+    def max_sweeps(self) -> int:
+        """Rounds; ValueError if the budget does not allow one."""
         if self._is_spent:
             raise ValueError(
                 f"budget={self.budget:,} is too small: a round of orders takes up to {self.cost:,} predictions, and "
                 f"{self.setup.counter.rows:,} are for the rows as they are; raise it, or draw fewer donors with "
                 "Latin(m)"
             )
-        return MOST
+        return MAX_ROUNDS
 
     @property
     def _is_spent(self) -> bool:
@@ -179,8 +183,8 @@ class _ScoreOrders(walks.WalkKind):
         """The mean shares along the 2 p orders of a random circle."""
         return [mean_along(self.game, circle(self.setup.p, self.rng)) for _ in range(count)]
 
-    def wanted(self, rounds: list[Floats]) -> int:
-        """One more, unless the last was enough."""
+    def sweeps_needed(self, rounds: list[Floats]) -> int:
+        """One more, unless the rounds are precise."""
         nothing, everything = without_and_with_all(self.game, self.setup.p)
         precise = self._widest(rounds) <= PRECISE * abs(nothing - everything)
         return len(rounds) if self._is_spent or precise else len(rounds) + 1
@@ -191,4 +195,4 @@ class _ScoreOrders(walks.WalkKind):
         return f"± {1.96 * widest:.3g}" if np.isfinite(widest) else ""
 
     def _widest(self, rounds: list[Floats]) -> float:
-        return float(Orders(np.array(rounds)).std_error.max()) if len(rounds) >= FEWEST else np.inf
+        return float(Orders(np.array(rounds)).std_error.max()) if len(rounds) >= MIN_ROUNDS else np.inf

@@ -1,4 +1,4 @@
-"""What the games of a call share: the rows as the model sees them, the players, and predictions of mixed rows."""
+"""What all games of a call have in common: rows, players, and the predictions of mixed rows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from losslens.progress import Tick
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices, Mask
 
-TOGETHER = 1 << 17  # losses that are computed at a time
-MOST_LOSSES = 1e9  # of one row's target at another row's prediction
+LOSSES_AT_ONCE = 1 << 17  # computed at a time
+MOST_LOSSES = 1e9  # distinct targets times predictions, above which the full gain is not computed
 
 
 class PredictionCounter:
@@ -41,7 +41,7 @@ class GameSetup:
     sample: Sample  # with predictions, and with losses unless there is no loss
     loss: Loss | None
     players: tuple[Subject, ...]
-    mixer: Mixer | None  # predicts mixed rows; None where an exact engine answers
+    mixer: Mixer | None  # predicts mixed rows; None with an exact engine
     counter: PredictionCounter
     covers_table: bool  # every column belongs to a player
 
@@ -57,7 +57,7 @@ class GameSetup:
 
     @cached_property
     def codes(self) -> NDArray[np.int32]:
-        """Which of its values each player has in each row, (n, p)."""
+        """The code of each player's value in each row, (n, p)."""
         return np.stack([player.distinct.codes for player in self.players], axis=1).astype(np.int32)
 
     def predict(self, rows: Indices, donors: Indices, kept: Mask) -> NDArray[Any]:
@@ -68,9 +68,9 @@ class GameSetup:
         return self.mixer.predict(rows, donors, kept, self.counter)
 
     def losses(self, rows: Indices, predictions: NDArray[Any]) -> Floats:
-        """The losses of predictions for these rows, one prediction each."""
+        """The losses of these rows, one prediction each."""
         assert self.loss is not None
-        if self.loss.domains is not None:  # a deviance of a prediction it is not defined for is no number
+        if self.loss.domains is not None:  # a deviance is NaN outside its domain
             self.loss.check_prediction(predictions)
         return self.loss(self.sample.target(self.loss)[rows], self.sample.shown(self.loss, predictions))
 
@@ -85,7 +85,7 @@ def set_up(task: Task, exact: Any, tick: Tick) -> GameSetup:
         base = mixer.predict(every, every, np.ones((task.n, len(players)), bool), counter)
     else:
         base = exact.predict(every)
-        counter.rows += min(task.n, CHECKED)  # rows that the engine was compared with the model on
+        counter.rows += min(task.n, CHECKED)  # rows on which the engine was compared with the model
     sample = replace(task.sample, prediction=base)
     if task.loss is not None:
         task.loss.check_prediction(base)
@@ -95,7 +95,7 @@ def set_up(task: Task, exact: Any, tick: Tick) -> GameSetup:
 
 @dataclass(frozen=True, eq=False)
 class FullGain:
-    """What keeping all players takes off the loss, over all pairs: l_0(i, k) - l_i, averaged."""
+    """How much keeping all players reduces the loss, over all pairs: means of l_0(i, k) - l_i."""
 
     by_row: Floats  # (n,): over donors
     by_donor: Floats  # (n,): over rows
@@ -106,15 +106,15 @@ class FullGain:
 
 
 def full_gain(setup: GameSetup) -> FullGain | None:
-    """The gain of each row and donor; None where it takes too many losses, or predictions that were not made.
+    """The gain of each row and donor; None where it takes too many losses or more predictions.
 
-    Where all columns are replaced a row's prediction is the donor's own. Rows of one target share their losses.
+    Where all columns are replaced, the prediction is the donor's own. Rows with equal targets have equal losses.
     """
     sample, loss = setup.sample, setup.loss
     if not setup.covers_table or loss is None or sample.loss is None or sample.y is None:
         return None
     weight = sample.weight
-    if loss == squared_error:  # no pair is needed
+    if loss == squared_error:  # from moments, without pairs
         y, f = np.asarray(sample.y, float), np.asarray(sample.prediction, float)
         shift = weight @ f
         y, f = y - shift, f - shift
@@ -125,7 +125,7 @@ def full_gain(setup: GameSetup) -> FullGain | None:
         return None
     mass, place = np.bincount(place.reshape(-1), weight, len(first)), place.reshape(-1)
     of_target, by_donor = np.empty(len(first)), np.zeros(setup.n)
-    step = max(1, TOGETHER // setup.n)
+    step = max(1, LOSSES_AT_ONCE // setup.n)
     for start in range(0, len(first), step):
         some = first[start : start + step]
         pairs = np.tile(sample.prediction, (len(some), *[1] * (sample.prediction.ndim - 1)))

@@ -1,4 +1,5 @@
-"""When to stop drawing: a number of predictions, a precision, or when the data could not tell a better answer."""
+"""Settings of `shapley_importance`, and when to stop drawing: at a budget, at a precision, or when the Monte-Carlo
+error is small beside the sampling error."""
 
 from __future__ import annotations
 
@@ -11,17 +12,17 @@ import numpy as np
 from losslens.tables.checks import check_whole
 from losslens.typing import Floats
 
-NOISE_SHARE = 0.1  # of the sampling variance: more draws would not make the number more certain
-SMALL = 0.005  # of the whole: a Monte-Carlo error that nobody looks at
+NOISE_SHARE = 0.1  # of the sampling variance: with less Monte-Carlo variance more draws hardly help
+NEGLIGIBLE = 0.005  # of the total: a Monte-Carlo error too small to matter
 MOST_PREDICTIONS = 10_000_000  # where no budget is given
 Method = Literal["auto", "exact", "walk", "paper"]
-PAPER = (120, 50)  # orders of features and permutations of rows: the defaults of the authors' own package
-LEVEL = 0.95  # that all features are within `precision`, together
+PAPER = (120, 50)  # orders of features and permutations of rows: the defaults of the authors' package
+LEVEL = 0.95  # simultaneous coverage of the intervals of all features
 
 
 @dataclass(frozen=True)
 class Absolute:
-    """A precision in units of the loss, not as a share of what the features earn together."""
+    """A precision in units of the loss, not as a share of the total of all features."""
 
     value: float
 
@@ -33,31 +34,33 @@ class Absolute:
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """What was asked for."""
+    """The limit or the precision at which drawing stops; all None: by the sampling error."""
 
     budget: int | None = None  # predictions
     precision: float | Absolute | None = None
-    sweeps: int | None = None  # a design of the user's own: so many columns
+    sweeps: int | None = None  # given by the columns of a design
 
     def half_width(self, total: float | None, total_error: float) -> float | None:
-        """The half-width of all intervals that was asked for, in units of the loss."""
+        """The requested half-width of all intervals, in units of the loss."""
         if self.precision is None:
             return None
         if isinstance(self.precision, Absolute):
             return self.precision.value
         if total is None:
-            raise ValueError("precision as a share needs the whole, which is not known here; give Absolute(value)")
+            raise ValueError(
+                "precision as a share needs the total, which is not known before drawing; give Absolute(value)"
+            )
         if not abs(total) > 2 * total_error:
             raise ValueError(
-                f"precision={self.precision} is a share of what the features earn together, but that is {total:.3g} "
-                f"± {total_error:.2g}, which can't be told from 0; give it in units of the loss: Absolute(value)"
+                f"precision={self.precision} is a share of the total of all features, but that is {total:.3g} "
+                f"± {total_error:.2g}, not clearly different from 0; give it in units of the loss: Absolute(value)"
             )
         return self.precision * abs(total)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """How the shares are wanted, checked."""
+class ShapleySettings:
+    """The checked settings of `shapley_importance`."""
 
     method: Method = "auto"
     aggregate: Literal["loss", "prediction"] = "loss"
@@ -73,7 +76,7 @@ class Wanted:
             raise ValueError(f"aggregate is 'loss' (SFIMP) or 'prediction' (SAGE); got {self.aggregate!r}")
         check(self.precision, self.budget)
         if self.method == "exact" and self.precision is not None:
-            raise ValueError("method='exact' has no error to bound; leave out precision")
+            raise ValueError("method='exact' has no Monte-Carlo error; leave out precision")
         self._check_paper()
 
     @property
@@ -95,41 +98,41 @@ class Wanted:
                 raise ValueError(f"{name} belongs to the paper's algorithm; add method='paper', or leave it out")
             check_whole(value, name)
         if paper and (self.precision is not None or self.budget is not None):
-            raise ValueError("the paper's algorithm is told m_feat and m_obs; leave out precision and budget")
+            raise ValueError("the paper's algorithm is controlled by m_feat and m_obs; leave out precision and budget")
         if paper and self.aggregate == "prediction":
             raise ValueError("the paper's algorithm averages losses; use another method for aggregate='prediction'")
 
 
 def check(precision: Any, budget: Any) -> None:
-    """Raise ValueError or TypeError unless these can be met."""
+    """Raise ValueError or TypeError unless precision and budget are valid."""
     if precision is not None and not isinstance(precision, Absolute):
         if isinstance(precision, bool) or not isinstance(precision, (int, float, np.number)):
             raise TypeError(f"precision is a share such as 0.02, or Absolute(value); got {precision!r}")
         if not 0 < precision < 1:
             raise ValueError(
-                f"precision is a share of the whole, between 0 and 1, or Absolute(value); got {precision!r}"
+                f"precision is a share of the total, between 0 and 1, or Absolute(value); got {precision!r}"
             )
     if budget is not None:
         check_whole(budget, "budget of predictions")
 
 
 def stein(variance: Floats, half_width: float, freedom: float) -> int:
-    """Draws that bring all intervals to a half-width together (Stein 1945, Bonferroni); variances of a single draw.
+    """Draws that bring all intervals to a half-width (Stein 1945, Bonferroni), from the variances of a single draw.
 
-    The second stage takes the variances of the first as they are: then the coverage holds whatever they truly are.
+    The second stage uses the variance estimates of the first: then the coverage holds for any true variances.
     """
-    return ceil(float(np.max(variance)) * joint_reach(len(variance), freedom) ** 2 / half_width**2)
+    return ceil(float(np.max(variance)) * joint_quantile(len(variance), freedom) ** 2 / half_width**2)
 
 
-def joint_reach(p: int, freedom: float) -> float:
-    """Standard errors that hold p intervals together (Bonferroni)."""
+def joint_quantile(p: int, freedom: float) -> float:
+    """The half-width of p simultaneous intervals, in standard errors (Bonferroni)."""
     from scipy.stats import t
 
     return float(t.ppf(1 - (1 - LEVEL) / (2 * p), freedom))
 
 
 def enough(monte_carlo: Floats, sampling: Floats, total: float, draws: int) -> int:
-    """Draws after which the Monte-Carlo variance is a tenth of the sampling variance, or not worth looking at."""
-    bound = np.maximum(NOISE_SHARE * np.square(sampling), np.square(SMALL * total))
+    """Draws after which the Monte-Carlo variance is a tenth of the sampling variance, or negligible."""
+    bound = np.maximum(NOISE_SHARE * np.square(sampling), np.square(NEGLIGIBLE * total))
     ratio = np.divide(np.square(monte_carlo), bound, out=np.zeros(len(bound)), where=monte_carlo > 0)
     return ceil(draws * float(np.max(ratio)))

@@ -24,63 +24,63 @@ from losslens.shapley.walks import Sweep, Walked, WalkKind, contributions, path,
 from losslens.typing import Floats, Indices
 from losslens.uncertainty import standard_errors
 
-SWEEP_BYTES = 40  # of a player of a row: shares, steps, orders and what controls make of them
-STEPS_AT_ONCE = 1 << 18  # steps that are walked at a time
+SWEEP_BYTES = 40  # per row and player: shares, steps, orders, and temporary arrays of the control variates
+STEPS_AT_ONCE = 1 << 18  # predicted at a time
 EFFECT_STEPS_AT_ONCE = 1 << 17
-PREDICTIONS_BETWEEN_CHECKS = 30_000  # predictions between two looks at the clock and the keyboard
-GROWTH = 4  # times as many sweeps at most before the next look: the first one may have seen little
-RECENT = 100  # of the last sweeps, from which the interval beside the bar is estimated
-FEWEST_EFFECT_SWEEPS = 10
-PRECISE = 0.01  # of the spread of the predictions: the Monte-Carlo error at which effects are exact enough
-FEWEST_CELLS = 40 * control_variates.BINS  # walks from which additive parts are learnt; fewer would fit noise
+PREDICTIONS_AT_ONCE = 30_000  # between two updates of the progress bar
+GROWTH = 4  # at most so many times the sweeps before the next decision: early variances are uncertain
+RECENT = 100  # last sweeps, from which the interval beside the bar is estimated
+FIRST_EFFECT_SWEEPS = 10  # before the first stopping decision
+PRECISE = 0.01  # of the predictions' standard deviation: sweeps are drawn until the Monte-Carlo error is below
+MIN_WALKS = 40 * control_variates.BINS  # to estimate additive parts; fewer would fit noise
 
 
 @dataclass(frozen=True, eq=False)
 class WalkSummary:
-    """What some sweeps say together."""
+    """Estimates from some sweeps."""
 
     sfimp: Floats  # (p,)
     shares: Shares
-    monte_carlo_error: Floats  # (p,); NaN where there are too few sweeps to tell
-    total: float  # what the players earn together
+    monte_carlo_error: Floats  # (p,); NaN with too few sweeps
+    total: float  # gain of all players
     gains: Floats  # (n,)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _SharingWalk(WalkKind):
-    """Walks that share out the loss, under a rule. In a sweep every row is reached once."""
+class _PerformanceWalk(WalkKind):
+    """Walks that distribute the loss, under a stopping rule. A sweep has one walk to each row."""
 
     rule: StoppingRule
-    memory: int  # bytes for what the sweeps hold
-    fewest: int  # sweeps before anything is decided, unless the rule says how many
+    memory: int  # bytes for the sweeps
+    fewest: int  # sweeps before the first stopping decision, unless the rule fixes their number
     fewest_valid = 1
 
     @property
     @abstractmethod
     def gain(self) -> FullGain | None:
-        """What all players take off each row's loss, where that is known without walking."""
+        """By how much all players reduce each row's loss, where that needs no walks."""
 
     @property
     @abstractmethod
     def total_error(self) -> float:
-        """The standard error of the total gain, on new data."""
+        """The sampling error of the total gain."""
 
     @abstractmethod
     def summary(self, sweeps: list[Sweep]) -> WalkSummary:
-        """What the sweeps say together."""
+        """Estimates from these sweeps."""
 
     @abstractmethod
-    def sampling(self, found: WalkSummary) -> Floats:
+    def sampling(self, summary: WalkSummary) -> Floats:
         """The sampling error of each player, (p,); infinite where there are too few rows for one."""
 
     @property
     def total(self) -> float | None:
-        """What the players earn together."""
+        """The gain of all players; None where it is not known before walking."""
         return None if self.gain is None else self.gain.total(self.setup.sample.weight)
 
     @cached_property
-    def most(self) -> int:
-        """Sweeps that the budget and the memory allow."""
+    def max_sweeps(self) -> int:
+        """The most sweeps that budget and memory allow."""
         setup, rule, cost = self.setup, self.rule, max(1, self.cost)
         by_budget = ((rule.budget or MOST_PREDICTIONS) - setup.counter.rows) // cost
         by_memory = self.memory // (setup.n * setup.p * SWEEP_BYTES)
@@ -99,76 +99,76 @@ class _SharingWalk(WalkKind):
 
     @cached_property
     def half_width(self) -> float | None:
-        """Of the intervals that are asked for."""
+        """The requested half-width of the intervals, if any."""
         return self.rule.half_width(self.total, self.total_error)
 
     @property
-    def first(self) -> int:
-        """All that the budget allows, where nothing else is asked for."""
+    def first_sweeps(self) -> int:
+        """All that the budget allows, if there is a budget and no precision."""
         if self.rule.budget is not None and self.half_width is None:
-            return self.most
-        return min(self.rule.sweeps or self.fewest, self.most)
+            return self.max_sweeps
+        return min(self.rule.sweeps or self.fewest, self.max_sweeps)
 
     @property
-    def together(self) -> int:
-        """Sweeps between two looks at the keyboard."""
-        return max(1, PREDICTIONS_BETWEEN_CHECKS // max(1, self.cost))
+    def sweeps_at_once(self) -> int:
+        """Sweeps between two updates of the progress bar."""
+        return max(1, PREDICTIONS_AT_ONCE // max(1, self.cost))
 
-    def wanted(self, sweeps: list[Sweep]) -> int:
-        """Sweeps that the rule asks for, now that these are there."""
+    def sweeps_needed(self, sweeps: list[Sweep]) -> int:
+        """As the stopping rule says."""
         R, width = len(sweeps), self.half_width
         if self.rule.sweeps is not None or (self.rule.budget is not None and width is None):
             return R
-        if width is not None and self.first < R:
-            return R  # the first stage has decided
-        found = self.summary(sweeps)
-        drawn = found.monte_carlo_error
-        if not np.isfinite(drawn).all():  # too few to tell
+        if width is not None and self.first_sweeps < R:
+            return R  # the first stage fixed the number
+        summary = self.summary(sweeps)
+        noise = summary.monte_carlo_error
+        if not np.isfinite(noise).all():  # too few sweeps for an error
             return R if width is None else R + 1
         if width is not None:
-            return stein(R * np.square(drawn), width, max(1, self.setup.n * (R - 2)))
-        more = enough(drawn, self.sampling(found), found.total, R)
+            return stein(R * np.square(noise), width, max(1, self.setup.n * (R - 2)))
+        more = enough(noise, self.sampling(summary), summary.total, R)
         return R if more <= R else min(max(more, ceil(1.25 * R)), GROWTH * R)
 
     def accuracy(self, sweeps: list[Sweep]) -> str:
-        """The widest interval of all players."""
+        """The half-width of the widest interval."""
         rounds = np.array([self.setup.sample.weight @ sweep.shares for sweep in sweeps[-RECENT:]])
         widest = 1.96 * float(rounds.std(axis=0, ddof=1).max()) / np.sqrt(len(sweeps))
-        return f"± {widest:.3g}" if not self.total else f"± {widest / abs(self.total):.1%} of the whole"
+        return f"± {widest:.3g}" if not self.total else f"± {widest / abs(self.total):.1%} of the total"
 
     def allotment(self, walked: Walked, design: str, remarks: list[str]) -> Allotment:
-        """The shares, and what a reader should know."""
-        found = self.summary(walked.sweeps)
+        """The shares, and remarks for the reader."""
+        summary = self.summary(walked.sweeps)
         if walked.cut_short:
-            reason = "budget=" if self.rule.budget else "the most predictions, or the memory, of a call"
-            remarks = [*remarks, f"{reason} ended it before the Monte-Carlo error was as small as asked for"]
+            reason = "budget=" if self.rule.budget else "the limit on predictions or memory"
+            remarks = [*remarks, f"{reason} ended it before the Monte-Carlo error was as small as required"]
         return Allotment(
-            sfimp=found.sfimp, method="walks", design=design, exact=False,
-            error_none=self.setup.sample.error + found.total, shares=found.shares, gains=found.gains,
-            monte_carlo_error=found.monte_carlo_error, remarks=tuple(remarks), complete=walked.complete,
+            sfimp=summary.sfimp, method="walks", design=design, exact=False,
+            error_none=self.setup.sample.error + summary.total, shares=summary.shares, gains=summary.gains,
+            monte_carlo_error=summary.monte_carlo_error, remarks=tuple(remarks), complete=walked.complete,
         )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LossWalk(_SharingWalk):
-    """From single donors: each sweep gives every row one."""
+class LossWalk(_PerformanceWalk):
+    """From single donors: in each sweep every row has one."""
 
-    donors: Iterator[Indices]  # of one sweep after the other
+    donors: Iterator[Indices]  # one array for each sweep
     leaves_out_own: bool  # no row is its own donor
 
     @cached_property
     def gain(self) -> FullGain | None:
-        """Over the pairs that walks can draw."""
-        found, weight = full_gain(self.setup), self.setup.sample.weight
-        if found is None or not self.leaves_out_own:
-            return found
-        if not np.allclose(weight, weight[0]):  # how much a row counts then depends on its donors
+        """Over all pairs that walks can draw."""
+        gain, weight = full_gain(self.setup), self.setup.sample.weight
+        if gain is None or not self.leaves_out_own:
+            return gain
+        if not np.allclose(weight, weight[0]):  # then a row's weight depends on its donors
             return None
-        return FullGain(found.by_row / (1 - weight), found.by_donor / (1 - weight))
+        return FullGain(gain.by_row / (1 - weight), gain.by_donor / (1 - weight))
 
     @property
     def total_error(self) -> float:
-        """Of the gains of rows and donors."""
+        """From the gains of rows and donors."""
         sample, gain = self.setup.sample, self.gain
         if gain is None or sample.units() < 3:
             return np.inf
@@ -176,38 +176,39 @@ class LossWalk(_SharingWalk):
         return standard_errors.std_error(means, all_pairs(sample.n), sample, np.arange(sample.n))
 
     def sweeps(self, count: int) -> list[Sweep]:
-        """In each every donor once, too."""
+        """In each, every row has one donor."""
         setup, donors = self.setup, np.stack([next(self.donors) for _ in range(count)])
         return walk_from_donors(setup, np.arange(setup.n), donors, self.rng, max(1, STEPS_AT_ONCE // (setup.p + 1)))
 
     def summary(self, sweeps: list[Sweep]) -> WalkSummary:
-        """With as little noise as controls allow."""
+        """With control variates."""
         sample, gain = self.setup.sample, self.gain
         sfimp, shares = control_variates.gather(self.setup, sweeps, gain, leaves_out_own=self.leaves_out_own)
-        drawn = monte_carlo_error(shares, sample, np.arange(sample.n))
+        noise = monte_carlo_error(shares, sample, np.arange(sample.n))
         total = float(sfimp.sum()) if self.total is None else self.total
-        return WalkSummary(sfimp, shares, drawn, total, shares.local.sum(axis=1) if gain is None else gain.by_row)
+        return WalkSummary(sfimp, shares, noise, total, shares.local.sum(axis=1) if gain is None else gain.by_row)
 
-    def sampling(self, found: WalkSummary) -> Floats:
-        """From the effects of rows and donors, their noise taken off."""
-        return sampling_error(self.setup, found.shares, found.monte_carlo_error)
+    def sampling(self, summary: WalkSummary) -> Floats:
+        """From the effects of rows and donors, without the Monte-Carlo error."""
+        return sampling_error(self.setup, summary.shares, summary.monte_carlo_error)
 
 
-def sampling_error(setup: GameSetup, shares: Shares, drawn: Floats) -> Floats:
+def sampling_error(setup: GameSetup, shares: Shares, noise: Floats) -> Floats:
     """The sampling error of each player, (p,); infinite where there are too few rows for one."""
     sample, every = setup.sample, np.arange(setup.n)
     if sample.units() < 3:
         return np.full(setup.p, np.inf)
-    both = [
+    errors = [
         standard_errors.std_error(shares.means(j, sample, every), shares.meeting, sample, every) for j in range(setup.p)
     ]
-    return np.asarray(np.sqrt(np.maximum(np.square(both) - np.square(drawn), 0.0)))
+    return np.asarray(np.sqrt(np.maximum(np.square(errors) - np.square(noise), 0.0)))
 
 
 def latin_shifts(n: int, rng: np.random.Generator, *, leaves_out_own: bool) -> Iterator[Indices]:
-    """Donors of one sweep after the other: distinct shifts after two relabellings; new ones once all n were used.
+    """Donors of one sweep after the other: distinct cyclic shifts after random relabellings of rows and donors.
 
-    Where no row may be its own donor, rows and donors have one relabelling, and no shift is zero.
+    After n shifts the labels are drawn again. Where no row may be its own donor, rows and donors have the same labels,
+    and no shift is zero.
     """
     while True:
         place, donor = rng.permutation(n), rng.permutation(n)
@@ -218,24 +219,24 @@ def latin_shifts(n: int, rng: np.random.Generator, *, leaves_out_own: bool) -> I
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class MeanWalk(_SharingWalk):
+class MeanWalk(_PerformanceWalk):
     """From all donors together, whose predictions are averaged before the loss."""
 
     donors: Indices  # (B,)
 
     @property
-    def lent(self) -> Floats:
-        """How much each donor counts."""
+    def donor_weight(self) -> Floats:
+        """The weights of the donors; they sum to one."""
         weight = self.setup.sample.weight[self.donors]
         return np.asarray(weight / weight.sum())
 
     @cached_property
     def gain(self) -> FullGain | None:
-        """Every walk has the same ends; donors are averaged before the loss."""
+        """All walks of a row have the same ends."""
         setup = self.setup
         if not setup.covers_table:
             return None
-        mean = np.tensordot(self.lent, setup.sample.prediction[self.donors], 1)
+        mean = np.tensordot(self.donor_weight, setup.sample.prediction[self.donors], 1)
         every = np.broadcast_to(mean, (setup.n, *mean.shape))
         assert setup.sample.loss is not None
         by_row = setup.losses(np.arange(setup.n), np.ascontiguousarray(every)) - setup.sample.loss
@@ -243,61 +244,63 @@ class MeanWalk(_SharingWalk):
 
     @property
     def total_error(self) -> float:
-        """Of the rows' gains."""
+        """From the gains of rows."""
         if self.gain is None:
             return np.inf
         return float(np.linalg.norm(rows_only(self.gain.by_row[:, None], self.setup.sample.weight)))
 
     def sweeps(self, count: int) -> list[Sweep]:
-        """In each an order for each row, the same for all donors."""
+        """In each, every row has one order for all donors."""
         return [self._sweep() for _ in range(count)]
 
     def _sweep(self) -> Sweep:
         setup, B = self.setup, len(self.donors)
-        orders, rows, lent = random_orders(setup.n, setup.p, self.rng), np.arange(setup.n), self.lent
+        orders, rows, donor_weight = random_orders(setup.n, setup.p, self.rng), np.arange(setup.n), self.donor_weight
 
         def predict(part: slice) -> NDArray[Any]:
-            some = rows[part]
-            donors = np.tile(self.donors, len(some))
-            found = path(setup, np.repeat(some, B), donors, np.repeat(orders[some], B, 0))
-            return np.asarray(np.einsum("ib...,b->i...", found.reshape(len(some), B, *found.shape[1:]), lent))
+            part_rows = rows[part]
+            donors = np.tile(self.donors, len(part_rows))
+            found = path(setup, np.repeat(part_rows, B), donors, np.repeat(orders[part_rows], B, 0))
+            return np.asarray(
+                np.einsum("ib...,b->i...", found.reshape(len(part_rows), B, *found.shape[1:]), donor_weight)
+            )
 
         together = max(1, STEPS_AT_ONCE // (B * (setup.p + 1)))
         shares, steps = contributions(setup, rows, orders, predict, together)
         return Sweep(self.donors, orders.astype(np.int16), shares, steps)
 
     def summary(self, sweeps: list[Sweep]) -> WalkSummary:
-        """Means over the sweeps, without what the order does; every row's total is known."""
+        """Means over the sweeps, with the effect of the order as a control; every row's total is exact."""
         n, weight, cells = self.setup.n, self.setup.sample.weight, np.stack([one.shares for one in sweeps], axis=1)
         gains = cells.sum(axis=2).mean(axis=1)  # the same in every sweep
         if all(one.steps is not None for one in sweeps):
             is_donor = np.isin(np.arange(n), self.donors)
             cells = control_variates.without_order_terms(self.setup, sweeps, cells, is_donor)
         local = cells.mean(axis=1)
-        drawn = np.full(self.setup.p, np.nan)
+        noise = np.full(self.setup.p, np.nan)
         if len(sweeps) > 1:
-            drawn = np.sqrt(np.square(weight) @ cells.var(axis=1, ddof=1) / len(sweeps))
+            noise = np.sqrt(np.square(weight) @ cells.var(axis=1, ddof=1) / len(sweeps))
         shares = Shares(local, None, all_pairs(n))
-        return WalkSummary(weight @ local, shares, drawn, float(weight @ gains), gains)
+        return WalkSummary(weight @ local, shares, noise, float(weight @ gains), gains)
 
-    def sampling(self, found: WalkSummary) -> Floats:
-        """Rows alone vary; donors are taken as they are."""
-        return np.asarray(np.linalg.norm(rows_only(found.shares.local, self.setup.sample.weight), axis=0))
+    def sampling(self, summary: WalkSummary) -> Floats:
+        """From the variation between rows; donors are taken as fixed."""
+        return np.asarray(np.linalg.norm(rows_only(summary.shares.local, self.setup.sample.weight), axis=0))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EffectWalk(WalkKind):
-    """To some rows, each from a donor drawn by its weight; the prediction is shared out, row by row."""
+    """To some rows, from donors drawn by weight; distributes the predictions of these rows."""
 
     rows: Indices
     donors: Indices
     weight: Floats  # of the donors
     budget: int | None
-    memory: int  # bytes for what the sweeps hold
+    memory: int  # bytes for the sweeps
 
     @cached_property
-    def most(self) -> int:
-        """Sweeps that the budget and the memory allow."""
+    def max_sweeps(self) -> int:
+        """The most sweeps that budget and memory allow."""
         by_budget = ((self.budget or MOST_PREDICTIONS) - self.setup.counter.rows) // max(1, self.cost)
         most = int(min(max(by_budget, 0), self.memory // (len(self.rows) * self.setup.p * SWEEP_BYTES)))
         if most < 2:
@@ -307,47 +310,47 @@ class EffectWalk(WalkKind):
         return most
 
     @property
-    def first(self) -> int:
-        """All that the budget allows, where there is one."""
-        return self.most if self.budget is not None else min(FEWEST_EFFECT_SWEEPS, self.most)
+    def first_sweeps(self) -> int:
+        """All that the budget allows, if there is one."""
+        return self.max_sweeps if self.budget is not None else min(FIRST_EFFECT_SWEEPS, self.max_sweeps)
 
     @property
-    def together(self) -> int:
-        """Sweeps between two looks at the keyboard."""
+    def sweeps_at_once(self) -> int:
+        """Sweeps between two updates of the progress bar."""
         return max(1, EFFECT_STEPS_AT_ONCE // max(1, self.cost))
 
     def sweeps(self, count: int) -> list[Sweep]:
-        """Some more."""
+        """Each from new donors."""
         donors = np.stack([self._draw_donors(len(self.rows)) for _ in range(count)])
         return walk_from_donors(self.setup, self.rows, donors, self.rng, max(1, EFFECT_STEPS_AT_ONCE // self.setup.p))
 
     def _draw_donors(self, r: int) -> Indices:
-        """A systematic draw along a random order: every donor as often as its weight says, to within one."""
+        """A systematic draw along a random order: every donor as often as its weight says, up to rounding."""
         order = self.rng.permutation(len(self.donors))
         at = (np.arange(r) + self.rng.random()) / r
         place = np.searchsorted(np.cumsum(self.weight[order]), at, side="right")
         return self.donors[order][np.minimum(place, len(order) - 1)][self.rng.permutation(r)]
 
-    def wanted(self, sweeps: list[Sweep]) -> int:
-        """Until the errors are small beside the spread of the predictions."""
+    def sweeps_needed(self, sweeps: list[Sweep]) -> int:
+        """Until the errors are small compared to the spread of the predictions."""
         if self.budget is not None:
             return len(sweeps)
         error = np.sqrt(np.mean(np.square(self.summary(sweeps)[1]), axis=0)).max()
         precise = PRECISE * float(self.setup.sample.prediction[self.donors].std())
-        if not error > precise > 0:  # or every donor predicts the same
+        if not error > precise > 0:  # or all donors have the same prediction
             return len(sweeps)
         return int(1 + len(sweeps) * min(4.0, (error / precise) ** 2))
 
     def summary(self, sweeps: list[Sweep]) -> tuple[Floats, Floats]:
         """What each player adds to each row, and its Monte-Carlo error, (r, p) each.
 
-        Means over the walks of each row; what a donor's additive part and the known total explain is taken off.
+        Means over the walks of each row; the donor's additive part and the known total are control variates.
         """
         setup, R = self.setup, len(sweeps)
         cells = np.stack([one.shares for one in sweeps], axis=1)  # (r, R, p)
         donors = np.stack([one.donors for one in sweeps], axis=1)
-        if cells.shape[0] * R >= 2 * FEWEST_CELLS:
-            for half in range(2):  # no walk is corrected by a fit to its own noise
+        if cells.shape[0] * R >= 2 * MIN_WALKS:
+            for half in range(2):  # cross-fitting: no walk is fitted to its own noise
                 parts = control_variates.additive_parts(setup, sweeps[1 - half :: 2], self.rows)
                 parts = parts - self.weight @ parts[self.donors]
                 cells[:, half::2] += parts[donors[:, half::2]]  # their mean over the donors is 0
@@ -359,7 +362,7 @@ class EffectWalk(WalkKind):
 
 
 def _slopes(cells: Floats, excess: Floats) -> Floats:
-    """How much of a walk's excess falls to each player on average, (p,); they sum to one."""
+    """Each player's average part of a walk's excess, (p,); the parts sum to one."""
     pull = excess - excess.mean(axis=1, keepdims=True)
     spread = float(np.sum(pull * cells.sum(axis=2)))
     if not spread > 1e-12 * float(np.sum(np.square(cells.sum(axis=2)))):

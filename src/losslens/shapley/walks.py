@@ -1,7 +1,7 @@
-"""Walks: turn a donor into a row, one player at a time; what each step takes off the loss is that player's share.
+"""Walks: turn a donor into a row, one player at a time; the reduction of the loss at a step is that player's share.
 
 A walk draws an order of the players and a pair (i, k). Both ends are known, so that p - 1 predictions give all p
-contributions. One *sweep* is a walk to every row. Sweeps are drawn until a rule is met (`run`).
+contributions. One *sweep* is a walk to every row. Sweeps are drawn until a stopping rule is met (`run`).
 """
 
 from __future__ import annotations
@@ -24,76 +24,76 @@ from losslens.typing import Floats, Indices, Mask
 class Sweep:
     """A walk to each of r rows."""
 
-    donors: Indices  # (r,), or those that all walks share
+    donors: Indices  # (r,), or those of all walks
     orders: NDArray[np.int16]  # (r, p)
-    shares: Floats  # (r, p): what each player took off the loss; without a loss, its steps
-    steps: Floats | None  # (r, p): what it added to the prediction; None where that is no single number
+    shares: Floats  # (r, p): by how much each player reduced the loss; without a loss, its steps
+    steps: Floats | None  # (r, p): what it added to the prediction; None where predictions are not single numbers
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WalkKind(ABC):
-    """What is drawn in sweeps, and how many of them are wanted."""
+    """How sweeps are drawn, and how many are needed."""
 
     setup: GameSetup
     rng: np.random.Generator
     cost: int  # predictions that a sweep takes, at most
-    fewest_valid: ClassVar[int] = 2  # sweeps that make a result, where a user stops
+    fewest_valid: ClassVar[int] = 2  # sweeps needed for a result when the user interrupts
 
     @property
     @abstractmethod
-    def most(self) -> int:
-        """Sweeps that are affordable; a ValueError where there are too few for any answer."""
+    def max_sweeps(self) -> int:
+        """The most sweeps that budget and memory allow; ValueError if these are too few."""
 
     @property
     @abstractmethod
-    def first(self) -> int:
-        """Sweeps before anything is decided."""
+    def first_sweeps(self) -> int:
+        """Sweeps before the first stopping decision."""
 
     @property
     @abstractmethod
-    def together(self) -> int:
-        """Sweeps between two looks at the keyboard."""
+    def sweeps_at_once(self) -> int:
+        """Sweeps between two updates of the progress bar."""
 
     @abstractmethod
     def sweeps(self, count: int) -> list[Any]:
-        """Draw some more."""
+        """Draw `count` sweeps."""
 
     @abstractmethod
-    def wanted(self, sweeps: list[Any]) -> int:
-        """Sweeps that are wanted in all, now that these are there."""
+    def sweeps_needed(self, sweeps: list[Any]) -> int:
+        """The total number of sweeps needed, judging by those drawn so far."""
 
     def accuracy(self, sweeps: list[Any]) -> str:
-        """How exact the answer is so far, in words."""
+        """The precision so far, shown beside the progress bar."""
         return ""
 
 
 class Walked(NamedTuple):
-    """What was drawn."""
+    """The sweeps of a run, and how it ended."""
 
     sweeps: list[Any]
     complete: bool  # False: stopped by the user
-    cut_short: bool  # more were wanted than are affordable
+    cut_short: bool  # more were needed than budget and memory allow
 
 
 def run(kind: WalkKind, progress: ProgressBar) -> Walked:
-    """Draw sweeps until no more are wanted; whatever was drawn is valid whenever it ends, by the rule or by Ctrl-C."""
+    """Draw sweeps until no more are needed. The result is valid whenever it ends, by the rule or by Ctrl-C."""
     sweeps: list[Any] = []
-    most, wanted, complete = kind.most, 0, True
-    planned = kind.first
+    most, needed, complete = kind.max_sweeps, 0, True
+    planned = kind.first_sweeps
     try:
         while len(sweeps) < planned:
             progress.set_total(kind.setup.n + planned * kind.cost)
             while len(sweeps) < planned:
-                sweeps += kind.sweeps(min(kind.together, planned - len(sweeps)))
+                sweeps += kind.sweeps(min(kind.sweeps_at_once, planned - len(sweeps)))
                 if len(sweeps) > 1:
                     progress.note(kind.accuracy(sweeps))
-            wanted = max(wanted, kind.wanted(sweeps))
-            planned = max(planned, min(wanted, most))
+            needed = max(needed, kind.sweeps_needed(sweeps))
+            planned = max(planned, min(needed, most))
     except KeyboardInterrupt:
         if len(sweeps) < kind.fewest_valid:
             raise
         complete = False
-    return Walked(sweeps, complete, complete and wanted > len(sweeps))
+    return Walked(sweeps, complete, complete and needed > len(sweeps))
 
 
 def walk_from_donors(
@@ -118,37 +118,38 @@ def walk_from_donors(
 def contributions(
     setup: GameSetup, rows: Indices, orders: Indices, predict: Callable[[slice], NDArray[Any]], together: int
 ) -> tuple[Floats, Floats | None]:
-    """What each player took off the loss, and added to the prediction, in walks to these rows, (walks, p) each.
+    """By how much each player reduced the loss, and changed the prediction, in walks to these rows, (walks, p) each.
 
-    `predict` gives the predictions along some walks, (some, p + 1, ...).
+    `predict` returns the predictions along some of the walks, (b, p + 1, ...).
     """
     p, shares, steps = setup.p, np.empty(orders.shape), np.empty(orders.shape)
     has_steps = True
     for start in range(0, len(rows), together):
         part = slice(start, start + together)
-        found = predict(part)
-        number = single_number(found)
+        predictions = predict(part)
+        number = single_number(predictions)
         if number is None:
             has_steps = False
         else:
             steps[part] = -along(orders[part], number)
         if setup.loss is not None:
-            losses = setup.losses(np.repeat(rows[part], p + 1), found.reshape(-1, *found.shape[2:]))
+            losses = setup.losses(np.repeat(rows[part], p + 1), predictions.reshape(-1, *predictions.shape[2:]))
             shares[part] = along(orders[part], losses.reshape(-1, p + 1))
     return steps if setup.loss is None else shares, steps if has_steps else None
 
 
 def single_number(predictions: NDArray[Any]) -> Floats | None:
-    """Predictions as one number each: values and scores as they are, of two classes the second's; else None."""
+    """Predictions as one number each: values, scores, or the second of two classes; else None."""
     if predictions.dtype.kind not in "fiub" or (predictions.ndim == 3 and predictions.shape[2] != 2):
         return None
     return np.asarray(predictions[..., 1] if predictions.ndim == 3 else predictions, float)
 
 
 def path(setup: GameSetup, rows: Indices, donors: Indices, orders: Indices) -> NDArray[Any]:
-    """Predictions along the walks to these rows, from the donor to the row, (b, p + 1, ...).
+    """Predictions along the walk to these rows, from the donor to the row, (b, p + 1, ...).
 
-    A player whose value both have moves nothing: the model predicts only where something moves, and more is to come.
+    A player with equal values in row and donor changes nothing: the model predicts only steps that change something,
+    except the last of them, which reaches the row.
     """
     base = setup.sample.prediction
     differ = setup.codes[rows] != setup.codes[donors]
@@ -158,17 +159,17 @@ def path(setup: GameSetup, rows: Indices, donors: Indices, orders: Indices) -> N
     place = np.argsort(orders, axis=1)
     needed = moves & (np.arange(p) < last[:, None])
     where, step = np.nonzero(needed)
-    start = np.flatnonzero(last >= 0) if not setup.covers_table else np.empty(0, np.intp)  # whose first step is mixed
+    start = np.flatnonzero(last >= 0) if not setup.covers_table else np.empty(0, np.intp)  # their start is a mixed row
     kept = np.concatenate([place[where] <= step[:, None], np.zeros((len(start), p), bool)])
-    walks = np.concatenate([where, start])
-    answers = setup.predict(rows[walks], donors[walks], kept)
+    walk = np.concatenate([where, start])
+    answers = setup.predict(rows[walk], donors[walk], kept)
     steps = np.empty((b, p + 1, *base.shape[1:]), base.dtype)
     steps[:, 0] = np.where(_wide(last >= 0, base), base[donors], base[rows])
     steps[start, 0] = answers[len(where) :]
-    found = np.empty((b, p, *base.shape[1:]), base.dtype)
-    found[where, step] = answers[: len(where)]
+    mixed = np.empty((b, p, *base.shape[1:]), base.dtype)
+    mixed[where, step] = answers[: len(where)]
     for t in range(p):
-        steps[:, t + 1] = np.where(_wide(needed[:, t], base), found[:, t], steps[:, t])
+        steps[:, t + 1] = np.where(_wide(needed[:, t], base), mixed[:, t], steps[:, t])
         steps[:, t + 1] = np.where(_wide(t >= last, base), base[rows], steps[:, t + 1])
     return steps
 

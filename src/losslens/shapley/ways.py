@@ -1,6 +1,6 @@
-"""Ways to share the error out, and which one is taken: exact wherever that is cheap, by stated counts, else walks.
+"""All ways to compute Shapley values, and the choice of one: an exact way within its limit, else walks.
 
-The same data give the same way on every machine: costs count cells, words and predictions, never seconds.
+The choice is the same on every machine: costs count cells, word operations and predictions, not seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from losslens.shapley.setup import set_up
 from losslens.shapley.totals import ProductTotals, TreeOrders, TreeTotals
 
 COALITIONS, PAPER = Coalitions(), Paper()
-# The first that is cheap enough is taken: those that tell most of single rows and pairs come first.
+# The first within its limit is used; those with shares of single rows and pairs come first.
 WAYS: tuple[Way, ...] = (
     ClosedForm(), PairsOnDevice(), TreePairs(), TreeMeans(), SingleTree(), TreeTotals(), COALITIONS, ProductTotals(),
     TreeOrders(), WALKS,
@@ -26,10 +26,10 @@ WAYS: tuple[Way, ...] = (
 
 
 def choose(request: Request) -> tuple[Way, Cost]:
-    """The way to take, and what it costs; a ValueError where the answer has to be exact and no way is affordable."""
+    """The way to use, and its cost; ValueError if method='exact' and no exact way is within its limit."""
     named = _named(request)
     ways = WAYS if named is None else (named,)
-    if named is None and request.wanted.method == "exact":
+    if named is None and request.settings.method == "exact":
         ways = tuple(way for way in WAYS if way.exact)
     offers = [(way, cost) for way in ways if (cost := way.cost(request)) is not None]
     for way, cost in offers:
@@ -39,19 +39,19 @@ def choose(request: Request) -> tuple[Way, Cost]:
 
 
 def _named(request: Request) -> Way | None:
-    """The way that the arguments leave no choice about."""
+    """The way that the arguments determine, if they do."""
     if request.task.design is not None and request.task.design.conditional:
         few = request.p <= conditional.MOST_PLAYERS
         return conditional.ConditionalCoalitions() if few else conditional.ConditionalOrders()
-    if request.wanted.method == "paper":
+    if request.settings.method == "paper":
         return PAPER
-    return WALKS if request.wanted.method == "walk" and request.p > 1 else None
+    return WALKS if request.settings.method == "walk" and request.p > 1 else None
 
 
 def _refusal(request: Request, offers: list[tuple[Way, Cost]]) -> str:
-    by_model, budget = dict(offers)[COALITIONS], request.wanted.budget
-    limit = f"budget={budget:,}" if budget else f"{by_model.most:,.0f}"
-    others = [f"; {way.name} would take {cost} (at most {cost.most:.0e})" for way, cost in offers if way != COALITIONS]
+    by_model, budget = dict(offers)[COALITIONS], request.settings.budget
+    limit = f"budget={budget:,}" if budget else f"{by_model.limit:,.0f}"
+    others = [f"; {way.name} would take {cost} (at most {cost.limit:.0e})" for way, cost in offers if way != COALITIONS]
     return (
         f"the exact shares would take {by_model} over all coalitions, more than {limit}{''.join(others)}. Join columns "
         "to groups (features={'name': [columns]}), explain fewer rows, raise budget=, or use method='walk'"
@@ -59,7 +59,7 @@ def _refusal(request: Request, offers: list[tuple[Way, Cost]]) -> str:
 
 
 def engine_name(request: Request, way: Way) -> str:
-    """The engine that answers, and where it counts."""
+    """The engine, and the device if it computes there."""
     task = request.task
     if way.by_model:
         return task.engine.name
@@ -68,24 +68,24 @@ def engine_name(request: Request, way: Way) -> str:
 
 
 def result_of(request: Request) -> ShapleyImportance:
-    """Choose a way, take it, and say which it was."""
+    """Choose a way, run it, and make the result."""
     task, (way, _) = request.task, choose(request)
     exact = None if way.by_model else task.exact
     if exact is not None:
         with waiting(PREPARING, task.progress):
             request.task.games.import_kernels(way.name)
-    with bar(request.n, "sharing out", task.progress, way.unit) as progress:
+    with bar(request.n, "Shapley values", task.progress, way.unit) as progress:
         setup = set_up(task, exact, progress)
-        found = way.run(request, setup, progress)
-    if request.all_pairs and request.leaves_out_own and way is not WALKS:  # walks draw no such pairs
-        found = without_own_pairs(found, setup.sample)
-    engine, remarks = engine_name(request, way), list(found.remarks)
+        allotment = way.run(request, setup, progress)
+    if request.all_pairs and request.leaves_out_own and way is not WALKS:  # walks never draw these pairs
+        allotment = without_own_pairs(allotment, setup.sample)
+    engine, remarks = engine_name(request, way), list(allotment.remarks)
     if task.declined and way.by_model:
         remarks.append(f"no exact engine: {task.declined}")
     if task.device is not None and task.device not in engine:
-        remarks.append(f"device={task.device!r} was not used: there coalitions of trees are counted")
+        remarks.append(f"device={task.device!r} was not used: it serves only coalitions of trees")
     return as_result(
-        replace(found, remarks=tuple(remarks)), task, setup, title=request.loss.title, loss=request.loss,
-        aggregate=request.wanted.aggregate, engine=engine, error_all=setup.sample.error,
+        replace(allotment, remarks=tuple(remarks)), task, setup, title=request.loss.title, loss=request.loss,
+        aggregate=request.settings.aggregate, engine=engine, error_all=setup.sample.error,
         leaves_out_own=request.leaves_out_own,
     )  # fmt: skip

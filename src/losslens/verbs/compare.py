@@ -12,7 +12,7 @@ from losslens.models import as_model
 from losslens.passes.task import Options, default_loss
 from losslens.results.comparison import Comparison
 from losslens.results.importances import Importances
-from losslens.shapley.stopping import Wanted
+from losslens.shapley.stopping import ShapleySettings
 from losslens.tables.frames import as_table
 from losslens.verbs.features import importances
 from losslens.verbs.shapley import share_out
@@ -80,7 +80,7 @@ def compare(
             found[name] = importances(model, table, target, chosen, options)
             _check_numbers(found[name])
             if shapley:
-                shares[name] = share_out(model, table, target, chosen, Wanted(), options)
+                shares[name] = share_out(model, table, target, chosen, ShapleySettings(), options)
         except (ValueError, TypeError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{name!r}: {error}") from error

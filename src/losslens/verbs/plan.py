@@ -17,7 +17,7 @@ from losslens.passes.scored import score_design
 from losslens.passes.task import Options, class_of, default_loss, effect_response, picked, prepare
 from losslens.results.plan import Plan
 from losslens.shapley.cost import plan_shares
-from losslens.shapley.stopping import Wanted
+from losslens.shapley.stopping import ShapleySettings
 from losslens.tables.loading import Opened
 from losslens.tables.sources import as_source
 from losslens.verbs.features import feature_effect, feature_importance
@@ -87,7 +87,7 @@ def _effects(known: Model, X: Any, y: Any, data: Opened | None, arguments: dict[
 
 
 def _shares(known: Model, X: Any, y: Any, data: Opened | None, arguments: dict[str, Any], options: Options) -> Plan:
-    wanted, loss = picked(Wanted, arguments), arguments["loss"]
+    wanted, loss = picked(ShapleySettings, arguments), arguments["loss"]
     if data is None:
         return plan_shares(known, X, y, loss, wanted, options)
     from losslens.shapley import parts  # imports compiled engines

@@ -16,7 +16,7 @@ from losslens.refits.permuted_target import tested
 from losslens.results.permuted_target import PermutedTarget
 from losslens.results.refits import Refits
 from losslens.results.row_changes import How, LeftOut
-from losslens.shapley.stopping import Absolute, Method, Wanted
+from losslens.shapley.stopping import Absolute, Method, ShapleySettings
 from losslens.tables import checks
 from losslens.verbs.features import importances
 from losslens.verbs.shapley import share_out
@@ -125,7 +125,7 @@ def shapley_importance_cv(
         features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
-    explain = partial(share_out, loss=loss, wanted=Wanted(method, aggregate, precision, budget))
+    explain = partial(share_out, loss=loss, wanted=ShapleySettings(method, aggregate, precision, budget))
     return learner(estimator, X, y, cv, fit_params, options).explained(explain)
 
 

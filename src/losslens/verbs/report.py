@@ -24,7 +24,7 @@ from losslens.results.interactions import Interactions
 from losslens.results.regions import Regions
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
-from losslens.shapley.stopping import Wanted
+from losslens.shapley.stopping import ShapleySettings
 from losslens.tables import checks
 from losslens.tables.columns import Distinct, array_column
 from losslens.tables.frames import Table, as_table
@@ -109,7 +109,7 @@ def report(
     found = {name: _explained(name, each, data) for name, each in everyone.items()}
     shares: dict[str, ShapleyImportance] = {}
     if shapley:
-        share = partial(share_out, wanted=Wanted())
+        share = partial(share_out, wanted=ShapleySettings())
         shares = {name: _called(name, share, each, data) for name, each in everyone.items()}
     from importlib.metadata import version  # late: it would be a fifth of the time of `import losslens`
 

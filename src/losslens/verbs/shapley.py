@@ -14,7 +14,7 @@ from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.shapley import effects, scores, stopping, ways
 from losslens.shapley.request import check_request
-from losslens.shapley.stopping import Absolute, Method, Wanted
+from losslens.shapley.stopping import Absolute, Method, ShapleySettings
 from losslens.tables.sources import as_source
 from losslens.workers import anywhere
 
@@ -89,10 +89,10 @@ def shapley_importance(
         features=features, donors=donors, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs,
         memory=memory, progress=progress, device=device,
     )  # fmt: skip
-    return share_out(model, X, y, loss, Wanted(method, aggregate, precision, budget, m_feat, m_obs), options)
+    return share_out(model, X, y, loss, ShapleySettings(method, aggregate, precision, budget, m_feat, m_obs), options)
 
 
-def share_out(model: Any, X: Any, y: Any, loss: Any, wanted: Wanted, options: Options) -> ShapleyImportance:
+def share_out(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, options: Options) -> ShapleyImportance:
     """`shapley_importance`, its options checked."""
     known = as_model(model)
     if is_scorer(loss):

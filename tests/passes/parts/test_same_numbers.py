@@ -258,7 +258,7 @@ def test_arguments_that_parts_do_not_have(folder):
         ask(sample_weight=W)
     with pytest.raises(TypeError, match=r"files are read by feature_importance.*load a sample"):
         ll.shapley_effect(model, folder, [0], memory=SMALL)
-    with pytest.raises(ValueError, match="known for linear models with squared error"):
+    with pytest.raises(ValueError, match="need a linear model, squared error and all pairs"):
         ll.shapley_importance(model, folder, "y", memory=SMALL)
     with pytest.raises(ValueError, match="would ask for every value of 'many'"):
         ll.feature_importance(interacting, folder, "y", loss="squared_error", donors="all", memory=SMALL)
