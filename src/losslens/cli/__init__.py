@@ -38,7 +38,7 @@ def losslens(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Which features a fitted model's performance rests on, where in their range, and for whom."""
+    """Which features a fitted model's performance rests on, where in their range, and for which rows."""
 
 
 def demo() -> None:
