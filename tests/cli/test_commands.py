@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import losslens as ll
 from losslens.cli import app
-from losslens.cli.errors import to_the_end
+from losslens.cli.errors import stopping_on_interrupt
 from losslens.cli.model_files import read_model
 from losslens.cli.tables import read_table
 from model_folder import TREE, fill
@@ -379,8 +379,8 @@ def test_ctrl_c_counts_where_a_verb_took_it_for_enough():
     reached = []
 
     def body():
-        with to_the_end():
-            with to_the_end(), suppress(KeyboardInterrupt):
+        with stopping_on_interrupt():
+            with stopping_on_interrupt(), suppress(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
             reached.append("the file would be written")
 

@@ -6,7 +6,7 @@ import pytest
 
 from losslens.cli import tables
 from losslens.cli.model_files import read_model
-from losslens.cli.tables import near, read_table, rows_for
+from losslens.cli.tables import read_table, rows_for, suggestion
 from losslens.models import as_model
 from model_folder import SIZES, fill
 
@@ -156,6 +156,6 @@ def test_words_stay_words_for_other_models(folder, table):
 
 
 def test_near_names_what_there_is():
-    assert near("x", ["alpha", "beta"]) == "; there is alpha, beta"
-    assert near("x", [f"column{k}" for k in range(12)]).endswith("... (12 in all)")
-    assert near("x", []) == ""
+    assert suggestion("x", ["alpha", "beta"]) == "; there is alpha, beta"
+    assert suggestion("x", [f"column{k}" for k in range(12)]).endswith("... (12 in all)")
+    assert suggestion("x", []) == ""

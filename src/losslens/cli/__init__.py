@@ -1,6 +1,6 @@
 """The command line: `losslens --help`. Reads models, tables and options from files, calls a verb, prints its result.
 
-Touches everything below; nothing touches it.
+It may import every other room; no room imports it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import typer
 
 from losslens.cli import commands
 from losslens.cli.commands import report
-from losslens.cli.errors import plainly
+from losslens.cli.errors import reporting_errors
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich" if sys.stdout.isatty() else None,  # boxes for people, plain text for pipes
+    rich_markup_mode="rich" if sys.stdout.isatty() else None,  # boxes on a terminal, plain text in a pipe
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -43,7 +43,7 @@ def losslens(
 
 def demo() -> None:
     """Explain a model of the bundled Bikeshare data."""
-    with plainly(debug=False, quiet=False):
+    with reporting_errors(debug=False, quiet=False):
         from losslens.demo import main as run_demo
 
         run_demo()
@@ -56,6 +56,6 @@ for _command in (report, commands.importance, commands.curves, commands.shapley,
 def main() -> Any:
     """Run the program."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError):  # a character that the terminal doesn't have is no reason to stop
+        with suppress(AttributeError):  # replace characters that the terminal can't print
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     app(prog_name="losslens")

@@ -1,4 +1,4 @@
-"""What was typed, as the verbs take it: models, rows, features, losses, donors."""
+"""Options of the command line as arguments of the verbs: models, rows, features, losses, donors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from losslens import losses
 from losslens.cli.errors import note
 from losslens.cli.model_files import PICKLES, from_python, read_model
-from losslens.cli.options import Typed
+from losslens.cli.options import Arguments
 from losslens.cli.settings import split
-from losslens.cli.tables import LoadedRows, near, read_table, rows_for
+from losslens.cli.tables import LoadedRows, read_table, rows_for, suggestion
 from losslens.donors.designs import DESIGNS
 from losslens.donors.samplers import SAMPLERS
 from losslens.models import as_model
@@ -26,71 +26,71 @@ FAMILIES: dict[str, Callable[[float], Any]] = {
 }
 
 
-def one_model(asked: Typed, name: str) -> Any:
+def one_model(args: Arguments, name: str) -> Any:
     """A model that can predict."""
-    if name.lower().endswith(PICKLES) and asked.trust and not asked.quiet:
-        note(f"warning: reading {name} runs any code that it holds; --trust says that you know where it comes from")
-    model = read_model(name, trust=asked.trust, trusted=asked.trust_type or ())
-    as_model(model)  # which says what is wrong with it
+    if name.lower().endswith(PICKLES) and args.trust and not args.quiet:
+        note(f"warning: reading {name} runs any code in it; use --trust only for files from a source you know")
+    model = read_model(name, trust=args.trust, trusted=args.trust_type or ())
+    as_model(model)  # raises where it can't predict
     return model
 
 
-def rows_of(asked: Typed, models: Sequence[Any], name: str, needs_target: bool = True) -> LoadedRows:
-    """The rows of a file, with what was done to them told."""
-    if needs_target and asked.target is None:
-        raise ValueError("which column is to be predicted? Name it with --target")
-    found = rows_for(
-        models, read_table(name), target=asked.target, weight=asked.weight, drop=names(asked.drop), rows=asked.rows,
-        seed=asked.seed,
+def rows_of(args: Arguments, models: Sequence[Any], name: str, needs_target: bool = True) -> LoadedRows:
+    """The rows of a file; notes on what was left out or sampled go to stderr."""
+    if needs_target and args.target is None:
+        raise ValueError("the target column is missing: name the column to predict with --target")
+    loaded = rows_for(
+        models, read_table(name), target=args.target, weight=args.weight, drop=names(args.drop), rows=args.rows,
+        seed=args.seed,
     )  # fmt: skip
-    for text in found.notes:
-        if not asked.quiet and (asked.csv or text not in sampled(found)):  # a table and JSON say it themselves
+    for text in loaded.notes:
+        if not args.quiet and (args.csv or text not in sampled(loaded)):  # a table and JSON contain it
             note(f"note: {text}")
-    return found
+    return loaded
 
 
 def sampled(rows: LoadedRows) -> list[str]:
-    """That these are not all rows."""
+    """The note that these are not all rows, if so."""
     return [text for text in rows.notes if text.startswith("a sample")]
 
 
 def names(texts: Sequence[str] | None) -> list[str]:
-    """Names with commas between, from an option given any number of times."""
+    """Names separated by commas, from an option that may be repeated."""
     return [name for text in texts or () for name in split(text)]
 
 
 def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
     """name=value, each name once."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name or not value:
             raise ValueError(f"{option} takes name=value; got {text!r}")
-        if name in found:
+        if name in values:
             raise ValueError(f"{option} names {name!r} twice")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def first_and_more(name: str, more: Mapping[str, str], option: str) -> dict[str, str]:
-    """Paths by name: the first is called as its file unless it is given as name=path."""
+    """Paths by name: the first has the name of its file unless it is given as name=path."""
     own, equals, path = name.partition("=")
     if not equals or Path(name).exists():
         own, path = Path(name).name.partition(".")[0] if ":" not in name else name.partition(":")[2], name
     if own in more:
-        raise ValueError(f"{option} names {own!r}, which is the first one's name; write the first as name={path}")
+        raise ValueError(f"{option} names {own!r}, which is already the name of {path}; write that one as NAME={path}")
     return {own: path} | dict(more)
 
 
-def features_of(asked: Typed, typed: Sequence[str] | None = None) -> Any:
+def features_of(args: Arguments, typed: Sequence[str] | None = None) -> Any:
     """Columns and groups as a verb takes them; None for all columns."""
-    single = names(typed if typed is not None else asked.features)
-    groups = {name: split(columns) for name, columns in pairs(asked.group, "--group").items()}
+    single = names(typed if typed is not None else args.features)
+    groups = {name: split(columns) for name, columns in pairs(args.group, "--group").items()}
     return [*single, *([groups] if groups else [])] or None
 
 
 def loss_of(text: str | None) -> Any:
-    """A name, a family with its parameter, a scorer, or a function of the user's own."""
+    """A name, a family with its parameter, a scorer, or a user-defined function."""
     if text is None or ":" not in text:
         return text
     family, _, parameter = text.partition(":")
@@ -109,14 +109,14 @@ def _scorer(name: str) -> Any:
     try:
         from sklearn.metrics import get_scorer, get_scorer_names
     except ImportError as error:
-        raise ValueError("scorers are scikit-learn's, which is not installed") from error
+        raise ValueError("scorers need scikit-learn, which is not installed: pip install scikit-learn") from error
     if name not in get_scorer_names():
-        raise ValueError(f"scikit-learn has no scorer {name!r}{near(name, get_scorer_names())}")
+        raise ValueError(f"scikit-learn has no scorer {name!r}{suggestion(name, get_scorer_names())}")
     return get_scorer(name)
 
 
 def donors_of(text: str) -> Any:
-    """A design from its name and number."""
+    """A donor design, or a sampler, from its name and number."""
     if text in ("auto", "all"):
         return text
     name, colon, number = text.partition(":")
@@ -128,21 +128,21 @@ def donors_of(text: str) -> Any:
 
 
 def class_of(model: Any, text: str | None) -> Any:
-    """The class that somebody typed: labels may be numbers."""
-    known = as_model(model).classes
-    if text is None or known is None:
+    """The class with this label as text: labels may be numbers."""
+    classes = as_model(model).classes
+    if text is None or classes is None:
         return text
-    labels = {str(label): label for label in known.tolist()}
+    labels = {str(label): label for label in classes.tolist()}
     if text not in labels:
-        raise ValueError(f"the model has no class {text!r}{near(text, list(labels))}")
+        raise ValueError(f"the model has no class {text!r}{suggestion(text, list(labels))}")
     return labels[text]
 
 
-def run_options(asked: Typed) -> dict[str, Any]:
-    """What every verb takes."""
+def run_options(args: Arguments) -> dict[str, Any]:
+    """Arguments that every verb takes."""
     return {
-        "random_state": asked.seed,
-        "n_jobs": asked.jobs,
-        "memory": asked.memory,
-        "progress": False if asked.quiet else None,
+        "random_state": args.seed,
+        "n_jobs": args.jobs,
+        "memory": args.memory,
+        "progress": False if args.quiet else None,
     }

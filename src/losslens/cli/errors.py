@@ -1,6 +1,4 @@
-"""Where errors become one sentence and an exit code, and what goes to stderr.
-
-Whether files can be written, and what is said where they can't; the results write them whole or not at all."""
+"""Errors as one sentence and an exit code; notes on stderr; checks that output files can be written."""
 
 from __future__ import annotations
 
@@ -19,20 +17,20 @@ import typer
 
 UNEXPECTED, WRONG_CALL, INTERRUPTED = 1, 2, 130
 HOME = Path(__file__).parents[1]
-# Names of arguments that messages of the library speak of, as options.
+# Arguments in the library's messages, and the options that set them.
 OPTIONS = {"n_jobs": "jobs", "random_state": "seed", "sample_weight": "weight"} | {
     name: name for name in ("loss", "features", "donors", "memory", "budget", "method", "precision", "aggregate")
 }
 
 
 def note(text: str) -> None:
-    """A line for people; stdout is the result's."""
+    """A line on stderr: stdout holds the result only."""
     typer.echo(text, err=True)
 
 
 @contextmanager
-def plainly(*, debug: bool, quiet: bool) -> Iterator[None]:
-    """Run a command: an error is a sentence and a code, a warning a line."""
+def reporting_errors(*, debug: bool, quiet: bool) -> Iterator[None]:
+    """Run a command: an error becomes a sentence and an exit code, a warning one line."""
     try:
         with warnings.catch_warnings():
             _tame_warnings(quiet)
@@ -45,14 +43,14 @@ def plainly(*, debug: bool, quiet: bool) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         if debug:
             note(traceback.format_exc().rstrip())
-        text, code = in_words(error)
+        text, code = message_and_code(error)
         note(f"error: {text}")
         raise typer.Exit(code) from error
 
 
 @contextmanager
-def to_the_end() -> Iterator[None]:
-    """Ctrl-C stops the program, even where a verb takes it for "enough" and gives what it has."""
+def stopping_on_interrupt() -> Iterator[None]:
+    """Ctrl-C stops the program, even where a verb would return what it has so far."""
     pressed = False
 
     def stop(*_: Any) -> None:
@@ -62,7 +60,7 @@ def to_the_end() -> Iterator[None]:
 
     usual = signal.getsignal(signal.SIGINT)
     mine = callable(usual) and threading.current_thread() is threading.main_thread()
-    if mine:  # not in the background, where it is ignored
+    if mine:  # not for a program in the background, which ignores Ctrl-C
         signal.signal(signal.SIGINT, stop)
     try:
         yield
@@ -88,17 +86,17 @@ def _tame_warnings(quiet: bool) -> None:
     warnings.simplefilter("default")
     for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):  # for programmers
         warnings.simplefilter("ignore", category)
-    # The table keeps its names for the result; a model that was fitted on an array reads it by position.
+    # Results need the table's column names; a model that was fitted on an array reads columns by position.
     warnings.filterwarnings("ignore", message="X has feature names, but")
     warnings.showwarning = show
 
 
-def in_words(error: BaseException) -> tuple[str, int]:
-    """What to tell the user, and the exit code.
+def message_and_code(error: BaseException) -> tuple[str, int]:
+    """The message for the user, and the exit code.
 
-    >>> in_words(MemoryError())
+    >>> message_and_code(MemoryError())
     ('out of memory; use fewer --rows, or a smaller --memory', 1)
-    >>> in_words(ValueError("raise memory="))
+    >>> message_and_code(ValueError("raise memory="))
     ('raise --memory', 2)
     """
     if isinstance(error, MemoryError):
@@ -111,14 +109,14 @@ def in_words(error: BaseException) -> tuple[str, int]:
         return in_options(text), WRONG_CALL
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}", WRONG_CALL
-    told = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    what = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if (HOME / "models.py", "_fitted") in frames and not ours:
-        return f"the model failed on these data: {told}", WRONG_CALL
-    return f"unexpected {told}; --debug shows where it came from", UNEXPECTED
+        return f"the model failed on these data: {what}", WRONG_CALL
+    return f"unexpected {what}; --debug shows where it came from", UNEXPECTED
 
 
 def in_options(text: str) -> str:
-    """Python's arguments in a message as the options they are here.
+    """Replace Python arguments in a message by the options that set them.
 
     >>> in_options("use loss='log_loss', or raise memory=")
     'use --loss log_loss, or raise --memory'
@@ -143,23 +141,23 @@ def _one_line(text: str) -> str:
     return text if len(text) <= 600 else text[:600] + "..."
 
 
-def check_place(name: str) -> None:
-    """Find out before a long run that a file can't be written after it."""
+def check_writable(name: str) -> None:
+    """Raise before a long run if a file can't be written after it."""
     path = Path(name)
     if path.is_dir():
         raise ValueError(f"could not write {name}: it is a folder")
     if path.exists() and not path.is_file():  # a device or a pipe would be replaced by a file
-        raise ValueError(f"could not write {name}: it is no plain file")
+        raise ValueError(f"could not write {name}: it is not a regular file")
     folder = path.resolve().parent
     if not folder.is_dir():
         raise ValueError(f"could not write {name}: there is no folder {path.parent}")
-    with telling(name), tempfile.TemporaryFile(dir=folder):
+    with naming_file(name), tempfile.TemporaryFile(dir=folder):
         pass
 
 
 @contextmanager
-def telling(name: str) -> Iterator[None]:
-    """Say which file could not be written, and why."""
+def naming_file(name: str) -> Iterator[None]:
+    """Name the file that could not be written, and the reason."""
     try:
         yield
     except OSError as error:

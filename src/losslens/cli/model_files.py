@@ -1,4 +1,4 @@
-"""Models from files, and what they know of their columns. Files that can run code are read on request only."""
+"""Models from files, and the columns they were fitted on. Files that can run code are read on request only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUFFIXES = {
     ".lgb": "a LightGBM model",
     ".model": "an XGBoost or LightGBM model",
 } | dict.fromkeys(PICKLES, "a pickle")
-DAMAGED = "it is damaged, or something else"
+DAMAGED = "it is damaged, or of another format"
 EXTRAS = {"skops": "safe", "onnxruntime": "onnx", "xgboost": "xgboost", "lightgbm": "lightgbm"}
 
 
@@ -30,11 +30,11 @@ def read_model(name: str, *, trust: bool = False, trusted: Sequence[str] = ()) -
     Parameters
     ----------
     name
-        A path, or ``module:name`` of a function or a fitted model; modules in the working directory are found.
+        A path, or ``module:name`` of a function or a fitted model; the working directory is searched, too.
     trust
-        Read joblib and pickle files, which run whatever code they hold.
+        Read joblib and pickle files, which run any code that they hold.
     trusted
-        Types that a skops file may hold besides those that skops knows to be harmless, by name.
+        Names of types that a skops file may hold besides those that skops lists as safe.
 
     >>> read_model("math:sqrt")(4)
     2.0
@@ -49,11 +49,11 @@ def read_model(name: str, *, trust: bool = False, trusted: Sequence[str] = ()) -
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         known = ", ".join(SUFFIXES)
-        raise ValueError(f"{name}: what kind of model is it? Its name should end in one of {known}, or be module:name")
+        raise ValueError(f"{name}: unknown kind of model; its name must end in one of {known}, or be module:name")
     if suffix in PICKLES and not trust:
         raise ValueError(
-            f"{name} is a pickle: reading it runs any code that its maker put in. Add --trust if you made it yourself "
-            "or trust who did; skops and ONNX files need no trust"
+            f"{name} is a pickle: reading it runs any code in it. Add --trust if you wrote it yourself or trust its "
+            "author; skops and ONNX files need no trust"
         )
     return _read(path, suffix, trusted)
 
@@ -67,12 +67,12 @@ def _read(path: Path, suffix: str, trusted: Sequence[str]) -> Any:
         raise ValueError(f"reading {path} needs {error.name}{advice}") from error
     except UntrustedError:
         raise
-    except Exception as error:  # each library has its own for a damaged file
+    except Exception as error:  # libraries raise different ones for a damaged file
         raise ValueError(f"could not read {path} as {SUFFIXES[suffix]}: {reason(error)}") from error
 
 
 def reason(error: BaseException) -> str:
-    """What an exception says, in one line."""
+    """The message of an exception, in one line."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : |^\[[\d:]+\] \S+:\d+: ", "", text)  # XGBoost: time and line
     return f"{text[:200]}{'...' * (len(text) > 200)}" if text else type(error).__name__
@@ -85,14 +85,14 @@ def _reader(path: Path, suffix: str) -> Callable[[Path, Sequence[str]], Any]:
         return _onnx
     if suffix in PICKLES:
         return _pickle
-    if suffix == ".model":  # both libraries' users write it; LightGBM's text begins so
+    if suffix == ".model":  # used for both libraries; LightGBM's text begins with "tree"
         with path.open("rb") as file:
             suffix = ".txt" if file.read(4) == b"tree" else ".ubj"
     return _xgboost if suffix in (".json", ".ubj") else _lightgbm
 
 
 class UntrustedError(ValueError):
-    """Says itself what to do."""
+    """Its message is complete: it says what to do."""
 
 
 def _skops(path: Path, trusted: Sequence[str]) -> Any:
@@ -102,14 +102,14 @@ def _skops(path: Path, trusted: Sequence[str]) -> Any:
     strange = [name for name in unknown if name not in trusted]
     if strange:
         raise UntrustedError(
-            f"{path} holds types that skops does not know to be harmless; if you trust them, add "
+            f"{path} holds types that skops does not list as safe; if you trust them, add "
             + " ".join(f"--trust-type {name}" for name in strange)
         )
     return io.load(path, trusted=[name for name in unknown if name in trusted])
 
 
 def _onnx(path: Path, trusted: Sequence[str]) -> Any:
-    import onnxruntime  # noqa: F401  before our own module, so that its absence is what is told
+    import onnxruntime  # noqa: F401  before our own module, so that the error names onnxruntime
 
     from losslens.cli.onnx_files import read_onnx
 
@@ -119,7 +119,7 @@ def _onnx(path: Path, trusted: Sequence[str]) -> Any:
 def _pickle(path: Path, trusted: Sequence[str]) -> Any:
     import joblib
 
-    if str(Path.cwd()) not in sys.path:  # a model may be of a class of the user's own
+    if str(Path.cwd()) not in sys.path:  # a model's class may be defined in a file there
         sys.path.insert(0, str(Path.cwd()))
     return joblib.load(path)
 
@@ -129,11 +129,11 @@ def _xgboost(path: Path, trusted: Sequence[str]) -> Any:
 
     content = path.read_bytes()
     end = content.rstrip()[-100:]
-    # How both of its formats begin and end. Of half a file it reads beyond the end, which can kill the process.
+    # How both of its formats begin and end. XGBoost reads beyond the end of a truncated file and may crash.
     if not (content.startswith(b"{") and b"version" in end and end.endswith(b"}")):
         raise ValueError(DAMAGED)
     booster = xgboost.Booster()
-    booster.load_model(bytearray(content))  # by path it would complain of a suffix that isn't its own, .model
+    booster.load_model(bytearray(content))  # given a path, it would warn of the suffix .model
     return booster
 
 
@@ -141,7 +141,7 @@ def _lightgbm(path: Path, trusted: Sequence[str]) -> Any:
     import lightgbm
 
     content = path.read_bytes()
-    if not content.startswith(b"tree") or b"end of trees" not in content:  # half a file would kill the process
+    if not content.startswith(b"tree") or b"end of trees" not in content:  # a truncated file would crash the process
         raise ValueError(DAMAGED)
     lightgbm.register_logger(_Silence())  # it writes to stdout otherwise
     return lightgbm.Booster(model_file=str(path))
@@ -156,35 +156,35 @@ class _Silence:
 
 
 def from_python(name: str) -> Any:
-    """An object by ``module:name``; modules in the working directory are found."""
+    """An object by ``module:name``; the working directory is searched, too."""
     module_name, _, rest = name.partition(":")
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        found: Any = importlib.import_module(module_name)
+        thing: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and module_name.split(".")[0] != error.name.split(".")[0]:
             raise ValueError(f"{name}: the module {module_name} needs {error.name}, which is not installed") from error
-        raise ValueError(f"{name}: there is no module {module_name}, here or installed") from error
-    except Exception as error:  # whatever the user's own code raises
+        raise ValueError(f"{name}: there is no module {module_name}, installed or in the working directory") from error
+    except Exception as error:  # the user's code may raise any
         raise ValueError(f"{name}: importing {module_name} failed: {type(error).__name__}: {reason(error)}") from error
     for part in rest.split("."):
-        if not hasattr(found, part):
+        if not hasattr(thing, part):
             raise ValueError(f"{name}: the module {module_name} has no {rest}")
-        found = getattr(found, part)
-    return found
+        thing = getattr(thing, part)
+    return thing
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What a model knows of its input: names in order, or how many there are, or nothing."""
+    """The input columns of a model: names in order, or their number, or neither."""
 
     names: tuple[str, ...] | None
     count: int | None
 
 
 def columns_of(model: Any) -> Columns:
-    """The columns that a model was fitted on; names that a library made up for an array are none."""
+    """The columns that a model was fitted on; names that a library generated for an array don't count."""
     names = getattr(model, "feature_names_in_", None)
     if names is None and callable(getattr(model, "feature_name", None)):
         names = model.feature_name()  # lightgbm.Booster
@@ -196,19 +196,19 @@ def columns_of(model: Any) -> Columns:
     if names is None or not len(names):
         return Columns(None, count)
     names = tuple(map(str, names))
-    made_up = all(re.fullmatch(r"(Column_)?\d+", name) for name in names)
-    return Columns(None if made_up else names, len(names))
+    generated = all(re.fullmatch(r"(Column_)?\d+", name) for name in names)
+    return Columns(None if generated else names, len(names))
 
 
 def categories_of(model: Any, words: Sequence[str]) -> dict[str, list[Any] | None]:
-    """The categories of a booster's categorical columns; None where they can't be told from its file.
+    """The categories of a booster's categorical columns; None where its file doesn't list them.
 
     Parameters
     ----------
     model
-        Any model; boosters of XGBoost and LightGBM know categories.
+        Any model; boosters of XGBoost and LightGBM have categories.
     words
-        Columns of the data that hold no numbers.
+        Columns of the data that are not numeric.
     """
     kind = f"{type(model).__module__.partition('.')[0]}.{type(model).__name__}"
     if kind == "xgboost.Booster" and model.feature_names and model.feature_types:

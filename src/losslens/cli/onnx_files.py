@@ -18,24 +18,24 @@ TYPES = {
     "tensor(bool)": np.bool_,
     "tensor(string)": np.str_,
 }
-CLEAR = 1e-6  # how much larger the largest probability is where the label is beyond doubt
+CLEAR = 1e-6  # lead of the largest probability from which on rounding can't change the label
 
 
 class OnnxModel:
-    """A graph: one input for the whole table, or one for each column, whose names are then known."""
+    """A graph: one input for all columns, or one for each column, which then has the column's name."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
         self.inputs = session.get_inputs()
         for entry in self.inputs:
             if entry.type not in TYPES:
-                raise ValueError(f"its input {entry.name!r} is a {entry.type}, no table of numbers or words")
+                raise ValueError(f"its input {entry.name!r} is a {entry.type}, not a table of numbers or text")
         self.outputs = [output.name for output in session.get_outputs()]
         if len(self.inputs) > 1:
             wide = [entry.name for entry in self.inputs if len(entry.shape) > 1 and entry.shape[1] != 1]
             if wide:
                 raise ValueError(
-                    f"its input {wide[0]!r} takes several columns; give it one input a column, or one in all"
+                    f"its input {wide[0]!r} takes several columns; convert it with one input a column, or one for all"
                 )
             self.feature_names_in_ = np.array([entry.name for entry in self.inputs], dtype=object)
             self.n_features_in_: int | None = len(self.inputs)
@@ -43,7 +43,7 @@ class OnnxModel:
             width = self.inputs[0].shape[-1] if len(self.inputs[0].shape) > 1 else None
             self.n_features_in_ = width if isinstance(width, int) else None
 
-    def ask(self, table: Any) -> list[Any]:
+    def run(self, table: Any) -> list[Any]:
         """Every output for these rows."""
         if len(self.inputs) == 1:
             feeds = {self.inputs[0].name: _typed(np.asarray(table), self.inputs[0].type)}
@@ -56,7 +56,7 @@ class OnnxModel:
         return list(self.session.run(self.outputs, feeds))
 
     def probe(self) -> list[Any]:
-        """Every output for one row of zeros, or of empty words."""
+        """Every output for one row of zeros, or of empty text."""
         width, feeds = self.n_features_in_ or 1, {}
         for entry in self.inputs:
             shape = (1, width if len(self.inputs) == 1 else 1) if len(entry.shape) > 1 else (1,)
@@ -72,18 +72,18 @@ class OnnxRegressor(OnnxModel):
 
     def predict(self, table: Any) -> NDArray[Any]:
         """One value a row."""
-        found = np.asarray(self.ask(table)[0])
-        return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+        values = np.asarray(self.run(table)[0])
+        return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
 class OnnxFunction(OnnxModel):
-    """A graph with several numbers a row: probabilities or scores, which the loss tells."""
+    """A graph with several numbers a row: probabilities or scores, depending on the loss."""
 
     __name__ = "the ONNX model"
 
     def __call__(self, table: Any) -> NDArray[Any]:
         """The matrix."""
-        return np.asarray(self.ask(table)[0])
+        return np.asarray(self.run(table)[0])
 
 
 class OnnxClassifier(OnnxModel):
@@ -107,21 +107,21 @@ class OnnxClassifier(OnnxModel):
 
     def predict(self, table: Any) -> NDArray[Any]:
         """One label a row."""
-        return np.asarray(self.ask(table)[0]).reshape(-1)
+        return np.asarray(self.run(table)[0]).reshape(-1)
 
     def predict_proba(self, table: Any) -> NDArray[Any]:
         """One column a class."""
-        labels, found = self.ask(table)[:2]
-        if isinstance(found, list):
+        labels, probabilities = self.run(table)[:2]
+        if isinstance(probabilities, list):
             classes = self.classes_.tolist()
-            return np.array([[row[label] for label in classes] for row in found])
-        found = np.asarray(found)
+            return np.array([[row[label] for label in classes] for row in probabilities])
+        probabilities = np.asarray(probabilities)
         if self.guessed:
-            self._check(np.asarray(labels).reshape(-1), found)
-        return found
+            self._check(np.asarray(labels).reshape(-1), probabilities)
+        return probabilities
 
     def _check(self, labels: NDArray[Any], probabilities: NDArray[Any]) -> None:
-        """The classes were taken for 0, 1, ...: a label that isn't its column's number says they are not."""
+        """Raise where a label isn't the number of its column: the classes, assumed to be 0, 1, ..., are others then."""
         top = np.sort(probabilities, axis=1)
         clear = top[:, -1] - top[:, -2] > CLEAR
         if (labels != probabilities.argmax(axis=1))[clear].any():
@@ -139,7 +139,7 @@ def read_onnx(path: Path) -> OnnxModel:
     if len(outputs) >= 2 and outputs[0].type in ("tensor(int64)", "tensor(string)", "tensor(int32)"):
         return OnnxClassifier(session, path)
     shape = outputs[0].shape
-    if len(shape) == 2 and shape[1] != 1:  # a width without a number is looked at
+    if len(shape) == 2 and shape[1] != 1:  # the width may be unknown before a run
         model = OnnxModel(session)
         if np.shape(model.probe()[0])[-1] > 1:
             return OnnxFunction(session)

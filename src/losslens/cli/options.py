@@ -1,4 +1,4 @@
-"""What can be asked on the command line: every option once. A command takes some of them (`running.takes`)."""
+"""All options of the command line, each once. A command takes some of them (`running.takes`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from losslens.cli.settings import Setting, read_settings
 
 
 class Method(StrEnum):
-    """Ways of sharing out."""
+    """How Shapley values are computed."""
 
     auto = "auto"
     exact = "exact"
@@ -29,7 +29,7 @@ class Aggregate(StrEnum):
 
 
 class Verb(StrEnum):
-    """What can be planned."""
+    """Calls that can be planned."""
 
     importance = "importance"
     curves = "curves"
@@ -44,7 +44,7 @@ def _option(panel: str, help: str, *names: str, metavar: str | None = None, **mo
 
 
 def _from_file(ctx: typer.Context, path: str | None) -> str | None:
-    """Read the settings before anything else, so that the command line can win over them."""
+    """Read the settings first, so that the command line takes precedence."""
     if path is not None and ctx.parent is not None and not ctx.resilient_parsing:
         group: Any = ctx.parent.command
         known = {name: settings(command) for name, command in group.commands.items()}
@@ -56,60 +56,62 @@ def _from_file(ctx: typer.Context, path: str | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class Typed:
-    """Everything that was asked; a command takes some of it, the rest keeps its default."""
+class Arguments:
+    """All arguments and options; a command takes some, the others keep their defaults."""
 
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file, or module:name.")] = ""
     data: Annotated[str, typer.Argument(metavar="DATA", help="A table: CSV, Parquet, Feather or Arrow.")] = ""
     curves_of: Annotated[
-        list[str] | None, typer.Argument(metavar="FEATURE", help="Columns; all without.", show_default=False)
+        list[str] | None, typer.Argument(metavar="FEATURE", help="Columns; default: all.", show_default=False)
     ] = None
     # the data
     target: Annotated[str | None, _option(DATA, "The column to predict.", "--target", "-t", metavar="COLUMN")] = None
     weight: Annotated[str | None, _option(DATA, "A column with the weights of rows.", metavar="COLUMN")] = None
     drop: Annotated[list[str] | None, _option(DATA, "Columns to leave out.", metavar="A,B")] = None
-    rows: Annotated[int | None, _option(DATA, "Take a sample of so many rows.", metavar="N", min=2)] = None
-    seed: Annotated[int, _option(DATA, "For everything drawn; 0 if not given.", metavar="N", min=0)] = 0
+    rows: Annotated[int | None, _option(DATA, "Use a random sample of N rows.", metavar="N", min=2)] = None
+    seed: Annotated[int, _option(DATA, "Seed of all random draws; default 0.", metavar="N", min=0)] = 0
     more_data: Annotated[
-        list[str] | None, _option(DATA, "More rows for the same model; again for more.", "--data", metavar="NAME=PATH")
+        list[str] | None, _option(DATA, "Other rows for the same model; repeatable.", "--data", metavar="NAME=PATH")
     ] = None
     # the model
     models: Annotated[
-        list[str] | None, _option(MODEL, "More models on the same rows; again for more.", metavar="NAME=PATH")
+        list[str] | None, _option(MODEL, "Other models on the same rows; repeatable.", metavar="NAME=PATH")
     ] = None
     trust: Annotated[bool, _option(MODEL, "Read joblib and pickle files: runs the code in them.", "--trust")] = False
     trust_type: Annotated[
-        list[str] | None, _option(MODEL, "A type that a skops file may hold; again for more.", metavar="MODULE.TYPE")
+        list[str] | None, _option(MODEL, "A type that a skops file may hold; repeatable.", metavar="MODULE.TYPE")
     ] = None
     # the question
     loss: Annotated[
         str | None, _option(ASK, "Such as absolute_error, pinball:0.9, scorer:roc_auc, module:name.", metavar="NAME")
     ] = None
-    features: Annotated[list[str] | None, _option(ASK, "Columns to explain; all without.", metavar="A,B")] = None
-    group: Annotated[
-        list[str] | None, _option(ASK, "Columns replaced together; again for more.", metavar="NAME=A,B")
-    ] = None
+    features: Annotated[list[str] | None, _option(ASK, "Columns to explain; default: all.", metavar="A,B")] = None
+    group: Annotated[list[str] | None, _option(ASK, "Columns replaced together; repeatable.", metavar="NAME=A,B")] = (
+        None
+    )
     donors: Annotated[str, _option(ASK, "auto, all, latin:5, systematic:20, grid:30, ...", metavar="DESIGN")] = "auto"
-    by: Annotated[str | None, _option(ASK, "Also apart for each value of this column.", metavar="COLUMN")] = None
+    by: Annotated[str | None, _option(ASK, "Also separately for each value of a column.", metavar="COLUMN")] = None
     label: Annotated[str | None, _option(ASK, "The class whose probability is shown.", "--class", metavar="C")] = None
-    points: Annotated[int, _option(ASK, "Values to print a feature; 20 if not given.", metavar="N", min=2)] = 20
-    verb: Annotated[Verb, _option(ASK, "What to plan: importance (if not given), curves, shapley.")] = Verb.importance
+    points: Annotated[int, _option(ASK, "Values to print for each feature; default 20.", metavar="N", min=2)] = 20
+    verb: Annotated[Verb, _option(ASK, "What to plan; default: importance.")] = Verb.importance
     shapley: Annotated[bool, _option(ASK, "Shapley shares as well.", "--shapley")] = False
-    no_shapley: Annotated[bool, _option(ASK, "Without Shapley shares, which cost most.", "--no-shapley")] = False
+    no_shapley: Annotated[bool, _option(ASK, "Without Shapley shares, the most expensive part.", "--no-shapley")] = (
+        False
+    )
     interactions: Annotated[
-        int | None, _option(ASK, "So many features two at a time; 6 if not given, 0: none.", metavar="N", min=0)
+        int | None, _option(ASK, "Pairs among the N most important features; default 6, 0: none.", metavar="N", min=0)
     ] = None
-    method: Annotated[Method, _option(ASK, "How to share out; auto if not given.")] = Method.auto
+    method: Annotated[Method, _option(ASK, "How Shapley values are computed; default: auto.")] = Method.auto
     aggregate: Annotated[Aggregate, _option(ASK, "What is averaged over donors; prediction: SAGE values.")] = (
         Aggregate.loss
     )
     precision: Annotated[
-        float | None, _option(ASK, "Walk until all shares are this close, such as 0.02.", metavar="P")
+        float | None, _option(ASK, "Sample until all shares are this precise, such as 0.02.", metavar="P")
     ] = None
-    budget: Annotated[int | None, _option(ASK, "The most predictions.", metavar="N", min=1)] = None
+    budget: Annotated[int | None, _option(ASK, "Maximal number of predictions.", metavar="N", min=1)] = None
     # the run
     jobs: Annotated[int | None, _option(RUN, "Threads; -1: all cores.", metavar="N")] = None
-    memory: Annotated[str, _option(RUN, "The most memory; '1 GiB' if not given.", metavar="SIZE")] = "1 GiB"
+    memory: Annotated[str, _option(RUN, "Maximal memory; default '1 GiB'.", metavar="SIZE")] = "1 GiB"
     config: Annotated[
         str | None,
         _option(RUN, "Options from a TOML file.", metavar="FILE", callback=_from_file, is_eager=True),
@@ -119,22 +121,22 @@ class Typed:
     # the output
     json: Annotated[bool, _option(OUT, "Print JSON.", "--json")] = False
     csv: Annotated[bool, _option(OUT, "Print CSV.", "--csv")] = False
-    save: Annotated[str | None, _option(OUT, "Keep the result, for losslens.load.", metavar="FILE")] = None
-    output: Annotated[
-        str, _option(OUT, "Where to write; report.html if not given.", "--output", "-o", metavar="FILE")
-    ] = "report.html"
-    title: Annotated[str | None, _option(OUT, "Of the report.", metavar="TEXT")] = None
+    save: Annotated[str | None, _option(OUT, "Save the result for losslens.load.", metavar="FILE")] = None
+    output: Annotated[str, _option(OUT, "Where to write; default report.html.", "--output", "-o", metavar="FILE")] = (
+        "report.html"
+    )
+    title: Annotated[str | None, _option(OUT, "Title of the report.", metavar="TEXT")] = None
 
 
 SOURCE = ("model", "data", "target", "weight", "drop", "rows", "seed", "trust", "trust_type")
 RUNNING = ("jobs", "memory", "config", "quiet", "debug")
 TABLE = ("json", "csv")
 NAMED = ("group", "models", "more_data")  # name=value
-OPTIONAL = ("curves_of",)  # arguments that may be left out
+OPTIONAL = ("curves_of",)  # arguments that may be omitted
 
 
 def settings(command: Any) -> Iterator[Setting]:
-    """What a file may say for a command."""
+    """The keys of a settings file that a command takes."""
     for parameter in command.params:
         if parameter.name in ("config", "help"):
             continue

@@ -1,4 +1,4 @@
-"""Results as tables for people, JSON or CSV for programs."""
+"""Results as text tables, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from typing import Any
 import narwhals as nw
 import typer
 
-from losslens.cli.options import Typed
+from losslens.cli.options import Arguments
 from losslens.text import in_digits
 
-WIDE = 10_000  # columns of a pipe, which has no edge
+WIDE = 10_000  # characters a line in a pipe: no wrapping
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """One table for people."""
+    """One text table."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     title: str = ""
-    words: Sequence[str] = ("feature",)  # columns of text, which stand left
+    words: Sequence[str] = ("feature",)  # columns of text, aligned left
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a command has to say."""
+    """What a command prints and saves."""
 
     headline: str
     sheets: Sequence[Sheet]
     notes: Sequence[str]
     records: Sequence[Mapping[str, Any]]  # all numbers, for CSV and as "result" in JSON
-    facts: Mapping[str, Any] = field(default_factory=dict)  # what JSON says besides
-    result: Any = None  # what --save keeps
+    facts: Mapping[str, Any] = field(default_factory=dict)  # further entries of the JSON output
+    result: Any = None  # what --save writes
 
 
 def records(frame: Any) -> list[dict[str, Any]]:
@@ -51,7 +51,7 @@ def records(frame: Any) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value that JSON can hold."""
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float) and not math.isfinite(value):
         return None
@@ -61,7 +61,7 @@ def plain(value: Any) -> Any:
 
 
 def digits(value: Any, like: Any = None) -> str:
-    """A number for people; nothing where there is none."""
+    """A rounded number as text; empty where there is none."""
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, (bool, int)) or not math.isfinite(value):
@@ -70,35 +70,37 @@ def digits(value: Any, like: Any = None) -> str:
 
 
 def probability(value: float | None) -> str:
-    """A p-value for people."""
+    """A p-value as text."""
     return "" if value is None else "<0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
-def emit(asked: Typed, output: Output, command: str) -> None:
-    """Print in the form that was asked for."""
-    if asked.json:
+def emit(args: Arguments, output: Output, command: str) -> None:
+    """Print as JSON, CSV or text."""
+    if args.json:
         from losslens import __version__
 
-        head = {"command": command, "losslens": __version__, "model": asked.model, "data": asked.data}
+        head = {"command": command, "losslens": __version__, "model": args.model, "data": args.data}
         facts = {key: plain(value) if not isinstance(value, list) else value for key, value in output.facts.items()}
-        whole = head | {"target": asked.target} | facts | {"notes": list(output.notes), "result": output.records}
+        whole = head | {"target": args.target} | facts | {"notes": list(output.notes), "result": output.records}
         text = json.dumps(whole, indent=1, ensure_ascii=False, default=str) + "\n"
-    elif asked.csv:
+    elif args.csv:
         text = as_csv(output.records)
     else:
-        text = for_people(output)
+        text = as_text(output)
     try:
         typer.echo(text, nl=False)
     except BrokenPipeError:  # `| head`
         raise
     except OSError as error:
-        with suppress(OSError, ValueError):  # what is left in the buffer would be tried again, and told as a traceback
+        with suppress(
+            OSError, ValueError
+        ):  # else Python retries the rest of the buffer at exit, and prints a traceback
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise ValueError(f"could not write to the standard output: {error.strerror}") from error
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Comma-separated, with a header; nothing where a value is missing."""
+    """Comma-separated, with a header; missing values are empty."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -107,7 +109,7 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def for_people(output: Output) -> str:
+def as_text(output: Output) -> str:
     """Tables as wide as the terminal; in a pipe aligned text, one line a row."""
     from rich.console import Console
     from rich.padding import Padding

@@ -1,4 +1,4 @@
-"""From what was typed to what is printed and kept: the same way for every command."""
+"""From typed options to printed and saved output, the same for every command."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Any, get_type_hints
 
 import typer
 
-from losslens.cli.errors import check_place, plainly, telling, to_the_end
-from losslens.cli.options import OPTIONAL, TABLE, Typed
+from losslens.cli.errors import check_writable, naming_file, reporting_errors, stopping_on_interrupt
+from losslens.cli.options import OPTIONAL, TABLE, Arguments
 from losslens.cli.printing import Output, emit
 
-Body = Callable[[Typed], Output | None]
+Body = Callable[[Arguments], Output | None]
 
 
 def takes(*names: str) -> Callable[[Body], Callable[..., None]]:
-    """Give a command these options, in the order of `Asked`."""
-    hints = get_type_hints(Typed, include_extras=True)
-    chosen = [field for field in fields(Typed) if field.name in names]
+    """Give a command these options, in the order of `Arguments`."""
+    hints = get_type_hints(Arguments, include_extras=True)
+    chosen = [field for field in fields(Arguments) if field.name in names]
 
     def decorate(body: Body) -> Callable[..., None]:
         def command(ctx: typer.Context, **given: Any) -> None:
-            for name in OPTIONAL:  # click before 8.3 takes none for some, and asks no file
+            for name in OPTIONAL:  # click before 8.3 passes an empty value here, and ignores the settings file
                 if name in given:
                     given[name] = given[name] or (ctx.default_map or {}).get(name)
-            with plainly(debug=given["debug"], quiet=given["quiet"]):
-                run(body, Typed(**_one_format(ctx, given)))
+            with reporting_errors(debug=given["debug"], quiet=given["quiet"]):
+                run(body, Arguments(**_one_format(ctx, given)))
 
         keyword = inspect.Parameter.KEYWORD_ONLY
         parameters = [inspect.Parameter("ctx", keyword, annotation=typer.Context)]
@@ -44,28 +44,28 @@ def takes(*names: str) -> Callable[[Body], Callable[..., None]]:
     return decorate
 
 
-def run(body: Body, asked: Typed) -> None:
-    """Ask, print, keep. A result that can't be kept is printed all the same: it may have taken an hour."""
-    if asked.save:
-        check_place(asked.save)
-    with to_the_end(), redirect_stdout(sys.stderr):  # stdout is the result's: a model may print, too
-        output = body(asked)
+def run(body: Body, args: Arguments) -> None:
+    """Call, save, print. A result that can't be saved is still printed: it may have taken an hour."""
+    if args.save:
+        check_writable(args.save)
+    with stopping_on_interrupt(), redirect_stdout(sys.stderr):  # stdout holds the result only: a model may print, too
+        output = body(args)
     if output is None:
         return
     problem = None
-    if asked.save:
+    if args.save:
         try:
-            with telling(asked.save):
-                output.result.save(asked.save)
+            with naming_file(args.save):
+                output.result.save(args.save)
         except (ValueError, TypeError) as error:
             problem = error
-    emit(asked, output, body.__name__)
+    emit(args, output, body.__name__)
     if problem is not None:
         raise problem
 
 
 def _one_format(ctx: typer.Context, given: dict[str, Any]) -> dict[str, Any]:
-    """JSON or CSV; one on the command line wins over one in a file."""
+    """JSON or CSV; the command line takes precedence over a settings file."""
     if given.get("json") and given.get("csv"):
         typed = [name for name in TABLE if str(ctx.get_parameter_source(name)).endswith("COMMANDLINE")]
         if len(typed) != 1:

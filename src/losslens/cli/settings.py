@@ -1,4 +1,4 @@
-"""Settings from a TOML file: common ones at the top, those of one command in a table with its name."""
+"""Settings from a TOML file: common ones at the top, those of one command in the table of its name."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from losslens.cli.tables import near
+from losslens.cli.tables import suggestion
 
 Kind = Literal["flag", "one", "many", "named"]  # named: name=value, any number of times
 
 
 @dataclass(frozen=True)
 class Setting:
-    """An option or an argument as a file may give it: its key, what it holds, and its name in the program."""
+    """An option or an argument in a settings file: its key, the kind of its value, and the parameter it sets."""
 
     key: str
     kind: Kind
@@ -25,7 +25,7 @@ class Setting:
 
 
 def read_settings(path: str | Path, commands: Mapping[str, Iterable[Setting]], command: str) -> dict[str, Any]:
-    """What a file says for one command, by parameter; a key that no command knows is an error.
+    """The settings of one command, by parameter; a key of no command is an error.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def read_settings(path: str | Path, commands: Mapping[str, Iterable[Setting]], c
     commands
         The settings of each command.
     command
-        The one that is run: its table wins over the top of the file.
+        The command that is run: its table takes precedence over the top of the file.
     """
     path = Path(path)
     if not path.is_file():
@@ -52,27 +52,27 @@ def read_settings(path: str | Path, commands: Mapping[str, Iterable[Setting]], c
         if isinstance(content.get(name), dict):
             _check(path, f"[{name}] ", content[name], settings, [])
     mine = content.get(command, {}) if isinstance(content.get(command, {}), dict) else {}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for part in (top, mine):
         for key, value in part.items():
             setting = _fitting(key, value, known[command])
             if setting is not None:
-                found[setting.parameter] = _plain(value, setting)
-    return found
+                values[setting.parameter] = _plain(value, setting)
+    return values
 
 
 def _check(path: Path, where: str, part: Mapping[str, Any], known: list[Setting], more: list[str]) -> None:
     keys = list(dict.fromkeys(setting.key for setting in known))
     for key, value in part.items():
         if key.replace("_", "-") not in keys:
-            raise ValueError(f"{path}: {where}unknown key {key!r}{near(key, [*keys, *more])}")
+            raise ValueError(f"{path}: {where}unknown key {key!r}{suggestion(key, [*keys, *more])}")
         if _fitting(key, value, known) is None:
             kinds = {setting.kind for setting in known if setting.key == key.replace("_", "-")}
             raise ValueError(f"{path}: {where}{key} takes {_words(kinds)}; got {value!r}")
 
 
 def _fitting(key: str, value: Any, known: list[Setting]) -> Setting | None:
-    """The setting of this key that can hold the value: compare has its data as an argument and as an option."""
+    """The setting of this key that can hold the value: `data` of compare is an argument and an option."""
     mine = [setting for setting in known if setting.key == key.replace("_", "-")]
     return next((setting for setting in mine if _fits(value, setting.kind)), None)
 
@@ -96,12 +96,12 @@ def _words(kinds: set[Kind]) -> str:
 
 
 def _plain(value: Any, setting: Setting) -> Any:
-    """As the command line would have it."""
+    """The value as typed on the command line."""
     if setting.kind == "flag":
         return value
     if setting.kind == "one":
         return str(value)
-    if setting.kind == "many":  # a list holds names, a text what one would type
+    if setting.kind == "many":  # a list holds names, a string is as typed
         return [join([item]) for item in value] if isinstance(value, list) else [str(value)]
     if isinstance(value, list):
         return value
@@ -109,7 +109,7 @@ def _plain(value: Any, setting: Setting) -> Any:
 
 
 def join(items: Iterable[Any]) -> str:
-    """Names with commas between; a name that has one itself in quotes.
+    """Names separated by commas; a name with a comma is quoted.
 
     >>> join(["a", "b,c"])
     'a,"b,c"'
@@ -120,10 +120,10 @@ def join(items: Iterable[Any]) -> str:
 
 
 def split(text: str) -> list[str]:
-    """Names with commas between.
+    """Names separated by commas.
 
     >>> split('a, "b,c"')
     ['a', 'b,c']
     """
-    found = next(csv.reader([text], skipinitialspace=True), [])
-    return [name.strip() for name in found if name.strip()]
+    parts = next(csv.reader([text], skipinitialspace=True), [])
+    return [name.strip() for name in parts if name.strip()]

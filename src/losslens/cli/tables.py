@@ -1,4 +1,4 @@
-"""Tables from files, and the columns of them that a model reads."""
+"""Tables from files, and which of their columns a model reads."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LIBRARIES = ("pandas", "polars", "pyarrow")  # the first that is installed and c
 
 @dataclass(frozen=True)
 class LoadedRows:
-    """A table, split into what the model reads and what it should say."""
+    """A table, split into the model's inputs, the target and the weights."""
 
     table: Any  # all columns
     X: Any
     y: Any  # None: no target was named
     weight: Any
-    notes: tuple[str, ...]  # what was left out, sampled or taken for missing
+    notes: tuple[str, ...]  # what was left out, sampled or treated as missing
 
     def column(self, name: str) -> Any:
         """One column, or an error with the nearest name."""
@@ -43,13 +43,13 @@ def read_table(name: str) -> Any:
         raise FileNotFoundError(f"there is no file {name}")
     if path.is_dir():
         raise IsADirectoryError(f"{name} is a folder, not a table")
-    kind = next((found for suffix, found in FORMATS.items() if path.name.lower().endswith(suffix)), None)
+    kind = next((kind for suffix, kind in FORMATS.items() if path.name.lower().endswith(suffix)), None)
     if kind is None:
-        raise ValueError(f"{name}: what kind of table is it? Its name should end in one of {', '.join(FORMATS)}")
+        raise ValueError(f"{name}: unknown kind of table; its name must end in one of {', '.join(FORMATS)}")
     read = _reader(kind)
     try:
         table = read(path)
-    except Exception as error:  # each library has its own for a damaged file
+    except Exception as error:  # libraries raise different ones for a damaged file
         words = {"csv": "CSV", "parquet": "Parquet", "arrow": "Feather or Arrow"}[kind]
         raise ValueError(f"could not read {name} as {words}: {reason(error)}") from error
     if len(table) == 0:
@@ -104,19 +104,19 @@ def rows_for(
     Parameters
     ----------
     models
-        Fitted on the same columns. A model that knows no names reads all columns but the target, the weight and
+        Fitted on the same columns. A model without column names reads all columns but the target, the weight and
         those in `drop`.
     table
         A data frame.
     target, weight, drop
         Names of columns.
     rows, seed
-        Take a sample of so many rows, where there are more.
+        Take a random sample of this many rows, where there are more.
     """
     notes: list[str] = []
     if rows is not None and rows < len(table):
         if rows < 2:
-            raise ValueError(f"a sample needs two rows at least; got {rows}")
+            raise ValueError(f"a sample needs at least two rows; got {rows}")
         chosen = np.sort(np.random.default_rng(seed).choice(len(table), rows, replace=False))
         notes.append(f"a sample of {rows:,} of {len(table):,} rows, seed {seed}")
         table = as_table(table).rows(chosen)
@@ -139,16 +139,16 @@ def _names(table: Any) -> list[str]:
 
 def _column(table: Any, name: str, what: str) -> Any:
     if name not in _names(table):
-        raise ValueError(f"the data have no {what} {name!r}{near(name, _names(table))}")
+        raise ValueError(f"the data have no {what} {name!r}{suggestion(name, _names(table))}")
     return nw.from_native(table, eager_only=True)[name].to_native()
 
 
-def near(name: str, known: Sequence[str]) -> str:
-    """The nearest name as a question, or what there is."""
-    folded = {other.casefold(): other for other in known}  # a wrong case is the commonest slip
-    found = difflib.get_close_matches(name.casefold(), folded, n=1)
-    if found:
-        return f"; did you mean {folded[found[0]]!r}?"
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """The end of a message about an unknown name: the closest name, or all names."""
+    folded = {other.casefold(): other for other in known}  # wrong case is the most common mistake
+    matches = difflib.get_close_matches(name.casefold(), folded, n=1)
+    if matches:
+        return f"; did you mean {folded[matches[0]]!r}?"
     shown = ", ".join(known[:10]) + (f", ... ({len(known)} in all)" if len(known) > 10 else "")
     return f"; there is {shown}" if known else ""
 
@@ -156,7 +156,7 @@ def near(name: str, known: Sequence[str]) -> str:
 def _inputs(
     models: Sequence[Any], names: Sequence[str], beside: Sequence[str], drop: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Columns for the models, and what to say about it."""
+    """Columns for the models, and notes on those left out."""
     left = [name for name in names if name not in beside and name not in drop]
     known = [columns for columns in map(columns_of, models) if columns.names is not None]
     if not known:
@@ -173,8 +173,8 @@ def _inputs(
     if missing:
         raise ValueError(_lacking(missing, [name for name in left if name not in wanted], drop))
     extra = [name for name in left if name not in wanted]
-    told = ", ".join(extra[:5]) + (f" and {len(extra) - 5} more" if len(extra) > 5 else "")
-    return wanted, [f"columns that the model does not know are left out: {told}"] if extra else []
+    some = ", ".join(extra[:5]) + (f" and {len(extra) - 5} more" if len(extra) > 5 else "")
+    return wanted, [f"columns that the model does not use are left out: {some}"] if extra else []
 
 
 def _lacking(missing: Sequence[str], spare: Sequence[str], drop: Sequence[str]) -> str:
@@ -182,15 +182,15 @@ def _lacking(missing: Sequence[str], spare: Sequence[str], drop: Sequence[str]) 
     if dropped:
         return f"the model needs the column {dropped[0]!r}: it can't be dropped"
     many = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-    told = f"the data lack columns that the model needs: {', '.join(map(repr, missing[:5]))}{many}"
+    message = f"the data lack columns that the model needs: {', '.join(map(repr, missing[:5]))}{many}"
     guesses = {name: difflib.get_close_matches(name.casefold(), [s.casefold() for s in spare], n=1) for name in missing}
     folded = {name.casefold(): name for name in spare}
-    alike = [f"{name!r} may be {folded[found[0]]!r}" for name, found in guesses.items() if found]
-    return told + (f" ({', '.join(alike[:5])})" if alike else "")
+    alike = [f"{name!r} may be {folded[match[0]]!r}" for name, match in guesses.items() if match]
+    return message + (f" ({', '.join(alike[:5])})" if alike else "")
 
 
 def _with_categories(X: Any, model: Any) -> tuple[Any, list[str]]:
-    """Columns that a booster takes for categories, in its own: a CSV file knows words and numbers alone."""
+    """Categorical columns of a booster, with its categories: a CSV file holds text and numbers only."""
     if type(X).__module__.partition(".")[0] != "pandas":
         return X, []
     import pandas as pd
@@ -210,11 +210,11 @@ def _with_categories(X: Any, model: Any) -> tuple[Any, list[str]]:
             column = column.astype(str)
         known = column.where(column.isin(values))
         new = pd.Series(pd.Categorical(known, categories=values), index=X.index)
-        strange = column[known.isna() & column.notna()]
-        if len(strange):
+        unseen = column[known.isna() & column.notna()]
+        if len(unseen):
             notes.append(
-                f"{name!r} has values that the model has never seen in {len(strange):,} rows, such as "
-                f"{strange.iloc[0]!r}; they count as missing"
+                f"{name!r} has values in {len(unseen):,} rows that were not in the training data, such as "
+                f"{unseen.iloc[0]!r}; they count as missing"
             )
         X = X.assign(**{name: new})
     return X, notes
