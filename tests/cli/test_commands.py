@@ -120,9 +120,9 @@ def test_curves_with_and_without_a_target():
 
 def test_curves_of_a_class():
     up = ask("curves", "classes.skops", "t.csv", "a", "--target", "label", "--points", 3)
-    assert "(the effect is that on the class up)" in up.stdout
+    assert "(the effect is on the probability of class up)" in up.stdout
     down = ask("curves", "classes.skops", "t.csv", "a", "--class", "down", "--points", 3)
-    assert "(the effect is that on the class down)" in down.stdout
+    assert "(the effect is on the probability of class down)" in down.stdout
 
 
 def test_shapley_shares_sum_to_one():
@@ -218,10 +218,10 @@ def test_settings_from_a_file_and_the_command_line_wins(folder):
     [
         (("none.skops", "t.csv", "--target", "y"), "there is no file none.skops"),
         (("linear.skops", "none.csv", "--target", "y"), "there is no file none.csv"),
-        (("linear.skops", "t.csv"), "Name it with --target"),
+        (("linear.skops", "t.csv"), "name the column to predict with --target"),
         (("linear.skops", "t.csv", "--target", "lable"), "no target 'lable'; did you mean 'label'?"),
         (("linear.skops", "t.csv", "--target", "label"), "squared_error needs numbers in y"),
-        (("linear.pkl", "t.csv", "--target", "y"), "Add --trust if you made it yourself"),
+        (("linear.pkl", "t.csv", "--target", "y"), "Add --trust if you wrote it yourself"),
         (("tree.skops", "t.csv", "--target", "y", "--trust"), f"add --trust-type {TREE}"),
         (("mine:slope", "t.csv", "--target", "y"), "--loss must be named for slope"),
         (
@@ -242,7 +242,7 @@ def test_settings_from_a_file_and_the_command_line_wins(folder):
         ((*LINEAR, "--by", "lable"), "no column 'lable'"),
         ((*LINEAR, "--save", "no/where.losslens"), "could not write no/where.losslens: there is no folder no"),
         ((*LINEAR, "--save", "."), "it is a folder"),
-        ((*LINEAR, "--save", "/dev/null"), "it is no plain file"),
+        ((*LINEAR, "--save", "/dev/null"), "it is not a regular file"),
     ],
 )
 def test_one_sentence_says_what_is_wrong(arguments, message):
