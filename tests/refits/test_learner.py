@@ -340,7 +340,7 @@ def test_folds_that_make_no_sense(cv, kind, words):
     [
         ({"y": None}, ValueError, "y, the true values, is missing: a learner cannot be fitted without it"),
         ({"y": Y[:5]}, ValueError, "y has 5 values, but X has 60 rows"),
-        ({"estimator": lambda X: X[:, 0]}, TypeError, "estimator is a scikit-learn estimator, .* got function"),
+        ({"estimator": lambda X: X[:, 0]}, TypeError, "estimator must be a scikit-learn estimator .* got function"),
         ({"estimator": None}, TypeError, "got NoneType"),
         ({"groups": [1, 2]}, ValueError, "groups has 2 values, but X has 60 rows"),
         ({"sample_weight": -WEIGHT}, ValueError, "^sample_weight must not be negative"),

@@ -250,7 +250,7 @@ def test_the_learners_interval_is_nadeau_and_bengios():
     reach = t.ppf(0.975, 5) * np.sqrt(1 / 6 + 20 / 40) * spread
     low, high = found.interval(target="learner")
     np.testing.assert_allclose([low, high], [found.per_fold.mean(axis=0) - reach, found.per_fold.mean(axis=0) + reach])
-    with pytest.raises(ValueError, match="ask the result of all rows"):
+    with pytest.raises(ValueError, match="use the result of all rows"):
         found.given(np.arange(30)).interval(target="learner")
     with pytest.raises(ValueError, match="target='learner'"):
         found.interval(target="sample")
@@ -324,7 +324,7 @@ def test_names_of_columns_do_not_shift():
         ({"learner": "tree"}, TypeError, r"a function \(X, y\) -> model; got str"),
         ({"how": "mean"}, ValueError, "how is 'drop' or 'constant'; got 'mean'"),
         ({"y": None}, ValueError, "y, the true values, is missing"),
-        ({"X": X[:, :1]}, ValueError, "without 'x0' there is no column left .*how='constant'"),
+        ({"X": X[:, :1]}, ValueError, "without 'x0' there is no column left; .*how='constant'"),
         ({"features": {"all": [0, 1, 2]}}, ValueError, "without 'all' there is no column left"),
         ({"features": [("x0", "x1")]}, ValueError, "left out together are a group: write"),
         ({"features": "x9"}, ValueError, "unknown feature 'x9'"),

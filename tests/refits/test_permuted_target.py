@@ -262,7 +262,7 @@ def test_the_words_say_how_small_p_can_be():
         ({"permutations": True}, ValueError, "permutations is a whole number"),
         ({"permutations": 9.0}, ValueError, "permutations is a whole number"),
         ({"y": None}, ValueError, "y, the true values, is missing"),
-        ({"estimator": lambda X: X}, TypeError, "estimator is a scikit-learn estimator"),
+        ({"estimator": lambda X: X}, TypeError, "estimator must be a scikit-learn estimator"),
         ({"cv": 1}, ValueError, "cv=1 gives one fold or none"),
         ({"n_jobs": 0}, ValueError, "n_jobs is None"),
         ({"progress": "yes"}, ValueError, "progress is True, False, or None"),
@@ -317,8 +317,8 @@ def test_pictures_of_few_and_many_features_in_axes_of_any_size(p, name, size):
 
 
 def test_targets_change_hands_inside_their_groups():
-    """With groups of one row nothing can change hands: that is said before anything is fitted."""
-    with pytest.raises(ValueError, match="change hands inside a group"):
+    """With groups of one row nothing can be permuted: that is an error before anything is fitted."""
+    with pytest.raises(ValueError, match="all targets are equal inside a group"):
         check(groups=np.arange(N), cv=GroupKFold(2))
 
 

@@ -1,4 +1,4 @@
-"""Importance of learners instead of fitted models: folds, permuted targets, features left out, out-of-bag trees.
+"""Importances from many fits: folds, permuted targets, features left out, trees with out-of-bag rows.
 
 Touches passes.
 """

@@ -1,4 +1,7 @@
-"""Breiman's own permutation importance: each tree of a forest is judged on its out-of-bag rows."""
+"""The trees of a scikit-learn forest with their out-of-bag rows: checked, evaluated one by one, and averaged.
+
+What happens with one tree is in `out_of_bag`.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 from losslens.workers import chosen
 
-FEW = 100  # rows that the forest itself is asked for, to see whether it takes the table
+CHECKED_ROWS = 100  # predicted by the forest first: its own errors about names and columns are the clearest
 
 
 @dataclass(frozen=True, eq=False)
 class OutOfBagQuestion:
-    """What every tree is asked."""
+    """What is computed of every tree."""
 
     loss: Loss
     classes: NDArray[Any] | None
@@ -39,14 +42,14 @@ class OutOfBagQuestion:
     entropy: int
 
     @property
-    def most(self) -> int:
-        """Predictions a row, unless all pairs need others."""
+    def predictions_a_row(self) -> int:
+        """Predictions of a row by one tree with permutations; over all pairs the unit of the progress bar."""
         return 1 + len(self.features) * (self.permutations or 1)
 
 
 @dataclass(frozen=True, eq=False)
-class _Grove:
-    """The trees, their out-of-bag rows, and the data that they grew on."""
+class OutOfBagForest:
+    """The trees, their out-of-bag rows, and the training data."""
 
     trees: Sequence[Tree]
     oob: Sequence[Indices]
@@ -55,73 +58,72 @@ class _Grove:
 
 
 @dataclass(frozen=True, eq=False)
-class _Verdict:
-    """What one tree says of its out-of-bag rows."""
+class TreeChanges:
+    """The predictions and losses of one tree on its out-of-bag rows, and the changes of loss."""
 
     tree: int  # its position
     rows: Indices
     vote: Floats  # (m,) or (m, K)
-    base: Floats  # (m,): losses
+    base: Floats  # (m,): losses with nothing replaced
     changes: Floats | None  # (m, p); None for a tree with fewer than two rows
     n_predictions: int
 
 
-def ask_trees(grove: _Grove, question: OutOfBagQuestion, n_jobs: int | None, tick: Tick) -> Iterator[_Verdict]:
-    """Tree by tree, in order, whoever asks it: the answer can't depend on n_jobs."""
-    asked = (  # a process gets one tree and its rows, not the forest
-        (t, tree, grove.oob[t], grove.X[grove.oob[t]], grove.y[grove.oob[t]])
-        for t, tree in enumerate(grove.trees)
-        if len(grove.oob[t])
+def evaluate_trees(
+    forest: OutOfBagForest, question: OutOfBagQuestion, n_jobs: int | None, tick: Tick
+) -> Iterator[TreeChanges]:
+    """Tree by tree, in order: the result does not depend on n_jobs."""
+    trees = (  # a process gets one tree and its rows, not the forest
+        (t, tree, forest.oob[t], forest.X[forest.oob[t]], forest.y[forest.oob[t]])
+        for t, tree in enumerate(forest.trees)
+        if len(forest.oob[t])
     )
-    return chosen(n_jobs).map(_ask, question, asked, tick)
+    return chosen(n_jobs).map(_evaluate, question, trees, tick)
 
 
-def _ask(
-    question: OutOfBagQuestion, asked: tuple[int, Tree, Indices, out_of_bag.Numbers, NDArray[Any]], tick: Tick
-) -> _Verdict:
-    t, tree, rows, X, y = asked
-    trial = out_of_bag.tried(tree, X, y, question.classes, question.loss)
+def _evaluate(
+    question: OutOfBagQuestion, one: tuple[int, Tree, Indices, out_of_bag.Numbers, NDArray[Any]], tick: Tick
+) -> TreeChanges:
+    t, tree, rows, X, y = one
+    trial = out_of_bag.evaluated(tree, X, y, question.classes, question.loss)
     columns = [np.array(feature.columns, np.intp) for feature in question.features]
     changes, count = None, 0
     if len(rows) > 1 and question.permutations is None:
         changes, count = out_of_bag.over_all_pairs(trial, columns)
     elif len(rows) > 1:
-        # By its name a feature draws the same whichever others are asked for.
-        draws = [np.random.default_rng([question.entropy, t, _number(feature)]) for feature in question.features]
+        # Seeded by its name, a feature has the same permutations whatever the other features are.
+        seeds = [[question.entropy, t, zlib.crc32(feature.name.encode())] for feature in question.features]
+        draws = [np.random.default_rng(seed) for seed in seeds]
         changes, count = out_of_bag.over_permutations(trial, columns, draws, question.permutations or 1)
-    tick(question.most * len(rows))
-    return _Verdict(t, rows, tree.vote[trial.leaf], trial.base, changes, count + len(rows))
+    tick(question.predictions_a_row * len(rows))
+    return TreeChanges(t, rows, tree.vote[trial.leaf], trial.base, changes, count + len(rows))
 
 
-def _number(feature: Feature) -> int:
-    return zlib.crc32(feature.name.encode())
-
-
-def add_up_trees(
-    grove: _Grove, question: OutOfBagQuestion, backend: str, verdicts: Iterable[_Verdict]
+def average_trees(
+    forest: OutOfBagForest, question: OutOfBagQuestion, backend: str, trees_changes: Iterable[TreeChanges]
 ) -> BreimanImportance:
-    """The trees' verdicts added up, by tree and by row."""
-    n, p = len(grove.y), len(question.features)
-    trees, errors = np.full((len(grove.trees), p), np.nan), []
-    local, judges = np.zeros((n, p)), np.zeros(n)
-    votes, voters = np.zeros((n, *grove.trees[0].vote.shape[1:])), np.zeros(n)
+    """The means over the trees, and over the trees of each row."""
+    n, p = len(forest.y), len(question.features)
+    trees, errors = np.full((len(forest.trees), p), np.nan), []
+    local, counts = np.zeros((n, p)), np.zeros(n)
+    votes, voters = np.zeros((n, *forest.trees[0].vote.shape[1:])), np.zeros(n)
     n_predictions = 0
-    for verdict in verdicts:
-        n_predictions += verdict.n_predictions
-        votes[verdict.rows] += verdict.vote
-        voters[verdict.rows] += 1
-        if verdict.changes is not None:
-            trees[verdict.tree] = verdict.changes.mean(axis=0)
-            errors.append(verdict.base.mean())
-            local[verdict.rows] += verdict.changes
-            judges[verdict.rows] += 1
-    local[judges == 0] = np.nan
+    for one in trees_changes:
+        n_predictions += one.n_predictions
+        votes[one.rows] += one.vote
+        voters[one.rows] += 1
+        if one.changes is not None:
+            trees[one.tree] = one.changes.mean(axis=0)
+            errors.append(one.base.mean())
+            local[one.rows] += one.changes
+            counts[one.rows] += 1
+    local[counts == 0] = np.nan
     return BreimanImportance(
         features=tuple(feature.name for feature in question.features),
         trees=trees,
-        local=local / np.maximum(judges, 1)[:, None],
+        local=local / np.maximum(counts, 1)[:, None],
         error=float(np.mean(errors)),
-        forest_error=_forest_error(grove, question, votes, voters),
+        forest_error=_forest_error(forest, question, votes, voters),
         loss=question.loss,
         permutations=question.permutations,
         n_predictions=n_predictions,
@@ -129,16 +131,16 @@ def add_up_trees(
     )
 
 
-def _forest_error(grove: _Grove, question: OutOfBagQuestion, votes: Floats, voters: Floats) -> float:
-    """Error of the mean over the trees that had not seen a row; its label is the largest class, as in scikit-learn."""
+def _forest_error(forest: OutOfBagForest, question: OutOfBagQuestion, votes: Floats, voters: Floats) -> float:
+    """Error of the mean over the trees not trained on a row; its label is the largest class, as in scikit-learn."""
     seen = np.flatnonzero(voters)
     mean = votes[seen] / voters[seen].reshape(-1, *[1] * (votes.ndim - 1))
     predicted = mean.argmax(axis=1) if question.loss.reads == "labels" else mean
-    sample = Sample(np.full(len(seen), 1 / len(seen)), predicted, grove.y[seen], classes=question.classes)
+    sample = Sample(np.full(len(seen), 1 / len(seen)), predicted, forest.y[seen], classes=question.classes)
     return sample.with_loss(question.loss).error
 
 
-# What came, checked.
+# Checks of the arguments.
 
 
 def as_forest(forest: Any) -> Model:
@@ -152,7 +154,7 @@ def as_forest(forest: Any) -> Model:
         )
     known = as_model(forest)
     if known.kind not in ("regressor", "classifier"):
-        raise TypeError(f"{name} is neither a regressor nor a classifier: it has no error that could grow")
+        raise TypeError(f"{name} is neither a regressor nor a classifier: it has no loss")
     if not getattr(forest, "estimators_", None):
         raise ValueError(f"the {name} is not fitted; call fit first")
     if not all(hasattr(estimator, "tree_") for estimator in forest.estimators_):
@@ -169,23 +171,23 @@ def column_sets(features: Any, table: Table) -> tuple[Feature, ...]:
     for feature in found:
         if feature.kind == "pair":
             raise ValueError(
-                f"{feature.name!r} is a pair on a product grid, which no permutation gives; for columns permuted "
+                f"{feature.name!r} is a pair on a product grid, not a permutation; for columns permuted "
                 "together write {'name': [columns]}"
             )
     return found
 
 
-def read_grove(known: Model, table: Table, y: Any, loss: Loss) -> _Grove:
+def read_forest(known: Model, table: Table, y: Any, loss: Loss) -> OutOfBagForest:
     """The trees of the forest with their out-of-bag rows, checked against the data the forest was fitted on."""
     respond = known.responder(loss.reads)
     fitted_on = getattr(known.native, "_n_samples", table.n)
     if fitted_on != table.n:
         raise ValueError(
             f"X has {table.n} rows, but the {known.name} was fitted on {fitted_on}: out-of-bag rows are rows of the "
-            "training data; pass the very X and y that it was fitted on, or use feature_importance"
+            "training data; pass exactly the X and y that it was fitted on, or use feature_importance"
         )
     target = _target(known, table, y, loss)
-    respond(Batch(table).fill(np.arange(min(table.n, FEW)), []))  # it says best what is wrong with names and columns
+    respond(Batch(table).fill(np.arange(min(table.n, CHECKED_ROWS)), []))
     X = _numbers(table)
     bags = [np.asarray(bag, np.intp) for bag in known.native.estimators_samples_]
     oob = [np.flatnonzero(np.bincount(bag, minlength=table.n) == 0) for bag in bags]
@@ -193,10 +195,10 @@ def read_grove(known: Model, table: Table, y: Any, loss: Loss) -> _Grove:
     trees = _read(known, X, loss)
     if not all(out_of_bag.grew_on(trees[t], X, bags[t]) for t in (0, -1)):  # -1: warm_start adds trees later
         raise ValueError(
-            f"the {known.name} was not fitted on this X: the rows in a tree's bag don't fill its leaves as they did "
-            "then. Pass the very X and y that it was fitted on, in the same order"
+            f"the {known.name} was not fitted on this X: its leaves don't hold as many rows of their bag as in "
+            "training. Pass exactly the X and y that it was fitted on, in the same order"
         )
-    return _Grove(trees, oob, X, target)
+    return OutOfBagForest(trees, oob, X, target)
 
 
 def _target(known: Model, table: Table, y: Any, loss: Loss) -> NDArray[Any]:
@@ -209,7 +211,7 @@ def _target(known: Model, table: Table, y: Any, loss: Loss) -> NDArray[Any]:
 
 
 def _numbers(table: Table) -> out_of_bag.Numbers:
-    """The table as the trees compare it: in single precision, NaN where a value is missing."""
+    """The table as the trees read it: in single precision, NaN where a value is missing."""
     X = np.empty((table.n, len(table.names)), np.float32)
     for j, name in enumerate(table.names):
         values = table.column(j).array
@@ -218,7 +220,7 @@ def _numbers(table: Table) -> out_of_bag.Numbers:
         try:
             X[:, j] = values.astype(np.float32)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"trees compare numbers, but column {name!r} holds {values[0]!r}") from error
+            raise TypeError(f"trees need numbers, but column {name!r} holds {values[0]!r}") from error
     return X
 
 
@@ -226,14 +228,14 @@ def _check_oob(known: Model, oob: Sequence[Indices]) -> None:
     if any(len(rows) > 1 for rows in oob):
         return
     if not getattr(known.native, "bootstrap", True):
-        raise ValueError(f"no out-of-bag rows: every tree of this {known.name} has seen all; fit with bootstrap=True")
+        raise ValueError(f"no out-of-bag rows: every tree of this {known.name} saw all; fit with bootstrap=True")
     raise ValueError("no tree has two out-of-bag rows; fit on more rows, or with a smaller max_samples")
 
 
 def _read(known: Model, X: out_of_bag.Numbers, loss: Loss) -> list[Tree]:
     trees = known.native.estimators_
     every = np.arange(X.shape[1])
-    shown = getattr(known.native, "estimators_features_", [every] * len(trees))  # bagged trees may see some columns
+    shown = getattr(known.native, "estimators_features_", [every] * len(trees))  # bagged trees may have some only
     n_classes = 0 if known.classes is None else len(known.classes)
     missing = bool(np.isnan(X).any())
     return [

@@ -1,4 +1,4 @@
-"""Verbs on learners: fit on some rows, explain on the others, again and again."""
+"""A learner: an estimator, its data and their folds, checked; fit on the training rows, explain on the test rows."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ Explain = Callable[..., Any]
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """An estimator, its data and how they are split: checked."""
+    """An estimator, its data and how they are split, all checked."""
 
     estimator: Any
     table: Table
     y: NDArray[Any]
-    split: Split  # for a target: some splitters look at it
+    split: Split  # a function of the target, which some splitters use
     splits: Splits  # of y
-    exchangeable: tuple[Indices, ...]  # sets of rows whose targets could as well be each other's
+    exchangeable: tuple[Indices, ...]  # sets of rows whose targets are exchangeable under the null hypothesis
     fit_params: Mapping[str, Any]
-    options: Options  # of the verb; those of a fold follow from them
+    options: Options  # of the verb; `fold` derives those of a fold
 
     @property
     def weight(self) -> NDArray[Any] | None:
-        """Weights of the rows when they explain."""
-        found: NDArray[Any] | None = self.options.sample_weight
-        return found
+        """Weights of the rows in the explanation, not in the fit."""
+        weight: NDArray[Any] | None = self.options.sample_weight
+        return weight
 
     def explained(self, explain: Explain) -> Refits:
-        """Every fold fitted and explained."""
+        """Fit and explain every fold."""
         with bar(len(self.splits), "refitting", self.options.progress, "folds") as tick:
             workers, folds = chosen(self.options.n_jobs), range(len(self.splits))
             explained = tuple(workers.map(_explain_fold, (self, explain), folds, tick))
@@ -67,9 +67,9 @@ class Learner:
             memory=max(self.options.memory // len(self.splits), 1),
             progress=False,
         )
-        found = explain(model, self.table.rows(test), self.y[test], options=options)
-        numbers(found)  # where there are curves only, say so before the other folds are fitted
-        return found
+        result = explain(model, self.table.rows(test), self.y[test], options=options)
+        numbers(result)  # results with curves only are an error before the other folds are fitted
+        return result
 
     def fitted(self, train: Indices, y: NDArray[Any]) -> Any:
         """A clone, fitted on these rows."""
@@ -80,20 +80,20 @@ class Learner:
 
 
 def _explain_fold(shared: tuple[Learner, Explain], k: int, tick: Tick) -> Any:
-    known, explain = shared
+    learner, explain = shared
     try:
-        fold = known.fold(k, explain)
+        result = learner.fold(k, explain)
     except Exception as error:
-        raise _named(error, f"fold {k + 1} of {len(known.splits)}") from error
+        raise named(error, f"fold {k + 1} of {len(learner.splits)}") from error
     tick(1)
-    return fold
+    return result
 
 
 def learner(estimator: Any, X: Any, y: Any, cv: Any, fit_params: Any, options: Options) -> Learner:
-    """Check everything that can be checked before the first fit."""
+    """Check everything that does not need a fit."""
     if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
         raise TypeError(
-            f"estimator is a scikit-learn estimator, of which clones can be fitted; got {type(estimator).__name__}. "
+            f"estimator must be a scikit-learn estimator with fit and get_params; got {type(estimator).__name__}. "
             "For a fitted model or a function use feature_importance"
         )
     table = as_table(X)
@@ -129,7 +129,7 @@ def _splits(estimator: Any, n: int, y: NDArray[Any], cv: Any, groups: Any, entro
 
 def _checked(pairs: list[Any], n: int) -> Splits:
     if len(pairs) < 2:
-        raise ValueError(f"cv gives {len(pairs)} fold(s): how much refits differ takes two or more")
+        raise ValueError(f"cv gives {len(pairs)} fold(s); the variation between refits needs two or more")
     found = []
     for k, pair in enumerate(pairs):
         if not hasattr(pair, "__len__") or len(pair) != 2:
@@ -140,13 +140,13 @@ def _checked(pairs: list[Any], n: int) -> Splits:
         if len(np.unique(test)) < len(test):
             raise ValueError(f"fold {k + 1} tests a row twice")
         if len(np.intersect1d(train, test)):
-            raise ValueError(f"fold {k + 1} tests rows that it was fitted on; they must be apart")
+            raise ValueError(f"fold {k + 1} tests rows that it was fitted on; train and test rows must not overlap")
         found.append((train, test))
     return tuple(found)
 
 
 def _splitter(estimator: Any, y: NDArray[Any], cv: Any, grouped: bool, entropy: int) -> Any:
-    """A number of folds as a splitter; anything else as it is."""
+    """A number of folds as a splitter; anything else unchanged."""
     if isinstance(cv, (bool, str)) or not isinstance(cv, (int, np.integer)):
         if not isinstance(cv, str) and (hasattr(cv, "split") or np.iterable(cv)):
             return cv
@@ -155,7 +155,7 @@ def _splitter(estimator: Any, y: NDArray[Any], cv: Any, grouped: bool, entropy: 
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
     if cv < 2:
-        raise ValueError(f"cv={cv} gives one fold or none: how much refits differ takes two or more")
+        raise ValueError(f"cv={cv} gives one fold or none; the variation between refits needs two or more")
     if grouped and not is_classifier(estimator):
         return GroupKFold(int(cv))
     kind = (StratifiedGroupKFold if grouped else StratifiedKFold) if is_classifier(estimator) else KFold
@@ -176,20 +176,20 @@ def _positions(rows: Any, n: int, k: int) -> Indices:
 
 
 def _exchangeable(groups: Any, n: int) -> tuple[Indices, ...]:
-    """The rows of each group; all rows where there is none."""
+    """The rows of each group, or all rows where there are no groups."""
     if groups is None:
         return (np.arange(n),)
     return tuple(np.flatnonzero(mask) for mask in by_label(groups, n).values())
 
 
 def _cut(value: Any, rows: Indices, n: int) -> Any:
-    """An argument of fit: what has a value a row is cut to these rows."""
+    """An argument of fit, cut to these rows if it has one value a row."""
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__") or len(value) != n:
         return value
     return np.asarray(value)[rows]
 
 
-def _named(error: Exception, fold: str) -> Exception:
-    """The same error, saying in which fold."""
+def named(error: Exception, fold: str, hint: str = "") -> Exception:
+    """The same error with the name of the fold."""
     kind = type(error) if type(error) in (ValueError, TypeError) else RuntimeError
-    return kind(f"{fold} failed: {error if kind is type(error) else repr(error)}")
+    return kind(f"{fold} failed: {error if kind is type(error) else repr(error)}{hint}")

@@ -1,4 +1,4 @@
-"""The verb that leaves features out: a learner fitted without each of them, judged on rows that it has not seen."""
+"""Fits of a learner with all features and without each of them, and their losses on the test rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from losslens.models import as_model
 from losslens.passes.task import Options, default_loss, prepare
 from losslens.progress import Tick, bar
-from losslens.refits.learner import Learner
+from losslens.refits.learner import Learner, named
 from losslens.results.row_changes import How, LeftOut
 from losslens.tables import checks
 from losslens.tables.columns import Distinct, is_missing
@@ -22,22 +22,22 @@ from losslens.tables.numbers import scikit_learn
 from losslens.typing import Floats, Indices
 from losslens.workers import chosen
 
-# Parameters of estimators that tell columns apart by their positions, which shift when one is dropped.
+# Parameters of estimators that identify columns by position; positions shift when a column is dropped.
 POSITIONAL = ("categorical_features", "cat_features", "monotonic_cst", "monotone_constraints", "interaction_cst")
 
 
 @dataclass(frozen=True, eq=False)
 class LeaveOutFits:
-    """Every fit that there is to make."""
+    """All fits: one a fold and table."""
 
     known: Learner
-    tables: list[Table]  # the whole one first
-    names: list[str]  # of what is missing in each
+    tables: list[Table]  # the full one first
+    names: list[str]  # of the feature left out of each
     how: How
     loss: Any
 
     def result(self, block: Indices | None) -> LeftOut:
-        """Make the fits, and say what the rows lose."""
+        """Make the fits and compare the losses."""
         known, folds, tables = self.known, len(self.known.splits), len(self.tables)
         total, means, title = np.zeros((tables, known.table.n)), np.empty((folds, tables)), ""
         todo = [(k, t) for k in range(folds) for t in range(tables)]
@@ -49,15 +49,14 @@ class LeaveOutFits:
         return self._result(total, means, block, title)
 
     def one(self, which: tuple[int, int], tick: Tick) -> tuple[int, int, Floats, str]:
-        """One fit, judged; one that fails is named."""
+        """The losses of one fit; an error names its fold and feature."""
         k, t = which
         try:
             losses, title = self._losses(k, t)
         except Exception as error:
             fold = f"fold {k + 1} of {len(self.known.splits)}" + (f" without {self.names[t]!r}" if t else "")
             hint = "; a learner that names its columns needs how='constant'" if t and self.how == "drop" else ""
-            kind = type(error) if type(error) in (ValueError, TypeError) else RuntimeError
-            raise kind(f"{fold} failed: {error if kind is type(error) else repr(error)}{hint}") from error
+            raise named(error, fold, hint) from error
         tick(1)
         return k, t, losses, title
 
@@ -70,12 +69,12 @@ class LeaveOutFits:
         task = prepare(model, rows, known.y[test], options, loss=chosen, response=chosen.reads, exact=False)
         prediction = task.engine.respond(rows)
         chosen.check_prediction(prediction)
-        found = replace(task.sample, prediction=prediction).with_loss(chosen).loss
-        assert found is not None  # it was judged just now
-        return found, chosen.title
+        losses = replace(task.sample, prediction=prediction).with_loss(chosen).loss
+        assert losses is not None
+        return losses, chosen.title
 
     def _result(self, total: Floats, means: Floats, block: Indices | None, title: str) -> LeftOut:
-        """Of the losses of each row, summed over the folds that tested it, (1 + p, n), and their means, (M, 1 + p)."""
+        """From the losses of each row, summed over the folds that test it, (1 + p, n), and their means, (M, 1 + p)."""
         n, splits = self.known.table.n, self.known.splits
         times = np.bincount(np.concatenate([test for _, test in splits]), minlength=n)
         losses = np.where(times > 0, total / np.maximum(times, 1), np.nan)
@@ -98,7 +97,7 @@ class LeaveOutFits:
 
 
 def leave_out_fits(known: Learner, features: Any, how: How, loss: Any) -> LeaveOutFits:
-    """The fits with all features and without each, checked."""
+    """The fits with all features and without each, their features checked."""
     left = _features_to_leave_out(features, known, how)
     without = _without_columns if how == "drop" else _with_constant_columns
     tables = [known.table, *(without(known.table, one.columns) for one in left)]
@@ -106,32 +105,33 @@ def leave_out_fits(known: Learner, features: Any, how: How, loss: Any) -> LeaveO
 
 
 def _fold_mean(losses: Floats, weight: Any, test: Indices) -> float:
-    """Over one fold's test rows."""
+    """The weighted mean over the test rows of one fold."""
     share = np.ones(len(test)) if weight is None else weight[test].astype(float)
     if not share.sum() > 0:
-        raise ValueError("the test rows of a fold have no weight; use fewer folds, or leave these rows out")
+        raise ValueError("the test rows of a fold have no weight; use fewer folds, or drop these rows")
     return float(losses @ share / share.sum())
 
 
-# -- what is left out -----------------------------------------------------------------------------------------------
+# Features that are left out.
 
 
 def _features_to_leave_out(asked: Any, known: Learner, how: How) -> tuple[Feature, ...]:
-    """What is left out, one after the other; and whether it can be."""
+    """The features to leave out; an error where that is impossible."""
     table = known.table
     found = resolve_features(asked, table.labels, by_position=table.backend == "numpy")
     for feature in found:
         if feature.kind == "pair":
             names = [table.names[j] for j in feature.columns]
-            raise ValueError(f"columns left out together are a group: write {{{' and '.join(names)!r}: {names!r}}}")
+            raise ValueError(
+                f"columns that are left out together are a group: write {{{' and '.join(names)!r}: {names!r}}}"
+            )
         if how == "drop" and len(feature.columns) == len(table.names):
             raise ValueError(
-                f"without {feature.name!r} there is no column left to learn from; use how='constant', which leaves the "
-                "learner with a constant"
+                f"without {feature.name!r} there is no column left; use how='constant', which fits on a constant column"
             )
     if how == "drop" and (where := _by_position(known.estimator)):
         raise ValueError(
-            f"{where} tells columns by their positions, which shift when one is dropped: use how='constant'"
+            f"{where} identifies columns by their positions, which shift when one is dropped: use how='constant'"
         )
     return found
 
@@ -162,12 +162,12 @@ def _holds_positions(columns: Any) -> bool:
 
 
 def _without_columns(table: Table, columns: tuple[int, ...]) -> Table:
-    """The table with these columns taken out."""
+    """The table without these columns."""
     return as_table(table.take([j for j in range(len(table.names)) if j not in columns]))
 
 
 def _with_constant_columns(table: Table, columns: tuple[int, ...]) -> Table:
-    """The table with the same value of these columns in every row."""
+    """The table with one constant value in each of these columns."""
     edits = []
     for j in columns:
         column = table.column(j)
@@ -177,20 +177,20 @@ def _with_constant_columns(table: Table, columns: tuple[int, ...]) -> Table:
 
 
 def _usual(column: Distinct) -> int:
-    """A row that holds the median, or the most frequent value where there is no order; missing only if all are."""
+    """A row that holds the median, or the most frequent value of an unordered column; missing only if all are."""
     counts = np.bincount(column.codes, minlength=len(column))
     last = column.values[-1]
-    if len(column) > 1 and (is_missing(last) or last != last):  # dates are missing in a way of their own
+    if len(column) > 1 and (is_missing(last) or last != last):  # NaT is not equal to itself
         counts[-1] = 0
     middle = np.searchsorted(np.cumsum(counts), counts.sum() / 2) if column.ordered else np.argmax(counts)
     return int(column.first[middle])
 
 
-# -- learners -------------------------------------------------------------------------------------------------------
+# Functions as estimators.
 
 
 def as_estimator(learner: Any) -> Any:
-    """An estimator as it is; a function of the user's dressed as one."""
+    """An estimator unchanged; a function wrapped as one."""
     if isinstance(learner, type):
         raise TypeError(f"{learner.__name__} is a class, not a learner; pass an instance of it")
     if hasattr(learner, "fit"):
@@ -204,7 +204,7 @@ def as_estimator(learner: Any) -> Any:
     base = scikit_learn("base").BaseEstimator
 
     class Function(base):  # type: ignore[misc, valid-type]
-        """What `refits` clones and fits."""
+        """An estimator whose fit calls the function."""
 
         def __init__(self, fit_to: Callable[..., Any]) -> None:
             self.fit_to = fit_to

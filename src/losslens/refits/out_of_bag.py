@@ -1,8 +1,8 @@
-"""One tree and its out-of-bag rows: how its loss on them changes when a feature's values come from one another.
+"""One tree and its out-of-bag rows: the changes of its loss when these rows exchange values of a feature.
 
-All pairs of rows take few predictions, because a tree asks few questions. With a donor's values a row takes another
-way only where the tree asks for the feature, and there it takes both ways, each with the donors that go that way.
-So a row walks to the few leaves that it can reach at all, and each leaf counts as often as it has donors.
+All pairs of rows take few predictions, because a tree has few nodes. A donor's value matters only at nodes that split
+on the feature. There a row follows both branches, each with the number of donors that take it. So it reaches a few
+leaves only, and each leaf is weighted by its number of donors.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from losslens.tables.sample import Sample, lose
 from losslens.typing import Floats, Indices
 
 Numbers = NDArray[np.float32]  # trees of scikit-learn compare in single precision
-ROWS = 4096  # rows that walk at a time: what they take stays in the processor's cache
+ROWS = 4096  # rows followed at a time, so that their arrays stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
     """A fitted tree in arrays over its nodes; at a leaf `feature` is -1.
 
-    A row goes left where its value is at most the threshold; where the value is missing, as `missing_left` says.
+    A row goes left where its value is at most the threshold; a missing value goes where `missing_left` says.
     """
 
-    native: Any  # scikit-learn's own: it knows the leaf of a row
-    columns: Indices  # of the table, in the order in which the tree was shown them
-    feature: Indices  # (N,): the column of the table that a node asks for
+    native: Any  # of scikit-learn: computes the leaf of a row
+    columns: Indices  # of the table, in the order of the tree's training data
+    feature: Indices  # (N,): the column of the table that a node splits on
     threshold: Floats  # (N,)
     children: Indices  # (2 N,): the right child of node s at 2 s, the left one at 2 s + 1
     missing_left: NDArray[np.bool_] | None  # (N,); None where the table has no missing value
@@ -40,7 +40,7 @@ class Tree:
     vote: Floats  # (N,) or (N, K): what the forest averages
 
     def seen(self, X: Numbers) -> Numbers:
-        """The rows as this tree was shown them."""
+        """The rows with the columns of this tree's training data."""
         if np.array_equal(self.columns, np.arange(X.shape[1])):
             return X
         return np.ascontiguousarray(X[:, self.columns])
@@ -62,18 +62,18 @@ def read(estimator: Any, columns: Indices, response: Response, n_classes: int, *
     """A tree of scikit-learn as arrays."""
     native = estimator.tree_
     inner = native.children_left >= 0
-    asked = np.where(inner, native.feature, 0)
+    split = np.where(inner, native.feature, 0)
     if response == "values":
         vote = prediction = np.array(native.value[:, 0, 0], np.float64)
     else:
-        # The classes of a single tree are positions among the forest's, perhaps not all of them.
+        # The classes of a single tree are positions among those of the forest; some may be missing.
         vote = np.zeros((native.node_count, n_classes))
         vote[:, np.asarray(estimator.classes_).astype(np.intp)] = native.value[:, 0]
         prediction = vote if response == "probabilities" else vote.argmax(axis=1)
     return Tree(
         native=native,
         columns=columns,
-        feature=np.where(inner, columns[asked], -1),
+        feature=np.where(inner, columns[split], -1),
         threshold=np.array(native.threshold, np.float64),
         children=np.stack([native.children_right, native.children_left], axis=1).ravel().astype(np.intp),
         missing_left=np.array(native.missing_go_to_left, bool) if missing else None,
@@ -83,7 +83,7 @@ def read(estimator: Any, columns: Indices, response: Response, n_classes: int, *
 
 
 def grew_on(tree: Tree, X: Numbers, bag: Indices) -> bool:
-    """Whether the rows in the bag fill the leaves as they did when the tree was grown."""
+    """Whether the leaves hold as many rows of the bag as in training."""
     sizes = tree.native.n_node_samples
     rows = np.unique(bag)
     if sizes[0] > len(rows):  # grown on copies of rows, not on weights
@@ -106,19 +106,19 @@ class Trial:
     @property
     def base(self) -> Floats:
         """The loss of each row with nothing replaced, (m,)."""
-        assert self.sample.loss is not None  # `tried` has judged it
+        assert self.sample.loss is not None  # `evaluated` has computed it
         return self.sample.loss
 
     def changes(self, row: Indices, node: Indices) -> Floats:
-        """By how much the losses of these rows change if they end in these leaves."""
+        """The changes of loss of these rows if they end in these leaves."""
         predicted = self.tree.prediction[node]
         if self.loss.domains is not None:  # a deviance is not defined for every prediction
             self.loss.check_prediction(predicted)
         return lose(self.loss, self.sample, row, predicted[:, None])[:, 0]
 
 
-def tried(tree: Tree, X: Numbers, y: NDArray[Any], classes: NDArray[Any] | None, loss: Loss) -> Trial:
-    """A tree judged on these rows."""
+def evaluated(tree: Tree, X: Numbers, y: NDArray[Any], classes: NDArray[Any] | None, loss: Loss) -> Trial:
+    """The predictions and losses of a tree on these rows."""
     leaf = tree.leaves(X)
     predicted = tree.prediction[leaf]
     if loss.domains is not None:
@@ -135,7 +135,7 @@ def over_permutations(
 ) -> tuple[Floats, int]:
     """Mean change of loss of each row over random permutations, (m, p), and the number of predictions.
 
-    Each feature, given by its columns, has draws of its own.
+    Each feature, given by its columns, has its own random numbers.
     """
     m = len(trial.X)
     rows, changed = np.arange(m), trial.X.copy()
@@ -151,41 +151,42 @@ def over_permutations(
 # All pairs.
 
 
-class Walkers(NamedTuple):
-    """Rows on their way with the values of some donors: all of these donors go the same way so far."""
+class Paths(NamedTuple):
+    """Rows at nodes, each with a replaced feature and the number of donors whose values lead there."""
 
     row: Indices
-    asked: Indices  # the feature that is replaced
+    feature: Indices  # the replaced one
     node: Indices
-    donors: Indices  # how many there are
+    donors: Indices  # their number
 
-    def at(self, index: Indices) -> Walkers:
+    def at(self, index: Indices) -> Paths:
         """Some of them."""
-        return Walkers(*(part.take(index) for part in self))
+        return Paths(*(part.take(index) for part in self))
 
 
 def over_all_pairs(trial: Trial, features: Sequence[Indices]) -> tuple[Floats, int]:
-    """Mean change of loss of each row over all donors, itself included, (m, p), and the number of leaves met."""
+    """Mean change of loss of each row over all donors, itself included, (m, p), and the number of leaves reached."""
     m, p = len(trial.X), len(features)
-    found, met = np.zeros((m, p)), 0
-    for asked, alone in _rounds(features, trial.X.shape[1]):
-        lent = _lent_alone(trial.tree, trial.X) if alone else _lent_together(trial.tree, trial.X, asked >= 0)
+    found, reached = np.zeros((m, p)), 0
+    for feature_of, alone in _rounds(features, trial.X.shape[1]):
+        tree, X = trial.tree, trial.X
+        donors_at = _donors_one_column(tree, X) if alone else _donors_several_columns(tree, X, feature_of >= 0)
         for start, stop in pairwise([*range(0, m, ROWS), m]):
-            # A row that stays in its own leaf changes nothing: only departures count.
-            arrived = _walk(trial.tree, trial.X, np.arange(start, stop), asked, lent)
+            # A row that stays in its own leaf changes nothing: only other leaves count.
+            arrived = _other_leaves(tree, X, np.arange(start, stop), feature_of, donors_at)
             if not len(arrived.row):
                 continue
             change = trial.changes(arrived.row, arrived.node) * arrived.donors
-            cell = (arrived.row - start) * p + arrived.asked
+            cell = (arrived.row - start) * p + arrived.feature
             found[start:stop] += np.bincount(cell, change, (stop - start) * p).reshape(-1, p)
-            met += len(cell)
-    return found / m, met
+            reached += len(cell)
+    return found / m, reached
 
 
 def _rounds(features: Sequence[Indices], width: int) -> list[tuple[Indices, bool]]:
     """For each column the feature that it belongs to, or -1; and whether every feature is one column.
 
-    Columns of their own go together in one round; a group, or a column asked for once more, takes another.
+    Single columns share one round; a group, or a column that belongs to several features, takes another.
     """
     alone, others = np.full(width, -1), []
     for place, columns in enumerate(features):
@@ -194,59 +195,59 @@ def _rounds(features: Sequence[Indices], width: int) -> list[tuple[Indices, bool
         else:
             others.append(np.full(width, -1))
             others[-1][columns] = place
-    return [(alone, True)] * bool((alone >= 0).any()) + [(asked, False) for asked in others]
+    return [(alone, True)] * bool((alone >= 0).any()) + [(feature_of, False) for feature_of in others]
 
 
-def _walk(tree: Tree, X: Numbers, rows: Indices, asked: Indices, lent: Indices) -> Walkers:
-    """All the leaves but their own that these rows reach with other rows' values."""
-    walkers = _depart(tree, X, rows, asked, lent)
+def _other_leaves(tree: Tree, X: Numbers, rows: Indices, feature_of: Indices, donors_at: Indices) -> Paths:
+    """All leaves but their own that these rows reach with other rows' values."""
+    paths = _off_own_path(tree, X, rows, feature_of, donors_at)
     arrived = []
-    while len(walkers.node):
-        leaf = tree.feature.take(walkers.node) < 0
-        arrived.append(walkers.at(np.flatnonzero(leaf)))
-        walkers = _step(tree, X, walkers.at(np.flatnonzero(~leaf)), asked, lent)
-    return Walkers(*map(np.concatenate, zip(*arrived, strict=True))) if arrived else walkers
+    while len(paths.node):
+        leaf = tree.feature.take(paths.node) < 0
+        arrived.append(paths.at(np.flatnonzero(leaf)))
+        paths = _step(tree, X, paths.at(np.flatnonzero(~leaf)), feature_of, donors_at)
+    return Paths(*map(np.concatenate, zip(*arrived, strict=True))) if arrived else paths
 
 
-def _depart(tree: Tree, X: Numbers, rows: Indices, asked: Indices, lent: Indices) -> Walkers:
-    """From each node on a row's own way that asks for a feature: the other way, with the donors that go there."""
+def _off_own_path(tree: Tree, X: Numbers, rows: Indices, feature_of: Indices, donors_at: Indices) -> Paths:
+    """At each node of a row's own path that splits on a feature: the other child, with the donors that go there."""
     path = tree.native.decision_path(tree.seen(X[rows]))
     row, node = np.repeat(rows, np.diff(path.indptr)), path.indices.astype(np.intp)
     inner = np.flatnonzero(tree.feature.take(node) >= 0)
     row, node = row.take(inner), node.take(inner)
     other = tree.children.take(2 * node + ~tree.turns_left(X, row, node))
-    feature = asked.take(tree.feature.take(node))
-    return Walkers(row, feature, other, lent.take(other)).at(np.flatnonzero((feature >= 0) & (lent.take(other) > 0)))
+    feature, donors = feature_of.take(tree.feature.take(node)), donors_at.take(other)
+    return Paths(row, feature, other, donors).at(np.flatnonzero((feature >= 0) & (donors > 0)))
 
 
-def _step(tree: Tree, X: Numbers, walkers: Walkers, asked: Indices, lent: Indices) -> Walkers:
-    """One node further: the row's own way, and both ways where the node asks for the replaced feature."""
-    row, feature, node, donors = walkers
+def _step(tree: Tree, X: Numbers, paths: Paths, feature_of: Indices, donors_at: Indices) -> Paths:
+    """One node further: the child of the row's own value, or both where the node splits on the replaced feature."""
+    row, feature, node, donors = paths
     child = tree.children.take(2 * node + tree.turns_left(X, row, node))
-    fork = np.flatnonzero(asked.take(tree.feature.take(node)) == feature)
+    fork = np.flatnonzero(feature_of.take(tree.feature.take(node)) == feature)
     if not len(fork):
-        return Walkers(row, feature, child, donors)
+        return Paths(row, feature, child, donors)
     left, right = (tree.children.take(2 * node.take(fork) + side) for side in (1, 0))
-    child[fork], donors[fork] = left, lent.take(left)
-    both = Walkers(
+    child[fork], donors[fork] = left, donors_at.take(left)
+    both = Paths(
         np.concatenate([row, row.take(fork)]),
         np.concatenate([feature, feature.take(fork)]),
         np.concatenate([child, right]),
-        np.concatenate([donors, lent.take(right)]),
+        np.concatenate([donors, donors_at.take(right)]),
     )
     return both.at(np.flatnonzero(both.donors))
 
 
-def _lent_alone(tree: Tree, X: Numbers) -> Indices:
-    """For each child of a node, the number of rows that come to it by their value in the node's column alone, (N,).
+def _donors_one_column(tree: Tree, X: Numbers) -> Indices:
+    """For each node, the rows that pass all splits above it on its parent's column, other columns ignored, (N,).
 
-    In sorted order the rows that pass all questions for a column on the way to a node are a run, from `low` to `high`,
-    and perhaps those with a missing value. All nodes of a level are done in one stroke.
+    Sorted by a column, the rows that pass its splits above a node are a run from `low` to `high`, and perhaps those
+    with a missing value. All nodes of a level are computed at once.
     """
     used = np.unique(tree.feature[tree.feature >= 0])
     place = np.searchsorted(used, tree.feature)
     cut, gaps = _cuts(tree, X, used)
-    lent = np.zeros(len(tree.feature), np.intp)
+    donors_at = np.zeros(len(tree.feature), np.intp)
     node, low = np.zeros(1, np.intp), np.zeros((1, len(used)), np.intp)
     high, gap = np.broadcast_to(len(X) - gaps, low.shape), np.broadcast_to(gaps, low.shape)
     while len(node):
@@ -260,15 +261,15 @@ def _lent_alone(tree: Tree, X: Numbers) -> Indices:
         if tree.missing_left is not None:
             gap_left[at] *= tree.missing_left.take(node)
             gap_right[at] *= ~tree.missing_left.take(node)
-        lent[left] = np.maximum(end[at] - low[at], 0) + gap_left[at]
-        lent[right] = np.maximum(high[at] - start[at], 0) + gap_right[at]
+        donors_at[left] = np.maximum(end[at] - low[at], 0) + gap_left[at]
+        donors_at[right] = np.maximum(high[at] - start[at], 0) + gap_right[at]
         node, gap = np.concatenate([left, right]), np.concatenate([gap_left, gap_right])
         low, high = np.concatenate([low, start]), np.concatenate([end, high])
-    return lent
+    return donors_at
 
 
 def _cuts(tree: Tree, X: Numbers, used: Indices) -> tuple[Indices, Indices]:
-    """How many values are at most a node's threshold, (N,); and how many are missing in each column used."""
+    """The number of values up to a node's threshold, (N,), and of missing values in each column used."""
     cut, gaps = np.zeros(len(tree.feature), np.intp), np.zeros(len(used), np.intp)
     for place, column in enumerate(used):
         values = np.sort(X[:, column])  # missing ones come last
@@ -278,21 +279,21 @@ def _cuts(tree: Tree, X: Numbers, used: Indices) -> tuple[Indices, Indices]:
     return cut, gaps
 
 
-def _lent_together(tree: Tree, X: Numbers, inside: NDArray[np.bool_]) -> Indices:
-    """The same for several columns together, (N,): they have no common order, so the rows themselves are sent down."""
-    lent, gate = np.zeros((2, len(tree.feature)), np.intp)
-    came = {0: np.arange(len(X))}
+def _donors_several_columns(tree: Tree, X: Numbers, inside: NDArray[np.bool_]) -> Indices:
+    """The same for several columns together, (N,): they have no common order, so the rows are passed down the tree."""
+    donors_at, gate = np.zeros((2, len(tree.feature)), np.intp)
+    passed = {0: np.arange(len(X))}
     level = np.zeros(1, np.intp)
     while len(level):
         level = level[tree.feature.take(level) >= 0]
         asks = inside.take(tree.feature.take(level))
         left, right = tree.children.take(2 * level + 1), tree.children.take(2 * level)
         for node, *sides in np.stack([level, left, right], axis=1)[asks].tolist():
-            rows = came[int(gate[node])]
+            rows = passed[int(gate[node])]
             goes = tree.turns_left(X, rows, np.full(len(rows), node))
             for child, part in zip(sides, (rows[goes], rows[~goes]), strict=True):
-                came[child], lent[child] = part, len(part)
-        for child in (left, right):  # any other column lets all of them through
+                passed[child], donors_at[child] = part, len(part)
+        for child in (left, right):  # all rows pass a split on another column
             gate[child] = np.where(asks, child, gate.take(level))
         level = np.concatenate([left, right])
-    return lent
+    return donors_at

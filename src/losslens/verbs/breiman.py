@@ -1,4 +1,4 @@
-"""Breiman's own permutation importance: each tree of a forest is judged on its out-of-bag rows."""
+"""`breiman_importance`: permutation importance of the trees of a forest on their out-of-bag rows."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from losslens.passes.task import Options, default_loss
 from losslens.progress import bar
 from losslens.refits.breiman import (
     OutOfBagQuestion,
-    add_up_trees,
     as_forest,
-    ask_trees,
+    average_trees,
     column_sets,
-    read_grove,
+    evaluate_trees,
+    read_forest,
 )
 from losslens.results.breiman import BreimanImportance
 from losslens.tables.checks import check_whole
@@ -40,16 +40,16 @@ def breiman_importance(
 
     ``d_t = mean over i in O_t of L(f_t(x_i with the values of row tau(i)), y_i) - L(f_t(x_i), y_i)``
 
-    O_t are the rows that tree t has not seen, tau is a random permutation of them, and the importance is the mean of
-    d_t over the trees. A random permutation sends a row to each row of O_t, itself included, with the same
-    probability 1/|O_t|. So the expectation of d_t over all permutations is the mean over all pairs,
+    O_t are the out-of-bag rows of tree t, tau is a random permutation of them, and the importance is the mean of d_t
+    over the trees. A random permutation sends a row to each row of O_t, itself included, with the same probability
+    1/|O_t|. So the expectation of d_t over all permutations is the mean over all pairs,
 
     ``E d_t = 1/|O_t|^2 sum over i and k in O_t of L(f_t(x_i with the values of row k), y_i) - L(f_t(x_i), y_i)``
 
-    which is what you get unless you ask for a number of permutations. It takes a few passes' time, because with all
-    these values together a row reaches only a few leaves of a tree.
+    which is the result unless a number of permutations is given. It is cheap, because with all these values a row
+    reaches only a few leaves of a tree.
 
-    The numbers are about single trees, whose errors are larger than the forest's; `feature_importance` is about the
+    The numbers describe single trees, whose errors are larger than the forest's; `feature_importance` describes the
     forest.
 
     Parameters
@@ -57,7 +57,7 @@ def breiman_importance(
     forest
         A fitted random forest, extra trees or bagged trees of scikit-learn, grown with ``bootstrap=True``.
     X, y
-        The very table and true values that it was fitted on.
+        Exactly the table and true values that it was fitted on.
     loss
         As in `feature_importance`. Default: squared error for regressors, zero-one loss for classifiers, which is
         Breiman's choice: the decrease in accuracy.
@@ -81,11 +81,11 @@ def breiman_importance(
     ('x0', 0.0)
     """
     options = Options(features=features, random_state=random_state, n_jobs=n_jobs, progress=progress)
-    if permutations is not None:  # which gives the exact numbers
+    if permutations is not None:  # None: exact
         check_whole(permutations, "permutations")
     known, table = as_forest(forest), as_table(X)
     chosen = default_loss(known, "zero_one" if loss is None and known.kind == "classifier" else loss)
     question = OutOfBagQuestion(chosen, known.classes, column_sets(features, table), permutations, options.random_state)
-    grove = read_grove(known, table, y, chosen)
-    with bar(question.most * sum(map(len, grove.oob)), "explaining", progress) as tick:
-        return add_up_trees(grove, question, table.backend, ask_trees(grove, question, n_jobs, tick))
+    trees = read_forest(known, table, y, chosen)
+    with bar(question.predictions_a_row * sum(map(len, trees.oob)), "explaining", progress) as tick:
+        return average_trees(trees, question, table.backend, evaluate_trees(trees, question, n_jobs, tick))
