@@ -131,7 +131,7 @@ def _ranked(importances: Importances, ratio: bool) -> list[Bar]:
         except ValueError:  # curves only
             continue
         if np.isfinite(value):
-            extrapolation = getattr(feature, "known_extrapolation", None)  # scores have none
+            extrapolation = feature.known_extrapolation
             mark = WARNS if extrapolation is not None and extrapolation.warns else ""
             bars.append(Bar(feature.name, feature.ratio if ratio else value, known_interval(feature, ratio), mark))
     if not bars:
