@@ -553,7 +553,7 @@ def test_other_mistakes(asked, error, words):
 
 def test_labels_that_the_forest_has_not_seen():
     forest = forest_of(RandomForestClassifier, y=WORDS, trees=2)
-    with pytest.raises(ValueError, match=r"y has the class 'new', which RandomForestClassifier has never seen"):
+    with pytest.raises(ValueError, match=r"y has the class 'new', which is no class of RandomForestClassifier"):
         ll.breiman_importance(forest, X, np.where(np.arange(N) == 3, "new", WORDS))
     with pytest.raises(ValueError, match="gives labels and probabilities, not values"):
         ll.breiman_importance(forest, X, WORDS, loss="squared_error")

@@ -302,7 +302,7 @@ def test_a_fold_that_fails_is_named():
 
 def test_a_class_that_training_rows_lack_is_named():
     y = np.repeat(["a", "b", "c"], 20)
-    with pytest.raises(ValueError, match=r"fold 1 of 3 failed: y has the class 'a', which .* has never seen"):
+    with pytest.raises(ValueError, match=r"fold 1 of 3 failed: y has the class 'a', which is no class of"):
         refit(DecisionTreeClassifier(), y=y, cv=KFold(3))
 
 

@@ -73,7 +73,7 @@ def test_numbers_of_any_type_become_floats(y):
 
 @pytest.mark.parametrize("gap", [np.nan, np.inf, -np.inf])
 def test_missing_and_infinite_numbers_are_refused_with_their_row(gap):
-    with pytest.raises(ValueError, match=r"y has 2 missing or infinite values \(the first in row 1\); leave them out"):
+    with pytest.raises(ValueError, match=r"y has 2 missing or infinite values \(the first in row 1\); drop these rows"):
         checks.numbers(np.array([0, gap, gap, 1]), SQUARED)
 
 
@@ -122,7 +122,7 @@ def test_labels_become_positions_among_the_classes(y, classes):
 
 
 def test_a_class_that_the_model_has_never_seen_is_refused():
-    with pytest.raises(ValueError, match=r"y has the class 'c', which <lambda> has never seen; its classes are \['a'"):
+    with pytest.raises(ValueError, match=r"y has the class 'c', which is no class of <lambda>; its classes are \['a'"):
         checks.class_positions(np.array(["a", "c"]), np.array(["a", "b"]), MODEL.name)
 
 
@@ -184,15 +184,15 @@ def test_weights_are_not_changed_in_place():
 
 
 def test_groups_are_numbered_in_the_order_they_appear():
-    assert checks.blocks(["b", "a", "b"], 3).tolist() == [0, 1, 0]
-    assert checks.blocks(np.array([7, 7, 3]), 3).tolist() == [0, 0, 1]
-    assert checks.blocks(None, 3) is None
+    assert checks.group_numbers(["b", "a", "b"], 3).tolist() == [0, 1, 0]
+    assert checks.group_numbers(np.array([7, 7, 3]), 3).tolist() == [0, 0, 1]
+    assert checks.group_numbers(None, 3) is None
 
 
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
-        (["a", "a", "a"], "one group only"),
+        (["a", "a", "a"], "only one group"),
         (["a", None, "b"], "groups has missing labels"),
         ([1.0, np.nan, 2.0], "groups has missing labels"),
         (["a", "b"], "groups has 2 values, but X has 3 rows"),
@@ -200,7 +200,7 @@ def test_groups_are_numbered_in_the_order_they_appear():
 )
 def test_groups_that_cannot_lend_to_each_other_are_refused(groups, words):
     with pytest.raises(ValueError, match=words):
-        checks.blocks(groups, 3)
+        checks.group_numbers(groups, 3)
 
 
 # Memory and randomness.

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from scipy.special import ndtri
 
-from losslens.tables.column_scores import MOST_ROWS, CodedRows, Own, fit, score_column, spread_rows
+from losslens.tables.column_scores import MOST_ROWS, CodedRows, FeatureScores, fit_logistic, score_column, spread_rows
 from losslens.tables.columns import array_column
 from losslens.tables.frames import as_table
 
@@ -46,14 +46,14 @@ def test_the_odds_minimise_the_penalised_loss():
     terms = np.column_stack([np.ones(200), rng.normal(size=(200, 3))])
     answer, weight = (terms[:, 1] + rng.normal(size=200) > 0).astype(float), rng.uniform(0.5, 2, 200)
     penalty = np.array([0.0, 1.0, 2.0, 3.0])
-    found = fit(terms, answer, weight, penalty)
+    found = fit_logistic(terms, answer, weight, penalty)
     chance = 1 / (1 + np.exp(-terms @ found))
     np.testing.assert_allclose(terms.T @ (weight * (chance - answer)) + penalty * found, 0, atol=1e-3)
 
 
 def test_a_plane_between_zeros_and_ones_has_finite_odds():
     x = np.linspace(-1, 1, 40)
-    found = fit(np.column_stack([np.ones(40), x]), (x > 0).astype(float), np.ones(40), np.array([0.0, 0.1]))
+    found = fit_logistic(np.column_stack([np.ones(40), x]), (x > 0).astype(float), np.ones(40), np.array([0.0, 0.1]))
     assert np.isfinite(found).all()
     assert found[1] > 5
 
@@ -79,4 +79,4 @@ def test_missing_values_and_words_have_indicators():
     assert words.scores.shape == (60, 3)
     with pytest.raises(ValueError, match="'z' is no value"):
         words.nearest(np.array(["a", "z"], dtype=object))
-    assert Own.of([column, words]).scores.shape == (60, 7)
+    assert FeatureScores.of([column, words]).scores.shape == (60, 7)

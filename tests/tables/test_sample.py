@@ -5,7 +5,7 @@ import pytest
 
 from few_rows import WEIGHT, sample
 from losslens import losses
-from losslens.tables.sample import Sample, chunks, lose
+from losslens.tables.sample import Sample, chunks, loss_changes
 
 # The sample.
 
@@ -25,7 +25,7 @@ def test_rows_without_weight_are_no_sample():
 def test_changes_are_losses_less_the_loss_of_the_unchanged_row():
     judged = Sample(np.full(2, 0.5), np.array([1.0, 3.0]), y=np.array([0.0, 1.0])).with_loss(losses.squared_error)
     assert judged.error == (1 + 4) / 2
-    found = lose(losses.squared_error, judged, np.arange(2), np.array([[1.0, 2.0], [0.0, 3.0]]))
+    found = loss_changes(losses.squared_error, judged, np.arange(2), np.array([[1.0, 2.0], [0.0, 3.0]]))
     np.testing.assert_allclose(found, [[0, 3], [-3, 0]])
 
 

@@ -100,7 +100,7 @@ def test_numbers_of_two_kinds_have_a_common_one(folder):
 def test_a_file_that_is_changed_or_removed_is_named(folder):
     source = as_source(folder)
     FRAME.to_parquet(folder / "1.parquet")
-    with pytest.raises(ValueError, match=r"1\.parquet is no longer the file that was first looked at"):
+    with pytest.raises(ValueError, match=r"1\.parquet is no longer the file that was opened"):
         source.load(source.parts[1], ["number"])
     os.remove(folder / "0.parquet")  # noqa: PTH107
     with pytest.raises(FileNotFoundError, match=r"0\.parquet is gone"):

@@ -130,8 +130,8 @@ def test_targets_that_are_none(y, error, words):
 @pytest.mark.parametrize(
     ("y", "words"),
     [
-        (np.r_[2, BINARY[1:]], r"y has the class 2, which LogisticRegression has never seen; its classes are \[0, 1\]"),
-        (np.array(["no", "yes"])[BINARY], "y has the class '(no|yes)', which LogisticRegression has never seen"),
+        (np.r_[2, BINARY[1:]], r"y has the class 2, which is no class of LogisticRegression; its classes are \[0, 1\]"),
+        (np.array(["no", "yes"])[BINARY], "y has the class '(no|yes)', which is no class of LogisticRegression"),
         (np.r_[np.nan, BINARY[1:]], "y has 1 missing labels .the first in row 0."),
         (np.array([None, *BINARY[1:]], dtype=object), "y has 1 missing labels"),
         (BINARY[:-1], "y has 29 values, but X has 30 rows"),
@@ -369,7 +369,7 @@ def test_weights_that_are_none(weight, words):
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
-        (np.zeros(N), "groups has one group only"),
+        (np.zeros(N), "groups has only one group"),
         (np.arange(29), "groups has 29 values, but X has 30 rows"),
         (np.r_[np.nan, np.arange(29)], "groups has missing labels"),
         ([None, *"a" * 29], "groups has missing labels"),

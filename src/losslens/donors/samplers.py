@@ -243,7 +243,7 @@ class FunctionSampler(Lender):
         self, numbers: Numbers, columns: Sequence[int], given: Sequence[int], m: int, rng: np.random.Generator
     ) -> DrawnValues:
         """What the function draws, m times."""
-        from losslens.tables.frames import as_rows, one_behind_the_other
+        from losslens.tables.frames import as_rows, prepend_rows
 
         table = together = numbers.table
         for _ in range(m):
@@ -256,7 +256,7 @@ class FunctionSampler(Lender):
                 raise type(error)(f"sampler must give a table like X: {error}") from error
             if len(rows) != table.n:
                 raise ValueError(f"sampler gave {len(rows)} rows for {table.n}; it draws one value for each row")
-            together = one_behind_the_other(together.native, as_table(rows))
+            together = prepend_rows(together.native, as_table(rows))
         donors = np.repeat(np.arange(table.n)[:, None], m, axis=1)
         return DrawnValues(donors, {j: together.column(j) for j in columns}, alone=True)
 

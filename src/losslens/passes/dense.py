@@ -20,7 +20,7 @@ from losslens.engines.base import Answer, CellEngine
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled
 from losslens.progress import Tick
-from losslens.tables.sample import Sample, chunks, lose
+from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.typing import Floats, Indices
 
 PARTS, AHEAD = 16, 2  # of the rows, where a device fills the next ones while one is averaged
@@ -123,7 +123,7 @@ def _changes(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray[Any
     for part in chunks(rows, predictions.shape[1]):
         if loss.domains is not None:  # a deviance of a prediction it is not defined for is no number
             loss.check_prediction(predictions[part].ravel())
-        changes[part] = lose(loss, sample, rows[part], predictions[part])
+        changes[part] = loss_changes(loss, sample, rows[part], predictions[part])
     return changes
 
 

@@ -23,7 +23,7 @@ from losslens.engines.additive import Additive, Hinges, Moments, centred, hinges
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled, RowMass
 from losslens.tables.columns import Distinct, distinct_numbers, joint
-from losslens.tables.sample import Sample, chunks, lose
+from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.typing import Floats, Indices
 
 ROWS = 512  # copied at a time, so that they stay in the processor's cache
@@ -236,5 +236,5 @@ class AdditiveCurves:
         assert self.loss is not None  # only needed with a loss
         changes = np.empty(predictions.shape)
         for part in chunks(rows, predictions.shape[1]):
-            changes[part] = lose(self.loss, self.sample, rows[part], predictions[part])
+            changes[part] = loss_changes(self.loss, self.sample, rows[part], predictions[part])
         return changes

@@ -144,7 +144,7 @@ def prepare(
         prediction=np.empty(0),
         y=target,
         classes=classes if len(classes) else None,
-        block=checks.blocks(options.groups, table.n),
+        block=checks.group_numbers(options.groups, table.n),
     )
     columns = frozenset(j for feature in named for j in feature.columns)
     error = partial(_error, sample, loss) if loss else None

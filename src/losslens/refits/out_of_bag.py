@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.losses import Loss, Response
-from losslens.tables.sample import Sample, lose
+from losslens.tables.sample import Sample, loss_changes
 from losslens.typing import Floats, Indices
 
 Numbers = NDArray[np.float32]  # trees of scikit-learn compare in single precision
@@ -114,7 +114,7 @@ class Trial:
         predicted = self.tree.prediction[node]
         if self.loss.domains is not None:  # a deviance is not defined for every prediction
             self.loss.check_prediction(predicted)
-        return lose(self.loss, self.sample, row, predicted[:, None])[:, 0]
+        return loss_changes(self.loss, self.sample, row, predicted[:, None])[:, 0]
 
 
 def evaluated(tree: Tree, X: Numbers, y: NDArray[Any], classes: NDArray[Any] | None, loss: Loss) -> Trial:

@@ -20,7 +20,7 @@ from losslens.results.feature import FeatureResult, take_columns, take_rows
 from losslens.results.row_influence import RowInfluence
 from losslens.results.selection import all_but, positions
 from losslens.results.table import ResultTable, facts, grid_size, or_else
-from losslens.tables.sample import Sample, chunks, lose
+from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats
 from losslens.uncertainty import standard_errors
@@ -219,7 +219,7 @@ class FeatureImportance(FeatureResult, Tabular):
             predictions = self.cells.predictions[part]
             if loss.domains is not None:  # a deviance is not defined for every prediction
                 loss.check_prediction(predictions.ravel())
-            changes[part] = lose(loss, sample, self.cells.rows[part], predictions)
+            changes[part] = loss_changes(loss, sample, self.cells.rows[part], predictions)
         new = replace(self, loss=loss, sample=sample, cells=replace(self.cells, changes=changes))
         return replace(new, means=new._means(new.cells, self.meeting, sample))
 

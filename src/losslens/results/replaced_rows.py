@@ -21,7 +21,7 @@ from losslens.blas import one_thread
 from losslens.results.base import Stored
 from losslens.results.extrapolation import RARER, WARNING, Extrapolation
 from losslens.tables import column_scores
-from losslens.tables.column_scores import CodedRows, Own
+from losslens.tables.column_scores import CodedRows, FeatureScores
 from losslens.typing import Floats, Indices, Mask
 
 LEAST_ROWS = 20  # under so few nothing can be told
@@ -111,8 +111,8 @@ class ReplacedRows(Stored):
         return replace(self._averaged(once), drawn=True)
 
     @cached_property
-    def _own(self) -> Own:
-        return Own.of([self.among.scored[j] for j in self.columns])
+    def _own(self) -> FeatureScores:
+        return FeatureScores.of([self.among.scored[j] for j in self.columns])
 
     @property
     def _is_single(self) -> bool:
@@ -135,7 +135,7 @@ class ReplacedRows(Stored):
             table = np.vstack([terms(seen, own.scores[seen]), terms(replaced.rows[learns], replaced.own[learns])])
             answer = np.repeat([0.0, 1.0], [len(seen), learns.sum()])
             weight = np.where(answer > 0, len(seen) / max(learns.sum(), 1), 1.0)
-            coefficients = column_scores.fit(table, answer, weight, terms.penalty)
+            coefficients = column_scores.fit_logistic(table, answer, weight, terms.penalty)
             real[unseen] = terms(unseen, own.scores[unseen]) @ coefficients
             changed[judged] = terms(replaced.rows[judged], replaced.own[judged]) @ coefficients
         return real, changed
@@ -193,7 +193,7 @@ class _Terms:
     penalty: Floats
 
     @classmethod
-    def of(cls, rows: ReplacedRows, own: Own, seen: Indices) -> Self:
+    def of(cls, rows: ReplacedRows, own: FeatureScores, seen: Indices) -> Self:
         """Columns are chosen, and the mean is learnt, among the rows seen: the others must not have a say."""
         related, around = rows.related(seen), rows.among
         most = np.sort(np.argsort(-related, kind="stable")[:RELATED])
@@ -261,7 +261,9 @@ def _calibrated(real: Floats, changed: Floats) -> Floats:
     both = np.clip(np.concatenate([real, changed]), -30, 30)
     answer = np.repeat([0.0, 1.0], [len(real), len(changed)])
     weight = np.where(answer > 0, len(real) / max(len(changed), 1), 1.0)
-    shift, slope = column_scores.fit(np.column_stack([np.ones(len(both)), both]), answer, weight, np.array([0.0, 1e-3]))
+    shift, slope = column_scores.fit_logistic(
+        np.column_stack([np.ones(len(both)), both]), answer, weight, np.array([0.0, 1e-3])
+    )
     return np.asarray(shift + max(slope, 0.0) * both[len(real) :])
 
 

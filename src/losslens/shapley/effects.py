@@ -27,7 +27,7 @@ from losslens.shapley.request import check_players, covers_table
 from losslens.shapley.setup import GameSetup, set_up
 from losslens.shapley.walk_kinds import EffectWalk
 from losslens.tables import checks
-from losslens.tables.frames import Table, as_table, one_behind_the_other
+from losslens.tables.frames import Table, as_table, prepend_rows
 from losslens.typing import Floats, Indices, Mask
 
 CELLS_AT_ONCE = 1 << 18  # pairs times coalitions, or pairs, in memory at a time
@@ -82,7 +82,7 @@ def _rows_and_donors(background: Table, rows: Any) -> tuple[Table, Indices, Indi
     at = _as_positions(rows, background)
     if at is not None:
         return background, at, every
-    both = one_behind_the_other(rows, background)
+    both = prepend_rows(rows, background)
     first = both.n - background.n
     if first == 0:
         raise ValueError("rows is empty; give at least one row to explain")

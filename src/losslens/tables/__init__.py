@@ -1,4 +1,4 @@
-"""Rows and columns: frames, columns, features, checks of y and weights, and sources in files.
+"""Rows and columns: tables, columns, features, checks of y and weights, and data in files.
 
-The only room that knows frame libraries. Touches losses and text, nothing above it.
+Only this package uses frame libraries. Uses losses and text, nothing above it.
 """

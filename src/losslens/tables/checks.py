@@ -1,4 +1,4 @@
-"""Checks of what users pass beside the table: y, weights, groups, memory, random state."""
+"""Checks of the arguments besides X: y, weights, groups, memory, random state."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def vector(values: Any, n: int, name: str) -> NDArray[Any]:
 
 
 def numbers(y: NDArray[Any], loss: Loss) -> NDArray[Any]:
-    """y as numbers, every one of them there."""
+    """y as finite numbers."""
     if y.dtype.kind not in "biuf":
         try:
             if y.dtype.kind != "O" or any(isinstance(value, str) for value in y):
-                raise TypeError("dates and words have no loss")  # NumPy would read the word "1" as a number
+                raise TypeError("dates and strings have no loss")  # NumPy would read the string "1" as a number
             y = np.array([np.nan if is_missing(value) else value for value in y.tolist()]).astype(float)
         except (TypeError, ValueError):
             if loss.custom:
@@ -45,19 +45,19 @@ def numbers(y: NDArray[Any], loss: Loss) -> NDArray[Any]:
     y = y.astype(np.float64)
     if not np.isfinite(y).all():
         bad = np.flatnonzero(~np.isfinite(y))
-        raise ValueError(f"y has {len(bad)} missing or infinite values (the first in row {bad[0]}); leave them out")
+        raise ValueError(f"y has {len(bad)} missing or infinite values (the first in row {bad[0]}); drop these rows")
     loss.check_target(y)
     return y
 
 
 def class_positions(y: NDArray[Any], classes: NDArray[Any], model: str) -> Indices:
-    """y as positions among the classes; a label that the model has never seen is an error."""
+    """y as positions among the classes; a label that is no class of the model is an error."""
     place = {label: k for k, label in enumerate(classes.tolist())}
     labels = y.tolist()
     unknown = [label for label in dict.fromkeys(labels) if label not in place]
     if unknown:
         raise ValueError(
-            f"y has the class {unknown[0]!r}, which {model} has never seen; its classes are {classes.tolist()!r}"
+            f"y has the class {unknown[0]!r}, which is no class of {model}; its classes are {classes.tolist()!r}"
         )
     return np.array([place[label] for label in labels], np.intp)
 
@@ -66,7 +66,7 @@ def observed_classes(y: NDArray[Any]) -> NDArray[Any]:
     """The distinct labels of y, sorted."""
     missing = [row for row, label in enumerate(y.tolist()) if is_missing(label)]
     if missing:
-        raise ValueError(f"y has {len(missing)} missing labels (the first in row {missing[0]}); leave them out")
+        raise ValueError(f"y has {len(missing)} missing labels (the first in row {missing[0]}); drop these rows")
     try:
         return np.unique(y)
     except TypeError:
@@ -84,12 +84,12 @@ def row_weights(sample_weight: Any, n: int) -> Floats:
     if weight.min() < 0:
         raise ValueError(f"sample_weight must not be negative; row {int(weight.argmin())} has {weight.min()}")
     if (weight > 0).sum() < 2:
-        raise ValueError("sample_weight leaves fewer than two rows with a weight above zero")
+        raise ValueError("sample_weight must be above zero for at least two rows")
     return np.asarray(weight / weight.sum())
 
 
-def blocks(groups: Any, n: int) -> Indices | None:
-    """Rows that belong together, numbered."""
+def group_numbers(groups: Any, n: int) -> Indices | None:
+    """The number of each row's group."""
     if groups is None:
         return None
     labels = vector(groups, n, "groups").tolist()
@@ -97,12 +97,12 @@ def blocks(groups: Any, n: int) -> Indices | None:
         raise ValueError("groups has missing labels; give each row a group")
     number = {label: k for k, label in enumerate(dict.fromkeys(labels))}
     if len(number) < 2:
-        raise ValueError("groups has one group only: donors come from other groups, so two are needed at least")
+        raise ValueError("groups has only one group; donors come from other groups, so at least two are needed")
     return np.array([number[label] for label in labels], np.intp)
 
 
 def check_whole(number: Any, name: str, least: int = 1) -> None:
-    """Raise ValueError unless this is a whole number, and large enough; `name` may end with what it counts."""
+    """Raise ValueError unless this is a whole number from `least` on; `name` may end with what it counts."""
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < least:
         name, _, of = name.partition(" ")
         raise ValueError(f"{name} is a whole number {f'{of} ' if of else ''}from {least} on; got {number!r}")
@@ -118,7 +118,7 @@ def check_workers(n_jobs: Any, progress: Any) -> None:
 
 
 def check_device(device: str | None) -> None:
-    """Raise unless torch can compute there; without a device torch is not imported."""
+    """Raise unless torch can use the device; for None torch is not imported."""
     if device is None:
         return
     try:
@@ -130,13 +130,13 @@ def check_device(device: str | None) -> None:
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"device must be None or the name of a torch device such as 'cuda'; got {device!r}") from error
     if kind not in ("cuda", "cpu"):
-        raise ValueError(f"device must be 'cuda', where there is double precision, or None; got {device!r}")
+        raise ValueError(f"device must be 'cuda', which has double precision, or None; got {device!r}")
     if kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r}: torch finds no CUDA device here; leave device out to compute on the CPU")
+        raise ValueError(f"device={device!r}: torch finds no CUDA device; leave device out to compute on the CPU")
 
 
 def memory_bytes(memory: str | int) -> int:
-    """A size in words or in bytes.
+    """A size such as "1 GiB", or a number of bytes, as bytes.
 
     >>> memory_bytes("1 GiB")
     1073741824
@@ -144,17 +144,17 @@ def memory_bytes(memory: str | int) -> int:
     if isinstance(memory, (int, np.integer)) and not isinstance(memory, bool):
         size = float(memory)
     else:
-        found = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([A-Za-z]*)\s*", str(memory))
-        if not found or found[2].lower() not in UNITS:
+        match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([A-Za-z]*)\s*", str(memory))
+        if not match or match[2].lower() not in UNITS:
             raise ValueError(f"memory is a size such as '1 GiB', '500 MB' or a number of bytes; got {memory!r}")
-        size = float(found[1]) * UNITS[found[2].lower()]
+        size = float(match[1]) * UNITS[match[2].lower()]
     if size <= 0:
         raise ValueError(f"memory must be above zero; got {memory!r}")
     return int(size)
 
 
 def entropy(random_state: Any) -> int:
-    """One number that all draws of a call come from; the global random state is never touched."""
+    """The seed of all draws of a call; the global random state is never used."""
     if random_state is None:
         return int(np.random.SeedSequence().entropy % 2**63)  # type: ignore[operator]
     if isinstance(random_state, np.random.Generator):

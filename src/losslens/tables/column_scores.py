@@ -1,6 +1,4 @@
-"""Rows in a few standardised numbers a column, from which relations between columns can be read.
-
-Also logistic regression with a penalty for each coefficient, by Newton's method."""
+"""Columns as a few standardised scores each, to model relations between columns; and penalised logistic regression."""
 
 from __future__ import annotations
 
@@ -17,12 +15,12 @@ from losslens.tables.columns import Column, is_missing
 from losslens.tables.frames import Table
 from losslens.typing import Floats, Indices
 
-MOST_ROWS = 2000  # that are looked at
-MOST_CELLS = 1 << 20  # of the table: of wide tables fewer rows
-POWERS = 3  # of the normal scores of a number
-WORDS = 6  # the frequent ones, that have an indicator
-RARE = 5, 0.01  # a word, or a missing value, of fewer rows, or a smaller share, has none
-MOST_OWN = 9  # numbers of a group of columns; more are turned into as many principal ones
+MOST_ROWS = 2000  # used of a table
+MOST_CELLS = 1 << 20  # rows times columns: wide tables have fewer rows
+POWERS = 3  # Hermite polynomials of the normal scores of a numeric column
+INDICATORS = 6  # of a categorical column: its most frequent values
+RARE = 5, 0.01  # a value, or a missing one, in fewer rows, or in a smaller share of them, has no indicator
+MOST_SCORES = 9  # of a feature; more are reduced to as many principal components
 
 
 def spread_rows(table: Table, weight: Floats | None = None) -> Indices:
@@ -31,7 +29,7 @@ def spread_rows(table: Table, weight: Floats | None = None) -> Indices:
     flat = weight is None or bool((weight == weight[0]).all())
     if flat and table.n <= most:
         return np.arange(table.n)
-    # One from each of so many equal stretches: no row twice, and no rhythm that a sorted table could have.
+    # One row from each of m equal intervals: no row twice, and no period that a sorted table could share.
     m = min(most, table.n)
     place = (np.arange(m) + np.random.default_rng(0).random(m)) / m
     if weight is None or flat:
@@ -41,7 +39,7 @@ def spread_rows(table: Table, weight: Floats | None = None) -> Indices:
 
 @dataclass(frozen=True, eq=False)
 class CodedRows:
-    """Some rows of a table, each column as codes of its distinct values; nothing of the table itself is kept."""
+    """Some rows of a table, each column as codes of its distinct values; the table itself is not kept."""
 
     names: tuple[str, ...]
     values: tuple[NDArray[Any], ...]  # the distinct values of each column, the missing one last
@@ -50,12 +48,12 @@ class CodedRows:
 
     @classmethod
     def of(cls, table: Table, columns: Mapping[int, Column] = MappingProxyType({})) -> Self:
-        """All rows of a (small) table; of its columns those that were looked at before needn't be sorted again."""
+        """All rows of a (small) table; `columns` holds columns whose distinct values are computed already."""
         values, ordered, codes = [], [], np.zeros((table.n, len(table.names)), np.int32)
         for j in range(len(table.names)):
             try:
                 distinct = (columns[j] if j in columns else table.column(j)).distinct
-            except TypeError:  # a column that can't be compared (lists, say) has one value
+            except TypeError:  # unhashable values such as lists count as one value
                 values.append(np.zeros(1))
                 ordered.append(True)
                 continue
@@ -71,36 +69,36 @@ class CodedRows:
 
     @cached_property
     def scored(self) -> tuple[ScoredColumn, ...]:
-        """Every column in few numbers."""
+        """The scores of every column."""
         return tuple(map(score_column, self.values, self.codes.T, self.ordered))
 
     @cached_property
     def scores(self) -> Floats:
-        """All of these numbers beside each other, (n, D)."""
+        """All scores side by side, (n, D)."""
         return np.hstack([column.scores for column in self.scored])
 
     @cached_property
     def column_of(self) -> Indices:
-        """Whose number each of them is, (D,)."""
+        """The column of each score, (D,)."""
         return np.repeat(np.arange(len(self.scored)), [column.by_value.shape[1] for column in self.scored])
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredColumn:
-    """One column: what each of its distinct values is in standardised numbers."""
+    """One column: the standardised scores of each of its distinct values."""
 
     values: NDArray[Any]  # (v,), distinct
     codes: NDArray[np.int32]  # (n,): the value of each row
-    by_value: Floats  # (v, d): over the rows of mean 0 and variance 1
-    degree: Floats  # (d,): 1 for a line or a word, 2 and 3 for its powers
+    by_value: Floats  # (v, d): mean 0 and variance 1 over the rows
+    degree: Floats  # (d,): 1 for a linear score or an indicator, 2 and 3 for polynomials
 
     @property
     def scores(self) -> Floats:
-        """The rows in these numbers, (n, d)."""
+        """The scores of the rows, (n, d)."""
         return self.by_value[self.codes]
 
     def nearest(self, values: Any) -> Indices:
-        """The distinct values that these are, or, for numbers and dates, lie next to, as codes."""
+        """The codes of the equal or, for numbers and dates, of the nearest distinct values."""
         known, array = self.values, np.asarray(values)
         if known.dtype.kind in "biufmM" and array.dtype.kind in "biufmM":
             present = len(known) - _ends_missing(known)
@@ -110,13 +108,13 @@ class ScoredColumn:
             nearer = np.where(array - known[left] <= known[right] - array, left, right)
             return np.where(array != array, len(known) - 1, nearer)
         place = {_key(value): code for code, value in enumerate(known)}
-        lost = next((value for value in array.tolist() if _key(value) not in place), None)
-        if lost is not None:
-            raise ValueError(f"{lost!r} is no value of the column, which has {list(known)[:5]!r}")
+        unknown = next((value for value in array.tolist() if _key(value) not in place), None)
+        if unknown is not None:
+            raise ValueError(f"{unknown!r} is no value of the column; its values are {list(known)[:5]!r}")
         return np.array([place[_key(value)] for value in array.tolist()], np.intp)
 
     def of_values(self, values: Any) -> Floats:
-        """Values of another table in these numbers, numbers between two known ones between theirs, (r, d)."""
+        """Scores of values of another table, (r, d); interpolated linearly between known numbers."""
         known, array = self.values, np.asarray(values)
         if known.dtype.kind not in "biuf" or array.dtype.kind not in "biuf":
             return self.by_value[self.nearest(values)]
@@ -129,33 +127,33 @@ class ScoredColumn:
 
 
 @dataclass(frozen=True, eq=False)
-class Own:
-    """The columns of a feature, which are replaced together."""
+class FeatureScores:
+    """The scores of a feature, whose columns are replaced together."""
 
     columns: Sequence[ScoredColumn]
-    turn: Floats | None  # (d0, d), where there were too many numbers
+    turn: Floats | None  # (d0, d): to principal components, where there are too many scores
     scores: Floats  # (n, d)
     degree: Floats  # (d,)
 
     @classmethod
     def of(cls, columns: Sequence[ScoredColumn]) -> Self:
-        """All numbers of the columns, or their principal components."""
+        """All scores of the columns, or their principal components."""
         scores = np.hstack([column.scores for column in columns])
-        if scores.shape[1] <= MOST_OWN:
+        if scores.shape[1] <= MOST_SCORES:
             return cls(columns, None, scores, np.concatenate([column.degree for column in columns]))
         _, size, turn = np.linalg.svd(scores, full_matrices=False)
-        kept = size[:MOST_OWN] > 1e-8 * size[0]
-        turn = turn[:MOST_OWN][kept].T / (size[:MOST_OWN][kept] / np.sqrt(len(scores)))
+        kept = size[:MOST_SCORES] > 1e-8 * size[0]
+        turn = turn[:MOST_SCORES][kept].T / (size[:MOST_SCORES][kept] / np.sqrt(len(scores)))
         return cls(columns, turn, scores @ turn, np.ones(turn.shape[1]))
 
     def of_values(self, values: Sequence[Any]) -> Floats:
-        """Other values of the columns, (r, d)."""
+        """Scores of other values of the columns, (r, d)."""
         found = np.hstack([column.of_values(some) for column, some in zip(self.columns, values, strict=True)])
         return found if self.turn is None else found @ self.turn
 
 
 def score_column(values: NDArray[Any], codes: NDArray[np.int32], ordered: bool) -> ScoredColumn:
-    """A column in numbers.
+    """The scores of a column.
 
     >>> score_column(np.array([1.0, 2.0, 9.0]), np.array([0, 1, 1, 2]), ordered=True).scores[:, 0].round(2)
     array([-1.41,  0.  ,  0.  ,  1.41])
@@ -165,13 +163,13 @@ def score_column(values: NDArray[Any], codes: NDArray[np.int32], ordered: bool) 
     share = count / count.sum()
     by_value = by_value - share @ by_value
     spread = np.sqrt(share @ by_value**2)
-    told = spread > 1e-9
-    return ScoredColumn(values, codes, by_value[:, told] / spread[told], degree[told])
+    varies = spread > 1e-9
+    return ScoredColumn(values, codes, by_value[:, varies] / spread[varies], degree[varies])
 
 
 def _powers(values: NDArray[Any], count: Floats) -> tuple[Floats, Floats]:
-    """Hermite's polynomials of the normal scores: of a Gaussian they are uncorrelated. And who is missing."""
-    from scipy.special import ndtri  # here: nobody waits for SciPy at `import losslens`
+    """Hermite polynomials of the normal scores, uncorrelated for a Gaussian; and an indicator of missing values."""
+    from scipy.special import ndtri  # here: `import losslens` does not wait for SciPy
 
     missing = _ends_missing(values)
     present = count.copy()
@@ -183,16 +181,16 @@ def _powers(values: NDArray[Any], count: Floats) -> tuple[Floats, Floats]:
         middle = np.cumsum(present) - present / 2
         z[present > 0] = ndtri(middle[present > 0] / n)
     powers = [z, z**2 - 1, z**3 - 3 * z][: min(POWERS, kinds - 1)]
-    found = [np.where(present > 0, power - power @ present / max(n, 1), 0.0) for power in powers]
-    degree = list(range(1, len(found) + 1))
+    scores = [np.where(present > 0, power - power @ present / max(n, 1), 0.0) for power in powers]
+    degree = list(range(1, len(scores) + 1))
     if missing and count[-1] >= max(RARE[0], RARE[1] * count.sum()):
-        found.append((np.arange(len(count)) == len(count) - 1).astype(float))
+        scores.append((np.arange(len(count)) == len(count) - 1).astype(float))
         degree.append(1)
-    return np.column_stack([*found, np.empty((len(count), 0))]), np.array(degree, float)
+    return np.column_stack([*scores, np.empty((len(count), 0))]), np.array(degree, float)
 
 
 def _indicators(count: Floats) -> tuple[Floats, Floats]:
-    frequent = np.argsort(-count, kind="stable")[:WORDS]
+    frequent = np.argsort(-count, kind="stable")[:INDICATORS]
     frequent = frequent[count[frequent] >= max(RARE[0], RARE[1] * count.sum())]
     return (np.arange(len(count))[:, None] == frequent).astype(float), np.ones(len(frequent))
 
@@ -207,46 +205,45 @@ def _key(value: Any) -> Any:
     return None if is_missing(value) else value
 
 
-STEPS, HALVINGS = 25, 12
-ENOUGH = 1e-5  # of the objective a unit of weight: a smaller gain ends the search
+NEWTON_STEPS, HALVINGS = 25, 12  # of a step that increases the objective
+TOLERANCE = 1e-5  # of the objective per unit of weight: a smaller improvement ends the search
 
 
-def fit(terms: Floats, answer: Floats, weight: Floats, penalty: Floats) -> Floats:
+def fit_logistic(terms: Floats, y: Floats, weight: Floats, penalty: Floats) -> Floats:
     """Coefficients b that minimise ``sum w (log(1 + e^eta) - y eta) + sum penalty b^2 / 2`` with ``eta = terms b``.
 
     Parameters
     ----------
     terms
         (n, q); a constant is a term like any other.
-    answer
+    y
         (n,): 0 or 1.
     weight
         (n,).
     penalty
-        (q,), at least 0. Where it is positive for all but a constant the answer exists also where a plane parts
-        the zeros from the ones.
+        (q,), at least 0. If it is positive for all but a constant, the minimum exists also for separable data.
     """
-    found = np.zeros(terms.shape[1])
-    now = _objective(terms, answer, weight, penalty, found)
-    for _ in range(STEPS):
-        chance = 0.5 + 0.5 * np.tanh(terms @ found / 2)  # 1 / (1 + e^-eta), without overflow
-        gradient = terms.T @ (weight * (chance - answer)) + penalty * found
+    b = np.zeros(terms.shape[1])
+    objective = _objective(terms, y, weight, penalty, b)
+    for _ in range(NEWTON_STEPS):
+        chance = 0.5 + 0.5 * np.tanh(terms @ b / 2)  # 1 / (1 + e^-eta), without overflow
+        gradient = terms.T @ (weight * (chance - y)) + penalty * b
         curvature = (terms * (weight * chance * (1 - chance))[:, None]).T @ terms
-        curvature[np.diag_indices_from(curvature)] += penalty + 1e-9  # terms may say the same twice
+        curvature[np.diag_indices_from(curvature)] += penalty + 1e-9  # terms may be collinear
         step = np.linalg.solve(curvature, gradient)
-        for _ in range(HALVINGS):  # a full step can go too far
-            new = _objective(terms, answer, weight, penalty, found - step)
-            if new <= now:
+        for _ in range(HALVINGS):  # a full Newton step can overshoot
+            new = _objective(terms, y, weight, penalty, b - step)
+            if new <= objective:
                 break
             step /= 2
-        if not now - new > 0:
+        if not objective - new > 0:
             break
-        found, gain, now = found - step, now - new, new
-        if gain < ENOUGH * weight.sum():
+        b, gain, objective = b - step, objective - new, new
+        if gain < TOLERANCE * weight.sum():
             break
-    return found
+    return b
 
 
-def _objective(terms: Floats, answer: Floats, weight: Floats, penalty: Floats, at: Floats) -> float:
-    eta = terms @ at
-    return float(weight @ (np.logaddexp(0.0, eta) - answer * eta) + 0.5 * penalty @ at**2)
+def _objective(terms: Floats, y: Floats, weight: Floats, penalty: Floats, b: Floats) -> float:
+    eta = terms @ b
+    return float(weight @ (np.logaddexp(0.0, eta) - y * eta) + 0.5 * penalty @ b**2)

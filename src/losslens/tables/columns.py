@@ -1,4 +1,4 @@
-"""One column of a table: its distinct values, its order, and gathering without changing its type."""
+"""One column of a table: its distinct values, their order, and selecting rows without changing its type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Distinct:
     """The distinct values of one or several columns.
 
     ``values[codes[i]]`` is the value of row i and ``first[v]`` a row that holds value v; a missing value is the
-    last one. ``ordered``: the order of the codes means something (numbers and dates yes, words no).
+    last one. ``ordered``: the order of the codes is meaningful (numbers and dates, not strings).
     """
 
     values: NDArray[Any]
@@ -33,7 +33,7 @@ class Distinct:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A column that can be gathered: ``gather(index)`` keeps the type, ``array`` is what NumPy makes of it."""
+    """``gather(index)`` selects rows and keeps the type; ``array`` is the column as a NumPy array."""
 
     gather: Callable[[Indices], Any]
     array: NDArray[Any]
@@ -42,11 +42,11 @@ class Column:
     extend: Callable[[Sequence[Any]], Column]
 
     def extended(self, values: Sequence[Any]) -> Column:
-        """The column with values of the user's own behind it; the same one for the same values."""
-        known: dict[str, Column] = self.__dict__.setdefault("_extended", {})
-        if repr(values) not in known:
-            known[repr(values)] = self.extend(values)
-        return known[repr(values)]
+        """The column with the user's values appended; cached by the values."""
+        cache: dict[str, Column] = self.__dict__.setdefault("_extended", {})
+        if repr(values) not in cache:
+            cache[repr(values)] = self.extend(values)
+        return cache[repr(values)]
 
     @cached_property
     def distinct(self) -> Distinct:
@@ -94,7 +94,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _sorted(keys: list[tuple[type, Any]], categories: tuple[Any, ...] | None) -> list[tuple[type, Any]]:
-    """Values in the order of their categories, their own order, or, where they have none, by type and text."""
+    """Values in the order of their categories, in their natural order, or, if they have none, by type and text."""
     if categories is not None:
         place = {value: position for position, value in enumerate(categories)}
         return sorted(keys, key=lambda key: place.get(key[1], len(place)))
@@ -104,8 +104,8 @@ def _sorted(keys: list[tuple[type, Any]], categories: tuple[Any, ...] | None) ->
         return sorted(keys, key=lambda key: (key[0].__name__, str(key[1])))
 
 
-def in_own_order(keys: list[Any], categories: tuple[Any, ...] | None) -> list[Any]:
-    """Keys of values, ``(type, value)``, in their order; the missing value's, None, comes last."""
+def sorted_keys(keys: list[Any], categories: tuple[Any, ...] | None) -> list[Any]:
+    """Keys of values, ``(type, value)``, sorted; None, the key of missing values, comes last."""
     return [*_sorted([key for key in keys if key is not None], categories), *([None] if None in keys else [])]
 
 
@@ -135,7 +135,7 @@ def _cast(values: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     wanted = np.asarray(values)
     try:
         if dtype.kind in "biuf" and any(isinstance(value, str) for value in values):
-            raise TypeError("words")  # NumPy would read the word "1" as a number
+            raise TypeError("strings")  # NumPy would read the string "1" as a number
         cast = wanted.astype(dtype)
         same = dtype.kind == "f" or bool(np.all(cast == wanted))
     except (TypeError, ValueError):
@@ -150,7 +150,7 @@ def frame_column(series: Any) -> Column:
     categories, ordered = _categories(series)
 
     def extend(values: Sequence[Any]) -> Column:
-        return frame_column(behind(series, _like(series, values)))
+        return frame_column(concat_series(series, _like(series, values)))
 
     return Column(_gatherer(series), _comparable(series), categories, ordered, extend)
 
@@ -167,11 +167,11 @@ def _categories(series: Any) -> tuple[tuple[Any, ...] | None, bool]:
 
 
 def _comparable(series: Any) -> NDArray[Any]:
-    """The column as an array in which equal means equal to the model."""
+    """The column as an array whose entries are equal exactly where they are equal to the model."""
     numeric = series.dtype.is_numeric() and series.dtype not in _BEYOND_NUMPY
     if numeric or series.dtype == nw.Boolean or series.dtype.is_temporal():
         array = np.asarray(series.to_numpy())
-        # Whole numbers with gaps become floats, in which large ones run together.
+        # Integers with missing values become floats, in which different large ones are equal.
         merged = array.dtype.kind == "f" and series.dtype.is_integer() and np.nanmax(np.abs(array), initial=0) >= 2**53
         if array.dtype.kind in "biufmM" and not merged:
             return array
@@ -181,13 +181,13 @@ def _comparable(series: Any) -> NDArray[Any]:
 
 
 def _gatherer(series: Any) -> Callable[[Indices], Any]:
-    """Gathering through NumPy where that keeps the type, because it is several times faster."""
+    """Selection through NumPy where that keeps the type, because it is several times faster."""
     native, backend = series.to_native(), series.implementation
     plain = series.dtype.is_numeric() or series.dtype == nw.Boolean
     if backend.is_pandas():
         if isinstance(native.dtype, np.dtype) and plain:
             return native.to_numpy().take  # type: ignore[no-any-return]
-        if native.dtype == object:  # a bare array of objects would be given a type of pandas' own liking
+        if native.dtype == object:  # pandas would infer another type for a bare array of objects
             values, make = native.array, type(native)
             return lambda index: make(values.take(index), dtype=object)
         return native.array.take  # type: ignore[no-any-return]
@@ -209,13 +209,13 @@ def _arrow_indices(index: Indices) -> Any:
     return pa.array(index)
 
 
-def behind(first: Any, second: Any) -> Any:
-    """One series behind the other."""
-    return nw.concat([series.alias("both").to_frame() for series in (first, second)])["both"]  # any label, one name
+def concat_series(first: Any, second: Any) -> Any:
+    """Two series as one."""
+    return nw.concat([series.alias("both").to_frame() for series in (first, second)])["both"]  # names may differ
 
 
 def like_column(series: Any, values: Any) -> Any:
-    """Values as a series of the same type as another one's."""
+    """Values as a series of the same type as this one."""
     # The native type holds more than narwhals': pandas' category list and nullable types, arrow's index types.
     native = series.to_native()
     if series.implementation.is_pandas():
@@ -227,7 +227,7 @@ def like_column(series: Any, values: Any) -> Any:
 
 
 def _like(series: Any, values: Sequence[Any]) -> Any:
-    """Values of the user's own as a series of the same type, or an error that names them."""
+    """The user's values as a series of the same type, or an error that names them."""
     wanted = list(values)
     try:
         new = like_column(series, wanted)

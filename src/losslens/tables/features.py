@@ -1,4 +1,4 @@
-"""What users write in ``features=`` turned into named sets of columns."""
+"""The argument ``features=`` as named sets of columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Feature:
 
 
 def resolve(features: Any, labels: Sequence[Hashable], *, by_position: bool) -> tuple[Feature, ...]:
-    """Name the columns of each feature.
+    """The columns of each feature.
 
     Parameters
     ----------
@@ -37,17 +37,17 @@ def resolve(features: Any, labels: Sequence[Hashable], *, by_position: bool) -> 
     if features is None:
         return tuple(Feature(str(label), (j,)) for j, label in enumerate(labels))
     if isinstance(features, Mapping):
-        found = [_group(name, columns, labels, by_position) for name, columns in features.items()]
+        resolved = [_group(name, columns, labels, by_position) for name, columns in features.items()]
     elif _is_one(features, labels):
-        found = [_one(features, labels, by_position)]
+        resolved = [_one(features, labels, by_position)]
     elif isinstance(features, (Sequence, np.ndarray)) or hasattr(features, "__iter__"):
-        found = [feature for item in features for feature in _item(item, labels, by_position)]
+        resolved = [feature for item in features for feature in _item(item, labels, by_position)]
     else:
         raise TypeError(f"features is a column, a list of columns or {{'group': [columns]}}; got {features!r}")
-    if not found:
+    if not resolved:
         raise ValueError("features is empty: name at least one column, or leave it out for all of them")
-    _each_once([feature.name for feature in found])
-    return tuple(found)
+    _each_once([feature.name for feature in resolved])
+    return tuple(resolved)
 
 
 def _is_one(features: Any, labels: Sequence[Hashable]) -> bool:
@@ -55,7 +55,7 @@ def _is_one(features: Any, labels: Sequence[Hashable]) -> bool:
 
 
 def _item(item: Any, labels: Sequence[Hashable], by_position: bool) -> list[Feature]:
-    if isinstance(item, Mapping):  # groups beside single columns
+    if isinstance(item, Mapping):  # groups among single columns
         return [_group(name, columns, labels, by_position) for name, columns in item.items()]
     if isinstance(item, list):
         raise ValueError(f"for columns replaced together write {{'name': {item!r}}} in features; got a bare list")
@@ -93,26 +93,26 @@ def _group(name: Any, columns: Any, labels: Sequence[Hashable], by_position: boo
     members = [columns] if alone else list(columns)
     if not members:
         raise ValueError(f"group {name!r} has no columns")
-    found = tuple(_find(member, labels, by_position) for member in members)
-    for j in found:
-        if found.count(j) > 1:
+    positions = tuple(_find(member, labels, by_position) for member in members)
+    for j in positions:
+        if positions.count(j) > 1:
             raise ValueError(f"group {name!r} names column {str(labels[j])!r} twice")
-    return Feature(str(name), found, "single" if len(found) == 1 else "group")
+    return Feature(str(name), positions, "single" if len(positions) == 1 else "group")
 
 
 def _position(label: Any, labels: Sequence[Hashable]) -> int | None:
     label = label.item() if isinstance(label, np.generic) else label
     try:
-        # The type counts: True is no column 1.
+        # The type matters: True is not column 1.
         return next((j for j, own in enumerate(labels) if type(own) is type(label) and own == label), None)
     except (TypeError, ValueError):
         return None
 
 
 def _find(label: Any, labels: Sequence[Hashable], by_position: bool) -> int:
-    found = _position(label, labels)
-    if found is not None:
-        return found
+    position = _position(label, labels)
+    if position is not None:
+        return position
     if isinstance(label, (int, np.integer)) and not isinstance(label, bool):
         if int(label) in labels:
             return list(labels).index(int(label))
@@ -124,8 +124,8 @@ def _find(label: Any, labels: Sequence[Hashable], by_position: bool) -> int:
 
 
 def unknown_feature(label: Any, names: Sequence[str], what: str = "columns") -> str:
-    """The message for a name that is none, with the nearest one that is."""
-    folded = {name.casefold(): name for name in names}  # a wrong case is the commonest slip
+    """The message for an unknown name, with the nearest known one."""
+    folded = {name.casefold(): name for name in names}  # a wrong case is the commonest mistake
     near = difflib.get_close_matches(str(label).casefold(), folded, n=1)
     hint = f"; did you mean {folded[near[0]]!r}?" if near else "."
     shown = ", ".join(names[:20]) + (f", ... ({len(names)} in all)" if len(names) > 20 else "")

@@ -1,7 +1,7 @@
 """Tables: any data frame or array as columns, distinct values, and batches with some values replaced.
 
-This is the only module that knows frame libraries, and it knows them through narwhals. What reaches the model
-is always the user's own kind of table, with its own column types.
+Frame libraries are used through narwhals, here and in `columns`. The model always gets the user's own kind of table,
+with its own column types.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.tables.columns import Column, array_column, behind, frame_column, like_column
+from losslens.tables.columns import Column, array_column, concat_series, frame_column, like_column
 from losslens.typing import Indices
 
 
@@ -34,7 +34,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Table:
-    """A two-dimensional table of the user's, with one accessor for each thing the engines need."""
+    """The user's table, and what the engines need of it."""
 
     native: Any
     labels: tuple[Hashable, ...]
@@ -43,19 +43,21 @@ class Table:
     backend: str  # "numpy", "pandas", "polars", "pyarrow"
 
     def column(self, position: int) -> Column:
-        """One column: its values can be gathered, compared and shown."""
+        """One column."""
         if self.backend == "numpy":
             return array_column(self.native[:, position])
         return frame_column(self._series(position))
 
     def column_with(self, position: int, values: NDArray[Any]) -> Column:
-        """A column with numbers of one's own behind its own, which take its type."""
+        """A column with numbers appended, which take its type."""
         if self.backend == "numpy":
             return array_column(np.append(self.native[:, position], values.astype(self.native.dtype)))
         series = self._series(position)
-        if not series.dtype.is_float() and np.isnan(values).any():  # whole numbers with gaps are no array of theirs
-            return frame_column(behind(series, like_column(series, [None if np.isnan(v) else int(v) for v in values])))
-        return frame_column(behind(series, like_column(series, values)))
+        if not series.dtype.is_float() and np.isnan(values).any():  # integers with missing values fit no NumPy array
+            return frame_column(
+                concat_series(series, like_column(series, [None if np.isnan(v) else int(v) for v in values]))
+            )
+        return frame_column(concat_series(series, like_column(series, values)))
 
     def _series(self, position: int) -> Any:
         if self.backend == "pandas":  # by position: labels may be numbers or tuples
@@ -84,18 +86,18 @@ class Table:
 
     @property
     def row_bytes(self) -> int:
-        """About how many bytes a row of a batch takes."""
+        """Approximate bytes of a row of a batch."""
         if self.backend == "numpy":
             return int(self.native.itemsize * len(self.names))
         return max(8 * len(self.names), int(_narwhals(self.native).estimated_size()) // max(self.n, 1))
 
 
 def as_table(X: Any) -> Table:
-    """Take the user's table as it is, or say what is wrong with it."""
+    """The user's table, checked."""
     if isinstance(X, Table):
         return X
     if _is_sparse(X):
-        raise TypeError("X is sparse; losslens needs every value: pass X.toarray() or a data frame")
+        raise TypeError("X is sparse; losslens needs dense data: pass X.toarray() or a data frame")
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError("X is a masked array; pass X.filled(numpy.nan), or a data frame with missing values")
     X = nw.to_native(X, pass_through=True)
@@ -123,9 +125,9 @@ def _array_table(array: NDArray[Any]) -> Table:
 
 
 def frame_table(X: Any) -> Table:
-    """A data frame as it is, of any number of rows."""
+    """A data frame of any number of rows."""
     labels: tuple[Hashable, ...] = ()
-    if _is_eager(X):  # pyarrow's `columns` are the columns themselves; asked of the type, as columns are attributes
+    if _is_eager(X):  # in pyarrow `columns` is the data; hasattr of the type, because columns can be attributes
         labels = tuple(X.column_names if hasattr(type(X), "column_names") else getattr(X, "columns", ()))
     doubled = [str(name) for name, count in Counter(map(str, labels)).items() if count > 1]
     if doubled:
@@ -156,7 +158,7 @@ def _is_lazy(X: Any) -> bool:
 
 
 def _is_sparse(X: Any) -> bool:
-    # Asked by name: importing scipy.sparse here would slow `import losslens` for everybody.
+    # By name: importing scipy.sparse would slow `import losslens`.
     return type(X).__module__.startswith("scipy.sparse")
 
 
@@ -165,17 +167,17 @@ def _narwhals(native: Any) -> Any:
 
 
 class Batch:
-    """A reusable batch of rows: `fill` lays out rows with some values replaced, ready for the model."""
+    """A reusable batch of rows: `fill` returns rows with some values replaced, for the model."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.source = _as_one_array(table)
         self.rows: Indices | None = None
-        self.base: Any = None  # the rows with nothing replaced; the model never gets hold of it
-        self.room: NDArray[Any] | None = None
+        self.base: Any = None  # the unchanged rows; never passed to the model
+        self.buffer: NDArray[Any] | None = None
 
     def fill(self, rows: Indices, edits: Sequence[Edit]) -> Any:
-        """Rows of the table with the edits made; the model may change what it gets without harm to us."""
+        """Rows of the table with the edits applied; the model may modify them."""
         if rows is not self.rows and (self.rows is None or not np.array_equal(rows, self.rows)):
             self.rows, self.base = rows, self._gather(rows)
         if self.source is None:
@@ -184,7 +186,7 @@ class Batch:
 
     def mix(self, rows: Indices, donors: Indices, kept: NDArray[np.bool_]) -> Any:
         """Rows of a table that is one array, with a donor's values in the columns that are not kept, (m, columns)."""
-        assert self.source is not None  # callers have asked
+        assert self.source is not None  # checked by callers
         return self._framed(np.where(kept, self.source.take(rows, axis=0), self.source.take(donors, axis=0)))
 
     def _framed(self, array: NDArray[Any]) -> Any:
@@ -194,14 +196,14 @@ class Batch:
         return type(self.table.native)(array, columns=self.table.native.columns, copy=False)
 
     def _replace_in_array(self, edits: Sequence[Edit]) -> NDArray[Any]:
-        if self.room is None or self.room.shape != self.base.shape:
-            self.room = np.empty_like(self.base)
-        # Laid out anew each time: it is cheap, and a model that wrote into the last batch spoils nothing.
-        np.copyto(self.room, self.base)
+        if self.buffer is None or self.buffer.shape != self.base.shape:
+            self.buffer = np.empty_like(self.base)
+        # Copied each time: it is cheap, and the model may have modified the last batch.
+        np.copyto(self.buffer, self.base)
         for edit in edits:
-            column = self.room[edit.start : edit.stop, edit.column]
+            column = self.buffer[edit.start : edit.stop, edit.column]
             column.reshape(len(edit.index), -1)[:] = edit.source.array[edit.index][:, None]
-        return self.room[:]  # a view: a model may give it another shape
+        return self.buffer[:]  # a view: a model may reshape it
 
     def _gather(self, rows: Indices) -> Any:
         if self.source is not None:
@@ -216,7 +218,7 @@ class Batch:
             mine = [edit for edit in edits if edit.column == column]
             source, index = mine[0].source, np.array(rows)
             if any(edit.source is not source for edit in mine):
-                raise AssertionError("one batch, one source a column: the packer keeps them apart")
+                raise AssertionError("a batch must have one source per column")
             for edit in mine:
                 index[edit.start : edit.stop].reshape(len(edit.index), -1)[:] = edit.index[:, None]
             new[column] = source.gather(index)
@@ -224,7 +226,7 @@ class Batch:
 
 
 def _as_one_array(table: Table) -> NDArray[Any] | None:
-    """The table as one array, where it is one: an array itself, or a plain pandas frame of one number type."""
+    """The table as one array, if it is an array or a pandas frame of a single numeric type; else None."""
     if table.backend == "numpy":
         return np.asarray(table.native)
     if table.backend != "pandas" or type(table.native).__module__.partition(".")[0] != "pandas":
@@ -236,7 +238,7 @@ def _as_one_array(table: Table) -> NDArray[Any] | None:
 
 def _with_columns(base: Any, table: Table, new: Mapping[int, Any]) -> Any:
     if table.backend == "pandas":
-        # Setting columns on a shallow copy: narwhals' way costs ten times as much. Before copy-on-write
+        # Setting columns on a shallow copy: ten times as fast as narwhals. Before copy-on-write
         # (pandas 3) a model could write through the copy, hence the deep one.
         frame = base.copy(deep=not _copies_on_write())
         for position, values in new.items():
@@ -254,20 +256,12 @@ def _copies_on_write() -> bool:
     return int(sys.modules["pandas"].__version__.split(".")[0]) >= 3
 
 
-def one_behind_the_other(first: Any, second: Table) -> Table:
-    """Rows of a table of its own before those of another one, with the second's columns and types."""
-    table = as_rows(first, second)
-    if second.backend == "numpy":
-        return _array_table(np.concatenate([table, second.native]))
-    if second.backend == "pandas":
-        import pandas as pd
-
-        return frame_table(pd.concat([table, second.native], ignore_index=True))
-    frames = [_narwhals(table), _narwhals(second.native)]
-    return frame_table(nw.concat(frames, how="vertical").to_native())
+def prepend_rows(rows: Any, table: Table) -> Table:
+    """The user's rows followed by those of a table, with its columns and types."""
+    return concatenate([as_rows(rows, table), table.native], table)
 
 
-def one_after_another(natives: Sequence[Any], like: Table) -> Table:
+def concatenate(natives: Sequence[Any], like: Table) -> Table:
     """Tables of the same columns and types as one."""
     if like.backend == "numpy":
         native: Any = np.concatenate(list(natives))
@@ -281,7 +275,7 @@ def one_after_another(natives: Sequence[Any], like: Table) -> Table:
 
 
 def as_rows(rows: Any, like: Table) -> Any:
-    """Rows of the user's as a table of the same kind, columns and types; or say what is wrong with them."""
+    """The user's rows, checked, as a table of the same kind, columns and types."""
     if like.backend == "numpy":
         return _array_rows(rows, like)
     if not _is_eager(rows) or not (hasattr(rows, "columns") or hasattr(rows, "column_names")):
@@ -316,7 +310,7 @@ def _array_rows(rows: Any, like: Table) -> NDArray[Any]:
 
 
 def _unchanged(native: Any, cast: Any) -> Any:
-    """The same table in other types, unless a value would change."""
+    """The table cast to other types; ValueError if a value would change."""
     try:
         typed = cast(native)
     except Exception as error:  # whatever the frame library raises
@@ -330,15 +324,15 @@ def _unchanged(native: Any, cast: Any) -> Any:
 
 
 def _typed_like(frame: Any, like: Any) -> Any:
-    """A pandas frame with another one's types; what these can't hold is an error, not another value."""
+    """A pandas frame with the types of another; ValueError if a value would change."""
     for label, kind in like.dtypes.items():
-        known, column = getattr(kind, "categories", None), frame[label]
-        if known is not None and hasattr(kind, "ordered"):
-            strange = column.dropna()[lambda values, known=known: ~values.isin(known)]
+        categories, column = getattr(kind, "categories", None), frame[label]
+        if categories is not None and hasattr(kind, "ordered"):
+            strange = column.dropna()[lambda values, categories=categories: ~values.isin(categories)]
             if len(strange):
                 raise ValueError(f"rows has {strange.iloc[0]!r} in column {str(label)!r}, which is no category of X's")
         elif getattr(kind, "kind", "") in "iub" and getattr(column.dtype, "kind", "") == "f":
-            lost = column[column != column.round()]  # missing values are unequal, too
+            lost = column[column != column.round()]  # true for missing values too
             if len(lost):
                 raise ValueError(
                     f"rows has {lost.iloc[0]!r} in column {str(label)!r}, which X's type {kind} can't hold"
@@ -347,12 +341,12 @@ def _typed_like(frame: Any, like: Any) -> Any:
 
 
 def as_columns(table: Table, columns: Sequence[str], kinds: Mapping[str, Any] | None, *, as_array: bool) -> Table:
-    """Some columns of a frame, of the given types (pandas', where parts of one table differ), or as one array."""
+    """Some columns of a frame, cast to the given pandas types if parts of one table differ, or as one array."""
     if as_array:
         arrays = [table.column(table.names.index(name)).array for name in columns]
         strange = [name for name, array in zip(columns, arrays, strict=True) if array.dtype.kind not in "biuf"]
         if strange:
-            raise TypeError(f"the model was fitted on an array of numbers, but column {strange[0]!r} holds none")
+            raise TypeError(f"the model was fitted on an array of numbers, but column {strange[0]!r} is not numeric")
         return Table(np.column_stack(arrays), tuple(columns), tuple(columns), table.n, "numpy")
     if table.backend == "pandas":
         labels = [table.labels[table.names.index(name)] for name in columns]
@@ -377,35 +371,35 @@ def column_like(table: Table, j: int, values: NDArray[Any]) -> Column:
         own = own.dt.tz_localize("UTC") if isinstance(kind, pd.DatetimeTZDtype) else own  # NumPy's dates are UTC
         return frame_column(nw.from_native(own.astype(kind), series_only=True))
     new = nw.new_series(table.names[j], values, backend=series.implementation)
-    if values.dtype.kind == "f" and np.isnan(values).any():  # what NumPy shows as NaN is mostly missing
+    if values.dtype.kind == "f" and np.isnan(values).any():  # NumPy shows missing values as NaN
         frame = new.to_frame().select(nw.when(~nw.col(new.name).is_nan()).then(nw.col(new.name)))
         new = frame[new.name]
     return frame_column(new.cast(series.dtype))
 
 
 def common_kinds(tables: Sequence[Mapping[str, Any]], categories: Mapping[str, Any]) -> dict[str, Any]:
-    """One type for each column of pandas frames that are parts of one table, given the categories of all."""
+    """A common type for each column of pandas frames that are parts of one table, given the categories of all parts."""
     import pandas as pd
 
-    found: dict[str, Any] = {}
+    common: dict[str, Any] = {}
     for name in tables[0]:
         kinds = list(dict.fromkeys(kinds[name] for kinds in tables))
         if all(isinstance(kind, pd.CategoricalDtype) for kind in kinds):
-            known = categories.get(name) or dict.fromkeys(value for kind in kinds for value in kind.categories)
-            found[name] = pd.CategoricalDtype(list(known), ordered=kinds[0].ordered)
+            union = categories.get(name) or dict.fromkeys(value for kind in kinds for value in kind.categories)
+            common[name] = pd.CategoricalDtype(list(union), ordered=kinds[0].ordered)
         elif len(kinds) == 1:
-            found[name] = kinds[0]
+            common[name] = kinds[0]
         elif all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in kinds):
-            found[name] = np.result_type(*kinds)
+            common[name] = np.result_type(*kinds)
         else:
-            found[name] = np.dtype(object)
-    return found
+            common[name] = np.dtype(object)
+    return common
 
 
 def make_frame(data: Mapping[str, Any], backend: str) -> Any:
-    """A data frame from columns: in the library the user came with, or else whichever is installed."""
-    known: tuple[Literal["pandas", "polars", "pyarrow"], ...] = ("pandas", "polars", "pyarrow")
-    for library in sorted(known, key=lambda name: name != backend):
+    """A data frame from columns: of the user's library, or else of any that is installed."""
+    libraries: tuple[Literal["pandas", "polars", "pyarrow"], ...] = ("pandas", "polars", "pyarrow")
+    for library in sorted(libraries, key=lambda name: name != backend):
         try:
             return nw.from_dict(dict(data), backend=library).to_native()
         except ModuleNotFoundError:

@@ -1,6 +1,4 @@
-"""A table's columns as numbers, for estimators that read nothing else.
-
-Estimators of scikit-learn, which is imported where one is needed."""
+"""A table's columns as numbers, for scikit-learn's estimators; scikit-learn is imported where it is needed."""
 
 from __future__ import annotations
 
@@ -16,21 +14,21 @@ from losslens.tables.columns import Column, is_missing
 from losslens.tables.frames import Table
 from losslens.typing import Floats
 
-LARGEST = 3e38  # of single precision
-MOST_WORDS = 32  # values of a column of words that get a number each, the most frequent
+LARGEST = 3e38  # about the largest number of single precision
+MOST_INDICATORS = 32  # of a categorical column: its most frequent values
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What one number of a row says: a column's value, whether it is a certain one, or whether it is missing."""
+    """The meaning of a number: a column's value, an indicator of one value, or an indicator of missing values."""
 
     column: str
     says: Literal["number", "value", "missing"]
     value: str = ""
-    start: Any = 0.0  # what numbers are counted from, so that single precision tells them apart; of dates, in days
+    start: Any = 0.0  # subtracted, so that single precision suffices; for dates the rest is in days
 
     def rule(self, threshold: float, *, above: bool) -> str:
-        """The rows at or below a threshold, or above it, in words."""
+        """The rule of the rows at or below a threshold, or above it, as text."""
         if self.says == "missing":
             return f"{self.column} is {'missing' if above else 'known'}"
         if self.says == "value":
@@ -43,60 +41,62 @@ class Axis:
 
 
 class Numbers:
-    """The columns of a table as numbers; each is looked at once."""
+    """The columns of a table as numbers; each is converted once."""
 
     def __init__(self, table: Table, weight: Floats | None = None) -> None:
         self.table = table
         self.counted = np.arange(table.n) if weight is None else np.flatnonzero(weight > 0)  # rows to learn from
-        self._known: dict[int, tuple[Floats, tuple[Axis, ...]]] = {}
+        self._converted: dict[int, tuple[Floats, tuple[Axis, ...]]] = {}
 
     def of(self, columns: Sequence[int]) -> tuple[Floats, tuple[Axis, ...]]:
-        """These columns side by side, (n, d), and what each number says."""
+        """These columns side by side, (n, d), and the meaning of each number."""
         for j in columns:
-            if j not in self._known:
-                self._known[j] = _numbered(self.table.column(j), self.table.names[j])
-        parts = [self._known[j] for j in columns]
+            if j not in self._converted:
+                self._converted[j] = _convert(self.table.column(j), self.table.names[j])
+        parts = [self._converted[j] for j in columns]
         if not parts:
             return np.empty((self.table.n, 0)), ()
         return np.concatenate([part for part, _ in parts], axis=1), tuple(axis for _, axes in parts for axis in axes)
 
 
-def _numbered(column: Column, name: str) -> tuple[Floats, tuple[Axis, ...]]:
-    """Numbers and dates as they are, the median where one is missing; words by one number a value."""
+def _convert(column: Column, name: str) -> tuple[Floats, tuple[Axis, ...]]:
+    """Numbers and dates, with the median for missing ones; indicators of the values of a categorical column."""
     distinct = column.distinct
     missing = _missing(distinct.values)[distinct.codes]
     if not distinct.ordered:
         count = np.bincount(distinct.codes, minlength=len(distinct))
-        shown = [int(code) for code in np.argsort(-count, kind="stable")[:MOST_WORDS] if not _absent(distinct, code)]
+        shown = [
+            int(code) for code in np.argsort(-count, kind="stable")[:MOST_INDICATORS] if not _absent(distinct, code)
+        ]
         parts = [(distinct.codes == code).astype(float) for code in shown]
         axes = [Axis(name, "value", str(distinct.values[code])) for code in shown]
     else:
         values, start = _as_floats(distinct.values)
-        parts, axes = [_filled(values[distinct.codes], missing)], [Axis(name, "number", start=start)]
+        parts, axes = [_fill_missing(values[distinct.codes], missing)], [Axis(name, "number", start=start)]
     if missing.any() and not missing.all():
         parts, axes = [*parts, missing.astype(float)], [*axes, Axis(name, "missing")]
-    if not parts:  # nothing but missing values
+    if not parts:  # only missing values
         parts, axes = [np.zeros(len(distinct.codes))], [Axis(name, "missing")]
     return np.stack(parts, axis=1), tuple(axes)
 
 
 def _as_floats(values: NDArray[Any]) -> tuple[Floats, Any]:
-    """Values that have an order, and what they are counted from: dates in days, ordered words by their place."""
+    """Ordered values as floats, and what was subtracted: dates in days, ordered categories by position."""
     if values.dtype.kind in "mM":
         known = values[~np.isnat(values)]
         start = known.min() if len(known) else values.dtype.type(0, "s")
         days = (values - start) / np.timedelta64(1, "D")
         return np.asarray(days, float), start if values.dtype.kind == "M" else start / np.timedelta64(1, "D")
     if values.dtype.kind in "biuf":
-        return _counted(values.astype(float))
+        return _centred(values.astype(float))
     numeric = all(isinstance(value, (int, float, np.number, np.bool_)) for value in values if not is_missing(value))
     if not numeric:
         return np.array([np.nan if is_missing(v) else k for k, v in enumerate(values)]), 0.0
-    return _counted(np.array([np.nan if is_missing(v) else float(v) for v in values]))
+    return _centred(np.array([np.nan if is_missing(v) else float(v) for v in values]))
 
 
-def _counted(values: Floats) -> tuple[Floats, float]:
-    """Large numbers that lie near each other, from their middle; none beyond what single precision holds."""
+def _centred(values: Floats) -> tuple[Floats, float]:
+    """Large numbers close to each other minus their median, and the median; clipped to single precision."""
     values = np.clip(values, -LARGEST, LARGEST)
     known = values[np.isfinite(values)]
     far = len(known) > 0 and np.abs(known).max() > 1000 * np.ptp(known) > 0
@@ -116,13 +116,13 @@ def _absent(distinct: Any, code: int) -> bool:
     return bool(_missing(distinct.values[code : code + 1])[0])
 
 
-def _filled(values: Floats, missing: NDArray[np.bool_]) -> Floats:
+def _fill_missing(values: Floats, missing: NDArray[np.bool_]) -> Floats:
     known = np.isfinite(values) & ~missing
     return np.where(known, values, np.median(values[known]) if known.any() else 0.0)
 
 
 def scikit_learn(module: str) -> Any:
-    """A module of scikit-learn, or how to get it."""
+    """A module of scikit-learn, or an error that says how to install it."""
     try:
         return import_module(f"sklearn.{module}")
     except ModuleNotFoundError as error:
@@ -130,7 +130,7 @@ def scikit_learn(module: str) -> Any:
 
 
 def cloned(estimator: Any, seed: int) -> Any:
-    """An unfitted copy; it draws by the seed where its owner has named none."""
+    """An unfitted copy; the seed is used where the user set no random_state."""
     copy = scikit_learn("base").clone(estimator)
     unseeded = [name for name, value in copy.get_params().items() if name.endswith("random_state") and value is None]
     return copy.set_params(**dict.fromkeys(unseeded, seed % 2**31)) if unseeded else copy

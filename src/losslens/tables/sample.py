@@ -1,4 +1,4 @@
-"""The rows as the model saw them, and what a loss makes of predictions for them."""
+"""The rows of a result (predictions, y, weights), and the losses of predictions for them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from losslens.losses import Loss
 from losslens.typing import Floats, Indices
 
-CHUNK = 1 << 18  # cells handled at a time: temporaries stay in the processor's cache
+CHUNK = 1 << 18  # cells processed at a time: temporary arrays stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
 class Totals:
-    """Counts and means over all rows of some files, where a sample holds some of the rows only."""
+    """Counts and means over all rows of data in files, where a sample holds only some rows."""
 
     n: int
     rows: Indices  # (r,): the sample's rows, as positions in the files
@@ -29,15 +29,15 @@ class Totals:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The rows as the model saw them, shared by all features of a result."""
+    """The rows of a result: predictions, y and weights, common to all features."""
 
     weight: Floats  # (n,), sums to one
     prediction: NDArray[Any]  # (n,) or (n, K), of the unchanged rows
     y: NDArray[Any] | None = None  # (n,): numbers, or class positions where there are classes
     loss: Floats | None = None  # (n,), of the unchanged rows
     classes: NDArray[Any] | None = None
-    block: Indices | None = None  # rows that belong together lend nothing to each other
-    totals: Totals | None = None  # of data in files; numbers of all rows are then these
+    block: Indices | None = None  # groups of rows; donors come from other groups
+    totals: Totals | None = None  # of all rows, for data in files
 
     @property
     def n(self) -> int:
@@ -50,24 +50,26 @@ class Sample:
         return float(self.weight @ self.loss) if self.loss is not None else float("nan")
 
     def units(self, rows: Indices | None = None) -> int:
-        """Rows, or groups of rows, that have a weight."""
+        """The number of rows, or groups of rows, with a weight above zero."""
         if self.totals is not None:
             return self.totals.units
         counted = np.flatnonzero(self.weight > 0) if rows is None else rows[self.weight[rows] > 0]
         return len(counted) if self.block is None else len(np.unique(self.block[counted]))
 
     def mean_loss(self, rows: Indices) -> float:
-        """Of these unchanged rows."""
+        """The mean loss of these unchanged rows."""
         if self.totals is not None:
             return self.totals.error
-        assert self.loss is not None  # only judged samples are asked
+        assert self.loss is not None  # callers use `with_loss` first
         weight = self.weight[rows]
         if not weight.sum() > 0:
-            raise ValueError("these rows have weight zero: they have no mean loss")
+            raise ValueError(
+                "these rows have weight zero, so they have no mean loss; choose rows with a weight above zero"
+            )
         return float(weight @ self.loss[rows] / weight.sum())
 
     def own_share(self, rows: Indices, mass: Floats) -> float:
-        """The share of the pairs of a row with itself, where these rows count by their mass and donors by weight."""
+        """The share of the pairs of a row with itself, where rows are weighted by mass and donors by weight."""
         if self.totals is not None:
             return self.totals.squares
         return float(mass @ self.weight[rows] / mass.sum())
@@ -75,7 +77,7 @@ class Sample:
     def at(self, rows: Indices) -> Sample:
         """These rows alone, as a sample of their own."""
         if not self.weight[rows].sum() > 0:
-            raise ValueError("all of the chosen rows have weight zero")
+            raise ValueError("all selected rows have weight zero; select rows with a weight above zero")
         return replace(
             self,
             weight=self.weight[rows] / self.weight[rows].sum(),
@@ -86,19 +88,19 @@ class Sample:
         )
 
     def with_loss(self, loss: Loss) -> Sample:
-        """The same rows judged by a loss."""
+        """The same rows with their losses."""
         return replace(self, loss=loss(self.target(loss), self.shown(loss, self.prediction)))
 
     def target(self, loss: Loss) -> NDArray[Any]:
-        """y as the loss reads it: a user's own function gets labels, a named loss class positions."""
+        """y as the loss needs it: labels for a custom function, class positions for a named loss."""
         if self.y is None:
-            raise ValueError("these rows have no y")
+            raise ValueError("these rows have no y; a loss needs it")
         if loss.custom and self.classes is not None:
             return np.asarray(self.classes[self.y])
         return self.y
 
     def shown(self, loss: Loss, prediction: NDArray[Any]) -> NDArray[Any]:
-        """Predictions as the loss reads them: a user's own function gets labels as labels."""
+        """Predictions as the loss needs them: a custom function gets labels, not class positions."""
         if loss.custom and loss.reads == "labels" and self.classes is not None:
             labels = np.asarray(self.classes[prediction])
             if prediction.min() < 0:  # a label that is no class of y
@@ -115,10 +117,10 @@ def chunks(rows: Indices, width: int) -> Iterator[slice]:
         yield slice(start, min(start + step, len(rows)))
 
 
-def lose(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray[Any]) -> Floats:
+def loss_changes(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray[Any]) -> Floats:
     """Changes of loss of the cells of these rows: ``L(prediction, y_i) - l_i``, (b, c)."""
     if sample.loss is None:
-        raise ValueError("the sample has not been judged by a loss yet")
+        raise ValueError("the sample has no losses; call with_loss first")
     b, c = predictions.shape[:2]
     flat = predictions.reshape(b * c, *predictions.shape[2:])
     losses = loss(np.repeat(sample.target(loss)[rows], c), sample.shown(loss, flat)).reshape(b, c)

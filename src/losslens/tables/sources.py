@@ -1,8 +1,8 @@
 """Data larger than memory, in parts: Parquet files, pyarrow datasets, polars lazy frames, dask data frames.
 
-A `Source` knows its columns, its rows and its parts; a `Reader`, which is small and can travel, loads a part. A file
-that was changed or removed after it was first looked at, or that has other columns than the first one, is an error
-that names it.
+A `Source` has columns, rows and parts; a `Reader`, which is small enough to be sent to a worker, loads a part. A file
+that was changed or removed after it was opened, or that has other columns than the first one, raises an error that
+names it.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Protocol
 
-ROWS = 100_000  # row groups of a file are taken together up to this many rows: a part has a cost of its own
-BATCH = 65_536  # rows that are decoded at a time where a row group is too large
-MAGIC = "*?["
+PART_ROWS = 100_000  # small row groups of a file are joined up to this many rows: each part has a fixed cost
+BATCH_ROWS = 65_536  # decoded at a time where a row group is read in pieces
+WILDCARDS = "*?["
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some rows of a source, and where its reader finds them."""
+    """Some rows of a source, and where to read them."""
 
-    name: str  # as error messages call it
-    start: int  # how many rows come before
+    name: str  # in error messages
+    start: int  # position of its first row in the source
     rows: int
     where: Any
-    skip: int = 0  # rows of what is found there that come before
+    skip: int = 0  # rows at `where` that come before
 
 
 class Reader(Protocol):
-    """Loads parts; it is small, so that it can travel to a worker."""
+    """Loads parts; small, so that it can be sent to workers."""
 
     def load(self, part: Part, columns: Sequence[str]) -> Any:
         """These columns of a part, as a data frame in memory."""
 
     def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
-        """The same of several parts, in order; pieces of one row group are read in one go."""
+        """The same for several parts, in order; pieces of one row group are read at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,28 +61,28 @@ class Source:
         return self.reader.load(part, columns)
 
     def whole(self, columns: Sequence[str]) -> Any:
-        """These columns of everything, as one data frame in memory."""
+        """These columns of all parts, as one data frame in memory."""
         import narwhals as nw
 
-        found = [nw.from_native(self.load(part, columns), eager_only=True) for part in self.parts]
-        if found[0].implementation.is_pandas():
-            return _joined_pandas([frame.to_native() for frame in found])
-        return nw.concat(found, how="vertical").to_native()
+        frames = [nw.from_native(self.load(part, columns), eager_only=True) for part in self.parts]
+        if frames[0].implementation.is_pandas():
+            return _joined_pandas([frame.to_native() for frame in frames])
+        return nw.concat(frames, how="vertical").to_native()
 
     def cut(self, most: int) -> Source:
-        """The same in parts of at most so many rows."""
+        """The same source in parts of at most `most` rows."""
         return replace(self, parts=tuple(piece for part in self.parts for piece in _pieces(part, most)))
 
 
 def _by_place(parts: Sequence[Part]) -> Iterator[tuple[Any, list[Part]]]:
-    """Parts that are found in the same place, as long as they follow each other."""
+    """Consecutive parts that are pieces of the same row group or partition."""
     for _, some in groupby(parts, key=lambda part: id(part.where)):
         together = list(some)
         yield together[0].where, together
 
 
 def in_one_place(parts: Sequence[Part]) -> list[list[Part]]:
-    """Parts that are read in one go: pieces of one row group, or of one partition."""
+    """Parts that are read at once: pieces of one row group, or of one partition."""
     return [each for where, some in _by_place(parts) for each in ([some] if where is not None else [[p] for p in some])]
 
 
@@ -98,7 +98,7 @@ def _pieces(part: Part, most: int) -> Iterator[Part]:
 
 
 def _joined_pandas(frames: list[Any]) -> Any:
-    """Frames one behind the other; categories of all of them, where each has its own."""
+    """Frames as one; categorical columns get the categories of all frames."""
     import pandas as pd
 
     from_each = {name: [frame[name].dtype for frame in frames] for name in frames[0].columns}
@@ -111,7 +111,7 @@ def _joined_pandas(frames: list[Any]) -> Any:
 
 
 def as_source(X: Any) -> Source | None:
-    """A source from what users pass, or None for anything that is in memory already."""
+    """A source from the argument X; None for data in memory."""
     if isinstance(X, Source):
         return X
     kind = _kind(X)
@@ -138,7 +138,7 @@ def _is_paths(X: Any) -> bool:
 
 
 def _open(paths: Any) -> Any:
-    """A dataset of files, of a folder, or of what a pattern finds."""
+    """A dataset of files, of a folder, or of the files that match a pattern."""
     if find_spec("pyarrow") is None:
         raise ImportError("Parquet files need pyarrow; pip install 'losslens[parquet]'")
     import pyarrow.dataset as ds
@@ -147,15 +147,15 @@ def _open(paths: Any) -> Any:
         if "://" in str(paths):
             return ds.dataset(str(paths), format="parquet", partitioning="hive")
         if Path(paths).is_dir():
-            found = sorted(map(str, Path(paths).rglob("*.parquet")))
-            if not found:
+            files = sorted(map(str, Path(paths).rglob("*.parquet")))
+            if not files:
                 raise FileNotFoundError(f"the folder {paths} holds no file that ends in .parquet")
-            return ds.dataset(found, format="parquet", partitioning="hive", partition_base_dir=str(paths))
-        if any(sign in str(paths) for sign in MAGIC) and not Path(paths).exists():
-            found = sorted(glob.glob(str(paths), recursive=True))  # noqa: PTH207 - the user's own pattern, as written
-            if not found:
+            return ds.dataset(files, format="parquet", partitioning="hive", partition_base_dir=str(paths))
+        if any(sign in str(paths) for sign in WILDCARDS) and not Path(paths).exists():
+            files = sorted(glob.glob(str(paths), recursive=True))  # noqa: PTH207 - the user's pattern, as written
+            if not files:
                 raise FileNotFoundError(f"no file matches {paths}")
-            paths = found
+            paths = files
         else:
             paths = [paths]
     for path in paths:
@@ -166,7 +166,7 @@ def _open(paths: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Fragment:
-    """A piece of a file that can travel, and the file as it was when it was first looked at."""
+    """A piece of a file, and the file's size and time when it was opened."""
 
     piece: Any  # pyarrow's fragment
     path: str
@@ -181,18 +181,18 @@ class _DatasetReader:
     def load(self, part: Part, columns: Sequence[str]) -> Any:
         import pyarrow as pa
 
-        found: _Fragment = part.where
-        _check_stamp(found)
+        fragment: _Fragment = part.where
+        _check_stamp(fragment)
         try:
-            table = self._rows(found.piece, part, list(columns))
+            table = self._rows(fragment.piece, part, list(columns))
         except pa.ArrowException as error:
             raise ValueError(f"{part.name} could not be read: {error}") from error
         if table.num_rows != part.rows:
-            raise ValueError(f"{part.name} has {table.num_rows:,} rows where it had {part.rows:,}; {_AGAIN}")
+            raise ValueError(f"{part.name} has {table.num_rows:,} rows, but had {part.rows:,}; {_AGAIN}")
         return table.to_pandas(self_destruct=True) if self.as_pandas else table
 
     def _rows(self, piece: Any, part: Part, columns: list[str]) -> Any:
-        """A piece of a file, or the part of it that is wanted: then it is never whole in memory."""
+        """The rows of a part; a piece larger than the part is read in batches and never wholly in memory."""
         import pyarrow as pa
 
         if part.skip == 0 and piece.count_rows() == part.rows:
@@ -200,28 +200,28 @@ class _DatasetReader:
         return next(_pieces_of(self._batches(piece, columns), [part]), pa.table({}))
 
     def _batches(self, piece: Any, columns: list[str]) -> Iterator[Any]:
-        found: Iterator[Any] = piece.to_batches(
-            schema=self.schema, columns=columns, use_threads=False, batch_size=BATCH, batch_readahead=1
+        batches: Iterator[Any] = piece.to_batches(
+            schema=self.schema, columns=columns, use_threads=False, batch_size=BATCH_ROWS, batch_readahead=1
         )
-        return found
+        return batches
 
     def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
 
-        for found, together in _by_place(parts):
+        for fragment, together in _by_place(parts):
             if len(together) == 1:
                 yield self.load(together[0], columns)
                 continue
-            _check_stamp(found)
+            _check_stamp(fragment)
             try:
-                for table in _pieces_of(self._batches(found.piece, list(columns)), together):
+                for table in _pieces_of(self._batches(fragment.piece, list(columns)), together):
                     yield table.to_pandas() if self.as_pandas else table
             except pa.ArrowException as error:
                 raise ValueError(f"{together[0].name} could not be read: {error}") from error
 
 
 def _pieces_of(batches: Iterator[Any], parts: Sequence[Part]) -> Iterator[Any]:
-    """Tables of the rows of parts that follow each other; no more is held than one of them."""
+    """The tables of consecutive parts; only one is in memory at a time."""
     import pyarrow as pa
 
     kept: list[Any] = []
@@ -245,14 +245,14 @@ def _pieces_of(batches: Iterator[Any], parts: Sequence[Part]) -> Iterator[Any]:
         raise ValueError(f"{left[0].name} has fewer rows than it had; {_AGAIN}")
 
 
-_AGAIN = "it was changed while it was being read: call again once nobody writes to it"
+_AGAIN = "it was changed while it was being read; call again when no other process writes to it"
 
 
-def _check_stamp(found: _Fragment) -> None:
-    if (now := _stamp(found.piece)) is None:
-        raise FileNotFoundError(f"{found.path} is gone since it was first looked at; nothing was written")
-    if now != found.stamp:
-        raise ValueError(f"{found.path} is no longer the file that was first looked at; {_AGAIN}")
+def _check_stamp(fragment: _Fragment) -> None:
+    if (now := _stamp(fragment.piece)) is None:
+        raise FileNotFoundError(f"{fragment.path} was removed after it was opened; restore it and call again")
+    if now != fragment.stamp:
+        raise ValueError(f"{fragment.path} is no longer the file that was opened; {_AGAIN}")
 
 
 def _stamp(piece: Any) -> tuple[int, int | None] | None:
@@ -266,7 +266,7 @@ def _stamp(piece: Any) -> tuple[int, int | None] | None:
 def _from_dataset(dataset: Any) -> Source:
     pieces = list(dataset.get_fragments())
     if not pieces:
-        raise ValueError("X is a dataset without files")
+        raise ValueError("X is a dataset without files; check its path")
     schema = _common_schema(dataset, pieces)
     parts, start = [], 0
     for piece in pieces:
@@ -283,23 +283,23 @@ def _from_dataset(dataset: Any) -> Source:
 
 
 def _row_groups(piece: Any) -> Iterator[tuple[Any, int, str]]:
-    """Pieces of one file: its row groups, the small ones together."""
+    """Pieces of one file: its row groups, small ones joined."""
     groups = getattr(piece, "row_groups", None)
-    if not groups:  # no Parquet file
+    if not groups:  # not a Parquet file
         yield piece, piece.count_rows(), ""
         return
     chosen: list[int] = []
     rows = 0
     for k, group in enumerate(groups):
-        if chosen and rows + group.num_rows > ROWS:
-            yield piece.subset(row_group_ids=chosen), rows, _words(chosen, len(groups))
+        if chosen and rows + group.num_rows > PART_ROWS:
+            yield piece.subset(row_group_ids=chosen), rows, _row_group_text(chosen, len(groups))
             chosen, rows = [], 0
         chosen.append(k)
         rows += group.num_rows
-    yield piece.subset(row_group_ids=chosen), rows, _words(chosen, len(groups))
+    yield piece.subset(row_group_ids=chosen), rows, _row_group_text(chosen, len(groups))
 
 
-def _words(chosen: list[int], groups: int) -> str:
+def _row_group_text(chosen: list[int], groups: int) -> str:
     if len(chosen) == groups:
         return ""
     if len(chosen) == 1:
@@ -308,13 +308,13 @@ def _words(chosen: list[int], groups: int) -> str:
 
 
 def _index_columns(schema: Any) -> set[str]:
-    """Columns that are the index of a pandas frame that was written."""
+    """Columns that hold the index of a pandas frame."""
     columns = (schema.pandas_metadata or {}).get("index_columns", [])
     return {name for name in columns if isinstance(name, str)}
 
 
 def _common_schema(dataset: Any, pieces: list[Any]) -> Any:
-    """The types of all files: the same names, and types that have a common one."""
+    """The common types of all files, which must have the same columns."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -343,10 +343,10 @@ class _LazyReader:
     frame: Any
 
     def load(self, part: Part, columns: Sequence[str]) -> Any:
-        found = self.frame.select(list(columns)).slice(part.skip, part.rows).collect()
-        if len(found) != part.rows:
-            raise ValueError(f"{part.name} has {len(found):,} rows where it had {part.rows:,}; {_AGAIN}")
-        return found
+        rows = self.frame.select(list(columns)).slice(part.skip, part.rows).collect()
+        if len(rows) != part.rows:
+            raise ValueError(f"{part.name} has {len(rows):,} rows, but had {part.rows:,}; {_AGAIN}")
+        return rows
 
     def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
         return (self.load(part, columns) for part in parts)
@@ -370,19 +370,19 @@ class _DaskReader:
 
     def each(self, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[Any]:
         for partition, some in _by_place(parts):
-            # In this thread: a task of a cluster that waits for other tasks of it would block a worker.
-            found = partition.compute(scheduler="synchronous")
+            # In this thread: a task that waits for other tasks of its cluster would block a worker.
+            frame = partition.compute(scheduler="synchronous")
             for part in some:
-                yield self._of(found, part, columns)
+                yield self._of(frame, part, columns)
 
-    def _of(self, found: Any, part: Part, columns: Sequence[str]) -> Any:
-        if list(found.columns)[: len(part.where.columns)] != list(part.where.columns):
-            raise ValueError(f"{part.name} has the columns {list(found.columns)}, not {list(part.where.columns)}")
-        names = list(map(str, found.columns))  # labels may be numbers
-        found = found.iloc[part.skip : part.skip + part.rows, [names.index(name) for name in columns]]
-        if len(found) != part.rows:
-            raise ValueError(f"{part.name} has {len(found):,} rows where it had {part.rows:,}; {_AGAIN}")
-        return found.set_axis(list(columns), axis=1).reset_index(drop=True)
+    def _of(self, frame: Any, part: Part, columns: Sequence[str]) -> Any:
+        if list(frame.columns)[: len(part.where.columns)] != list(part.where.columns):
+            raise ValueError(f"{part.name} has the columns {list(frame.columns)}, not {list(part.where.columns)}")
+        names = list(map(str, frame.columns))  # labels may be numbers
+        frame = frame.iloc[part.skip : part.skip + part.rows, [names.index(name) for name in columns]]
+        if len(frame) != part.rows:
+            raise ValueError(f"{part.name} has {len(frame):,} rows, but had {part.rows:,}; {_AGAIN}")
+        return frame.set_axis(list(columns), axis=1).reset_index(drop=True)
 
 
 def _from_dask(frame: Any) -> Source:

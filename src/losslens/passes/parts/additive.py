@@ -40,7 +40,7 @@ from losslens.passes.parts.results import Summed, curves_only, filled, sum_over_
 from losslens.passes.parts.stream import Stream, classes_of
 from losslens.progress import Tick
 from losslens.tables.frames import Table
-from losslens.tables.sample import Sample, Totals, lose
+from losslens.tables.sample import Sample, Totals, loss_changes
 from losslens.typing import Floats, Indices
 
 BINS = 512  # of a column with many values: a curve has one value a bin, the mean over its donors
@@ -187,7 +187,7 @@ def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sampl
     adds, own = sums.kept.adds[:, k], sums.kept.place[:, k]
 
     predictions = deferred(_predictions, sample.prediction[rows], adds[rows], first, own[rows])
-    cells = Cells(rows, predictions, None if loss is None else deferred(lose, loss, sample, rows, predictions))
+    cells = Cells(rows, predictions, None if loss is None else deferred(loss_changes, loss, sample, rows, predictions))
     means = curves_only(sample, grid.mass, known.level + first)
     if loss is not None:
         constant = float(known.variance[k] + 2 * known.covariance[k])

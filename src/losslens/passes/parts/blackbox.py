@@ -45,8 +45,8 @@ from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.task import label_positions
 from losslens.progress import Tick, bar, silent
 from losslens.tables.features import Feature
-from losslens.tables.frames import Batch, Edit, Table, one_after_another, one_behind_the_other
-from losslens.tables.sample import Sample, lose
+from losslens.tables.frames import Batch, Edit, Table, concatenate, prepend_rows
+from losslens.tables.sample import Sample, loss_changes
 from losslens.typing import Floats, Indices
 
 BINS = 256  # of a column with many values
@@ -144,7 +144,7 @@ def _column(work: BoxWork, rows: PartRows, sample: Sample, j: int, loan: Loan | 
             prediction = work.respond(batch.fill(some, [Edit(0, len(some), j, source, index[slot, part])]))
             if work.loss.domains is not None:
                 work.loss.check_prediction(prediction)
-            changes.append(lose(work.loss, sample, some, prediction[:, None])[:, 0])
+            changes.append(loss_changes(work.loss, sample, some, prediction[:, None])[:, 0])
             weight = sample.weight[some] * lent[slot, part]
             cells.append(_cells(work, sample, some, prediction, changes[-1], weight, at[slot, part], len(grid)))
         by_row = _rows(sample, some, np.stack(changes), lent[:, part], own[part], len(grid), loan is None)
@@ -257,7 +257,7 @@ def _gather(stream: Stream, work: BoxWork, parts: Sequence[Stretch], store: Stor
             store.put(part.start, found.columns)
             kept.append(found.kept)
     tables, ys, weights = zip(*kept, strict=True)
-    table = one_after_another(tables, work.book)
+    table = concatenate(tables, work.book)
     y = None if ys[0] is None else np.concatenate(ys)
     rows = PartRows(parts[0].parts[0], table, y, np.concatenate(weights), 0)
     return KeptTable(at, rows, places(table, work.grids, stream.asked, work.bins))
@@ -273,7 +273,7 @@ def curves_of(shared: tuple[BoxWork, KeptTable], column: Feature, _: Tick) -> An
     """Predictions of the kept rows, unchanged and at every value of a column."""
     (work, kept), (j,) = shared, column.columns
     table, g = kept.rows.table, len(work.grids[j])
-    both = one_behind_the_other(table.native, work.book)  # a batch keeps unchanged rows: these stand first
+    both = prepend_rows(table.native, work.book)  # a batch keeps unchanged rows: these stand first
     ask = Ask(column.name, (j,), (both.column(j),), (table.n + np.arange(g),), kept.places[j], g)
     return BlackBox(table, work.respond, work.size).fill(np.arange(table.n), [ask], silent)
 
@@ -298,7 +298,7 @@ def _look_at(stream: Stream, work: BoxWork, kept: KeptTable, j: int, answer: Ans
     sample = judged(kept.rows, work.model, work.loss, work.classes, work.mass)
     sample = replace(sample, prediction=answer.base).with_loss(work.loss)
     grid, place, rows = work.grids[j], kept.places[j], np.arange(sample.n)
-    changes = lose(work.loss, sample, rows, answer.cells[0])
+    changes = loss_changes(work.loss, sample, rows, answer.cells[0])
     lent, weight = grid.mass / work.mass, sample.weight / sample.weight.sum()
     local, curve = changes @ lent, weight @ changes
     pfi = float(weight @ local)

@@ -23,7 +23,7 @@ from losslens.progress import silent
 from losslens.results.plan import Plan
 from losslens.tables.frames import Table
 from losslens.tables.loading import HEAD, Opened
-from losslens.tables.sources import BATCH, Part, Source
+from losslens.tables.sources import BATCH_ROWS, Part, Source
 from losslens.workers import Cluster, Serial, packed_size
 
 PROBED = 5000  # rows of the two parts that are tried, at most
@@ -262,7 +262,7 @@ def decoded(part: Part, of: int) -> int:
         return part.rows
     if not hasattr(part.where, "stamp"):
         return of
-    return min(of, ceil((part.skip + part.rows) / BATCH) * BATCH)
+    return min(of, ceil((part.skip + part.rows) / BATCH_ROWS) * BATCH_ROWS)
 
 
 def stored(source: Source, data: Any) -> int:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from losslens.passes.parts.reading import Data, PartRows, Stretch
 from losslens.progress import Tick, bar
 from losslens.tables import checks
-from losslens.tables.columns import Distinct, in_own_order, is_missing
+from losslens.tables.columns import Distinct, is_missing, sorted_keys
 from losslens.tables.frames import Batch, Edit, Table, as_columns, column_like, common_kinds, frame_table
 from losslens.typing import Floats, Indices
 from losslens.workers import Workers
@@ -142,7 +142,7 @@ def _both_words(
     """The words of both, each once, in their own order, and the mass of each."""
     place: dict[Any, int] = {}
     at = [place.setdefault(_key(value), len(place)) for value in (*a.values.tolist(), *b.values.tolist())]
-    order = in_own_order(list(place), categories)
+    order = sorted_keys(list(place), categories)
     values = np.empty(len(order), dtype=object)
     values[:] = [None if key is None else key[1] for key in order]
     return values, np.bincount(at, mass, len(place))[[place[key] for key in order]].astype(float)
