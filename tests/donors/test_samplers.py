@@ -86,7 +86,7 @@ def test_many_players_are_shared_out_along_orders():
     shap = ll.shapley_importance(
         lambda X: X[:, 0] + X[:, 1], X, y, loss="squared_error", donors=ll.Within(), budget=30_000, random_state=0
     )
-    assert "circles" in shap.method
+    assert "cyclic orders" in shap.method
     assert shap.sfimp[:2] == pytest.approx([2, 2], rel=0.35)
     assert np.abs(shap.sfimp[2:]).max() < 0.35
     assert (shap.monte_carlo_error > 0).any()

@@ -165,8 +165,8 @@ def test_weights_of_any_numeric_type_will_do(kind):
     [
         ([1, 2], "sample_weight has 2 values, but X has 3 rows"),
         ([1, -2, 3], "sample_weight must not be negative; row 1 has -2"),
-        ([0, 0, 0], "sample_weight leaves fewer than two rows"),
-        ([0, 1, 0], "sample_weight leaves fewer than two rows"),
+        ([0, 0, 0], "sample_weight must be above zero for at least two rows"),
+        ([0, 1, 0], "sample_weight must be above zero for at least two rows"),
         ([1, np.nan, 1], "sample_weight must hold finite numbers"),
         ([1, np.inf, 1], "sample_weight must hold finite numbers"),
         (["a", "b", "c"], "sample_weight must hold finite numbers"),
