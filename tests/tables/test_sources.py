@@ -103,7 +103,7 @@ def test_a_file_that_is_changed_or_removed_is_named(folder):
     with pytest.raises(ValueError, match=r"1\.parquet is no longer the file that was opened"):
         source.load(source.parts[1], ["number"])
     os.remove(folder / "0.parquet")  # noqa: PTH107
-    with pytest.raises(FileNotFoundError, match=r"0\.parquet is gone"):
+    with pytest.raises(FileNotFoundError, match=r"0\.parquet was removed"):
         source.load(source.parts[0], ["number"])
 
 

@@ -353,8 +353,8 @@ def test_values_of_ones_own_must_fit_the_column():
     ("weight", "words"),
     [
         (np.r_[-1.0, np.ones(29)], "sample_weight must not be negative; row 0 has -1.0"),
-        (np.zeros(N), "sample_weight leaves fewer than two rows"),
-        (np.r_[1.0, np.zeros(29)], "sample_weight leaves fewer than two rows"),
+        (np.zeros(N), "sample_weight must be above zero for at least two rows"),
+        (np.r_[1.0, np.zeros(29)], "sample_weight must be above zero for at least two rows"),
         (np.ones(29), "sample_weight has 29 values, but X has 30 rows"),
         (np.r_[np.nan, np.ones(29)], "sample_weight must hold finite numbers"),
         (np.r_[np.inf, np.ones(29)], "sample_weight must hold finite numbers"),

@@ -266,7 +266,7 @@ def test_arguments_that_parts_do_not_have(folder):
 
 @pytest.mark.parametrize("removed", [False, True])
 def test_a_file_that_changes_between_passes(folder, tmp_path, monkeypatch, removed):
-    """The first pass has been over all files; before the second one file is written anew, or is gone."""
+    """The first pass has been over all files; before the second one file is written again, or removed."""
     for file in folder.glob("*.parquet"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
 
@@ -282,7 +282,7 @@ def test_a_file_that_changes_between_passes(folder, tmp_path, monkeypatch, remov
 
     monkeypatch.setattr(results, "looked_at", meddling)
     model = MODELS["forest"]().fit(X[NUMBERS], Y)
-    kind, words = (FileNotFoundError, "is gone") if removed else (ValueError, "is no longer the file")
+    kind, words = (FileNotFoundError, "was removed") if removed else (ValueError, "is no longer the file")
     with pytest.raises(kind, match=rf"3\.parquet {words}"):
         ll.feature_importance(model, tmp_path, "y", memory=SMALL)
 
