@@ -106,7 +106,7 @@ def test_a_small_negative_share_is_no_minus_zero():
 
 def test_how_the_numbers_came_about_is_in_the_caption():
     assert "SAGE" in caption(plot_shapley(importance(aggregate="prediction")))
-    assert "stopped by hand" in caption(plot_shapley(importance(complete=False)))
+    assert "interrupted" in caption(plot_shapley(importance(complete=False)))
 
 
 def test_features_without_a_number_are_left_out():

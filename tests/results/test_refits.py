@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import brute
 import losslens as ll
-from losslens.results.refits import MOST_VALUES
+from losslens.results.refits import MAX_VALUES
 from pictures import looked_at
 from refits_by_hand import DAYS, ODD, TREE, UNEQUAL, N, X, Y, by_hand, means, odd_pandas, odd_polars, refit, share
 
@@ -136,11 +136,11 @@ def test_of_many_values_a_curve_has_some_at_evenly_spaced_ranks():
     n = 400
     x = np.random.default_rng(2).normal(size=(n, 1))
     curve = refit(LinearRegression(), x, x[:, 0], cv=2).curve("x0")
-    assert len(curve.grid) == MOST_VALUES
+    assert len(curve.grid) == MAX_VALUES
     assert np.isin(curve.grid, x).all()
     assert (curve.grid[0], curve.grid[-1]) == (x.min(), x.max())
     ranks = np.searchsorted(np.sort(x[:, 0]), curve.grid)
-    np.testing.assert_allclose(np.diff(ranks), (n - 1) / (MOST_VALUES - 1), atol=1)
+    np.testing.assert_allclose(np.diff(ranks), (n - 1) / (MAX_VALUES - 1), atol=1)
 
 
 @pytest.mark.parametrize("verb", [refit, share])

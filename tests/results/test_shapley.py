@@ -111,7 +111,7 @@ def test_some_rows_are_their_pairs_with_everybody():
 
 def test_rows_without_weight_share_nothing():
     found = share(sample_weight=WEIGHT)
-    with pytest.raises(ValueError, match="these rows have weight zero"):
+    with pytest.raises(ValueError, match="the chosen rows have weight 0"):
         found.given(WEIGHT == 0)
 
 
@@ -125,7 +125,7 @@ def test_rows_of_a_result_without_pairs_say_what_they_would_take(native, monkeyp
     np.testing.assert_allclose(part.sfimp, whole.given([0, 1, 2]).sfimp, atol=1e-9)
     with pytest.raises(
         ValueError,
-        match="the standard error for some rows is not known: it needs every pair of rows; explain again with memory=",
+        match="no standard error for some rows: every pair of rows is needed; explain again with memory=",
     ):
         _ = part.std_error
     np.testing.assert_allclose(found.std_error, whole.std_error, rtol=1e-9)
@@ -250,7 +250,7 @@ def test_what_a_result_says_of_itself():
     assert all(name in text for name in found.features)
     assert "SAGE: predictions averaged over donors before the loss" in repr(share(aggregate="prediction"))
     assert "Shapley interaction index" in repr(found.interactions)
-    assert "'x0': 30 values, over rows" in repr(found.curve("x0"))
+    assert "'x0': 30 values, means over rows" in repr(found.curve("x0"))
 
 
 # Files.

@@ -202,7 +202,7 @@ def test_walks_stopped_by_hand_are_an_estimate():
     stop = 3
     found = ll.shapley_effect(impatient, X, ROWS, method="walk", random_state=0)
     assert not found.complete
-    assert "stopped by hand" in repr(found)
+    assert "interrupted" in repr(found)
     expected = coalitions.effects(model, X, ROWS)
     assert (np.abs(found.local - expected) <= 6 * found.std_error + 1e-9).all()
     calls.clear()

@@ -290,7 +290,7 @@ class Impatient:
 def test_walks_stopped_by_hand_are_an_estimate(aggregate):
     found = walk(Impatient(8), precision=ll.Absolute(0.002), aggregate=aggregate)
     assert not found.complete
-    assert "stopped by hand: a valid estimate with the error stated" in repr(found)
+    assert "interrupted: a valid estimate with the stated error" in repr(found)
     assert found.sfimp.sum() == pytest.approx(found.error_none - found.error_all, abs=1e-9)
     expected = truth() if aggregate == "loss" else coalitions.mean_shares(model, X, Y, brute.LOSSES["squared_error"])
     assert (np.abs(found.sfimp - expected.sfimp) <= 6 * found.monte_carlo_error).all()

@@ -324,7 +324,7 @@ def test_orders_of_totals(monkeypatch):
     assert found.error_none == pytest.approx(expected.error_none)
     np.testing.assert_allclose(found.observations, expected.gains, atol=1e-9)
     assert found.sfimp[3] == 0.0
-    with pytest.raises(ValueError, match="single rows are not known"):
+    with pytest.raises(ValueError, match="no shares of single rows"):
         _ = found.local
     with pytest.raises(ValueError, match="interactions need the error of every coalition"):
         _ = found.interactions
@@ -338,5 +338,5 @@ def test_totals_of_a_kernel_machine():
     assert found.exact
     np.testing.assert_allclose(found.sfimp, expected.sfimp, atol=1e-9)
     np.testing.assert_allclose(found.observations, expected.gains, atol=1e-9)
-    with pytest.raises(ValueError, match="single rows are not known"):
+    with pytest.raises(ValueError, match="no shares of single rows"):
         _ = found.local

@@ -333,7 +333,7 @@ def test_the_words_of_a_comparison():
     assert lines[2].split()[0] == "(error)"
     assert {line.split()[0] for line in lines[3:6]} == set(COLUMN)
     assert lines[0] in compare()._repr_html_()
-    assert "on rows of their own" in repr(compare(rich, of_parts(X), of_parts(Y)))
+    assert "on different rows" in repr(compare(rich, of_parts(X), of_parts(Y)))
 
 
 @pytest.mark.parametrize("paired", [True, False])
@@ -446,7 +446,7 @@ def test_names_that_nobody_has():
         found.differences("none")
     with pytest.raises(ValueError, match="level lies between 0 and 1"):
         found.difference("x0", "rich", "plain", level=95)
-    with pytest.raises(ValueError, match="no shares were asked for; compare again with shapley=True"):
+    with pytest.raises(ValueError, match="no Shapley shares were computed; compare again with shapley=True"):
         found.plot_shares()
 
 

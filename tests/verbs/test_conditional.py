@@ -329,7 +329,7 @@ def test_the_table_and_the_words():
     np.testing.assert_array_equal(frame["low"], found.interval()[0][order])
     np.testing.assert_array_equal(frame["p"], found.estimates.p_values()[order])
     lines = repr(found).splitlines()
-    assert lines[0].startswith("ConditionalImpact: increase in squared error beyond what the other features tell; ")
+    assert lines[0].startswith("ConditionalImpact: increase in squared error beyond the other features; ")
     assert lines[1].startswith(f"  {found.features[order[0]]}  ")
     assert lines[len(order)].endswith("p = 1")
     assert lines[0] in found._repr_html_()
@@ -434,9 +434,9 @@ def test_other_things_that_make_no_sense(options, kind, words):
 
 
 def test_questions_that_an_impact_cannot_answer():
-    with pytest.raises(ValueError, match="how much the draws alone move the numbers is not kept apart"):
+    with pytest.raises(ValueError, match="the Monte-Carlo error is not estimated separately"):
         impact().interval(target="sample")
-    with pytest.raises(ValueError, match="needs feature_importance_cv"):
+    with pytest.raises(ValueError, match="use feature_importance_cv"):
         impact().interval(target="learner")
 
 

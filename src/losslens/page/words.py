@@ -38,7 +38,7 @@ def _headline(name: str, first: Importances, share: ShapleyImportance | None, en
     error = f"The {first.title} of {name} is {in_digits(first.error)}"
     if np.isfinite(ends).all():
         error += f" (95% interval {in_digits(ends[0])} to {in_digits(ends[1])})"
-    if share is None or not share._whole > 0:
+    if share is None or not share._total > 0:
         return f"{error}."
     saved = 1 - share.error_all / share.error_none
     none = in_digits(share.error_none)
@@ -49,7 +49,7 @@ def _carriers(first: Importances, share: ShapleyImportance | None) -> list[str]:
     """Which features carry the performance, and how surely."""
     ranked = first._ranked
     found = []
-    if share is not None and share._whole > 0:
+    if share is not None and share._total > 0:
         parts = sorted(zip(share.share.tolist(), share.features, strict=True), reverse=True)
         most = [(part, name) for part, name in parts if part >= 0.05][:4] or parts[:1]
         listed = _listed([f"{name} ({part:.0%})" for part, name in most])

@@ -24,7 +24,7 @@ MOST_SHARE = 10.0  # shares beyond 1,000%, of features that nearly cancel out, a
 FEW = 25  # values up to which the curve passes through each; of more, a running mean shows the shape
 WINDOW = 0.15  # of the running mean, as a share of the rows
 POINTS = 200  # of the running mean
-SAGE, STOPPED = "SAGE: predictions averaged over donors before the loss", "stopped by hand"
+SAGE, STOPPED = "SAGE: predictions averaged over donors before the loss", "interrupted"
 HOLDERS = {"own": "rows that hold the value", "donor": "donors that hold the value"}
 
 

@@ -69,7 +69,7 @@ def _draw_row(result: ShapleyEffect, ax: Axes | None) -> Axes:
     title = "prediction" if result.target is None else f"{result.response} of {shorten(result.target, 30)}"
     draw_steps(ax, steps, (base if len(base) <= letters else "mean", "prediction"), title, own)
     notes = ["lines: 95% intervals of the Monte-Carlo error"] if any(step.interval for step in steps) else []
-    canvas.caption(ax, notes if result.complete else [*notes, "stopped by hand"])
+    canvas.caption(ax, notes if result.complete else [*notes, "interrupted"])
     return ax
 
 
@@ -227,4 +227,4 @@ def _dot_notes(result: ShapleyEffect, shown: int, grey: bool) -> list[str]:
     if len(errors):
         notes.append(f"Monte-Carlo error: {number(float(np.median(errors)))} (median)")
     notes += not_shown(len(result.features) - shown, "smaller effect")
-    return notes if result.complete else [*notes, "stopped by hand"]
+    return notes if result.complete else [*notes, "interrupted"]

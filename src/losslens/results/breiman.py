@@ -1,4 +1,4 @@
-"""Breiman's importance as a result: one number a tree and feature, and one a row and feature."""
+"""Breiman's out-of-bag importance: by tree and feature, and by row and feature."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from losslens.typing import Axes, Floats
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class BreimanImportance(Result):
-    """How much the loss of single trees grows on their out-of-bag rows when a feature's values are permuted there.
+    """How much the loss of single trees on their out-of-bag rows increases when a feature's values are permuted.
 
     `to_frame()` has one row a feature, the most important first: feature, importance, std_error, scaled.
     """
 
     features: tuple[str, ...]
     trees: Floats  # (T, p): each tree's importances; NaN for one with fewer than two out-of-bag rows
-    local: Floats  # (n, p): mean change over the trees that had not seen the row; NaN where every tree had
-    error: float  # mean over the trees of their own out-of-bag error, nothing permuted
-    forest_error: float  # error of the mean prediction of the trees that had not seen the row
+    local: Floats  # (n, p): mean change over the trees that a row is out of bag of; NaN if there is none
+    error: float  # mean out-of-bag error of single trees, nothing permuted
+    forest_error: float  # out-of-bag error of the forest: of the mean prediction over these trees
     loss: Loss
-    permutations: int | None  # a tree and feature; None: their expectation, over all pairs of out-of-bag rows
+    permutations: int | None  # by tree and feature; None: the expectation, over all pairs of out-of-bag rows
     n_predictions: int  # of single trees, unchanged rows included
     backend: str
 
     @property
     def importance(self) -> Floats:
         """The mean over the trees, (p,)."""
-        return np.asarray(self._judged.mean(axis=0))
+        return np.asarray(self._used.mean(axis=0))
 
     @property
     def std_error(self) -> Floats:
         """Standard deviation over the trees, divided by the square root of their number, (p,).
 
-        It says how far another forest on the same data might be, not how the importance would be on new data.
+        It measures the variation between forests on the same data, not between data sets.
         """
         if self.n_trees < 2:
             return np.full(len(self.features), np.nan)
-        return np.asarray(self._judged.std(axis=0, ddof=1) / np.sqrt(self.n_trees))
+        return np.asarray(self._used.std(axis=0, ddof=1) / np.sqrt(self.n_trees))
 
     @property
     def scaled(self) -> Floats:
@@ -61,12 +61,12 @@ class BreimanImportance(Result):
 
     @property
     def n_trees(self) -> int:
-        """Trees that were judged."""
-        return len(self._judged)
+        """The number of trees with an importance."""
+        return len(self._used)
 
     @property
     def n_skipped(self) -> int:
-        """Trees with fewer than two out-of-bag rows: nothing can be permuted there."""
+        """Trees with fewer than two out-of-bag rows: nothing can be permuted."""
         return len(self.trees) - self.n_trees
 
     @property
@@ -76,30 +76,25 @@ class BreimanImportance(Result):
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know of how the numbers came about."""
+        """How the numbers were computed."""
         times = "1 permutation" if self.permutations == 1 else f"{self.permutations} permutations"
         kind = "exact over all pairs of out-of-bag rows" if self.exact else f"sampled with {times} a tree"
-        found = [
-            f"the forest's own out-of-bag {self.loss.title}: {in_digits(self.forest_error)}",
+        notes = [
+            f"the forest's out-of-bag {self.loss.title}: {in_digits(self.forest_error)}",
             f"{kind}; {self.n_trees:,} trees; {self.n_predictions:,} predictions of single trees",
         ]
         if self.n_skipped:
-            found.append(f"{self.n_skipped:,} trees skipped: fewer than two rows are out of their bag")
+            notes.append(f"{self.n_skipped:,} trees skipped: fewer than two out-of-bag rows")
         never = int(np.isnan(self.local[:, 0]).sum())
         if never:
-            found.append(f"{never:,} of {len(self.local):,} rows are in the bag of every tree: no local importance")
-        return found
+            notes.append(f"{never:,} of {len(self.local):,} rows are in the bag of every tree: no local importance")
+        return notes
 
     def _table(self) -> ResultTable:
-        columns = {
-            "feature": self.features,
-            "importance": self.importance,
-            "std_error": self.std_error,
-            "scaled": self.scaled,
-        }
+        columns = {name: getattr(self, name) for name in ("importance", "std_error", "scaled")}
         view = (FEATURE, IMPORTANCE, ("std. error over trees", "{std_error}"), ("scaled", "{scaled}"))
         title = f"BreimanImportance: {self.headline}"
-        table = ResultTable(title, columns, RANKED, view, self.notes, like="importance")
+        table = ResultTable(title, {"feature": self.features, **columns}, RANKED, view, self.notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -109,5 +104,5 @@ class BreimanImportance(Result):
         return plot_breiman(self, ax=ax)
 
     @property
-    def _judged(self) -> Floats:
+    def _used(self) -> Floats:
         return self.trees[~np.isnan(self.trees[:, 0])]

@@ -1,4 +1,4 @@
-"""Clusters of rows as a result: how the model knows them, rules to read, and how far to trust both."""
+"""Clusters of rows with similar local importances: their profiles, rules that describe them, and stability."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from losslens.results.table import ResultTable
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats, Indices
 
-LEADING = 3  # features of a cluster in the repr
+LEADING = 3  # features with the largest means that text shows for each cluster
 
 
 @dataclass(frozen=True)
 class Tried(Stored):
-    """One number of clusters, and what came of it."""
+    """A number of clusters that was tried."""
 
     k: int
     stability: float
-    parted: bool  # a valley lies between every two clusters, and none is tiny
+    parted: bool  # every two clusters are separated by a gap in density, and none is tiny
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Clusters(Result):
-    """Rows that the model knows alike, the largest cluster first.
+    """Clusters of rows with similar local importances, the largest first.
 
-    `stability`: rows are halved ten times, each half is clustered by itself and says where all rows belong; the mean
-    adjusted Rand index of the two answers, 1 for the same ones, 0 for chance; NaN for a single cluster. `described`:
-    the share of rows that rules made from the other half of the rows put into their own cluster; `chance` is what the
-    largest cluster alone gives.
+    `stability`: the rows are split into halves ten times, each half is clustered, and all rows are assigned to both
+    sets of clusters; the mean adjusted Rand index of the two assignments, 1 where they are equal, 0 by chance; NaN for
+    a single cluster. `described`: the share of rows that rules learnt from the other half of the rows assign to their
+    cluster; `chance` is the share of the largest cluster.
 
     `to_frame()` has one row a cluster: cluster, n, share, stability, rule, and its mean local SFIMP of each feature.
     """
 
-    labels: Indices  # (n,): 0 for the largest cluster; -1 for rows that have weight 0 or met nobody
+    labels: Indices  # (n,): 0 for the largest cluster; -1 for rows with weight 0 or without donors
     weight: Floats  # (n,), sums to one
     profiles: Floats  # (k, p): mean local SFIMP
-    rules: tuple[str, ...]  # one a cluster; "" where there is none
-    columns: tuple[str, ...]  # of X, that occur in rules
+    rules: tuple[str, ...]  # of each cluster; "" where there is none
+    columns: tuple[str, ...]  # columns of X that occur in rules
     described: float
     stability: float
     cluster_stability: Floats  # (k,): mean Jaccard index with the most similar cluster of a half
@@ -51,7 +51,7 @@ class Clusters(Result):
 
     @property
     def k(self) -> int:
-        """How many clusters."""
+        """The number of clusters."""
         return len(self.profiles)
 
     @property
@@ -68,11 +68,11 @@ class Clusters(Result):
 
     @property
     def chance(self) -> float:
-        """What `described` is without any rule."""
+        """The share of rows that `described` has by assigning all rows to the largest cluster."""
         return float(self.shares.max())
 
     def rows(self, cluster: int) -> Indices:
-        """The rows of one cluster: for `given` and `subset`."""
+        """The rows of one cluster, for `given` and `subset`."""
         if not 0 <= cluster < self.k:
             raise ValueError(f"clusters run from 0 to {self.k - 1}; got {cluster!r}")
         return np.flatnonzero(self.labels == cluster)
@@ -95,21 +95,20 @@ class Clusters(Result):
         )  # fmt: skip
 
     def _leading(self, profile: Floats) -> str:
-        """The features that a cluster's rows gain or lose most from."""
+        """The features with the largest mean importances in a cluster."""
         largest = np.argsort(-np.abs(profile), kind="stable")[:LEADING]
         return ", ".join(f"{self.features[j]} {in_digits(float(profile[j]))}" for j in largest)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw how much the model gains from each feature in each cluster, as a table of colours."""
+        """Draw the mean importance of each feature in each cluster as a heat map."""
         from losslens.plots.rows import plot_clusters
 
         return plot_clusters(self, ax=ax)
 
     @property
     def headline(self) -> str:
-        """What was found, and how far it can be trusted."""
+        """The number of clusters, their stability, and the share of rows described."""
         if self.k == 1:
-            found = "one; the rows fall into no parts that are stable and lie apart"
-            return found if self.tried else "one"
-        told = f"{self.described:.0%} of rows described ({self.chance:.0%} by chance)"
-        return f"{self.k}; stability {self.stability:.2f}, {told}"
+            return "one; no stable and separated clusters" if self.tried else "one"
+        described = f"{self.described:.0%} of rows described ({self.chance:.0%} by chance)"
+        return f"{self.k}; stability {self.stability:.2f}, {described}"

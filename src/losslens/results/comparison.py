@@ -1,4 +1,4 @@
-"""Models side by side, or one model on several sets of rows: differences, shares, agreement."""
+"""Comparison of models, or of one model on several sets of rows: differences, shares, agreement of rankings."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from losslens.uncertainty.standard_errors import Influence
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Comparison(Result):
-    """Importances of several models on the same rows and donors, or of models on rows of their own."""
+    """Importances of several models on the same rows and donors, or each on its own rows."""
 
     importances: dict[str, Importances]
-    shapley: dict[str, ShapleyImportance]  # empty where it was not asked for
+    shapley: dict[str, ShapleyImportance]  # empty if not requested
     paired: bool  # whether the rows are the same
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the models, or of the sets of rows."""
+        """Names of the models, or of the sets of rows."""
         return tuple(self.importances)
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Their names."""
+        """Names of the features."""
         return tuple(self._first)
 
     @property
     def title(self) -> str:
-        """Of the loss."""
+        """The name of the loss."""
         return self._first.title
 
     # -- differences ----------------------------------------------------------------------------------------------
@@ -53,44 +53,43 @@ class Comparison(Result):
     def difference(
         self, feature: str, first: str, second: str, level: float = 0.95, *, of: Literal["pfi", "sfimp"] = "pfi"
     ) -> Difference:
-        """How much more a feature is worth to one than to the other; paired where the rows are the same.
+        """How much more important a feature is to one model than to the other; paired where the rows are the same.
 
-        ``of="sfimp"`` compares Shapley shares, in units of the loss.
+        ``of="sfimp"`` compares Shapley importances, in units of the loss.
         """
-        a, b = self._of(first, feature), self._of(second, feature)
+        a, b = self._model(first)[feature], self._model(second)[feature]
         if of == "sfimp":
             return self._share_difference(feature, first, second, level)
         if of != "pfi":
             raise ValueError(f"of is 'pfi' or 'sfimp'; got {of!r}")
         value = a.unbiased - b.unbiased
         if not self.paired:
-            return _apart((first, second), value, (a.influence, b.influence), (a._units, b._units), level)
-        found = _together(a, b)
-        return difference((first, second), value, found.std_error, a._units - 1, level)
+            return _unpaired((first, second), value, (a.influence, b.influence), (a._units, b._units), level)
+        return difference((first, second), value, _paired(a, b).std_error, a._units - 1, level)
 
     def error_difference(self, first: str, second: str, level: float = 0.95) -> Difference:
-        """How much larger the error of one is than that of the other, nothing replaced."""
+        """How much larger the error of one model is than that of the other, nothing replaced."""
         a, b = (next(iter(self._model(name).values())) for name in (first, second))
         value = a.error - b.error
-        moved = [standard_errors.influence_on_error(some.sample, some.at) for some in (a, b)]
+        moved = [standard_errors.influence_on_error(one.sample, one.at) for one in (a, b)]
         if not self.paired:
-            return _apart((first, second), value, (moved[0], moved[1]), (a._units, b._units), level)
+            return _unpaired((first, second), value, (moved[0], moved[1]), (a._units, b._units), level)
         return difference((first, second), value, (moved[0] - moved[1]).std_error, a._units - 1, level)
 
     def _share_difference(self, feature: str, first: str, second: str, level: float) -> Difference:
         if not self.shapley:
-            raise ValueError("no shares were asked for; compare again with shapley=True")
+            raise ValueError("no Shapley shares were computed; compare again with shapley=True")
         a, b = self.shapley[first], self.shapley[second]
         j, units = a.features.index(feature), (a._units, b._units)
         value, drawn = a.unbiased[j] - b.unbiased[j], a.monte_carlo_error[j] + b.monte_carlo_error[j]
         one, other = a.influence(feature), b.influence(feature)
         if not self.paired:
-            errors = [Influence(found.moved, total=some.std_error[j] ** 2) for found, some in ((one, a), (other, b))]
-            return _apart((first, second), float(value), (errors[0], errors[1]), units, level)
-        # Walks of both may have drawn alike: how much of their noise is common is not known, so none is taken off.
+            errors = [Influence(on.moved, total=result.std_error[j] ** 2) for on, result in ((one, a), (other, b))]
+            return _unpaired((first, second), float(value), (errors[0], errors[1]), units, level)
+        # Both may have drawn the same walks. The covariance of their noise is unknown: the least favourable is assumed.
         moved = one.moved - other.moved
-        found = Influence(moved, total=float(moved @ moved + drawn**2))
-        return difference((first, second), float(value), found.std_error, units[0] - 1, level)
+        both = Influence(moved, total=float(moved @ moved + drawn**2))
+        return difference((first, second), float(value), both.std_error, units[0] - 1, level)
 
     def differences(
         self,
@@ -104,24 +103,18 @@ class Comparison(Result):
         base = self.names[0] if against is None else against
         self._model(base)
         others = [name for name in self.names if name != base]
-        pairs = [(feature, name) for name in others for feature in self.features]
-        found = [(feature, self.difference(feature, name, base, level, of=of)) for feature, name in pairs]
-        found.sort(key=lambda pair: -abs(pair[1].value))
-        p = np.array([each.p_value for _, each in found])
-        data: dict[str, Any] = {
-            "feature": [feature for feature, _ in found],
-            "model": [each.first for _, each in found],
-            "against": [each.second for _, each in found],
-            "difference": [each.value for _, each in found],
-            "std_error": [each.std_error for _, each in found],
-            "low": [each.low for _, each in found],
-            "high": [each.high for _, each in found],
-            "p": p,
-        }
+        rows = [(f, self.difference(f, name, base, level, of=of)) for name in others for f in self.features]
+        rows.sort(key=lambda row: -abs(row[1].value))
+        p = np.array([each.p_value for _, each in rows])
+        fields = {"model": "first", "against": "second", "difference": "value"}
+        fields |= {name: name for name in ("std_error", "low", "high")}
+        data: dict[str, Any] = {"feature": [feature for feature, _ in rows]}
+        data |= {column: [getattr(each, name) for _, each in rows] for column, name in fields.items()}
+        data["p"] = p
         return self._frame(data if adjust is None else data | {"p_adjusted": adjusted(p, adjust)})
 
     def errors(self, level: float = 0.95) -> Any:
-        """The error of each, nothing replaced, with its interval; a data frame, the best first."""
+        """The error of each model with its interval, nothing replaced; a data frame, the smallest first."""
         rows = []
         for name, importances in self.importances.items():
             one = next(iter(importances.values()))
@@ -134,24 +127,24 @@ class Comparison(Result):
         )
 
     def agreement(self) -> Any:
-        """How alike the rankings of features are: Kendall's and Spearman's coefficients of every two; a data frame."""
+        """Agreement of the rankings of features: Kendall's and Spearman's coefficients of every two; a data frame."""
         from scipy.stats import kendalltau, spearmanr
 
-        values = {name: np.array([f.pfi for f in found.values()]) for name, found in self.importances.items()}
+        values = {name: np.array([f.pfi for f in imp.values()]) for name, imp in self.importances.items()}
         rows: dict[str, list[Any]] = {"first": [], "second": [], "kendall": [], "spearman": []}
         for first, second in combinations(self.names, 2):
             a, b = values[first], values[second]
-            alike = min(np.ptp(a), np.ptp(b)) == 0  # a constant has no ranks
+            constant = min(np.ptp(a), np.ptp(b)) == 0  # has no ranks
             rows["first"].append(first)
             rows["second"].append(second)
-            rows["kendall"].append(np.nan if alike else float(kendalltau(a, b).statistic))
-            rows["spearman"].append(np.nan if alike else float(spearmanr(a, b).statistic))
+            rows["kendall"].append(np.nan if constant else float(kendalltau(a, b).statistic))
+            rows["spearman"].append(np.nan if constant else float(spearmanr(a, b).statistic))
         return self._frame(rows)
 
     # -- shown ----------------------------------------------------------------------------------------------------
 
     def to_frame(self) -> Any:
-        """One row a model and feature: importances with intervals, and Shapley shares where they were asked for."""
+        """One row for each model and feature: importances with intervals, and Shapley shares if requested."""
         data: dict[str, list[Any]] = {}
         for name, importances in self.importances.items():
             rows: dict[str, list[Any]] = {"model": [name] * len(importances), "feature": list(importances)}
@@ -159,23 +152,23 @@ class Comparison(Result):
                 rows[key] = [number_of(feature, key) for feature in importances.values()]
             if self.shapley:
                 shares = self.shapley[name]
-                nothing = np.full(len(shares.features), np.nan)
-                share = or_else(partial(getattr, shares, "share"), nothing)
+                missing = np.full(len(shares.features), np.nan)
+                share = or_else(partial(getattr, shares, "share"), missing)
                 rows |= {"sfimp": shares.sfimp.tolist(), "share": share.tolist()}
             for column, values in rows.items():
                 data.setdefault(column, []).extend(values)
         return self._frame(data)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the importances of each feature below each other, with intervals."""
+        """Draw the importances of each feature, one model below the other, with intervals."""
         from losslens.plots.comparison import plot_comparison
 
         return plot_comparison(self, ax=ax)
 
     def plot_shares(self, ax: Axes | None = None) -> Axes:
-        """Draw how each model's performance is shared out, with the error that remains."""
+        """Draw how each model's performance is distributed over the features, with the remaining error."""
         if not self.shapley:
-            raise ValueError("no shares were asked for; compare again with shapley=True")
+            raise ValueError("no Shapley shares were computed; compare again with shapley=True")
         from losslens.plots.shares import plot_shares
 
         return plot_shares(self.shapley, ax=ax)
@@ -183,17 +176,17 @@ class Comparison(Result):
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        rows = "the same rows and donors" if self.paired else "rows of their own"
-        return f"increase in {self.title}; {len(self.names)} side by side, on {rows}"
+        rows = "the same rows and donors" if self.paired else "different rows"
+        return f"increase in {self.title}; {len(self.names)} compared, on {rows}"
 
     def _table(self) -> ResultTable:
-        found = self.importances.values()
+        models = self.importances.values()
         order = self._ranked
         columns: dict[str, Any] = {"feature": ["(error)", *order]}
-        for k, importances in enumerate(found):
+        for k, importances in enumerate(models):
             columns[f"model{k}"] = [importances.error, *(importances[feature].pfi for feature in order)]
         view = [("", "{feature}"), *((name, f"{{model{k}}}") for k, name in enumerate(self.names))]
-        notes = [".differences() has what differs surely, .agreement() how alike the rankings are"]
+        notes = [".differences() tests differences, .agreement() compares rankings"]
         return ResultTable(f"Comparison: {self.headline}", columns, view=view, notes=notes)
 
     # -- inside ---------------------------------------------------------------------------------------------------
@@ -205,25 +198,22 @@ class Comparison(Result):
     @property
     def _ranked(self) -> list[str]:
         """Features that matter most to any model first."""
-        return sorted(self.features, key=lambda f: -max(found[f].pfi for found in self.importances.values()))
+        return sorted(self.features, key=lambda f: -max(model[f].pfi for model in self.importances.values()))
 
     def _model(self, name: str) -> Importances:
         if name not in self.importances:
             raise KeyError(unknown_feature(name, self.names, "models").replace("feature", "model", 1))
         return self.importances[name]
 
-    def _of(self, name: str, feature: str) -> FeatureImportance:
-        return self._model(name)[feature]
-
     def _frame(self, columns: Mapping[str, Any]) -> Any:
         return make_frame(columns, next(iter(self._first.values())).backend)
 
 
-def _together(a: FeatureImportance, b: FeatureImportance) -> Influence:
-    """How far each row moves the difference of two importances on the same rows.
+def _paired(a: FeatureImportance, b: FeatureImportance) -> Influence:
+    """Influence of each row on the difference of two importances on the same rows.
 
-    Where both met the same donors, the difference has cells of its own. Otherwise the noise of one draw can be taken
-    off; that of two draws, which may share donors, stays, and makes the interval wider rather than narrower.
+    With the same donors in both, the influence is that of the differences of cells. Otherwise the noise of one sampled
+    design can be subtracted; that of two, which may have donors in common, is not, which makes intervals conservative.
     """
     if isinstance(a.meeting, OwnDonors) and isinstance(b.meeting, OwnDonors):
         same = a.meeting.donors.shape == b.meeting.donors.shape and a.complete and b.complete
@@ -235,11 +225,11 @@ def _together(a: FeatureImportance, b: FeatureImportance) -> Influence:
     return a.influence - b.influence
 
 
-def _apart(
+def _unpaired(
     names: tuple[str, str], value: float, moved: tuple[Influence, Influence], units: tuple[int, int], level: float
 ) -> Difference:
-    """Two sets of rows: variances add up, degrees of freedom by Welch and Satterthwaite."""
-    variances = [found.variance for found in moved]
+    """The difference between independent sets of rows, with Welch's and Satterthwaite's degrees of freedom."""
+    variances = [one.variance for one in moved]
     total = sum(variances)
     parts = sum(v**2 / (n - 1) for v, n in zip(variances, units, strict=True))
     freedom = int(total**2 / parts) if parts > 0 else min(units) - 1

@@ -1,4 +1,4 @@
-"""Importances of a learner: one fitted model a fold, each explained on rows that it has not seen."""
+"""Importances of a learner: one fitted model a fold, each explained on its test rows."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from losslens.uncertainty.inference import Estimates, Inference
 from losslens.uncertainty.standard_errors import Target, check_level
 
 Fold = Importances | ShapleyImportance
-MOST_VALUES = 100  # of a pooled curve, at evenly spaced ranks
+MAX_VALUES = 100  # of the common grid of all folds, at evenly spaced ranks
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RefitCurve(Tabular):
-    """Where in a feature's range its importance comes from, in each fold and on average."""
+    """Importance along the values of a feature, in each fold and on average."""
 
     name: str
     grid: NDArray[Any]  # (g,)
-    folds: Floats  # (M, g): each fold's curve, read off between the values of its own test rows; NaN beyond them
+    folds: Floats  # (M, g): the curve of each fold, interpolated between its own values; NaN beyond them
     ordered: bool
-    what: str  # the numbers are, such as "increase in squared error"
+    what: str  # what the numbers are, such as "increase in squared error"
     level: float
-    reach: Floats  # (g,): half the width of the learner's interval at each value; NaN where one fold speaks
+    reach: Floats  # (g,): half the width of the learner's interval at each value; NaN where only one fold has a curve
     backend: str
 
     @property
     def importance(self) -> Floats:
-        """The mean over the folds that reach each value, (g,)."""
+        """The mean over the folds that have a curve at each value, (g,)."""
         return np.asarray(np.nanmean(self.folds, axis=0))
 
     def to_frame(self) -> Any:
@@ -66,13 +66,13 @@ class RefitCurve(Tabular):
 
         mean = self.importance
         place = int(np.nanargmax(mean))
-        known = {
+        numbers = {
             "smallest": float(np.nanmin(mean)),
             "largest": float(mean[place]),
             "largest at": value_label(self.grid[place]),
             "folds": len(self.folds),
         }
-        return facts(f"{self.name}: {self.what} along its values", known, ["mean over the folds"])
+        return facts(f"{self.name}: {self.what} along its values", numbers, ["mean over the folds"])
 
     def __repr__(self) -> str:
         return f"<RefitCurve {self.name!r}: {len(self.folds)} folds, {len(self.grid)} values>"
@@ -80,20 +80,20 @@ class RefitCurve(Tabular):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Refits(Result, Inference):
-    """Importances of a learner, from models that were fitted on different rows.
+    """Importances of a learner, from models fitted on different rows.
 
     `to_frame()` has one row a feature, the most important first.
     """
 
     folds: tuple[Fold, ...]
     tested: tuple[Indices, ...]  # the test rows of each fold
-    trained: tuple[int, ...]  # how many rows each fold's model was fitted on
-    n: int  # rows in all
+    trained: tuple[int, ...]  # the number of training rows of each fold
+    n: int  # number of all rows
     backend: str
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Their names."""
+        """Names of the features."""
         first = self.folds[0]
         return first.features if isinstance(first, ShapleyImportance) else tuple(first)
 
@@ -109,7 +109,7 @@ class Refits(Result, Inference):
 
     @property
     def spread(self) -> Floats:
-        """Standard deviation over the folds, (p,): how much one fold's number differs from another's."""
+        """Standard deviation over the folds, (p,)."""
         return np.asarray(self.per_fold.std(axis=0, ddof=1))
 
     @property
@@ -119,7 +119,7 @@ class Refits(Result, Inference):
 
     @property
     def correction(self) -> float:
-        """Nadeau and Bengio's ``1/M + n_test/n_train``: folds share training rows, so they agree too well."""
+        """Nadeau and Bengio's ``1/M + n_test/n_train``: folds share training rows, so they are correlated."""
         return 1 / len(self.folds) + float(np.mean([len(rows) for rows in self.tested]) / np.mean(self.trained))
 
     @property
@@ -128,13 +128,13 @@ class Refits(Result, Inference):
         return self.estimates.std_error
 
     def interval(self, level: float = 0.95, target: Target = "learner") -> tuple[Floats, Floats]:
-        """Low and high ends for each feature: what refits of this learner on new data of this size give on average."""
+        """Low and high ends for each feature: of the mean importance over refits on new data of this size."""
         if target not in ("model", "sample", "learner"):
             raise ValueError(f"target of refits is 'learner'; got {target!r}")
         if target != "learner":
             raise ValueError(
-                f"target={target!r} is about one fitted model, and each fold has its own: ask "
-                "folds[k].interval(...) of a Shapley result, or folds[k][name].interval(...)"
+                f"target={target!r} is about one fitted model, and each fold has its own; use folds[k].interval(...) "
+                "of a Shapley result, or folds[k][name].interval(...)"
             )
         return self.estimates.intervals(level)
 
@@ -146,7 +146,7 @@ class Refits(Result, Inference):
 
     @property
     def local(self) -> Floats:
-        """Importance of each feature for each row, (n, p): the mean over the folds that tested it, NaN if none did."""
+        """Importance of each feature for each row, (n, p): the mean over the folds with the row in the test set."""
         total, times = np.zeros((self.n, len(self.features))), np.zeros(self.n)
         for fold, rows in zip(self.folds, self.tested, strict=True):
             total[rows] += fold.local
@@ -155,10 +155,10 @@ class Refits(Result, Inference):
             return np.asarray(total / times[:, None])
 
     def curve(self, feature: str, level: float = 0.95) -> RefitCurve:
-        """Where in a feature's range its importance comes from: PI, or Shapley by own value, of all folds together.
+        """Importance along the values of a feature: PI, or Shapley importance by own value, of all folds.
 
-        Folds have test rows of their own, and hence other values of a number: each curve is read off linearly at
-        common values, and nowhere beyond its own.
+        Folds have different test rows, and hence different values of a number: each curve is interpolated linearly at
+        common values, and not extrapolated.
         """
         if feature not in self.features:
             raise KeyError(unknown_feature(feature, self.features, "features"))
@@ -168,25 +168,25 @@ class Refits(Result, Inference):
         if parts[0][0].ndim > 1:
             raise ValueError(f"{feature!r} is a group of columns: its values have no common axis")
         ordered = all(part[2] for part in parts)
-        grid = _common([values for values, _, _ in parts], ordered)
-        folds = np.stack([_read(values, curve, grid, ordered) for values, curve, _ in parts])
-        speak = np.isfinite(folds).sum(axis=0)
+        grid = _common_grid([values for values, _, _ in parts], ordered)
+        folds = np.stack([_interpolate(values, curve, grid, ordered) for values, curve, _ in parts])
+        count = np.isfinite(folds).sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             apart = np.where(np.isfinite(folds), folds - np.nanmean(folds, axis=0), 0.0)
-            spread = np.sqrt(np.square(apart).sum(axis=0) / (speak - 1))
-        share = self.correction - 1 / len(self.folds) + 1 / speak
-        reach = t.ppf((1 + check_level(level)) / 2, np.maximum(speak - 1, 1)) * np.sqrt(share) * spread
-        reach = np.where(speak > 1, reach, np.nan)
+            spread = np.sqrt(np.square(apart).sum(axis=0) / (count - 1))
+        share = self.correction - 1 / len(self.folds) + 1 / count
+        reach = t.ppf((1 + check_level(level)) / 2, np.maximum(count - 1, 1)) * np.sqrt(share) * spread
+        reach = np.where(count > 1, reach, np.nan)
         return RefitCurve(feature, grid, folds, ordered, self.headline.split(";")[0], level, reach, self.backend)
 
     @property
     def title(self) -> str:
-        """Of the loss or scorer."""
+        """The name of the loss or scorer."""
         return self.folds[0].title
 
     @property
     def measure(self) -> str:
-        """What `errors` are: errors, or the scores of a scorer."""
+        """Whether `errors` holds errors, or the scores of a scorer."""
         first = self.folds[0]
         scored = first.loss is None if isinstance(first, ShapleyImportance) else isinstance(first, Scores)
         return "score" if scored else "error"
@@ -194,8 +194,7 @@ class Refits(Result, Inference):
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        first = self.folds[0]
-        what = first.headline.split(";")[0]
+        what = self.folds[0].headline.split(";")[0]
         return f"{what}; mean of {len(self.folds)} refits, {in_digits(float(self.errors.mean()))} with nothing replaced"
 
     def _table(self) -> ResultTable:
@@ -242,15 +241,15 @@ def _curve(fold: Fold, feature: str) -> tuple[NDArray[Any], Floats, bool]:
     return cast(NDArray[Any], one.grid), one.pi, one.ordered
 
 
-def _common(grids: list[NDArray[Any]], ordered: bool) -> NDArray[Any]:
-    """The values of all folds; of many numbers, some at evenly spaced ranks. A missing value is the last."""
+def _common_grid(grids: list[NDArray[Any]], ordered: bool) -> NDArray[Any]:
+    """The values of all folds; of more than 100 numbers, those at evenly spaced ranks. A missing value is the last."""
     absent = [value for grid in grids for value in grid[-1:] if is_missing(value)][:1]
     present = [grid[:-1] if len(grid) and is_missing(grid[-1]) else grid for grid in grids]
     if ordered and all(grid.dtype != object for grid in grids):
-        found = np.unique(np.concatenate(present))
-        if len(found) > MOST_VALUES:
-            found = found[np.linspace(0, len(found) - 1, MOST_VALUES).round().astype(np.intp)]
-        return np.append(found, np.array(absent, found.dtype)) if absent else found
+        values = np.unique(np.concatenate(present))
+        if len(values) > MAX_VALUES:
+            values = values[np.linspace(0, len(values) - 1, MAX_VALUES).round().astype(np.intp)]
+        return np.append(values, np.array(absent, values.dtype)) if absent else values
     words = _in_order(present) if ordered else list(dict.fromkeys(v for grid in present for v in grid.tolist()))
     grid = np.empty(len(words) + len(absent), object)
     grid[:] = [*words, *absent]
@@ -258,7 +257,7 @@ def _common(grids: list[NDArray[Any]], ordered: bool) -> NDArray[Any]:
 
 
 def _in_order(grids: list[NDArray[Any]]) -> list[Any]:
-    """Ordered words of all folds: a fold that lacks some does not change their order."""
+    """Ordered categories of all folds: a fold without some of them does not change their order."""
     order: TopologicalSorter[Any] = TopologicalSorter()
     for words in (grid.tolist() for grid in grids):
         for k, word in enumerate(words):
@@ -266,17 +265,17 @@ def _in_order(grids: list[NDArray[Any]]) -> list[Any]:
     return list(order.static_order())
 
 
-def _read(values: NDArray[Any], curve: Floats, grid: NDArray[Any], ordered: bool) -> Floats:
-    """A curve at common values: between its own values linearly, and nowhere beyond them."""
+def _interpolate(values: NDArray[Any], curve: Floats, grid: NDArray[Any], ordered: bool) -> Floats:
+    """A curve at common values: linear between its own values, NaN beyond them."""
     if not ordered or grid.dtype == object:
         place = {None if is_missing(value) else value: k for k, value in enumerate(values.tolist())}
         where = [place.get(None if is_missing(value) else value, -1) for value in grid.tolist()]
         return np.where(np.array(where) >= 0, curve[where], np.nan)
     own, wanted = (_as_numbers(some) for some in (values, grid))
-    known = np.isfinite(own)
-    read = np.interp(wanted, own[known], curve[known], left=np.nan, right=np.nan) if known.any() else wanted * np.nan
+    finite = np.isfinite(own)
+    read = np.interp(wanted, own[finite], curve[finite], left=np.nan, right=np.nan) if finite.any() else wanted * np.nan
     if not np.isfinite(wanted[-1]):
-        read[-1] = curve[-1] if not known[-1] else np.nan
+        read[-1] = curve[-1] if not finite[-1] else np.nan
     return read
 
 

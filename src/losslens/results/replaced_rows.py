@@ -1,10 +1,10 @@
-"""Whether replaced rows look like real ones: a cross-fitted classifier that tries to tell them apart.
+"""Whether replaced rows look like real ones: a cross-fitted classifier that distinguishes them.
 
-A replaced row holds the other columns of row i and the feature's value of donor k, so each column by itself is
-distributed as before; only relations between columns differ. The classifier is a logistic regression on few numbers of
-each column (normal scores of ranks and their second and third powers; indicators of the frequent words), their products
-with the feature's, and the distance of the feature from its regression on the other columns. For a Gaussian pair the
-log density ratio is such a sum, so that shares can be compared with the truth.
+A replaced row holds the other columns of row i and the feature's value of donor k, so the distribution of each
+column is unchanged; only relations between columns differ. The classifier is a logistic regression on scores of each
+column (normal scores of ranks and their second and third powers; indicators of the frequent categories), their products
+with the feature's, and the distance of the feature from its regression on the other columns. For two Gaussian columns
+the log density ratio has this form, so that shares can be compared with the truth.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from losslens.tables import column_scores
 from losslens.tables.column_scores import CodedRows, FeatureScores
 from losslens.typing import Floats, Indices, Mask
 
-LEAST_ROWS = 20  # under so few nothing can be told
-DONORS = 5  # of each row whose cells are judged
-TRAINED = 2000  # replaced rows to learn from, where the rows are few: up to `DONORS` of each
-HALVINGS = 6  # at most, of few rows
-RELATED = 8  # columns that take part, those most related with the feature
-RIDGE, RIDGE_MEAN = 1.0, 5.0  # penalties: of a product of first degree; of the regression on the other columns
-RIDGE_RESIDUAL = 0.2
-LUCK = 1.0  # over sqrt(n): 4 standard deviations of an AUC that is 0.5 in truth (0.25 over sqrt(n), measured)
+MIN_ROWS = 20  # with fewer no classifier is fitted
+DONORS = 5  # of each row, for its replaced rows
+TRAINED = 2000  # replaced rows to train on, where there are few rows: up to `DONORS` of each
+MAX_HALVINGS = 6  # random splits into halves, where there are few rows
+RELATED = 8  # columns that are used: those most associated with the feature
+RIDGE, RIDGE_MEAN = 1.0, 5.0  # penalties: of products of first-degree terms; of the regression on the other columns
+RIDGE_RESIDUAL = 0.2  # of terms of the residual, as a multiple of RIDGE
+CHANCE = 1.0  # over sqrt(n): 4 standard deviations of the AUC of rows without a difference (0.25 / sqrt(n), measured)
 BINS = 20  # rank bins along a feature
-CLEAR = 3.0  # a column is named as tied where its relation is so many times what chance gives
+CLEAR = 3.0  # a column is reported as tied where its association is this many times that by chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,72 +41,72 @@ class Replaced:
     """Rows with another value of a feature."""
 
     rows: Indices  # (r,)
-    donors: Indices  # (r,); none where values were drawn
+    donors: Indices  # (r,); empty where values were drawn
     own: Floats  # (r, d): the scores of their new value
     codes: NDArray[np.integer]  # (r,): the nearest of the feature's distinct values
-    learns: Mask  # (r,): whether the classifier learns from them
+    learns: Mask  # (r,): whether they are training data
 
 
-class Judged(NamedTuple):
-    """What one halving of the rows found."""
+class Halving(NamedTuple):
+    """The result of one random split into halves."""
 
     auc: float
     codes: NDArray[np.integer]  # (r,), of the replaced rows
     far: Mask  # (r,)
 
 
-# Log odds of being replaced, of the real and of the replaced rows, each from the half that a row is not in.
+# Log odds of being replaced, of the real and the replaced rows, each from a model fitted on the other half.
 Odds = Callable[[Replaced, Indices], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True, eq=False)
 class ReplacedRows(Stored):
-    """What is needed to compare a feature's replaced rows with real ones, once somebody asks: arrays alone."""
+    """The arrays from which the extrapolation of a feature is computed on first access."""
 
     name: str
     columns: tuple[int, ...]
     among: CodedRows  # the real rows, shared by all features of one call
-    drawn: tuple[NDArray[Any], ...] | None = None  # a value of each column for each row, where not from all donors
+    drawn: tuple[NDArray[Any], ...] | None = None  # values of each column, where they do not come from all donors
 
     @cached_property
     def extrapolation(self) -> Extrapolation:
         """How far the replaced rows are from real ones."""
         with one_thread():
-            return self.judge() if self.drawn is None else self._judge_drawn(self.drawn)
+            return self.examine() if self.drawn is None else self._of_drawn(self.drawn)
 
     @property
     def known(self) -> bool:
-        """Whether the extrapolation was computed already."""
+        """Whether the extrapolation has been computed."""
         return "extrapolation" in self.__dict__
 
     @property
     def stored(self) -> Any:
-        """Files hold the extrapolation where it is known, and otherwise what it is computed from."""
+        """Files contain the extrapolation if it has been computed, otherwise these arrays."""
         return self.extrapolation if self.known else self
 
-    def judge(self, seed: int = 0, odds: Odds | None = None) -> Extrapolation:
-        """Rows with values of donors from everywhere."""
+    def examine(self, seed: int = 0, odds: Odds | None = None) -> Extrapolation:
+        """The extrapolation of rows with values of donors from all rows."""
         rng, codes, n = np.random.default_rng([seed, 20]), self._codes, self.among.n
 
-        def once() -> Judged:
+        def once() -> Halving:
             half = rng.permutation(n) % 2
             rows, donors, learns = _donors(half, rng)
             replaced = Replaced(rows, donors, self._own.scores[donors], codes[donors], learns)
-            return _judged(replaced, half, (odds or self._odds)(replaced, half))
+            return _halving(replaced, half, (odds or self._odds)(replaced, half))
 
         return self._averaged(once)
 
-    def _judge_drawn(self, values: tuple[NDArray[Any], ...]) -> Extrapolation:
-        """Rows with values of another origin than all donors, such as conditional samplers."""
+    def _of_drawn(self, values: tuple[NDArray[Any], ...]) -> Extrapolation:
+        """The extrapolation of rows with other values than those of all donors, such as from conditional samplers."""
         rng, n = np.random.default_rng(20), self.among.n
         rows = np.arange(len(values[0])) % n
         codes = self.among.scored[self.columns[0]].nearest(values[0]) if self._is_single else np.zeros_like(rows)
         own = self._own.of_values(values)
         replaced = Replaced(rows, np.empty(0, np.intp), own, codes, np.ones(len(rows), bool))
 
-        def once() -> Judged:
+        def once() -> Halving:
             half = rng.permutation(n) % 2
-            return _judged(replaced, half, self._odds(replaced, half))
+            return _halving(replaced, half, self._odds(replaced, half))
 
         return replace(self._averaged(once), drawn=True)
 
@@ -130,50 +130,50 @@ class ReplacedRows(Stored):
         for side in (0, 1):
             seen, unseen = (np.flatnonzero(half == part) for part in (side, 1 - side))
             learns = (half[replaced.rows] == side) & replaced.learns
-            judged = half[replaced.rows] != side
+            tested = half[replaced.rows] != side
             terms = _Terms.of(self, own, seen)
             table = np.vstack([terms(seen, own.scores[seen]), terms(replaced.rows[learns], replaced.own[learns])])
             answer = np.repeat([0.0, 1.0], [len(seen), learns.sum()])
             weight = np.where(answer > 0, len(seen) / max(learns.sum(), 1), 1.0)
             coefficients = column_scores.fit_logistic(table, answer, weight, terms.penalty)
             real[unseen] = terms(unseen, own.scores[unseen]) @ coefficients
-            changed[judged] = terms(replaced.rows[judged], replaced.own[judged]) @ coefficients
+            changed[tested] = terms(replaced.rows[tested], replaced.own[tested]) @ coefficients
         return real, changed
 
-    def _averaged(self, once: Callable[[], Judged]) -> Extrapolation:
+    def _averaged(self, once: Callable[[], Halving]) -> Extrapolation:
         """With few rows, average over several random halves to reduce the variance of the split."""
         n = self.among.n
-        if n < LEAST_ROWS:
+        if n < MIN_ROWS:
             return Extrapolation(self.name, np.nan, np.nan, np.empty(0), np.empty(0))
-        every = [once() for _ in range(_times(n, HALVINGS))]
+        every = [once() for _ in range(_times(n, MAX_HALVINGS))]
         codes, far = (np.concatenate([getattr(one, part) for one in every]) for part in ("codes", "far"))
         grid, at = np.empty(0), np.empty(0)
         if self._is_single:
             grid, at = along(self.among.values[self.columns[0]], codes, far)
-        threshold = max(WARNING, 0.5 + LUCK / np.sqrt(n))
+        threshold = max(WARNING, 0.5 + CHANCE / np.sqrt(n))
         auc, share = float(np.mean([one.auc for one in every])), float(far.mean())
         return Extrapolation(self.name, auc, share, grid, at, self._ties(), float(threshold))
 
     @property
     def _others(self) -> Mask:
-        """Which columns may be related with the feature, (p,)."""
-        found = np.bincount(self.among.column_of, minlength=len(self.among.scored)) > 0
-        found[list(self.columns)] = False
-        return found
+        """Which columns may be associated with the feature, (p,)."""
+        others = np.bincount(self.among.column_of, minlength=len(self.among.scored)) > 0
+        others[list(self.columns)] = False
+        return others
 
     def related(self, rows: Indices) -> Floats:
         """Association of each column with the feature among some rows, (p,); -inf for the feature's own columns.
 
-        The sum of squared correlations between scores, less its expectation under independence.
+        The sum of squared correlations between scores, minus its expectation under independence.
         """
         own, among = self._own, self.among
-        together = (own.scores[rows].T @ among.scores[rows] / len(rows)) ** 2
-        found = np.bincount(among.column_of, together.sum(axis=0), len(among.scored))
+        squares = (own.scores[rows].T @ among.scores[rows] / len(rows)) ** 2
+        total = np.bincount(among.column_of, squares.sum(axis=0), len(among.scored))
         chance = np.bincount(among.column_of, minlength=len(among.scored)) * own.scores.shape[1] / len(rows)
-        return np.where(self._others, found - chance, -np.inf)
+        return np.where(self._others, total - chance, -np.inf)
 
     def _ties(self) -> tuple[str, ...]:
-        """The column most related with the feature, and a second one that is half as much."""
+        """The column most associated with the feature, and a second one with at least half its association."""
         among = self.among
         related = self.related(np.arange(among.n))
         size = np.bincount(among.column_of, minlength=len(among.scored)) * self._own.scores.shape[1]
@@ -185,16 +185,16 @@ class ReplacedRows(Stored):
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """What the classifier reads of rows with some value of the feature."""
+    """The terms of the classifier, for rows with some value of the feature."""
 
-    scores: Floats  # (n, D), of the columns that take part
-    mean: Floats  # (n, d): what these say of the feature
-    spread: Floats  # (d,): mean square of the feature around it
+    scores: Floats  # (n, D), of the related columns
+    mean: Floats  # (n, d): the feature's scores predicted from them
+    spread: Floats  # (d,): mean squared residual
     penalty: Floats
 
     @classmethod
     def of(cls, rows: ReplacedRows, own: FeatureScores, seen: Indices) -> Self:
-        """Columns are chosen, and the mean is learnt, among the rows seen: the others must not have a say."""
+        """Terms from the training rows `seen`, which alone choose the columns and fit the regression."""
         related, around = rows.related(seen), rows.among
         most = np.sort(np.argsort(-related, kind="stable")[:RELATED])
         chosen = np.isin(around.column_of, most[np.isfinite(related[most])])
@@ -213,13 +213,13 @@ class _Terms:
     def __call__(self, rows: Indices, own: Floats) -> Floats:
         scores, mean = self.scores[rows], self.mean[rows]
         products = (own[:, :, None] * scores[:, None, :]).reshape(len(rows), -1)
-        residual = np.log1p((own - mean) ** 2 / self.spread)  # its logarithm: a close tie leaves far rows very far
+        residual = np.log1p((own - mean) ** 2 / self.spread)  # log: residuals may be very large
         return np.hstack([np.ones((len(rows), 1)), own, scores, products, residual, own * mean, mean**2])
 
 
 def _donors(half: Indices, rng: np.random.Generator) -> tuple[Indices, Indices, Mask]:
-    """Rows, donors from their own half, and whether to learn from them: a replaced row is made of one half alone."""
-    learnt = _times(len(half), DONORS)
+    """Rows, donors from the same half, and whether to train on them: both parts of a replaced row are from one half."""
+    trained = _times(len(half), DONORS)
     rows, donors, learns = [], [], []
     for side in (0, 1):
         mine = rng.permutation(np.flatnonzero(half == side))
@@ -227,25 +227,25 @@ def _donors(half: Indices, rng: np.random.Generator) -> tuple[Indices, Indices, 
         for turn, shift in enumerate(shifts):
             rows.append(mine)
             donors.append(np.roll(mine, shift))
-            learns.append(np.full(len(mine), turn < learnt))
+            learns.append(np.full(len(mine), turn < trained))
     return np.concatenate(rows), np.concatenate(donors), np.concatenate(learns)
 
 
 def _times(n: int, most: int) -> int:
-    """How often the same is done again where the rows are few."""
+    """The number of repetitions, more where there are few rows."""
     return max(1, min(most, TRAINED // n))
 
 
-def _judged(replaced: Replaced, half: Indices, odds: tuple[Floats, Floats]) -> Judged:
-    """From log odds of the real and of the replaced rows, each known from the half that it is not in."""
+def _halving(replaced: Replaced, half: Indices, odds: tuple[Floats, Floats]) -> Halving:
+    """AUC and far rows, from log odds of the real and the replaced rows."""
     real, changed = odds
     side = half[replaced.rows]
     auc = float(np.mean([_auc(real[half == part], changed[side == part]) for part in (0, 1)]))
-    return Judged(auc, replaced.codes, _calibrated(real, changed) > np.log(RARER))
+    return Halving(auc, replaced.codes, _calibrated(real, changed) > np.log(RARER))
 
 
 def _auc(real: Floats, changed: Floats) -> float:
-    """How often a replaced row has the larger odds of the two, ties counting half."""
+    """The probability that a replaced row has larger odds than a real one, ties counting half."""
     if not len(real) or not len(changed):
         return 0.5
     ordered = np.sort(real)
@@ -254,9 +254,9 @@ def _auc(real: Floats, changed: Floats) -> float:
 
 
 def _calibrated(real: Floats, changed: Floats) -> Floats:
-    """Log odds of the replaced rows as the rows that were not learnt from bear them out.
+    """Log odds of the replaced rows, calibrated on test rows by a logistic regression.
 
-    With few rows and many columns a classifier is too sure of itself; two numbers put that right.
+    With few rows and many columns a classifier is overconfident.
     """
     both = np.clip(np.concatenate([real, changed]), -30, 30)
     answer = np.repeat([0.0, 1.0], [len(real), len(changed)])
@@ -268,19 +268,19 @@ def _calibrated(real: Floats, changed: Floats) -> Floats:
 
 
 def along(values: NDArray[Any], codes: NDArray[np.integer], far: Mask) -> tuple[NDArray[Any], Floats]:
-    """The share of far cells along a feature: at each of its values, or in rank bins where they are many."""
+    """The share of far cells along a feature: at each of its values, or in rank bins where there are many."""
     count = np.bincount(codes, minlength=len(values)).astype(float)
     hit = np.bincount(codes, far, minlength=len(values))
-    met = np.flatnonzero(count)
-    if len(met) <= BINS or values.dtype.kind not in "biufmM":
-        return values[met], hit[met] / count[met]
+    used = np.flatnonzero(count)
+    if len(used) <= BINS or values.dtype.kind not in "biufmM":
+        return values[used], hit[used] / count[used]
     present = count.copy()
     if values.dtype.kind in "fmM" and bool(values[-1] != values[-1]):
-        present[-1] = 0  # a missing value is no neighbour of the largest
+        present[-1] = 0  # a missing value has a bin of its own
     middle = (np.cumsum(present) - present / 2) / present.sum()
     bins = np.where((count > 0) & (present == 0), BINS, np.minimum((middle * BINS).astype(np.intp), BINS - 1))
     mass, hits = np.bincount(bins, count), np.bincount(bins, hit)
     held = np.flatnonzero(mass)
-    wanted = [met[bins[met] == b] for b in held]
-    at = [some[np.searchsorted(np.cumsum(count[some]), count[some].sum() / 2)] for some in wanted]
+    members = [used[bins[used] == b] for b in held]
+    at = [some[np.searchsorted(np.cumsum(count[some]), count[some].sum() / 2)] for some in members]
     return values[at], hits[held] / mass[held]

@@ -1,4 +1,4 @@
-"""Changes of the loss of each row as a result: values drawn given the other features, or a feature left out."""
+"""Changes of the loss of each row when values are drawn given the other features, or a feature is left out."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from losslens.uncertainty.standard_errors import Influence, Target, check_target
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class RowChanges(Result, Inference):
-    """How much the loss of each row grows when the model can't make use of a feature: one number a row and feature.
+    """How much the loss of each row increases without the information in a feature: one number a row and feature.
 
     `to_frame()` has one row a feature, the most important first.
     """
 
-    _notes: ClassVar[Sequence[str]] = ("each p by itself; .test() adjusts for the number of features",)
+    _notes: ClassVar[Sequence[str]] = ("p is not adjusted; .test() adjusts for the number of features",)
 
     features: tuple[str, ...]
-    local: Floats  # (n, p): the change of each row's loss; NaN where it is not known
+    local: Floats  # (n, p): the change of each row's loss; NaN where it is unknown
     weight: Floats  # (n,), sums to one
-    error: float  # with nothing taken away
+    error: float  # the mean loss with all features
     title: str  # of the loss
     backend: str
-    block: Indices | None = None  # rows that belong together
+    block: Indices | None = None  # groups of rows
 
     @property
     def importance(self) -> Floats:
@@ -49,39 +49,39 @@ class RowChanges(Result, Inference):
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
         """Low and high ends for each feature, over new rows."""
         if check_target(target) == "sample":
-            raise ValueError("how much the draws alone move the numbers is not kept apart; use target='model'")
+            raise ValueError("the Monte-Carlo error is not estimated separately; use target='model'")
         return self.estimates.intervals(level)
 
     @cached_property
     def estimates(self) -> Estimates:
-        """The importances over new rows and their covariance; rows that belong together move them together."""
+        """The importances over new rows and their covariance; influences are added within groups of rows."""
         units = self._units
         if units < 3:
             what = "rows" if self.block is None else "groups"
             raise ValueError(f"a standard error needs at least 3 {what} with weight; there are {units}")
-        known = self._known
-        moved = rows_only(self.local[known], self.weight[known])
+        rows = self._counted
+        moved = rows_only(self.local[rows], self.weight[rows])
         if self.block is not None:
-            group, n = np.unique(self.block[known], return_inverse=True)[1], len(moved)
-            together = np.zeros((units, moved.shape[1]))
-            np.add.at(together, group, moved)
-            moved = together * np.sqrt(units / (units - 1) * (n - 1) / n)
+            group, n = np.unique(self.block[rows], return_inverse=True)[1], len(moved)
+            sums = np.zeros((units, moved.shape[1]))
+            np.add.at(sums, group, moved)
+            moved = sums * np.sqrt(units / (units - 1) * (n - 1) / n)
         skewness = np.array([Influence(column).skewness for column in moved.T])
         return Estimates(self.features, self.importance, cross_products(moved), units - 1, skewness)
 
     @property
     def what(self) -> str:
-        """What the numbers are, as an axis says it."""
+        """What the numbers are, for an axis."""
         raise NotImplementedError
 
     @property
     def untouched(self) -> str:
-        """What `error` is with."""
+        """The condition under which `error` was computed."""
         raise NotImplementedError
 
     @property
     def headline(self) -> str:
-        """What the numbers are, and beside what."""
+        """What the numbers are, and the error they are compared with."""
         return f"{self.what}; {in_digits(self.error)} {self.untouched}"
 
     def _table(self) -> ResultTable:
@@ -109,40 +109,34 @@ class RowChanges(Result, Inference):
         return plot_impact(self, ax=ax)
 
     @property
-    def _known(self) -> Indices:
-        """Rows that count."""
+    def _counted(self) -> Indices:
+        """Rows with weight and importances."""
         return np.flatnonzero((self.weight > 0) & ~np.isnan(self.local).any(axis=1))
 
     @property
     def _units(self) -> int:
-        """Rows, or groups of rows, that count."""
-        return len(self._known) if self.block is None else len(np.unique(self.block[self._known]))
+        """The number of these rows, or of their groups."""
+        return len(self._counted) if self.block is None else len(np.unique(self.block[self._counted]))
 
     @property
     def _has_errors(self) -> bool:
-        """Whether there are rows enough to say how sure the numbers are."""
+        """Whether there are enough rows for standard errors."""
         return self._units >= 3
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ConditionalImpact(RowChanges):
-    """How much the loss grows when a feature's values are drawn anew given the other features."""
+    """How much the loss increases when a feature's values are drawn given the other features."""
 
     @property
     def what(self) -> str:
-        """What the numbers are, as an axis says it."""
+        """What the numbers are, for an axis."""
         return f"increase in {self.title} beyond the other features"
 
     @property
     def untouched(self) -> str:
-        """What `error` is with."""
+        """The condition under which `error` was computed."""
         return "with nothing drawn"
-
-    @property
-    def headline(self) -> str:
-        """What the numbers are, and beside what."""
-        told = f"increase in {self.title} beyond what the other features tell"
-        return f"{told}; {in_digits(self.error)} {self.untouched}"
 
 
 How = Literal["drop", "constant"]
@@ -150,15 +144,15 @@ How = Literal["drop", "constant"]
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class LeftOut(RowChanges):
-    """How much worse fits of a learner do without a feature, on rows that they have not seen.
+    """How much the loss on test rows increases when a learner is fitted without a feature.
 
-    Standard errors, intervals and tests are about *these fits on new rows*: the models of all folds as they are, not
-    what other training rows would have made of them. ``interval(target="learner")`` is about that.
+    Standard errors, intervals and tests are about *these fits on new rows*: the fitted models of all folds.
+    ``interval(target="learner")`` is about fits on other training rows.
     """
 
-    loss: Floats  # (n,): of each row, with all features; NaN where no fold tested it
-    per_fold: Floats  # (M, p): the mean of each fold; no rows where some rows were chosen
-    correction: float  # Nadeau and Bengio's 1/M + n_test/n_train: folds share training rows, so they agree too well
+    loss: Floats  # (n,): of each row, with all features; NaN for rows in no test set
+    per_fold: Floats  # (M, p): the mean of each fold; empty after `given`
+    correction: float  # Nadeau and Bengio's 1/M + n_test/n_train: folds share training rows
     how: How
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
@@ -167,15 +161,15 @@ class LeftOut(RowChanges):
         Parameters
         ----------
         level
-            The probability that such an interval holds what it is about.
+            The coverage probability.
         target
-            ``"model"``: these fits on new rows. ``"learner"``: what refits on new data of this size give on average,
-            from the spread of the folds.
+            ``"model"``: these fits on new rows. ``"learner"``: the mean over refits on new data of this size, from the
+            variation between the folds.
         """
         if target == "learner":
             return self._learner.intervals(level)
         if check_target(target) == "sample":
-            raise ValueError("nothing is drawn beside the folds: use target='model' or target='learner'")
+            raise ValueError("nothing is sampled here; use target='model' or target='learner'")
         return self.estimates.intervals(level)
 
     _notes = (*RowChanges._notes, "standard errors are for these fits on new rows")
@@ -188,21 +182,21 @@ class LeftOut(RowChanges):
 
     @property
     def what(self) -> str:
-        """What the numbers are, as an axis says it."""
+        """What the numbers are, for an axis."""
         return f"increase in {self.title} without the feature, refitted"
 
     @property
     def untouched(self) -> str:
-        """What `error` is with."""
+        """The condition under which `error` was computed."""
         return "with all features"
 
     def given(self, rows: Any) -> LeftOut:
-        """These rows alone; a boolean mask or row positions. Groups average back to the whole with their shares."""
+        """The result for these rows; a boolean mask or row positions."""
         chosen = positions(rows, len(self.weight))
-        known = chosen[(self.weight[chosen] > 0) & np.isfinite(self.loss[chosen])]
-        if len(known) == 0:
-            raise ValueError("none of the chosen rows has a weight and was tested by a fold")
-        weight = np.where(np.isin(chosen, known), self.weight[chosen], 0.0)
+        tested = (self.weight[chosen] > 0) & np.isfinite(self.loss[chosen])
+        if not tested.any():
+            raise ValueError("none of the chosen rows has a weight and is in the test set of a fold; choose others")
+        weight = np.where(tested, self.weight[chosen], 0.0)
         weight = weight / weight.sum()
         error = float(weight[weight > 0] @ self.loss[chosen][weight > 0])
         block: Indices | None = None if self.block is None else self.block[chosen]

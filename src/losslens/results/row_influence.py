@@ -1,4 +1,4 @@
-"""How far leaving out each row would move a feature's importance: the jackknife, from the means of the cells."""
+"""The change of a feature's importance when a row is left out (jackknife)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from losslens.results.base import Result
 from losslens.results.table import ResultTable
 from losslens.typing import Axes, Floats, Indices
 
-MOST_LISTED, MOST_SHOWN = 5, 15  # rows in the text, and in a notebook
+ROWS_IN_TEXT, ROWS_IN_NOTEBOOK = 5, 15
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowInfluence(Result):
-    """How far each row moves a feature's importance: as an observation whose loss changes, and as a donor.
+    """Influence of each row on a feature's importance, as an observation and as a donor.
 
-    ``total_i = U - U_(-i)``: the U-statistic (`unbiased`) less the one without row i in either role, which is
+    ``total_i = U - U_(-i)``: the U-statistic (`unbiased`) minus the one without row i in both roles, which is
     ``U_(-i) = (T - R_i - C_i) / ((n - 1)(n - 2))`` with row sums R and column sums C of the cells. Above 0: the feature
-    would matter less without the row. On every pair of rows without weights the totals sum to 0; with weights, with
-    groups and on sampled donors they are what `drop` gives, over the cells that are left. NaN: no cell would be left.
+    would be less important without the row. Over all pairs of rows without weights the totals sum to 0; with weights,
+    groups or sampled donors they agree with `drop`, over the remaining cells. NaN: no cell would remain.
 
-    `FeatureImportance.influence` holds the same differences scaled to standard errors (there rows of a group add up):
-    without weights, on every pair, ``influence.moved = sqrt((n - 1) / n) total``.
+    `FeatureImportance.influence` has the same differences scaled for standard errors (and added within groups):
+    without weights, over all pairs, ``influence.moved = sqrt((n - 1) / n) total``.
 
-    `to_frame()` has one row a row: row, as_row, as_donor, total; those that move the importance most first.
+    `to_frame()` has one line for each row: row, as_row, as_donor, total; the largest influences first.
     """
 
     name: str
@@ -37,7 +37,7 @@ class RowInfluence(Result):
 
     @property
     def total(self) -> Floats:
-        """Both roles together, (n,): what leaving out the row takes off the importance."""
+        """The sum of both roles, (n,): the decrease of the importance when the row is left out."""
         return np.asarray(self.as_row + self.as_donor)
 
     @property
@@ -47,23 +47,18 @@ class RowInfluence(Result):
 
     @property
     def order(self) -> Indices:
-        """Rows, those that move the importance most first; those without a number last."""
+        """Rows by decreasing size of their influence; those without a number last."""
         return np.argsort(-np.abs(np.nan_to_num(self.total, nan=0.0)) + np.isnan(self.total), kind="stable")
 
     def _table(self) -> ResultTable:
-        columns = {
-            "row": np.arange(len(self.total)),
-            "as_row": self.as_row,
-            "as_donor": self.as_donor,
-            "total": self.total,
-        }
+        columns = {"row": np.arange(len(self.total)), "as_row": self.as_row, "as_donor": self.as_donor}
         return ResultTable(
-            f"RowInfluence: {self.headline}", columns,
+            f"RowInfluence: {self.headline}", columns | {"total": self.total},
             ("row {row}", "{total} ({as_row} as a row, {as_donor} as a donor)"),
             (("row", "{row}"), ("influence", "{total}"), ("as a row", "{as_row}"), ("as a donor", "{as_donor}")),
-            ["above 0: the feature would matter less without the row"],
+            ["above 0: the feature would be less important without the row"],
             formats={"row": "d"} | dict.fromkeys(("as_row", "as_donor", "total"), "+.3g"),
-            most_in_text=MOST_LISTED, most=MOST_SHOWN,
+            most_in_text=ROWS_IN_TEXT, most=ROWS_IN_NOTEBOOK,
         ).ordered(self.order)  # fmt: skip
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -75,4 +70,4 @@ class RowInfluence(Result):
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        return f"what each row adds to the importance of {self.name} ({self.title}), {self.unbiased:.4g} with all rows"
+        return f"influence of rows on the importance of {self.name} ({self.title}), {self.unbiased:.4g} with all rows"

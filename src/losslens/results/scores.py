@@ -1,4 +1,4 @@
-"""Results on averaged metrics (AUC, R2): a global number and a PI curve; nothing that one row could have."""
+"""Importances by scorers (AUC, R2), which give one number for all rows: a global number and a PI curve."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _absent(what: str) -> property:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class FeatureScore(Tabular):
-    """How much a score falls when one feature's values come from other rows."""
+    """How much a score decreases when one feature's values come from other rows."""
 
     name: str
     columns: tuple[str, ...]
@@ -42,28 +42,28 @@ class FeatureScore(Tabular):
     title: str  # of the scorer
     score: float  # with nothing replaced
     column_scores: Floats | None  # (m,): of each column of the design; None for a grid
-    column_shares: Floats | None  # (m,): how much each column counts
-    curve: Floats | None  # (g,): the score with every row at that value; None where that was not asked
+    column_shares: Floats | None  # (m,): weight of each column
+    curve: Floats | None  # (g,): the score with every row at that value; None if not computed
     shares: Floats | None
     backend: str
     clipped: float = 0.0
     complete: bool = True
     known_as_streamed: bool = False
     declined: str = ""
-    extrapolation: ClassVar[None] = None  # nobody asked how far its replaced rows are from real ones
+    extrapolation: ClassVar[None] = None  # not computed for scorers
     known_extrapolation: ClassVar[None] = None
     whole: ClassVar[None] = None  # scorers need all rows at once
 
     @property
     def pfi(self) -> float:
-        """The score less its mean over the columns of the design: positive means useful."""
+        """The score minus its mean over the columns of the design: positive means useful."""
         if self.column_scores is None or self.column_shares is None:
-            raise ValueError(f"{self.design!r} gives a curve and no number for a scorer; use 'all' or Latin(m)")
+            raise ValueError(f"{self.design!r} gives a curve but no number for a scorer; use 'all' or Latin(m)")
         return float((self.score - self.column_scores) @ self.column_shares)  # exactly 0 where nothing changes
 
     @property
     def unbiased(self) -> float:
-        """The same: a score of all rows together has no pairs to leave out."""
+        """Equal to `pfi`: a score of all rows has no pairs to leave out."""
         return self.pfi
 
     @property
@@ -80,7 +80,7 @@ class FeatureScore(Tabular):
 
     @property
     def pi(self) -> Floats:
-        """The score less the score with every row at that value, (g,); it doesn't average to `pfi`."""
+        """The score minus the score with every row at that value, (g,); its mean is not `pfi`."""
         if self.curve is None:
             raise ValueError(f"{self.design!r} has no PI curve for a scorer; use donors='all' or Grid(m)")
         shape = tuple(map(len, self.values)) if len(self.values) == 2 else (-1,)
@@ -122,12 +122,12 @@ class FeatureScore(Tabular):
         return plot_importance(self, ax=ax)
 
     def _table(self) -> ResultTable:
-        known = {
+        numbers = {
             "importance": or_else(lambda: self.pfi, np.nan),
             "score, nothing replaced": self.score,
             "values": grid_size(self.values),
         }
-        return facts(f"{self.name}: decrease in {self.title}", known, [f"{self.design!r}; {self.engine}"])
+        return facts(f"{self.name}: decrease in {self.title}", numbers, [f"{self.design!r}; {self.engine}"])
 
     def __repr__(self) -> str:
         return f"<FeatureScore {self.name!r}: decrease in {self.title}, {self.design}>"
@@ -144,7 +144,7 @@ class Scores(Importances):
         raise self._refusal
 
     def with_loss(self, loss: Any) -> NoReturn:
-        """Raises: the predictions behind a score are not kept."""
+        """Raises: the predictions are not kept."""
         raise self._refusal
 
     @property
@@ -158,12 +158,12 @@ class Scores(Importances):
 
     @property
     def title(self) -> str:
-        """Of the scorer."""
+        """The name of the scorer."""
         return next(iter(self.features.values())).title
 
     @property
     def base(self) -> float:
-        """What the numbers are compared with: the score with nothing replaced."""
+        """The reference of the importances: the score with nothing replaced."""
         return self.score
 
     @property

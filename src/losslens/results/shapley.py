@@ -1,6 +1,4 @@
-"""Shares of single rows and donors in what each feature earns.
-
-Shapley feature importance as a result: the model's performance shared out among features, rows and donors."""
+"""Shapley feature importance: the model's performance distributed over features, rows and donors."""
 
 from __future__ import annotations
 
@@ -31,20 +29,20 @@ from losslens.uncertainty.standard_errors import Influence, Target, check_level
 
 @dataclass(frozen=True, eq=False)
 class Shares(Stored):
-    """What is known of single rows and donors."""
+    """Shapley shares of single rows, donors and pairs."""
 
     local: Floats  # (r, p): mean over the donors of each row
-    caused: Floats | None  # (n, p): mean over the rows of each donor; None where rows alone have errors
-    meeting: Layout  # who met whom
-    cells: Floats | None = None  # (r, m, p): of every pair that met; None where they are too many
+    caused: Floats | None  # (n, p): mean over the rows of each donor; None where donors are averaged first
+    meeting: Layout  # the pairs of rows and donors
+    cells: Floats | None = None  # (r, m, p): of every pair; None where there are too many
 
     @property
     def leaves_out_own(self) -> bool:
-        """Whether no row met itself."""
+        """Whether no row is its own donor."""
         return self.meeting.leaves_out_own
 
     def of(self, j: int | tuple[int, int]) -> Floats:
-        """Of each row, one feature's, or the difference of two."""
+        """Shares of each row, of one feature or the difference of two."""
         return _pick(j, self.local)
 
     def means(self, j: int | tuple[int, int], sample: Sample, at: Indices) -> Means:
@@ -55,9 +53,8 @@ class Shares(Stored):
         if isinstance(self.meeting, OwnDonors) and self.meeting.alone:
             return Means(local=self.of(j), mass=sample.weight[at])
         if self.caused is None or len(at) < sample.n:
-            raise ValueError("what each donor did to these rows is not kept")
-        apart = 1 - sample.weight if self.leaves_out_own else np.ones(sample.n)
-        mass = sample.weight * apart
+            raise ValueError("the shares of each donor in these rows were not kept")
+        mass = sample.weight * (1 - sample.weight if self.leaves_out_own else np.ones(sample.n))
         return Means(local=self.of(j), mass=mass, caused=_pick(j, self.caused), lent=mass / mass.sum())
 
 
@@ -66,18 +63,18 @@ def _pick(j: int | tuple[int, int], shares: Floats) -> Floats:
 
 
 def mean_of(local: Floats, weight: Floats) -> Floats:
-    """The mean over rows, (p,); a row that met nobody who counts says nothing."""
-    known = (weight > 0) & ~np.isnan(local).any(axis=1)
-    return np.asarray(weight[known] @ local[known] / weight[known].sum())
+    """The mean over rows with weight and donors, (p,)."""
+    counted = (weight > 0) & ~np.isnan(local).any(axis=1)
+    return np.asarray(weight[counted] @ local[counted] / weight[counted].sum())
 
 
 def with_mean(caused: Floats, weight: Floats, sfimp: Floats) -> Floats:
-    """Means of donors, moved to average to the rows' mean: with weights, pairs that met weigh as neither does."""
+    """Donor means, shifted to have the mean of the rows, from which sampled pairs with weights may deviate."""
     return np.asarray(caused + (sfimp - mean_of(caused, weight)))
 
 
 def monte_carlo_error(shares: Shares, sample: Sample, at: Indices) -> Floats:
-    """Standard error over fresh draws of donors and orders, (p,); NaN where too few were drawn to tell."""
+    """Standard error over new draws of donors and orders, (p,); NaN where too few were drawn."""
     p = shares.local.shape[1]
     try:
         variance = [
@@ -90,7 +87,7 @@ def monte_carlo_error(shares: Shares, sample: Sample, at: Indices) -> Floats:
 
 
 def rows_only(local: Floats, weight: Floats) -> Floats:
-    """Donors are taken as they are: how far each row alone moves the means, (r, p)."""
+    """Influence of each row on the means with donors fixed, (r, p)."""
     weight = weight / weight.sum()
     n = int(np.sum(weight > 0))
     if n < 2:
@@ -100,7 +97,7 @@ def rows_only(local: Floats, weight: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ShapleyImportance(Result, Inference):
-    """How much of a model's performance each feature earns; the shares sum to ``error_none - error_all``.
+    """How much of a model's performance each feature contributes; the shares sum to ``error_none - error_all``.
 
     `to_frame()` has one row a feature, the most important first.
     """
@@ -112,75 +109,75 @@ class ShapleyImportance(Result, Inference):
     title: str  # of the loss or the scorer
     loss: Loss | None  # None: a scorer, whose errors are scores with a minus sign
     aggregate: Literal["loss", "prediction"]
-    method: str  # what was done, in words
+    method: str  # a description of the method
     engine: str
     design: str
     exact: bool
     n_predictions: int
     sample: Sample
-    at: Indices  # positions in the sample of the rows that this result speaks of
+    at: Indices  # positions in the sample of the rows of this result
     values: Values
-    monte_carlo_error: Floats  # (p,): standard error that is due to drawing orders and donors; 0 where nothing is
+    monte_carlo_error: Floats  # (p,): standard error due to sampled orders and donors; 0 without sampling
     backend: str
     freedom: float = np.inf  # degrees of freedom of the Monte-Carlo error
-    leaves_out_own: bool = False  # pairs of a row with itself don't count: the U-statistic
+    leaves_out_own: bool = False  # without pairs of a row with itself: the U-statistic
     shares: Shares | None = None
-    gains: Floats | None = None  # (r,): what all features together take off each row's loss
+    gains: Floats | None = None  # (r,): how much all features together reduce each row's loss
     table: Floats | None = None  # (2^p,): the error of every coalition; bit j: feature j is kept
-    sampling: Floats | None = None  # (p,): the sampling error, where no shares tell it
-    index: Floats | None = None  # (p, p): interactions, where they are known without a table
-    absent: str = ""  # what it would take to know single rows
+    sampling: Floats | None = None  # (p,): the sampling error, where there are no shares to compute it from
+    index: Floats | None = None  # (p, p): interactions, where they were computed without a table
+    absent: str = ""  # how to obtain shares of single rows
     remarks: tuple[str, ...] = ()
-    complete: bool = True  # False: stopped by hand
+    complete: bool = True  # False: interrupted
 
     @property
     def whole(self) -> Totals | None:
-        """What is known of all rows of data in files; None for data in memory."""
+        """Totals over all rows of files; None for data in memory."""
         return self.sample.totals
 
     # -- numbers --------------------------------------------------------------------------------------------------
 
     @property
     def share(self) -> Floats:
-        """Each feature's part of the whole, (p,): they sum to one."""
-        if not self._whole:
-            raise ValueError("the features together take nothing off the error: there is nothing to share; use sfimp")
-        return np.asarray(self.sfimp / self._whole)
+        """Each feature's share of the total, (p,): they sum to one."""
+        if not self._total:
+            raise ValueError("the features together do not change the error, so shares are undefined; use sfimp")
+        return np.asarray(self.sfimp / self._total)
 
     @property
-    def _whole(self) -> float:
-        """What the features take off together; 0 where that is rounding."""
+    def _total(self) -> float:
+        """How much all features reduce the error; 0 up to rounding errors."""
         total = self.error_none - self.error_all
         return total if abs(total) > 1e-12 * (abs(self.error_none) + abs(self.error_all)) else 0.0
 
     @property
     def unbiased(self) -> Floats:
-        """The U-statistics, at which intervals are centred: pairs of a row with itself are left out, (p,)."""
+        """The U-statistics, without pairs of a row with itself, (p,): the centres of intervals."""
         return np.asarray(self.sfimp * self._up_to_u)
 
     @property
     def paper_sfimp(self) -> Floats:
-        """The paper's sign: what a feature adds to the error, negative for a useful one."""
+        """SFIMP with the sign of the paper: the change of the error, negative for a useful feature."""
         return np.asarray(-self.sfimp)
 
     @property
     def local(self) -> Floats:
-        """Importance of each feature for each row, (n, p): a row sums to its own gain, a column averages to SFIMP."""
-        return self._known.local
+        """Importance of each feature for each row, (n, p): rows sum to `observations`, column means are SFIMP."""
+        return self._row_shares.local
 
     @property
     def observations(self) -> Floats:
-        """What the features together take off each row's loss, (n,): how much the model's knowledge helps it."""
+        """How much all features together reduce the loss of each row, (n,)."""
         if self.gains is None:
-            raise ValueError(f"the gain of single rows is not known: {self.absent}")
+            raise ValueError(f"no importance of single rows: {self.absent}")
         return self.gains
 
     @cached_property
     def sampling_error(self) -> Floats:
-        """Standard error of this model's importance on new data, as if every order and pair had been asked, (p,)."""
+        """Standard error of this model's importance on new data, without the Monte-Carlo error, (p,)."""
         if self.sampling is not None:
             return self.sampling
-        return np.sqrt([found.variance for found in self._influences])
+        return np.sqrt([one.variance for one in self._influences])
 
     @property
     def std_error(self) -> Floats:
@@ -190,8 +187,8 @@ class ShapleyImportance(Result, Inference):
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
         """Low and high ends for each feature.
 
-        About this model on new data (both errors; centred at the U-statistic), or about this sample, had every
-        order and pair been asked (Monte-Carlo error alone).
+        ``target="model"``: this model on new data (both errors; centred at the U-statistic). ``target="sample"``: the
+        value over all orders and pairs of this sample (Monte-Carlo error only).
         """
         if standard_errors.check_target(target) == "sample":
             from scipy.stats import t
@@ -205,7 +202,7 @@ class ShapleyImportance(Result, Inference):
         return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
 
     def influence(self, feature: str) -> Influence:
-        """How far each row, as an observation and as a donor, moves a feature's share."""
+        """Influence of each row, as an observation and as a donor, on a feature's share."""
         if feature not in self.features:
             raise KeyError(unknown_feature(feature, self.features, "features"))
         return self._influences[self.features.index(feature)]
@@ -214,24 +211,24 @@ class ShapleyImportance(Result, Inference):
     def estimates(self) -> Estimates:
         """The importances of this model on new data and their covariance."""
         if self.sampling is not None:
-            raise ValueError("how the shares vary together is not known: their errors alone were worked out")
+            raise ValueError("no test and no difference: the covariance of the shares was not computed")
         if np.isnan(self.std_error).any():
-            raise ValueError("no test and no difference: how much the draws moved the shares is not known here")
+            raise ValueError("no test and no difference: the Monte-Carlo error of the shares is unknown")
         drawn = self.monte_carlo_error
         covariance = np.diag(np.square(self.std_error))
         for j, k in combinations(range(len(self.features)), 2):
             own = self.sampling_error[j] ** 2 + self.sampling_error[k] ** 2
-            # Shares of one walk move against each other: for draws, the least favourable covariance is taken.
+            # Shares of one walk are negatively correlated: for sampling, the least favourable covariance is assumed.
             covariance[j, k] = covariance[k, j] = (own - self._influence((j, k)).variance) / 2 - drawn[j] * drawn[k]
         return Estimates(self.features, self.unbiased, covariance, self._units - 1, self._skewness)
 
     @property
     def interactions(self) -> Interactions:
-        """How much more each two features are worth together: the Shapley interaction index, from all coalitions."""
+        """How much more every two features are worth together: the Shapley interaction index, from all coalitions."""
         if self.table is None and self.index is None:
             raise ValueError(
-                "interactions need the error of every coalition, which method='exact' gives for all rows; "
-                "pair_interactions gives PFI_j + PFI_l - PFI_jl without them"
+                "interactions need the error of every coalition: use method='exact' and all rows, or "
+                "pair_interactions, which gives PFI_j + PFI_l - PFI_jl"
             )
         index = self.index if self.table is None else game_theory.interactions(self.table)
         assert index is not None
@@ -240,18 +237,18 @@ class ShapleyImportance(Result, Inference):
     # -- some rows ------------------------------------------------------------------------------------------------
 
     def given(self, rows: Any) -> Self:
-        """These rows, donors from everywhere; a boolean mask or row positions."""
+        """The result for these rows (a boolean mask or positions) as observations, with donors from all rows."""
         chosen = positions(rows, len(self.at))
-        known, at = self._known, self.at[chosen]
+        known, at = self._row_shares, self.at[chosen]
         weight = self.sample.weight[at]
         if not weight.sum() > 0:
-            raise ValueError("these rows have weight zero: nothing is shared out among them")
+            raise ValueError("the chosen rows have weight 0; choose rows with weight")
         cells = None if known.cells is None else known.cells[chosen]
         shares = replace(known, local=known.local[chosen], cells=cells, caused=None)
         weight = weight * (1 - weight) if known.leaves_out_own else weight
-        met = ~np.isnan(shares.local[:, 0]) & (weight > 0)
-        sfimp = weight[met] @ shares.local[met] / weight[met].sum()
-        assert self.sample.loss is not None  # who has shares has losses
+        counted = ~np.isnan(shares.local[:, 0]) & (weight > 0)
+        sfimp = weight[counted] @ shares.local[counted] / weight[counted].sum()
+        assert self.sample.loss is not None  # shares need a loss
         error = float(self.sample.weight[at] @ self.sample.loss[at] / self.sample.weight[at].sum())
         gains = None if self.gains is None else self.gains[chosen]
         none = error + float(sfimp.sum())
@@ -268,15 +265,15 @@ class ShapleyImportance(Result, Inference):
     # -- where ----------------------------------------------------------------------------------------------------
 
     def curve(self, feature: str, by: Literal["own", "donor"] = "own") -> ShapleyCurve:
-        """Where in a feature's range its share comes from: at rows that hold a value, or at donors that lend it.
+        """Shapley importance along the values of a feature: means over rows, or donors, with each value.
 
-        Either way the curve averages to the feature's SFIMP.
+        Either way, the weighted mean of the curve is the feature's SFIMP.
         """
         if feature not in self.features:
             raise KeyError(unknown_feature(feature, self.features, "features"))
         if by not in ("own", "donor"):
-            raise ValueError(f"by is 'own', a row's own value, or 'donor', the value it is given; got {by!r}")
-        j, known = self.features.index(feature), self._known
+            raise ValueError(f"by is 'own', the row's value, or 'donor', the donor's value; got {by!r}")
+        j, known = self.features.index(feature), self._row_shares
         if by == "own":
             weight, amount, codes = self.sample.weight[self.at], known.local[:, j], self.values.codes[self.at, j]
         else:
@@ -287,21 +284,21 @@ class ShapleyImportance(Result, Inference):
 
     def _caused(self, known: Shares, j: int) -> Floats:
         if self.aggregate == "prediction":
-            raise ValueError("donors have no share where predictions are averaged over them first; use by='own'")
+            raise ValueError("donors have no shares where predictions are averaged over donors first; use by='own'")
         if known.caused is not None:
             return known.caused[:, j]
         if known.cells is None:
-            raise ValueError(f"what donors did to these rows alone is not known: {self._needs_pairs}")
-        found = known.means(j, self.sample, self.at).caused
-        assert found is not None  # Averages fills it
+            raise ValueError(f"no shares of donors in these rows: {self._needs_pairs}")
+        caused = known.means(j, self.sample, self.at).caused
+        assert caused is not None  # set by `Averages`
         weight = self.sample.weight
         mass = weight * (1 - weight) if known.leaves_out_own else weight
-        return with_mean(np.where(np.isfinite(found), found, np.nan)[:, None], mass, self.sfimp[[j]])[:, 0]
+        return with_mean(np.where(np.isfinite(caused), caused, np.nan)[:, None], mass, self.sfimp[[j]])[:, 0]
 
     @property
     def _needs_pairs(self) -> str:
         needs = size_in_words(32 * self.sample.n**2 * len(self.features))
-        return f"it needs every pair of rows; explain again with memory='{needs}', or with method='walk'"
+        return f"every pair of rows is needed; explain again with memory='{needs}', or with method='walk'"
 
     # -- shown ----------------------------------------------------------------------------------------------------
 
@@ -315,23 +312,23 @@ class ShapleyImportance(Result, Inference):
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know of how the numbers came about."""
+        """How the numbers were computed."""
         kind = f"exact over {self.design}" if self.exact else f"sampled with {self.design}"
         game = "" if self.aggregate == "loss" else "SAGE: predictions averaged over donors before the loss; "
-        found = [f"{game}{self.method}, {kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        notes = [f"{game}{self.method}, {kind}; {self.engine}; {self.n_predictions:,} predictions"]
         if not self.exact and or_else(lambda: self.std_error, None) is None:
-            found.append("± is the Monte-Carlo error alone: how the numbers would be on new data is not known")
+            notes.append("± is the Monte-Carlo error only: the error on new data is unknown")
         if not self.complete:
-            found.append("stopped by hand: a valid estimate with the error stated, but fewer walks than asked for")
-        return [*found, *self.remarks]
+            notes.append("interrupted: a valid estimate with the stated error, from fewer walks than requested")
+        return [*notes, *self.remarks]
 
     def _table(self) -> ResultTable:
-        none, whole = np.full(len(self.features), np.nan), self._whole
+        none, total = np.full(len(self.features), np.nan), self._total
         error = or_else(lambda: self.std_error, none)
         columns = {
             "feature": self.features,
             "sfimp": self.sfimp,
-            "share": self.sfimp / whole if whole else none,
+            "share": self.sfimp / total if total else none,
             "std_error": error,
             "monte_carlo_error": self.monte_carlo_error,
             "low": lambda: or_else(lambda: self.interval()[0], none),
@@ -344,8 +341,8 @@ class ShapleyImportance(Result, Inference):
             ("{feature}", "{sfimp}[ ± {drawn}]", "[{share:>6}]"),
             (FEATURE, ("SFIMP", "{sfimp}"), ERROR, ("share", "{share}")), self.notes,
             extra={"drawn": drawn}, like="sfimp", alike=("std_error", "low", "high", "drawn"),
-            # Parts of a loss would turn the signs.
-            formats={} if whole > 0 else {"share": lambda share: ""},
+            # Shares of a negative total would have the opposite sign.
+            formats={} if total > 0 else {"share": lambda share: ""},
         ).ordered(self._order)  # fmt: skip
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -357,9 +354,9 @@ class ShapleyImportance(Result, Inference):
     # -- inside ---------------------------------------------------------------------------------------------------
 
     @property
-    def _known(self) -> Shares:
+    def _row_shares(self) -> Shares:
         if self.shares is None:
-            raise ValueError(f"single rows are not known: {self.absent}")
+            raise ValueError(f"no shares of single rows: {self.absent}")
         return self.shares
 
     @property
@@ -368,7 +365,7 @@ class ShapleyImportance(Result, Inference):
 
     @property
     def _up_to_u(self) -> float:
-        """From the V-statistic to the U-statistic, which leaves out pairs of a row with itself."""
+        """The factor from the V-statistic to the U-statistic, which is without pairs of a row with itself."""
         if self.aggregate == "prediction" or self.leaves_out_own:
             return 1.0
         return 1 / (1 - self.sample.own_share(self.at, self.sample.weight[self.at]))
@@ -379,29 +376,29 @@ class ShapleyImportance(Result, Inference):
 
     @property
     def _skewness(self) -> Floats:
-        """Of each share; none where no shares of single rows tell it, (p,)."""
+        """Skewness of each estimate, (p,); 0 where there are no shares of single rows."""
         if self.sampling is not None:
             return np.zeros(len(self.features))
         pairs = zip(self._influences, self.std_error.tolist(), strict=True)
-        return np.array([replace(found, total=error**2).skewness for found, error in pairs])
+        return np.array([replace(influence, total=error**2).skewness for influence, error in pairs])
 
     @cached_property
     def _influences(self) -> list[Influence]:
         return [self._influence(j) for j in range(len(self.features))]
 
     def _influence(self, j: int | tuple[int, int]) -> Influence:
-        """How far each row moves the share of a feature, or the difference of two."""
-        known = self._known
+        """Influence of each row on the share of a feature, or on the difference of two."""
+        known = self._row_shares
         if self.aggregate == "prediction":
             return Influence(rows_only(known.of(j)[:, None], self.sample.weight[self.at])[:, 0])
         if known.cells is None and len(self.at) < self.sample.n:
-            raise ValueError(f"the standard error for some rows is not known: {self._needs_pairs}")
-        found = known.means(j, self.sample, self.at)
-        moved = standard_errors.influence(found, known.meeting, self.sample, self.at)
-        return replace(moved, excess=moved.excess + moved.noise, noise=0.0)  # draws are stated apart
+            raise ValueError(f"no standard error for some rows: {self._needs_pairs}")
+        averages = known.means(j, self.sample, self.at)
+        moved = standard_errors.influence(averages, known.meeting, self.sample, self.at)
+        return replace(moved, excess=moved.excess + moved.noise, noise=0.0)  # the Monte-Carlo error is separate
 
-    def _monte_carlo(self, otherwise: Floats) -> Floats:
-        """Of the rows at hand; where every pair was asked, nothing was drawn."""
+    def _monte_carlo(self, unknown: Floats) -> Floats:
+        """Monte-Carlo error for these rows; 0 where all pairs were used."""
         if self.shares is None or isinstance(self.shares.meeting, CommonGrid) or self.shares.cells is None:
-            return np.zeros(len(self.features)) if self.exact else np.full_like(otherwise, np.nan)
+            return np.zeros(len(self.features)) if self.exact else np.full_like(unknown, np.nan)
         return monte_carlo_error(self.shares, self.sample, self.at)

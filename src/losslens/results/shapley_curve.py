@@ -1,4 +1,4 @@
-"""Where in a feature's range its Shapley share comes from."""
+"""Shapley importance along the values of a feature."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Values(Stored):
 
 
 def values_of(players: Sequence[Any], names: Sequence[str]) -> Values:
-    """The values of players: of anything that knows its feature and its distinct values."""
+    """The values of players, which have a feature and its distinct values."""
     return Values(
         tuple(player.distinct.values for player in players),
         np.stack([player.distinct.codes for player in players], axis=1).astype(np.int32),
@@ -53,11 +53,11 @@ class ShapleyCurve(Tabular):
         cls, name: str, by: Literal["own", "donor"], values: Values, j: int, codes: NDArray[Any], weight: Floats,
         amount: Floats, title: str, backend: str,
     ) -> ShapleyCurve:  # fmt: skip
-        """Means at each value; values that nobody holds, or that count nothing, are left out."""
+        """Means at each value; values without rows, or with weight 0, are left out."""
         g = len(values.distinct[j])
-        met = (weight > 0) & ~np.isnan(amount)
-        mass = np.bincount(codes[met], weight[met], g)
-        total = np.bincount(codes[met], weight[met] * amount[met], g)
+        used = (weight > 0) & ~np.isnan(amount)
+        mass = np.bincount(codes[used], weight[used], g)
+        total = np.bincount(codes[used], weight[used] * amount[used], g)
         kept = np.flatnonzero(mass > 0)
         return cls(
             name, by, values.distinct[j][kept], mass[kept] / mass.sum(), total[kept] / mass[kept], values.columns[j],
@@ -66,18 +66,18 @@ class ShapleyCurve(Tabular):
 
     @property
     def sfimp(self) -> float:
-        """What the curve averages to."""
+        """The weighted mean of the curve."""
         return float(self.importance @ self.weights)
 
     def to_frame(self) -> Any:
         """The curve as a data frame: value, weight, importance."""
         data = {"value": self.grid} if self.grid.ndim == 1 else dict(zip(self.columns, self.grid.T, strict=True))
         for name, numbers in (("weight", self.weights), ("importance", self.importance)):
-            data[name if name not in data else f"{name}_"] = numbers  # a column's own name is its own
+            data[name if name not in data else f"{name}_"] = numbers  # a column of the data keeps its name
         return self._frame(data)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the curve over the values, how many rows hold them below."""
+        """Draw the curve, with the number of rows at each value below it."""
         from losslens.plots.shapley import plot_shapley_curve
 
         return plot_shapley_curve(self, ax=ax)
@@ -86,7 +86,7 @@ class ShapleyCurve(Tabular):
         from losslens.plots.wording import value_label
 
         place = int(np.argmax(self.importance))
-        known = {
+        numbers = {
             "SFIMP, the mean": self.sfimp,
             "smallest": float(self.importance.min()),
             "largest": float(self.importance.max()),
@@ -94,9 +94,11 @@ class ShapleyCurve(Tabular):
             "values": len(self.weights),
         }
         title = f"{self.name}: decrease in {self.title} along its values"
-        holders = "rows that hold the value" if self.by == "own" else "donors that lend the value"
-        return facts(title, known, [f"means over the {holders}"])
+        return facts(title, numbers, [f"means over the {self._averaged} with each value"])
 
     def __repr__(self) -> str:
-        what = "rows that hold a value" if self.by == "own" else "donors that lend a value"
-        return f"<ShapleyCurve {self.name!r}: {len(self.weights)} values, over {what}>"
+        return f"<ShapleyCurve {self.name!r}: {len(self.weights)} values, means over {self._averaged}>"
+
+    @property
+    def _averaged(self) -> str:
+        return "rows" if self.by == "own" else "donors"

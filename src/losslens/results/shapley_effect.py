@@ -1,4 +1,4 @@
-"""Shapley values of predictions as a result: what each feature adds to each row's prediction."""
+"""Shapley values of predictions: what each feature adds to each row's prediction."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from losslens.results.shapley_curve import Values
 from losslens.results.table import FEATURE, ResultTable
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats
+from losslens.uncertainty.standard_errors import check_level
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -22,8 +23,8 @@ class ShapleyEffect(Result):
     features: tuple[str, ...]
     local: Floats  # (r, p)
     prediction: Floats  # (r,)
-    base: Floats  # (r,): mean prediction over the donors, with all features replaced; one number unless some are kept
-    std_error: Floats  # (r, p): due to drawing orders and donors; 0 where nothing was drawn
+    base: Floats  # (r,): mean prediction over the donors, with all features replaced that are not kept
+    std_error: Floats  # (r, p): due to sampled orders and donors; 0 without sampling
     target: str | None  # the class whose probability, or score, it is
     response: str = "probability"  # or "value", "score"
     method: str
@@ -33,24 +34,22 @@ class ShapleyEffect(Result):
     n_predictions: int
     values: Values  # of the rows that are explained
     backend: str
-    complete: bool = True  # False: stopped by hand
+    complete: bool = True  # False: interrupted
 
     @property
     def importance(self) -> Floats:
-        """Mean size of each feature's effect over the rows, (p,)."""
+        """Mean absolute effect of each feature over the rows, (p,)."""
         return np.asarray(np.abs(self.local).mean(axis=0))
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Low and high ends of each effect, had every order and donor been asked, (r, p) each."""
+        """Low and high ends of each effect over all orders and donors, (r, p) each."""
         from scipy.stats import norm
 
-        if not 0 < level < 1:
-            raise ValueError(f"level lies between 0 and 1, such as 0.95; got {level!r}")
-        reach = float(norm.ppf((1 + level) / 2)) * self.std_error
+        reach = float(norm.ppf((1 + check_level(level)) / 2)) * self.std_error
         return self.local - reach, self.local + reach
 
     def given(self, rows: Any) -> Self:
-        """Some of the rows."""
+        """The result for these rows; a boolean mask or row positions."""
         chosen = in_order(rows, len(self.local))
         values = replace(self.values, codes=self.values.codes[chosen])
         return replace(
@@ -71,37 +70,39 @@ class ShapleyEffect(Result):
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know of how the numbers came about."""
+        """How the numbers were computed."""
         kind = "exact" if self.exact else "sampled"
-        found = [f"{self.method}, {kind}; {self.engine}; {self.n_predictions:,} predictions"]
+        notes = [f"{self.method}, {kind}; {self.engine}; {self.n_predictions:,} predictions"]
         if not self.complete:
-            found.append("stopped by hand: a valid estimate with the error stated, but fewer walks than asked for")
-        return found
+            notes.append("interrupted: a valid estimate with the stated error, from fewer walks than requested")
+        return notes
 
     def to_frame(self) -> Any:
         """One row for each row explained: its prediction, the base, and what each feature adds."""
         data: dict[str, Any] = {}
         for name, values in (("prediction", self.prediction), ("base", self.base)):
-            data[name if name not in self.features else f"{name}_"] = values  # a feature's own name is its own
+            data[name if name not in self.features else f"{name}_"] = values  # a feature keeps its name
         return self._frame(data | dict(zip(self.features, self.local.T, strict=True)))
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw one row's way from the base to its prediction, or the effects of many rows."""
+        """Draw the effects of one row from the base to its prediction, or those of many rows."""
         from losslens.plots.shapley_effect import plot_shapley_effect
 
         return plot_shapley_effect(self, ax=ax)
 
     def _table(self) -> ResultTable:
-        alone = len(self.local) == 1
-        effect, error = (self.local[0], self.std_error[0]) if alone else (self.importance, np.zeros(len(self.features)))
-        about = "mean size over the rows; .local has every row"
-        if alone:
+        single = len(self.local) == 1
+        effect, error = (
+            (self.local[0], self.std_error[0]) if single else (self.importance, np.zeros(len(self.features)))
+        )
+        about = "mean absolute effects over the rows; .local has every row"
+        if single:
             base, prediction = in_digits(float(self.base[0])), in_digits(float(self.prediction[0]))
             about = f"from {base}, the mean over the donors, to {prediction}, the prediction"
         return ResultTable(
             f"ShapleyEffect: {self.headline}",
             {"feature": self.features, "effect": effect, "std_error": np.where(error > 0, error, np.nan)},
             ("{feature}", "{effect}[ ± {std_error}]"),
-            (FEATURE, ("effect" if alone else "mean size of the effect", "{effect}")),
+            (FEATURE, ("effect" if single else "mean absolute effect", "{effect}")),
             [about, *self.notes], like="effect",
         ).ordered(np.argsort(-np.abs(effect), kind="stable"))  # fmt: skip

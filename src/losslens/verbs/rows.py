@@ -286,8 +286,8 @@ def extrapolation(
             replaced = ReplacedRows(name, tuple(place[column] for column in one.columns), real)
             if classifier is None:
                 with one_thread():
-                    judged = replaced.judge(seed)
+                    judged = replaced.examine(seed)
             else:
-                judged = replaced.judge(seed, OwnClassifier(table, replaced.columns, classifier).odds)
+                judged = replaced.examine(seed, OwnClassifier(table, replaced.columns, classifier).odds)
             found[name] = judged.on(one.values[0])
     return Extrapolations(found, first.backend)

@@ -217,7 +217,7 @@ def test_results_can_be_saved_shown_and_plotted(folder, tmp_path):
     found.save(tmp_path / "result")
     again = ll.load(tmp_path / "result")
     assert repr(again) == repr(found)
-    assert "2,600 rows, read part by part" in repr(found)
+    assert "2,600 rows, read in parts" in repr(found)
     assert again["many"].std_error == found["many"].std_error
     assert len(found.to_frame()) == 3
     assert found.difference("many", "few").std_error == pytest.approx(
