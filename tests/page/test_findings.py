@@ -66,7 +66,7 @@ def test_extrapolation_is_the_librarys(summary: dict[str, Any], imp: Any) -> Non
         assert bool(told["sentence"]) == one.warns
     assert named(summary)["x3"]["extrapolation"]["warns"]
     assert not named(summary)["x1"]["extrapolation"]["warns"]
-    assert any("x3" in text and "told from real ones" in text for text in summary["words"]["careful"])
+    assert any("x3" in text and "differ from real ones" in text for text in summary["words"]["careful"])
 
 
 def test_curves_on_bins_fade_by_the_mean_share_of_a_bin(monkeypatch: pytest.MonkeyPatch, imp: Any) -> None:
@@ -178,7 +178,7 @@ def test_every_stability_has_its_words() -> None:
 def test_without_shares_nothing_is_said_of_rows() -> None:
     found = ll.report(model, X, Y, shapley=False, interactions=False, **ASKED).summary
     assert found["rows"] is found["clusters"] is found["interactions"] is None
-    assert any("Shapley shares were not asked for" in text for text in found["words"]["computed"])
+    assert any("Shapley shares were not requested" in text for text in found["words"]["computed"])
     page = html(found)
     for section in ("rows", "together"):
         assert f'<section id="{section}"' not in page

@@ -203,7 +203,7 @@ def test_conditions_are_combined_and_taken_away(page: Any, usual: Made) -> None:
 
 def test_a_condition_that_nobody_meets_is_said(page: Any) -> None:
     set_range(page, "a", "500", "600")
-    assert "No row is like that" in page.locator("#subgroup-words").inner_text()
+    assert "No row satisfies this" in page.locator("#subgroup-words").inner_text()
 
 
 def test_rows_chosen_in_the_table_are_a_subgroup(page: Any, usual: Made) -> None:

@@ -1,4 +1,4 @@
 """The interactive report: results become a dict, the dict becomes one HTML page.
 
-Touches results; see README.md in this folder.
+It imports results only; README.md in this folder has the format of the dict and how the page works.
 """

@@ -1,4 +1,4 @@
-"""The cells of one feature, small enough for a page: whole, or in a low-rank form whose error was measured."""
+"""The cells of one feature, small enough for a page: all of them, or a low-rank form whose error was measured."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from losslens.results.importance import FeatureImportance
 from losslens.tables.columns import is_missing
 from losslens.typing import Floats, Indices
 
-MOST_BINS = 128  # of donors, where cells are not whole
-RANK = 8
-STEPS = 127  # of a byte, either way
-COLUMNS = 6  # along which the error of the low-rank form is measured
-SHARES = (0.025, 0.1, 0.25, 0.5)  # of the rows, in a group that it is measured on
-FEWEST = 5  # rows of such a group
-SAFETY = 1.5  # other groups may be off by more than those that were looked at
+MOST_BINS = 128  # of donors' values, in the low-rank form
+RANK = 8  # of that form
+STEPS = 127  # the largest signed byte
+COLUMNS = 6  # columns by which groups are formed to measure its error
+SHARES = (0.025, 0.1, 0.25, 0.5)  # of all rows, in such a group
+FEWEST_ROWS = 5  # in such a group
+SAFETY = 1.5  # other groups may have larger errors than the measured ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +30,11 @@ class PackedGrid:
 
     values: NDArray[Any]  # (g,): the first of each bin
     last: NDArray[Any]  # (g,): the last of each bin
-    every: Floats  # (n, all values): the changes before they were joined
-    at: Indices  # (n,): where rows lie among all values
+    every: Floats  # (n, all values): the changes before binning
+    at: Indices  # (n,): positions of the rows' own values among all values
     bin: Indices  # (all values,): the bin of each
     weights: Floats  # (g,)
-    shares: Floats  # (all values,): of each in its bin
+    shares: Floats  # (all values,): the weight of each within its bin
     changes: Floats  # (n, g)
 
     @property
@@ -48,7 +48,7 @@ class PackedGrid:
 
 
 def grid_of(one: FeatureImportance, codes: Indices, most: int | None) -> PackedGrid | None:
-    """The cells on at most so many bins of donors; None where rows have donors of their own, or cells are not kept.
+    """The cells on at most so many bins of donors' values; None without a common grid, or where cells are not kept.
 
     `codes` are the positions of the rows' own values among the feature's values in order.
     """
@@ -58,12 +58,12 @@ def grid_of(one: FeatureImportance, codes: Indices, most: int | None) -> PackedG
         return None
     changes, weights = np.asarray(one.ici, float), np.asarray(one.weights, float)
     own = one.meeting.own if isinstance(one.meeting, CommonGrid) else _by_rank(one.meeting, codes)
-    if (own < 0).any():  # values of the user's own
+    if (own < 0).any():  # the grid has values that the user chose
         return None
     place = _bins(one.values[0], weights, one.ordered, most)
     g = int(place.max()) + 1
     mass = np.asarray(np.bincount(place, weights, g), float)
-    count = np.bincount(place, minlength=g)  # values that only rows of weight 0 hold share their bin evenly
+    count = np.bincount(place, minlength=g)  # values held by rows of weight 0 only count equally in their bin
     shares = np.divide(weights, mass[place], out=1 / count[place], where=mass[place] > 0)
     first = np.searchsorted(place, np.arange(g)) if one.ordered else _first(place, g)
     last = np.searchsorted(place, np.arange(g), side="right") - 1 if one.ordered else first
@@ -74,14 +74,14 @@ def grid_of(one: FeatureImportance, codes: Indices, most: int | None) -> PackedG
 def join(curves: Floats, place: Indices, shares: Floats) -> Floats:
     """Means over bins of the last axis."""
     parts = curves * shares
-    if (np.diff(place) < 0).any():  # words: the bins' values lie scattered
+    if (np.diff(place) < 0).any():  # categories: the values of a bin are not adjacent
         order = np.argsort(place, kind="stable")
         parts, place = parts[..., order], place[order]
     return np.asarray(np.add.reduceat(parts, np.searchsorted(place, np.arange(place[-1] + 1)), axis=-1))
 
 
 def _by_rank(meeting: OwnDonors, codes: Indices) -> Indices:
-    """Of systematic shifts the columns are bins of ranks: that of each row's own value, ties by their middle."""
+    """The rank bin of each row's own value: the columns of systematic shifts are such bins. Ties at their middle."""
     count = np.bincount(codes)
     middle = np.cumsum(count) - (count + 1) / 2
     bins = (middle[codes] * meeting.width / len(codes)).astype(np.intp)
@@ -89,7 +89,7 @@ def _by_rank(meeting: OwnDonors, codes: Indices) -> Indices:
 
 
 def _bins(values: NDArray[Any], weights: Floats, ordered: bool, most: int | None) -> Indices:
-    """The bin of each value: of equal weight along an order; of words, the rarest together. Missing is its own."""
+    """The bin of each value: of equal weight along an order; the rarest categories share one. Missing has its own."""
     g = len(values)
     if most is None or g <= most:
         return np.arange(g)
@@ -105,9 +105,9 @@ def _bins(values: NDArray[Any], weights: Floats, ordered: bool, most: int | None
 
 
 def _first(place: Indices, g: int) -> Indices:
-    found = np.zeros(g, np.intp)
-    found[place[::-1]] = np.arange(len(place))[::-1]
-    return found
+    first = np.zeros(g, np.intp)
+    first[place[::-1]] = np.arange(len(place))[::-1]
+    return first
 
 
 @one_thread()
@@ -122,23 +122,22 @@ def low_rank(grid: PackedGrid, local: Floats, weight: Floats, groups: list[NDArr
         Masks of rows to measure the errors on.
     """
     curve, level = weight @ grid.changes, float(weight @ local)
-    apart = grid.changes - local[:, None] - curve + level
-    tall = np.sqrt(weight)[:, None] * apart * np.sqrt(grid.weights)
-    size, axes = np.linalg.eigh(tall.T @ tall)  # its eigenvectors are the right singular vectors
+    centred = grid.changes - local[:, None] - curve + level
+    weighted = np.sqrt(weight)[:, None] * centred * np.sqrt(grid.weights)
+    size, axes = np.linalg.eigh(weighted.T @ weighted)  # its eigenvectors are the right singular vectors
     right = axes[:, ::-1].T[: int(np.clip(np.sum(size > 1e-12 * max(size[-1], 1e-300)), 1, RANK))]
     root = np.sqrt(grid.weights)
     column = np.divide(right, root, out=np.zeros_like(right), where=root > 0).astype(np.float32)
-    row = apart @ (right * np.sqrt(grid.weights)).T
+    row = centred @ (right * np.sqrt(grid.weights)).T
     scale = np.abs(row).max(axis=0, initial=1e-300) / STEPS
-    found: dict[str, Any] = {"kind": "low rank", "row": np.round(row / scale).astype(np.int8), "scale": scale}
-    found["column"] = column
-    return found | _errors(found, grid, local, weight, groups)
+    form = {"kind": "low rank", "row": np.round(row / scale).astype(np.int8), "scale": scale, "column": column}
+    return form | _errors(form, grid, local, weight, groups)
 
 
 def _errors(
     cells: dict[str, Any], grid: PackedGrid, local: Floats, weight: Floats, groups: list[NDArray[np.bool_]]
 ) -> dict[str, float]:
-    """How far subgroups' numbers are off as the page works them out, and how that grows for small groups."""
+    """Errors of subgroups' numbers as the page computes them, and how they grow as groups become smaller."""
     shares = np.stack([weight * group / weight[group].sum() for group in groups], axis=1)  # (n, groups)
     every = np.stack([np.bincount(grid.at, share, len(grid.bin)) for share in shares.T], axis=1)
     donors = np.stack([np.bincount(grid.own, share, len(grid.weights)) for share in shares.T], axis=1)
@@ -147,18 +146,18 @@ def _errors(
     interaction = (shares.T @ (cells["row"] * cells["scale"])) @ cells["column"]  # (groups, g)
     curves = (shares.T @ local)[:, None] + curve - level + interaction
     off = np.abs(np.einsum("gv,vg->g", curves, donors) - exact)
-    bent = np.abs(curves - shares.T @ grid.changes).max(axis=1)
+    curve_off = np.abs(curves - shares.T @ grid.changes).max(axis=1)
     n = np.array([group.sum() for group in groups])
     return {
         "error": float(off.max()),
         "typical": float(np.median(off)),
         "error_times_n": SAFETY * float((off * n).max()),
-        "pi_error_times_root_n": SAFETY * float((bent * np.sqrt(n)).max()),
+        "pi_error_times_root_n": SAFETY * float((curve_off * np.sqrt(n)).max()),
     }
 
 
 def measured_on(columns: list[Floats], n: int) -> list[NDArray[np.bool_]]:
-    """Groups of rows to measure on, small and large: ends and middles along columns, and rows drawn at random."""
+    """Groups of rows to measure errors on: both ends and the middle of columns, and random rows; small and large."""
     rng = np.random.default_rng(0)
     groups = [rng.permutation(n) < n * share for share in SHARES]
     for column in columns[:COLUMNS]:
@@ -166,4 +165,4 @@ def measured_on(columns: list[Floats], n: int) -> list[NDArray[np.bool_]]:
         for share, start in product(SHARES, (0.0, 0.5, 1.0)):
             low = start * (1 - share) * n
             groups.append((order >= low) & (order < low + share * n))
-    return [group for group in groups if group.sum() >= FEWEST]
+    return [group for group in groups if group.sum() >= FEWEST_ROWS]

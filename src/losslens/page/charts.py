@@ -1,4 +1,4 @@
-"""The Bokeh figures of the page, empty: the page's own script fills, colours and listens to them."""
+"""The Bokeh figures of the page, empty: the page's own script fills and colours them and handles their events."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from bokeh.models.annotations import Span, Title
 from bokeh.plotting import figure
 
 HEIGHT, UNDER = 320, 130  # of the curves and of the distribution under them, in pixels
-LEFT = 64  # room for the numbers beside the axes: the same in all figures, so that they stand under each other
+LEFT = 64  # pixels for the numbers beside the axes: the same in all figures, so that they are aligned
 
-LINES = (  # what is drawn later lies above
+LINES = (  # name, width, dash; later ones are drawn above
     ("all", 2, "4 4"), ("faded", 3, "2 4"), ("mean", 3, "solid"), ("picked", 2.5, "solid"), ("lit", 2.5, "solid")
 )  # fmt: skip
 
 
 @cache
 def document() -> dict[str, Any]:
-    """The figures as Bokeh's JSON, and which element of the page each of them goes to."""
+    """The figures as Bokeh's JSON, and the element of the page for each."""
     page = Document()
     places = []
     for side in ("pi", "pd"):
@@ -67,7 +67,7 @@ def _figure(name: str, across: Range1d, height: int) -> figure:
 
 
 def _curves(side: str, across: Range1d) -> figure:
-    """Curves of single rows, their mean with its band, other models, and what is picked or lit."""
+    """Curves of single rows, their mean with its band, other models, and the picked and the hovered row."""
     plot = _figure(side, across, HEIGHT)
     zero = Span(location=0, dimension="width", line_width=1, name=f"{side}-zero", visible=side == "pi")
     plot.add_layout(zero)
@@ -78,14 +78,7 @@ def _curves(side: str, across: Range1d) -> figure:
     one: dict[str, list[Any]] = {"x": [], "y": []}
     others = _source(f"{side}-others", {"xs": [], "ys": [], "colour": [], "dash": []})  # other models
     plot.multi_line("xs", "ys", color="colour", line_dash={"field": "dash"}, line_width=2, source=others)
-    lines = (
-        ("all", 2, "4 4"),
-        ("faded", 3, "2 4"),
-        ("mean", 3, "solid"),
-        ("picked", 2.5, "solid"),
-        ("lit", 2.5, "solid"),
-    )
-    for part, width, dash in lines:
+    for part, width, dash in LINES:
         source = _source(f"{side}-{part}", one)
         plot.line("x", "y", source=source, name=f"{side}-{part}-of", line_width=width, line_dash=dash)
         if part != "all":

@@ -17,47 +17,47 @@ from losslens.results.observations import Observations
 from losslens.results.regions import CONFIRMED, Regions
 from losslens.text import in_digits
 
-MOST_PAIRS = 15
-MOST_ROWS = 20  # of those that look wrong
-LEADING = 4  # features that a cluster is known by
+MOST_PAIRS = 15  # pairs listed
+MOST_ROWS = 20  # suspicious rows listed
+LEADING = 4  # features listed for each cluster
 SENTENCES = 2  # on regions, at the top of the page
-# How alike two halves of the rows are clustered, from which stability on, in words.
+# How well the clusters of two halves of the rows agree: least stability, and words for it.
 ALIKE = ((0.95, "nearly the same"), (0.8, "much the same"), (0.6, "similar"), (-np.inf, "not the same"))
 
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What the page says beyond importances, of the first model; None where there is nothing to say."""
+    """Results beyond importances, of the first model; None where there are none."""
 
     pairs: Interactions | None
     pairs_how: str  # how the pairs' numbers were computed, or why there are none
     rows: Observations | None
     clusters: Clusters | None
     where: Callable[[FeatureImportance], Regions | None]  # the regions of one feature
-    where_how: str  # where they were not looked for
+    where_how: str  # which features were not searched
 
 
-def told_far(far: Extrapolation | None, grid: PackedGrid | None) -> dict[str, Any] | None:
-    """How far replaced rows of a feature are from real ones; `faded`: where on the page's grid curves stand on them."""
+def extrapolation_dict(far: Extrapolation | None, grid: PackedGrid | None) -> dict[str, Any] | None:
+    """How far replaced rows of a feature are from real ones; `faded`: where on the page's grid most are far."""
     if far is None:
         return None
     at = far.at if grid is None or len(far.at) == 0 else grid.joined(far.at)
     faded = np.asarray(far.warns & (at > FADED)) if len(at) else None
-    said = f"{far.sentence[0].upper()}{far.sentence[1:]}." if far.warns else ""
-    return {"auc": far.auc, "share": far.share, "warns": far.warns, "sentence": said, "faded": faded}
+    sentence = f"{far.sentence[0].upper()}{far.sentence[1:]}." if far.warns else ""
+    return {"auc": far.auc, "share": far.share, "warns": far.warns, "sentence": sentence, "faded": faded}
 
 
-def told_regions(found: Regions | None, name: str) -> dict[str, Any] | None:
-    """The tree of one feature's regions, from all rows down, and its sentence where other rows confirm it."""
-    if found is None or name not in found.found:
+def regions_dict(regions: Regions | None, name: str) -> dict[str, Any] | None:
+    """The tree of one feature's regions, all rows first, and sentences on those that held-out rows confirm."""
+    if regions is None or name not in regions.found:
         return None
     keys = ("rule", "depth", "n", "pfi", "low", "high", "p")
-    tree = [{key: getattr(region, key) for key in keys} for region in found.of(name)]
-    return {"sentences": found.sentences, "tree": tree}
+    tree = [{key: getattr(region, key) for key in keys} for region in regions.of(name)]
+    return {"sentences": regions.sentences, "tree": tree}
 
 
-def told_pairs(findings: Findings) -> dict[str, Any] | None:
-    """The strongest pairs of features, the strongest first."""
+def pairs_dict(findings: Findings) -> dict[str, Any] | None:
+    """The strongest pairs of features, in order."""
     pairs = findings.pairs
     if pairs is None:
         return None
@@ -71,12 +71,12 @@ def told_pairs(findings: Findings) -> dict[str, Any] | None:
     return {"features": list(pairs.features), "n_pairs": len(pairs._pairs), "pairs": listed, "how": findings.pairs_how}
 
 
-def told_rows(found: Observations | None) -> dict[str, Any] | None:
-    """What the model's knowledge is worth on each row, and the rows that look wrong."""
+def rows_dict(found: Observations | None) -> dict[str, Any] | None:
+    """How much the features reduce the loss of each row, and the rows that look wrong."""
     if found is None:
         return None
     listed = found.suspicious[:MOST_ROWS]
-    moved = None if found.influence is None else found.influence[listed]
+    influence = None if found.influence is None else found.influence[listed]
     on = None if found.influence_on is None else [str(name) for name in found.influence_on[listed]]
     return {
         "importance": found.importance,
@@ -85,13 +85,13 @@ def told_rows(found: Observations | None) -> dict[str, Any] | None:
         "hurt": int(np.sum(found.importance < 0)),
         "n_suspicious": len(found.suspicious),
         "suspicious": listed,
-        "influence": moved,
+        "influence": influence,
         "influence_on": on,
     }
 
 
-def told_clusters(found: Clusters | None) -> dict[str, Any] | None:
-    """Clusters, the largest first: size, rule, and the features that the model knows their rows by."""
+def clusters_dict(found: Clusters | None) -> dict[str, Any] | None:
+    """Clusters, the largest first: size, rule, and the features that reduce the loss of their rows most."""
     if found is None:
         return None
     listed = []
@@ -108,37 +108,37 @@ def told_clusters(found: Clusters | None) -> dict[str, Any] | None:
 
 def _clustered(found: Clusters) -> str:
     if found.k == 1:
-        return "By how the model knows them, the rows fall into no clusters that are stable and lie apart."
+        return "By their local Shapley shares, the rows form no clusters that are stable and well separated."
     alike = next(words for least, words in ALIKE if not found.stability < least)
     return (
-        f"By how the model knows them, the rows fall into {found.k} clusters. Clustered by halves of the rows they "
-        f"come out {alike} (stability {found.stability:.2f}; 1 is the same, 0 is chance); the rules put "
-        f"{found.described:.0%} of rows that they were not made from into their own cluster, the largest cluster "
-        f"alone {found.chance:.0%}."
+        f"By their local Shapley shares, the rows form {found.k} clusters. Clusters of two halves of the rows are "
+        f"{alike} (stability {found.stability:.2f}; 1: the same, 0: chance); the rules assign "
+        f"{found.described:.0%} of held-out rows to their own cluster, "
+        f"against {found.chance:.0%} by always choosing the largest one."
     )
 
 
 def finding_words(features: list[dict[str, Any]], pairs: dict[str, Any] | None, rows: Any) -> list[str]:
-    """What the top of the page says of them: a sentence each, two on regions."""
-    said = [text for feature in features for text in (feature["regions"] or {"sentences": []})["sentences"]]
-    found = said[:SENTENCES]
-    if len(said) > SENTENCES:
-        found[-1] += f" ({len(said) - SENTENCES} more of this kind: see the features.)"
+    """Sentences for the top of the page: one each, two on regions."""
+    on_regions = [text for feature in features for text in (feature["regions"] or {"sentences": []})["sentences"]]
+    sentences = on_regions[:SENTENCES]
+    if len(on_regions) > SENTENCES:
+        sentences[-1] += f" ({len(on_regions) - SENTENCES} more of this kind: see the features.)"
     sure = [] if pairs is None else [one for one in pairs["pairs"] if one["p"] <= CONFIRMED and one["value"] > 0]
     if sure:
         best = sure[0]
         ends = f"95% interval {in_digits(best['low'])} to {in_digits(best['high'])}"
-        found.append(
-            f"{best['first']} and {best['second']} work together most: {in_digits(best['value'])} of what they are "
-            f"worth ({ends}) is there only while both are."
+        sentences.append(
+            f"{best['first']} and {best['second']} work together most: {in_digits(best['value'])} of their importance "
+            f"({ends}) is lost when either of them is replaced."
         )
     if rows is not None and rows["n_suspicious"]:
         n = rows["n_suspicious"]
-        found.append(
+        sentences.append(
             f"{n:,} row{'s look' if n > 1 else ' looks'} wrong: the model would do much better on "
             f"{'them' if n > 1 else 'it'} without the features."
         )
-    return found
+    return sentences
 
 
 def far_words(found: Extrapolations) -> list[str]:
@@ -148,12 +148,12 @@ def far_words(found: Extrapolations) -> list[str]:
         return []
     some = ", ".join(f"{one.name} {one.percent}" for one in warned[:NAMED_IN_NOTE])
     more = f" and {len(warned) - NAMED_IN_NOTE} more features" if len(warned) > NAMED_IN_NOTE else ""
-    return [f"Rows with a replaced value can be told from real ones. The share that is unlike any: {some}{more}."]
+    return [f"Rows with a replaced value differ from real ones. The share that is unlike any: {some}{more}."]
 
 
 def absence_words(findings: Findings, shared: bool) -> list[str]:
-    """How pairs were computed, where regions were not looked for, and why there is no word on rows."""
-    found = [text for text in (findings.pairs_how, findings.where_how) if text]
+    """How pairs were computed, which features were not searched for regions, and why there is nothing on rows."""
+    sentences = [text for text in (findings.pairs_how, findings.where_how) if text]
     if not shared:
-        found.append("Shapley shares were not asked for: nothing is said of what the model is worth row by row.")
-    return found
+        sentences.append("Shapley shares were not requested: the page has no importances of rows.")
+    return sentences

@@ -1,7 +1,7 @@
-"""Arrays as bytes of a page: small, and exact where a number rests on them. `assets/data.js` unpacks.
+"""Arrays as bytes of a page: small, and exact where numbers are computed from them. `assets/data.js` unpacks.
 
-Every array is written byte by byte of its numbers (all first bytes, then all second ones), which gzip likes, and a tree
-of plain values refers to it by `{"$": [type, shape, start, how]}`.
+All first bytes of an array's numbers are written, then all second ones, which compresses better; a tree of plain values
+refers to the array by `{"$": [type, shape, start, how]}`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-DECIMALS = 6  # numbers with no more of them are written as integers
+DECIMALS = 6  # numbers with at most so many are written as integers
 
 
 class Box:
@@ -26,7 +26,7 @@ class Box:
         self._length = 0
 
     def put(self, array: NDArray[Any], **how: Any) -> dict[str, Any]:
-        """Takes the array as it is and gives the reference to it; `how` tells the page what to do with the numbers."""
+        """Add an array unchanged and return the reference to it; `how` says how the page decodes the numbers."""
         array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
         size = array.dtype.itemsize
         part = array.reshape(-1).view(np.uint8).reshape(-1, size).T.tobytes()
@@ -41,12 +41,12 @@ class Box:
         middle, half = _middle(array)
         if not (array.size and np.isfinite(half) and half > 0):
             return self.put(array)
-        room = 2 ** (bits - 1) - 1
-        steps = np.rint((array - middle) * (room / half)).astype(np.int64)
-        if differences:  # they may leave the integers' range: both sides count round the clock
+        largest = 2 ** (bits - 1) - 1
+        steps = np.rint((array - middle) * (largest / half)).astype(np.int64)
+        if differences:  # they may overflow: both sides compute modulo 2^bits
             steps = np.diff(steps, axis=-1, prepend=0)
         kept = steps.astype(f"u{bits // 8}").view(f"i{bits // 8}")
-        return self.put(kept, scale=half / room, middle=middle, differences=differences)
+        return self.put(kept, scale=half / largest, middle=middle, differences=differences)
 
     def smallest(self, array: NDArray[Any]) -> dict[str, Any]:
         """Numbers of a table: integers and short decimals exactly, others as float32."""

@@ -1,4 +1,4 @@
-"""The dict as one HTML file that asks no network for anything, and forbids itself to."""
+"""The dict as one HTML file that loads nothing from a network; its content security policy forbids it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from losslens.page import charts
 from losslens.page.packing import Box, safe_json
 from losslens.text import in_digits
 
-# In the order in which one uses the other; together they are one script.
+# Each uses those before it; joined, they are one script.
 SCRIPTS = (
     "dom", "data", "groups", "columns", "ranking", "charts", "findings", "feature", "together", "rows", "bar", "table",
     "main",
@@ -46,12 +46,12 @@ def html(summary: dict[str, Any]) -> str:
 
 
 def short(number: float | None) -> str:
-    """A number in words' company: four digits, or a dash where there is none."""
+    """A number within text: four digits, or a dash where there is none."""
     return "–" if number is None or not np.isfinite(number) else in_digits(number)
 
 
 def policy(scripts: list[str]) -> str:
-    """Content security policy: these scripts and no others, no eval, and nothing is fetched from anywhere."""
+    """Content security policy: these scripts and no others, no eval, and nothing is fetched."""
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
@@ -71,7 +71,7 @@ def asset(name: str) -> str:
 
 @cache
 def own_script() -> str:
-    """The page's own script. One function around all of it: no names leak, nothing runs before all is there."""
+    """The page's own script, inside one function: no names leak, nothing runs before all is loaded."""
     parts = "\n".join(asset(f"{name}.js") for name in SCRIPTS)
     return f'(() => {{\n"use strict";\n{parts}\n}})();'
 

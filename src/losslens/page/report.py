@@ -24,19 +24,19 @@ class Report:
         return json.dumps(_plain(self.summary), allow_nan=False)
 
     def html(self) -> str:
-        """The page: one file, which needs nothing else and asks nobody for anything."""
+        """The page: one self-contained file, which loads nothing from a network."""
         from losslens.page.page import html
 
         return html(self.summary)
 
     def save(self, path: str | Path) -> None:
-        """Write the page, whole or not at all."""
+        """Write the page, completely or not at all."""
         page = self.html().encode()
         with atomic_file(path) as file:
             file.write(page)
 
     def _repr_html_(self) -> str:
-        """In a notebook: the page in a frame of its own, so that neither disturbs the other."""
+        """In a notebook: the page in its own frame, so that styles and scripts don't interfere."""
         frame = 'style="width: 100%; height: 85vh; border: 1px solid #8888" title="losslens report"'
         return f'<iframe {frame} srcdoc="{escape(self.html())}"></iframe>'
 
@@ -46,7 +46,7 @@ class Report:
 
 
 def _plain(thing: Any) -> Any:
-    """Arrays as lists; what is not a number as None."""
+    """Arrays as lists; numbers that are not finite as None."""
     if isinstance(thing, dict):
         return {str(key): _plain(value) for key, value in thing.items()}
     if isinstance(thing, (list, tuple)):

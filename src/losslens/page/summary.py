@@ -1,4 +1,4 @@
-"""Results as a plain dict: numbers, words and NumPy arrays. What the keys mean is in README.md."""
+"""Results as a plain dict: numbers, text and NumPy arrays. README.md defines the keys."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from losslens.page.cells import MOST_BINS, PackedGrid, grid_of, low_rank, measur
 from losslens.page.findings import (
     Findings,
     absence_words,
+    clusters_dict,
+    extrapolation_dict,
     far_words,
     finding_words,
-    told_clusters,
-    told_far,
-    told_pairs,
-    told_regions,
-    told_rows,
+    pairs_dict,
+    regions_dict,
+    rows_dict,
 )
 from losslens.page.words import words
 from losslens.results.effects import FeatureEffect
@@ -36,13 +36,13 @@ from losslens.uncertainty.bands import Band, band
 
 Complete = Callable[[FeatureImportance], FeatureImportance]
 FORMAT = 1
-MOST_CELLS = 500_000  # that are in the page as they are
+MOST_CELLS = 500_000  # of all features together, up to which the page holds every cell
 MOST_CURVES = 200  # ICE curves
 
 
 @dataclass(frozen=True, eq=False)
 class ShownModel:
-    """What a report is about, apart from results."""
+    """Title, table and target of a report: all but the results."""
 
     title: str
     library: str
@@ -61,25 +61,25 @@ def summarise(
     complete: Complete,
     tick: Callable[[int], None],
 ) -> dict[str, Any]:
-    """The whole dict; `complete` gives a streamed feature again with all of its cells."""
+    """The dict; `complete` computes a streamed feature again with all of its cells."""
     first = next(iter(models.values()))
     table = _table(shown, models)
     numbers = {c["name"]: c["values"] for c in table["columns"] if c["kind"] in ("number", "integer")}
-    heads = [_model(name, found, shares.get(name)) for name, found in models.items()]
+    heads = [_model(name, importances, shares.get(name)) for name, importances in models.items()]
     ends = (heads[0]["error_low"], heads[0]["error_high"])
     whole = sum(len(one.at) * one.meeting.size for one in first.values()) <= MOST_CELLS
     features = [_feature(complete(one), shown, models, shares, findings, whole, tick) for one in first._ranked]
-    pairs, rows = told_pairs(findings), told_rows(findings.rows)
-    said = words(models, shares, ends, shown.n_given, {k: v for k, v in numbers.items() if k in first})
-    said["sentences"] += finding_words(features, pairs, rows)
-    said["computed"] += absence_words(findings, bool(shares))
-    said["careful"] += far_words(first.extrapolation)
+    pairs, rows = pairs_dict(findings), rows_dict(findings.rows)
+    top = words(models, shares, ends, shown.n_given, {k: v for k, v in numbers.items() if k in first})
+    top["sentences"] += finding_words(features, pairs, rows)
+    top["computed"] += absence_words(findings, bool(shares))
+    top["careful"] += far_words(first.extrapolation)
     return {
         "format": FORMAT,
         "title": shown.title,
-        "made": dt.date.today().isoformat(),  # the day where the report is made
+        "made": dt.date.today().isoformat(),  # local date
         "library": shown.library,
-        "words": said,
+        "words": top,
         "loss": {"name": first.loss.name, "title": first.title},
         "n": len(shown.index),
         "n_given": shown.n_given,
@@ -89,15 +89,14 @@ def summarise(
         "features": features,
         "interactions": pairs,
         "rows": rows,
-        "clusters": told_clusters(findings.clusters),
+        "clusters": clusters_dict(findings.clusters),
     }
 
 
-def _model(name: str, found: Importances, share: ShapleyImportance | None) -> dict[str, Any]:
-    one = found._first
-    low, high = or_else(lambda: _error_ends(one), (np.nan, np.nan))
+def _model(name: str, importances: Importances, share: ShapleyImportance | None) -> dict[str, Any]:
+    low, high = or_else(lambda: _error_ends(importances._first), (np.nan, np.nan))
     none = None if share is None else share.error_none
-    return {"name": name, "error": found.error, "error_low": low, "error_high": high, "error_none": none}
+    return {"name": name, "error": importances.error, "error_low": low, "error_high": high, "error_none": none}
 
 
 def _error_ends(one: FeatureImportance) -> tuple[float, float]:
@@ -106,14 +105,14 @@ def _error_ends(one: FeatureImportance) -> tuple[float, float]:
 
 
 def _table(shown: ShownModel, models: Mapping[str, Importances]) -> dict[str, Any]:
-    first = next(iter(models.values()))._first
-    said = [{"prediction": _predicted(found._first), "loss": found._first._base} for found in models.values()]
+
+    ones = [importances._first for importances in models.values()]
     return {
         "columns": [{"name": name, **_column(column)} for name, column in shown.columns.items()],
         "y": shown.y,
         "index": shown.index,
-        "weight": first.sample.weight,
-        "models": said,
+        "weight": ones[0].sample.weight,
+        "models": [{"prediction": _predicted(one), "loss": one._base} for one in ones],
     }
 
 
@@ -121,7 +120,7 @@ def _predicted(one: FeatureImportance) -> NDArray[Any]:
     """One number a row: the value, the label, or the probability of the true class."""
     prediction, sample = one.sample.prediction, one.sample
     if prediction.ndim == 2:
-        assert sample.y is not None  # a loss has read it
+        assert sample.y is not None  # every loss reads it
         return np.asarray(prediction[np.arange(sample.n), sample.y], float)
     if one.loss.reads == "labels" and sample.classes is not None:
         return np.asarray(sample.classes[prediction])
@@ -136,7 +135,7 @@ def _column(column: Distinct) -> dict[str, Any]:
 
 
 def kind_of(column: Distinct) -> str:
-    """How values are drawn: along an axis of numbers or dates, or as words."""
+    """The axis of the values: numbers, integers, dates or words (categories)."""
     values = column.values
     if values.dtype.kind in "mM":
         return "date"
@@ -147,7 +146,7 @@ def kind_of(column: Distinct) -> str:
 
 
 def as_numbers(values: NDArray[Any]) -> Floats:
-    """Numbers as they are, dates as milliseconds; missing is NaN."""
+    """Numbers unchanged, dates as milliseconds; missing is NaN."""
     if values.dtype.kind not in "mM":
         return np.asarray(values, float)
     return np.where(np.isnat(values), np.nan, values.astype("datetime64[ms]").astype("i8").astype(float))
@@ -158,7 +157,7 @@ def label(value: Any) -> str:
     if is_missing(value) or (isinstance(value, (np.datetime64, np.timedelta64)) and np.isnat(value)):
         return "missing"
     if isinstance(value, (float, np.floating)):
-        return f"{value + 0.0:.6g}"  # + 0.0: no minus before a zero
+        return f"{value + 0.0:.6g}"  # + 0.0: no negative zero
     return str(value)
 
 
@@ -176,9 +175,9 @@ def _feature(
     entries = [_entry(one, shares.get(name), grid)]
     if grid is not None:
         entries[0] |= {"cells": _cells(one, grid, shown, whole), "ice": _ice(one, grid)}
-    entries += [_entry(found[one.name], shares.get(other), grid) for other, found in others]
-    far = models[name][one.name].extrapolation  # of the table: the first answer knows it, another would look again
-    found_where = told_regions(findings.where(one), one.name)
+    entries += [_entry(importances[one.name], shares.get(other), grid) for other, importances in others]
+    far = models[name][one.name].extrapolation  # computed already for this result, not for `one`
+    regions = regions_dict(findings.where(one), one.name)
     tick(1)
     return {
         "name": one.name,
@@ -189,8 +188,8 @@ def _feature(
         "weights": None if values is None else np.asarray(one.weights if grid is None else grid.weights, float),
         "own": None if grid is None else grid.own,
         "models": entries,
-        "extrapolation": told_far(None if far is None else far.on(one.values[0]), grid),
-        "regions": found_where,
+        "extrapolation": extrapolation_dict(None if far is None else far.on(one.values[0]), grid),
+        "regions": regions,
     }
 
 
@@ -206,7 +205,7 @@ def _labels(values: NDArray[Any], grid: PackedGrid | None) -> list[str]:
 
 
 def _entry(one: FeatureImportance, share: ShapleyImportance | None, grid: PackedGrid | None) -> dict[str, Any]:
-    """One feature of one model; curves are on the grid of the page's own model, or missing."""
+    """One feature of one model; curves are on the grid of the first model, or missing."""
     numbers = {name: number_of(one, name) for name in NUMBERS}
     entry: dict[str, Any] = {
         "pfi": numbers.pop("importance"), **numbers, "p": or_else(lambda: one.p_value, np.nan),
@@ -229,18 +228,18 @@ def _share(name: str, share: ShapleyImportance | None) -> dict[str, Any]:
 
 
 def _curves(one: FeatureImportance, grid: PackedGrid | None) -> dict[str, Any]:
-    """PI and PD, joined to bins, with their bands."""
+    """PI and PD, averaged over bins, with their bands."""
     effect = or_else(lambda: one.effect, None)
-    found: dict[str, Any] = {}
+    curves: dict[str, Any] = {}
     for name, result, curve in (("pi", one, one.pi), ("pd", effect, None if effect is None else effect.pd)):
         band = None if result is None else or_else(partial(_band, result, grid), None)
-        found[name] = curve if curve is None or grid is None else grid.joined(curve)
-        found |= {f"{name}_low": band and band.low, f"{name}_high": band and band.high}
-    return found
+        curves[name] = curve if curve is None or grid is None else grid.joined(curve)
+        curves |= {f"{name}_low": band and band.low, f"{name}_high": band and band.high}
+    return curves
 
 
 def _band(result: FeatureImportance | FeatureEffect, grid: PackedGrid | None) -> Band:
-    """Around the curve on its bins: a mean of rows at each."""
+    """The band of the binned curve, a mean over rows at each bin."""
     if grid is None or not result.complete:
         return result.band()
     single = grid.changes if isinstance(result, FeatureImportance) else grid.joined(result.ice)
@@ -258,7 +257,7 @@ def _cells(one: FeatureImportance, grid: PackedGrid, shown: ShownModel, whole: b
 
 
 def _ice(one: FeatureImportance, grid: PackedGrid) -> dict[str, Any] | None:
-    """Curves of predictions of some rows, evenly along their local importances."""
+    """ICE curves of some rows, evenly spaced along their local importances."""
     effect = or_else(lambda: one.effect, None)
     if effect is None:
         return None

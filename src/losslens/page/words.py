@@ -1,8 +1,9 @@
-"""What the top of the page says, in sentences."""
+"""The sentences at the top of the page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from losslens.results.shapley import ShapleyImportance
 from losslens.text import in_digits
 from losslens.typing import Floats
 
-ALIKE = 0.7  # rank correlation from which two features go together
-FEW_ROWS = 100
+CORRELATED = 0.7  # absolute rank correlation from which on two features are named as correlated
+FEW_ROWS = 100  # with fewer, the page warns of wide intervals
 
 
 def words(
@@ -23,12 +24,12 @@ def words(
     n_given: int,
     columns: Mapping[str, Floats],
 ) -> dict[str, Any]:
-    """A headline, what carries the model, what was computed, and what to be careful about."""
+    """A headline, the most important features, what was computed, and cautions."""
     name, first = next(iter(models.items()))
     share = shares.get(name)
     return {
         "headline": _headline(name, first, share, ends),
-        "sentences": [*_carriers(first, share), *_unsure(first), *_others(models)],
+        "sentences": [*_leading(first, share), *_unsure(first), *_others(models)],
         "computed": _computed(first, share, n_given),
         "careful": _careful(first, n_given, columns),
     }
@@ -42,52 +43,52 @@ def _headline(name: str, first: Importances, share: ShapleyImportance | None, en
         return f"{error}."
     saved = 1 - share.error_all / share.error_none
     none = in_digits(share.error_none)
-    return f"{error}; with all values borrowed from other rows it would be {none}: the features take off {saved:.0%}."
+    return f"{error}; with all values from other rows it would be {none}: the features reduce it by {saved:.0%}."
 
 
-def _carriers(first: Importances, share: ShapleyImportance | None) -> list[str]:
-    """Which features carry the performance, and how surely."""
+def _leading(first: Importances, share: ShapleyImportance | None) -> list[str]:
+    """The features with the largest shares and importances, with their uncertainty."""
     ranked = first._ranked
-    found = []
+    sentences = []
     if share is not None and share._total > 0:
         parts = sorted(zip(share.share.tolist(), share.features, strict=True), reverse=True)
         most = [(part, name) for part, name in parts if part >= 0.05][:4] or parts[:1]
         listed = _listed([f"{name} ({part:.0%})" for part, name in most])
-        found.append(f"Of that, {listed} earn{'s' if len(most) == 1 else ''} the largest shares.")
+        sentences.append(f"Of that, the largest share{'s are' if len(most) > 1 else ' is'} due to {listed}.")
     best = ranked[0]
     if not best.pfi > 0:
-        return [*found, "Without any single feature the error would not grow."]
+        return [*sentences, "Without any single feature the error would not grow."]
     text = f"Without {best.name} the error would grow by {in_digits(best.pfi)}"
     try:
         low, high = best.interval()
         table = first.estimates.ranks()
         sure = int(table[2][first.estimates.names.index(best.name)]) == 1
         text += f" (95% interval {in_digits(low)} to {in_digits(high)})"
-        text += ", more than without any other feature." if sure else "; which feature comes first is not sure."
+        text += ", more than without any other feature." if sure else "; which feature ranks first is uncertain."
     except ValueError:  # too few rows
         text += "."
-    return [*found, text]
+    return [*sentences, text]
 
 
 def _unsure(first: Importances) -> list[str]:
     try:
-        known = first.estimates
+        estimates = first.estimates
     except ValueError:
         return []
     from losslens.uncertainty.inference import adjusted
 
-    p = adjusted(known.p_values(), "holm")
-    names = [name for name, value in zip(known.names, p.tolist(), strict=True) if value > 0.05]
+    p = adjusted(estimates.p_values(), "holm")
+    names = [name for name, value in zip(estimates.names, p.tolist(), strict=True) if value > 0.05]
     if not names:
-        return ["Every feature matters: none of the importances can be 0 (tests at 5%, Holm)."]
+        return ["Every feature matters: all importances differ from 0 (tests at 5%, Holm)."]
     listed = _listed([repr(name) for name in names[:8]]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    return [f"Of {listed} it cannot be told whether the model gains anything from them (tests at 5%, Holm)."]
+    return [f"It is uncertain whether the model gains anything from {listed} (tests at 5%, Holm)."]
 
 
 def _others(models: Mapping[str, Importances]) -> list[str]:
     if len(models) < 2:
         return []
-    errors = sorted((found.error, name) for name, found in models.items())
+    errors = sorted((importances.error, name) for name, importances in models.items())
     return ["Errors of the models: " + _listed([f"{name} {in_digits(error)}" for error, name in errors]) + "."]
 
 
@@ -95,47 +96,47 @@ def _computed(first: Importances, share: ShapleyImportance | None, n_given: int)
     n = len(first._first.at)
     rows = f"{n:,} rows" if n == n_given else f"a random sample of {n:,} of the {n_given:,} rows"
     kind = "exact over all pairs" if first.exact else f"sampled with {first.design}"
-    found = [f"Permutation importances on {rows}: {kind}, engine {first.engine}, {first.n_predictions:,} predictions."]
+    sentences = [
+        f"Permutation importances on {rows}: {kind}, engine {first.engine}, {first.n_predictions:,} predictions."
+    ]
     if share is not None:
-        found.append(f"Shapley shares: {share.notes[0]}.")
-    return [*found, "Intervals are about this fitted model on new rows from the same source."]
+        sentences.append(f"Shapley shares: {share.notes[0]}.")
+    return [*sentences, "Intervals are about this fitted model on new rows from the same source."]
 
 
 def _careful(first: Importances, n_given: int, columns: Mapping[str, Floats]) -> list[str]:
-    found = ["On rows that the model was fitted on, importances show what it has learnt by heart: use rows new to it."]
+    sentences = [
+        "On its training rows a model's importances also show overfitting: use rows that it was not fitted on."
+    ]
     n = len(first._first.at)
     if n < n_given:
-        found.append(f"All numbers are about the sample of {n:,} rows.")
+        sentences.append(f"All numbers are about the sample of {n:,} rows.")
     if n < FEW_ROWS:
-        found.append(f"{n} rows are few: intervals are wide, and rare kinds of rows may be missing.")
-    pairs = _alike(columns)
+        sentences.append(f"{n} rows are few: intervals are wide, and rare values may be missing.")
+    pairs = _correlated(columns)
     if pairs:
         listed = _listed([f"{a} and {b} ({value:.2f})" for value, a, b in pairs[:3]])
-        found.append(
-            f"Some features go together ({listed}, rank correlation): rows with one of them replaced may be unlike any "
-            "real row, and each can stand in for the other."
+        sentences.append(
+            f"Some features are correlated ({listed}, rank correlation): rows with one of them replaced may be unlike "
+            "any real row, and each can substitute for the other."
         )
-    found += [f"{note[0].upper()}{note[1:]}." for note in first.notes[1:]]
-    return found
+    sentences += [f"{note[0].upper()}{note[1:]}." for note in first.notes[1:]]
+    return sentences
 
 
-def _alike(columns: Mapping[str, Floats]) -> list[tuple[float, str, str]]:
-    """Pairs of number columns that go together, the strongest first."""
-    names = list(columns)
-    if len(names) < 2:
-        return []
+def _correlated(columns: Mapping[str, Floats]) -> list[tuple[float, str, str]]:
+    """Pairs of correlated numeric columns, the strongest first."""
     from scipy.stats import rankdata
 
-    moving = [k for k, name in enumerate(names) if np.unique(columns[name]).size > 2]
-    found = []
-    for place, j in enumerate(moving):
-        for k in moving[place + 1 :]:
-            known = np.isfinite(columns[names[j]]) & np.isfinite(columns[names[k]])
-            a, b = (rankdata(columns[names[place]][known]) for place in (j, k))
-            value = float(np.corrcoef(a, b)[0, 1]) if known.sum() > 2 and np.ptp(a) and np.ptp(b) else 0.0
-            if abs(value) >= ALIKE:
-                found.append((value, names[j], names[k]))
-    return sorted(found, key=lambda pair: -abs(pair[0]))
+    varying = [name for name in columns if np.unique(columns[name]).size > 2]
+    pairs = []
+    for first, second in combinations(varying, 2):
+        present = np.isfinite(columns[first]) & np.isfinite(columns[second])
+        a, b = (rankdata(columns[name][present]) for name in (first, second))
+        value = float(np.corrcoef(a, b)[0, 1]) if present.sum() > 2 and np.ptp(a) and np.ptp(b) else 0.0
+        if abs(value) >= CORRELATED:
+            pairs.append((value, first, second))
+    return sorted(pairs, key=lambda pair: -abs(pair[0]))
 
 
 def _listed(names: Sequence[str]) -> str:

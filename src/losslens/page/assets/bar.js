@@ -1,13 +1,13 @@
-// The bar of the subgroup: what it is in words, how to add to it, and who lends values to its rows.
+// The bar of the subgroup: its description, an editor of conditions, and the choice of its donors.
 
-const MOST_CHOICES = 60; // words offered of a column; the most frequent
+const MOST_CHOICES = 60; // categories offered of a column: the most frequent ones
 
 function subgroupBar(page) {
   const choose = byId("condition-column");
   page.columns.forEach((column) => choose.append(el("option", { value: column.key }, column.name)));
   const first = page.columns.find((column) => column.own && column.name === page.data.by) ?? page.columns[3] ?? page.columns[0];
   choose.value = first.key;
-  byId("add").open = page.data.by != null; // somebody asked for groups: here they are
+  byId("add").open = page.data.by != null; // `by` was given: show its groups
   choose.addEventListener("change", () => editor(page));
   byId("clear").addEventListener("click", () => page.clear());
   byId("condition-form").addEventListener("submit", (event) => { event.preventDefault(); apply(page); });
@@ -30,7 +30,7 @@ function choices(page, column) {
   const offered = distinct(column).slice(0, MOST_CHOICES);
   const boxes = offered.map(([value, times]) => {
     const box = el("input", { type: "checkbox", value, checked: Boolean(now?.has(value)), onchange: () => apply(page) });
-    box.category = value; // not its place, which is another for another model
+    box.category = value; // not its position, which differs between models
     return el("label", { class: "choice" }, box, value, quiet(` ${count(times)}`));
   });
   const rest = distinct(column).length - offered.length;
@@ -67,13 +67,13 @@ function apply(page) {
 function drawBar(page) {
   const { group, conditions, data } = page;
   const words = conditions.map((condition) => inWords(condition, page.columns));
-  const empty = group.rows.length ? "" : " No row is like that: take a condition away.";
-  byId("subgroup-words").textContent = group.everybody
-    ? `Everybody: ${count(data.n)} rows. Brush a chart, tick a category or choose rows to look at some of them.`
+  const empty = group.rows.length ? "" : " No row satisfies this: remove a condition.";
+  byId("subgroup-words").textContent = group.allRows
+    ? `All ${count(data.n)} rows. Drag over a chart, tick a category or choose rows to form a subgroup.`
     : `${count(group.rows.length)} of ${count(data.n)} rows: ${listed(words)}.${empty}`;
   byId("subgroup-words").dataset.n = group.rows.length;
-  byId("clear").disabled = group.everybody;
+  byId("clear").disabled = group.allRows;
   byId("chips").replaceChildren(...conditions.map((condition, k) => el("li", {}, el("button", {
-    type: "button", "aria-label": `take away: ${words[k]}`, onclick: () => page.setCondition(condition.key, null),
+    type: "button", "aria-label": `remove: ${words[k]}`, onclick: () => page.setCondition(condition.key, null),
   }, words[k], el("span", { "aria-hidden": "true" }, " ×")))));
 }

@@ -1,9 +1,9 @@
-// Bokeh's figures: they come empty, are filled and coloured here, and tell what the pointer does. Names are those of
-// charts.py. Bokeh's own callbacks in the page (CustomJS) need eval, which the page forbids: we listen to its models.
+// Bokeh's figures: created empty by charts.py, which names their parts; filled and coloured here. Bokeh's own callbacks
+// (CustomJS) need eval, which the page forbids, so this script listens to the events of its models.
 
 const SIDES = ["pi", "pd"];
 const DASHES = [[6, 3], [2, 2], [8, 3, 2, 3]];
-const MOST_POINTS = 400; // of a curve: more than a figure has pixels for
+const MOST_POINTS = 400; // of a curve: a figure has fewer pixels
 
 // Filled before they are drawn for the first time: drawing empty figures first would cost a reader half a second.
 // embed_items with nothing to embed is BokehJS's public way to a document that is not drawn yet.
@@ -13,7 +13,7 @@ async function makeCharts(page) {
   const figures = Bokeh.documents.at(-1);
   const get = (name) => figures.get_model_by_name(name);
   if (matchMedia("(pointer: coarse)").matches) {
-    for (const side of SIDES) get(side).toolbar.active_drag = null; // a finger that scrolls is no brush
+    for (const side of SIDES) get(side).toolbar.active_drag = null; // a scrolling finger must not select
   }
   for (const side of SIDES) listen(page, get, side);
   return {
@@ -52,7 +52,7 @@ function nearest(page, get, side, { x, y }) {
   return least < 0.08 * (range.end - range.start) ? best : null;
 }
 
-// Where values stand: numbers and dates at themselves, words one by one; a missing value stands apart on the right.
+// Positions of values: numbers and dates at their value, categories one by one; missing values separately on the right.
 function axisOf(feature) {
   const { kind, values } = feature;
   const labels = feature.labels ?? [];

@@ -1,8 +1,8 @@
-// Columns that conditions, the table and the card speak about, and the conditions themselves.
+// Columns of the table, the card and the conditions, and the conditions themselves.
 
 const WORDS = new Set(["words", "group"]);
 
-// All columns: those of the table, then the target and what the chosen model made of each row.
+// All columns: target, prediction and loss of the chosen model, then those of the table.
 function columnsOf(data, model) {
   const { table } = data;
   const made = table.models[model];
@@ -67,7 +67,7 @@ function distinct(column) {
   return column.distinct;
 }
 
-// Of what is neither missing nor infinite; [0, 1] where nothing is.
+// Of finite values; [0, 1] where there are none.
 function finiteExtent(values) {
   const [low, high] = extent(Array.from(values).filter(finite));
   return low <= high ? [low, high] : [0, 1];

@@ -1,4 +1,4 @@
-// From the bytes of the page to numbers: the other side of packing.py.
+// From the bytes of the page to numbers: the inverse of packing.py.
 
 const KINDS = {
   i1: Int8Array, u1: Uint8Array, i2: Int16Array, u2: Uint16Array, i4: Int32Array, u4: Uint32Array,
@@ -31,7 +31,7 @@ function restore(tree, bytes) {
   return tree;
 }
 
-// Worked out at the first look: a reader opens few of many features.
+// Computed on first access: a reader opens few of many features.
 function later(tree, key, bytes) {
   const reference = tree[key].$;
   const get = () => {
@@ -54,7 +54,7 @@ function arrayOf([kind, shape, start, how = {}], bytes) {
   return new Float64Array(numbers).map((step) => how.middle + step * how.scale);
 }
 
-// All first bytes, then all second ones: that is how gzip makes numbers small.
+// All first bytes, then all second ones, which compresses better.
 function together(Kind, shape, start, bytes) {
   const length = shape.reduce((a, b) => a * b, 1);
   const size = Kind.BYTES_PER_ELEMENT;
@@ -66,7 +66,7 @@ function together(Kind, shape, start, bytes) {
   return new Kind(whole.buffer);
 }
 
-// In place, and round the clock: an Int16Array keeps the low bits, as NumPy did.
+// In place, modulo 2^16: an Int16Array keeps the low bits, as NumPy did.
 function addUp(steps, width) {
   for (let k = 0; k < steps.length; k++) if (k % width) steps[k] += steps[k - 1];
 }

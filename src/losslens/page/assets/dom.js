@@ -1,4 +1,4 @@
-// Elements and numbers as text. Text always goes in as text: names of features are the user's.
+// Elements, and numbers as text. Strings are always inserted as text, never as HTML: the user chose the names of features.
 
 const byId = (id) => document.getElementById(id);
 
@@ -22,7 +22,7 @@ function furnish(element, attributes, children) {
 
 const finite = (value) => typeof value === "number" && Number.isFinite(value);
 
-const FORMATS = new Map(); // making one is slow, and a table needs a thousand numbers
+const FORMATS = new Map(); // creating one is slow, and a table needs a thousand numbers
 
 function format(options) {
   const key = JSON.stringify(options);
@@ -33,7 +33,7 @@ function format(options) {
 const withMinus = (text) => text.replaceAll("-", "−");
 const outOfSight = (size) => size >= 1e9 || (size < 1e-5 && size > 0);
 
-// A result: at least so many digits that count, and no exponent where a reader needs none.
+// A result: at least so many significant digits, and an exponent only for very large or small numbers.
 function number(value, digits = 4) {
   if (!finite(value)) return "–";
   const size = Math.abs(value);
@@ -42,7 +42,7 @@ function number(value, digits = 4) {
   return withMinus(format({ minimumFractionDigits: decimals, maximumFractionDigits: decimals }).format(value));
 }
 
-// A value of the data, as somebody would write it: a year is 2011.
+// A value of the data, in the usual notation: a year is 2011, not 2,011.
 function plain(value) {
   if (Number.isSafeInteger(value)) return withMinus(format({ useGrouping: Math.abs(value) >= 10000 }).format(value));
   if (outOfSight(Math.abs(value))) return withMinus(String(Number(value.toPrecision(6))));

@@ -1,17 +1,17 @@
-// The open feature: its numbers, what the figures draw, the card of a row, and the rows that matter most.
+// The open feature: its numbers, the data of the figures, the card of a row, and the rows with the largest importances.
 
 const MOST_CURVES = 200;
 const INFLUENTIAL = 5;
 const BINS = 30;
 const LONGEST = 128; // rows of the table of numbers
 
-// The table's column that a feature is; a feature may be called as it likes, and a group of columns has none.
+// The table's column of a feature; a feature may have another name than its column, and a group of columns has none.
 function columnOf(page, feature) {
   const name = feature.column === undefined ? feature.name : feature.column;
   return name === null ? undefined : page.columns.find((column) => column.own && column.name === name);
 }
 
-// What both figures show. Curves and mean are those of the group; everybody stays behind it as a dashed line.
+// What both figures show. Curves and mean are those of the subgroup; the mean of all rows is a dashed line.
 function viewsOf(page) {
   const feature = page.data.features[page.open];
   const entry = feature.models[page.model];
@@ -19,18 +19,18 @@ function viewsOf(page) {
   const axis = axisOf(feature);
   const shared = { axis, bars: barsOf(page, feature, axis), title: shortened(feature.name, 48), faded: farOf(feature)?.faded };
   const others = (key) => feature.models.filter((_, m) => m !== page.model).map((other) => onGrid(other[key], axis));
-  const band = (low, high) => (group.everybody && entry[low] && entry[high] ? { low: entry[low], high: entry[high] } : null);
+  const band = (low, high) => (group.allRows && entry[low] && entry[high] ? { low: entry[low], high: entry[high] } : null);
   const local = entry.cells ? thinned(group.rows, entry.local, MOST_CURVES) : [];
   const ice = iceCurves(entry, page.member);
-  const everybody = group.everybody;
+  const allRows = group.allRows;
   return {
     pi: {
-      ...shared, mean: piOf(feature, entry, group, page.weight), all: everybody ? null : entry.pi,
+      ...shared, mean: piOf(feature, entry, group, page.weight), all: allRows ? null : entry.pi,
       band: band("pi_low", "pi_high"), others: others("pi"),
       drawn: local.map((row) => ({ row, curve: curveOfRow(entry, row) })), curveOf: (i) => curveOfRow(entry, i),
     },
     pd: {
-      ...shared, mean: everybody ? entry.pd : meanCurve(ice, page.weight), all: everybody ? null : entry.pd,
+      ...shared, mean: allRows ? entry.pd : meanCurve(ice, page.weight), all: allRows ? null : entry.pd,
       band: band("pd_low", "pd_high"), others: others("pd"), drawn: ice, curveOf: (i) => iceOfRow(entry, i),
     },
   };
@@ -63,12 +63,12 @@ function meanCurve(drawn, weight) {
 function barsOf(page, feature, axis) {
   const column = axis.words ? null : columnOf(page, feature);
   const edges = axis.words ? null : edgesOf(feature, axis, column);
-  const known = feature.own != null;
-  const values = () => (column ? column.values : known ? Array.from(feature.own, (v) => axis.x[v]) : []);
+  const hasOwn = feature.own != null;
+  const values = () => (column ? column.values : hasOwn ? Array.from(feature.own, (v) => axis.x[v]) : []);
   const place = axis.words ? (i) => feature.own[i] : placeOn(edges, axis, values());
   const all = new Float64Array(axis.words ? axis.x.length : edges.length);
   const group = new Float64Array(all.length);
-  if (known || column) {
+  if (hasOwn || column) {
     for (let i = 0; i < page.data.n; i++) all[place(i)]++;
     for (const i of page.group.rows) group[place(i)]++;
   }
@@ -126,14 +126,14 @@ function whyNoCurves(page, feature) {
   if (feature.kind === "group") return "There are no curves of this feature: it is a group of columns, which has no single axis.";
   const { pi, pd } = feature.models[page.model];
   const first = page.data.models[0].name;
-  if (page.model > 0 && !page.group.everybody && (pi || pd)) {
+  if (page.model > 0 && !page.group.allRows && (pi || pd)) {
     return `There are no curves of this model in a subgroup: the page holds curves of single rows for ${first} only.`;
   }
   if (page.model > 0 && (feature.models[0].pi || feature.models[0].pd)) {
-    return `No curves of this model are in the page: they are not at the values that those of ${first} are at.`;
+    return `No curves of this model are in the page: they are at other values than those of ${first}.`;
   }
-  if (!page.group.everybody && (pi || pd)) return "There are no curves of this subgroup: the page holds no curves of its rows.";
-  return "No curves of this feature are in the page: its rows have donors of their own.";
+  if (!page.group.allRows && (pi || pd)) return "There are no curves of this subgroup: the page holds no curves of its rows.";
+  return "No curves of this feature are in the page: donors were drawn for each row, so rows share no common values.";
 }
 
 function tile(title, ...content) {
@@ -142,8 +142,8 @@ function tile(title, ...content) {
 
 function tiles(page, feature, entry) {
   const { group, weight } = page;
-  const found = [tile("PFI, everybody", output("pfi-all", entry.pfi, "PFI of everybody", 5), quiet(interval(entry.low, entry.high)))];
-  if (!group.everybody) {
+  const found = [tile("PFI, all rows", output("pfi-all", entry.pfi, "PFI of all rows", 5), quiet(interval(entry.low, entry.high)))];
+  if (!group.allRows) {
     const given = output("pfi-given", givenPfi(entry, group.rows, weight), "PFI given the subgroup", 5);
     const { pfi } = subsetOf(feature, entry, group.rows, weight);
     const error = errorOf(entry, group.rows.length);
@@ -151,13 +151,13 @@ function tiles(page, feature, entry) {
     if (error !== null) subset.dataset.error = error;
     const some = group.rows.length > 0;
     const how = some ? (finite(pfi) ? howExact(entry, error) : "its cells are not in this page") : "no rows";
-    found.push(tile("Subgroup, donors from everywhere", given, quiet(`given: ${some ? (isSampled(entry) ? "sampled" : "exact") : "no rows"}`)));
-    found.push(tile("Subgroup, donors from it too", isSampled(entry) && finite(pfi) ? el("span", {}, "about ", subset) : subset, quiet(`subset: ${how}`)));
+    found.push(tile("Subgroup, donors from all rows", given, quiet(`given: ${some ? (isSampled(entry) ? "sampled" : "exact") : "no rows"}`)));
+    found.push(tile("Subgroup, donors from the subgroup", isSampled(entry) && finite(pfi) ? el("span", {}, "about ", subset) : subset, quiet(`subset: ${how}`)));
   }
   if (finite(entry.sfimp)) {
     const share = finite(entry.share) ? `${number(100 * entry.share, 3)}% of the performance; ` : "";
     const ends = interval(entry.sfimp_low, entry.sfimp_high);
-    found.push(tile("SFIMP, everybody", output("sfimp", entry.sfimp, "SFIMP of everybody", 5), quiet(share + ends)));
+    found.push(tile("SFIMP, all rows", output("sfimp", entry.sfimp, "SFIMP of all rows", 5), quiet(share + ends)));
   }
   if (finite(entry.ratio)) {
     const p = finite(entry.p) ? `p ${entry.p < 0.0001 ? "< 0.0001" : `= ${number(entry.p, 2)}`}` : "";
@@ -166,7 +166,7 @@ function tiles(page, feature, entry) {
   return found;
 }
 
-// What a subset's number is worth. Of sampled pairs, donors are joined to bins of ranks.
+// The accuracy of a subset's number. Donors of sampled pairs are binned by rank.
 function howExact(entry, error) {
   const measured = error === null ? null : `± ${number(error, 2)}, by the largest error measured`;
   if (!isSampled(entry)) return measured ?? "exact";
@@ -193,10 +193,10 @@ function note(page, side, entry) {
   }
   const error = curveErrorOf(entry, rows);
   if (side === "pi" && error !== null) {
-    parts.push(`Single curves come from a low-rank form of the cells${page.group.everybody ? "." : `, and so does PI of the subgroup: ± ${number(error, 2)}.`}`);
+    parts.push(`Single curves come from a low-rank form of the cells${page.group.allRows ? "." : `, and so does PI of the subgroup: ± ${number(error, 2)}.`}`);
   }
-  if (side === "pd" && !page.group.everybody && drawn.length) {
-    parts.push(`The line of the subgroup is the mean of the curves drawn${drawn.length < rows ? ": about that of all its rows" : ""}.`);
+  if (side === "pd" && !page.group.allRows && drawn.length) {
+    parts.push(`The line of the subgroup is the mean of the drawn curves${drawn.length < rows ? ", an approximation of that of all its rows" : ""}.`);
   }
   return parts.join(" ");
 }
@@ -212,13 +212,13 @@ function alternative(page, side, feature) {
 
 function drawLegend(page) {
   const { models } = page.data;
-  const everybody = page.group.everybody;
+  const allRows = page.group.allRows;
   const dashes = models.filter((_, m) => m !== page.model);
   for (const side of SIDES) {
     const mean = side === "pi" ? "PI" : "PD";
-    const items = [key(side === "pi" ? "pfi" : "pd", everybody ? `${mean}, the mean` : `${mean} of the subgroup`)];
+    const items = [key(side === "pi" ? "pfi" : "pd", allRows ? `${mean}, the mean` : `${mean} of the subgroup`)];
     if (isFaded(page, side)) items.push(key(side === "pi" ? "pfi" : "pd", `${mean} on rows unlike real ones`, true, true));
-    if (!everybody) items.push(key("ink-soft", `${mean} of everybody`, true));
+    if (!allRows) items.push(key("ink-soft", `${mean} of all rows`, true));
     if (page.view[side].drawn.length) items.push(key("curve", "single rows"));
     dashes.forEach((model, m) => { if (page.view[side].others[m]) items.push(key(`model${1 + (m % 4)}`, model.name, true)); });
     if (page.picked !== null && page.view[side].curveOf(page.picked)) items.push(key("picked", `row ${page.rowName(page.picked)}`));
@@ -229,7 +229,7 @@ function drawLegend(page) {
 const key = (colour, text, dashed, faded) =>
   el("li", {}, el("span", { class: `key${dashed ? " dashed" : ""}${faded ? " faded" : ""}`, style: `border-color: var(--${colour})` }), text);
 
-// The rows that the number rests on most and least: a click away.
+// Buttons of the rows with the largest and the smallest local importances.
 function influential(page, entry) {
   const order = Array.from(page.group.rows).sort((a, b) => entry.local[b] - entry.local[a]);
   const fill = (id, rows) => byId(id).replaceChildren(...rows.map((i) => el("li", {}, rowButton(page, entry, i))));
@@ -259,23 +259,23 @@ function drawCard(page) {
   const own = page.columns.slice(3).sort((a, b) => Number(b === its) - Number(a === its));
   const rest = own.map((column) => [column.name, textOf(column, i)]);
   const shown = el("dl", {}, [...facts, ...rest].flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
-  const close = el("button", { type: "button", class: "small", onclick: () => page.pick(null) }, "Let go");
+  const close = el("button", { type: "button", class: "small", onclick: () => page.pick(null) }, "Close");
   const choose = el("button", { type: "button", class: "small", onclick: () => page.parts.table.choose(i) }, "Choose it");
   const title = el("h3", {}, `Row ${page.rowName(i)}`);
   card.replaceChildren(el("div", { class: "card-head" }, title, ...(i === page.picked ? [choose, close] : [])), shown);
 }
 
-// The numbers behind the curves: for those who don't see the figures, and to copy.
+// The numbers of the curves: for screen readers, and to copy.
 function drawNumbers(page) {
   const feature = page.data.features[page.open];
   const { pi, pd } = page.view;
   const g = pi.axis.x.length;
   const step = Math.max(1, Math.ceil(g / LONGEST));
   const places = Array.from({ length: g }, (_, v) => v).filter((v) => v % step === 0);
-  const groups = page.group.everybody ? [] : [["PI, everybody", (v) => pi.all?.[v]], ["PD, everybody", (v) => pd.all?.[v]]];
+  const groups = page.group.allRows ? [] : [["PI, all rows", (v) => pi.all?.[v]], ["PD, all rows", (v) => pd.all?.[v]]];
   const entry = feature.models[page.model];
-  const { everybody, rows: members } = page.group;
-  const about = (is) => (!everybody && is ? ", about" : "");
+  const { allRows, rows: members } = page.group;
+  const about = (is) => (!allRows && is ? ", about" : "");
   const piTitle = `PI${about(curveErrorOf(entry, members.length) !== null || isSampled(entry))}`;
   const pdTitle = `PD${about(pd.drawn.length < members.length)}`;
   const columns = [["PI", (v) => pi.mean?.[v], piTitle], ["PD", (v) => pd.mean?.[v], pdTitle], ...groups];

@@ -1,9 +1,8 @@
-// What was found of the open feature, of the first model: where it matters more or less, and how far its replaced rows
-// are from real ones.
+// Findings on the open feature, of the first model: its regions, and how far its replaced rows are from real ones.
 
 const farOf = (feature) => (feature.extrapolation?.warns ? feature.extrapolation : null);
 
-// Where a curve stands on rows unlike real ones: pale and dashed, hollow where there are dots. A step between two values
+// Where most replaced rows are unlike real ones, curves are pale and dashed, dots hollow. A segment between two values
 // is faded where one of its ends is.
 function partsOf(curve, faded) {
   if (!curve || !faded?.some(Boolean)) return { sure: curve, faded: null };
@@ -18,7 +17,7 @@ function drawFindings(page) {
   const feature = page.data.features[page.open];
   const far = farOf(feature);
   byId("feature-far").hidden = !far;
-  byId("feature-far-words").textContent = far ? `${far.sentence}${far.faded?.some(Boolean) ? " Curves are faded where they stand on such rows." : ""}` : "";
+  byId("feature-far-words").textContent = far ? `${far.sentence}${far.faded?.some(Boolean) ? " Curves are faded where most rows are of this kind." : ""}` : "";
   const regions = page.model === 0 ? feature.regions : null;
   byId("regions").hidden = !regions;
   byId("regions-body").replaceChildren(...(regions ? regions.tree.map(regionLine) : []));

@@ -1,5 +1,5 @@
-// Numbers of a subgroup. Pure: rows in, numbers out; nothing here knows the page.
-// given: rows of the group, donors from everywhere. subset: rows and donors of the group.
+// Numbers of a subgroup, in pure functions: rows in, numbers out, independent of the page.
+// given: rows of the group, donors from all rows. subset: rows and donors of the group.
 
 const isWhole = (cells) => cells !== null && cells.kind === "whole";
 
@@ -81,9 +81,9 @@ function subsetOf(feature, entry, rows, weight) {
 // Whether an entry's numbers come from sampled pairs of rows.
 const isSampled = (entry) => entry.exact === false;
 
-// What low-rank cells are off by for a group of so many rows; null where cells are whole or none. What is left out of the
-// cells averages out over rows and over donors: the error of a number falls with the rows, that of a curve, which has
-// no mean over donors, with their root.
+// The error of low-rank cells for a group of so many rows; null where the page holds all cells or none. The error
+// averages out over rows and over donors: that of a number falls as 1 / rows, that of a curve, which has no mean over
+// donors, as 1 / root of rows.
 function errorOf(entry, rows) {
   const { cells } = entry;
   if (cells === null || isWhole(cells)) return null;
@@ -96,20 +96,20 @@ function curveErrorOf(entry, rows) {
   return finite(cells.pi_error_times_root_n) ? cells.pi_error_times_root_n / Math.sqrt(rows) : cells.error;
 }
 
-// The number of a feature for a group. Of everybody it is the library's own.
+// The PFI of a feature for a group; of all rows it is the library's number.
 function pfiOf(feature, entry, group, weight) {
-  if (group.everybody) return { pfi: entry.pfi, error: null };
+  if (group.allRows) return { pfi: entry.pfi, error: null };
   if (group.donors === "given") return { pfi: givenPfi(entry, group.rows, weight), error: null };
   const { pfi } = subsetOf(feature, entry, group.rows, weight);
   return { pfi, error: finite(pfi) ? errorOf(entry, group.rows.length) : null, about: isSampled(entry) && finite(pfi) };
 }
 
 function piOf(feature, entry, group, weight) {
-  if (group.everybody) return entry.pi;
+  if (group.allRows) return entry.pi;
   return group.donors === "given" ? givenPi(entry, group.rows, weight) : subsetOf(feature, entry, group.rows, weight).pi;
 }
 
-// At most so many rows, evenly along their values; the smallest and the largest are always there.
+// At most so many rows, evenly spaced along their values, always with the smallest and the largest.
 function thinned(rows, values, most) {
   const order = Array.from(rows).sort((a, b) => values[a] - values[b]);
   if (order.length <= most) return order;

@@ -1,4 +1,4 @@
-// The page: what is open, who is in the subgroup, and what has to be drawn again when that changes.
+// The page: the open feature, the subgroup, and what is drawn again when they change.
 
 function newPage(data) {
   const page = {
@@ -13,7 +13,7 @@ function newPage(data) {
     setModel(m) {
       page.model = m;
       page.columns = columnsOf(data, m);
-      page.parts.table.forget(); // predictions and losses are others now
+      page.parts.table.forget(); // predictions and losses have changed
       page.redraw();
       editor(page);
     },
@@ -54,9 +54,9 @@ function show(heading) {
 }
 
 function regroup(page) {
-  const everybody = page.conditions.length === 0;
+  const allRows = page.conditions.length === 0;
   const rows = rowsThat(page.conditions, page.columns, page.data.n);
-  page.group = { everybody, rows, donors: page.donors };
+  page.group = { allRows, rows, donors: page.donors };
   page.member = new Uint8Array(page.data.n);
   for (const i of rows) page.member[i] = 1;
   page.numbers = page.data.features.map((feature) =>
@@ -75,7 +75,7 @@ function redraw(page) {
   page.parts.table.draw();
 }
 
-// A brush over the open feature is a condition on its values, with ends that can be read.
+// A range dragged over the open feature is a condition on its values, with rounded ends.
 function brush(page, x0, x1) {
   const feature = page.data.features[page.open];
   const column = columnOf(page, feature);
@@ -113,12 +113,12 @@ function themes(page) {
     try { sessionStorage.setItem("losslens-theme", theme); } catch { /* a sandboxed frame: not remembered */ }
     set(theme);
   });
-  // On paper all is light. Charts are painted a frame later, for which a printer doesn't wait: the style sheet turns
-  // dark ones round.
+  // Prints are light. Charts are painted a frame later, for which a printer doesn't wait: the style sheet inverts
+  // dark ones.
   addEventListener("beforeprint", () => {
     root.dataset.charts = root.dataset.theme;
     root.dataset.theme = "light";
-    root.style.setProperty("--print-zoom", PRINTED / (byId("chart-pi").clientWidth || PRINTED)); // two beside each other
+    root.style.setProperty("--print-zoom", PRINTED / (byId("chart-pi").clientWidth || PRINTED)); // two side by side
   });
   addEventListener("afterprint", () => { root.dataset.theme = root.dataset.charts; });
   byId("print").addEventListener("click", () => print());

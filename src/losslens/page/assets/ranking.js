@@ -1,5 +1,5 @@
-// The ranking: a table whose rows are buttons and whose bars are plain SVG. Not Bokeh's: each row can be reached by
-// keyboard, and 200 of them scroll and can be searched.
+// The ranking: a table of buttons with bars in plain SVG. Not in Bokeh, so that each row can be reached by keyboard, and
+// 200 of them can be scrolled and searched.
 
 const SHOWN_AT_FIRST = 20;
 
@@ -44,8 +44,8 @@ function ranking(page) {
     body.replaceChildren(...shown.map((f) => row(page, f, scale)));
     more.hidden = all.length <= SHOWN_AT_FIRST || Boolean(search.value);
     more.textContent = state.everything ? `Show the first ${SHOWN_AT_FIRST}` : `Show all ${all.length} features`;
-    byId("ranking-note").textContent = page.group.everybody
-      ? "" : "Filled dots: the subgroup. Hollow dots, intervals and SFIMP: everybody.";
+    byId("ranking-note").textContent = page.group.allRows
+      ? "" : "Filled dots: the subgroup. Hollow dots, intervals and SFIMP: all rows.";
   }
 
   return { draw };
@@ -123,7 +123,7 @@ function bars(page, entry, pfi, scale, name) {
   }
   if (finite(pfi)) parts.push(line("pfi bar", scale(0), scale(pfi), 10, 10));
   if (finite(entry.low)) parts.push(line("pfi", scale(entry.low), scale(entry.high), 10, 10));
-  if (!page.group.everybody) {
+  if (!page.group.allRows) {
     parts.push(svg("circle", { class: "pfi hollow", cx: `${scale(entry.pfi)}%`, cy: 10, r: 4 }));
   }
   if (finite(pfi)) parts.push(svg("circle", { class: "pfi mark", cx: `${scale(pfi)}%`, cy: 10, r: 5 }));

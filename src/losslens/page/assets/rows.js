@@ -1,5 +1,5 @@
-// What the model's knowledge is worth row by row: how it is spread, which rows look wrong, and clusters of rows that the
-// model knows alike. All of the first model.
+// Importances of rows: their distribution, rows that look wrong, and clusters of rows by local SFIMP. All of the first
+// model.
 
 const ROW_BINS = 60;
 const clusterName = (c) => (c < 0 ? "none" : `cluster ${c + 1}`);
@@ -26,31 +26,31 @@ function rowFindings(page) {
 function fillSuspicious(page, rows) {
   if (!byId("suspicious-body")) return;
   const columns = columnsOf(page.data, 0);
-  const told = (key, i) => { const column = columns.find((one) => one.key === key); return textOf(column, i); };
+  const text = (key, i) => textOf(columns.find((one) => one.key === key), i);
   const line = (i, k) => el("tr", { onclick: (event) => { if (!event.target.closest("button")) page.pick(i, true); } },
     el("th", { scope: "row" }, el("button", { type: "button", class: "row", "data-row": i, onclick: () => page.pick(i, true) }, page.rowName(i))),
-    ["y", "prediction", "loss"].map((key) => el("td", { class: "number" }, told(key, i))),
+    ["y", "prediction", "loss"].map((key) => el("td", { class: "number" }, text(key, i))),
     el("td", { class: "number" }, output(`worth-${i}`, rows.importance[i], `importance of row ${page.rowName(i)}`)),
     rows.influence ? el("td", {}, rows.influence_on[k], quiet(` ${rows.influence[k] > 0 ? "+" : ""}${number(rows.influence[k], 3)}`)) : null);
   byId("suspicious-body").replaceChildren(...rows.suspicious.map(line));
 }
 
 function clusterLine(page, one, c) {
-  const known = one.known_by.flatMap(({ name, value }, k) => [k ? ", " : "", name, quiet(` ${number(value, 3)}`)]);
+  const features = one.known_by.flatMap(({ name, value }, k) => [k ? ", " : "", name, quiet(` ${number(value, 3)}`)]);
   const look = el("button", {
-    type: "button", class: "small", "data-cluster": c, "aria-label": `Look at ${clusterName(c)}`,
+    type: "button", class: "small", "data-cluster": c, "aria-label": `Show ${clusterName(c)}`,
     onclick: () => page.setCondition("cluster", { key: "cluster", chosen: new Set([clusterName(c)]) }),
-  }, "Look");
+  }, "Show");
   return el("tr", {},
     el("th", { scope: "row" }, String(c + 1)),
     el("td", { class: "number" }, count(one.n), quiet(` ${number(100 * one.share, 2)}%`)),
     el("td", { class: "rule" }, one.rule || "no rule"),
-    el("td", {}, known),
+    el("td", {}, features),
     el("td", { class: "number" }, number(one.stability, 2)),
     el("td", {}, look));
 }
 
-// Bars of all rows and of the subgroup; what lies under the fence is marked.
+// Bars of all rows and of the subgroup; suspicious rows are marked.
 function drawRowFindings(page) {
   const { rows } = page.data;
   if (!rows) return;
@@ -74,5 +74,5 @@ function drawRowFindings(page) {
   byId("worth-high").textContent = number(high);
 }
 
-// Bins of few rows stay visible: heights go by the root.
+// Heights are square roots of counts, so that bins of few rows stay visible.
 const heightOf = (times, top, tall) => Math.max(1.5, tall * Math.sqrt(times / top));

@@ -24,7 +24,7 @@ function observations(page) {
     return state.wide ? all : all.slice(0, COLUMNS_AT_FIRST);
   }
 
-  // The text of each row, made once, when somebody filters.
+  // The text of each row, computed once, for the first filter.
   function texts() {
     state.texts ??= Array.from({ length: page.data.n }, (_, i) =>
       [page.rowName(i), ...page.columns.map((column) => textOf(column, i))].join("\n").toLowerCase());

@@ -1,4 +1,4 @@
-// Features two at a time: what is there only while both are. Drawn once: pairs have no numbers of subgroups.
+// Interactions of pairs of features. Drawn once: there are no numbers of subgroups.
 
 function pairs(page) {
   const found = page.data.interactions;
@@ -23,7 +23,7 @@ function nameButton(page, name) {
   return el("button", { type: "button", class: "name", title: name, onclick: () => page.openFeature(f, true) }, name);
 }
 
-// Hollow: it cannot be told from 0.
+// Hollow: not significantly different from 0.
 function pairBar(one, scale) {
   const sure = one.p <= 0.05;
   const parts = [line("zero", scale(0), scale(0), 0, 24), line("pair bar", scale(0), scale(one.value), 12, 12)];
