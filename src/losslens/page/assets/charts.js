@@ -116,7 +116,7 @@ function drawCurves(get, side, view) {
   drawOthers(get, side, view);
 }
 
-// Colours run out before models do: dashes tell them apart as well.
+// There may be more models than colours: dashes distinguish them as well.
 function drawOthers(get, side, { axis, others }) {
   const colour = colours();
   const there = others.map((curve, m) => ({ m, curve })).filter(({ curve }) => curve);
@@ -133,13 +133,13 @@ function put(get, name, axis, curve, withDots) {
   if (withDots) get(`${name}-dots`).data = dots;
 }
 
-// Between which numbers 98% of what is drawn lies.
+// The range of 98% of the drawn values.
 function mostOf({ drawn, axis }) {
   const all = Float64Array.from(drawn.flatMap(({ curve }) => axis.shown.map((v) => curve[v])).filter(finite)).sort();
   return all.length ? [all[Math.floor(0.01 * (all.length - 1))], all[Math.ceil(0.99 * (all.length - 1))]] : [];
 }
 
-// The frame holds the mean, its band and most of the curves; a row that is looked at is always inside.
+// The axis covers the mean, its band and most of the curves, and always the picked and the hovered row.
 function frame(get, side, view, looked) {
   view.ends ??= mostOf(view); // once a view, not once a hover
   const more = [view.mean, view.all, view.band?.low, view.band?.high, ...view.others, ...looked];
@@ -190,7 +190,7 @@ function nameTicks(get, name, { labels, range }) {
 
 const shortened = (label, most = 18) => (label.length > most ? `${label.slice(0, most - 1)}…` : label);
 
-// Colours are those of the style sheet: one place for both.
+// Colours are defined once, in the style sheet.
 function colours() {
   const style = getComputedStyle(document.documentElement);
   return (name) => style.getPropertyValue(`--${name}`).trim();
