@@ -71,50 +71,50 @@ def pairs_dict(findings: Findings) -> dict[str, Any] | None:
     return {"features": list(pairs.features), "n_pairs": len(pairs._pairs), "pairs": listed, "how": findings.pairs_how}
 
 
-def rows_dict(found: Observations | None) -> dict[str, Any] | None:
+def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
     """How much the features reduce the loss of each row, and the rows that look wrong."""
-    if found is None:
+    if rows is None:
         return None
-    listed = found.suspicious[:MOST_ROWS]
-    influence = None if found.influence is None else found.influence[listed]
-    on = None if found.influence_on is None else [str(name) for name in found.influence_on[listed]]
+    listed = rows.suspicious[:MOST_ROWS]
+    influence = None if rows.influence is None else rows.influence[listed]
+    on = None if rows.influence_on is None else [str(name) for name in rows.influence_on[listed]]
     return {
-        "importance": found.importance,
-        "fence": found.fence,
-        "helped": int(np.sum(found.importance > 0)),
-        "hurt": int(np.sum(found.importance < 0)),
-        "n_suspicious": len(found.suspicious),
+        "importance": rows.importance,
+        "fence": rows.fence,
+        "helped": int(np.sum(rows.importance > 0)),
+        "hurt": int(np.sum(rows.importance < 0)),
+        "n_suspicious": len(rows.suspicious),
         "suspicious": listed,
         "influence": influence,
         "influence_on": on,
     }
 
 
-def clusters_dict(found: Clusters | None) -> dict[str, Any] | None:
+def clusters_dict(clusters: Clusters | None) -> dict[str, Any] | None:
     """Clusters, the largest first: size, rule, and the features that reduce the loss of their rows most."""
-    if found is None:
+    if clusters is None:
         return None
     listed = []
-    for c, (n, share) in enumerate(zip(found.sizes.tolist(), found.shares.tolist(), strict=True)):
-        leading = np.argsort(-np.abs(found.profiles[c]), kind="stable")[:LEADING]
-        known = [{"name": found.features[j], "value": float(found.profiles[c, j])} for j in leading]
-        stable = float(found.cluster_stability[c])
-        listed.append({"n": n, "share": share, "rule": found.rules[c], "known_by": known, "stability": stable})
+    for c, (n, share) in enumerate(zip(clusters.sizes.tolist(), clusters.shares.tolist(), strict=True)):
+        leading = np.argsort(-np.abs(clusters.profiles[c]), kind="stable")[:LEADING]
+        main = [{"name": clusters.features[j], "value": float(clusters.profiles[c, j])} for j in leading]
+        stable = float(clusters.cluster_stability[c])
+        listed.append({"n": n, "share": share, "rule": clusters.rules[c], "known_by": main, "stability": stable})
     return {
-        "labels": found.labels, "clusters": listed, "stability": found.stability, "described": found.described,
-        "chance": found.chance, "sentence": _clustered(found),
+        "labels": clusters.labels, "clusters": listed, "stability": clusters.stability, "described": clusters.described,
+        "chance": clusters.chance, "sentence": _clustered(clusters),
     }  # fmt: skip
 
 
-def _clustered(found: Clusters) -> str:
-    if found.k == 1:
+def _clustered(clusters: Clusters) -> str:
+    if clusters.k == 1:
         return "By their local Shapley shares, the rows form no clusters that are stable and well separated."
-    alike = next(words for least, words in ALIKE if not found.stability < least)
+    alike = next(words for least, words in ALIKE if not clusters.stability < least)
     return (
-        f"By their local Shapley shares, the rows form {found.k} clusters. Clusters of two halves of the rows are "
-        f"{alike} (stability {found.stability:.2f}; 1: the same, 0: chance); the rules assign "
-        f"{found.described:.0%} of held-out rows to their own cluster, "
-        f"against {found.chance:.0%} by always choosing the largest one."
+        f"By their local Shapley shares, the rows form {clusters.k} clusters. Clusters of two halves of the rows are "
+        f"{alike} (stability {clusters.stability:.2f}; 1: the same, 0: chance); the rules assign "
+        f"{clusters.described:.0%} of held-out rows to their own cluster, "
+        f"against {clusters.chance:.0%} by always choosing the largest one."
     )
 
 
@@ -141,9 +141,9 @@ def finding_words(features: list[dict[str, Any]], pairs: dict[str, Any] | None, 
     return sentences
 
 
-def far_words(found: Extrapolations) -> list[str]:
+def far_words(extrapolations: Extrapolations) -> list[str]:
     """One line on all features that warn, those with the most far rows first."""
-    warned = sorted((found[name] for name in found.warned), key=lambda one: -one.share)
+    warned = sorted((extrapolations[name] for name in extrapolations.warned), key=lambda one: -one.share)
     if not warned:
         return []
     some = ", ".join(f"{one.name} {one.percent}" for one in warned[:NAMED_IN_NOTE])

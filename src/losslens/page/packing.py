@@ -84,7 +84,7 @@ def _narrow(array: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def safe_json(tree: Any) -> str:
-    """JSON that is safe inside a `<script>`: nothing in it can end the element. Numbers that are not finite are null."""
+    """JSON that is safe inside a `<script>`: nothing in it can end the element. Not finite: null."""
     text = json.dumps(_plain(tree), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
