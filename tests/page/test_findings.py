@@ -98,7 +98,7 @@ def test_many_rows_and_features_are_looked_at_in_part(monkeypatch: pytest.Monkey
     monkeypatch.setattr("losslens.verbs.report.REGION_ROWS", 300)
     monkeypatch.setattr("losslens.verbs.report.REGION_CELLS", 300 * N)
     found = ll.report(model, X, Y, shapley=False, interactions=False, **ASKED).summary
-    said = "Regions were looked for of the 1 most important feature, on a random sample of 300 rows."
+    said = "Regions were searched for the 1 most important feature, on a random sample of 300 rows."
     assert said in found["words"]["computed"]
     with_regions = [feature for feature in found["features"] if feature["regions"]]
     assert [feature["name"] for feature in with_regions] == [found["features"][0]["name"]]
@@ -125,7 +125,7 @@ def test_exact_engines_look_at_every_pair_of_rows() -> None:
 
     trees = HistGradientBoostingRegressor(max_iter=10, random_state=0).fit(X, Y)
     told = ll.report(trees, X, Y, shapley=False, interactions=3, random_state=0).summary["interactions"]
-    assert told["how"].startswith("The 3 most important features two at a time: exact over all pairs of rows")
+    assert told["how"].startswith("The 3 most important features in pairs: exact over all pairs of rows")
     expected = ll.pair_interactions(trees, X, Y, features=told["features"], random_state=0)
     for one in told["pairs"]:
         assert one["value"] == pytest.approx(expected[one["first"], one["second"]], abs=1e-12)
@@ -133,14 +133,14 @@ def test_exact_engines_look_at_every_pair_of_rows() -> None:
 
 def test_pairs_take_no_more_predictions_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two columns of two values take 2 N predictions each; with both together it is 8 N, and 15 N by five donors."""
-    monkeypatch.setattr("losslens.verbs.report.FEW_PREDICTIONS", 0)
+    monkeypatch.setattr("losslens.verbs.report.PAIR_PREDICTIONS", 0)
     allowed = ll.feature_importance(model, X, Y, **ASKED).n_predictions
     told = ll.report(model, X, Y, shapley=False, **ASKED).summary["interactions"]
     assert int(told["how"].split(" ")[-2].replace(",", "")) <= allowed + N  # the rows themselves, once
     few = (X[:, :2] > 0).astype(float)
     none = ll.report(lambda X: X[:, 0] * X[:, 1], few, Y, shapley=False, **ASKED).summary
     assert none["interactions"] is None
-    assert any("not looked at two at a time" in text for text in none["words"]["computed"])
+    assert any("Pairs of features were not computed" in text for text in none["words"]["computed"])
 
 
 def test_rows_are_the_librarys(summary: dict[str, Any], shares: Any, imp: Any) -> None:

@@ -332,7 +332,7 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
         ({"by": np.arange(3)}, "by"),
         ({"rows": 2}, "rows is a whole number from 3 on"),
         ({"y": None}, "y, the true values, is missing"),
-        ({"features": [("size", "rooms")]}, "curves alone"),
+        ({"features": [("size", "rooms")]}, "curves only"),
         ({"features": ["nothing"]}, "nothing"),
     ],
 )
@@ -363,9 +363,9 @@ def test_bins_keep_missing_apart_and_rare_words_together():
 
 
 def test_no_model_takes_the_place_of_the_one_under_report():
-    with pytest.raises(ValueError, match="names of their own"):
+    with pytest.raises(ValueError, match="different names"):
         report(models={"this model": model})
-    with pytest.raises(ValueError, match="names of their own"):
+    with pytest.raises(ValueError, match="different names"):
         report(models={1: model, "1": model})
     with pytest.raises(ValueError, match="flat: "):
         report(models={"flat": lambda F: F["nothing"]})

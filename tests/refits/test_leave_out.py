@@ -322,7 +322,7 @@ def test_names_of_columns_do_not_shift():
     [
         ({"learner": LinearRegression}, TypeError, "LinearRegression is a class"),
         ({"learner": "tree"}, TypeError, r"a function \(X, y\) -> model; got str"),
-        ({"how": "mean"}, ValueError, "how is 'drop' or 'constant'; got 'mean'"),
+        ({"how": "mean"}, ValueError, "how must be 'drop' or 'constant'; got 'mean'"),
         ({"y": None}, ValueError, "y, the true values, is missing"),
         ({"X": X[:, :1]}, ValueError, "without 'x0' there is no column left; .*how='constant'"),
         ({"features": {"all": [0, 1, 2]}}, ValueError, "without 'all' there is no column left"),

@@ -260,7 +260,7 @@ def test_a_valley_parts_two_heaps_and_no_long_one():
 
 def test_bad_input_is_refused_with_a_reason(shapley):
     X = planted()
-    with pytest.raises(TypeError, match="takes what shapley_importance gives; got DataFrame"):
+    with pytest.raises(TypeError, match="needs the result of shapley_importance; got DataFrame"):
         ll.clusters(X, X)
     with pytest.raises(ValueError, match="X has 299 rows, the result 300"):
         ll.clusters(shapley, X[1:])

@@ -182,7 +182,7 @@ def test_bad_input_is_refused_with_a_reason():
     X, y = regression(40)
     imp = ll.feature_importance(predict, X, y, loss="squared_error")
     shapley = ll.shapley_importance(predict, X, y, loss="squared_error")
-    with pytest.raises(TypeError, match="takes what shapley_importance gives; got Importances"):
+    with pytest.raises(TypeError, match="needs the result of shapley_importance; got Importances"):
         ll.observations(imp)
     with pytest.raises(TypeError, match="a result of feature_importance"):
         ll.observations(shapley, imp["x0"])
@@ -190,7 +190,7 @@ def test_bad_input_is_refused_with_a_reason():
         ll.observations(shapley, imp.subset(np.arange(20)))
     fitted = LinearRegression().fit(X, y)
     scored = ll.shapley_importance(fitted, X, y, loss=get_scorer("r2"), random_state=0, budget=5_000)
-    with pytest.raises(ValueError, match="single rows have none"):
+    with pytest.raises(ValueError, match="which single rows do not have"):
         ll.observations(scored)
 
 

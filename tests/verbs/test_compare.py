@@ -383,8 +383,8 @@ def test_the_users_data_stay_as_they_are():
 @pytest.mark.parametrize(
     ("models", "options", "kind", "words"),
     [
-        ({"one": rich}, {}, ValueError, "a comparison takes two or more; got 1"),
-        ({}, {}, ValueError, "a comparison takes two or more; got 0"),
+        ({"one": rich}, {}, ValueError, "a comparison needs two cases or more; got 1"),
+        ({}, {}, ValueError, "a comparison needs two cases or more; got 0"),
         (rich, {}, TypeError, "compare takes models as a mapping, .* got function"),
         ([rich, plain], {}, TypeError, "compare takes models as a mapping, .* got list"),
         (None, {"loss": get_scorer("r2")}, ValueError, "a scorer gives one number .* differences need a loss"),
@@ -393,7 +393,7 @@ def test_the_users_data_stay_as_they_are():
         (None, {"features": [("x0", "x1")]}, ValueError, "'rich': 'x0 x x1' has no importance, only curves"),
         (None, {"features": ["x7"]}, ValueError, "'rich': unknown feature 'x7'"),
         (None, {"donors": "every"}, ValueError, "'rich': .*every"),
-        ({1: rich, "1": plain, "2": plain}, {}, ValueError, "two names read alike: 1, '1', '2'"),
+        ({1: rich, "1": plain, "2": plain}, {}, ValueError, "two names are equal as text: 1, '1', '2'"),
         ({"a": rich, "b": LinearRegression()}, {}, ValueError, "'b': the model is not fitted"),
     ],
 )
@@ -411,7 +411,7 @@ def test_comparisons_that_make_no_sense(models, options, kind, words):
         ({"sample_weight": np.ones(N)}, "sample_weight must be a mapping with the same names"),
         ({"sample_weight": {"frst": np.ones(20)}}, "sample_weight must be a mapping with the same names"),
         ({"X": {"first": FRAME[:20], "second": FRAME[["x0", "x1"]][20:]}}, "'second' and 'first' .* it lacks 'x2'"),
-        ({"X": {"first": FRAME[:20], "second": FRAME[["x1", "x0", "x2"]][20:]}}, "they come in another order"),
+        ({"X": {"first": FRAME[:20], "second": FRAME[["x1", "x0", "x2"]][20:]}}, "their order differs"),
     ],
 )
 def test_sets_of_rows_that_make_no_sense(options, words):

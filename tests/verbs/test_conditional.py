@@ -376,7 +376,7 @@ def test_a_linear_fit_with_regression_residuals_as_the_sampler():
 @pytest.mark.parametrize(
     ("sampler", "kind", "words"),
     [
-        (None, TypeError, r"sampler is a function \(X, columns, rng\) -> a table like X; got NoneType"),
+        (None, TypeError, r"sampler must be a function \(X, columns, rng\) -> a table like X; got NoneType"),
         (lambda X, c, r: X[:10], ValueError, "sampler gave 10 rows for 50; it draws one value for each row"),
         (lambda X, c, r: X[:1], ValueError, "sampler gave 1 rows for 50"),
         (lambda X, c, r: X[:, c], ValueError, r"sampler must give a table like X: .* 3 columns of X; got shape"),

@@ -121,9 +121,9 @@ def test_one_pair_and_a_feature_named_like_a_pair():
     [
         ({"features": ["x0"]}, "an interaction needs two features"),
         ({"features": [("x0", "x1")]}, r"name the pairs in pairs=\[\(a, b\), ...\]"),
-        ({"pairs": [("x0", "x0")]}, "pairs is a list of two different names each"),
-        ({"pairs": ["x0x1"]}, "pairs is a list of two different names each"),
-        ({"pairs": [("x0", "x1", "x2")]}, "pairs is a list of two different names each"),
+        ({"pairs": [("x0", "x0")]}, "pairs must be a list of pairs of different names"),
+        ({"pairs": ["x0x1"]}, "pairs must be a list of pairs of different names"),
+        ({"pairs": [("x0", "x1", "x2")]}, "pairs must be a list of pairs of different names"),
         ({"pairs": [("x0", "x9")]}, "unknown feature 'x9' in pairs"),
         ({"pairs": []}, "pairs"),
         ({"features": {"a": [0, 1], "b": [1, 2]}}, "'a' and 'b' share column 'x1'"),
@@ -261,7 +261,7 @@ def test_too_many_pairs_of_rows_leave_an_exact_number_without_an_interval(monkey
     found = ask(FOREST)
     assert found["x0", "x1"] == pytest.approx(direct(FOREST.predict, 0, 1), abs=1e-9)
     assert np.isnan(found.std_error).all()
-    assert "40 rows have too many pairs to look at one by one" in repr(found)
+    assert "40 rows have too many pairs for a standard error" in repr(found)
 
 
 # -- what it costs ----------------------------------------------------------------------------------------------------

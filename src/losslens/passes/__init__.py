@@ -1,4 +1,4 @@
-"""One call, step by step: task, questions, engine, losses, means. `parts` does the same over files, part by part.
+"""One call, step by step: task, questions, engine, losses, means. `parts` does the same for data read in parts.
 
 Touches engines and results.
 """

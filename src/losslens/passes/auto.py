@@ -1,6 +1,6 @@
-"""The rule behind ``donors="auto"``: exact where that is cheap, else as many donors as the data can tell apart.
+"""The rule of ``donors="auto"``: all pairs where that is cheap, else donors until their noise is negligible.
 
-A rule of counts, never of seconds: the same data give the same answer on every machine.
+It depends on counts, never on seconds: the same data give the same result on every machine.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from losslens.donors.questions import Subject
 from losslens.results.importance import FeatureImportance
 from losslens.uncertainty import standard_errors
 
-EXACT_PREDICTIONS = 1_000_000  # a feature that needs no more is explained over all pairs
+EXACT_PREDICTIONS = 1_000_000  # a feature that needs at most so many is computed over all pairs
 FIRST_DRAW = 8  # donors a row in the first round of a sample
 PAIR_AXIS = 20  # grid values on each axis of a pair
-EFFECT_GRID = (20, 100)  # fewest and most grid values of an effect that is too dear in full
-UNJUDGED = 32  # donors a row where no standard error can say how many suffice
-NOISE_SHARE = 0.1  # of the sampling variance: more donors would not make the number more certain
+EFFECT_GRID = (20, 100)  # fewest and most grid values of an effect where all values are over the limit
+FIXED_DONORS = 32  # donors a row where there is no standard error to compare the noise with
+NOISE_SHARE = 0.1  # of the sampling variance: below it, more donors hardly reduce the total variance
 
 
 def exact_cost(subject: Subject, n: int) -> int:
-    """Predictions that all pairs of one feature need: its own value is known for each row."""
+    """Predictions for all pairs of one feature: each row at every distinct value but its own."""
     return n * (len(subject.distinct) - 1)
 
 
 def first_design(subject: Subject, n: int, *, blocked: bool = False) -> Design:
     """All pairs where that is cheap, else a first draw of shifts; pairs of features get a grid.
 
-    Blocked: rows of one group don't lend to each other, and a whole systematic shift might fall into own groups.
+    `blocked`: donors come from other groups. All donors of a systematic shift might be in the rows' own groups, so the
+    shifts are random.
     """
     if subject.feature.kind == "pair":
         return Grid(min(PAIR_AXIS, n), at="quantiles")
@@ -41,18 +42,18 @@ def first_design(subject: Subject, n: int, *, blocked: bool = False) -> Design:
 
 
 def effect_design(subject: Subject, n: int) -> Design:
-    """The same for curves alone: a common grid where all values are too dear."""
+    """The same for curves only: a common grid where all values are over the limit."""
     design = first_design(subject, n)
     return design if design.common else Grid(int(np.clip(EXACT_PREDICTIONS // n, *EFFECT_GRID)), at="quantiles")
 
 
 def _noise_over_sampling(importance: FeatureImportance) -> float:
-    """Monte-Carlo variance over sampling variance; infinite where the draw is too thin to tell."""
-    if importance.sample.units() < 3:  # two groups: no standard error, a fixed number has to do
-        return 0.0 if (importance.design.m or 0) >= UNJUDGED else np.inf
+    """Monte-Carlo variance over sampling variance; infinite where there are too few donors to estimate it."""
+    if importance.sample.units() < 3:  # no standard error: a fixed number of donors
+        return 0.0 if (importance.design.m or 0) >= FIXED_DONORS else np.inf
     try:
         sampling = importance.std_error**2
-    except ValueError:  # the rows that count met too few donors that do
+    except ValueError:  # too few donors with positive weight
         return np.inf
     noise = standard_errors.monte_carlo_variance(importance.means, importance.meeting, importance.sample, importance.at)
     if not np.isfinite(noise):
@@ -63,13 +64,13 @@ def _noise_over_sampling(importance: FeatureImportance) -> float:
 
 
 def wants_more(importance: FeatureImportance) -> bool:
-    """Whether the draw of the donors still adds noise that counts."""
+    """Whether the noise of the sampled donors is not negligible yet."""
     return not importance.design.common and _noise_over_sampling(importance) > NOISE_SHARE
 
 
 def next_design(importance: FeatureImportance, subject: Subject, n: int) -> Design:
-    """Twice the donors, or four or eight times where the noise (it falls as 1/m) says that twice can't do."""
-    design: Any = importance.design  # Latin or systematic shifts, which "auto" samples with
+    """Twice the donors, or four, eight, ... times where the noise, which falls as 1/m, requires it."""
+    design: Any = importance.design  # Latin or Systematic
     ratio = _noise_over_sampling(importance)
     doublings = int(np.clip(np.ceil(np.log2(ratio / NOISE_SHARE)), 1, 16)) if np.isfinite(ratio) else 1
     m = design.m * 2**doublings

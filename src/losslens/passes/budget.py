@@ -1,7 +1,7 @@
-"""One pass over the rows: ask the model, lose, average; keep what fits into memory.
+"""How many rows and cells fit into memory, and the outcome of a pass: means and kept cells of each feature.
 
-A pass is *complete* where half of the memory holds all cells, and *streamed* otherwise: then the rows come a few at
-a time, their cells are averaged and dropped, and only those of a random sample of rows are kept.
+A pass is *complete* if half of the memory holds all cells. Otherwise it is *streamed*: rows are processed in parts,
+their cells are averaged and dropped, and only the cells of a random sample of rows are kept.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from losslens.tables.features import Feature
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 
-FEW_ROWS = 16  # rows that a streamed pass wants to handle at a time; features are taken in turns to allow it
+FEWEST_ROWS = 16  # rows that a streamed pass processes at a time, at least; if features are too many, in turns
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What the memory allows."""
+    """The rows and cells that fit into memory."""
 
     memory: int
     cell_bytes: int  # a cell's prediction and its change of loss
@@ -37,7 +37,7 @@ class Budget:
         return n * self.row_bytes(questions) <= self.memory // 2
 
     def row_bytes(self, questions: Sequence[Question]) -> int:
-        """The cells of one row."""
+        """Bytes of the cells of one row."""
         return self.cell_bytes * sum(question.meeting.width for question in questions)
 
     def kept_rows(self, questions: Sequence[Question], n: int) -> int:
@@ -45,21 +45,21 @@ class Budget:
         return int(min(n, self.memory // 2 // self.row_bytes(questions)))
 
     def rows_to_keep(self, widths: Sequence[int], n: int, entropy: int) -> Indices:
-        """All rows, or the first of one random order, the same for all features with these numbers of cells a row."""
+        """All rows, or a random sample, the same for all features with these numbers of cells a row."""
         row_bytes = self.cell_bytes * sum(widths)
         if n * row_bytes <= self.memory // 2:
             return np.arange(n)
         return np.sort(np.random.default_rng([entropy, n]).permutation(n)[: self.memory // 2 // row_bytes])
 
     def rows_at_a_time(self, questions: Sequence[Question]) -> int:
-        """Rows that a streamed pass handles at a time: a sixteenth of the memory, as the loss makes copies."""
+        """Rows that a streamed pass processes at a time: a sixteenth of the memory, as the loss makes copies."""
         return max(1, self.memory // 16 // self.row_bytes(questions))
 
     def turns(self, questions: Sequence[Question]) -> Iterator[list[Question]]:
         """Features that are streamed together."""
         turn: list[Question] = []
         for question in questions:
-            if turn and self.rows_at_a_time([*turn, question]) < FEW_ROWS:
+            if turn and self.rows_at_a_time([*turn, question]) < FEWEST_ROWS:
                 yield turn
                 turn = []
             turn.append(question)
@@ -68,10 +68,7 @@ class Budget:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Filled:
-    """One feature's share of a pass, as fields of its result.
-
-    `values` and `meeting` may come `later`: they are handed on to the result, not read here.
-    """
+    """The outcome of a pass for one feature, as fields of its result; `values` and `meeting` may be lazy."""
 
     values: tuple[NDArray[Any], ...]
     ordered: bool
@@ -79,11 +76,11 @@ class Filled:
     means: Means
     cells: Cells
     n_predictions: int = 0
-    question: Question | None = None  # None where the engine put none
+    question: Question | None = None  # None where the engine needed none
 
     @classmethod
     def of(cls, question: Question, means: Means, cells: Cells, n_predictions: int = 0) -> Self:
-        """The share of a feature whose question was put."""
+        """The outcome for a feature with a question."""
         return cls(
             values=question.values, ordered=question.ordered, meeting=question.meeting, means=means, cells=cells,
             n_predictions=n_predictions, question=question,
@@ -92,14 +89,14 @@ class Filled:
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """A feature's share of a pass, and who answered."""
+    """The outcome of a pass for one feature, with its design and engine."""
 
     feature: Feature
     design: Design
     engine: str
     sample: Sample
     filled: Filled
-    declined: str = ""  # why no exact engine answered
+    declined: str = ""  # why no exact engine was used
 
     def fields(self, names: Sequence[str], rows: Indices, backend: str) -> dict[str, Any]:
         """The fields that importances and effects share; `names` are those of the table's columns."""
@@ -127,25 +124,22 @@ class Answered:
 
 
 class RowMass:
-    """What rows count where their own cell is left out: it is 0, so that only the mass is less.
-
-    One array for all features.
-    """
+    """Weights of the rows if their own cells, whose changes are 0, are left out; shared by all features."""
 
     def __init__(self, sample: Sample) -> None:
         self.weight = sample.weight
 
     @cached_property
     def met(self) -> Floats:
-        """The donors that each row meets when its own cell is left out."""
+        """The total weight of the donors of each row, itself left out."""
         return np.asarray(1 - self.weight)
 
     @cached_property
     def mass(self) -> Floats:
-        """How much each row then counts."""
+        """The weight of each row as observation."""
         return self.weight * self.met
 
     @cached_property
     def lent(self) -> Floats:
-        """How much each row then counts as a donor."""
+        """The weight of each row as donor."""
         return np.asarray(self.mass / self.mass.sum())

@@ -1,4 +1,4 @@
-"""What a verb on data in memory would cost: counts of predictions, one timed batch of the model, and rates."""
+"""The cost of importances and effects of data in memory: predictions, one timed batch of the model, and rates."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from losslens.passes.task import Task
 from losslens.results.plan import Plan
 from losslens.workers import active, packed_size
 
-TIMED = 200  # rows of trees that are walked to see how long it takes
+TIMED = 200  # rows on which tree engines are timed
 
 
 def plan_cells(task: Task, rule: Callable[[Subject, int], Design], more: int = 0) -> Plan:
-    """The cost of importances or effects; `rule` chooses what ``donors="auto"`` stands for."""
+    """The cost of importances or effects; `rule` chooses the design of ``donors="auto"``."""
     routes = [route(task, s) for s in task.subjects]
     designs = [design_of(task, s, rule) for s in task.subjects]
     questions = [pose(s, d, task.n, task.entropy) for s, d in zip(task.subjects, designs, strict=True)]
@@ -28,7 +28,8 @@ def plan_cells(task: Task, rule: Callable[[Subject, int], Design], more: int = 0
     complete = task.budget.fits(questions, task.n)
     asked = [question for question, r in answered if not r.exact]
     turns = 0 if not asked else 1 if complete else sum(1 for _ in task.budget.turns(asked))
-    turns = len(asked) if task.design is not None and task.design.conditional else turns  # drawn features go one by one
+    if task.design is not None and task.design.conditional:
+        turns = len(asked)  # features are drawn one at a time
     total = turns * task.n + sum(counts) + more + (min(task.n, CHECKED) if len(asked) < len(questions) else 0)
     rows, seconds = task.engine.timed_batch()
     kept = task.n if complete else task.budget.kept_rows(questions, task.n)
@@ -52,7 +53,7 @@ def plan_cells(task: Task, rule: Callable[[Subject, int], Design], more: int = 0
 
 
 def _exact_seconds(task: Task, answered: list[tuple[Question, Route]]) -> tuple[int, float]:
-    """The threads of a cluster that an exact engine uses, and what it takes: some rows timed, or counts times rates."""
+    """The threads of a cluster that the exact engine uses, and its seconds: some rows timed, or counts and rates."""
     engine, n = task.exact, task.n
     seconds = sum(r.engine.seconds(q.subject, r.way) for q, r in answered if r.way != "steps")
     walked = [q for q, r in answered if r.way == "steps"]
@@ -66,7 +67,7 @@ def _exact_seconds(task: Task, answered: list[tuple[Question, Route]]) -> tuple[
 
 
 def _most(question: Question, n: int) -> int:
-    """The most predictions that a feature can need; a random grid may hold fewer values in another draw."""
+    """The most predictions of a feature; a random grid may have fewer distinct values in another draw."""
     design = question.design
     if design.sampled_grid and design.m is not None and question.subject.feature.kind != "pair":
         return n * min(design.m, len(question.subject.distinct))
@@ -78,7 +79,7 @@ def _grows(task: Task, question: Question) -> bool:
 
 
 def spread(task: Task, seconds: float, cells: int) -> tuple[int, float]:
-    """The threads of the verb's cluster, and what predictions take there: model and table travel, predictions back."""
+    """The threads of the active cluster, and the seconds on it with the transfer of model, table and predictions."""
     cluster = active()
     if cluster is None or not task.engine.travels:
         return 0, seconds

@@ -1,7 +1,6 @@
-"""One pass over the rows: ask the model, lose, average; keep what fits into memory.
+"""One pass over the rows with an engine that fills cells: predict, evaluate the loss, average, keep what fits.
 
-A pass is *complete* where half of the memory holds all cells, and *streamed* otherwise: then the rows come a few at
-a time, their cells are averaged and dropped, and only those of a random sample of rows are kept.
+`budget` says whether all cells are kept (a complete pass), or those of some rows (a streamed pass).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from losslens.progress import Tick
 from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.typing import Floats, Indices
 
-PARTS, AHEAD = 16, 2  # of the rows, where a device fills the next ones while one is averaged
+PARTS, AHEAD = 16, 2  # parts of the rows on a device, and parts that it fills while another one is averaged
 
 
 def run(
@@ -35,7 +34,7 @@ def run(
     entropy: int,
     tick: Tick,
 ) -> tuple[Sample, list[Filled], int]:
-    """The sample as the model saw it, each feature's means and cells, and how many rows were predicted."""
+    """The sample with predictions and losses, the outcome for each feature, and the number of predictions."""
     n = sample.n
     kept = budget.rows_to_keep([question.meeting.width for question in questions], n, entropy)
     if len(kept) == n:
@@ -88,7 +87,7 @@ def _pass(
 def _answers(
     engine: CellEngine, parts: Sequence[Indices], asks: Sequence[Ask], tick: Tick
 ) -> Iterator[tuple[Indices, Answer]]:
-    """Part by part. A device of its own fills the next parts while one is averaged here, and never waits for us."""
+    """Part by part. A separate device fills the next parts while this process averages one, so it is never idle."""
     if not getattr(engine, "is_remote", False):
         for rows in parts:
             yield rows, engine.fill(rows, asks, tick)
@@ -97,16 +96,16 @@ def _answers(
 
     smaller = [some for rows in parts for some in np.array_split(rows, min(PARTS, len(rows)))]
     with ThreadPoolExecutor(AHEAD) as pool:
-        coming = deque(pool.submit(engine.fill, rows, asks, tick) for rows in smaller[:AHEAD])
+        pending = deque(pool.submit(engine.fill, rows, asks, tick) for rows in smaller[:AHEAD])
         for number, rows in enumerate(smaller):
-            answer = coming.popleft().result()
+            answer = pending.popleft().result()
             if number + AHEAD < len(smaller):
-                coming.append(pool.submit(engine.fill, smaller[number + AHEAD], asks, tick))
+                pending.append(pool.submit(engine.fill, smaller[number + AHEAD], asks, tick))
             yield rows, answer
 
 
 def _blank(sample: Sample, base: NDArray[Any], loss: Loss | None) -> Sample:
-    """The sample with room for predictions and losses, filled as rows come in."""
+    """The sample with empty predictions and losses, which `_record` fills."""
     prediction = np.empty((sample.n, *base.shape[1:]), base.dtype)
     return replace(sample, prediction=prediction, loss=None if loss is None else np.empty(sample.n))
 
@@ -121,7 +120,7 @@ def _record(sample: Sample, rows: Indices, base: NDArray[Any], loss: Loss | None
 def _changes(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray[Any]) -> Floats:
     changes = np.empty(predictions.shape[:2])
     for part in chunks(rows, predictions.shape[1]):
-        if loss.domains is not None:  # a deviance of a prediction it is not defined for is no number
+        if loss.domains is not None:  # a deviance is not defined for every prediction
             loss.check_prediction(predictions[part].ravel())
         changes[part] = loss_changes(loss, sample, rows[part], predictions[part])
     return changes
@@ -141,8 +140,8 @@ class _Collector:
             return
         if self.cells is None:
             shape = (len(self.kept), *predictions.shape[1:])
-            room = None if changes is None else np.empty(shape[:2])
-            self.cells = Cells(self.kept, np.empty(shape, predictions.dtype), room)
+            kept_changes = None if changes is None else np.empty(shape[:2])
+            self.cells = Cells(self.kept, np.empty(shape, predictions.dtype), kept_changes)
         if start < len(self.kept):
             part = slice(start, start + len(rows))
             self.cells.predictions[part] = predictions

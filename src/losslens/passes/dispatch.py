@@ -1,6 +1,6 @@
-"""Which engine answers for a feature, and the pass over the rows that belongs to its way of answering.
+"""The choice of the engine of each feature, and the pass over the rows that fits the engine.
 
-The exact engine is asked first; the black box answers whatever is left.
+The exact engine computes what it supports; the black box computes the rest.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from losslens.progress import bar
 from losslens.tables.sample import Sample
 
 Asked = tuple[Subject, Design]
-Passed = tuple[Sample, list[Filled], int]  # the sample as the engine saw it, each feature, rows the model was asked for
+Passed = tuple[Sample, list[Filled], int]  # the sample with predictions, the outcomes, predictions of the model
 
 
 @dataclass(frozen=True, eq=False)
 class Route:
-    """Who answers for a feature, and in which way."""
+    """The engine of a feature, and its way of answering."""
 
     engine: Any
     way: AnswerWay
     label: str  # the engine's name, with its device
-    exact: bool  # without asking the model
-    declined: str = ""  # why no exact engine answers
+    exact: bool  # without predictions of the model
+    declined: str = ""  # why no exact engine is used
 
 
 def route(task: Task, subject: Subject) -> Route:
-    """The exact engine where it takes the feature, else the black box."""
+    """The exact engine if it supports the feature, else the black box."""
     declined = task.declined
-    if task.exact is not None and subject.feature.kind != "pair":  # a pair has a grid: no rows lend its values
+    if task.exact is not None and subject.feature.kind != "pair":  # the grid of a pair has no donors
         try:
             way = task.exact.way(subject, task.loss, blocked=task.blocked)
         except Declined as why:
@@ -48,15 +48,15 @@ def route(task: Task, subject: Subject) -> Route:
 
 
 def design_of(task: Task, subject: Subject, rule: Callable[[Subject, int], Design]) -> Design:
-    """The donors of a feature: for "auto" all of them where an engine is exact, else what the rule says."""
+    """The design of a feature; for "auto" all rows if the engine is exact, else by the rule."""
     return task.design or (All() if route(task, subject).exact else rule(subject, task.n))
 
 
 def ask(task: Task, asked: Sequence[Asked]) -> tuple[list[Answered], int]:
-    """All features, each by its engine; and how many rows the model was asked for."""
+    """All features, each by its engine, and the number of predictions of the model."""
     routes = [route(task, subject) for subject, _ in asked]
     found: dict[str, Answered] = {}
-    predicted = min(task.n, CHECKED) if any(r.exact for r in routes) else 0  # an exact engine was compared on these
+    predicted = min(task.n, CHECKED) if any(r.exact for r in routes) else 0  # the exact engine was checked on these
     for engine, way in dict.fromkeys((r.engine, r.way) for r in routes):
         mine = [(one, r) for one, r in zip(asked, routes, strict=True) if (r.engine, r.way) == (engine, way)]
         sample, filled, count = PASSES[way](task, engine, [one for one, _ in mine])
@@ -71,7 +71,7 @@ def ask(task: Task, asked: Sequence[Asked]) -> tuple[list[Answered], int]:
 
 def _cells(task: Task, engine: CellEngine, asked: Sequence[Asked]) -> Passed:
     if task.design is not None and task.design.conditional and len(asked) > 1:
-        # One feature after the other: two that share a column may have it drawn in two ways.
+        # One feature at a time: two features that share a column may have different draws of it.
         share = replace(task, budget=replace(task.budget, memory=task.budget.memory // len(asked)))
         parts = [_cells(share, engine, [one]) for one in asked]
         return parts[0][0], [filled for _, part, _ in parts for filled in part], sum(count for *_, count in parts)
@@ -97,7 +97,7 @@ def _sums(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
 
 
 def _totals(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
-    assert task.loss is not None  # without one there is nothing to add up
+    assert task.loss is not None  # totals are sums of losses
     return *groups.run(engine, asked, task.sample, task.loss, task.entropy), 0
 
 

@@ -1,6 +1,6 @@
 """Groups of columns of a tree ensemble, replaced together, where the cells of all pairs are too many to keep.
 
-A single tree gives every mean in closed form; of several trees the total alone is known, for a squared loss.
+A single tree has all means in closed form; several trees have only the total, for a squared loss.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def run(
     engine: Trees, asked: Sequence[tuple[Subject, Design]], sample: Sample, loss: Loss, entropy: int
 ) -> tuple[Sample, list[Filled]]:
-    """The sample as the engine saw it, and each group's means."""
+    """The sample with predictions and losses, and the means of each group."""
     sample = replace(sample, prediction=engine.predict(np.arange(sample.n)))
     loss.check_prediction(sample.prediction)
     sample = sample.with_loss(loss)
@@ -45,10 +45,10 @@ def _filled(means: Means, subject: Subject, design: Design, sample: Sample, entr
 
 
 def _total(engine: Trees, subject: Subject, design: Design, sample: Sample, loss: Loss) -> Means:
-    """The mean over all pairs, of which nothing else is known."""
+    """The mean over all pairs, without any other mean."""
     weight, y = sample.weight, sample.target(loss)
     target = engine.squared_target(loss, y)
-    assert target is not None  # the engine has said so
+    assert target is not None  # checked by the engine
     kept = np.setdiff1d(np.arange(len(engine.bound.size)), subject.feature.columns)
     total = engine.coalition_errors(target, weight).error(kept) - sample.error
     if design.leaves_out_own:
@@ -65,26 +65,26 @@ def _weights(subject: Subject, design: Design, sample: Sample) -> Floats:
 
 def _single_tree(engine: Trees, subject: Subject, design: Design, sample: Sample, loss: Loss) -> Means:
     """Sums over the leaves that a row, or a donor, can reach."""
-    said, y, weight = engine.leaf_predictions, sample.target(loss), sample.weight
+    leaf_prediction, y, weight = engine.leaf_predictions, sample.target(loss), sample.weight
     kept = np.setdiff1d(np.arange(len(engine.bound.size)), subject.feature.columns)
 
     def leaf_loss(leaves: NDArray[np.int32], rows: NDArray[np.int32]) -> Floats:
-        return loss(y[rows], sample.shown(loss, said[leaves]))
+        return loss(y[rows], sample.shown(loss, leaf_prediction[leaves]))
 
     def at_ceiling(leaves: NDArray[np.int32], rows: NDArray[np.int32]) -> Floats:
         return np.asarray(leaf_loss(leaves, rows) >= bound, float)
 
     by_row, by_donor = engine.errors_of_single_tree(kept, leaf_loss, weight)
-    ceiling = loss.ceiling(said.dtype)
+    ceiling = loss.ceiling(leaf_prediction.dtype)
     bound = np.inf if ceiling is None else ceiling * (1 - 1e-9)
     clipped = 0.0 if ceiling is None else weight @ engine.errors_of_single_tree(kept, at_ceiling, weight)[0]
-    assert sample.loss is not None  # it has been judged
+    assert sample.loss is not None
     apart, rows = design.leaves_out_own, RowMass(sample)
     local, changes, distinct = by_row - sample.loss, by_donor - sample.error, subject.distinct
-    pi = changes[distinct.first]  # donors of one value are alike
+    pi = changes[distinct.first]  # donors with equal values have equal changes
     if apart:
         lent, own = (np.bincount(distinct.codes, w, len(distinct)) for w in (weight, weight**2))
-        with np.errstate(invalid="ignore", divide="ignore"):  # a value that one row alone holds
+        with np.errstate(invalid="ignore", divide="ignore"):  # a value of one row only
             pi = pi * lent / (lent - own)
     return Means(
         local=local / rows.met if apart else local,

@@ -1,4 +1,4 @@
-"""The verb on conditional importance: values drawn given the other columns, by a sampler of the user's."""
+"""`conditional_predictive_impact`: importance with values drawn given the other columns."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def conditional_predictive_impact(
     progress: bool | None = None,
     executor: Any = None,
 ) -> ConditionalImpact:
-    """What a feature adds to the model's performance beyond the other features, with a test for each.
+    """What each feature adds to the model's performance beyond the other features, with a test.
 
     ``CPI = mean over rows of L(f(x_i with values drawn given the rest), y_i) - L(f(x_i), y_i)``
 
-    Rows are independent given the sampler, so the mean change has an ordinary standard error. The test is as good as
-    the sampler: it must draw from the distribution of the feature given the other columns (knockoffs, residuals of a
-    regression, a generative model).
+    Rows are independent given the sampler, so the mean change has an ordinary standard error. The test is valid if the
+    sampler draws from the distribution of the feature given the other columns (knockoffs, residuals of a regression, a
+    generative model).
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def conditional_predictive_impact(
         `Within`, `Residual`, or a function ``(X, columns, rng) -> a table like X`` whose named columns are drawn given
         the others.
     draws
-        How often values are drawn for each row; more of them lessen the draw's own noise.
+        Draws for each row; more of them reduce the Monte-Carlo noise.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def conditional_predictive_impact(
     [True, False]
     """
     if not callable(sampler) or isinstance(sampler, type):
-        raise TypeError(f"sampler is a function (X, columns, rng) -> a table like X; got {type(sampler).__name__}")
+        raise TypeError(f"sampler must be a function (X, columns, rng) -> a table like X; got {type(sampler).__name__}")
     check_whole(draws, "draws")
     known = as_model(model)
     chosen = default_loss(known, loss)
@@ -95,10 +95,10 @@ def conditional_predictive_impact(
 
 def _changes(task: Task, setup: GameSetup, subject: Subject, design: BoundSampler, draws: int, tick: Tick) -> Floats:
     """The mean change of each row's loss over the draws, (n,)."""
-    where, base = subject.feature.columns, setup.sample.loss
+    columns, base = subject.feature.columns, setup.sample.loss
     assert base is not None
-    lent = design.lend_to(where, subject.generator(task.entropy), m=draws)
-    losses = drawn_losses(setup, where, lent, tick)
+    lent = design.lend_to(columns, subject.generator(task.entropy), m=draws)
+    losses = drawn_losses(setup, columns, lent, tick)
     counted = draw_weights(lent, setup.sample.weight)
     with np.errstate(invalid="ignore"):  # a row without a donor: NaN
         return np.asarray((counted * losses).sum(axis=0) / counted.sum(axis=0) - base)

@@ -1,4 +1,4 @@
-"""The verbs: check the input, then draw donors, ask the model, lose, average."""
+"""`feature_importance` and `feature_effect`: permutation importance, and partial dependence."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def feature_importance(
     device: str | None = None,
     executor: Any = None,
 ) -> Importances:
-    """Permutation feature importance, with everything it is a mean of.
+    """Permutation feature importance, with the changes of loss that it is the mean of.
 
     ``PFI = mean over rows i and donors k of L(f(x_i with k's values), y_i) - L(f(x_i), y_i)``
 
@@ -56,31 +56,31 @@ def feature_importance(
         data frame; then `y` and `sample_weight` may be names of columns.
     loss
         A name such as ``"squared_error"``, a function ``(y, prediction) -> one loss a row``, or a scikit-learn scorer
-        (then only the global number and the PI curve exist). Default: squared error for regressors, log loss for
+        (which gives the global number and the PI curve only). Default: squared error for regressors, log loss for
         classifiers.
     features
         Columns; ``{"name": [columns]}`` for columns replaced together; a tuple for a pair on a product grid.
     donors
-        ``"auto"``: all pairs where an exact engine knows the model (trees, additive models, kernel machines; see
-        ``.engine``) or where that takes at most a million predictions a feature, otherwise as many systematic shifts
-        as the data can tell apart; ``"all"``; a design; or a sampler that draws values given the other columns:
-        `Within`, `Residual`, or a function of your own.
+        ``"auto"``: all pairs where an exact engine supports the model (trees, additive models, kernel machines; see
+        ``.engine``) or where that takes at most a million predictions a feature, otherwise systematic shifts, as many
+        as the sampling error requires; ``"all"``; a design; or a sampler that draws values given the other columns:
+        `Within`, `Residual`, or a function.
     sample_weight
         Weights of the rows, as observations and as donors.
     groups
-        Labels of rows that belong together (patients, sites): donors come from other groups and standard errors are
-        clustered.
+        A label for each row, for clustered rows (patients, sites): donors come from other groups and standard errors
+        are clustered.
     random_state
         A seed or a NumPy generator.
     n_jobs
         Threads; for processes call inside ``joblib.parallel_config("loky")``.
     memory
-        Bound on the working set and on what the result keeps.
+        The most memory for intermediate arrays and for the result.
     progress
-        None: a bar in terminals and notebooks, and nothing elsewhere.
+        Whether to show a progress bar; None: in terminals and notebooks only.
     device
-        ``"cuda"``: groups of columns of tree ensembles, over all pairs, are counted on a GPU (needs torch). Torch
-        modules compute where they live, whatever is said here.
+        ``"cuda"``: groups of columns of tree ensembles, over all pairs, are computed on a GPU (needs torch). Torch
+        modules always compute on their own device.
     executor
         A dask.distributed ``Client``: the work is done on its cluster.
 
@@ -100,7 +100,7 @@ def feature_importance(
 
 
 def importances(model: Any, X: Any, y: Any, loss: Any, options: Options) -> Importances:
-    """`feature_importance`, its options checked."""
+    """`feature_importance` with checked options."""
     known = as_model(model)
     if is_scorer(loss):
         return score_importance(known, X, y, loss, options)
@@ -110,8 +110,8 @@ def importances(model: Any, X: Any, y: Any, loss: Any, options: Options) -> Impo
         if (data := call.opened(known, source, y, options)) is not None:
             return call.importances(known, data, chosen, options)
     task = prepare(known, X, y, options, loss=chosen, response=chosen.reads)
-    found, asked_for = _ask_until_certain(task, chosen)
-    return Importances({feature.name: feature for feature in found}, asked_for)
+    features, predicted = _until_precise(task, chosen)
+    return Importances({feature.name: feature for feature in features}, predicted)
 
 
 @anywhere
@@ -129,15 +129,15 @@ def feature_effect(
     progress: bool | None = None,
     executor: Any = None,
 ) -> Effects:
-    """Partial dependence and ICE curves: how predictions move with a feature.
+    """Partial dependence and ICE curves: how predictions change with a feature.
 
     ``PD(v) = mean over rows i of f(x_i with the feature at v)``
 
     Parameters
     ----------
     model, X, features, donors, sample_weight, random_state, n_jobs, memory, progress, executor
-        As in `feature_importance`; ``"auto"`` takes all values where an exact engine knows the model, and else a grid
-        of quantiles where they are too many.
+        As in `feature_importance`; ``"auto"`` takes all values, or a grid of quantiles where these are too many and no
+        exact engine supports the model.
     target
         The class whose probability is shown; for two classes the second by default.
 
@@ -161,56 +161,47 @@ def feature_effect(
     task = prepare(known, X, None, options, loss=None, response=response)
     k, label = class_of(task.sample, target, response)
     answered, predicted = ask(task, [(s, design_of(task, s, auto.effect_design)) for s in task.subjects])
-    found = [_effect(task, answer, label, k) for answer in answered]
-    return Effects({feature.name: feature for feature in found}, predicted)
+    curves = [FeatureEffect(**_shared(task, answer), target=label) for answer in answered]
+    return Effects({one.name: (one if k is None else of_class(one, k)).trimmed() for one in curves}, predicted)
 
 
-def _ask_until_certain(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int]:
-    """All features; those that "auto" samples get more donors until their own noise no longer counts."""
+def _until_precise(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int]:
+    """All features; those that "auto" samples get more donors until the noise of the sample is negligible."""
     rule = partial(auto.first_design, blocked=task.blocked)
     designs = {s.feature.name: design_of(task, s, rule) for s in task.subjects}
     found: dict[str, FeatureImportance] = {}
     pending: Sequence[Subject] = task.subjects
-    asked_for = 0
+    total = 0
     while pending:
         answered, predicted = ask(task, [(s, designs[s.feature.name]) for s in pending])
-        asked_for += predicted
+        total += predicted
         for answer in answered:
             name = answer.feature.name
             before = found[name].n_predictions if name in found else 0
-            found[name] = _importance(task, answer, loss, before)
+            fields = _shared(task, answer)
+            fields["n_predictions"] += before
+            found[name] = FeatureImportance(**fields, loss=loss).trimmed()
         pending = [] if task.design is not None else [s for s in pending if auto.wants_more(found[s.feature.name])]
         designs |= {s.feature.name: auto.next_design(found[s.feature.name], s, task.n) for s in pending}
-    return [found[s.feature.name] for s in task.subjects], asked_for
+    return [found[s.feature.name] for s in task.subjects], total
 
 
 def _shared(task: Task, answer: Answered) -> dict[str, Any]:
-    """Fields that importances and effects share."""
+    """The fields that importances and effects share."""
     fields = answer.fields(task.table.names, task.every, task.table.backend)
     return fields | {"extrapolated": _replaced_rows(task, answer)}
 
 
 def _replaced_rows(task: Task, answer: Answered) -> ReplacedRows | None:
-    """What says how far rows with other values are from real ones; the values of a pair have no donors."""
+    """Rows with replaced values, to be compared with real ones; None for a pair, whose values have no donors."""
     feature = answer.feature
     if feature.kind == "pair":
         return None
     (rows, real), drawn = task.real_rows, None
     if answer.design.conditional:
-        assert answer.filled.question is not None  # samplers are put to the black box
+        assert answer.filled.question is not None  # the black box answers for samplers
         ask = answer.filled.question.ask
-        assert ask.met is not None  # every row has draws of its own
+        assert ask.met is not None  # every row has its own draws
         first = ask.met[rows][:, 0]
         drawn = tuple(source.array[index[first]] for source, index in zip(ask.sources, ask.index, strict=True))
     return ReplacedRows(feature.name, feature.columns, real, drawn)
-
-
-def _importance(task: Task, answer: Answered, loss: Loss, before: int) -> FeatureImportance:
-    shared = _shared(task, answer)
-    shared["n_predictions"] += before
-    return FeatureImportance(**shared, loss=loss).trimmed()
-
-
-def _effect(task: Task, answer: Answered, label: str | None, k: int | None) -> FeatureEffect:
-    found = FeatureEffect(**_shared(task, answer), target=label)
-    return (found if k is None else of_class(found, k)).trimmed()

@@ -1,4 +1,4 @@
-"""The verb for interactions of performance between features, two at a time."""
+"""`pair_interactions`: interactions of two features in the model's performance."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from losslens.tables.frames import as_table
 from losslens.uncertainty.standard_errors import Influence, influence
 from losslens.verbs.features import feature_importance
 
-ROUNDING, SINGLE_ROUNDING = 1e-9, 1e-5  # of the losses compared; models that answer in single precision
+ROUNDING, SINGLE_ROUNDING = 1e-9, 1e-5  # relative error of the losses, of predictions in double and single precision
 
 KIND = "PFI_j + PFI_l - PFI_jl"
 
@@ -36,22 +36,22 @@ def pair_interactions(
     pairs: Sequence[tuple[Any, Any]] | None = None,
     **options: Any,
 ) -> Interactions:
-    """How much more two features are worth than each by itself, by replacing them together.
+    """Interactions of pairs of features, by replacing the two alone and together.
 
-    ``I_jl = PFI_j + PFI_l - PFI_jl``: what is lost twice when each is replaced alone, and once when both are. Every
-    pair has a standard error, an interval and a two-sided test, about this model on new data. It costs the features
-    alone and one group of columns a pair. Features that depend on each other have a number other than 0 even in a
-    model that only adds them up: with squared error it is ``-4 cov(g_j(x_j), g_l(x_l))``.
-    `ShapleyImportance.interactions` has the Shapley interaction index, which averages over all coalitions.
+    ``I_jl = PFI_j + PFI_l - PFI_jl``: the loss that is counted twice when each is replaced alone, and once when both
+    are. Every pair has a standard error, an interval and a two-sided test, about this model on new data. The cost is
+    that of the single features and of one group of columns a pair. Dependent features have a value other than 0 even
+    in an additive model: with squared error it is ``-4 cov(g_j(x_j), g_l(x_l))``.
+    `ShapleyImportance.interactions` is the Shapley interaction index, which averages over all coalitions.
 
     Parameters
     ----------
     model, X, y, loss
         As in `feature_importance`.
     features
-        Columns; ``{"name": [columns]}`` for columns that play together.
+        Columns; ``{"name": [columns]}`` for columns replaced together.
     pairs
-        Pairs of these features' names; all of them by default.
+        Pairs of names of these features; all pairs by default.
     options
         More arguments of `feature_importance`: donors, sample_weight, random_state, n_jobs, memory, progress, groups.
 
@@ -66,18 +66,18 @@ def pair_interactions(
     table = as_table(X)
     named = resolve(features, table.labels, by_position=table.backend == "numpy")
     if any(feature.kind == "pair" for feature in named):
-        raise ValueError("features are columns or groups of columns here; name the pairs in pairs=[(a, b), ...]")
+        raise ValueError("features must be columns or groups of columns; name the pairs in pairs=[(a, b), ...]")
     columns = {feature.name: [table.labels[j] for j in feature.columns] for feature in named}
     wanted = _pairs(list(columns), pairs)
     for a, b in wanted:
         shared = [label for label in columns[a] if label in columns[b]]
         if shared:
             raise ValueError(
-                f"{a!r} and {b!r} share column {str(shared[0])!r}: replaced together they are no two features"
+                f"{a!r} and {b!r} share column {str(shared[0])!r}; features of a pair must have different columns"
             )
     alone = {name: columns[name] for pair in wanted for name in pair}
     between = " and "
-    while any(f"{a}{between}{b}" in columns for a, b in wanted):  # somebody has called a feature so
+    while any(f"{a}{between}{b}" in columns for a, b in wanted):  # the name is taken
         between += " "
     together = {f"{a}{between}{b}": [*columns[a], *columns[b]] for a, b in wanted}
     found = feature_importance(model, table, y, loss=loss, features=alone | together, **_with_same_donors(options))
@@ -99,7 +99,7 @@ def pair_interactions(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _SameDonors(Design):
-    """A design whose draw is the same for all features: what single donors add to all three importances cancels."""
+    """A design with the same draw for all features, so that the noise of donors in the three importances cancels."""
 
     design: Design
     seed: int
@@ -123,7 +123,7 @@ class _SameDonors(Design):
         self.design.check(n)
 
     def lend(self, n: int, rng: np.random.Generator) -> Lending:
-        """Who lends to whom, whatever the feature."""
+        """The donors of each row, the same for all features."""
         return self.design.lend(n, np.random.default_rng(self.seed))
 
     def is_exact(self, n: int) -> bool:
@@ -132,7 +132,7 @@ class _SameDonors(Design):
 
 def _with_same_donors(options: dict[str, Any]) -> dict[str, Any]:
     design = options.get("donors")
-    if not isinstance(design, Design) or design.common or design.ranked:  # grids are shared, ranks are a feature's own
+    if not isinstance(design, Design) or design.common or design.ranked:  # grids are shared; ranks differ by feature
         return options
     return options | {"donors": _SameDonors(design, entropy(options.get("random_state")))}
 
@@ -143,22 +143,22 @@ class _Strength(NamedTuple):
     value: float
     unbiased: float
     std_error: float = float("nan")
-    absent: str = ""  # why there is no error
+    absent: str = ""  # why there is no standard error
 
 
 def _strength(first: FeatureImportance, second: FeatureImportance, both: FeatureImportance) -> _Strength:
-    """What two features have in common, and how far rows, as observations and as donors, move it."""
+    """The interaction and its standard error, from the influence of each row as observation and as donor."""
     value, unbiased = first.pfi + second.pfi - both.pfi, first.unbiased + second.unbiased - both.unbiased
     try:
-        known = _influence(first, second, both)
+        std_error = _influence(first, second, both).std_error
     except ValueError as error:
         return _Strength(value, unbiased, absent=_reason(both, error))
-    # Of a feature that the model doesn't use, rounding alone is left: it must not pass for a sure finding.
+    # For a feature that the model does not use, only rounding errors are left: they must not be significant.
     single = first.sample.prediction.dtype == np.float32
     compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
     least = compared * (SINGLE_ROUNDING if single else ROUNDING)
-    if known.std_error > least:
-        return _Strength(value, unbiased, known.std_error)
+    if std_error > least:
+        return _Strength(value, unbiased, std_error)
     zero = abs(unbiased) <= least
     return _Strength(0.0 if zero else value, 0.0 if zero else unbiased, 0.0)
 
@@ -166,24 +166,24 @@ def _strength(first: FeatureImportance, second: FeatureImportance, both: Feature
 def _reason(both: FeatureImportance, error: ValueError) -> str:
     if isinstance(both, FeatureScore) or both.means.total is None:
         return str(error)
-    return f"{both.sample.n:,} rows have too many pairs to look at one by one; explain fewer, or use Latin(m)"
+    return f"{both.sample.n:,} rows have too many pairs for a standard error; explain fewer rows, or use Latin(m)"
 
 
 def _influence(first: FeatureImportance, second: FeatureImportance, both: FeatureImportance) -> Influence:
-    """A row moves the interaction by what it moves the three importances."""
+    """The influence of a row on the interaction: that on the two importances alone less that on both together."""
     three, same = (first, second, both), isinstance(both.design, _SameDonors)
     if same and all(one.complete for one in three):
         cells = replace(both.cells, changes=first._changes + second._changes - both._changes)
         return influence(means(cells, both.meeting, both.sample), both.meeting, both.sample, both.at)
     parts = [one.influence for one in three]
-    # Draws apart have noise that adds up. Of draws in common less is left, by how much is not known: it all stays.
+    # The noise of separate draws adds up. That of common draws partly cancels; by how much is unknown, so all is kept.
     excess = 0.0 if same else sum(part.excess for part in parts)
     moved = parts[0].moved + parts[1].moved - parts[2].moved
     return Influence(moved, excess, noise=sum(part.noise for part in parts))
 
 
 def _matrix(pairs: Mapping[tuple[int, int], _Strength], what: str, p: int, diagonal: float = np.nan) -> Any:
-    """Symmetric; NaN where a pair was not asked for."""
+    """A symmetric matrix; NaN for pairs that were not requested."""
     found = np.full((p, p), np.nan)
     np.fill_diagonal(found, diagonal)
     for (j, k), one in pairs.items():
@@ -193,16 +193,16 @@ def _matrix(pairs: Mapping[tuple[int, int], _Strength], what: str, p: int, diago
 
 def _pairs(names: list[str], pairs: Any) -> list[tuple[str, str]]:
     if len(names) < 2:
-        raise ValueError("an interaction needs two features")
+        raise ValueError(f"an interaction needs two features; got {len(names)}")
     if pairs is None:
         return list(combinations(names, 2))
     pairs = list(pairs)
     if not pairs:
-        raise ValueError("pairs is empty: name two features at least, or leave it out for all pairs")
-    found: dict[frozenset[str], tuple[str, str]] = {}  # a pair that is named twice is asked for once
+        raise ValueError("pairs is empty: name at least one pair, or leave it out for all pairs")
+    found: dict[frozenset[str], tuple[str, str]] = {}  # a pair that is named twice counts once
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2 or pair[0] == pair[1]:
-            raise ValueError(f"pairs is a list of two different names each, such as [('a', 'b')]; got {pair!r}")
+            raise ValueError(f"pairs must be a list of pairs of different names, such as [('a', 'b')]; got {pair!r}")
         unknown = [name for name in map(str, pair) if name not in names]
         if unknown:
             raise ValueError(f"unknown feature {unknown[0]!r} in pairs; the features are {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""Verbs on learners: fit on some rows, explain or judge on the others, again and again."""
+"""Verbs that fit a learner on several folds: importances, their test, and leaving features out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, Literal
 from losslens.donors.designs import Design
 from losslens.losses import Loss
 from losslens.passes.task import Options
-from losslens.refits.learner import learner
 from losslens.refits.learner import learner as checked_learner
 from losslens.refits.leave_out import as_estimator, leave_out_fits
 from losslens.refits.permuted_target import tested
@@ -42,7 +41,7 @@ def feature_importance_cv(
     progress: bool | None = None,
     executor: Any = None,
 ) -> Refits:
-    """Permutation feature importance of a learner: of models fitted on different rows, each on rows it has not seen.
+    """Permutation feature importance of a learner: of models fitted on the folds, each explained on its test rows.
 
     Parameters
     ----------
@@ -51,16 +50,16 @@ def feature_importance_cv(
     X, y, loss, features, donors, progress, executor
         As in `feature_importance`.
     cv
-        A number of folds (shuffled; for classifiers every fold has all classes in their shares; with `groups` no group
-        is on both sides), any scikit-learn splitter, or a list of pairs of row positions, train and test.
+        A number of folds (shuffled; stratified for classifiers; with `groups` no group is in both train and test), any
+        scikit-learn splitter, or a list of pairs of row positions, train and test.
     groups
         A label for each row, for splitters that keep groups together. Donors are drawn from all test rows.
     fit_params
         Arguments of ``fit``; those with a value for each row are cut to the training rows.
     sample_weight
-        Weights of the rows when they explain; for fitting, pass them in `fit_params` as well.
+        Weights of the rows in the explanation; for fitting, pass them in `fit_params` as well.
     random_state
-        A seed or a NumPy generator, for folds and donors; the estimator keeps its own.
+        A seed or a NumPy generator, for folds and donors; the estimator has its own.
     n_jobs
         Folds at a time, in threads.
     memory
@@ -78,7 +77,7 @@ def feature_importance_cv(
         features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
-    return learner(estimator, X, y, cv, fit_params, options).explained(partial(importances, loss=loss))
+    return checked_learner(estimator, X, y, cv, fit_params, options).explained(partial(importances, loss=loss))
 
 
 @anywhere
@@ -104,7 +103,7 @@ def shapley_importance_cv(
     progress: bool | None = None,
     executor: Any = None,
 ) -> Refits:
-    """Shapley feature importance of a learner: of models fitted on different rows, each on rows it has not seen.
+    """Shapley feature importance of a learner: of models fitted on the folds, each explained on its test rows.
 
     Parameters
     ----------
@@ -126,7 +125,7 @@ def shapley_importance_cv(
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
     explain = partial(share_out, loss=loss, wanted=ShapleySettings(method, aggregate, precision, budget))
-    return learner(estimator, X, y, cv, fit_params, options).explained(explain)
+    return checked_learner(estimator, X, y, cv, fit_params, options).explained(explain)
 
 
 @anywhere
@@ -149,21 +148,21 @@ def permuted_target_test(
     progress: bool | None = None,
     executor: Any = None,
 ) -> PermutedTarget:
-    """Test whether a learner gains from each feature: its importance against those of refits on a permuted target.
+    """Test whether a learner gains from each feature: its importance against that of refits on permuted targets.
 
     ``p = (1 + number of permutations with at least this importance) / (1 + permutations)``, which is never 0.
 
-    Targets are permuted over all rows, as if each were drawn by itself; where there are `groups`, inside them: the null
-    hypothesis is then that the features tell nothing about differences inside a group. Where targets of neighbouring
-    times go together, p is too small.
+    Targets are permuted over all rows, which are assumed independent; with `groups` within each group: the null
+    hypothesis is then that the features do not explain differences within a group. For autocorrelated targets p is too
+    small.
 
     Parameters
     ----------
     estimator, X, y, cv, groups, fit_params, loss, features, donors, sample_weight, random_state, memory, progress,
     executor
-        As in `feature_importance_cv`. Importances are means over the folds, on rows that the models have not seen.
+        As in `feature_importance_cv`. Importances are means over the folds, on test rows.
     permutations
-        How often the target is permuted; each time every fold is fitted again.
+        Number of permutations; for each of them every fold is fitted again.
     n_jobs
         Permutations at a time, in threads.
 
@@ -181,7 +180,9 @@ def permuted_target_test(
         features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
-    return tested(learner(estimator, X, y, cv, fit_params, options), partial(importances, loss=loss), permutations)
+    return tested(
+        checked_learner(estimator, X, y, cv, fit_params, options), partial(importances, loss=loss), permutations
+    )
 
 
 @anywhere
@@ -202,13 +203,13 @@ def leave_one_covariate_out(
     progress: bool | None = None,
     executor: Any = None,
 ) -> LeftOut:
-    """What a learner loses without a feature: fitted again without it, on rows that neither fit has seen.
+    """What a learner loses without a feature: it is fitted again without it, and compared on test rows.
 
     ``LOCO_j = mean over rows of L(f_{-j}(x_i), y_i) - L(f(x_i), y_i)``, f and f_{-j} fitted on the folds without row i.
 
-    Unlike permutation importance, which asks what a model *uses*, this asks what it could not do without: a feature
-    that others can stand in for is worth little. Rows of one fold share their training rows, so standard errors,
-    intervals and tests hold for these fits on new rows; ``interval(target="learner")`` is about refits.
+    Permutation importance measures what a model *uses*; this measures what it cannot replace by other features. Rows
+    of one fold share their training rows, so standard errors, intervals and tests hold for these fits on new rows;
+    ``interval(target="learner")`` is about refits.
 
     Parameters
     ----------
@@ -219,30 +220,30 @@ def leave_one_covariate_out(
     features
         None (every column), a name, a list, or ``{"group": [columns]}``: a group is left out together.
     cv, fit_params, sample_weight, progress, executor
-        As in `feature_importance_cv`. Of a row that several folds test the mean counts; one that none tests does not
-        count.
+        As in `feature_importance_cv`. The losses of a row are averaged over the folds that test it; a row that no fold
+        tests is ignored.
     how
-        ``"drop"`` takes the columns out of the table. ``"constant"`` leaves them there with one value in every row (the
-        median of what has an order, else the most frequent one), for pipelines that name their columns.
+        ``"drop"`` removes the columns. ``"constant"`` gives them one value in every row (the median of ordered values,
+        else the most frequent one), for pipelines that name their columns.
     groups
-        A label for each row: groups stay together in the folds of a number, and in standard errors.
+        A label for each row: with a number of folds no group is split, and standard errors are clustered.
     random_state
-        A seed or a NumPy generator, for the folds; the learner keeps its own.
+        A seed or a NumPy generator, for the folds; the learner has its own.
     n_jobs
-        Fits at a time, in threads: one a fold with all features, and one a fold and feature.
+        Fits at a time, in threads.
 
     Examples
     --------
     >>> import numpy as np, losslens as ll
     >>> from sklearn.linear_model import LinearRegression
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> X = np.column_stack([X, X[:, 1]])  # the last two stand in for each other
+    >>> X = np.column_stack([X, X[:, 1]])  # the last two are equal
     >>> loco = ll.leave_one_covariate_out(LinearRegression(), X, X[:, 0] + X[:, 1], random_state=0)
     >>> (loco.importance > 0.1).tolist()
     [True, False, False]
     """
     if how not in ("drop", "constant"):
-        raise ValueError(f"how is 'drop' or 'constant'; got {how!r}")
+        raise ValueError(f"how must be 'drop' or 'constant'; got {how!r}")
     options = Options(
         features=features, sample_weight=sample_weight, groups=groups, random_state=random_state, n_jobs=n_jobs,
         progress=progress,

@@ -1,4 +1,4 @@
-"""The verb that writes a report: explain, share out, hand the results over."""
+"""`report`: explain a model, compute Shapley shares and further results, and put them on one page."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from losslens.verbs.rows import clusters, observations, regions
 from losslens.verbs.shapley import share_out
 from losslens.workers import anywhere
 
-FIRST = "this model"  # what the model under report is called where there are others
-TOGETHER = 6  # features that are looked at two at a time
-FEW_PREDICTIONS = 50_000  # that pairs may always take; else no more than the importances took
-LEAST_DONORS = 5  # of a row, where a pair of features is sampled
-REGION_ROWS = 2_000  # that regions are looked for on
-REGION_CELLS = 100_000_000  # of all features in which regions are looked for, the most important first
+FIRST = "this model"  # name of the reported model beside others
+PAIRED_FEATURES = 6  # most important features whose pairs are computed by default
+PAIR_PREDICTIONS = 50_000  # always allowed for pairs; more only if the importances took more
+PAIR_DONORS = 5  # fewest donors of a row where pairs are sampled
+REGION_ROWS = 2_000  # most rows that regions are searched on, for speed
+REGION_CELLS = 100_000_000  # most cells of all features that regions are searched in, most important features first
 
 
 @anywhere
@@ -65,26 +65,26 @@ def report(
     progress: bool | None = None,
     executor: Any = None,
 ) -> Report:
-    """One page about a model: how good it is, what its performance rests on, where and for whom.
+    """One page about a model: its performance, the features it depends on, and how that differs between rows.
 
     Parameters
     ----------
     model, X, y, loss, features, sample_weight, random_state, n_jobs, memory, progress, executor
-        As in `feature_importance`; pairs and scorers have no place in a page.
+        As in `feature_importance`, without pairs and scorers.
     models
         Further models by name, shown beside the first on the same rows.
     by
-        A column's name, or a label for each row: groups that the page offers to look at.
+        A column's name, or a label for each row: groups that can be selected on the page.
     shapley
-        Share out the performance as well, and say what it is worth row by row; False leaves out that cost.
+        Also compute Shapley shares and the gain of each row; False saves that cost.
     interactions
-        How many of the most important features are looked at two at a time: 6 for True, none for False. Pairs take no
-        more predictions than the importances do (or 50,000): where every pair of rows would take more, donors
-        are sampled.
+        Interactions of pairs among so many of the most important features: 6 for True, none for False. They take no
+        more predictions than the importances do (or 50,000); where all pairs of rows would take more, donors are
+        sampled.
     title
-        Of the page; the model's name by default.
+        Title of the page; by default from the model's name.
     rows
-        The most rows that are explained: a random sample where there are more, and the page says so.
+        The most rows to explain; if there are more, a random sample, which the page mentions.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def report(
     if is_scorer(loss):
         raise ValueError("a scorer gives one number for all rows together; a report needs a loss of each row")
     checks.check_whole(rows, "rows", least=3)
-    most = _most_together(interactions)
+    most = _paired_features(interactions)
     known = as_model(model)
     others = _named(models)
     options = Options(
@@ -105,27 +105,27 @@ def report(
         progress=progress,
     )  # fmt: skip
     data = _sampled(as_table(X), y, by, int(rows), default_loss(known, loss), options)
-    everyone = {FIRST if others else known.name: model, **others}
-    found = {name: _explained(name, each, data) for name, each in everyone.items()}
+    named = {FIRST if others else known.name: model, **others}
+    results = {name: _explained(name, each, data) for name, each in named.items()}
     shares: dict[str, ShapleyImportance] = {}
     if shapley:
         share = partial(share_out, wanted=ShapleySettings())
-        shares = {name: _called(name, share, each, data) for name, each in everyone.items()}
-    from importlib.metadata import version  # late: it would be a fifth of the time of `import losslens`
+        shares = {name: _called(name, share, each, data) for name, each in named.items()}
+    from importlib.metadata import version  # a fifth of the time of `import losslens`
 
     shown = ShownModel(
         title or f"What {known.name} rests on", f"losslens {version('losslens')}", data.columns, data.index,
         data.n_given, data.y, data.by,
     )  # fmt: skip
 
-    first = next(iter(found.values()))
+    first = next(iter(results.values()))
     findings = _findings(model, data, first, next(iter(shares.values()), None), most)
 
     def complete(one: FeatureImportance) -> FeatureImportance:
         return one if one.complete else _again(one, model, data)
 
     with bar(len(first), "writing the report", progress, "features") as tick:
-        return Report(summarise(shown, found, shares, findings, complete, tick))
+        return Report(summarise(shown, results, shares, findings, complete, tick))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,7 @@ class _Data:
 
 
 def _sampled(table: Table, y: Any, by: Any, most: int, loss: Loss, options: Options) -> _Data:
-    """At most so many rows, in their own order."""
+    """At most so many rows, in the order of the table."""
     if y is None:
         raise ValueError("y, the true values, is missing: a report is about a model's performance")
     target = checks.vector(y, table.n, "y")
@@ -163,7 +163,7 @@ def _sampled(table: Table, y: Any, by: Any, most: int, loss: Loss, options: Opti
 
 
 def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
-    """Labels of rows that are no column of the table, and the name of the column that groups them."""
+    """Labels of rows that are not a column of the table, and the name of the grouping column."""
     if by is None or (isinstance(by, str) and by in table.names):
         return None, by
     if isinstance(by, str):
@@ -172,19 +172,19 @@ def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
         raise ValueError(unknown_feature(by, table.names, "columns"))
     name = str(getattr(by, "name", None) or "group")
     if name in table.names:
-        raise ValueError(f"by is called {name!r}, as a column of X is; pass the column's name, or rename the labels")
+        raise ValueError(f"by has the name {name!r} of a column of X; pass the column's name, or rename the labels")
     return checks.vector(by, table.n, "by"), name
 
 
 def _named(models: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Further models by name, none of which is the first one's."""
+    """Further models by name; `FIRST` is reserved."""
     if models is None:
         return {}
     if not isinstance(models, Mapping):
-        raise TypeError(f"models is a mapping, {{'name': model, ...}}; got {type(models).__name__}")
+        raise TypeError(f"models must be a mapping, {{'name': model, ...}}; got {type(models).__name__}")
     found = {str(name): model for name, model in models.items()}
     if len(found) < len(models) or FIRST in found:
-        raise ValueError(f"models need names of their own, other than {FIRST!r}; got {list(models)!r}")
+        raise ValueError(f"models need different names, other than {FIRST!r}; got {list(models)!r}")
     return found
 
 
@@ -192,27 +192,27 @@ def _explained(name: str, model: Any, data: _Data) -> Importances:
     found: Importances = _called(name, importances, model, data)
     for feature in found.values():
         if not feature.means.has_weights:
-            raise ValueError(f"{feature.name!r} has curves alone; a report takes columns and groups of columns")
+            raise ValueError(f"{feature.name!r} has curves only; a report needs columns or groups of columns")
     return found
 
 
-def _most_together(interactions: bool | int) -> int:
-    """How many features meet two at a time."""
+def _paired_features(interactions: bool | int) -> int:
+    """The number of features whose pairs are computed."""
     if isinstance(interactions, (bool, np.bool_)):
-        return TOGETHER if interactions else 0
+        return PAIRED_FEATURES if interactions else 0
     if not isinstance(interactions, (int, np.integer)) or interactions < 2:
         raise ValueError(f"interactions is True, False or a number of features from 2 on; got {interactions!r}")
     return int(interactions)
 
 
 def _findings(model: Any, data: _Data, first: Importances, share: ShapleyImportance | None, most: int) -> Findings:
-    """What else the cells and the shares tell of the first model; only pairs of features ask it again."""
+    """Further results of the first model; only pairs of features need more predictions."""
     table, seed = as_table(data.X), data.options.random_state
     with bar(len(first), "looking for extrapolation", data.options.progress, "features") as tick:
         for one in first.values():
-            or_else(partial(getattr, one, "extrapolation"), None)  # it is kept with the result
+            or_else(partial(getattr, one, "extrapolation"), None)  # cached by the result
             tick(1)
-    pairs, how = (None, "") if most == 0 else _together(model, data, first, most)
+    pairs, how = (None, "") if most == 0 else _pairs(model, data, first, most)
     rows = None
     if share is not None:
         rows = or_else(lambda: observations(share, first), None) or or_else(lambda: observations(share), None)
@@ -222,7 +222,7 @@ def _findings(model: Any, data: _Data, first: Importances, share: ShapleyImporta
 
 
 def _where(table: Table, first: Importances, entropy: int) -> tuple[Callable[[FeatureImportance], Regions | None], str]:
-    """Who looks for regions of a feature, and what to say where not all rows or features are looked at."""
+    """A function that finds the regions of a feature, and a sentence if not all rows or features are searched."""
     some = np.arange(table.n)
     if table.n > REGION_ROWS:
         some = np.sort(np.random.default_rng([entropy, 13]).choice(table.n, REGION_ROWS, replace=False))
@@ -238,17 +238,17 @@ def _where(table: Table, first: Importances, entropy: int) -> tuple[Callable[[Fe
         found: Regions | None = or_else(lambda: regions(rows, part, random_state=entropy), None)
         return found
 
-    told = "" if count == len(first) else f" of the {count} most important feature{'s' if count > 1 else ''}"
-    told += "" if part is table else f", on a random sample of {len(some):,} rows"
-    return where, f"Regions were looked for{told}." if told else ""
+    limits = "" if count == len(first) else f" for the {count} most important feature{'s' if count > 1 else ''}"
+    limits += "" if part is table else f", on a random sample of {len(some):,} rows"
+    return where, f"Regions were searched{limits}." if limits else ""
 
 
-def _together(model: Any, data: _Data, first: Importances, most: int) -> tuple[Interactions | None, str]:
-    """The most important features two at a time, and how: exactly where that is cheap, else on sampled donors."""
+def _pairs(model: Any, data: _Data, first: Importances, most: int) -> tuple[Interactions | None, str]:
+    """Interactions of the most important features, and how: exact where that is cheap, else with sampled donors."""
     chosen = _apart(data, first, most)
     if len(chosen) < 2:
         return None, ""
-    allowed = max(first.n_predictions, FEW_PREDICTIONS)
+    allowed = max(first.n_predictions, PAIR_PREDICTIONS)
     for count in range(len(chosen), 1, -1):
         some = dict(list(chosen.items())[:count])
         donors = _affordable(model, data, some, allowed)
@@ -259,13 +259,12 @@ def _together(model: Any, data: _Data, first: Importances, most: int) -> tuple[I
         found: Interactions | None = or_else(ask, None)
         how = "exact over all pairs of rows" if donors == "auto" else f"sampled with {donors}"
         what = f"The {count} most important features" if count < len(first) else f"The {count} features"
-        told = f"{what} two at a time: {how}, "
-        return found, "" if found is None else f"{told}{found.n_predictions:,} predictions."
-    return None, f"Features were not looked at two at a time: that takes more than {allowed:,} predictions."
+        return found, "" if found is None else f"{what} in pairs: {how}, {found.n_predictions:,} predictions."
+    return None, f"Pairs of features were not computed: they take more than {allowed:,} predictions."
 
 
 def _apart(data: _Data, first: Importances, most: int) -> dict[str, list[Any]]:
-    """The most important features and their columns; of features that share columns the more important one."""
+    """The most important features and their columns; of features that share columns only the more important one."""
     table = as_table(data.X)
     label = dict(zip(table.names, table.labels, strict=True))
     chosen: dict[str, list[Any]] = {}
@@ -277,7 +276,7 @@ def _apart(data: _Data, first: Importances, most: int) -> dict[str, list[Any]]:
 
 
 def _affordable(model: Any, data: _Data, some: Mapping[str, list[Any]], allowed: int) -> str | Latin | None:
-    """Donors for features alone and two at a time: all, where an exact engine knows the model or the table is small."""
+    """Donors for single features and pairs: all where that is affordable, else a sample; None if that is too small."""
     names = list(some)
     both = {f"{a}\n{b}": [*some[a], *some[b]] for k, a in enumerate(names) for b in names[k + 1 :]}
     options = vars(replace(data.options, features={**some, **both}, progress=False))
@@ -285,11 +284,11 @@ def _affordable(model: Any, data: _Data, some: Mapping[str, list[Any]], allowed:
     if not cost.grows and cost.n_predictions <= allowed:
         return "auto"
     m = allowed // (len(some) + len(both)) // len(data.y)
-    return Latin(min(m, len(data.y))) if m >= LEAST_DONORS else None
+    return Latin(min(m, len(data.y))) if m >= PAIR_DONORS else None
 
 
 def _called(name: str, verb: Callable[..., Any], model: Any, data: _Data) -> Any:
-    """A verb's answer, or its error with the model's name."""
+    """The result of a verb; an error gets the model's name."""
     try:
         return verb(model, data.X, data.y, loss=data.loss, options=data.options)
     except (ValueError, TypeError, KeyError) as error:
@@ -298,7 +297,7 @@ def _called(name: str, verb: Callable[..., Any], model: Any, data: _Data) -> Any
 
 
 def _again(one: FeatureImportance, model: Any, data: _Data) -> FeatureImportance:
-    """A feature whose cells were too many to keep beside the others', by itself."""
+    """One feature explained again, alone, so that all of its cells are kept."""
     memory = max(data.options.memory, one.full_size)
     if not one.design.all_pairs or memory > 4 * data.options.memory:
         return one

@@ -1,7 +1,8 @@
-"""Verbs on finished results and the table that was explained: regions, clusters, observations, extrapolation."""
+"""Verbs on results: `regions`, `clusters`, `observations`, `extrapolation`. None of them calls the model."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from losslens.rows.observations import largest_influence, observed_target, shown
 from losslens.rows.regions import RegionSearch, half_of_rows
 from losslens.tables.checks import check_whole, entropy
 from losslens.tables.column_scores import CodedRows, spread_rows
-from losslens.tables.frames import as_table
+from losslens.tables.frames import Table, as_table
 from losslens.uncertainty.standard_errors import check_level
 
 
@@ -36,37 +37,36 @@ def regions(
     permutations: int = 499,
     random_state: Any = None,
 ) -> Regions:
-    """Find parts of the data in which a feature's importance differs, as a small tree with rules to read.
+    """Find regions of the data in which a feature's importance differs, as a small tree with readable rules.
 
-    Half of the rows look for the question about another column that splits the rows best, and ask a permutation test
-    whether the best of all questions is better than chance; the other half says how important the feature is on either
-    side. No prediction is made.
+    On one half of the rows the split on another column is chosen that separates the rows best, and a permutation test
+    compares it with the best split under chance; the other half gives the importance on either side. No prediction is
+    made.
 
-    The level holds for all features together: where nothing differs, some feature is split in one run of twenty (the
-    first question of each of k features has the level / k). Further down it is that of one question, the best of all
-    columns and bounds in one region. `p`, from the half that did not look, is the second opinion.
+    The level holds for all features together: if nothing differs, some feature is split in one run of twenty (the first
+    split of each of k features is tested at level / k). Further splits are tested at the level each, the best of all
+    columns and thresholds in a region. `p` is a test on the other half.
 
-    Rows that belong together (``groups=`` of `feature_importance`) are in the same half, and standard errors and
-    tests count groups, not rows. Any column may take part in rules, whether it varies inside groups or not, where
-    five groups or more of those that look have rows on either side. Then groups' signs are drawn instead of
-    permutations, which is a large-sample test in the number of groups: from some thirty on.
+    Clustered rows (``groups=`` of `feature_importance`) are in the same half, and standard errors and tests count
+    groups, not rows. A split needs at least five groups of the first half with rows on either side. Instead of
+    permutations, signs of groups are drawn: a large-sample test, which needs some thirty groups.
 
     Parameters
     ----------
     importance
-        What `feature_importance` gives, with all cells kept, or one feature of it.
+        The result of `feature_importance`, with all cells kept, or one feature of it.
     X
-        The table that was explained; any further columns may take part in rules, too.
+        The table that was explained; further columns may be used in rules.
     target
-        ``"interaction"``: where the *model* makes more of the feature, whatever the labels; silent on a model without
-        interactions. ``"importance"``: where its importance differs, also because rows there are other rows.
+        ``"interaction"``: where the effect of the feature in the *model* is stronger, whatever the labels; none in a
+        model without interactions. ``"importance"``: where its importance differs for any reason.
     depth
-        The most questions one after the other.
+        The most splits from root to leaf.
     level
-        The probability that any feature is split where nothing differs.
+        The probability that any feature is split although nothing differs.
     permutations
-        Of the test at each question (or draws of signs), which takes all rows that have a weight as alike; more where
-        so many features need more.
+        Of the test of each split (or draws of signs), in which all rows with positive weight are exchangeable; more if
+        the number of features requires it.
     random_state
         A seed or a NumPy generator, for the halves and the permutations.
 
@@ -80,30 +80,25 @@ def regions(
     >>> found.found, [region.rule for region in found.of("x0")]
     (('x0', 'x2'), ['', 'x2 = 0', 'x2 = 1'])
     """
-    if not isinstance(importance, (Importances, FeatureImportance)):
-        raise TypeError(f"regions takes what feature_importance gives; got {type(importance).__name__}")
-    features = importance if isinstance(importance, Importances) else {importance.name: importance}
+    features = _features(importance, "regions")
     if target not in ("interaction", "importance"):
         raise ValueError(f"target is 'interaction' or 'importance'; got {target!r}")
     check_whole(depth, "depth")
     check_whole(permutations, "permutations")
     if not 1 / (1 + permutations) <= check_level(level):
-        raise ValueError(f"{permutations} permutations give no p-value of {level} or less; use more")
+        raise ValueError(f"{permutations} permutations cannot give a p-value of {level} or less; use more")
     drawn = [name for name, one in features.items() if one.conditioning is not None]
     if drawn:
         raise ValueError(
-            f"the values of {drawn[0]!r} were drawn given other columns, so that rows differ by what they could meet; "
-            "regions need donors from everywhere"
+            f"values of {drawn[0]!r} were drawn given other columns; regions need the same donors for all rows"
         )
     first = next(iter(features.values()))
-    table = as_table(X)
-    if table.n != len(first.at):
-        raise ValueError(f"X has {table.n} rows, the result {len(first.at)}; pass the table that was explained")
+    table = _explained_table(X, len(first.at))
     columns = {name: table.column(j).distinct for j, name in enumerate(table.names)}
     seed = entropy(random_state)
     block = None if first.sample.block is None else first.sample.block[first.at]
-    looks = half_of_rows(np.arange(table.n) if block is None else block, np.random.default_rng([seed, 10]))
-    search = RegionSearch(columns, looks, block, int(depth), level, int(permutations), seed, len(features))
+    first_half = half_of_rows(np.arange(table.n) if block is None else block, np.random.default_rng([seed, 10]))
+    search = RegionSearch(columns, first_half, block, int(depth), level, int(permutations), seed, len(features))
     found = [region for one in features.values() for region in search.of(one, target)]
     return Regions(tuple(found), dict(features), target)
 
@@ -117,28 +112,28 @@ def clusters(
     starts: int = 10,
     random_state: Any = None,
 ) -> Clusters:
-    """Cluster rows by how the model knows them: through which features, and how much it gains from each.
+    """Cluster rows by their local SFIMP: by how much the model gains from each feature for a row.
 
     k-means on the rows' local SFIMP, n x p. All features share one scale, that of the loss, so that a feature which the
     model ignores doesn't count: ``z = asinh(local / s)``, s the median length of a row's local SFIMP. Within s that is
-    linear; beyond it is logarithmic, so that a few rows with huge losses are no cluster of their own. A small tree on
-    the columns of X says which rows the clusters are. No prediction is made. Shares that were sampled with few walks
-    blur the rows: ask `shapley_importance` for more of them, or for an exact answer.
+    linear; beyond it is logarithmic, so that a few rows with huge losses do not form a cluster. A small tree on the
+    columns of X describes the clusters. No prediction is made. Shares from few walks are noisy for single rows: call
+    `shapley_importance` with a higher precision or an exact method.
 
     Parameters
     ----------
     shapley
-        What `shapley_importance` gives, with shares of single rows.
+        The result of `shapley_importance`, with shares of single rows.
     X
-        The table that was explained; any further columns may take part in rules, too.
+        The table that was explained; further columns may be used in rules.
     k
-        How many clusters. None: the largest number from 2 to 6 that is stable (`Clusters.stability` of 0.8 or more),
-        with 1% of the rows or more in each cluster and a valley between every two of them, where fewer than half as
-        many rows lie as in the lower of both peaks; 1 if there is none, because a continuum can be cut anywhere.
+        Number of clusters. None: the largest number from 2 to 6 that is stable (`Clusters.stability` of 0.8 or more),
+        with 1% of the rows or more in each cluster and a valley between every two of them, where the density is less
+        than half of that at the lower peak; 1 if there is none, because a continuum has no natural cut.
     depth
-        The most questions one after the other in a rule.
+        The most conditions in a rule.
     starts
-        Of k-means; the best is taken.
+        Random starts of k-means; the best result is taken.
     random_state
         A seed or a NumPy generator.
 
@@ -153,18 +148,16 @@ def clusters(
     (np.int64(300), 2)
     """
     if not isinstance(shapley, ShapleyImportance):
-        raise TypeError(f"clusters takes what shapley_importance gives; got {type(shapley).__name__}")
+        raise TypeError(f"clusters needs the result of shapley_importance; got {type(shapley).__name__}")
     check_whole(depth, "depth")
     check_whole(starts, "starts")
     if k is not None:
         check_whole(k, "k")
-    table = as_table(X)
     local, weight = shapley.local, shapley.sample.weight[shapley.at]
-    if table.n != len(local):
-        raise ValueError(f"X has {table.n} rows, the result {len(local)}; pass the table that was explained")
+    table = _explained_table(X, len(local))
     counted = np.flatnonzero(np.isfinite(local).all(axis=1) & (weight > 0))
     if len(counted) < 2:
-        raise ValueError(f"clusters need at least 2 rows that count and met a donor; there are {len(counted)}")
+        raise ValueError(f"clusters need at least 2 rows with weight and donors; there are {len(counted)}")
     points, mass = compress_shares(local[counted], weight[counted]), weight[counted] / weight[counted].sum()
     rng = np.random.default_rng([entropy(random_state), 12])
     labels, stable, tried = cluster_points(points, mass, k, int(starts), rng)
@@ -188,18 +181,18 @@ def clusters(
 
 
 def observations(shapley: ShapleyImportance, importances: Importances | None = None) -> Observations:
-    """Say how much the model's knowledge helps each row, which rows look wrong, and which carry the importances.
+    """How much the model gains for each row, which rows look wrong, and which rows are influential.
 
-    ``O_i = mean_k L(f(x_k), y_i) - L(f(x_i), y_i)``: the loss of a row with everybody's prediction less that with its
-    own. It is the sum of the row's local SFIMP. No prediction is made.
+    ``O_i = mean_k L(f(x_k), y_i) - L(f(x_i), y_i)``: the mean loss of a row with the predictions of all rows less that
+    with its own. It is the sum of the row's local SFIMP. No prediction is made.
 
     Parameters
     ----------
     shapley
-        What `shapley_importance` gives.
+        The result of `shapley_importance`.
     importances
-        What `feature_importance` gives for the same rows: adds how far leaving out a row would move a feature's
-        importance, for that feature which it moves most.
+        The result of `feature_importance` for the same rows: adds the influence of each row on the importance of the
+        feature that would change most without it.
 
     Examples
     --------
@@ -212,11 +205,13 @@ def observations(shapley: ShapleyImportance, importances: Importances | None = N
     array([7])
     """
     if not isinstance(shapley, ShapleyImportance):
-        raise TypeError(f"observations takes what shapley_importance gives; got {type(shapley).__name__}")
+        raise TypeError(f"observations needs the result of shapley_importance; got {type(shapley).__name__}")
     if shapley.loss is None or shapley.sample.loss is None:
-        raise ValueError(f"{shapley.title} is a score of all rows together: single rows have none; use a loss")
+        raise ValueError(f"{shapley.title} is a score of all rows together, which single rows do not have; use a loss")
     if shapley.aggregate == "prediction":
-        raise ValueError("averaged predictions share out another gain than that of single donors; use aggregate='loss'")
+        raise ValueError(
+            "with averaged predictions rows have another gain than with single donors; use aggregate='loss'"
+        )
     at, sample = shapley.at, shapley.sample
     assert sample.y is not None  # a loss has read it
     importance, loss = shapley.observations, shapley.sample.loss[at]
@@ -238,20 +233,20 @@ def observations(shapley: ShapleyImportance, importances: Importances | None = N
 def extrapolation(
     importance: Importances | FeatureImportance, X: Any, *, classifier: Any = None, random_state: Any = None
 ) -> Extrapolations:
-    """Find out how far the replaced rows behind an importance are from real ones.
+    """Measure how far rows with replaced values are from real ones.
 
-    A classifier learns to tell rows whose value of the feature came from another row from real ones, on one half of
-    the rows, and is tried on the other half, both ways round. Results know this of themselves, as ``.extrapolation``;
-    this is for another classifier, for another draw, and for results from files of older versions.
+    A classifier is trained on one half of the rows to separate rows with a replaced value from real ones, and evaluated
+    on the other half, both ways round. Results have this as ``.extrapolation``; the function is for another classifier,
+    another draw, and results from files of older versions.
 
     Parameters
     ----------
     importance
-        What `feature_importance` gives, or one feature of it.
+        The result of `feature_importance`, or one feature of it.
     X
-        The table that was explained. At most 2,000 of its rows are looked at.
+        The table that was explained. At most 2,000 of its rows are used.
     classifier
-        Anything with ``fit`` and ``predict_proba``, such as a forest of scikit-learn's; it sees tables like X. By
+        Anything with ``fit`` and ``predict_proba``, such as a forest of scikit-learn; it gets tables like X. By
         default a logistic regression on products of the columns' ranks, which takes 30 to 100 ms a feature.
     random_state
         A seed or a NumPy generator, for the halves and the donors.
@@ -265,15 +260,11 @@ def extrapolation(
     >>> ll.extrapolation(imp, X, random_state=0).warned
     ('x0', 'x1')
     """
-    if not isinstance(importance, (Importances, FeatureImportance)):
-        raise TypeError(f"extrapolation takes what feature_importance gives; got {type(importance).__name__}")
+    features = _features(importance, "extrapolation")
     if classifier is not None and not (hasattr(classifier, "fit") and hasattr(classifier, "predict_proba")):
         raise TypeError(f"classifier needs fit and predict_proba; {type(classifier).__name__} lacks one")
-    features = importance if isinstance(importance, Importances) else {importance.name: importance}
     first = next(iter(features.values()))
-    table = as_table(X)
-    if table.n != len(first.at):
-        raise ValueError(f"X has {table.n} rows, the result {len(first.at)}; pass the table that was explained")
+    table = _explained_table(X, len(first.at))
     table, seed = table.at(spread_rows(table, first.sample.weight[first.at])), entropy(random_state)
     real = CodedRows.of(table)
     place = {name: j for j, name in enumerate(table.names)}
@@ -291,3 +282,18 @@ def extrapolation(
                 judged = replaced.examine(seed, OwnClassifier(table, replaced.columns, classifier).odds)
             found[name] = judged.on(one.values[0])
     return Extrapolations(found, first.backend)
+
+
+def _features(importance: Any, verb: str) -> Mapping[str, FeatureImportance]:
+    """The features of a result of `feature_importance`, by name."""
+    if not isinstance(importance, (Importances, FeatureImportance)):
+        raise TypeError(f"{verb} needs the result of feature_importance; got {type(importance).__name__}")
+    return importance if isinstance(importance, Importances) else {importance.name: importance}
+
+
+def _explained_table(X: Any, n: int) -> Table:
+    """The table that was explained, which has as many rows as the result."""
+    table = as_table(X)
+    if table.n != n:
+        raise ValueError(f"X has {table.n} rows, the result {n}; pass the table that was explained")
+    return table

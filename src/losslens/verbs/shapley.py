@@ -1,4 +1,4 @@
-"""Verbs of Shapley values: of the model's performance, and of single predictions."""
+"""`shapley_importance` and `shapley_effect`: Shapley values of the model's performance, and of single predictions."""
 
 from __future__ import annotations
 
@@ -42,40 +42,41 @@ def shapley_importance(
     device: str | None = None,
     executor: Any = None,
 ) -> ShapleyImportance:
-    """Shapley feature importance (SFIMP): how much of the model's performance each feature earns, fairly shared.
+    """Shapley feature importance (SFIMP): the model's performance, distributed to the features by Shapley values.
 
     ``sum over features of SFIMP_j = GE_0 - GE_P``, the error with all features replaced less the error with none.
 
     Parameters
     ----------
     model, X, y, loss, sample_weight, random_state, n_jobs, memory, progress, executor
-        As in `feature_importance`. A scikit-learn scorer gives the global shares alone.
+        As in `feature_importance`. A scikit-learn scorer gives the global shares only.
     features
         The players: columns, or ``{"name": [columns]}`` for columns that play together; no column in two of them.
         Columns that are not named keep their own values.
     method
         ``"auto"``: exact where that is cheap (the closed form of additive models; all coalitions of trees, of kernel
         machines, or of any model where that takes at most a million predictions a feature, or `budget`), otherwise
-        walks. ``"exact"``: all coalitions, or an error that says what they would take. ``"walk"``: random walks
+        walks. ``"exact"``: all coalitions, or an error that states their cost. ``"walk"``: random walks
         from donors to rows. ``"paper"``: the paper's own algorithm.
     donors
         ``"auto"`` or ``"all"``: every pair of rows; ``Derangements()``: pairs of different rows; ``Latin(m)``,
         ``Permutations(m)``, ``Derangements(m)``: a sample of donors, for walks m sweeps. Averaged predictions: all rows
         (walks with ``"auto"``: 512 of them, where there are more), or ``Grid(m)``. A sampler (`Within`, `Residual`, a
-        function): what a coalition lacks is drawn given what it keeps.
+        function): features outside a coalition are drawn given those inside.
     aggregate
-        ``"loss"``: losses are averaged over donors. ``"prediction"``: predictions are, before the loss: SAGE values.
+        ``"loss"``: losses are averaged over donors. ``"prediction"``: predictions are averaged before the loss (SAGE
+        values).
     precision
-        Walk until all features are this close to their values with 95% confidence, jointly: a share of the whole such
-        as 0.02, or ``Absolute(value)``.
+        Walk until simultaneous 95% confidence intervals of all features have at most this half-width: a share of the
+        total such as 0.02, or ``Absolute(value)``.
     budget
-        The most predictions. Without `budget` and `precision` walks end when their Monte-Carlo variance is under a
+        The most predictions. Without `budget` and `precision`, walks end when their Monte-Carlo variance is below a
         tenth of the sampling variance.
     m_feat, m_obs
         Orders of features and permutations of rows of the paper's algorithm.
     device
-        ``"cuda"``: coalitions of tree ensembles are counted on a GPU (needs torch), so that far more of them are
-        affordable. Torch modules compute where they live, whatever is said here.
+        ``"cuda"``: coalitions of tree ensembles are computed on a GPU (needs torch), which allows far more of them.
+        Torch modules always compute on their own device.
 
     Examples
     --------
@@ -93,7 +94,7 @@ def shapley_importance(
 
 
 def share_out(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, options: Options) -> ShapleyImportance:
-    """`shapley_importance`, its options checked."""
+    """`shapley_importance` with checked options."""
     known = as_model(model)
     if is_scorer(loss):
         return scores.score_shapley(known, X, y, loss, wanted, options)
@@ -124,7 +125,7 @@ def shapley_effect(
     progress: bool | None = None,
     executor: Any = None,
 ) -> ShapleyEffect:
-    """Shapley values of predictions: what each feature adds to a row's prediction, against the rows of X as donors.
+    """Shapley values of predictions: what each feature adds to a row's prediction, with the rows of X as donors.
 
     ``sum over features of phi_j(x) = f(x) - mean over donors k of f(x_k)``
 
@@ -133,7 +134,7 @@ def shapley_effect(
     model, features, random_state, n_jobs, memory, progress, executor
         As in `shapley_importance`.
     X
-        The donors: the background that a row is compared with.
+        The donors: the background data.
     rows
         The rows to explain: positions in X (a mask, a list, one number), or a table with the columns of X.
     target
@@ -144,7 +145,7 @@ def shapley_effect(
     donors
         ``"auto"`` or ``"all"``: every row of X; ``Grid(m)``: m of them, drawn at random.
     budget
-        The most predictions; without one walks end when the errors are small beside the spread of the predictions.
+        The most predictions; by default walks end when the errors are small relative to the spread of the predictions.
     sample_weight
         Weights of the donors.
 

@@ -1,4 +1,4 @@
-"""The same pass over data larger than memory, part by part.
+"""The same for data larger than memory, which are read in parts.
 
 Touches what `passes` touches.
 """
