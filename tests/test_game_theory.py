@@ -197,7 +197,7 @@ def test_on_a_circle_everybody_is_in_every_place_twice(p):
 def test_a_circle_solves_games_of_pairs(p):
     table = two_additive(10 + p, p)[0]
     orders = game_theory.circle(p, np.random.default_rng(p))
-    errors = table[game_theory.coalitions_met(orders) @ (1 << np.arange(p))]
+    errors = table[game_theory.coalitions_along(orders) @ (1 << np.arange(p))]
     np.testing.assert_allclose(game_theory.along(orders, errors).mean(axis=0), game_theory.values(table), atol=1e-12)
 
 
@@ -209,14 +209,14 @@ def test_circles_are_unbiased():
     for _ in range(400):
         orders = game_theory.circle(5, rng)
         rounds.append(
-            game_theory.along(orders, table[game_theory.coalitions_met(orders) @ (1 << np.arange(5))]).mean(axis=0)
+            game_theory.along(orders, table[game_theory.coalitions_along(orders) @ (1 << np.arange(5))]).mean(axis=0)
         )
     error = np.std(rounds, axis=0, ddof=1) / 20
     assert (np.abs(np.mean(rounds, axis=0) - game_theory.values(table)) < 5 * error).all()
 
 
 def test_coalitions_grow_along_an_order():
-    met = game_theory.coalitions_met(np.array([[2, 0, 1]]))
+    met = game_theory.coalitions_along(np.array([[2, 0, 1]]))
     assert met.tolist() == [[[False] * 3, [False, False, True], [True, False, True], [True, True, True]]]
 
 
@@ -230,7 +230,7 @@ def test_shares_along_any_orders_sum_to_the_whole(p, seed):
     rng = np.random.default_rng(seed)
     orders, table = game_theory.random_orders(6, p, rng), rng.normal(size=1 << p)
     assert (np.sort(orders, axis=1) == np.arange(p)).all()
-    errors = table[game_theory.coalitions_met(orders) @ (1 << np.arange(p))]
+    errors = table[game_theory.coalitions_along(orders) @ (1 << np.arange(p))]
     np.testing.assert_allclose(game_theory.along(orders, errors).sum(axis=1), table[0] - table[-1], atol=1e-12)
 
 

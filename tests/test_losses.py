@@ -302,7 +302,7 @@ def test_a_custom_loss_comes_back_without_its_function() -> None:
     assert (again.name, again.reads, again.title) == ("my_loss", "probabilities", "my loss")
     assert again.custom
     assert again.function is None
-    with pytest.raises(ValueError, match="'my_loss' was a function of yours, which a file cannot hold; pass it"):
+    with pytest.raises(ValueError, match="'my_loss' is a custom function, which files don't hold; pass it"):
         again(np.zeros(1), np.zeros(1))
 
 
@@ -386,7 +386,7 @@ def test_names_of_metrics_get_the_loss_to_use(name: str, loss: str) -> None:
     ],
 )
 def test_names_of_averages_get_a_scorer(name: str, scorer: str) -> None:
-    with pytest.raises(ValueError, match="no single row has one; pass loss=sklearn") as caught:
+    with pytest.raises(ValueError, match="which single rows don't have; pass loss=sklearn") as caught:
         resolve(name)
     assert f"get_scorer('{scorer}')" in str(caught.value)
     assert str(caught.value).startswith(f"{name!r} is an average over rows")

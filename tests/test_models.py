@@ -606,7 +606,7 @@ def test_wrong_dimensions():
         respond(lambda table: np.ones((N, 2)), "labels")
     with pytest.raises(ValueError, match="multi-output"):
         respond(lambda table: [np.ones((N, 2)), np.ones((N, 2))], "probabilities")
-    with pytest.raises(ValueError, match=r"list is no array; explain one output"):
+    with pytest.raises(ValueError, match=r"list that is no array; explain one output"):
         respond(lambda table: [np.ones((N, 2)), np.ones((N, 3))], "probabilities")
     with pytest.raises(ValueError, match="a single float for 60 rows"):
         respond(lambda table: 0.5, "values")

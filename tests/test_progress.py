@@ -33,7 +33,7 @@ def terminal():
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     """A bar appears at once."""
-    monkeypatch.setattr(progress, "PATIENCE", -1.0)
+    monkeypatch.setattr(progress, "DELAY", -1.0)
 
 
 def run(progress):
@@ -81,7 +81,7 @@ def test_true_tells_a_pipe_too(capsys):
 
 
 def test_a_short_run_does_not_flicker(monkeypatch):
-    monkeypatch.setattr(progress, "PATIENCE", 1e9)
+    monkeypatch.setattr(progress, "DELAY", 1e9)
     with terminal() as screen:
         run(None)
     assert screen.getvalue() == ""

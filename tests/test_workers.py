@@ -81,17 +81,17 @@ def test_threads_end_at_their_next_tick_once_nobody_waits():
 
 def test_workers_of_a_call():
     assert workers.active() is None
-    assert workers.chosen(None) == Serial()
-    assert workers.chosen(1) == Serial()
-    assert workers.chosen(3) == workers.in_process(3) == Threads(3)
+    assert workers.choose_workers(None) == Serial()
+    assert workers.choose_workers(1) == Serial()
+    assert workers.choose_workers(3) == workers.in_process(3) == Threads(3)
 
 
 def test_joblib_says_who_works_where_nobody_else_does():
     with joblib.parallel_config("threading", n_jobs=2):
-        assert workers.chosen(None) == workers.in_process(None) == Threads(2)
+        assert workers.choose_workers(None) == workers.in_process(None) == Threads(2)
     with joblib.parallel_config("loky", n_jobs=2):
-        assert workers.chosen(None) == Processes(2)
-        assert workers.chosen(3) == Processes(3)
+        assert workers.choose_workers(None) == Processes(2)
+        assert workers.choose_workers(3) == Processes(3)
         assert workers.in_process(2) == Threads(2)  # never processes: arrays are filled in place
 
 

@@ -1,4 +1,4 @@
-"""Which features a fitted model's performance rests on: how much, where in their range, and for whom."""
+"""Which features a fitted model's performance depends on: how much, where in their range, and for which rows."""
 
 from typing import Any
 
@@ -99,7 +99,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":  # looked up when asked for: importlib.metadata would be a fifth of the import
+    if name == "__version__":  # on access: importlib.metadata would take a fifth of the import time
         from importlib.metadata import version
 
         return version("losslens")
@@ -107,5 +107,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names alone: rooms and modules that were imported on the way are no part of the interface."""
+    """The public names only, without the imported subpackages and modules."""
     return [*__all__, "__version__", *(name for name in globals() if name.startswith("__"))]

@@ -35,7 +35,7 @@ def load_bikeshare() -> tuple[pd.DataFrame, NDArray[np.float64]]:
     doi:10.24432/C5W894.
 
     Left out are `casual` and `registered`, which add up to the target, and `day`, the day of the year: after
-    a random split it would tell a model the level of a test hour from the training hours of the same day.
+    a random split a model could infer the level of a test hour from the training hours of the same day.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def _read(name: str) -> pd.DataFrame:
     try:
         import pandas as pd
     except ImportError as error:
-        raise ImportError('the data sets come as pandas frames: pip install "losslens[demo]"') from error
+        raise ImportError('the data sets need pandas: pip install "losslens[demo]"') from error
     with resources.as_file(resources.files("losslens") / "data" / name) as path:
         return pd.read_csv(path)
 
@@ -90,5 +90,5 @@ def _read(name: str) -> pd.DataFrame:
 def _ordered(column: pd.Series[str], levels: list[str]) -> pd.Series[Any]:
     import pandas as pd
 
-    # All levels are named, also where no row has one: train and test parts then share one type.
+    # All levels, also those without rows: train and test data then have the same type.
     return column.astype(pd.CategoricalDtype(levels, ordered=True))

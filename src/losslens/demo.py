@@ -1,4 +1,4 @@
-"""Explain a model of the Bikeshare data and print what its performance rests on: python -m losslens.demo."""
+"""Explain a model of the Bikeshare data, and print its importances: python -m losslens.demo."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def main() -> None:
     console = Console()
     console.print(
         f"\nBikeshare, bikes hired per hour: {len(X_train):,} hours to train, {len(X_test):,} to test."
-        f"\nTest error (mean squared) {imp.error:,.0f}. Importance: how much it grows when an hour borrows"
-        f" the feature from another hour.\n"
+        f"\nTest error (mean squared) {imp.error:,.0f}. Importance: its increase when the feature's value"
+        f" is replaced by that of another hour.\n"
     )
     console.print(importance_table(imp))
     console.print(
@@ -48,7 +48,7 @@ def main() -> None:
     console.print(hour_table(imp["hr"].by(X_test["workingday"])))
     page = ll.report(model, X_test, y_test, by="workingday", title="Bikeshare: bikes hired per hour", random_state=0)
     page.save(PAGE)
-    console.print(f"\nThe whole story as one page, to open in a browser: {PAGE}")
+    console.print(f"\nThe full report, to open in a browser: {PAGE}")
 
 
 def importance_table(imp: Importances) -> Table:
@@ -64,11 +64,11 @@ def importance_table(imp: Importances) -> Table:
 
 
 def hour_table(by_workingday: Mapping[Any, FeatureImportance]) -> Table:
-    """The importance of the hour, apart for working days and days off, and where its PI curve peaks."""
+    """The importance of the hour, for working days and days off, and the maximum of its PI curve."""
     from rich.table import Table
 
-    table = Table("hr, given", title="The same feature, for whom?", title_justify="left")
-    for heading in ("importance", "standard error", "costliest hour to borrow"):
+    table = Table("hr, given", title="The same feature on working days and days off", title_justify="left")
+    for heading in ("importance", "standard error", "hour with the largest loss"):
         table.add_column(heading, justify="right")
     for label, words in ((1, "working day"), (0, "day off")):
         one = by_workingday[label]

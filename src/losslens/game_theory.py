@@ -1,7 +1,7 @@
 """Shapley values of a game: what each player adds to a coalition, averaged over all orders of joining.
 
-A game is a table of 2^p values: bit j of the place of a coalition says whether player j is in it. Here a value is an
-error, and less error is better: a player's worth is what it takes off. Never a model or a loss.
+A game is a table of 2^p values: bit j of the index of a coalition is set if player j is in it. A value is an error, so
+that a player's contribution is a reduction. This module uses no models and no losses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from losslens.typing import Floats, Indices, Mask
 
 
 def weights(p: int) -> Floats:
-    """The share of the orders in which a given player meets a given coalition of s others, s = 0 .. p - 1.
+    """The share of the orders in which a player joins a given coalition of s others, s = 0 .. p - 1.
 
     ``s! (p - s - 1)! / p!``
 
@@ -25,13 +25,13 @@ def weights(p: int) -> Floats:
     return np.array([1 / (p * comb(p - 1, s)) for s in range(p)])
 
 
-def members(p: int, places: NDArray[np.integer]) -> Mask:
-    """Who is in the coalitions at these places of a table, (coalitions, p)."""
-    return np.asarray((np.asarray(places)[:, None] >> np.arange(p)) & 1, bool)
+def members(p: int, indices: NDArray[np.integer]) -> Mask:
+    """The members of the coalitions with these indices, (coalitions, p)."""
+    return np.asarray((np.asarray(indices)[:, None] >> np.arange(p)) & 1, bool)
 
 
 def coefficients(kept: Mask) -> Floats:
-    """What the error of each coalition adds to each player's value, (coalitions, p).
+    """The coefficient of each coalition's error in each player's value, (coalitions, p).
 
     ``value_j = sum over S without j of w(|S|) (error(S) - error(S + j))``
     """
@@ -41,39 +41,39 @@ def coefficients(kept: Mask) -> Floats:
 
 
 def values(table: Floats) -> Floats:
-    """The Shapley values, (p,), or (p, ...) where the table's coalitions hold more than a number.
+    """The Shapley values, (p,), or (p, ...) if the table has more axes.
 
     >>> values(np.array([10.0, 7.0, 9.0, 2.0])).tolist()  # alone 3 and 1, together 8
     [5.0, 3.0]
     """
     p = len(table).bit_length() - 1
-    found = np.empty((p, *table.shape[1:]))
+    shapley = np.empty((p, *table.shape[1:]))
     size, share = members(p, np.arange(len(table))).sum(axis=1), weights(p)
-    for j in range(p):  # differences first: who changes nothing earns exactly nothing
+    for j in range(p):  # differences first: a player that changes nothing has exactly 0
         pairs = table.reshape(-1, 2, 1 << j, *table.shape[1:])
         without = size.reshape(-1, 2, 1 << j)[:, 0]
-        found[j] = np.tensordot(share[without], pairs[:, 0] - pairs[:, 1], 2)
-    return found
+        shapley[j] = np.tensordot(share[without], pairs[:, 0] - pairs[:, 1], 2)
+    return shapley
 
 
 def interactions(table: Floats) -> Floats:
     """The Shapley interaction index of each pair of players, (p, p); 0 on the diagonal.
 
     ``I_jl = sum over S without j, l of |S|! (p - |S| - 2)! / (p - 1)! (gain(S, j and l) - gain(S, j) - gain(S, l))``,
-    where a gain is the error that joining takes off. Above 0: the two are worth more together.
+    where a gain is the reduction of the error by joining. Above 0: the two contribute more together.
 
     >>> interactions(np.array([10.0, 7.0, 9.0, 2.0]))[0, 1].item()
     4.0
     """
     p = len(table).bit_length() - 1
-    index, places = np.zeros((p, p)), np.arange(len(table))
-    inside = members(p, places)
+    index, indices = np.zeros((p, p)), np.arange(len(table))
+    inside = members(p, indices)
     share = weights(p - 1) if p > 1 else np.zeros(0)
     size = inside.sum(axis=1)
     for j in range(p):
         for other in range(j):
-            S = places[~inside[:, j] & ~inside[:, other]]
-            # Differences first: with who changes nothing nobody interacts.
+            S = indices[~inside[:, j] & ~inside[:, other]]
+            # Differences first: a player that changes nothing has interactions of exactly 0.
             gain = (table[S | 1 << j] - table[S | 1 << j | 1 << other]) - (table[S] - table[S | 1 << other])
             index[j, other] = index[other, j] = float(share[size[S]] @ gain)
     return index
@@ -85,23 +85,23 @@ def random_orders(n: int, p: int, rng: np.random.Generator) -> Indices:
 
 
 def circle(p: int, rng: np.random.Generator) -> Indices:
-    """2 p orders from one random circle: it is read from each player on, both ways round, (2 p, p).
+    """2 p cyclic orders: a random circle of players, read from each player on in both directions, (2 p, p).
 
-    Every player stands in every place twice, and of every two each comes first as often: games in which only pairs
-    interact are solved exactly. Their coalitions are arcs, so that they need few values for many orders.
+    Every player has every position twice, and of every two players each comes first equally often: games with
+    interactions of pairs only are solved exactly. Coalitions are arcs of the circle: few values for many orders.
     """
     round_once = rng.permutation(p)
     turned = round_once[(np.arange(p)[:, None] + np.arange(p)) % p]
     return np.concatenate([turned, turned[:, ::-1]])
 
 
-def coalitions_met(orders: Indices) -> Mask:
-    """The coalitions that grow along some orders, from nobody to everybody, (orders, p + 1, p)."""
+def coalitions_along(orders: Indices) -> Mask:
+    """The coalitions along some orders, from the empty to the full one, (orders, p + 1, p)."""
     p = orders.shape[1]
     place = np.argsort(orders, axis=1)
     return np.asarray(place[:, None, :] < np.arange(p + 1)[:, None])
 
 
 def along(orders: Indices, errors: Floats) -> Floats:
-    """What each player took off along each order, (orders, p), from the errors of the coalitions met, (orders, p+1)."""
+    """Each player's reduction of the error along each order, (orders, p), from the errors of `coalitions_along`."""
     return np.take_along_axis(errors[:, :-1] - errors[:, 1:], np.argsort(orders, axis=1), axis=1)

@@ -1,49 +1,20 @@
-"""scikit-learn's names for means and scores, and which loss of a single row to write instead.
+"""Losses of single rows: the class `Loss`, the named losses, and custom functions.
 
-Losses of single rows: `Loss`, the named ones, and a user's own function. Never a mean.
-
-The named losses are scikit-learn's metrics of the same name before the average. Each says which response
-of the model it reads. Every row is computed by itself with the same operations, so equal predictions give
-bitwise equal losses, whatever the batch: replacing a feature the model ignores changes a loss by exactly 0.
+The named losses are scikit-learn's metrics of the same name before averaging over rows. Each states the model response
+that it reads. Every row is computed by itself with the same operations, so that equal predictions give bitwise equal
+losses in any batch: replacing a feature that the model ignores changes a loss by exactly 0.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-
-# scikit-learn's names for scorers and metrics, less their prefixes and suffixes.
-_SYNONYMS = {
-    "mse": "squared_error", "rmse": "squared_error", "mae": "absolute_error", "accuracy": "zero_one",
-    "log": "log_loss", "logloss": "log_loss", "cross_entropy": "log_loss", "quantile": "pinball",
-    "auc": "roc_auc", "max_error": "neg_max_error", "median_absolute_error": "neg_median_absolute_error",
-}  # fmt: skip
-_AVERAGES = (
-    "roc_auc", "average_precision", "balanced_accuracy", "explained_variance", "f1", "jaccard",
-    "matthews_corrcoef", "neg_max_error", "neg_median_absolute_error", "precision", "r2", "recall",
-)  # fmt: skip
-
-
-def advice(name: str, losses: Container[str]) -> str | None:
-    """What to write instead of scikit-learn's name of a mean."""
-    bare = name.removeprefix("neg_").removeprefix("root_").removeprefix("mean_")
-    bare = bare.removesuffix("_loss").removesuffix("_score")
-    meant = _SYNONYMS.get(bare, bare)
-    if meant.startswith(_AVERAGES):
-        return (
-            f"{name!r} is an average over rows, no single row has one; pass "
-            f"loss=sklearn.metrics.get_scorer({meant!r}) for global importance and the PI curve"
-        )
-    if meant in losses:
-        return f"{name!r} names a mean or a score, not the loss of one row; pass loss={meant!r}"
-    return None
-
 
 Response = Literal["values", "probabilities", "labels", "scores"]
 Array: TypeAlias = NDArray[Any]
@@ -69,7 +40,7 @@ POSITIVE = Domain("a number > 0", "biuf", math.ulp(0.0), _MAX, _ANY)
 POSITION = Domain("a class position 0..K-1", "iu", 0, _MAX, "drop rows of classes the model does not know")
 PROBABILITY = Domain("in [0, 1]", "iuf", -_SLACK, 1 + _SLACK, _PROBA)
 
-# Response -> the dimensions of the prediction; what y and the prediction hold unless a loss asks for more.
+# Response -> dimensions of the prediction, and domains of y and prediction unless a loss has its own.
 _RESPONSES: dict[Response, tuple[tuple[int, ...], tuple[Domain, Domain]]] = {
     "values": ((1,), (FINITE, FINITE)),
     "probabilities": ((2,), (POSITION, PROBABILITY)),
@@ -83,9 +54,9 @@ class Loss:
     """The loss of each row, L(y, prediction): smaller is better.
 
     `y` holds numbers for losses that read values, class positions 0..K-1 for the other named losses, and
-    what the user wrote for custom ones. `prediction` is (N,) for values and labels, (N, K) for
-    probabilities, (N,) or (N, K) for scores. `parameters` reach `function` as keywords. A custom loss
-    read back from a file has no function.
+    the user's y for custom ones. `prediction` is (N,) for values and labels, (N, K) for
+    probabilities, (N,) or (N, K) for scores. `parameters` are passed to `function` as keywords. A custom
+    loss loaded from a file has no function.
 
     >>> squared_error([1.0, 2.0], [1.5, 4.0])
     array([0.25, 4.  ])
@@ -97,13 +68,14 @@ class Loss:
     function: Callable[..., Any] | None
     parameters: tuple[tuple[str, float], ...] = ()
     custom: bool = False
-    domains: tuple[Domain, Domain] | None = None  # of y and prediction; None: as the response has them
+    domains: tuple[Domain, Domain] | None = None  # of y and prediction; None: those of the response
 
     def __call__(self, y: ArrayLike, prediction: ArrayLike) -> FloatArray:
         """The losses, a new array of shape (N,)."""
         if self.function is None:
-            reason = "was a function of yours, which a file cannot hold; pass it again, or a named loss"
-            raise ValueError(f"the loss {self.name!r} {reason}")
+            raise ValueError(
+                f"the loss {self.name!r} is a custom function, which files don't hold; pass it again, or a named loss"
+            )
         if self.custom:
             return _one_per_row(self, self.function(y, prediction), np.shape(y)[0])
         y, prediction = np.asarray(y), np.asarray(prediction)
@@ -155,20 +127,20 @@ class Loss:
         return float(_log_loss(np.zeros(1, dtype=np.intp), np.array([[0, 1]], dtype=dtype))[0])
 
     def metadata(self) -> dict[str, Any]:
-        """Everything but the function, as JSON can hold it; `from_metadata` reads it back."""
+        """Everything but the function, for JSON; `from_metadata` reverses it."""
         stored = {key: getattr(self, key) for key in ("name", "reads", "title", "custom")}
         return stored | {"parameters": dict(self.parameters)}
 
 
 def _outside(values: Array, domain: Domain) -> int | None:
-    """Where a value beyond the domain stands; NaN is one: it spreads to the minimum and compares false."""
+    """The position of a value outside the domain, or None. NaN is outside: the minimum is NaN then."""
     if not values.size or (float(values.min()) >= domain.low and float(values.max()) <= domain.high):
         return None
     lowest = int(values.argmin())
     return int(values.argmax()) if float(values.flat[lowest]) >= domain.low else lowest
 
 
-# The formulas. Each works in place on the one or two arrays it makes, in float64.
+# The formulas, in float64; each works in place on the one or two arrays it makes.
 
 
 def _own(y: Array, matrix: Array) -> FloatArray:
@@ -177,7 +149,7 @@ def _own(y: Array, matrix: Array) -> FloatArray:
 
 
 def _eps(dtype: DTypeLike) -> float:
-    """Of the prediction's own dtype, as scikit-learn does: half and single precision clip earlier."""
+    """The machine epsilon of the prediction's dtype, as in scikit-learn: lower precision clips earlier."""
     dtype = np.dtype(dtype)
     short = dtype.kind == "f" and dtype.itemsize <= 8
     return float(np.finfo(dtype if short else np.float64).eps)
@@ -251,7 +223,7 @@ def _log_loss(y: Array, prediction: Array) -> FloatArray:
 def _brier(y: Array, prediction: Array) -> FloatArray:
     if prediction.shape[1] == 2:
         return _squared_error(y, prediction[:, 1])
-    # C order, whatever came: a row's sum must not depend, in its last bit, on the layout of the batch.
+    # Always C order: the last bit of a row's sum must not depend on the memory layout of the batch.
     gaps = np.array(prediction, dtype=np.float64, order="C")
     gaps[np.arange(len(y)), y] -= 1
     losses: FloatArray = np.einsum("ik,ik->i", gaps, gaps)
@@ -275,7 +247,7 @@ def _hinge(y: Array, prediction: Array) -> FloatArray:
     return np.maximum(losses, 0, out=losses)
 
 
-# The names.
+# The named losses.
 
 squared_error = Loss("squared_error", "values", "squared error", _squared_error)
 """(y - f)^2."""
@@ -339,7 +311,7 @@ _NAMED |= {short: _NAMED[f"{short}_deviance"] for short in ("poisson", "gamma", 
 
 
 def resolve(loss: str | Loss | Callable[..., Any], reads: Response = "values") -> Loss:
-    """What users write as a loss -> a Loss; `reads` is for a function of their own.
+    """The argument ``loss=`` as a Loss; `reads` is the response of a custom function.
 
     >>> resolve("poisson").title
     'Poisson deviance'
@@ -347,16 +319,16 @@ def resolve(loss: str | Loss | Callable[..., Any], reads: Response = "values") -
     if isinstance(loss, Loss):
         return loss
     if not isinstance(loss, str) and loss in _FAMILIES.values():
-        loss = loss.__name__  # ll.losses.pinball, not called: the default parameter
+        loss = loss.__name__  # losses.pinball without a call: the default parameter
     if not isinstance(loss, str):
         return pointwise(loss, reads=reads)
     if loss in _NAMED:
         return _NAMED[loss]
-    raise ValueError(advice(loss, _NAMED) or _unknown(loss))
+    raise ValueError(_advice(loss) or _unknown(loss))
 
 
 def from_metadata(metadata: Mapping[str, Any]) -> Loss:
-    """The loss that `Loss.metadata` described; a custom one comes back without its function.
+    """The loss of `Loss.metadata`; a custom one has no function.
 
     >>> from_metadata(pinball(0.9).metadata()) == pinball(0.9)
     True
@@ -374,11 +346,38 @@ def _unknown(name: str) -> str:
     return f"unknown loss {name!r}{guess} The losses are {names}, and any function (y, prediction) -> (N,)"
 
 
-# A user's own function.
+# scikit-learn's names of scorers and metrics, without prefixes and suffixes, and what to write instead.
+_SYNONYMS = {
+    "mse": "squared_error", "rmse": "squared_error", "mae": "absolute_error", "accuracy": "zero_one",
+    "log": "log_loss", "logloss": "log_loss", "cross_entropy": "log_loss", "quantile": "pinball",
+    "auc": "roc_auc", "max_error": "neg_max_error", "median_absolute_error": "neg_median_absolute_error",
+}  # fmt: skip
+_AVERAGES = (
+    "roc_auc", "average_precision", "balanced_accuracy", "explained_variance", "f1", "jaccard",
+    "matthews_corrcoef", "neg_max_error", "neg_median_absolute_error", "precision", "r2", "recall",
+)  # fmt: skip
+
+
+def _advice(name: str) -> str | None:
+    """What to pass instead of scikit-learn's name of a metric; None for other names."""
+    bare = name.removeprefix("neg_").removeprefix("root_").removeprefix("mean_")
+    bare = bare.removesuffix("_loss").removesuffix("_score")
+    meant = _SYNONYMS.get(bare, bare)
+    if meant.startswith(_AVERAGES):
+        return (
+            f"{name!r} is an average over rows, which single rows don't have; pass "
+            f"loss=sklearn.metrics.get_scorer({meant!r}) for global importance and the PI curve"
+        )
+    if meant in _NAMED:
+        return f"{name!r} names a mean or a score, not the loss of one row; pass loss={meant!r}"
+    return None
+
+
+# Custom losses.
 
 
 def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None = None) -> Loss:
-    """A user's function (y, prediction) -> (N,) as a Loss; its result is checked at each call.
+    """A custom function (y, prediction) -> (N,) as a Loss; its result is checked at each call.
 
     >>> far = pointwise(lambda y, f: abs(y - f) > 1, reads="values", name="far off")
     >>> far(np.array([0.0, 0.0]), np.array([0.5, 3.0]))
@@ -401,7 +400,7 @@ def is_scorer(loss: Any) -> bool:
 
 
 def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:
-    """A fresh array, for a function may hand back its own argument, which callers would then overwrite."""
+    """The checked result as a new array: a function may return its argument, which callers would overwrite."""
     values = np.asarray(returned)
     if values.dtype.kind not in "biuf":
         problem = f"no numbers but {type(returned).__name__} of dtype {values.dtype}"
@@ -415,7 +414,7 @@ def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:
         return np.array(values, dtype=np.float64)
     hint = ""
     if str(getattr(loss.function, "__module__", "")).startswith("sklearn."):
-        hint = advice(getattr(loss.function, "__name__", ""), _NAMED) or "pass a loss by name, or a scorer"
+        hint = _advice(getattr(loss.function, "__name__", "")) or "pass a loss by name, or a scorer"
         hint = f". It is a metric of scikit-learn: {hint}"
     wanted = f"a loss must return one value for each row, here {n} finite numbers"
     raise ValueError(f"the loss {loss.name!r} returned {problem}; {wanted}{hint}")

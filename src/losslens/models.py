@@ -1,7 +1,7 @@
-"""Models: estimator | function | booster | module -> predict(table).
+"""Models: a common interface to estimators, functions, boosters and torch modules.
 
-The rest of the library sees a `Model`: which responses it can give, and for each a function from the user's
-table to a checked NumPy array. What an object is, its class names tell: no estimator library is imported.
+The rest of the library uses a `Model`: the responses it can give, and for each a function from the user's table to a
+checked NumPy array. Objects are recognised by their class names, so that no estimator library is imported.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Array: TypeAlias = NDArray[Any]
 Predict: TypeAlias = Callable[[Any], Any]
 Responses: TypeAlias = Mapping[Response, Predict]
 
-# The loss to name in a message to somebody whose model gives this response.
+# The loss to suggest in error messages, by response.
 _LOSSES = {"values": "squared_error", "probabilities": "log_loss", "labels": "zero_one", "scores": "hinge"}
 _ONE_OUTPUT = "explain one output at a time: pass a function that returns one column"
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A model as the responses it can give, each a raw function of a table.
+    """The responses a model can give, each as a function of a table, unchecked.
 
     `classes` are in the order of the probability columns; functions and torch modules are of unknown kind.
     """
@@ -45,7 +45,7 @@ class Model:
     native: Any
 
     def responder(self, response: Response) -> Responder:
-        """A function from a table to its own, checked array: (n,), or (n, K) for probabilities and scores.
+        """A function from a table to a new, checked array: (n,), or (n, K) for probabilities and scores.
 
         >>> as_model(lambda X: X[:, 0]).responder("values")(np.eye(2))
         array([1., 0.])
@@ -60,7 +60,7 @@ class Model:
 
 
 def as_model(model: Any) -> Model:
-    """Take the user's model as it is, or say what is wrong with it."""
+    """The user's model as a `Model`, or an error that says what is wrong."""
     if isinstance(model, Model):
         return model
     if isinstance(model, type):
@@ -69,18 +69,18 @@ def as_model(model: Any) -> Model:
     for ancestor, adapt in _ADAPTERS.items():
         if ancestor in ancestors:
             return adapt(model)
-    if hasattr(model, "predict"):  # before callable: a Keras model has both, and calling it wants tensors
+    if hasattr(model, "predict"):  # before callable: Keras models have both, and calling one needs tensors
         return _from_estimator(model)
     if "torch.Module" in ancestors:
-        ask = TorchModule(model)
-        return _model(model, "unknown", {"values": ask, "probabilities": ask, "scores": ask})
+        predict = TorchModule(model)
+        return _model(model, "unknown", {"values": predict, "probabilities": predict, "scores": predict})
     if callable(model):
         return _model(model, "unknown", dict.fromkeys(get_args(Response), model))
     raise TypeError(f"a model is a function of a table or has a method predict, got {type(model).__name__}")
 
 
 def _ancestors(model: Any) -> set[str]:
-    """The classes of an object by library and name: 'xgboost.Booster', wherever in xgboost that lives."""
+    """The classes of an object by library and name: 'xgboost.Booster', in any module of xgboost."""
     return {f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(model).__mro__}
 
 
@@ -89,7 +89,7 @@ def _model(native: Any, kind: Kind, responses: Responses, classes: Array | None 
     return Model(getattr(inner, "__name__", type(inner).__name__), kind, classes, responses, native)
 
 
-# What predict wants to hear for scores, in the libraries that have no decision_function.
+# Arguments of predict that give scores, for libraries without decision_function.
 _SCORE_OPTIONS: dict[str, dict[str, Any]] = {
     "catboost.CatBoostClassifier": {"prediction_type": "RawFormulaVal"},
     "lightgbm.LGBMClassifier": {"raw_score": True},
@@ -100,7 +100,7 @@ _SCORE_OPTIONS: dict[str, dict[str, Any]] = {
 def _from_estimator(model: Any) -> Model:
     classes, declared, ancestors = _classes(model), _declared(model), _ancestors(model)
     has_probabilities = hasattr(model, "predict_proba")
-    predicts: tuple[Response, ...] = get_args(Response)  # if it says no more: what the loss takes it for
+    predicts: tuple[Response, ...] = get_args(Response)  # if undeclared: whatever the loss reads
     kind: Kind = "unknown" if declared or callable(model) else "regressor"
     if classes is not None or declared == "classifier" or (has_probabilities and not declared):
         kind, predicts = "classifier", ("labels",)
@@ -116,7 +116,7 @@ def _from_estimator(model: Any) -> Model:
     for ancestor in ancestors & _SCORE_OPTIONS.keys():
         responses["scores"] = partial(model.predict, **_SCORE_OPTIONS[ancestor])
     if ancestors & {"catboost.CatBoost", "lightgbm.LGBMModel", "xgboost.XGBModel"}:
-        responses = {response: partial(_ask, predict) for response, predict in responses.items()}
+        responses = {response: partial(_predict_readable, predict) for response, predict in responses.items()}
     return _model(model, kind, responses, classes)
 
 
@@ -124,24 +124,24 @@ def _classes(model: Any) -> Array | None:
     classes = getattr(model, "classes_", None)
     if isinstance(classes, list) and classes and isinstance(classes[0], np.ndarray):
         raise ValueError(f"{type(model).__name__} is a multi-output model; {_ONE_OUTPUT}")
-    # CatBoost's regressors have an empty array of them.
+    # CatBoost's regressors have an empty array.
     return None if classes is None or len(classes) == 0 else np.asarray(classes)
 
 
 def _declared(model: Any) -> str | None:
-    """What an estimator says it is: 'classifier', 'regressor', 'clusterer', ..., or None."""
+    """The declared type of an estimator: 'classifier', 'regressor', 'clusterer', ..., or None."""
     declared = None
-    with suppress(AttributeError):  # not scikit-learn's, or written before its tags (1.6)
+    with suppress(AttributeError):  # not scikit-learn's, or older than its tags (1.6)
         declared = model.__sklearn_tags__().estimator_type
     return declared or getattr(model, "_estimator_type", None)
 
 
-def _ask(predict: Predict, table: Any, **options: Any) -> Any:
+def _predict_readable(predict: Predict, table: Any, **options: Any) -> Any:
     return predict(_readable(table), **options)
 
 
 def _readable(table: Any) -> Any:
-    """The table, or for frames that boosting libraries misread a pandas one with the same categories.
+    """The table, as a pandas frame with the same categories where boosting libraries misread it.
 
     XGBoost 3.2 fails on categories from pyarrow, LightGBM 4.7 on any but pandas' (it can abort the process),
     CatBoost 1.2 on polars categories and on every pyarrow table.
@@ -153,45 +153,46 @@ def _readable(table: Any) -> Any:
     return table.to_pandas() if categorical or library == "pyarrow" else table
 
 
-# Boosters: the libraries' own models, which know their objective and nothing of scikit-learn.
+# Boosters: the native models of the libraries, which have an objective and no scikit-learn interface.
 
 
 def _from_xgboost(booster: Any) -> Model:
     learner = json.loads(_fitted(booster.save_config))["learner"]
-    objective, ask = learner["objective"]["name"], partial(_ask_xgboost, booster)
+    objective, predict = learner["objective"]["name"], partial(_predict_xgboost, booster)
     if not objective.startswith(("binary:", "multi:")):
-        return _model(booster, "regressor", {"values": ask})
+        return _model(booster, "regressor", {"values": predict})
     predicts: dict[str, Response] = {"hinge": "labels", "softmax": "labels", "logitraw": "scores"}
     response = predicts.get(objective.partition(":")[2], "probabilities")
     classes = np.arange(max(2, int(learner["learner_model_param"]["num_class"])))
-    return _model(booster, "classifier", {response: ask, "scores": partial(ask, output_margin=True)}, classes)
+    return _model(booster, "classifier", {response: predict, "scores": partial(predict, output_margin=True)}, classes)
 
 
-def _ask_xgboost(booster: Any, table: Any, **options: Any) -> Any:
+def _predict_xgboost(booster: Any, table: Any, **options: Any) -> Any:
     import xgboost
 
     return booster.predict(xgboost.DMatrix(_readable(table), enable_categorical=True), **options)
 
 
 def _from_lightgbm(booster: Any) -> Model:
-    # The text rather than booster.params, which holds whatever alias the user wrote ('softmax').
+    # From the text: booster.params has the alias that the user wrote ('softmax').
     header = re.search(r"^objective=(\w+)", booster.model_to_string(num_iteration=1), re.MULTILINE)
-    ask, raw = partial(_ask, booster.predict), partial(_ask, booster.predict, raw_score=True)
-    if header is None:  # an objective of the user's own: LightGBM knows no link, so its output is raw
+    predict = partial(_predict_readable, booster.predict)
+    raw = partial(predict, raw_score=True)
+    if header is None:  # a custom objective: LightGBM has no link function, so its output is raw
         return _model(booster, "unknown", {"values": raw, "scores": raw})
     if header[1] not in ("binary", "multiclass", "multiclassova"):
-        return _model(booster, "regressor", {"values": ask})
+        return _model(booster, "regressor", {"values": predict})
     classes = np.arange(max(2, booster.num_model_per_iteration()))
-    return _model(booster, "classifier", {"probabilities": ask, "scores": raw}, classes)
+    return _model(booster, "classifier", {"probabilities": predict, "scores": raw}, classes)
 
 
 def _from_catboost(model: Any) -> Model:
-    """The base class, whose predict gives raw scores for any loss: each response is asked for by name."""
+    """The base class, whose predict gives raw scores for any loss: each response is requested by name."""
     if hasattr(model, "_estimator_type"):  # CatBoostClassifier, CatBoostRegressor, CatBoostRanker
         return _from_estimator(model)
     loss, classes = _fitted(model.get_all_params)["loss_function"], _classes(model)
     types = ("RawFormulaVal", "Exponent", "Class", "Probability")
-    raw, exponent, labels, probabilities = (partial(_ask, model.predict, prediction_type=x) for x in types)
+    raw, exponent, labels, probabilities = (partial(_predict_readable, model.predict, prediction_type=x) for x in types)
     if classes is None:
         # Poisson and Tweedie fit a logarithm; CatBoostRegressor does the same.
         values = exponent if loss.startswith(("Poisson", "Tweedie")) else raw
@@ -206,7 +207,7 @@ _ADAPTERS: dict[str, Callable[[Any], Model]] = {
     "catboost.CatBoost": _from_catboost,
 }
 
-# One thread at a time: another could otherwise predict just after a module went back to training mode.
+# One thread at a time: another could otherwise predict after a module was set back to training mode.
 _EVALUATING = threading.Lock()
 
 
@@ -218,44 +219,44 @@ class TorchModule:
 
     def __call__(self, table: Any) -> Any:
         """The module's output, a tensor."""
-        return self.ask(self.as_rows(np.asarray(table)))
+        return self.output(self.as_rows(np.asarray(table)))
 
     @property
     def like(self) -> Any:
-        """A tensor of the device and the precision that the module takes its rows in."""
+        """A tensor of the module's device and precision."""
         import torch
 
         return next((weights for weights in self.module.parameters() if weights.is_floating_point()), torch.empty(0))
 
     def as_rows(self, array: Array) -> Any:
-        """Numbers as the module takes them. A copy, always: a module may work in place."""
+        """Numbers as a tensor for the module. Always a copy: a module may work in place."""
         import torch
 
         if array.dtype.kind not in "biuf":
             try:
-                array = array.astype(np.float64)  # booleans next to numbers come as objects
+                array = array.astype(np.float64)  # booleans among numbers give an array of objects
             except (TypeError, ValueError) as error:
                 raise ValueError("a torch module needs numbers in every column; encode the others") from error
         like = self.like
         return torch.tensor(np.ascontiguousarray(array), dtype=like.dtype, device=like.device)
 
-    def ask(self, rows: Any) -> Any:
+    def output(self, rows: Any) -> Any:
         """The output for a tensor of rows."""
         import torch
 
         with _EVALUATING, torch.no_grad():
             modes = [(part, part.training) for part in self.module.modules()]
-            with suppress(NotImplementedError):  # an exported module, whose mode is built in
+            with suppress(NotImplementedError):  # an exported module has a fixed mode
                 self.module.eval()
             try:
                 return self.module(rows)
             finally:
-                for part, training in modes:  # one by one, outermost first: a frozen layer stays frozen
+                for part, training in modes:  # one by one, outermost first: keeps layers in evaluation mode
                     if part.training != training:
                         part.train(training)
 
 
-# What a model returns -> an array of our own, checked: a wrong shape would broadcast, a NaN reach every mean.
+# Model output as a new, checked array: a wrong shape would broadcast, a NaN would spread to every mean.
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,31 +269,31 @@ class Responder:
 
     def __call__(self, table: Any) -> Array:
         """The predictions, (n,) or (n, K)."""
-        n = table.shape[0]  # asked first: a model may give an array another shape
+        n = table.shape[0]  # before the call: a model may reshape the array
         return self.check(_fitted(self.predict, table), n)
 
     def check(self, returned: Any, n: int) -> Array:
-        """What the model returned for n rows as an array, or what is wrong with it."""
+        """The output of the model for n rows as an array, or an error that says what is wrong."""
         response = self.response
         array = _shaped(_as_array(returned), response, n)
         array = np.array(array) if response == "labels" else _numbers(array)
-        columns = array.shape[1] if array.ndim == 2 else 2  # one column tells two classes apart
+        columns = array.shape[1] if array.ndim == 2 else 2  # one column stands for two classes
         if response in ("probabilities", "scores") and self.n_classes not in (None, columns):
             raise ValueError(f"the model returned {columns} columns of {response} for {self.n_classes} classes")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             rows = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))
             raise ValueError(f"the model returned NaN or infinity for {len(rows)} rows, first for row {rows[0]}")
-        alone = response == "probabilities" and array.ndim == 1  # of the second class
+        alone = response == "probabilities" and array.ndim == 1  # only of the second class
         return np.column_stack([1 - array, array]) if alone else array
 
 
 def _fitted(call: Callable[..., Any], *arguments: Any) -> Any:
-    """The call; an exception that says 'not fitted' in a library's own way becomes a ValueError."""
+    """The call; a library's own 'not fitted' exception becomes a ValueError."""
     try:
         return call(*arguments)
     except Exception as error:
         names = {cls.__name__ for cls in type(error).__mro__}
-        # XGBoost and CatBoost have one exception for everything, so the text has to tell.
+        # XGBoost and CatBoost have one exception for everything, so its text decides.
         texts = {"CatBoostError": "no trained model", "XGBoostError": "num_feature != 0"}
         if "NotFittedError" in names or any(texts[name] in str(error) for name in names & texts.keys()):
             raise ValueError(f"the model is not fitted ({type(error).__name__}); call fit first") from error
@@ -300,13 +301,13 @@ def _fitted(call: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _as_array(returned: Any) -> Array:
-    if hasattr(returned, "detach"):  # a torch tensor: perhaps on a GPU, with a gradient, or in bfloat16
+    if hasattr(returned, "detach"):  # a torch tensor, maybe on a GPU, with a gradient, or in bfloat16
         returned = returned.detach().cpu()
         returned = returned.float() if "bfloat16" in str(returned.dtype) else returned
     try:
         return np.asarray(returned)
     except (TypeError, ValueError) as error:  # lists of different lengths
-        raise ValueError(f"the model's {type(returned).__name__} is no array; {_ONE_OUTPUT}") from error
+        raise ValueError(f"the model returned a {type(returned).__name__} that is no array; {_ONE_OUTPUT}") from error
 
 
 def _shaped(array: Array, response: Response, n: int) -> Array:
@@ -323,10 +324,10 @@ def _shaped(array: Array, response: Response, n: int) -> Array:
 
 
 def _numbers(array: Array) -> Array:
-    """A contiguous copy, float32 or float64: the array may be the table's memory, or a buffer used again."""
+    """A contiguous copy, float32 or float64: the array may share memory with the table or with a reused buffer."""
     if array.dtype.kind in "biuf":
         return np.array(array, dtype=np.float32 if array.dtype == np.float32 else np.float64, order="C")
-    # NumPy would turn the string '1' into a number.
+    # NumPy would read the string '1' as a number.
     if array.dtype.kind == "O" and not any(isinstance(value, (str, bytes)) for value in array.flat):
         with suppress(TypeError, ValueError):
             return array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""A progress bar on a terminal or in a notebook, and silence in a pipe."""
+"""A progress bar in terminals and notebooks; none when stderr is redirected."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 
 
 PREPARING = "preparing the exact engine (it is compiled the first time on a machine)"
-PATIENCE = 0.7  # seconds before a bar appears: short runs should not flicker
+DELAY = 0.7  # seconds before a bar appears: short runs show none
 
 
 class Tick(Protocol):
     """Called with the number of rows that were just predicted."""
 
     def __call__(self, rows: int, /) -> None:
-        """Note that `rows` more are done."""
+        """`rows` more are done."""
 
 
 def silent(rows: int, /) -> None:
-    """A tick that nobody hears."""
+    """A tick that does nothing."""
 
 
 class ProgressBar(Tick, Protocol):
     """A tick that can also show a note and change the total."""
 
     def note(self, words: str) -> None:
-        """Show these words beside the bar."""
+        """Show this text beside the bar."""
 
     def set_total(self, total: int) -> None:
-        """There is more, or less, to do than was thought."""
+        """Change the total."""
 
 
 class _Silent:
@@ -52,47 +52,47 @@ class _Silent:
         pass
 
 
-def _wanted(progress: bool | None) -> bool:
-    """Whether to show progress; None asks whether anybody is looking."""
+def _is_shown(progress: bool | None) -> bool:
+    """Whether to show progress; None: if stderr is a terminal, or in a notebook."""
     if progress is None:
-        # In a notebook rich draws with ipywidgets, and complains where they are missing: then no bar.
+        # In a notebook rich needs ipywidgets, and warns if they are missing: then no bar.
         return sys.stderr.isatty() or (_in_notebook() and find_spec("ipywidgets") is not None)
     return progress
 
 
 @contextmanager
 def waiting(title: str, progress: bool | None) -> Iterator[None]:
-    """Say what is being waited for, once it has taken a while."""
-    if not _wanted(progress):
+    """Show a title while something runs, once it has taken a while."""
+    if not _is_shown(progress):
         yield
         return
     done = Event()
 
     def show() -> None:
-        if done.wait(PATIENCE):
+        if done.wait(DELAY):
             return
         from rich.console import Console
 
         console = Console(stderr=True, force_jupyter=_in_notebook() or None)
         if not console.is_terminal and not console.is_jupyter:
-            console.print(title)  # in a pipe a line says it
+            console.print(title)  # without a terminal: one line
             return
         with console.status(title):
             done.wait()
 
-    speaker = Thread(target=show, daemon=True)
-    speaker.start()
+    thread = Thread(target=show, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         done.set()
-        speaker.join()
+        thread.join()
 
 
 @contextmanager
 def bar(total: int, title: str, progress: bool | None, unit: str = "predictions") -> Iterator[ProgressBar]:
-    """Show how many of `total` predictions are made; ``progress=None`` asks whether anybody is looking."""
-    if not _wanted(progress):
+    """Show how many of `total` predictions are made; ``progress=None``: if stderr is a terminal, or in a notebook."""
+    if not _is_shown(progress):
         yield _Silent()
         return
     from rich.console import Console
@@ -101,13 +101,13 @@ def bar(total: int, title: str, progress: bool | None, unit: str = "predictions"
 
     shown = Progress(
         TextColumn("{task.description}"),
-        BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=6)),  # it gives way to the words
+        BarColumn(bar_width=None, table_column=Column(ratio=1, min_width=6)),  # narrower than the text if need be
         TaskProgressColumn(),
         TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + unit),
         TimeRemainingColumn(),
         TextColumn("{task.fields[words]}"),
         console=Console(stderr=True, force_jupyter=_in_notebook() or None),
-        transient=sys.stderr.isatty(),  # in a pipe the last line is all there is to see
+        transient=sys.stderr.isatty(),  # without a terminal the last line stays
         expand=True,
     )
     drawn = _Shown(shown, shown.add_task(title, total=total, words=""))
@@ -119,14 +119,14 @@ def bar(total: int, title: str, progress: bool | None, unit: str = "predictions"
 
 
 class _Shown:
-    """A bar that appears once it has taken a while."""
+    """A bar that appears after a delay."""
 
     def __init__(self, shown: Progress, task: TaskID) -> None:
         self.shown, self.task = shown, task
         self.started, self.running = time.monotonic(), False
 
     def __call__(self, rows: int, /) -> None:
-        if not self.running and time.monotonic() - self.started > PATIENCE:
+        if not self.running and time.monotonic() - self.started > DELAY:
             self.shown.start()
             self.running = True
         self.shown.advance(self.task, rows)

@@ -1,7 +1,7 @@
-"""Who does the work: this thread, threads or processes of this machine, or a cluster. One seam: `map`, in order.
+"""Workers: this thread, threads or processes of this machine, or a cluster, with one interface: `map`.
 
 A piece of work is ``work(shared, part, tick)``: `shared` is what all parts need (a model, settings), a part is small
-and says where its data are. Results come in the order of the parts, so that sums over them can't depend on the workers.
+and says where its data are. Results come in the order of the parts, so that sums over them don't depend on the workers.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ S_contra = TypeVar("S_contra", contravariant=True)
 P_contra = TypeVar("P_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 A = ParamSpec("A")
-PATIENCE, NOBODY = 10.0, 120.0  # seconds until somebody looks whether there are workers, and until there have to be
-RETRIES = 3  # of a task whose file could not be read, or whose worker died
-RESTARTS = 3  # of the whole cluster, while nothing new is done
-MOST_SHARED = 8  # things that were shared and are kept on the cluster while a verb runs
-AHEAD = 2  # tasks handed out for each thread of the cluster: enough to keep it busy, few enough to hold
+CHECK_INTERVAL, WORKER_TIMEOUT = 10.0, 120.0  # seconds between two checks for workers, and to wait for the first one
+RETRIES = 3  # of a task, after a file that could not be read or a worker that died
+RESTARTS = 3  # of the cluster, without a result between them
+MOST_SHARED = 8  # objects kept on the cluster while a verb runs
+AHEAD = 2  # tasks submitted for each thread of the cluster: enough to keep it busy, few enough for memory
 
 
 class Work(Protocol[S_contra, P_contra, R_co]):
     """One part of the work.
 
-    It reports its progress to `tick`, wherever it runs; `tick` raises once nobody waits for the result any more
-    (Ctrl-C), so that a part that ticks often, with 0 if need be, ends early.
+    It reports its progress to `tick`. After Ctrl-C `tick` raises, so that a part that ticks often, with 0 if need be,
+    ends early.
     """
 
     def __call__(self, shared: S_contra, part: P_contra, tick: Tick, /) -> R_co:
@@ -50,12 +50,12 @@ class Work(Protocol[S_contra, P_contra, R_co]):
 
 
 class Workers(Protocol):
-    """Do work on parts."""
+    """Run work on parts."""
 
-    grain: ClassVar[int]  # how many small tasks make a part that is worth handing out
+    grain: ClassVar[int]  # small tasks in a part: fewer are not worth the overhead
 
     def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
-        """The results, in the order of the parts; a part that fails is named (`name`, where it has one)."""
+        """The results, in the order of the parts; an error names the part (`name`, if it has one)."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Serial:
     grain: ClassVar[int] = 1
 
     def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
-        """The results, in order, each when it is asked for."""
-        return (_named(work, shared, part, tick) for part in parts)
+        """The results, in order, each computed when it is requested."""
+        return (_run_named(work, shared, part, tick) for part in parts)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Threads:
     grain: ClassVar[int] = 8
 
     def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
-        """The results, in order; threads that are still at work when it is closed end at their next tick."""
+        """The results, in order; when the generator is closed, running threads end at their next tick."""
         from joblib import Parallel, delayed
 
         stop, results = threading.Event(), iter(())
@@ -91,14 +91,14 @@ class Threads:
             if stop.is_set():
                 return None
             try:
-                return _named(work, shared, part, tick_or_stop)
+                return _run_named(work, shared, part, tick_or_stop)
             except _Stopped:
                 return None
 
         threads = Parallel(n_jobs=self.n_jobs, require="sharedmem", return_as="generator")
-        try:  # around the call too, because it hands out work already
+        try:  # around the call too, because it starts work already
             results = threads(delayed(one)(part) for part in takewhile(lambda _: not stop.is_set(), parts))
-            for result in results:  # noqa: UP028 - `yield from` would close it too, and joblib warn of unread results
+            for result in results:  # noqa: UP028 - `yield from` would close it too, and joblib would warn of unread results
                 yield result
         finally:
             stop.set()
@@ -107,7 +107,7 @@ class Threads:
 
 @dataclass(frozen=True)
 class Processes:
-    """Processes, or whatever else ``joblib.parallel_config`` says."""
+    """Processes, or the backend of ``joblib.parallel_config``."""
 
     n_jobs: int
     grain: ClassVar[int] = 64
@@ -117,19 +117,19 @@ class Processes:
         from joblib import Parallel, delayed
 
         processes = Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator")
-        for result, rows in processes(delayed(_counted)(work, shared, part) for part in parts):
+        for result, rows in processes(delayed(_run_and_count)(work, shared, part) for part in parts):
             tick(rows)
             yield result
 
 
 class PerThread(Generic[R]):
-    """Something that every thread makes once for itself, such as a buffer to work in."""
+    """An object that every thread creates once for itself, such as a buffer."""
 
     def __init__(self, make: Callable[[], R]) -> None:
         self.make, self._local = make, threading.local()
 
     def get(self) -> R:
-        """That of this thread."""
+        """The object of this thread."""
         if not hasattr(self._local, "made"):
             self._local.made = self.make()
         made: R = self._local.made
@@ -140,12 +140,12 @@ class PerThread(Generic[R]):
 
 
 class _Stopped(BaseException):
-    """Nobody waits for the result any more. No model's own `except Exception` may catch it."""
+    """The result is no longer needed. A BaseException, so that no `except Exception` of a model catches it."""
 
 
 @dataclass(frozen=True, eq=False)
 class SharedObject:
-    """A model that lives on the cluster: tasks get it there, and it never travels again."""
+    """A model that is stored on the cluster, and the future that holds it; it is not sent again."""
 
     model: Any
     future: Any
@@ -155,25 +155,27 @@ class SharedObject:
 class Cluster:
     """A dask.distributed cluster.
 
-    What is shared travels once, as a task of its own that unpacks it, not as scattered data: a task is done again when
-    its worker dies, and data that somebody put there are not.
+    Shared objects are sent once, as a task that unpickles them, not as scattered data: a task is repeated when its
+    worker dies, scattered data are lost.
     """
 
     grain: ClassVar[int] = 64
     client: Any
     model: SharedObject | None = None
-    known: dict[Any, tuple[Any, Any]] = field(default_factory=dict)  # what was shared before, with its future
+    sent: dict[Any, tuple[Any, Any]] = field(default_factory=dict)  # shared objects and their futures
 
     @property
     def threads(self) -> int:
-        """How many tasks it can do at a time."""
+        """The number of tasks it can run at a time."""
         try:
             return max(1, int(sum(self.client.nthreads().values())))
         except Exception as error:
-            raise ConnectionError(f"the cluster went away ({error!r}); connect a new Client and call again") from error
+            raise ConnectionError(
+                f"the connection to the cluster was lost ({error!r}); connect a new Client and call again"
+            ) from error
 
     def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
-        """The results, in order; as many tasks are under way as keep the cluster busy."""
+        """The results, in order; as many tasks are submitted as keep the cluster busy."""
         run = _ClusterRun(self, work, shared)
         todo, waiting = enumerate(parts), deque[tuple[Any, Any]]()
         try:
@@ -190,27 +192,27 @@ class Cluster:
 
 
 class _ClusterRun:
-    """Tasks of one call."""
+    """The tasks of one call of `map`."""
 
     def __init__(self, cluster: Cluster, work: Callable[..., Any], shared: Any) -> None:
         self.cluster, self.client, self.done, self.restarts = cluster, cluster.client, 0, 0
-        self.given = (work, shared)
-        # The same things again, as in block after block of rows, need not travel again.
+        self.objects = (work, shared)
+        # The same objects, as for block after block of rows, are not sent again.
         self.key = (work, *map(id, shared if isinstance(shared, tuple) else (shared,)))
         with self._connected():
             self.ahead = max(4, AHEAD * sum(self.client.nthreads().values()))
-            self.shared = self.cluster.known[self.key][1] if self.key in self.cluster.known else self._share()
+            self.shared = self.cluster.sent[self.key][1] if self.key in self.cluster.sent else self._share()
 
     def _share(self) -> Any:
-        blob = _packed(self.given, self.cluster.model)
+        blob = _packed(self.objects, self.cluster.model)
         with warnings.catch_warnings():
-            # A large model has to travel: as part of the graph, it is known to the scheduler and survives any worker.
+            # A large model has to be sent: as part of the graph, the scheduler keeps it when a worker dies.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             model = None if self.cluster.model is None else self.cluster.model.future
             shared = self.client.submit(_unpacked, blob, model, retries=RETRIES, pure=False)
-        self.cluster.known[self.key] = (self.given, shared)
-        while len(self.cluster.known) > MOST_SHARED:
-            self.cluster.known.pop(next(iter(self.cluster.known)))
+        self.cluster.sent[self.key] = (self.objects, shared)
+        while len(self.cluster.sent) > MOST_SHARED:
+            self.cluster.sent.pop(next(iter(self.cluster.sent)))
         return shared
 
     def submit(self, part: Any) -> Any:
@@ -222,57 +224,57 @@ class _ClusterRun:
             return self.client.submit(_work, self.shared, packed, retries=RETRIES, pure=False)
 
     def result(self, waiting: deque[tuple[Any, Any]]) -> Any:
-        """That of the first part; what a restart of the cluster has cancelled is handed out again."""
+        """The result of the first part; tasks that a restart of the cluster cancelled are submitted again."""
         while True:
             part, future = waiting[0]
             try:
-                found = self._patiently(future)
+                result = self._wait_for(future)
             except _cancelled() as error:
-                self._again(waiting, error)
+                self._resubmit(waiting, error)
                 continue
             except _killed() as error:
                 self.cancel(other for _, other in waiting)
                 raise RuntimeError(
-                    f"{_name(part)}: the workers that took it died, one after the other ({error}); most often "
-                    "they are short of memory: give them more, or lower memory="
+                    f"{_name(part)}: its workers died, one after the other ({error}), most often for lack of memory; "
+                    "give them more, or lower memory="
                 ) from error
             waiting.popleft()
-            if isinstance(found, _Failed):
-                raise found.error() from None
+            if isinstance(result, _Failed):
+                raise result.error() from None
             self.done, self.restarts = self.done + 1, 0
-            return found
+            return result
 
-    def _patiently(self, future: Any) -> Any:
-        """What a task gave, however long it takes, as long as somebody is there to do it."""
+    def _wait_for(self, future: Any) -> Any:
+        """The result of a task, however long it takes, as long as the cluster has workers."""
         while True:
             try:
                 with self._connected():
-                    return future.result(timeout=PATIENCE)
+                    return future.result(timeout=CHECK_INTERVAL)
             except TimeoutError:
                 if future.status != "pending":  # the task's own
                     raise
-            if not _wait_for_workers(self.client, NOBODY):
+            if not _wait_for_workers(self.client, WORKER_TIMEOUT):
                 raise ConnectionError(
-                    f"the cluster has had no worker for {NOBODY:.0f} seconds, after {self.done} parts were done. "
+                    f"the cluster has had no worker for {WORKER_TIMEOUT:.0f} seconds, after {self.done} parts. "
                     "Nothing was written; start workers and call again"
                 )
 
-    def _again(self, waiting: deque[tuple[Any, Any]], error: BaseException) -> None:
+    def _resubmit(self, waiting: deque[tuple[Any, Any]], error: BaseException) -> None:
         self.restarts += 1
         if self.restarts > RESTARTS or not _wait_for_workers(self.client):
-            raise self._gone(error) from error
+            raise self._lost(error) from error
         with self._connected():
             self.shared = self._share()
         for k, (part, _) in enumerate(list(waiting)):
             waiting[k] = (part, self.submit(part))
 
     def cancel(self, futures: Iterable[Any]) -> None:
-        """Nobody waits for these any more."""
+        """Cancel tasks whose results are no longer needed."""
         if not (left := list(futures)):
             return
         try:
             self.client.cancel(left, force=True)
-        except Exception:  # noqa: BLE001 - whatever a cluster raises that is gone: there is nothing left to cancel
+        except Exception:  # noqa: BLE001 - whatever a lost cluster raises: there is nothing left to cancel
             return
 
     @contextmanager
@@ -282,20 +284,20 @@ class _ClusterRun:
         try:
             yield
         except Exception as error:
-            # A closed client has many ways to say so; what a task raised itself comes with a client that runs.
+            # A closed client raises various exceptions; with a running client the exception is the task's own.
             if self.client.status == "running" and not isinstance(error, CommClosedError):
                 raise
-            raise self._gone(error) from error
+            raise self._lost(error) from error
 
-    def _gone(self, error: BaseException) -> ConnectionError:
+    def _lost(self, error: BaseException) -> ConnectionError:
         return ConnectionError(
-            f"the cluster went away after {self.done} parts were done ({error!r}). Nothing was written; connect a new "
-            "Client and call again"
+            f"the connection to the cluster was lost after {self.done} parts ({error!r}). Nothing was written; "
+            "connect a new Client and call again"
         )
 
 
 def _wait_for_workers(client: Any, seconds: float = 30.0) -> bool:
-    """Whether the cluster has workers (again)."""
+    """Wait for workers; False if there are none in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if client.status == "closed":
@@ -303,7 +305,7 @@ def _wait_for_workers(client: Any, seconds: float = 30.0) -> bool:
         try:
             if client.status == "running" and client.scheduler_info()["workers"]:
                 return True
-        except Exception:  # noqa: BLE001 - whatever a cluster raises while it comes back
+        except Exception:  # noqa: BLE001 - whatever a restarting cluster raises
             pass
         time.sleep(0.1)
     return False
@@ -322,25 +324,25 @@ def _killed() -> tuple[type[BaseException], ...]:
     return (KilledWorker,)
 
 
-def _packed(thing: Any, lent: SharedObject | None) -> bytes:
-    """Anything as bytes, but for a model that is on the cluster already."""
-    room = io.BytesIO()
-    _pack(thing, lent, room)
-    return room.getvalue()
+def _packed(thing: Any, stored: SharedObject | None) -> bytes:
+    """An object as bytes, without a model that is on the cluster already."""
+    file = io.BytesIO()
+    _pack(thing, stored, file)
+    return file.getvalue()
 
 
-def _pack(thing: Any, lent: SharedObject | None, room: Any) -> None:
+def _pack(thing: Any, stored: SharedObject | None, file: Any) -> None:
     import cloudpickle
 
     class Packer(cloudpickle.Pickler):  # type: ignore[misc]
         def persistent_id(self, part: Any) -> str | None:
-            return "model" if lent is not None and part is lent.model else None
+            return "model" if stored is not None and part is stored.model else None
 
-    Packer(room).dump(thing)
+    Packer(file).dump(thing)
 
 
-class _Scales:
-    """A file that weighs what is written and keeps nothing."""
+class _ByteCounter:
+    """A file that counts the bytes written and keeps none."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -351,10 +353,10 @@ class _Scales:
 
 
 def packed_size(thing: Any, cluster: Cluster) -> int:
-    """How many bytes would travel to a worker."""
-    scales = _Scales()
-    _pack(thing, cluster.model, scales)
-    return scales.size
+    """The number of bytes that would be sent to a worker."""
+    counter = _ByteCounter()
+    _pack(thing, cluster.model, counter)
+    return counter.size
 
 
 class _Unpacker(pickle.Unpickler):
@@ -371,39 +373,39 @@ def _unpacked(blob: bytes, model: Any = None) -> Any:
 
 
 def _work(shared: tuple[Callable[..., Any], Any], packed: bytes) -> Any:
-    """One part, on a worker. An error of the model's own comes back as an answer: to try again would not help it."""
+    """One part, on a worker. An exception of the model is returned, not raised: repeating the task would not help."""
     work, given = shared
     try:
-        return _counted(work, given, pickle.loads(packed))
+        return _run_and_count(work, given, pickle.loads(packed))
     except OSError:
-        raise  # a file that can't be read now may be there in a moment: the task is tried again
-    except Exception as error:  # noqa: BLE001 - whatever the model raises, the caller shall hear
+        raise  # a file may be readable a moment later: the task is repeated
+    except Exception as error:  # noqa: BLE001 - whatever the model raises is reported to the caller
         return _Failed(type(error).__name__, str(error))
 
 
 @dataclass(frozen=True)
 class _Failed:
-    """What a part raised, in words: the class of an exception may not be known elsewhere."""
+    """The exception of a part as text: its class may not exist in the calling process."""
 
     kind: str
     text: str
 
     def error(self) -> Exception:
         kinds: dict[str, type[Exception]] = {"ValueError": ValueError, "TypeError": TypeError}
-        known = kinds.get(self.kind)
-        if known is not None:
-            return known(self.text)
+        kind = kinds.get(self.kind)
+        if kind is not None:
+            return kind(self.text)
         return RuntimeError(self.text if self.kind == "RuntimeError" else f"{self.kind}: {self.text}")
 
 
-def _counted(work: Work[S, P, R], shared: S, part: P) -> tuple[R, int]:
-    """Work on a part in another process; what it ticked travels back with the result."""
+def _run_and_count(work: Work[S, P, R], shared: S, part: P) -> tuple[R, int]:
+    """Work on a part in another process; returns the result and the sum of its ticks."""
     ticks: list[int] = []
-    return _named(work, shared, part, ticks.append), sum(ticks)
+    return _run_named(work, shared, part, ticks.append), sum(ticks)
 
 
-def _named(work: Work[S, P, R], shared: S, part: P, tick: Tick) -> R:
-    """Work on a part; an error says which."""
+def _run_named(work: Work[S, P, R], shared: S, part: P, tick: Tick) -> R:
+    """Work on a part; an error names it."""
     try:
         return work(shared, part, tick)
     except OSError:
@@ -420,28 +422,28 @@ def _name(part: Any) -> str:
     return str(getattr(part, "name", ""))
 
 
-# Which workers a verb uses: said once, at its door.
+# Which workers a verb uses: set once, when it is called.
 
 _ACTIVE: ContextVar[Cluster | None] = ContextVar("losslens_cluster", default=None)
 
 
 def active() -> Cluster | None:
-    """The cluster of the verb that is running, or None."""
+    """The cluster of the running verb, or None."""
     return _ACTIVE.get()
 
 
-def chosen(n_jobs: int | None) -> Workers:
-    """The cluster of the verb that is running, else what joblib is set to: threads where nobody says otherwise."""
+def choose_workers(n_jobs: int | None) -> Workers:
+    """The cluster of the running verb, else joblib's backend: threads by default."""
     return active() or _joblib(n_jobs, prefer="threads")
 
 
 def in_process(n_jobs: int | None) -> Workers:
-    """Threads of this process, for work that fills arrays in place, or is done sooner than it would travel."""
+    """Threads of this process, for work that fills arrays in place, or is too short to send."""
     return _joblib(n_jobs, require="sharedmem")
 
 
 def _joblib(n_jobs: int | None, **kind: Any) -> Workers:
-    if n_jobs == 1 or (n_jobs is None and "joblib" not in sys.modules):  # nobody can have asked joblib for workers
+    if n_jobs == 1 or (n_jobs is None and "joblib" not in sys.modules):  # joblib can't be configured yet
         return Serial()
     from joblib import Parallel
     from joblib.parallel import get_active_backend
@@ -454,11 +456,11 @@ def _joblib(n_jobs: int | None, **kind: Any) -> Workers:
 
 
 def as_cluster(executor: Any) -> Cluster | None:
-    """What users pass as ``executor=``."""
+    """The argument ``executor=`` as a cluster; None for this machine."""
     if executor is None or isinstance(executor, Cluster):
         return executor
-    known = {f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(executor).__mro__}
-    if "distributed.Client" not in known:
+    ancestors = {f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(executor).__mro__}
+    if "distributed.Client" not in ancestors:
         raise TypeError(
             f"executor is a dask.distributed Client, or None for this machine (n_jobs= says how many threads); "
             f"got {type(executor).__name__}"
@@ -470,23 +472,23 @@ def as_cluster(executor: Any) -> Cluster | None:
     return Cluster(executor)
 
 
-def anywhere(verb: Callable[A, R]) -> Callable[A, R]:
-    """A verb whose ``executor=`` says where its work is done."""
+def with_executor(verb: Callable[A, R]) -> Callable[A, R]:
+    """Decorator of verbs: their work runs on ``executor=``."""
 
     @functools.wraps(verb)
     def run(*args: A.args, **kwargs: A.kwargs) -> R:
         cluster = as_cluster(kwargs.get("executor"))
-        if cluster is None:  # inside another verb the outer one has said it
+        if cluster is None:  # inside another verb, that verb's executor is used
             return verb(*args, **kwargs)
         first = next(iter(inspect.signature(verb).parameters))  # the model, or the estimator
         model = args[0] if args else kwargs.get(first)
-        if hasattr(model, "result") and hasattr(model, "client"):  # a future of dask's
-            lent = SharedObject(model.result(), model)
-            cluster = replace(cluster, model=lent)
+        if hasattr(model, "result") and hasattr(model, "client"):  # a dask future
+            stored = SharedObject(model.result(), model)
+            cluster = replace(cluster, model=stored)
             if args:
-                args = (lent.model, *args[1:])  # type: ignore[assignment]
+                args = (stored.model, *args[1:])  # type: ignore[assignment]
             else:
-                kwargs[first] = lent.model
+                kwargs[first] = stored.model
         token = _ACTIVE.set(cluster)
         try:
             return verb(*args, **kwargs)

@@ -154,7 +154,7 @@ def test_a_loss_of_ones_own_comes_back_as_numbers(tmp_path):
     same(result, loaded)
     assert loaded.loss.title == "cubed"
     same(loaded.with_loss("squared_error"), explain())
-    with pytest.raises(ValueError, match="function of yours, which a file cannot hold"):
+    with pytest.raises(ValueError, match="is a custom function, which files don't hold"):
         loaded.loss(Y, Y)
 
 

@@ -169,7 +169,7 @@ def test_targets_that_the_loss_is_not_defined_for(loss, y):
         (lambda y, f: np.array(["a"] * len(y)), "returned no numbers"),
         (mean_squared_error, "returned one number .an average.*metric of scikit-learn: .*pass loss='squared_error'"),
         (r2_score, "average over rows"),
-        ("r2", "'r2' is an average over rows, no single row has one; pass loss=sklearn.metrics.get_scorer"),
+        ("r2", "'r2' is an average over rows, which single rows don't have; pass loss=sklearn.metrics.get_scorer"),
         ("accuracy", "'accuracy' names a mean or a score, not the loss of one row; pass loss='zero_one'"),
         ("roc_auc", "average over rows"),
         ("squared_eror", "unknown loss 'squared_eror'; did you mean 'squared_error'"),

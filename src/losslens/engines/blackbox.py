@@ -27,7 +27,7 @@ from losslens.progress import Tick
 from losslens.tables.columns import Column
 from losslens.tables.frames import Batch, Edit, Table
 from losslens.typing import Indices, Mask
-from losslens.workers import PerThread, chosen
+from losslens.workers import PerThread, choose_workers
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class BlackBox:
         self, rows: Indices, asks: Sequence[Ask], batches: Iterable[list[Cut]], tick: Tick
     ) -> Iterator[tuple[list[Cut], NDArray[Any]]]:
         """Predictions batch by batch, in order, whoever makes them: the answer can't depend on n_jobs."""
-        workers = chosen(self.n_jobs)
+        workers = choose_workers(self.n_jobs)
         runs = ((rows, run) for run in group(batches, workers.grain))
         for run in workers.map(_predict_run, (self, asks), runs, tick):
             yield from run
@@ -184,7 +184,7 @@ class Mixer:
     def _batches(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> Iterator[tuple[int, NDArray[Any]]]:
         size = max(STEP, self.batch_rows // STEP * STEP)
         parts = [slice(start, min(start + size, len(rows))) for start in range(0, len(rows), size)]
-        workers = chosen(self.n_jobs if len(parts) > 1 else 1)
+        workers = choose_workers(self.n_jobs if len(parts) > 1 else 1)
         answers = workers.map(_mix_batch, (self,), ((rows[p], donors[p], kept[p]) for p in parts), tick)
         yield from zip((part.start for part in parts), answers, strict=True)
 

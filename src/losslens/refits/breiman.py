@@ -26,7 +26,7 @@ from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Table
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
-from losslens.workers import chosen
+from losslens.workers import choose_workers
 
 CHECKED_ROWS = 100  # predicted by the forest first: its own errors about names and columns are the clearest
 
@@ -78,7 +78,7 @@ def evaluate_trees(
         for t, tree in enumerate(forest.trees)
         if len(forest.oob[t])
     )
-    return chosen(n_jobs).map(_evaluate, question, trees, tick)
+    return choose_workers(n_jobs).map(_evaluate, question, trees, tick)
 
 
 def _evaluate(

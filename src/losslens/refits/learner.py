@@ -16,7 +16,7 @@ from losslens.results.selection import split as by_label
 from losslens.tables import checks
 from losslens.tables.frames import Table, as_table
 from losslens.typing import Indices
-from losslens.workers import chosen
+from losslens.workers import choose_workers
 
 Splits = tuple[tuple[Indices, Indices], ...]
 Split = Callable[[NDArray[Any]], Splits]
@@ -45,7 +45,7 @@ class Learner:
     def explained(self, explain: Explain) -> Refits:
         """Fit and explain every fold."""
         with bar(len(self.splits), "refitting", self.options.progress, "folds") as tick:
-            workers, folds = chosen(self.options.n_jobs), range(len(self.splits))
+            workers, folds = choose_workers(self.options.n_jobs), range(len(self.splits))
             explained = tuple(workers.map(_explain_fold, (self, explain), folds, tick))
         return Refits(
             folds=explained,

@@ -20,7 +20,7 @@ from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Edit, Table, as_table
 from losslens.tables.numbers import scikit_learn
 from losslens.typing import Floats, Indices
-from losslens.workers import chosen
+from losslens.workers import choose_workers
 
 # Parameters of estimators that identify columns by position; positions shift when a column is dropped.
 POSITIONAL = ("categorical_features", "cat_features", "monotonic_cst", "monotone_constraints", "interaction_cst")
@@ -42,7 +42,7 @@ class LeaveOutFits:
         total, means, title = np.zeros((tables, known.table.n)), np.empty((folds, tables)), ""
         todo = [(k, t) for k in range(folds) for t in range(tables)]
         with bar(len(todo), "fitting without features", known.options.progress, "fits") as tick:
-            for k, t, losses, name in chosen(known.options.n_jobs).map(LeaveOutFits.one, self, todo, tick):
+            for k, t, losses, name in choose_workers(known.options.n_jobs).map(LeaveOutFits.one, self, todo, tick):
                 title, test = name, known.splits[k][1]
                 total[t, test] += losses
                 means[k, t] = _fold_mean(losses, known.weight, test)

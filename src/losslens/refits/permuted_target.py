@@ -10,7 +10,7 @@ from losslens.progress import Tick, bar
 from losslens.refits.learner import Explain, Learner
 from losslens.results.permuted_target import PermutedTarget
 from losslens.typing import Floats
-from losslens.workers import chosen
+from losslens.workers import choose_workers
 
 
 def tested(learner: Learner, explain: Explain, permutations: int) -> PermutedTarget:
@@ -22,7 +22,7 @@ def tested(learner: Learner, explain: Explain, permutations: int) -> PermutedTar
     with bar(permutations + 1, "refitting on permuted targets", options.progress, "targets") as tick:
         observed = replace(learner, options=replace(options, progress=False)).explained(explain)
         tick(1)
-        null = list(chosen(options.n_jobs).map(_importances, (learner, explain), range(permutations), tick))
+        null = list(choose_workers(options.n_jobs).map(_importances, (learner, explain), range(permutations), tick))
     return PermutedTarget(
         features=observed.features,
         importance=observed.importance,

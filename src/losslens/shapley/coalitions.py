@@ -146,7 +146,7 @@ class Orders:
 
 def mean_along(game: Game, orders: Indices) -> Floats:
     """The mean shares along some orders; a coalition of several orders is evaluated once."""
-    kept = game_theory.coalitions_met(orders)
+    kept = game_theory.coalitions_along(orders)
     flat = kept.reshape(-1, kept.shape[2])
     distinct, place = np.unique(np.packbits(flat, axis=1), axis=0, return_index=True, return_inverse=True)[1:]
     errors = np.array([value.total for value in game.values(flat[distinct])])

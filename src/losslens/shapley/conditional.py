@@ -96,7 +96,7 @@ def _coalitions_a_round(p: int) -> int:
 
 def _circle_coefficients(orders: Indices) -> tuple[Mask, Floats]:
     """The coalitions of one circle of orders, and the coefficient of each in each player's mean share."""
-    grown, p = game_theory.coalitions_met(orders), orders.shape[1]
+    grown, p = game_theory.coalitions_along(orders), orders.shape[1]
     share = np.zeros(grown.shape)
     joins = grown[:, 1:] & ~grown[:, :-1]
     share[:, :-1] += joins / len(orders)

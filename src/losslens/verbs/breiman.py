@@ -19,10 +19,10 @@ from losslens.refits.breiman import (
 from losslens.results.breiman import BreimanImportance
 from losslens.tables.checks import check_whole
 from losslens.tables.frames import as_table
-from losslens.workers import anywhere
+from losslens.workers import with_executor
 
 
-@anywhere
+@with_executor
 def breiman_importance(
     forest: Any,
     X: Any,

@@ -16,10 +16,10 @@ from losslens.shapley.stopping import ShapleySettings
 from losslens.tables.frames import as_table
 from losslens.verbs.features import importances
 from losslens.verbs.shapley import share_out
-from losslens.workers import anywhere
+from losslens.workers import with_executor
 
 
-@anywhere
+@with_executor
 def compare(
     models: Any,
     X: Any,

@@ -19,10 +19,10 @@ from losslens.shapley.conditional import draw_weights, drawn_losses
 from losslens.shapley.setup import GameSetup, set_up
 from losslens.tables.checks import check_whole
 from losslens.typing import Floats
-from losslens.workers import anywhere
+from losslens.workers import with_executor
 
 
-@anywhere
+@with_executor
 def conditional_predictive_impact(
     model: Any,
     X: Any,

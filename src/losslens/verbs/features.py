@@ -21,10 +21,10 @@ from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.replaced_rows import ReplacedRows
 from losslens.tables.sources import as_source
-from losslens.workers import anywhere
+from losslens.workers import with_executor
 
 
-@anywhere
+@with_executor
 def feature_importance(
     model: Any,
     X: Any,
@@ -114,7 +114,7 @@ def importances(model: Any, X: Any, y: Any, loss: Any, options: Options) -> Impo
     return Importances({feature.name: feature for feature in features}, predicted)
 
 
-@anywhere
+@with_executor
 def feature_effect(
     model: Any,
     X: Any,

@@ -22,7 +22,7 @@ from losslens.tables.loading import Opened
 from losslens.tables.sources import as_source
 from losslens.verbs.features import feature_effect, feature_importance
 from losslens.verbs.shapley import shapley_importance
-from losslens.workers import anywhere
+from losslens.workers import with_executor
 
 
 def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options: Any) -> Plan:
@@ -54,7 +54,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     return _planned(model, X, y if "y" in parameters else None, verb, **defaults | options)
 
 
-@anywhere
+@with_executor
 def _planned(model: Any, X: Any, y: Any, verb: Callable[..., Any], *, executor: Any, **arguments: Any) -> Plan:
     """The plan, made where the verb would run: in this process or on the cluster of `executor`."""
     known, options = as_model(model), picked(Options, arguments)

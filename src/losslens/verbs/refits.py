@@ -19,10 +19,10 @@ from losslens.shapley.stopping import Absolute, Method, ShapleySettings
 from losslens.tables import checks
 from losslens.verbs.features import importances
 from losslens.verbs.shapley import share_out
-from losslens.workers import anywhere
+from losslens.workers import with_executor
 
 
-@anywhere
+@with_executor
 def feature_importance_cv(
     estimator: Any,
     X: Any,
@@ -80,7 +80,7 @@ def feature_importance_cv(
     return checked_learner(estimator, X, y, cv, fit_params, options).explained(partial(importances, loss=loss))
 
 
-@anywhere
+@with_executor
 def shapley_importance_cv(
     estimator: Any,
     X: Any,
@@ -128,7 +128,7 @@ def shapley_importance_cv(
     return checked_learner(estimator, X, y, cv, fit_params, options).explained(explain)
 
 
-@anywhere
+@with_executor
 def permuted_target_test(
     estimator: Any,
     X: Any,
@@ -185,7 +185,7 @@ def permuted_target_test(
     )
 
 
-@anywhere
+@with_executor
 def leave_one_covariate_out(
     learner: Any,
     X: Any,

@@ -34,7 +34,7 @@ from losslens.verbs.interactions import pair_interactions
 from losslens.verbs.plan import plan
 from losslens.verbs.rows import clusters, observations, regions
 from losslens.verbs.shapley import share_out
-from losslens.workers import anywhere
+from losslens.workers import with_executor
 
 FIRST = "this model"  # name of the reported model beside others
 PAIRED_FEATURES = 6  # most important features whose pairs are computed by default
@@ -44,7 +44,7 @@ REGION_ROWS = 2_000  # most rows that regions are searched on, for speed
 REGION_CELLS = 100_000_000  # most cells of all features that regions are searched in, most important features first
 
 
-@anywhere
+@with_executor
 def report(
     model: Any,
     X: Any,

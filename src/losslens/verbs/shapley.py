@@ -16,10 +16,10 @@ from losslens.shapley import effects, scores, stopping, ways
 from losslens.shapley.request import check_request
 from losslens.shapley.stopping import Absolute, Method, ShapleySettings
 from losslens.tables.sources import as_source
-from losslens.workers import anywhere
+from losslens.workers import with_executor
 
 
-@anywhere
+@with_executor
 def shapley_importance(
     model: Any,
     X: Any,
@@ -107,7 +107,7 @@ def share_out(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, op
     return ways.result_of(check_request(known, X, y, loss, wanted, options))
 
 
-@anywhere
+@with_executor
 def shapley_effect(
     model: Any,
     X: Any,

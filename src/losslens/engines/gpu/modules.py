@@ -52,7 +52,7 @@ class DeviceTable:
 
     def predictions(self, total: int, build: Callable[[slice], Any]) -> Iterator[tuple[slice, _Pending]]:
         """Predictions of rows that are built part by part; a part that does not fit is halved."""
-        return self.sizes.over(total, lambda part: _Pending(self.predict.ask(build(part)), part))
+        return self.sizes.over(total, lambda part: _Pending(self.predict.output(build(part)), part))
 
     def finished(self, pending: _Pending) -> NDArray[Any]:
         """Predictions, copied from the device and checked."""

@@ -22,7 +22,7 @@ from losslens.tables.features import Feature
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Table, as_columns, frame_table
 from losslens.tables.loading import HEAD, Opened
-from losslens.workers import Workers, chosen
+from losslens.workers import Workers, choose_workers
 
 LOOKED_AT = 20  # parts that say where the values of a column lie
 FEWEST_ROWS = 1000  # of a part, however little memory there is
@@ -95,7 +95,7 @@ def prepare(known: Model, opened: Opened, loss: Loss | None, response: Response,
     return Stream(
         model=known, response=response, loss=loss, features=features, design=design, data=data,
         stretches=stretches(source, opened.y), head=head, n=opened.n, memory=options.memory,
-        entropy=options.random_state, workers=chosen(options.n_jobs), progress=options.progress,
+        entropy=options.random_state, workers=choose_workers(options.n_jobs), progress=options.progress,
         read=read, peeled=peeled, declined=declined,
     )  # fmt: skip
 
