@@ -137,7 +137,7 @@ def test_fewer_than_thirty_kept_rows_make_no_curve():
     part = streamed.given(streamed.rows[:29])
     assert np.isfinite(part.pfi)
     for curve in (lambda: part.pi, lambda: part.effect.pd):
-        with pytest.raises(ValueError, match="keeps the cells of 29 of these rows, fewer than 30; raise memory="):
+        with pytest.raises(ValueError, match="keeps the cells of 29 of these rows, and 30 are needed; raise memory="):
             curve()
 
 

@@ -71,7 +71,7 @@ def test_sage_values_are_those_of_all_coalitions(case, weight):
     assert found.sfimp.sum() == pytest.approx(found.error_none - found.error_all, abs=1e-9)
     for j, name in enumerate(found.features):
         assert found.curve(name).sfimp == pytest.approx(found.sfimp[j], abs=1e-9)
-    with pytest.raises(ValueError, match="donors have no share where predictions are averaged"):
+    with pytest.raises(ValueError, match="donors have no shares where predictions are averaged"):
         found.curve("x0", by="donor")
 
 

@@ -63,10 +63,10 @@ class Means:
             return self.total
         if self.local is None:
             raise ValueError("no importance: these cells have no loss")
-        met = self.mass > 0
-        if not met.any():
+        counted = self.mass > 0
+        if not counted.any():
             raise ValueError("no cell to average: these rows have no donors with weight, or have weight 0 themselves")
-        return float(self.mass[met] @ self.local[met] / self.mass[met].sum())
+        return float(self.mass[counted] @ self.local[counted] / self.mass[counted].sum())
 
 
 class Averages:
@@ -246,8 +246,8 @@ def curves(values: NDArray[Any], layout: Layout, sample: Sample, rows: Indices) 
     if isinstance(layout, CommonGrid):
         return values
     r, g = len(rows), layout.size
-    met = layout.weights(sample, rows) > 0
-    flat = (np.arange(r)[:, None] * g + layout.places(rows))[met]
+    counted = layout.weights(sample, rows) > 0
+    flat = (np.arange(r)[:, None] * g + layout.places(rows))[counted]
     count = np.bincount(flat, minlength=r * g)
     with np.errstate(invalid="ignore"):
-        return (np.bincount(flat, values[met], r * g) / count).reshape(r, g)
+        return (np.bincount(flat, values[counted], r * g) / count).reshape(r, g)

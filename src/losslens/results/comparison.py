@@ -177,7 +177,7 @@ class Comparison(Result):
     def headline(self) -> str:
         """What the numbers are."""
         rows = "the same rows and donors" if self.paired else "different rows"
-        return f"increase in {self.title}; {len(self.names)} compared, on {rows}"
+        return f"increase in {self.title}; {len(self.names)} side by side, on {rows}"
 
     def _table(self) -> ResultTable:
         models = self.importances.values()

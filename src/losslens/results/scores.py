@@ -58,7 +58,7 @@ class FeatureScore(Tabular):
     def pfi(self) -> float:
         """The score minus its mean over the columns of the design: positive means useful."""
         if self.column_scores is None or self.column_shares is None:
-            raise ValueError(f"{self.design!r} gives a curve but no number for a scorer; use 'all' or Latin(m)")
+            raise ValueError(f"{self.design!r} gives a curve and no number for a scorer; use 'all' or Latin(m)")
         return float((self.score - self.column_scores) @ self.column_shares)  # exactly 0 where nothing changes
 
     @property

@@ -178,12 +178,12 @@ def _from_whole(content: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any
     n, units, rows, noise = (whole[name] for name in ("n", "units", "rows", "noise"))
     pairs, single = jackknife_factor(units), units / (units - 1)
     totals = Totals(n, rows, units, 1 - 1 / whole["up"], whole["error"], whole["error_variance"] / single)
-    found = {"sample": replace(content["sample"], totals=totals)}
+    upgraded = {"sample": replace(content["sample"], totals=totals)}
     if "means" in content and len(whole["moved"]):
         square, cube = (whole["variance"] - noise) / pairs, whole["cubes"] / pairs**1.5
         sums = InfluenceSums(square, cube, whole["covariance"] / np.sqrt(pairs * single), noise)
-        found["means"] = replace(content["means"], influences=sums)
-    return found
+        upgraded["means"] = replace(content["means"], influences=sums)
+    return upgraded
 
 
 @contextmanager

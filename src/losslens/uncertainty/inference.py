@@ -148,8 +148,10 @@ class Inference:
             ``"holm"`` controls the probability of any false rejection, ``"benjamini_hochberg"`` the expected share of
             false rejections, None adjusts nothing.
         """
-        found = self.estimates
-        return self._frame(columns_of_tests(found.names, found.value, found.p_values(), adjust, found.std_error))
+        estimates = self.estimates
+        return self._frame(
+            columns_of_tests(estimates.names, estimates.value, estimates.p_values(), adjust, estimates.std_error)
+        )
 
 
 def columns_of_tests(

@@ -222,12 +222,12 @@ def fit_effects(means: Means, layout: OwnDonors, sample: Sample, rows: Indices) 
         )
     if means.local is None or means.caused is None:
         raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
-    met, squares, cells = _shares(layout, sample, rows)
-    by_row, by_donor = _sums(met)
+    weights, squares, cells = _shares(layout, sample, rows)
+    by_row, by_donor = _sums(weights)
     row_total = by_row * np.where(by_row > 0, means.local - means.pfi, 0.0)
     donor_total = by_donor * np.where(by_donor > 0, means.caused - means.pfi, 0.0)
-    row, donor = _least_squares(met, row_total, donor_total)
-    freedom, components = _degrees_of_freedom(met, cells)
+    row, donor = _least_squares(weights, row_total, donor_total)
+    freedom, components = _degrees_of_freedom(weights, cells)
     explained = row @ row_total + donor @ donor_total
     unexplained = max(float(means.square - means.pfi**2 - explained), 0.0)
     residual = unexplained * cells / freedom if freedom > 0 else np.nan  # D2
@@ -238,7 +238,7 @@ def fit_effects(means: Means, layout: OwnDonors, sample: Sample, rows: Indices) 
     balanced = complete or layout.binned or components > 1
     if balanced:
         row = _inverse(by_row) * row_total
-        donor = _inverse(by_donor) * (donor_total - (0.0 if complete else met.T @ row))
+        donor = _inverse(by_donor) * (donor_total - (0.0 if complete else weights.T @ row))
     return RowColumnFit(
         row=_centred(row, by_row),
         donor=_centred(donor, by_donor),
@@ -263,39 +263,39 @@ def _shares(layout: OwnDonors, sample: Sample, rows: Indices) -> tuple[Any, floa
         raise ValueError(f"no standard error: rows have {a_row:.1f} donors with weight on average; use more donors")
     where = np.repeat(np.arange(len(rows)), counted.sum(axis=1))
     share = lent[counted] / lent.sum()
-    met = sparse.csr_array((share, (where, np.asarray(layout.donors[rows])[counted])), shape=(len(rows), sample.n))
-    distinct = share if layout.fresh else met.data
-    return met, float(distinct @ distinct), len(distinct)
+    weights = sparse.csr_array((share, (where, np.asarray(layout.donors[rows])[counted])), shape=(len(rows), sample.n))
+    distinct = share if layout.fresh else weights.data
+    return weights, float(distinct @ distinct), len(distinct)
 
 
-def _sums(met: Any) -> tuple[Floats, Floats]:
-    return np.asarray(met.sum(axis=1), float), np.asarray(met.sum(axis=0), float)
+def _sums(weights: Any) -> tuple[Floats, Floats]:
+    return np.asarray(weights.sum(axis=1), float), np.asarray(weights.sum(axis=0), float)
 
 
-def _least_squares(met: Any, row_total: Floats, donor_total: Floats) -> tuple[Floats, Floats]:
+def _least_squares(weights: Any, row_total: Floats, donor_total: Floats) -> tuple[Floats, Floats]:
     """Row and donor effects: the normal equations, reduced to the donors and solved by conjugate gradients."""
     from scipy.sparse import linalg
 
-    by_row, by_donor = _sums(met)
+    by_row, by_donor = _sums(weights)
     per_row = _inverse(by_row)
 
     def reduced(effect: Floats) -> Floats:
-        return np.asarray(by_donor * effect - met.T @ (per_row * (met @ effect)))
+        return np.asarray(by_donor * effect - weights.T @ (per_row * (weights @ effect)))
 
-    operator = linalg.LinearOperator((met.shape[1], met.shape[1]), matvec=reduced, dtype=np.float64)
-    donor, _ = linalg.cg(operator, donor_total - met.T @ (per_row * row_total), rtol=1e-10, maxiter=500)
-    return np.asarray(per_row * (row_total - met @ donor)), np.asarray(donor)
+    operator = linalg.LinearOperator((weights.shape[1], weights.shape[1]), matvec=reduced, dtype=np.float64)
+    donor, _ = linalg.cg(operator, donor_total - weights.T @ (per_row * row_total), rtol=1e-10, maxiter=500)
+    return np.asarray(per_row * (row_total - weights @ donor)), np.asarray(donor)
 
 
-def _degrees_of_freedom(met: Any, n_cells: int) -> tuple[int, int]:
+def _degrees_of_freedom(weights: Any, n_cells: int) -> tuple[int, int]:
     """Number of cells less that of estimable effects; and the number of components of the graph of rows and donors."""
     from scipy import sparse
     from scipy.sparse import csgraph
 
-    r, n = met.shape
-    cells = met.tocoo()
+    r, n = weights.shape
+    cells = weights.tocoo()
     graph = sparse.csr_array((cells.data, (cells.coords[0], r + cells.coords[1])), shape=(r + n, r + n))
-    idle = sum(int(np.sum(mass == 0)) for mass in _sums(met))
+    idle = sum(int(np.sum(mass == 0)) for mass in _sums(weights))
     components = int(csgraph.connected_components(graph, directed=False)[0]) - idle
     return n_cells - (r + n - idle) + components, components
 
