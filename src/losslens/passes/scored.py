@@ -1,7 +1,7 @@
-"""Averaged metrics (AUC, R2): importance by a score that no single row has.
+"""Importance by a scorer (AUC, R2), which gives one score for all rows.
 
-A scikit-learn scorer asks an estimator for its predictions. Here it asks a stand-in that hands out the predictions of
-the cells, so that a scorer costs no more predictions than a loss.
+A scikit-learn scorer calls the methods of an estimator. Here it gets a stand-in that returns the predictions of the
+cells, so that a scorer needs no more predictions than a loss.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 
 METHODS = ("predict", "predict_proba", "decision_function")
-SHIFTS = 30  # columns where all of them are too many
+SHIFTS = 30  # donors a row where all of them are over the limit
 
 Score = Callable[[NDArray[Any], Floats | None], float]
 
@@ -57,7 +57,7 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, options: Options
 
 @dataclass(frozen=True, eq=False)
 class ScorerMethod:
-    """A scorer that was asked what it reads, and scores predictions of that kind."""
+    """A scorer, the response that it reads, and its function of predictions."""
 
     title: str
     response: Response
@@ -66,7 +66,7 @@ class ScorerMethod:
 
 
 def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> tuple[ScorerMethod, Task]:
-    """Call the scorer once, to see what it asks the model for, and check the call."""
+    """Call the scorer once, to see which predictions it needs, and check the call."""
     if y is None:
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
     table, weight = as_table(X), options.sample_weight
@@ -83,7 +83,7 @@ def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) 
 
 
 def score_design(subject: Subject, n: int) -> Design:
-    """The rule behind ``donors="auto"`` for scorers: shifts where all values are too dear."""
+    """The rule of ``donors="auto"`` for scorers: shifts where all values are over the limit."""
     design = first_design(subject, n)
     return Latin(min(SHIFTS, n)) if not design.common else design
 
@@ -133,7 +133,7 @@ def _columns(question: Question, weight: Floats | None) -> Iterator[ReplacedColu
         donors = np.roll(every, -t) if whole is None else whole[:, t]
         pair = None if weight is None else weight * weight[donors]
         if pair is not None and not pair.any():
-            continue  # nobody met anybody who counts
+            continue  # no pair has weight
         at = (every, meeting.own[donors] if isinstance(meeting, CommonGrid) else np.full(n, t))
         yield ReplacedColumn(at, pair, 1.0 if pair is None else float(pair.sum()))
 
@@ -148,7 +148,7 @@ def _check_target(model: Model, y: NDArray[Any]) -> None:
 
 
 class _StandIn:
-    """Looks like the model to a scorer, but answers with the predictions it was given; notes what is asked."""
+    """Looks like the model to a scorer, but its prediction methods call `answer`."""
 
     def __init__(self, native: Any, answer: Callable[[str, Any], Any]) -> None:
         self._native, self._answer = native, answer

@@ -1,6 +1,6 @@
-"""One pass over the rows with an engine that gives curves as steps: lose, average, keep what fits into memory.
+"""One pass over the rows with an engine that gives curves as steps: evaluate the loss, average, keep what fits.
 
-The same means as in `passes`, over all pairs, without a matrix of cells: a curve that has few steps has few losses.
+The same means as in `dense`, over all pairs, without a matrix of cells: a curve with few steps has few losses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 from losslens.workers import Cluster, PerThread, Workers, active, in_process
 
-LANES = 8  # parts of the rows that are summed apart, however many threads there are: the answer can't depend on them
+LANES = 8  # parts of the rows that are summed separately, for any number of threads: the result does not depend on it
 LANE_ROWS = 500  # the fewest rows of a part
 
 
@@ -42,7 +42,7 @@ def run(
     n_jobs: int | None,
     tick: Tick,
 ) -> tuple[Sample, list[Filled]]:
-    """The sample as the engine saw it, and each feature's means and cells."""
+    """The sample with predictions and losses, and the outcome for each feature."""
     n = sample.n
     kept = budget.rows_to_keep([question.meeting.width for question in questions], n, entropy)
     # The engine's order: columns as they stand in the table, each once.
@@ -75,7 +75,7 @@ def there(seconds: float, engine: StepEngine, n: int, asked: int, cluster: Clust
 
 
 def pays(engine: StepEngine, n: int, asked: int, cluster: Cluster) -> bool:
-    """Whether a cluster is sooner done; the numbers are the same."""
+    """Whether a cluster is faster; the numbers are the same."""
     seconds, _ = engine.takes_about(n)
     return there(seconds, engine, n, asked, cluster) < seconds
 
@@ -83,13 +83,13 @@ def pays(engine: StepEngine, n: int, asked: int, cluster: Cluster) -> bool:
 def second_a_row(
     engine: StepEngine, questions: Sequence[Question], sample: Sample, loss: Loss | None, rows: int
 ) -> float:
-    """What a row takes, from some that are timed; two go first, so that everything is compiled."""
+    """Seconds of a row, from some that are timed, after two that trigger the compilation."""
     places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
     axes, walker = _axes(engine, list(places.values()), sample), engine.walker([q.ask for q in places.values()])
     work = LaneWork(axes, sample, loss, engine.predict(np.arange(1)), kept=np.empty(0, np.intp))
     rows, seconds = min(rows, sample.n), 0.0
     for stop in (min(2, rows), rows):
-        started = time.thread_time()  # others on the machine don't count
+        started = time.thread_time()  # of this thread only
         work.sums(0, stop, walker)
         seconds = time.thread_time() - started
     return seconds / rows
@@ -238,7 +238,7 @@ def _filled(
     k: int, question: Question, axes: Axes, sample: Sample, rows: RowMass, lanes: Sequence[LaneSums], kept: Indices
 ) -> Filled:
     meeting = question.meeting
-    assert isinstance(meeting, CommonGrid)  # the designs that meet everybody
+    assert isinstance(meeting, CommonGrid)  # designs in which all rows are donors
     cells = spread_cells(k, axes, sample, [part for lane in lanes for part in lane.cells], kept)
     return Filled.of(question, _means(k, meeting, axes, sample, rows, lanes), cells)
 
@@ -259,7 +259,7 @@ def _means(k: int, meeting: CommonGrid, axes: Axes, sample: Sample, rows: RowMas
     if sample.loss is None:
         return Means(local=None, **shared)
     local = np.concatenate([lane.local[:, k] for lane in lanes])
-    with np.errstate(invalid="ignore", divide="ignore"):  # a value that nobody else holds
+    with np.errstate(invalid="ignore", divide="ignore"):  # a value of one row only
         pi = changes * lent / value_mass if apart else changes
     return Means(
         local=local / rows.met if apart else local,

@@ -1,8 +1,8 @@
-"""Linear models, part by part, squared error: everything is a moment. Exact over all pairs.
+"""Linear models on data in parts, with squared error: everything is a moment. Exact over all pairs.
 
 With c what a column adds to a row, less its mean, and r = y - f, a row's importance is ``c (2 r + c) + var(c)`` and
-what it causes as a donor ``c^2 - 2 c mean(r) + var(c) + 2 cov(c, r)``. The first pass sums c, c^2, r and c r; the
-second knows both numbers of every row.
+that of its value as a donor ``c^2 - 2 c mean(r) + var(c) + 2 cov(c, r)``. The first pass sums c, c^2, r and c r; the
+second computes both for every row.
 """
 
 from __future__ import annotations
@@ -94,13 +94,13 @@ class PartMoments(Moments):
 
 @dataclass(frozen=True, eq=False)
 class SumsWork:
-    """What all parts of the second pass need; it travels."""
+    """The arguments of the second pass, which are sent to workers."""
 
     data: Data
     sums: Sums
     moments: PartMoments
     mass: float
-    kept: Indices  # rows whose importances are kept, in the whole
+    kept: Indices  # rows whose importances are kept, in the full data
     curves: Indices  # and those of them whose curves are
     bins: Quantiles
     grids: Mapping[int, CountedGrid]

@@ -1,8 +1,8 @@
 """Any model on data larger than memory: Latin donors over all rows.
 
-Three passes: count the values of the asked columns; gather these columns, which are small, and some rows, which are
-kept; then ask the model. The kept rows meet every value of the grid. They give the single curves and the standard
-errors, and tell how many donors every row needs; the numbers come from all rows.
+Three passes: count the values of the columns; gather these columns and some complete rows, which are kept; then
+predict. The kept rows get every value of the grid. They give the single curves and the standard errors, and determine
+how many donors every row needs; the importances come from all rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from losslens.tables.sample import Sample, loss_changes
 from losslens.typing import Floats, Indices
 
 BINS = 256  # of a column with many values
-CURVES, FEWEST_CURVES = 500, 64  # rows that meet every value
+CURVES, FEWEST_CURVES = 500, 64  # most and fewest rows with every value
 MOST_DONORS, FEWEST_DONORS = 64, 2  # of "auto"
 TOLERATED = 0.1  # the draw's share of the variance, as with data in memory
 
@@ -59,7 +59,7 @@ Respond = Callable[[Any], NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class BoxWork:
-    """What all parts of the last pass need; it travels."""
+    """The arguments of the last pass, which are sent to workers."""
 
     data: Data
     model: Any
@@ -73,7 +73,7 @@ class BoxWork:
     bins: Quantiles
 
     def sample(self, rows: PartRows) -> Sample:
-        """The rows of a part, predicted and judged."""
+        """The rows of a part with predictions and losses."""
         sample = judged(rows, self.model, self.loss, self.classes, self.mass)
         batch, every = Batch(rows.table), np.arange(rows.table.n)
         found = [self.respond(batch.fill(every[part], [])) for part in _slices(len(every), self.size)]
@@ -84,7 +84,7 @@ class BoxWork:
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """Some columns of one part, with what its rows receive: None, where they meet every value of the grid."""
+    """Some columns of one part, with the donors of its rows: None where they get every value of the grid."""
 
     stretch: Stretch
     loans: dict[int, Loan | None]
@@ -111,7 +111,7 @@ class BoxSums(PartSums):
 
     losses: Floats  # (3,)
     columns: dict[int, ColumnSums]
-    asked: int  # rows that the model was asked for
+    asked: int  # predictions
 
 
 def evaluate(work: BoxWork, turn: Turn, tick: Tick) -> BoxSums:
@@ -128,7 +128,7 @@ def evaluate(work: BoxWork, turn: Turn, tick: Tick) -> BoxSums:
 
 def _column(work: BoxWork, rows: PartRows, sample: Sample, j: int, loan: Loan | None) -> tuple[ColumnSums, int]:
     grid, b = work.grids[j], sample.n
-    if loan is None:  # everybody meets every value
+    if loan is None:  # every row gets every value
         source, index = work.book.column(j), np.broadcast_to(np.arange(len(grid))[:, None], (len(grid), b))
         lent: Any = np.broadcast_to((grid.mass / grid.mass.sum())[:, None], index.shape)
         at = index
@@ -155,23 +155,23 @@ def _column(work: BoxWork, rows: PartRows, sample: Sample, j: int, loan: Loan | 
 def _rows(
     sample: Sample, rows: Indices, changes: Floats, lent: Floats, own: Indices, g: int, every: bool
 ) -> tuple[RowSums, Floats]:
-    """What the rows themselves say: means over their donors, how far these are off, and how donors differ."""
-    with np.errstate(invalid="ignore", divide="ignore"):  # a row whose donors weigh nothing says nothing
+    """Sums over rows: means over their donors, the noise of these means, and the variance between donors."""
+    with np.errstate(invalid="ignore", divide="ignore"):  # donors without weight
         share = np.where(lent.sum(axis=0) > 0, lent / lent.sum(axis=0), 0.0)
     w, R = sample.weight[rows], np.sum(share * changes, axis=0)
     noise, within = np.zeros(len(rows)), np.zeros(2)
     if not every:
         together = np.sum(share**2, axis=0)
         square = np.sum(share * (changes - R) ** 2, axis=0)  # its mean: (1 - together) times the variance
-        told = (together < 1 - 1e-9) & (together > 0)
-        noise[told] = (square * together)[told] / (1 - together[told])
-        within = np.array([w[told] @ square[told], w[told] @ (1 - together[told])])
+        several = (together < 1 - 1e-9) & (together > 0)
+        noise[several] = (square * together)[several] / (1 - together[several])
+        within = np.array([w[several] @ square[several], w[several] @ (1 - together[several])])
     assert sample.loss is not None
     return RowSums.of(w, R, sample.loss[rows], own, g, noise), within
 
 
 def _places(work: BoxWork, source: Any, index: Indices, j: int) -> Indices:
-    """Where lent values stand on the grid."""
+    """The positions of donors' values on the grid."""
     distinct = source.distinct
     bins = work.bins.of(work.book, {j: distinct})[j]
     return np.asarray(work.grids[j].places(distinct.values, bins)[distinct.codes][index])
@@ -238,7 +238,7 @@ def _count(stream: Stream) -> tuple[Counted, BoxWork]:
 
 @dataclass(frozen=True, eq=False)
 class KeptTable:
-    """Rows that meet every value of every grid, as the model sees them."""
+    """The kept rows, which get every value of every grid, as the model reads them."""
 
     at: Indices  # (r,): in the files
     rows: PartRows
@@ -280,7 +280,7 @@ def curves_of(shared: tuple[BoxWork, KeptTable], column: Feature, _: Tick) -> An
 
 @dataclass(frozen=True, eq=False)
 class KeptColumn:
-    """What the kept rows say of one column."""
+    """The results of the kept rows for one column."""
 
     grid: CountedGrid
     place: Indices  # (r,): where their own values stand on it
@@ -311,7 +311,7 @@ def _look_at(stream: Stream, work: BoxWork, kept: KeptTable, j: int, answer: Ans
 
 
 def _design(stream: Stream, j: int, grid: CountedGrid, noise: float, spread: float) -> Design:
-    """Every value where they are few; else as many donors as the rows' own spread asks for."""
+    """All values where they are few; else enough donors for noise that is small beside the spread of the rows."""
     if stream.design is not None:
         stream.design.check(stream.n)
         if stream.design.all_pairs and grid.binned:
@@ -326,7 +326,7 @@ def _design(stream: Stream, j: int, grid: CountedGrid, noise: float, spread: flo
 
 
 def _turns(stream: Stream, parts: Sequence[Stretch], columns: Mapping[int, KeptColumn], store: Store) -> Iterator[Turn]:
-    """Parts and columns, a few at a time: what rows receive travels with them."""
+    """Parts and columns, a few at a time, with the donors' values of their rows."""
     donors = {j: column.design.m for j, column in columns.items() if column.design.m is not None}
     shifts = {j: latin(stream.n, m, stream.entropy, stream.head.names[j]) for j, m in donors.items()}
     for part in parts:
@@ -351,12 +351,12 @@ def _summed(column: KeptColumn, sums: ColumnSums, sample: Sample) -> Filled:
     assert sample.totals is not None
     design, n, noise = column.design, sample.totals.n, 0.0
     mass, changes, clipped, *predictions = sums.cells.T
-    with np.errstate(invalid="ignore", divide="ignore"):  # values that nobody met
+    with np.errstate(invalid="ignore", divide="ignore"):  # values without donors
         pi, pd = changes / mass, np.stack(predictions, axis=1) / mass[:, None]
     pfi = float(changes.sum() / mass.sum())
     curve = np.where(mass > 0, pi, 0.0)
     if design.m is not None:
-        # What donors leave unexplained of a cell; one donor a row doesn't tell, and then the kept rows do.
+        # Variance of a cell that donors don't explain; with one donor a row it is estimated from the kept rows.
         square, times = sums.within.tolist()
         spread = float(mass / mass.sum() @ (curve - pfi) ** 2)
         left = max(square / times - spread, 0.0) if times > 0 else column.noise

@@ -1,4 +1,4 @@
-"""The verbs on data larger than memory: which engine reads them part by part, and results from its sums."""
+"""Importances and effects of data larger than memory: the engine that reads them in parts, and its results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def opened(known: Model, source: Source, y: Any, options: Options) -> Opened | N
 
 
 def importances(known: Model, data: Opened, loss: Loss, options: Options) -> Importances:
-    """`feature_importance` of data that are read part by part."""
+    """`feature_importance` of data that are read in parts."""
     return _summed(importance_stream(known, data, loss, options)).importances()
 
 
@@ -38,18 +38,18 @@ def importance_stream(known: Model, data: Opened, loss: Loss, options: Options) 
 
 
 def effects(known: Model, data: Opened, response: Response, target: Any, options: Options) -> Effects:
-    """`feature_effect` of data that are read part by part."""
+    """`feature_effect` of data that are read in parts."""
     stream = effect_stream(known, data, response, target, options)
     return _summed(stream).effects(*_class_of(known, target, response))
 
 
 def effect_stream(known: Model, data: Opened, response: Response, target: Any, options: Options) -> Stream:
-    """A checked call of `feature_effect`: a model whose curves are known."""
+    """A checked call of `feature_effect`, for models whose exact engine reads parts."""
     _class_of(known, target, response)
     stream = prepare(known, data, None, response, options)
     if stream.read is None:
         raise ValueError(
-            "curves of data that are read part by part are known for tree ensembles and linear models"
+            "curves of data that are read part by part need a tree ensemble or a linear model"
             + (f" ({stream.declined})" if stream.declined else "")
             + "; pass a sample of the rows"
         )
@@ -61,7 +61,7 @@ def _class_of(known: Model, target: Any, response: Response) -> tuple[int | None
 
 
 def _summed(stream: Stream) -> Summed:
-    """By the engine of the model's kind, or by the black box where that declines after all."""
+    """By the exact engine of the model, or by the black box if that declines."""
     if stream.read is not None:
         try:
             return RUNS[stream.read.kind](stream)

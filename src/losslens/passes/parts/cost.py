@@ -1,4 +1,4 @@
-"""What a verb would do with data larger than memory, before it does it: from metadata and the first rows."""
+"""The cost of a call on data larger than memory, from metadata and the first rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from losslens.workers import Cluster, Serial, packed_size
 
 PROBED = 5000  # rows of the two parts that are tried, at most
 TREE_ROWS = 10**6  # and rows times trees
-WORKED_ON = 6  # times the size of a part: what a worker makes of it
+WORKED_ON = 6  # memory of a worker, in sizes of a part
 BIN_BYTES = 64  # that come back for a value of a grid
 
 Run = Callable[[Stream], Any]
@@ -44,7 +44,7 @@ def plan_stream(stream: Stream, data: Opened, run: Run | None = None) -> Plan:
     return _box(stream, data)
 
 
-# Engines that ask the model for next to nothing: the run itself, on the first rows.
+# Exact engines: the run itself, on the first rows.
 
 
 def _exact(engine: str, stream: Stream, data: Opened, tried: tuple[float, float, int]) -> Plan:
@@ -209,7 +209,7 @@ def _counted(stream: Stream, data: Opened) -> float:
     return seconds / head.n / len(stream.asked)
 
 
-# What all of them need.
+# Shared by both.
 
 
 def _plan(

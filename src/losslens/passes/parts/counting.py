@@ -1,9 +1,9 @@
-"""The first pass: how often each value of a column occurs, or each bin that the model can tell apart.
+"""The first pass: the weight of the rows at each value of a column, or in each bin that the model distinguishes.
 
-A column has a *grid*: its distinct values where they are few, and else one value for each bin between thresholds, the
-smallest that occurs. Grids of parts can be put together in any order. The same pass sums weights, collects types, and
-whatever sums an engine needs to begin. A small table of all values of the grids, the code book, is what an exact engine
-is bound to and checked on.
+A column has a *grid*: its distinct values if they are few, else one value for each bin between thresholds, the smallest
+that occurs. Grids of parts can be merged in any order. The same pass sums weights, collects types, and computes the
+sums that an engine needs first. The code book, a small table of all values of the grids, is the table that an exact
+engine is bound to and checked on.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ MISSING = np.iinfo(np.int64).min
 
 
 class Bins(Protocol):
-    """Tells which values of a column the model can't tell apart."""
+    """Bins of values that the model does not distinguish."""
 
     def of(self, table: Table, distinct: Mapping[int, Distinct]) -> Mapping[int, NDArray[np.int64] | None]:
-        """The bin of each distinct value of some columns; None where each value is looked at by itself."""
+        """The bin of each distinct value of some columns; None where each value is its own bin."""
 
 
 @dataclass(frozen=True, eq=False)
 class CountedGrid:
-    """The values of a column that occur, and how much the rows count that hold each."""
+    """The values of a column that occur, and the weight of the rows at each."""
 
     values: NDArray[Any]  # (g,)
     bins: NDArray[np.int64] | None  # (g,): None where values are words or categories
@@ -211,18 +211,18 @@ Sums = Callable[[PartRows], Floats]
 
 @dataclass(frozen=True, eq=False)
 class FirstPass:
-    """What the first pass is asked; it travels."""
+    """The arguments of the first pass, small enough to send to workers."""
 
     data: Data
     columns: tuple[int, ...]  # those that are counted
     bins: Bins
-    labels: bool  # collect the labels of y: nobody else knows the classes
+    labels: bool  # collect the labels of y, where the model has no classes
     sums: Sums | None = None  # a row of numbers of each part, which are added up
 
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """What it finds in a stretch, or in all of them."""
+    """The result of the first pass for a stretch, or for all of them."""
 
     grids: dict[int, CountedGrid]
     mass: Floats  # (3,): sums of the weights and of their squares, and how many are above zero
@@ -253,7 +253,7 @@ def first_pass(asked: FirstPass, stretches: Sequence[Stretch], workers: Workers,
     with bar(sum(stretch.rows for stretch in stretches), "counting", progress, "rows") as tick:
         for counted in workers.map(_count, asked, stretches, tick):
             found.append(counted)
-            if len(found) > 16:  # not one by one: putting grids together has a price of its own
+            if len(found) > 16:  # not one by one: merging grids takes time
                 found = [_together(found)]
     counted = _together(found)
     if counted.units < 2:

@@ -1,4 +1,4 @@
-"""The rows that a streamed result keeps: a random sample, with what is known of each."""
+"""The rows that a result of data in parts keeps: a random sample, with predictions, losses and importances."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_CURVES = 500  # rows whose curves are
 class KeptRows:
     """Some rows of some parts."""
 
-    at: Indices  # (r,): in the whole
+    at: Indices  # (r,): in the full data
     weight: Floats  # (r,)
     prediction: NDArray[Any]  # (r,) or (r, K)
     y: NDArray[Any]  # (r,), empty without targets
@@ -32,7 +32,7 @@ class KeptRows:
     def of(
         cls, sample: Sample, rows: Indices, start: int, local: Floats, place: Indices, adds: Floats | None = None
     ) -> KeptRows:
-        """Some rows of a part that begins at row `start` of the whole."""
+        """Some rows of a part that begins at row `start` of the full data."""
         return cls(
             rows + start,
             sample.weight[rows],

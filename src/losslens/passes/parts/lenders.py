@@ -1,6 +1,4 @@
-"""Random orders of many rows that take no memory: a permutation that is worked out, not stored.
-
-Donors over the whole data: the values of each asked column of all rows, small enough to be looked up at random."""
+"""Latin donors over all rows of data in parts: stored columns of all rows, and random orders that take no memory."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from losslens.typing import Floats, Indices
 
 Words = NDArray[np.uint64]
 ROUNDS = 6
-STORED = 50_000  # rows up to which an order is simply drawn
+STORED = 50_000  # rows up to which a permutation is drawn and stored
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +58,14 @@ class Scramble:
 
 
 def _mixed(x: Words) -> Words:
-    """Splitmix: every bit of the answer hangs on every bit of the question."""
+    """Splitmix: every bit of the result depends on every bit of x."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
 def random_order(n: int, rng: np.random.Generator) -> Any:
-    """A random order of n rows: drawn where they are few, and else worked out."""
+    """A random order of n rows: stored where they are few, and else computed on access."""
     if n <= STORED:
         return rng.permutation(n)
     return Scramble(n, tuple(int(key) for key in rng.integers(2**62, size=ROUNDS)))
@@ -78,7 +76,7 @@ WEIGHT = -1  # stands for the column of weights
 
 @dataclass(frozen=True, eq=False)
 class Gather:
-    """What the second pass is asked; it travels."""
+    """The arguments of the second pass, small enough to send to workers."""
 
     data: Data
     bins: Bins
@@ -89,7 +87,7 @@ class Gather:
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
-    """Of one part: its columns, small, and its kept rows, whole."""
+    """Columns of all rows of a part, and all columns of its kept rows."""
 
     columns: dict[int, NDArray[Any]]  # the value itself where the grid has bins, else its place on the grid
     kept: tuple[Any, NDArray[Any] | None, Floats]  # a table, y, weights
@@ -110,7 +108,7 @@ def gather(asked: Gather, stretch: Stretch, tick: Tick) -> Gathered:
 
 
 class Store:
-    """Columns of all rows: in memory, or where they don't fit in a file of the system's temporary folder."""
+    """Columns of all rows: in memory, or in files of the temporary folder where they don't fit."""
 
     def __init__(self, n: int, memory: int) -> None:
         self.n, self.room = n, memory // 4
@@ -134,27 +132,27 @@ class Store:
         return np.memmap(Path(self.folder.name) / f"column{j}", dtype, "w+", shape=(self.n,))
 
     def close(self) -> None:
-        """Let go of everything; files are removed."""
+        """Release the memory and remove the files."""
         self.columns.clear()
         if self.folder is not None:
             self.folder.cleanup()
 
 
 def latin(n: int, m: int, entropy: int, name: str) -> Shifts:
-    """m distinct shifts over all rows; a feature's draw hangs on its name, not on the others asked for."""
+    """m distinct shifts over all rows; the draw of a feature depends on its name, not on the other features."""
     rng = np.random.default_rng([entropy, n, zlib.crc32(name.encode())])
     return Shifts(random_order(n, rng), random_order(n, rng), rng.choice(n, m, replace=False))
 
 
 @dataclass(frozen=True, eq=False)
 class Loan:
-    """What the rows of one part receive for one column: m values each."""
+    """The values of the donors of each row of a part, for one column: m values each."""
 
     places: NDArray[Any]  # (b, m): on the grid; of values in bins, the values themselves
     weight: Floats | None  # (b, m): of the donors
 
     def column(self, table: Table, j: int, book: Table, grid: CountedGrid) -> tuple[Column, Indices]:
-        """A column to gather from, and where in it each value stands, (m, b)."""
+        """A column and the position of each value in it, (m, b)."""
         if not grid.binned:
             return book.column(j), np.ascontiguousarray(self.places.T, np.intp)
         flat = self.places.T.ravel()
@@ -162,7 +160,7 @@ class Loan:
 
 
 def lend(store: Store, shifts: Shifts, j: int, start: int, stop: int) -> Loan:
-    """The values that rows start .. stop receive."""
+    """The values of the donors of rows start .. stop."""
     donors = shifts[np.arange(start, stop)]
     weight = store.columns.get(WEIGHT)
     return Loan(np.asarray(store.columns[j][donors]), None if weight is None else np.asarray(weight[donors]))

@@ -20,12 +20,12 @@ from losslens.tables.sample import Sample
 from losslens.tables.sources import Part, Reader, Source, in_one_place
 from losslens.typing import Floats, Indices
 
-TASKS = 1000  # stretches of parts: each gives one answer, so that a million parts don't make a million answers
+TASKS = 1000  # most stretches of parts: each has one result, so that a million parts don't have a million results
 
 
 @dataclass(frozen=True, eq=False)
 class Stretch:
-    """Parts that one task works through, with what belongs to their rows and stands elsewhere."""
+    """Parts that one task reads, with the targets of their rows where these are stored elsewhere."""
 
     parts: tuple[Part, ...]
     y: NDArray[Any] | None = None  # where it is no column of the source
@@ -55,7 +55,7 @@ class Stretch:
 
 
 def stretches(source: Source, y: NDArray[Any] | None) -> list[Stretch]:
-    """The source cut into at most `TASKS` stretches: a rule of counts, whoever works on them."""
+    """The source cut into at most `TASKS` stretches: the same for any number of workers."""
     together = in_one_place(source.parts)
     size = ceil(len(together) / TASKS)
     found = []
@@ -79,7 +79,7 @@ class PartRows:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """What to read of a source, and as what; it travels to the workers."""
+    """The columns to read from a source, and their types; small enough to send to workers."""
 
     reader: Reader
     columns: tuple[str, ...]
@@ -89,14 +89,14 @@ class Data:
     kinds: Mapping[str, Any] | None = None  # types that all parts are given, once all have been seen
 
     def rows(self, stretch: Stretch, tick: Tick = silent) -> Iterator[PartRows]:
-        """Part by part; one that is not what it was in the first pass is an error."""
+        """Part by part; a part that changed since the first pass is an error."""
         loaded = self.reader.each(stretch.parts, self.wanted)
         for one in stretch.each():
             rows = self._rows(one.parts[0], next(loaded), one.y)
             if one.seen and rows.checksum != one.seen[0]:
                 raise ValueError(
                     f"{one.name} holds other values than in the first pass: it was changed while it was being read, "
-                    "or is put together anew each time; call again on files that nobody writes to"
+                    "or is generated anew each time; call again on files that are not being written"
                 )
             yield rows
             tick(one.rows)
@@ -124,7 +124,7 @@ class Data:
 
 
 def _checksum(table: Table, y: NDArray[Any] | None, weight: Floats) -> int:
-    """Of everything that is numbers."""
+    """The checksum of all numeric columns."""
     found = 0
     for array in (*(table.column(j).array for j in range(len(table.names))), y, weight):
         if array is not None and array.dtype.kind in "biufmM":

@@ -1,4 +1,4 @@
-"""A checked call on data larger than memory: its model, design, parts, and what an exact engine read of the model."""
+"""A checked call on data larger than memory: model, design, parts, and the model as an exact engine reads it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from losslens.engines.readers.pipelines import peel
 from losslens.losses import Loss, Response
 from losslens.models import Model
 from losslens.passes.parts.reading import Data, Stretch, stretches
-from losslens.passes.task import Options
+from losslens.passes.task import Options, classes_of_function
 from losslens.tables.features import Feature
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Table, as_columns, frame_table
 from losslens.tables.loading import HEAD, Opened
 from losslens.workers import Workers, choose_workers
 
-LOOKED_AT = 20  # parts that say where the values of a column lie
+LOOKED_AT = 20  # parts from which the quantiles of a column are estimated
 FEWEST_ROWS = 1000  # of a part, however little memory there is
 
 
@@ -51,12 +51,12 @@ class Stream:
 
     @property
     def asked(self) -> tuple[int, ...]:
-        """The columns that are asked for, ascending."""
+        """The columns of the features, ascending."""
         return tuple(sorted({j for feature in self.features for j in feature.columns}))
 
     @property
     def here_and_there(self) -> list[Table]:
-        """A few rows of parts all over the data: sorted files begin with what is smallest."""
+        """A few rows of parts all over the data: the first rows of sorted files have the smallest values only."""
         parts = [part for stretch in self.stretches for part in stretch.parts]
         chosen = [parts[k] for k in np.unique(np.linspace(0, len(parts) - 1, LOOKED_AT).astype(np.intp))]
         some = [replace(part, rows=min(part.rows, HEAD // len(chosen))) for part in chosen]
@@ -66,12 +66,12 @@ class Stream:
 
     @property
     def nameplate(self) -> Model:
-        """What workers need to know of the model to read y: it is large, and this is not."""
+        """Name and classes of the model, which workers need to read y, without the model itself, which is large."""
         return replace(self.model, native=None, responses={})
 
 
 def prepare(known: Model, opened: Opened, loss: Loss | None, response: Response, options: Options) -> Stream:
-    """Check every argument, or say which one is wrong and what to do."""
+    """Check every argument; an error says which one is wrong and what to do."""
     if options.groups is not None:
         raise ValueError("groups= needs all rows in memory; leave it out for data that are read part by part")
     if loss is not None and opened.target is None and opened.y is None:
@@ -101,7 +101,7 @@ def prepare(known: Model, opened: Opened, loss: Loss | None, response: Response,
 
 
 def _fitted_on_arrays(native: Any) -> bool:
-    """An estimator that knows how many columns it was fitted on and no names was fitted on an array."""
+    """Whether a scikit-learn estimator was fitted on an array: it has a number of columns and no names."""
     return hasattr(native, "n_features_in_") and not hasattr(native, "feature_names_in_") and _is_sklearn(native)
 
 
@@ -112,7 +112,7 @@ def _is_sklearn(native: Any) -> bool:
 def _read(
     known: Model, response: Response, loss: Loss | None, head: Table
 ) -> tuple[ReadModel | None, Peeled | None, str]:
-    """The model as numbers, where its engine works part by part, or why not."""
+    """The model as numbers, if its engine can read parts, or why not."""
     try:
         read = read_model(known, response)
         if read is None:
@@ -133,11 +133,9 @@ def classes_of(stream: Stream, labels: NDArray[Any] | None) -> NDArray[Any] | No
         return None
     if stream.response == "labels":
         return labels
-    from losslens.passes.task import classes_of_function
-
     return classes_of_function(stream.model.responder(stream.response), stream.head, labels)
 
 
 def wants_labels(stream: Stream) -> bool:
-    """Whether the classes have to be read off y: neither the model nor the loss knows them."""
+    """Whether the classes have to be collected from y, as the model has none."""
     return stream.loss is not None and stream.response != "values" and stream.model.classes is None

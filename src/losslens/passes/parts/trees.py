@@ -1,7 +1,7 @@
-"""Tree ensembles, part by part: every row against the counts of all donors. Exact over all pairs.
+"""Tree ensembles on data in parts: every row against the counts of all donors. Exact over all pairs.
 
-As a donor a row is known by its class alone, so that counts of classes stand for all donors. A first pass counts, the
-engine is bound to the counted values, and a second pass evaluates.
+Only the class of a donor matters, so counts of classes replace the donors. A first pass counts, the engine is bound to
+the counted values, and a second pass evaluates.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TreeBins:
     peeled: Peeled
 
     def of(self, table: Table, distinct: Mapping[int, Distinct]) -> Mapping[int, NDArray[np.int64] | None]:
-        """The bin of each distinct value; None where a node asks for a set of categories."""
+        """The bin of each distinct value; None where a node splits on a set of categories."""
         columns = {j: (table.column(j), known) for j, known in distinct.items()}
         images = tree_images(self.ensemble, self.peeled, table, columns)
         return {j: self._bins(known, images.get(j)) for j, known in distinct.items()}
@@ -66,7 +66,7 @@ class TreeBins:
     def _bins(self, known: Distinct, image: tuple[NDArray[np.intp], Floats] | None) -> NDArray[np.int64] | None:
         if known.values.dtype == object or (image is not None and any(self._has_sets(int(c)) for c in image[0])):
             return None
-        if image is None:  # no tree asks for it
+        if image is None:  # no tree splits on it
             return np.zeros(len(known), np.int64)
         at, numbers = image
         found = np.stack([self._between(int(c), numbers[:, k]) for k, c in enumerate(at)], axis=1)
@@ -95,14 +95,14 @@ class TreeBins:
 
 @dataclass(frozen=True, eq=False)
 class TreeWork:
-    """What all parts of the second pass need; it travels."""
+    """The arguments of the second pass, which are sent to workers."""
 
     data: Data
     model: Any  # its name and classes alone
     loss: Loss | None
     classes: NDArray[Any] | None
     mass: float  # of all rows
-    kept: Indices  # rows whose importances are kept, in the whole
+    kept: Indices  # rows whose importances are kept, in the full data
     curves: Indices  # and those of them whose curves are
     engine: Trees  # bound to the grids, to no row
     like: NDArray[Any]  # some prediction: its type and shape
@@ -204,7 +204,7 @@ def run(stream: Stream) -> Summed:
 
 
 def counting(stream: Stream) -> tuple[FirstPass, TreeBins]:
-    """What the first pass is asked: the columns of the trees and those that are asked for."""
+    """The arguments of the first pass: the columns of the trees and of the features."""
     ensemble, peeled = stream.read, stream.peeled
     assert peeled is not None
     used = {int(peeled.source[c]) for c in np.unique(ensemble.feature[ensemble.feature >= 0])}
