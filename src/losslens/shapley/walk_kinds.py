@@ -260,9 +260,9 @@ class MeanWalk(_PerformanceWalk):
         def predict(part: slice) -> NDArray[Any]:
             part_rows = rows[part]
             donors = np.tile(self.donors, len(part_rows))
-            found = path(setup, np.repeat(part_rows, B), donors, np.repeat(orders[part_rows], B, 0))
+            predictions = path(setup, np.repeat(part_rows, B), donors, np.repeat(orders[part_rows], B, 0))
             return np.asarray(
-                np.einsum("ib...,b->i...", found.reshape(len(part_rows), B, *found.shape[1:]), donor_weight)
+                np.einsum("ib...,b->i...", predictions.reshape(len(part_rows), B, *predictions.shape[1:]), donor_weight)
             )
 
         together = max(1, STEPS_AT_ONCE // (B * (setup.p + 1)))

@@ -120,10 +120,10 @@ class ScoredColumn:
             return self.by_value[self.nearest(values)]
         present = len(known) - _ends_missing(known)
         columns = [np.interp(array, known[:present], some[:present]) for some in self.by_value.T]
-        found = np.column_stack([*columns, np.empty((len(array), 0))])
+        scores = np.column_stack([*columns, np.empty((len(array), 0))])
         if present < len(known):
-            found[array != array] = self.by_value[-1]
-        return found
+            scores[array != array] = self.by_value[-1]
+        return scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,8 +148,8 @@ class FeatureScores:
 
     def of_values(self, values: Sequence[Any]) -> Floats:
         """Scores of other values of the columns, (r, d)."""
-        found = np.hstack([column.of_values(some) for column, some in zip(self.columns, values, strict=True)])
-        return found if self.turn is None else found @ self.turn
+        scores = np.hstack([column.of_values(some) for column, some in zip(self.columns, values, strict=True)])
+        return scores if self.turn is None else scores @ self.turn
 
 
 def score_column(values: NDArray[Any], codes: NDArray[np.int32], ordered: bool) -> ScoredColumn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -46,7 +47,9 @@ def resolve(features: Any, labels: Sequence[Hashable], *, by_position: bool) -> 
         raise TypeError(f"features is a column, a list of columns or {{'group': [columns]}}; got {features!r}")
     if not resolved:
         raise ValueError("features is empty: name at least one column, or leave it out for all of them")
-    _each_once([feature.name for feature in resolved])
+    twice = [name for name, count in Counter(feature.name for feature in resolved).items() if count > 1]
+    if twice:
+        raise ValueError(f"features names {twice[0]!r} twice; a result has one entry for each name")
     return tuple(resolved)
 
 
@@ -130,9 +133,3 @@ def unknown_feature(label: Any, names: Sequence[str], what: str = "columns") -> 
     hint = f"; did you mean {folded[near[0]]!r}?" if near else "."
     shown = ", ".join(names[:20]) + (f", ... ({len(names)} in all)" if len(names) > 20 else "")
     return f"unknown feature {label!r}{hint} The {what} are {shown}"
-
-
-def _each_once(names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"features names {name!r} twice; a result has one entry for each name")

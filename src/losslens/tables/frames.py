@@ -96,7 +96,7 @@ def as_table(X: Any) -> Table:
     """The user's table, checked."""
     if isinstance(X, Table):
         return X
-    if _is_sparse(X):
+    if type(X).__module__.startswith("scipy.sparse"):  # by name: importing it would slow `import losslens`
         raise TypeError("X is sparse; losslens needs dense data: pass X.toarray() or a data frame")
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError("X is a masked array; pass X.filled(numpy.nan), or a data frame with missing values")
@@ -135,7 +135,8 @@ def frame_table(X: Any) -> Table:
     try:
         frame = nw.from_native(X, eager_only=True)
     except TypeError as error:
-        hint = "; call .collect() or .compute() first" if _is_lazy(X) else ""
+        is_lazy = hasattr(X, "collect") or hasattr(X, "compute")
+        hint = "; call .collect() or .compute() first" if is_lazy else ""
         if isinstance(X, (str, Path)):
             hint = ": files are read by feature_importance, feature_effect and shapley_importance; load a sample"
         raise TypeError(
@@ -151,15 +152,6 @@ def _is_array(X: Any) -> bool:
 
 def _is_eager(X: Any) -> bool:
     return hasattr(X, "__dataframe__") or hasattr(X, "__arrow_c_stream__")
-
-
-def _is_lazy(X: Any) -> bool:
-    return hasattr(X, "collect") or hasattr(X, "compute")
-
-
-def _is_sparse(X: Any) -> bool:
-    # By name: importing scipy.sparse would slow `import losslens`.
-    return type(X).__module__.startswith("scipy.sparse")
 
 
 def _narwhals(native: Any) -> Any:
@@ -240,7 +232,7 @@ def _with_columns(base: Any, table: Table, new: Mapping[int, Any]) -> Any:
     if table.backend == "pandas":
         # Setting columns on a shallow copy: ten times as fast as narwhals. Before copy-on-write
         # (pandas 3) a model could write through the copy, hence the deep one.
-        frame = base.copy(deep=not _copies_on_write())
+        frame = base.copy(deep=int(sys.modules["pandas"].__version__.split(".")[0]) < 3)
         for position, values in new.items():
             frame.isetitem(position, values)
         return frame
@@ -250,10 +242,6 @@ def _with_columns(base: Any, table: Table, new: Mapping[int, Any]) -> Any:
     for position, values in new.items():
         frame = frame.set_column(position, frame.schema.field(position), values)
     return frame
-
-
-def _copies_on_write() -> bool:
-    return int(sys.modules["pandas"].__version__.split(".")[0]) >= 3
 
 
 def prepend_rows(rows: Any, table: Table) -> Table:

@@ -62,12 +62,12 @@ class Numbers:
 def _convert(column: Column, name: str) -> tuple[Floats, tuple[Axis, ...]]:
     """Numbers and dates, with the median for missing ones; indicators of the values of a categorical column."""
     distinct = column.distinct
-    missing = _missing(distinct.values)[distinct.codes]
+    missing_values = _missing(distinct.values)
+    missing = missing_values[distinct.codes]
     if not distinct.ordered:
         count = np.bincount(distinct.codes, minlength=len(distinct))
-        shown = [
-            int(code) for code in np.argsort(-count, kind="stable")[:MOST_INDICATORS] if not _absent(distinct, code)
-        ]
+        frequent = np.argsort(-count, kind="stable")[:MOST_INDICATORS]
+        shown = [int(code) for code in frequent if not missing_values[code]]
         parts = [(distinct.codes == code).astype(float) for code in shown]
         axes = [Axis(name, "value", str(distinct.values[code])) for code in shown]
     else:
@@ -110,10 +110,6 @@ def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype.kind in "biu":
         return np.zeros(len(values), bool)
     return np.array([is_missing(value) for value in values], bool)
-
-
-def _absent(distinct: Any, code: int) -> bool:
-    return bool(_missing(distinct.values[code : code + 1])[0])
 
 
 def _fill_missing(values: Floats, missing: NDArray[np.bool_]) -> Floats:
