@@ -119,5 +119,5 @@ def test_what_has_no_local_importances_says_why(models):
     scores = ll.feature_importance(LinearRegression().fit(X, response(X)), X, response(X), loss=get_scorer("r2"))
     with pytest.raises(ValueError, match="local importance"):
         plot_local(scores)
-    with pytest.raises(ValueError, match="not known"):
+    with pytest.raises(ValueError, match="no shares of single rows"):
         plot_local(scored())
