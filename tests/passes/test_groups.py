@@ -38,7 +38,7 @@ TOTALS = ("boosting", "forest", "votes", "two classes")
 @pytest.fixture
 def no_table(monkeypatch):
     """As if 120 rows had too many pairs to look at one by one."""
-    for module, name in ((engine, "MOST_MASKS"), (engine, "MOST_WALKS"), (two_columns, "MAX_PAIRS")):
+    for module, name in ((engine, "MAX_SMALL_TREES"), (engine, "MAX_LARGE_TREES"), (two_columns, "MAX_PAIRS")):
         monkeypatch.setattr(module, name, 0)
 
 

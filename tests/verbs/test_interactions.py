@@ -256,7 +256,7 @@ def test_a_scorer_has_no_errors_and_says_so():
 
 
 def test_too_many_pairs_of_rows_leave_an_exact_number_without_an_interval(monkeypatch):
-    for module, name in ((engine, "MOST_MASKS"), (engine, "MOST_WALKS"), (two_columns, "MAX_PAIRS")):
+    for module, name in ((engine, "MAX_SMALL_TREES"), (engine, "MAX_LARGE_TREES"), (two_columns, "MAX_PAIRS")):
         monkeypatch.setattr(module, name, 0)
     found = ask(FOREST)
     assert found["x0", "x1"] == pytest.approx(direct(FOREST.predict, 0, 1), abs=1e-9)

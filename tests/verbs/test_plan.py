@@ -174,7 +174,7 @@ def elsewhere(monkeypatch):
 
 
 def test_groups_on_a_device_take_as_long_as_its_rate_says(elsewhere, monkeypatch):
-    for module, name in ((engine, "MOST_MASKS"), (engine, "MOST_WALKS"), (two_columns, "MAX_PAIRS")):
+    for module, name in ((engine, "MAX_SMALL_TREES"), (engine, "MAX_LARGE_TREES"), (two_columns, "MAX_PAIRS")):
         monkeypatch.setattr(module, name, 0)  # too many cells to look at one by one
     options = {"features": {"g": ["x0", "x1"]}}
     here = ll.plan(ll.feature_importance, elsewhere, X, Y, **options)

@@ -25,7 +25,7 @@ from losslens.tables.frames import Table
 from losslens.typing import Floats, Indices
 
 if TYPE_CHECKING:
-    from losslens.engines.readers.peeled import Peeled
+    from losslens.engines.readers.unwrapped import UnwrappedModel
 
 ROWS = 8192  # handled at a time: a table of another layout is copied piece by piece
 
@@ -40,17 +40,17 @@ class Additive(ExactEngine):
     name: ClassVar[str] = "additive"
 
     @classmethod
-    def of(cls, coef: Floats, intercept: float, peeled: Peeled, table: Table) -> Self:
+    def of(cls, coef: Floats, intercept: float, unwrapped: UnwrappedModel, table: Table) -> Self:
         """A linear model of the columns that an estimator sees, on the columns of a table."""
-        if len(coef) != len(peeled.source):
+        if len(coef) != len(unwrapped.source):
             raise Declined("it was fitted on another number of columns")
-        if peeled.transform is None:
-            return cls(peeled.matrix(table), coef, intercept)
+        if unwrapped.transform is None:
+            return cls(unwrapped.matrix(table), coef, intercept)
         # What the columns made of one column add together.
         p = len(table.names)
         spread = np.zeros((len(coef), p))
-        spread[np.arange(len(coef)), peeled.source] = coef
-        parts = np.concatenate([np.asarray(part @ spread) for part in peeled.chunks(table)])
+        spread[np.arange(len(coef)), unwrapped.source] = coef
+        parts = np.concatenate([np.asarray(part @ spread) for part in unwrapped.chunks(table)])
         return cls(parts, np.ones(p), intercept)
 
     @cached_property

@@ -29,7 +29,7 @@ from losslens.tables.frames import Table
 from losslens.typing import Indices
 
 if TYPE_CHECKING:
-    from losslens.engines.readers.peeled import Peeled
+    from losslens.engines.readers.unwrapped import UnwrappedModel
 
 AnswerWay = Literal["cells", "steps", "sums", "totals"]
 BLOCKED = "with groups= the donors of a row differ from row to row"
@@ -166,7 +166,7 @@ class ReadModel(ABC):
     shares_over_parts: ClassVar[bool] = False  # whether Shapley importances of data in files are known
 
     @abstractmethod
-    def engine(self, peeled: Peeled, site: Site) -> ExactEngine:
+    def engine(self, unwrapped: UnwrappedModel, site: Site) -> ExactEngine:
         """Its engine on a table."""
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:  # noqa: B027 - most need not

@@ -17,8 +17,8 @@ from losslens.engines.base import Declined, ExactEngine, ReadModel, Site
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.readers.kernel_machines import read_product
 from losslens.engines.readers.linear import read_linear
-from losslens.engines.readers.peeled import Peeled
-from losslens.engines.readers.pipelines import innermost, peel
+from losslens.engines.readers.pipelines import innermost, unwrap
+from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss, Response
 from losslens.models import Model, Responder, TorchModule, as_model
 from losslens.progress import PREPARING, waiting
@@ -47,9 +47,9 @@ def choose_exact(
             return None, ""
         read.check_loss(loss, response)
         with waiting(PREPARING, site.progress):
-            peeled = peel(model.native, site.table)
-            _check_columns(peeled, site.table)
-            engine = read.engine(peeled, site)
+            unwrapped = unwrap(model.native, site.table)
+            _check_columns(unwrapped, site.table)
+            engine = read.engine(unwrapped, site)
             _check(engine, respond, site)
         return engine, ""
     except Declined as declined:
@@ -65,9 +65,9 @@ def read_model(model: Model, response: Response) -> ReadModel | None:
     return next((read for reader in READERS if (read := reader(inner, response)) is not None), None)
 
 
-def _check_columns(peeled: Peeled, table: Table) -> None:
-    names = getattr(peeled.estimator, "feature_names_in_", table.names)
-    by_name = peeled.transform is None and table.backend != "numpy"
+def _check_columns(unwrapped: UnwrappedModel, table: Table) -> None:
+    names = getattr(unwrapped.estimator, "feature_names_in_", table.names)
+    by_name = unwrapped.transform is None and table.backend != "numpy"
     if by_name and _plain(names) != _plain(table.names):
         raise Declined("it was fitted with other columns, or in another order")
 

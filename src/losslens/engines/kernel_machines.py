@@ -39,7 +39,7 @@ from losslens.typing import Floats, Indices, Mask
 from losslens.workers import in_process
 
 if TYPE_CHECKING:
-    from losslens.engines.readers.peeled import Peeled
+    from losslens.engines.readers.unwrapped import UnwrappedModel
 
 # Columns of the estimator, and what an ask's values put there: (size, columns).
 Image = tuple[Sequence[int] | NDArray[np.intp], Floats]
@@ -63,10 +63,10 @@ class ProductForm(ReadModel):
     intercept: float
     kind: ClassVar[str] = "products"
 
-    def engine(self, peeled: Peeled, site: Site) -> Products:
+    def engine(self, unwrapped: UnwrappedModel, site: Site) -> Products:
         """Matrix products over the rows of a table."""
-        images = partial(peeled.image_of, site.table)
-        return Products(self, peeled.matrix(site.table), images, site.memory // 8, site.n_jobs)
+        images = partial(unwrapped.image_of, site.table)
+        return Products(self, unwrapped.matrix(site.table), images, site.memory // 8, site.n_jobs)
 
     def check_parts(self, loss: Loss | None) -> None:
         """Every row needs all donors at once."""

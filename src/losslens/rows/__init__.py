@@ -1,1 +1,4 @@
-"""Questions about rows: regions, clusters, suspicious rows, extrapolation."""
+"""Questions about rows: regions, clusters, suspicious rows, extrapolation.
+
+Imports results and tables.
+"""

@@ -105,10 +105,10 @@ def _evaluate(work: ShareWork, rows: PartRows) -> Floats:
 
 def run(stream: Stream) -> ShapleyImportance:
     """Two passes over the data, and the result."""
-    linear, peeled = stream.read, stream.peeled
-    assert peeled is not None
+    linear, unwrapped = stream.read, stream.unwrapped
+    assert unwrapped is not None
     columns = tuple(feature.columns[0] for feature in stream.features)
-    sums = ShareSums(linear, peeled, columns, np.zeros(len(columns)), stream.nameplate, stream.loss)
+    sums = ShareSums(linear, unwrapped, columns, np.zeros(len(columns)), stream.nameplate, stream.loss)
     g, f = sums.parts(stream.head)
     agrees(f, stream.model.responder(stream.response), stream.head)
     sums = replace(sums, shift=g.mean(axis=0))

@@ -50,10 +50,10 @@ from sklearn.preprocessing import (
 )
 
 from losslens.engines.base import Declined
-from losslens.engines.readers import peeled as peeled_module
+from losslens.engines.readers import unwrapped as peeled_module
 from losslens.engines.readers.linear import read_linear
-from losslens.engines.readers.peeled import Peeled
-from losslens.engines.readers.pipelines import peel
+from losslens.engines.readers.pipelines import unwrap
+from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.tables.frames import Batch, as_table
 
 N = 150
@@ -101,19 +101,19 @@ def dense(matrix):
     return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix).astype(float)
 
 
-def seen(peeled, table):
+def seen(unwrapped, table):
     """The estimator's matrix, made by the steps themselves."""
     batch = Batch(table).fill(np.arange(table.n), ())
-    return batch if peeled.transform is None else peeled.transform(batch)
+    return batch if unwrapped.transform is None else unwrapped.transform(batch)
 
 
-def rebuilt(peeled, table):
+def rebuilt(unwrapped, table):
     """The same matrix from the images of the columns: matrix[:, c] = image[codes]."""
-    matrix = np.full((table.n, len(peeled.source)), np.inf)
+    matrix = np.full((table.n, len(unwrapped.source)), np.inf)
     columns = {j: table.column(j) for j in range(len(table.names))}
-    images = peeled.images(table, {j: (column, column.distinct.first) for j, column in columns.items()})
+    images = unwrapped.images(table, {j: (column, column.distinct.first) for j, column in columns.items()})
     for j, (places, values) in images.items():
-        assert (peeled.source[places] == j).all()
+        assert (unwrapped.source[places] == j).all()
         assert values.shape == (len(columns[j].distinct), len(places))
         assert values.dtype == np.float64
         matrix[:, places] = values[columns[j].distinct.codes]
@@ -131,12 +131,12 @@ def fitted(steps, native, y=Y, last=RIDGE):
 def check(model, native):
     """Sources, images and the estimator together give what the model gives."""
     table = as_table(native)
-    peeled = peel(model, table)
-    matrix = seen(peeled, table)
-    np.testing.assert_array_equal(rebuilt(peeled, table), dense(matrix))
+    unwrapped = unwrap(model, table)
+    matrix = seen(unwrapped, table)
+    np.testing.assert_array_equal(rebuilt(unwrapped, table), dense(matrix))
     batch = Batch(table).fill(np.arange(table.n), ())
-    np.testing.assert_allclose(peeled.estimator.predict(matrix), model.predict(batch), rtol=1e-12, atol=1e-12)
-    return peeled
+    np.testing.assert_allclose(unwrapped.estimator.predict(matrix), model.predict(batch), rtol=1e-12, atol=1e-12)
+    return unwrapped
 
 
 # One step.
@@ -192,11 +192,11 @@ SELECTORS = {
 def test_one_step(name, library):
     step = {**SCALERS, **WIDENERS, **SELECTORS}[name]
     before = X.copy()
-    peeled = check(fitted([step], PLAIN[library]), PLAIN[library])
+    unwrapped = check(fitted([step], PLAIN[library]), PLAIN[library])
     if name in SCALERS and name != "degree 1":
-        assert peeled.source.tolist() == [0, 1, 2, 3]
+        assert unwrapped.source.tolist() == [0, 1, 2, 3]
     if name in SELECTORS:
-        assert peeled.source.tolist() == peeled_support(step, library)
+        assert unwrapped.source.tolist() == peeled_support(step, library)
     np.testing.assert_array_equal(X, before)
 
 
@@ -222,13 +222,13 @@ IMPUTERS = {
 @pytest.mark.parametrize("name", IMPUTERS)
 def test_missing_values(name, library):
     steps = [IMPUTERS[name], *([SimpleImputer()] if name == "scaled" else [])]
-    peeled = check(fitted(steps, GAPS[library]), GAPS[library])
+    unwrapped = check(fitted(steps, GAPS[library]), GAPS[library])
     expected = {
         "indicator beside": [0, 1, 2, 3, 0, 1, 3],
         "indicator alone": [0, 1, 3],
         "indicator of all": [0, 1, 2, 3],
     }
-    assert peeled.source.tolist() == expected.get(name, peeled.source.tolist())
+    assert unwrapped.source.tolist() == expected.get(name, unwrapped.source.tolist())
 
 
 @pytest.mark.filterwarnings("ignore:Skipping features without any observed values")
@@ -250,8 +250,8 @@ def test_a_column_without_values_is_left_out_or_kept(imputer, source):
 
 
 def test_the_estimator_may_be_given_missing_values():
-    peeled = check(fitted([StandardScaler()], HOLES, last=RandomForestRegressor(3)), HOLES)
-    assert np.isnan(rebuilt(peeled, as_table(HOLES))).any()
+    unwrapped = check(fitted([StandardScaler()], HOLES, last=RandomForestRegressor(3)), HOLES)
+    assert np.isnan(rebuilt(unwrapped, as_table(HOLES))).any()
 
 
 @pytest.mark.parametrize("target", [Y, BINARY, THREE], ids=["numbers", "two classes", "three classes"])
@@ -260,8 +260,8 @@ def test_target_encoding_makes_a_column_for_each_of_three_classes(library, targe
     encoder = TargetEncoder(target_type="multiclass" if target is THREE else "auto")
     native = FRAMES[library][["word", "letter"]]
     last = LogisticRegression() if target is not Y else Ridge()
-    peeled = check(fitted([encoder], native, target, last), native)
-    assert peeled.source.tolist() == ([0, 0, 0, 1, 1, 1] if target is THREE else [0, 1])
+    unwrapped = check(fitted([encoder], native, target, last), native)
+    assert unwrapped.source.tolist() == ([0, 0, 0, 1, 1, 1] if target is THREE else [0, 1])
 
 
 @pytest.mark.parametrize(
@@ -292,8 +292,8 @@ def test_words_that_were_not_there_at_the_fit(library):
     rows = np.flatnonzero(WORDS != "rare")
     native = FRAMES[library][columns]
     model = fitted([encoder], FRAME[columns].iloc[rows] if library == "pandas" else native[rows], Y[rows])
-    peeled = check(model, native)
-    assert peeled.source.tolist() == [0, 0, 0, 1, 1]
+    unwrapped = check(model, native)
+    assert unwrapped.source.tolist() == [0, 0, 0, 1, 1]
 
 
 def test_powers_of_one_column_are_its_own():
@@ -318,9 +318,9 @@ def numbers_and_words():
 @pytest.mark.parametrize("library", FRAMES)
 def test_numbers_and_words_side_by_side(library):
     native = FRAMES[library]
-    peeled = check(fitted([numbers_and_words()], native), native)
+    unwrapped = check(fitted([numbers_and_words()], native), native)
     # kind, word, letter by their categories; c, b, a and whether b is missing.
-    assert peeled.source.tolist() == [5] * 3 + [1] * 4 + [3] + [4, 2, 0] + [2]
+    assert unwrapped.source.tolist() == [5] * 3 + [1] * 4 + [3] + [4, 2, 0] + [2]
 
 
 FILLED = {"pandas": FRAME.assign(b=X[:, 1]), "polars": POLARS.with_columns(b=pl.Series(X[:, 1]))}
@@ -352,10 +352,10 @@ def test_columns_named_in_any_way(columns, scaled, remainder, library):
     step = ColumnTransformer(
         [("scaled", StandardScaler(), columns), ("words", words, ["letter", "word", "kind"])], remainder=remainder
     )
-    peeled = check(fitted([step], FILLED[library][order]), FILLED[library][order])
+    unwrapped = check(fitted([step], FILLED[library][order]), FILLED[library][order])
     rest = [] if remainder == "drop" else sorted(set("abc") - set(scaled))
     expected = [*scaled, *["letter"] * 2, *["word"] * 4, *["kind"] * 3, *rest]
-    assert [order[j] for j in peeled.source] == expected
+    assert [order[j] for j in unwrapped.source] == expected
 
 
 def test_columns_by_type():
@@ -374,8 +374,8 @@ def test_columns_are_found_by_name_where_the_table_has_another_order(library):
     model = fitted([numbers_and_words()], native)
     other = native[["kind", "c", "letter", "word", "b", "a"]]
     other = other.assign(more=1.0) if library == "pandas" else other.with_columns(more=pl.lit(1.0))
-    peeled = check(model, other)
-    assert peeled.source.tolist() == [0] * 3 + [3] * 4 + [2] + [1, 4, 5] + [4]
+    unwrapped = check(model, other)
+    assert unwrapped.source.tolist() == [0] * 3 + [3] * 4 + [2] + [1, 4, 5] + [4]
     np.testing.assert_array_equal(model.predict(other), model.predict(native))
     inside = make_pipeline(make_union(Pipeline([("first", model[0])])), model[1])
     check(inside.fit(native, Y), other)
@@ -387,7 +387,7 @@ def test_columns_are_found_by_name_where_the_table_has_another_order(library):
 def test_a_selected_column_that_the_table_lacks():
     model = fitted([numbers_and_words()], FRAME)
     with pytest.raises(Declined, match="doesn't have"):
-        peel(model, as_table(FRAME.drop(columns="c")))
+        unwrap(model, as_table(FRAME.drop(columns="c")))
 
 
 @pytest.mark.parametrize("library", PLAIN)
@@ -422,9 +422,9 @@ def test_nested_pipelines_unions_and_transformers(library):
     last = Pipeline([("varying", VarianceThreshold()), ("ridge", Ridge())])
     model = make_pipeline(make_union(outer, union), StandardScaler(), last)
     model.fit(PLAIN[library], Y)
-    peeled = check(model, PLAIN[library])
-    assert isinstance(peeled.estimator, Ridge)
-    assert peeled.source[:7].tolist() == [0, 3, 2, 0, 1, 2, 3]
+    unwrapped = check(model, PLAIN[library])
+    assert isinstance(unwrapped.estimator, Ridge)
+    assert unwrapped.source[:7].tolist() == [0, 3, 2, 0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("output", ["pandas", "polars"])
@@ -546,25 +546,25 @@ ARROW = pa.table(dict(zip("abcd", X.T, strict=True)))
 def test_without_steps_the_estimator_sees_the_table(native):
     model = Ridge().fit(X, Y)
     for whole in (model, Pipeline([("nothing", "passthrough"), ("last", model)])):
-        peeled = peel(whole, as_table(native))
-        assert peeled.transform is None
-        assert peeled.estimator is model
-        assert peeled.source.tolist() == [0, 1, 2, 3]
-        np.testing.assert_array_equal(rebuilt(peeled, as_table(native)), dense(seen(peeled, as_table(native))))
+        unwrapped = unwrap(whole, as_table(native))
+        assert unwrapped.transform is None
+        assert unwrapped.estimator is model
+        assert unwrapped.source.tolist() == [0, 1, 2, 3]
+        np.testing.assert_array_equal(rebuilt(unwrapped, as_table(native)), dense(seen(unwrapped, as_table(native))))
 
 
 def test_without_steps_words_are_declined():
     table = as_table(pd.DataFrame({"a": [1, 2], "b": ["1", "2"], "c": [True, None], "d": pd.to_datetime([0, 1])}))
-    peeled = peel(Ridge(), table)
+    unwrapped = unwrap(Ridge(), table)
     first = np.arange(2)
-    assert peeled.image(table, 0, first)[1].tolist() == [[1.0], [2.0]]
-    np.testing.assert_array_equal(peeled.image(table, 2, first)[1], [[1.0], [np.nan]])
+    assert unwrapped.image(table, 0, first)[1].tolist() == [[1.0], [2.0]]
+    np.testing.assert_array_equal(unwrapped.image(table, 2, first)[1], [[1.0], [np.nan]])
     for j in (1, 3):
         with pytest.raises(Declined, match="text or dates"):
-            peeled.image(table, j, first)
+            unwrapped.image(table, j, first)
     odd = as_table(np.array([[1j, 2], [3, 4]], dtype=object))
     with pytest.raises(Declined, match="not numbers"):
-        peel(Ridge(), odd).image(odd, 0, first)
+        unwrap(Ridge(), odd).image(odd, 0, first)
 
 
 # Images.
@@ -573,14 +573,14 @@ def test_without_steps_words_are_declined():
 @pytest.mark.parametrize("library", FRAMES)
 def test_images_of_several_columns_in_one_pass_and_in_chunks(library, monkeypatch):
     table = as_table(FRAMES[library])
-    peeled = peel(fitted([numbers_and_words()], FRAMES[library]), table)
+    unwrapped = unwrap(fitted([numbers_and_words()], FRAMES[library]), table)
     columns = {j: table.column(j) for j in range(6)}
     wanted = {j: (column, column.distinct.first) for j, column in columns.items()}
-    together = peeled.images(table, wanted)
+    together = unwrapped.images(table, wanted)
     monkeypatch.setattr(peeled_module, "CHUNK", 7)
-    in_chunks = peeled.images(table, wanted)
+    in_chunks = unwrapped.images(table, wanted)
     for j, column in columns.items():
-        alone = peeled.image(table, j, column.distinct.first, column)
+        alone = unwrapped.image(table, j, column.distinct.first, column)
         for other in (together[j], in_chunks[j]):
             np.testing.assert_array_equal(alone[0], other[0])
             np.testing.assert_array_equal(alone[1], other[1])
@@ -590,7 +590,7 @@ def test_images_of_several_columns_in_one_pass_and_in_chunks(library, monkeypatc
 def test_images_at_values_of_the_users_own(library):
     table, model = as_table(FRAMES[library]), fitted([numbers_and_words()], FRAMES[library])
     column, values = table.column(4).extended([0.0, 1.0]), np.array([0.0, 1.0])
-    places, found = peel(model, table).image(table, 4, N + np.arange(2), column)
+    places, found = unwrap(model, table).image(table, 4, N + np.arange(2), column)
     scaler = model[0].named_transformers_["numbers"][1]
     assert places.tolist() == [8]
     np.testing.assert_allclose(found[:, 0], (values - scaler.mean_[0]) / scaler.scale_[0], rtol=1e-12)
@@ -600,16 +600,16 @@ def test_images_that_would_fill_the_memory(monkeypatch):
     monkeypatch.setattr(peeled_module, "MAX_VALUES", 1000)
     native = np.arange(N)[:, None]
     table = as_table(native)
-    peeled = peel(fitted([OneHotEncoder()], native), table)
+    unwrapped = unwrap(fitted([OneHotEncoder()], native), table)
     with pytest.raises(Declined, match="too many columns"):
-        peeled.image(table, 0, np.arange(N))
-    assert peeled.image(table, 0, np.arange(3))[1].sum(axis=1).tolist() == [1, 1, 1]
+        unwrapped.image(table, 0, np.arange(N))
+    assert unwrapped.image(table, 0, np.arange(3))[1].sum(axis=1).tolist() == [1, 1, 1]
 
 
 def test_a_column_that_nothing_comes_from():
     table = as_table(X)
     model = fitted([ColumnTransformer([("one", StandardScaler(), [0])])], X)
-    places, values = peel(model, table).image(table, 2, np.arange(5))
+    places, values = unwrap(model, table).image(table, 2, np.arange(5))
     assert places.shape == (0,)
     assert values.shape == (5, 0)
 
@@ -654,44 +654,44 @@ MIXING = {
 def test_steps_that_mix_columns_or_are_not_known(name):
     for step in (MIXING[name], make_union("passthrough", MIXING[name])):
         with pytest.raises(Declined, match=name):
-            peel(fitted([step], X), as_table(X))
+            unwrap(fitted([step], X), as_table(X))
     inside = ColumnTransformer([("part", make_pipeline(StandardScaler(), MIXING[name]), [0, 2, 1, 3])])
     with pytest.raises(Declined, match=rf"multipl|{name}"):
-        peel(fitted([inside], np.abs(X)), as_table(X))
+        unwrap(fitted([inside], np.abs(X)), as_table(X))
 
 
 def test_hashed_and_counted_words():
     hasher = FeatureHasher(n_features=4, input_type="string")
     listed = FunctionTransformer(lambda frame: frame.astype(str).values.tolist())
     with pytest.raises(Declined, match="lambda"):
-        peel(fitted([listed, hasher], FRAME[["word"]]), as_table(FRAME[["word"]]))
+        unwrap(fitted([listed, hasher], FRAME[["word"]]), as_table(FRAME[["word"]]))
     counted = ColumnTransformer([("count", CountVectorizer(analyzer="char"), "word")])
     with pytest.raises(Declined, match="CountVectorizer"):
-        peel(fitted([counted], FRAME), as_table(FRAME))
+        unwrap(fitted([counted], FRAME), as_table(FRAME))
 
 
 def test_words_that_reach_the_estimator():
     model = make_pipeline(FunctionTransformer(), RandomForestRegressor(2)).fit(X, Y)
     with pytest.raises(Declined, match="text"):
-        peel(model, as_table(FRAME[["a", "word", "b", "c"]]))
+        unwrap(model, as_table(FRAME[["a", "word", "b", "c"]]))
 
 
 @pytest.mark.parametrize("native", [GridSearchCV(Ridge(), {}), make_pipeline(OneHotEncoder(), Ridge())], ids=str)
 def test_not_fitted(native):
     with pytest.raises(Declined, match="can't be read"):
-        peel(native, as_table(X))
+        unwrap(native, as_table(X))
 
 
 def test_a_table_of_another_width():
     with pytest.raises(Declined, match="fitted to 4 columns but gets 3"):
-        peel(fitted([StandardScaler()], X), as_table(X[:, :3]))
+        unwrap(fitted([StandardScaler()], X), as_table(X[:, :3]))
     with pytest.raises(Declined, match="fitted to 4 columns but gets 3"):
-        peel(fitted([ColumnTransformer([("a", StandardScaler(), [0])])], X), as_table(X[:, :3]))
+        unwrap(fitted([ColumnTransformer([("a", StandardScaler(), [0])])], X), as_table(X[:, :3]))
 
 
 def test_a_pipeline_without_an_estimator():
     with pytest.raises(Declined, match="not an estimator"):
-        peel(Pipeline([("a", StandardScaler().fit(X)), ("b", "passthrough")]), as_table(X))
+        unwrap(Pipeline([("a", StandardScaler().fit(X)), ("b", "passthrough")]), as_table(X))
 
 
 @pytest.mark.parametrize("fault", ["moved", "mixed", "widened", "of the batch"])
@@ -705,10 +705,10 @@ def test_what_was_read_is_checked_on_rows(fault, n, monkeypatch):
         "of the batch": lambda X: X - X.mean(axis=0),
     }
     model = fitted([StandardScaler()], X)
-    peel(model, as_table(X[:n]))
+    unwrap(model, as_table(X[:n]))
     monkeypatch.setattr(model[0], "transform", changes[fault])
     with pytest.raises(Declined, match=r"more than one|8 columns where 4"):
-        peel(model, as_table(X[:n]))
+        unwrap(model, as_table(X[:n]))
 
 
 def rounding(values):
@@ -718,12 +718,12 @@ def rounding(values):
 def test_the_pieces_together():
     """A prediction is the intercept and, for each column of the table, a number that hangs on its value alone."""
     table, model = as_table(FRAME), fitted([numbers_and_words()], FRAME)
-    peeled = peel(model, table)
-    assert isinstance(peeled, Peeled)
-    linear = read_linear(peeled.estimator, "values")
+    unwrapped = unwrap(model, table)
+    assert isinstance(unwrapped, UnwrappedModel)
+    linear = read_linear(unwrapped.estimator, "values")
     total = np.full(N, linear.intercept)
     for j in range(6):
         distinct = table.column(j).distinct
-        columns, values = peeled.image(table, j, distinct.first)
+        columns, values = unwrapped.image(table, j, distinct.first)
         total += (values @ linear.coef[columns])[distinct.codes]
     np.testing.assert_allclose(total, model.predict(FRAME), **rounding(Y))

@@ -14,7 +14,7 @@ from losslens.losses import Loss, Response
 from losslens.typing import Floats
 
 if TYPE_CHECKING:
-    from losslens.engines.readers.peeled import Peeled
+    from losslens.engines.readers.unwrapped import UnwrappedModel
     from losslens.engines.trees.engine import Trees
 
 TIES = "ties between classes are broken by rounding"
@@ -49,11 +49,11 @@ class Ensemble(ReadModel):
 
     kind: ClassVar[str] = "trees"
 
-    def engine(self, peeled: Peeled, site: Site) -> Trees:
+    def engine(self, unwrapped: UnwrappedModel, site: Site) -> Trees:
         """Trees bound to the columns."""
         from losslens.engines.trees.engine import Trees  # compiled when it is first needed
 
-        return Trees.of(self, peeled, site)
+        return Trees.of(self, unwrapped, site)
 
     def check_parts(self, loss: Loss | None) -> None:
         """Any loss."""

@@ -9,8 +9,8 @@ import numpy as np
 
 from losslens.engines.additive import Additive
 from losslens.engines.base import Declined, ReadModel, Site
-from losslens.engines.readers.peeled import Peeled
 from losslens.engines.readers.pipelines import class_names
+from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss, Response
 from losslens.typing import Floats
 
@@ -24,14 +24,14 @@ class Linear(ReadModel):
     kind: ClassVar[str] = "additive"
     shares_over_parts: ClassVar[bool] = True
 
-    def engine(self, peeled: Peeled, site: Site) -> Additive:
+    def engine(self, unwrapped: UnwrappedModel, site: Site) -> Additive:
         """What each column adds."""
-        return Additive.of(self.coef, self.intercept, peeled, site.table)
+        return Additive.of(self.coef, self.intercept, unwrapped, site.table)
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:
         """The losses whose means have a closed form."""
-        known = ("squared_error", "absolute_error", "pinball") if response == "values" else ("hinge",)
-        if loss is not None and (loss.custom or loss.name not in known):
+        supported = ("squared_error", "absolute_error", "pinball") if response == "values" else ("hinge",)
+        if loss is not None and (loss.custom or loss.name not in supported):
             raise Declined("of an additive model the squared, absolute, pinball and hinge losses have a closed form")
 
     def check_parts(self, loss: Loss | None) -> None:

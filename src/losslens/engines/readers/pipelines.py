@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from losslens.engines.base import Declined
-from losslens.engines.readers.peeled import Peeled, as_numbers, dense
+from losslens.engines.readers.unwrapped import UnwrappedModel, as_numbers, dense
 from losslens.tables.frames import Batch, Edit, Table
 from losslens.typing import Floats, Indices
 
@@ -27,7 +27,7 @@ def innermost(native: Any) -> Any:
     A user's class, or a method set on the instance, may predict anything.
     """
     try:
-        estimator = _unwrapped(native)[1]
+        estimator = _steps_and_estimator(native)[1]
     except (AttributeError, Declined):  # not fitted; or a pipeline that only transforms
         return None
     supported = _kind(estimator).partition(".")[0] in _LIBRARIES
@@ -42,28 +42,28 @@ def _is_overridden(thing: Any) -> bool:
     return any(name in getattr(thing, "__dict__", {}) for name in methods)
 
 
-def peel(native: Any, table: Table) -> Peeled:
+def unwrap(native: Any, table: Table) -> UnwrappedModel:
     """Split a model into its last estimator and the steps that transform the table before it.
 
     >>> from losslens.tables.frames import as_table
-    >>> peel("any model", as_table([[1, 2], [3, 4]])).source
+    >>> unwrap("any model", as_table([[1, 2], [3, 4]])).source
     array([0, 1])
     """
     p = len(table.names)
     try:
-        steps, estimator = _unwrapped(native)
+        steps, estimator = _steps_and_estimator(native)
         columns = StepColumns(np.arange(p), None if table.backend == "numpy" else table.names)
         source = _after_all(steps, columns).source
     except AttributeError as error:  # not fitted, or a version with other attribute names
         raise Declined(f"the fitted attributes of its steps can't be read: {error}") from error
     if not steps:
-        return Peeled(estimator, np.arange(p), None)
+        return UnwrappedModel(estimator, np.arange(p), None)
     transform = partial(_transform, steps)
     _check(transform, source, table)
-    return Peeled(estimator, source, transform)
+    return UnwrappedModel(estimator, source, transform)
 
 
-def _unwrapped(native: Any) -> tuple[list[Any], Any]:
+def _steps_and_estimator(native: Any) -> tuple[list[Any], Any]:
     steps: list[Any] = []
     while True:
         kind = _kind(native)

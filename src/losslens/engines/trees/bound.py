@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from losslens.engines.base import Declined
 from losslens.engines.readers.ensemble import Ensemble
-from losslens.engines.readers.peeled import Peeled
+from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees import node_rules
 from losslens.tables.columns import Column, Distinct
 from losslens.tables.frames import Table
@@ -79,17 +79,17 @@ class BoundEnsemble:
 
 
 def tree_images(
-    ensemble: Ensemble, peeled: Peeled, table: Table, wanted: Mapping[int, tuple[Column, Distinct]]
+    ensemble: Ensemble, unwrapped: UnwrappedModel, table: Table, wanted: Mapping[int, tuple[Column, Distinct]]
 ) -> Images:
     """The numbers that trees compare, at the distinct values of each column."""
     used = set(np.unique(ensemble.feature).tolist())
-    if peeled.transform is None:
+    if unwrapped.transform is None:
         of = {j: ensemble.numbers(j, distinct.values) for j, (_, distinct) in wanted.items() if j in used}
         return {j: (np.array([j]), numbers[:, None]) for j, numbers in of.items()}
-    found = peeled.images(table, {j: (column, distinct.first) for j, (column, distinct) in wanted.items()})
+    images = unwrapped.images(table, {j: (column, distinct.first) for j, (column, distinct) in wanted.items()})
     return {
         j: (at, np.stack([ensemble.numbers(int(c), values[:, k]) for k, c in enumerate(at)], axis=1))
-        for j, (at, values) in found.items()
+        for j, (at, values) in images.items()
         if len(at)
     }
 

@@ -14,7 +14,7 @@ from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates
 from losslens.engines.base import BLOCKED, Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker
 from losslens.engines.readers.ensemble import Ensemble
-from losslens.engines.readers.peeled import Peeled
+from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
 from losslens.engines.trees.node_rules import SMALL_TREE_LEAVES
 from losslens.progress import Tick
@@ -30,43 +30,43 @@ if TYPE_CHECKING:
     from losslens.engines.trees.player_games import TreeGames
     from losslens.losses import Loss
 
-PAIRS = 1 << 18  # handled at a time
-MOST_MASKS, MOST_WALKS = 4e9, 1e8  # pairs times trees: some seconds
-MOST_DEVICE_WORDS = 1e13  # word operations of a coalition that a device is asked for: some seconds
-MOST_SINGLES = 3e8  # rows times trees times classes that are looked at one by one: the same
+PAIRS = 1 << 18  # pairs predicted at a time
+MAX_SMALL_TREES, MAX_LARGE_TREES = 4e9, 1e8  # pairs times small trees, and times large ones: some seconds
+MAX_DEVICE_WORD_OPERATIONS = 1e13  # of a coalition on a device, see `coalitions.cost`: some seconds
+MAX_UNORDERED = 3e8  # rows times trees times classes without order: some seconds
 
 
 @dataclass(frozen=True, eq=False)
 class Trees(ExactEngine):
-    """Walks the trees with one feature free."""
+    """Exact curves of tree ensembles: walks the trees with one feature free."""
 
     bound: BoundEnsemble
-    room: int  # bytes that a thread may work in, about
-    device: str | None = None  # where coalitions are counted: a torch device; None: here
+    memory: int  # bytes of a thread's buffers, about
+    device: str | None = None  # torch device for coalitions; None: this processor
     name: ClassVar[str] = "trees"
     adds_in_single: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, ensemble: Ensemble, peeled: Peeled, site: Site) -> Self:
+    def of(cls, ensemble: Ensemble, unwrapped: UnwrappedModel, site: Site) -> Self:
         """An ensemble on the columns of a table."""
-        from losslens.engines import step_sums  # noqa: F401 - compiled now, while the user is told so
+        from losslens.engines import step_sums  # noqa: F401 - compiled now, while a message says so
 
         used = np.unique(ensemble.feature[ensemble.feature >= 0])
-        if len(used) and used[-1] >= len(peeled.source):
-            raise Declined("its trees ask for a column that the table doesn't have")
-        needed = site.asked | {int(peeled.source[c]) for c in used}
-        known = {j: (site.column(j), site.column(j).distinct) for j in needed}
-        nothing = Distinct(np.zeros(1), np.zeros(site.table.n, np.intp), np.zeros(1, np.intp), ordered=True)
-        distinct = [known[j][1] if j in known else nothing for j in range(len(site.table.names))]
-        bound = bind(ensemble, distinct, tree_images(ensemble, peeled, site.table, known))
+        if len(used) and used[-1] >= len(unwrapped.source):
+            raise Declined("its trees use a column that the table doesn't have")
+        needed = site.asked | {int(unwrapped.source[c]) for c in used}
+        columns = {j: (site.column(j), site.column(j).distinct) for j in needed}
+        constant = Distinct(np.zeros(1), np.zeros(site.table.n, np.intp), np.zeros(1, np.intp), ordered=True)
+        distinct = [columns[j][1] if j in columns else constant for j in range(len(site.table.names))]
+        bound = bind(ensemble, distinct, tree_images(ensemble, unwrapped, site.table, columns))
         return cls(bound, site.memory // 8, site.device)
 
     @cached_property
     def tables(self) -> Any:
-        """The masks of small trees; None where a tree is too large for them."""
+        """The masks of small trees; None if a tree is too large for them."""
         if int(np.diff(self.bound.leaf_at).max()) > SMALL_TREE_LEAVES:
             return None
-        from losslens.engines.trees.small_trees import tables  # each search is compiled when it is first needed
+        from losslens.engines.trees.small_trees import tables  # each kernel is compiled when it is first needed
 
         return tables(self.bound)
 
@@ -77,7 +77,7 @@ class Trees(ExactEngine):
         return self.bound.respond(np.concatenate([raw.own.copy() for raw in search.steps(0, len(rows))]))
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
-        """Steps of a single column; of several the cells, or means without them where those are too many."""
+        """Steps for a single column; for several columns cells, or only means if there are too many cells."""
         if blocked:
             raise Declined(BLOCKED)
         feature, n = subject.feature, self.bound.codes.shape[1]
@@ -91,17 +91,17 @@ class Trees(ExactEngine):
         raise Declined(f"{feature.name!r} has too many values for its trees")
 
     def _takes_column(self, column: int) -> bool:
-        """Whether a column has few enough classes that are looked at one by one: categories, or a missing value."""
-        singles = int(self.bound.size[column] - self.bound.special[column])
-        return singles <= 2 or singles * len(self.bound.roots) * self.bound.codes.shape[1] <= MOST_SINGLES
+        """Whether a column has few enough classes without order: categories, or a missing value."""
+        unordered = int(self.bound.size[column] - self.bound.special[column])
+        return unordered <= 2 or unordered * len(self.bound.roots) * self.bound.codes.shape[1] <= MAX_UNORDERED
 
     def label(self, way: AnswerWay) -> str:
-        """The device counts totals of several trees."""
-        counted = way == "totals" and self.device is not None and not self.is_single
-        return f"{self.name} on {self.device}" if counted else self.name
+        """Name of the engine; totals of several trees are computed on the device."""
+        on_device = way == "totals" and self.device is not None and not self.is_single
+        return f"{self.name} on {self.device}" if on_device else self.name
 
     def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """Pairs one by one, or leaves."""
+        """Expected time: of pairs one by one, or of leaves."""
         n, trees = self.bound.codes.shape[1], len(self.bound.roots)
         if way == "cells":
             return n * len(subject.distinct) * trees * (rates.WALKED if self.tables is None else rates.LOOKED_UP)
@@ -109,8 +109,8 @@ class Trees(ExactEngine):
             return n * rates.SECONDS["single tree"]
         from losslens.engines.trees.coalitions import cost
 
-        known = rates.SECONDS if self.device is None else rates.SECONDS | rates.DEVICE_SECONDS
-        return float(cost(self.bound) * known["tree totals"])
+        seconds = rates.SECONDS if self.device is None else rates.SECONDS | rates.DEVICE_SECONDS
+        return float(cost(self.bound) * seconds["tree totals"])
 
     # Several columns replaced together.
 
@@ -121,38 +121,38 @@ class Trees(ExactEngine):
 
     @property
     def is_countable(self) -> bool:
-        """Whether it has few enough leaves to compare each with each."""
+        """Whether it has few enough leaves to compare all of them with each other."""
         from losslens.engines.trees.coalitions import MAX_WORD_OPERATIONS, cost
 
-        return cost(self.bound) <= (MAX_WORD_OPERATIONS if self.device is None else MOST_DEVICE_WORDS)
+        return cost(self.bound) <= (MAX_WORD_OPERATIONS if self.device is None else MAX_DEVICE_WORD_OPERATIONS)
 
     def squared_target(self, loss: Loss, y: NDArray[np.generic]) -> Floats | None:
-        """y on the scale of the trees' own sums, where the loss is a squared one there; else None."""
+        """y on the scale of the trees' sums, if the loss is a squared error on that scale; else None."""
         ensemble = self.bound.ensemble
         trial = np.linspace(0.1, 0.9, 5)[:, None] + 0.01 * np.arange(ensemble.outputs)
-        said, outputs = ensemble.link(trial), ensemble.outputs
-        plain = said.ndim == 1 and outputs == 1 and np.allclose(said, trial[:, 0], rtol=1e-6)
-        if loss.name == "squared_error" and plain:
+        response, outputs = ensemble.link(trial), ensemble.outputs
+        identity = response.ndim == 1 and outputs == 1 and np.allclose(response, trial[:, 0], rtol=1e-6)
+        if loss.name == "squared_error" and identity:
             return np.asarray(y, float)
-        if loss.name != "brier" or said.ndim != 2:
+        if loss.name != "brier" or response.ndim != 2:
             return None
-        if outputs == 1 and np.allclose(said[:, 1], trial[:, 0]):
+        if outputs == 1 and np.allclose(response[:, 1], trial[:, 0]):
             return np.asarray(y == 1, float)
-        if outputs > 2 and np.allclose(said, trial):
+        if outputs > 2 and np.allclose(response, trial):
             return np.asarray(np.asarray(y)[:, None] == np.arange(outputs), float)
         return None
 
     def gives_totals(self, loss: Loss) -> bool:
-        """Whether the mean loss over all pairs, with any columns replaced, can be counted without the pairs."""
+        """Whether the mean loss over all pairs, with any columns replaced, can be computed without the pairs."""
         if loss.custom or not self.is_countable:
             return False
         return self.squared_target(loss, np.zeros(1, np.intp)) is not None
 
     def takes_pairs(self, pairs: int, columns: Sequence[int]) -> bool:
-        """Whether so many pairs, with these columns replaced, are cheap enough to be looked at one by one."""
+        """Whether so many pairs, with these columns replaced, are cheap enough to be predicted one by one."""
         from losslens.engines.trees import two_columns
 
-        if pairs * len(self.bound.roots) <= (MOST_WALKS if self.tables is None else MOST_MASKS):
+        if pairs * len(self.bound.roots) <= (MAX_LARGE_TREES if self.tables is None else MAX_SMALL_TREES):
             return True
         return two_columns.is_feasible(self.bound, self._grid_cost(columns), pairs)
 
@@ -206,7 +206,7 @@ class Trees(ExactEngine):
 
     @cached_property
     def leaf_predictions(self) -> NDArray[Any]:
-        """What a single tree predicts at each leaf."""
+        """The prediction of a single tree at each leaf."""
         bound = self.bound
         raw = np.zeros((len(bound.value), bound.ensemble.outputs), np.int64)
         raw[:, bound.output[0] : bound.output[0] + bound.value.shape[1]] = bound.value
@@ -219,7 +219,7 @@ class Trees(ExactEngine):
         return single_tree_errors(self.bound, kept, leaf_loss, weight)
 
     def games(self, players: Sequence[Subject]) -> TreeGames:
-        """Pair by pair, from the leaves of a single tree, or totals."""
+        """Games of these players: pair by pair, from the leaves of a single tree, or totals."""
         from losslens.engines.trees.player_games import TreeGames
 
         return TreeGames(self, players)
@@ -230,29 +230,31 @@ class Trees(ExactEngine):
         tick(len(rows))
         for ask in asks:
             replaced = np.sort(ask.columns)
-            held = self.bound.codes[replaced][:, ask.index[0]]  # of rows that hold the values
-            room = np.empty((len(rows), ask.size, *base.shape[1:]), base.dtype)
+            donor_codes = self.bound.codes[replaced][:, ask.index[0]]  # classes of the donors' values
+            of_ask = np.empty((len(rows), ask.size, *base.shape[1:]), base.dtype)
             step = max(1, PAIRS // ask.size)
             for start in range(0, len(rows), step):
                 part = slice(start, start + step)
-                raw = self._table(replaced, held, rows[part])
-                room[part] = self.bound.respond(raw.reshape(-1, raw.shape[2])).reshape(room[part].shape)
+                raw = self._table(replaced, donor_codes, rows[part])
+                of_ask[part] = self.bound.respond(raw.reshape(-1, raw.shape[2])).reshape(of_ask[part].shape)
                 tick(ask.most(len(rows[part])))
-            cells.append(room)
+            cells.append(of_ask)
         return Answer(base, cells, [0] * len(asks))
 
-    def _table(self, replaced: NDArray[np.intp], held: NDArray[np.int32], rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    def _table(
+        self, replaced: NDArray[np.intp], donor_codes: NDArray[np.int32], rows: NDArray[np.intp]
+    ) -> NDArray[np.int64]:
         """Sums of leaves of these rows at every value."""
         from losslens.engines.trees import two_columns
         from losslens.engines.trees.coalitions import pair_table
 
         cost = self._grid_cost(replaced.tolist())
-        if two_columns.is_feasible(self.bound, cost, len(rows) * held.shape[1]) and (
-            self.tables is None or two_columns.is_cheaper(self.bound, cost, held.shape[1])
+        if two_columns.is_feasible(self.bound, cost, len(rows) * donor_codes.shape[1]) and (
+            self.tables is None or two_columns.is_cheaper(self.bound, cost, donor_codes.shape[1])
         ):
-            return two_columns.grid_table(self.bound, replaced, held, rows)
+            return two_columns.grid_table(self.bound, replaced, donor_codes, rows)
         kept = np.setdiff1d(np.arange(len(self.bound.size)), replaced)
-        return pair_table(self.bound, self.tables, kept, held, rows)
+        return pair_table(self.bound, self.tables, kept, donor_codes, rows)
 
     # Curves of single columns.
 
@@ -261,22 +263,22 @@ class Trees(ExactEngine):
         return self.bound.class_of[ask.columns[0]]
 
     def takes_about(self, n: int) -> tuple[float, int]:
-        """Seconds of n rows by counts alone, and bytes of what would travel with them."""
-        a_tree = rates.LARGE_TREE if self.tables is None else rates.SMALL_TREE
-        return n * len(self.bound.roots) * a_tree, self.bound.codes.nbytes + self.bound.nodes.nbytes
+        """Expected seconds of n rows, and bytes that would be sent to workers."""
+        per_tree = rates.LARGE_TREE if self.tables is None else rates.SMALL_TREE
+        return n * len(self.bound.roots) * per_tree, self.bound.codes.nbytes + self.bound.nodes.nbytes
 
     def walker(self, asks: Sequence[Ask]) -> Walker:
-        """Somebody to walk the trees, for one thread."""
+        """Computes curves, in one thread."""
         wanted = np.zeros(len(self.bound.size), np.uint8)
         wanted[[ask.columns[0] for ask in asks]] = 1
         return TreeWalker(self.bound, self.search(wanted, self.bound))
 
     def search(self, wanted: NDArray[np.uint8], bound: BoundEnsemble) -> Search:
-        """Curves of the wanted columns, for one thread; of the rows of any table with the same classes."""
+        """Search for curves of the wanted columns, in one thread; `bound` may have other rows with the same classes."""
         if self.tables is None:
             from losslens.engines.trees.large_trees import LargeTrees
 
-            return LargeTrees(bound, wanted, self.room)
+            return LargeTrees(bound, wanted, self.memory)
         from losslens.engines.trees.small_trees import SmallTrees
 
         return SmallTrees(bound, self.tables, wanted)
@@ -284,7 +286,7 @@ class Trees(ExactEngine):
 
 @dataclass(frozen=True, eq=False)
 class TreeWalker:
-    """Turns sums of leaves into predictions."""
+    """Converts the steps of a search from sums of leaves to predictions."""
 
     bound: BoundEnsemble
     search: Search

@@ -21,7 +21,7 @@ from losslens.donors.designs import All
 from losslens.engines.additive import Additive, Moments
 from losslens.engines.choice import CHECKED, agrees
 from losslens.engines.readers.linear import Linear
-from losslens.engines.readers.peeled import Peeled
+from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss
 from losslens.models import Model
 from losslens.passes.budget import Filled
@@ -51,7 +51,7 @@ class Sums:
     """A linear model on the rows of any part: what each asked column adds, and the prediction."""
 
     linear: Linear
-    peeled: Peeled
+    unwrapped: UnwrappedModel
     asked: tuple[int, ...]
     shift: Floats  # (k,): typical values, which keep the digits of the variances
     model: Model
@@ -59,7 +59,7 @@ class Sums:
 
     def parts(self, table: Table) -> tuple[Floats, Floats]:
         """What the asked columns add, (b, k), and f, (b,)."""
-        engine = Additive.of(self.linear.coef, self.linear.intercept, self.peeled, table)
+        engine = Additive.of(self.linear.coef, self.linear.intercept, self.unwrapped, table)
         some = list(self.asked)
         return np.asarray(engine.parts[:, some] * engine.scale[some]), engine.prediction
 
@@ -151,9 +151,9 @@ def _at_values(at: Indices, g: int, w: Floats, c: Floats) -> Floats:
 
 def run(stream: Stream) -> Summed:
     """Two passes, and what they add up to."""
-    linear, peeled = stream.read, stream.peeled
-    assert peeled is not None
-    sums = Sums(linear, peeled, stream.asked, np.zeros(len(stream.asked)), stream.nameplate, stream.loss)
+    linear, unwrapped = stream.read, stream.unwrapped
+    assert unwrapped is not None
+    sums = Sums(linear, unwrapped, stream.asked, np.zeros(len(stream.asked)), stream.nameplate, stream.loss)
     g, f = sums.parts(stream.head)
     agrees(f, stream.model.responder(stream.response), stream.head)
     sums = replace(sums, shift=np.where((g == g[0]).all(axis=0), g[0], g.mean(axis=0)))

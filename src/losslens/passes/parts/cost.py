@@ -53,7 +53,7 @@ def _exact(engine: str, stream: Stream, data: Opened, tried: tuple[float, float,
     tasks, k = 2 * len(stream.stretches), len(stream.features)
     grids = sum(min(_values(data.head, data.columns[j], MOST_VALUES), additive.BINS) for j in stream.asked)
     kept = min(stream.n, MOST_KEPT) * (16 * k + 64)
-    shared = 0 if (cluster := _cluster(stream)) is None else packed_size((stream.read, stream.peeled), cluster)
+    shared = 0 if (cluster := _cluster(stream)) is None else packed_size((stream.read, stream.unwrapped), cluster)
     there = 2 * shared + (0 if data.y is None else 16 * stream.n)
     return _plan(
         stream, data, engine, designs=("All()",) * k, predictions=(0,) * k, passes=2, least=CHECKED,

@@ -12,8 +12,8 @@ from losslens.donors.designs import Design
 from losslens.donors.designs import resolve as resolve_design
 from losslens.engines.base import Declined, ReadModel
 from losslens.engines.choice import read_model
-from losslens.engines.readers.peeled import Peeled
-from losslens.engines.readers.pipelines import peel
+from losslens.engines.readers.pipelines import unwrap
+from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss, Response
 from losslens.models import Model
 from losslens.passes.parts.reading import Data, Stretch, stretches
@@ -46,7 +46,7 @@ class Stream:
     workers: Workers
     progress: bool | None
     read: Any  # the model as numbers (`ReadModel`), for the engine of its kind; None for the black box
-    peeled: Peeled | None
+    unwrapped: UnwrappedModel | None
     declined: str
 
     @property
@@ -88,7 +88,7 @@ def prepare(known: Model, opened: Opened, loss: Loss | None, response: Response,
             "a sample of the rows for groups and pairs"
         )
     sampled = design is not None and not design.all_pairs
-    read, peeled, declined = (None, None, "") if sampled else _read(known, response, loss, head)
+    read, unwrapped, declined = (None, None, "") if sampled else _read(known, response, loss, head)
     most = max(FEWEST_ROWS, options.memory // (16 * (opened.head.row_bytes + 64)))
     source = opened.source.cut(most)
     data = Data(source.reader, opened.columns, opened.target, opened.weight, as_array)
@@ -96,7 +96,7 @@ def prepare(known: Model, opened: Opened, loss: Loss | None, response: Response,
         model=known, response=response, loss=loss, features=features, design=design, data=data,
         stretches=stretches(source, opened.y), head=head, n=opened.n, memory=options.memory,
         entropy=options.random_state, workers=choose_workers(options.n_jobs), progress=options.progress,
-        read=read, peeled=peeled, declined=declined,
+        read=read, unwrapped=unwrapped, declined=declined,
     )  # fmt: skip
 
 
@@ -111,14 +111,14 @@ def _is_sklearn(native: Any) -> bool:
 
 def _read(
     known: Model, response: Response, loss: Loss | None, head: Table
-) -> tuple[ReadModel | None, Peeled | None, str]:
+) -> tuple[ReadModel | None, UnwrappedModel | None, str]:
     """The model as numbers, if its engine can read parts, or why not."""
     try:
         read = read_model(known, response)
         if read is None:
             return None, None, ""
         read.check_parts(loss)
-        return read, peel(known.native, head), ""
+        return read, unwrap(known.native, head), ""
     except Declined as declined:
         return None, None, str(declined)
 

@@ -21,7 +21,7 @@ from losslens.donors.questions import Subjects
 from losslens.engines.base import Declined, Site
 from losslens.engines.choice import CHECKED, choose_exact
 from losslens.engines.readers.ensemble import Ensemble
-from losslens.engines.readers.peeled import Peeled
+from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees.bound import tree_images
 from losslens.engines.trees.engine import Trees, TreeWalker
 from losslens.losses import Loss
@@ -55,12 +55,12 @@ class TreeBins:
     """Bins between the thresholds of an ensemble: values of one bin go the same way in every tree."""
 
     ensemble: Ensemble
-    peeled: Peeled
+    unwrapped: UnwrappedModel
 
     def of(self, table: Table, distinct: Mapping[int, Distinct]) -> Mapping[int, NDArray[np.int64] | None]:
         """The bin of each distinct value; None where a node splits on a set of categories."""
         columns = {j: (table.column(j), known) for j, known in distinct.items()}
-        images = tree_images(self.ensemble, self.peeled, table, columns)
+        images = tree_images(self.ensemble, self.unwrapped, table, columns)
         return {j: self._bins(known, images.get(j)) for j, known in distinct.items()}
 
     def _bins(self, known: Distinct, image: tuple[NDArray[np.intp], Floats] | None) -> NDArray[np.int64] | None:
@@ -205,10 +205,10 @@ def run(stream: Stream) -> Summed:
 
 def counting(stream: Stream) -> tuple[FirstPass, TreeBins]:
     """The arguments of the first pass: the columns of the trees and of the features."""
-    ensemble, peeled = stream.read, stream.peeled
-    assert peeled is not None
-    used = {int(peeled.source[c]) for c in np.unique(ensemble.feature[ensemble.feature >= 0])}
-    bins, needed = TreeBins(ensemble, peeled), tuple(sorted(used | set(stream.asked)))
+    ensemble, unwrapped = stream.read, stream.unwrapped
+    assert unwrapped is not None
+    used = {int(unwrapped.source[c]) for c in np.unique(ensemble.feature[ensemble.feature >= 0])}
+    bins, needed = TreeBins(ensemble, unwrapped), tuple(sorted(used | set(stream.asked)))
     return FirstPass(stream.data, needed, bins, wants_labels(stream)), bins
 
 

@@ -1,4 +1,4 @@
-"""What the last estimator of a model sees of a table, and how its columns come from the table's."""
+"""The last estimator of a model, and how the columns of its input come from those of the table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_VALUES = 10**8  # values of all images of a call: a column of distinct names
 
 
 @dataclass(frozen=True, eq=False)
-class Peeled:
+class UnwrappedModel:
     """A model's last estimator, and how the columns of its input come from those of the user's table.
 
     Column c of the estimator's matrix is computed from column ``source[c]`` of the table and from no other. `transform`
@@ -43,25 +43,25 @@ class Peeled:
         return self.images(table, {j: (column or table.column(j), first)})[j]
 
     def image_of(self, table: Table, ask: Ask) -> Image:
-        """The estimator's columns that come from those of an ask, and what its values put there."""
-        found = [
+        """The estimator's columns that come from those of an ask, and their values at the ask's values."""
+        images = [
             self.image(table, j, index, source)
             for j, source, index in zip(ask.columns, ask.sources, ask.index, strict=True)
         ]
-        return np.concatenate([at for at, _ in found]), np.concatenate([values for _, values in found], axis=1)
+        return np.concatenate([at for at, _ in images]), np.concatenate([values for _, values in images], axis=1)
 
     def matrix(self, table: Table) -> Floats:
-        """The estimator's input for the whole table."""
+        """The estimator's input for all rows."""
         if self.transform is not None:
             parts = [part.toarray() if hasattr(part, "toarray") else part for part in self.chunks(table)]
             return np.concatenate(parts).astype(np.float64, copy=False)
-        whole = Batch(table).source
-        if whole is not None:
-            return np.asarray(whole, np.float64)
+        array = Batch(table).source
+        if array is not None:
+            return np.asarray(array, np.float64)
         return np.stack([as_numbers(table.column(j).array) for j in range(len(table.names))], axis=1)
 
     def chunks(self, table: Table) -> Iterator[Any]:
-        """The same some rows at a time, sparse where the steps make it so."""
+        """The estimator's input, some rows at a time; sparse if the steps return it so."""
         assert self.transform is not None
         batch = Batch(table)
         for start in range(0, table.n, CHUNK):
