@@ -90,8 +90,7 @@ def export(path: Path, n: int, trees: int) -> None:
 
     import losslens as ll
     from losslens.engines.trees.boxes import boxes
-    from losslens.passes.options import Options
-    from losslens.passes.task import prepare
+    from losslens.passes.task import Options, prepare
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000 + n, P))

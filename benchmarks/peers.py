@@ -111,8 +111,7 @@ def replaced(model: Any, X: Any, y: Any, columns: list[int]) -> float:
 def bound_to(model: Any, X: Any, y: Any) -> Any:
     """The trees of a model and these rows, in the engine's own form."""
     from losslens.losses import resolve
-    from losslens.passes.options import Options
-    from losslens.passes.task import prepare
+    from losslens.passes.task import Options, prepare
 
     loss = resolve("squared_error")
     task = prepare(model, X, y, Options(n_jobs=1, progress=False), loss=loss, response=loss.reads)
