@@ -294,7 +294,7 @@ def test_lazy_frames_are_planned(folder):
     ("X", "y", "options", "error", "says"),
     [
         ("nowhere.parquet", "y", {}, FileNotFoundError, "nowhere"),
-        (None, "z", {}, ValueError, "y='z' is no column"),
+        (None, "z", {}, ValueError, "y='z' is not a column"),
         (None, "y", {"features": "z"}, ValueError, "'z'"),
         (None, None, {}, ValueError, "y, the true values, is missing"),
         (None, "y", {"donors": "all"}, ValueError, "every value"),

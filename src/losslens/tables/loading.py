@@ -1,4 +1,4 @@
-"""Data in files and lazy frames at the door of a verb: loaded where they fit into memory, and else streamed."""
+"""Data in files and lazy frames: the roles of their columns, and whether they are loaded or read in parts."""
 
 from __future__ import annotations
 
@@ -9,62 +9,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.tables.features import unknown_feature
-from losslens.tables.frames import Table, frame_table
+from losslens.tables.frames import Table, as_columns, frame_table
 from losslens.tables.sources import Part, Source, as_source, in_one_place
 from losslens.text import size_in_words
 from losslens.workers import active
 
-HEAD = 10_000  # rows that are looked at before anything is decided
-SHARE = 8  # of the memory: a table that is loaded whole, beside what is made of it
+HEAD = 10_000  # first rows, from which types and sizes are read
+SHARE = 8  # data are loaded if they take at most 1/8 of the memory: computing needs the rest
 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A source, and which of its columns are what."""
+    """A source, and the roles of its columns."""
 
     source: Source
-    columns: tuple[str, ...]  # what the model sees
-    target: str | None  # a column of the source
-    y: NDArray[Any] | None  # or one value a row, from elsewhere
+    columns: tuple[str, ...]  # the model's input
+    target: str | None  # y as a column of the source
+    y: NDArray[Any] | None  # or as an array, one value per row
     weight: str | None
     head: Table  # the first rows, all columns
 
     @property
     def n(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return self.source.n
 
     @property
     def size(self) -> int:
-        """About how many bytes the columns take in memory."""
+        """Approximate bytes of the columns in memory."""
         return self.n * self.head.row_bytes
 
     def fits(self, memory: int) -> bool:
-        """Whether everything may be loaded."""
+        """Whether the data may be loaded."""
         return self.size * SHARE <= memory
 
     def load(self) -> tuple[Any, Any, Any]:
         """X, y and the weights in memory."""
         more = [name for name in (self.target, self.weight) if name is not None and name not in self.columns]
-        whole = frame_table(self.source.whole([*self.columns, *dict.fromkeys(more)]))
+        table = frame_table(self.source.whole([*self.columns, *dict.fromkeys(more)]))
 
         def column(name: str | None) -> Any:
-            return None if name is None else whole.column(whole.names.index(name)).array
+            return None if name is None else table.column(table.names.index(name)).array
 
-        from losslens.tables.frames import as_columns
-
-        X = as_columns(whole, self.columns, None, as_array=False).native
+        X = as_columns(table, self.columns, None, as_array=False).native
         return X, self.y if self.target is None else column(self.target), column(self.weight)
 
 
 def opened(model: Any, source: Source, y: Any, sample_weight: Any) -> Opened:
-    """A source whose columns, target and weights are checked."""
+    """A source, with columns, target and weights checked."""
     if source.n < 2:
         raise ValueError(f"X has {'no rows' if source.n == 0 else 'one row'}; replacing values needs at least two rows")
     target = y if isinstance(y, str) and y in source.names else None
     if sample_weight is not None and not (isinstance(sample_weight, str) and sample_weight in source.names):
         hint = unknown_feature(sample_weight, source.names) if isinstance(sample_weight, str) else "name the column"
-        raise ValueError(f"sample_weight of data in files is the name of a column of theirs: {hint}")
+        raise ValueError(f"for data in files sample_weight must be the name of a column: {hint}")
     columns = _columns(model, source, target, sample_weight)
     vector = None if y is None or target is not None else _vector(y, source)
     first = source.cut(HEAD).parts[0]
@@ -73,14 +71,14 @@ def opened(model: Any, source: Source, y: Any, sample_weight: Any) -> Opened:
 
 
 def load(model: Any, source: Source, y: Any, sample_weight: Any, memory: int) -> tuple[Any, Any, Any]:
-    """X, y and the weights, loaded; an error where they don't fit into memory."""
+    """X, y and the weights, loaded; ValueError if they don't fit into memory."""
     data = opened(model, source, y, sample_weight)
     if not data.fits(memory):
         needs = size_in_words(SHARE * data.size)
         raise ValueError(
             f"this needs all rows in memory, but X has {data.n:,} rows of about {data.head.row_bytes} bytes: pass a "
             f"sample of the rows, or memory='{needs}'. feature_importance, feature_effect and shapley_importance "
-            "can read data part by part"
+            "can read data in parts"
         )
     return data.load()
 
@@ -91,8 +89,8 @@ def streams(data: Opened, memory: int) -> bool:
 
 
 def _columns(model: Any, source: Source, target: str | None, weight: str | None) -> tuple[str, ...]:
-    """The columns that the model was fitted on, where it says so; else all that are not y or the weights."""
-    fitted = _fitted_on(getattr(model, "native", model), source)
+    """The columns that the model was fitted on, if it has their names; else all but y and the weights."""
+    fitted = _fitted_names(getattr(model, "native", model), source)
     if fitted is not None:
         names = tuple(map(str, fitted))
         if missing := [name for name in names if name not in source.names]:
@@ -104,8 +102,8 @@ def _columns(model: Any, source: Source, target: str | None, weight: str | None)
     return columns
 
 
-def _fitted_on(native: Any, source: Source) -> Any:
-    """Names that a model was fitted on; a booster's count only where the data have them, as it makes up its own."""
+def _fitted_names(native: Any, source: Source) -> Any:
+    """Names of the columns that a model was fitted on; a booster may have made them up, so the data must have them."""
     if hasattr(native, "feature_names_in_"):
         return native.feature_names_in_
     for name in ("feature_name", "feature_names", "feature_names_"):  # LightGBM, XGBoost, CatBoost
@@ -117,9 +115,9 @@ def _fitted_on(native: Any, source: Source) -> Any:
 
 
 def _vector(y: Any, source: Source) -> NDArray[Any]:
-    """One value a row: from memory, or read from a source of one column."""
+    """One value per row: from memory, or read from a source of one column."""
     if isinstance(y, str) and not _looks_like_a_path(y):
-        raise ValueError(f"y={y!r} is no column of X. " + unknown_feature(y, source.names))
+        raise ValueError(f"y={y!r} is not a column of X. " + unknown_feature(y, source.names))
     other = as_source(y)
     if other is None:
         array = np.asarray(y)

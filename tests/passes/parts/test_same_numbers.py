@@ -197,7 +197,7 @@ def test_y_from_elsewhere(folder, tmp_path):
         assert [found[name].pfi for name in found] == [named[name].pfi for name in found]
     with pytest.raises(ValueError, match=r"y has 3 values, but X has 2,600 rows"):
         ll.feature_importance(model, folder, [1, 2, 3], memory=SMALL)
-    with pytest.raises(ValueError, match=r"'z' is no column of X"):
+    with pytest.raises(ValueError, match=r"'z' is not a column of X"):
         ll.feature_importance(model, folder, "z", memory=SMALL)
 
 
@@ -254,7 +254,7 @@ def test_arguments_that_parts_do_not_have(folder):
         ask(donors=ll.Systematic(5))
     with pytest.raises(ValueError, match="explained column by column"):
         ask(features={"both": ["many", "few"]})
-    with pytest.raises(ValueError, match="sample_weight of data in files is the name of a column"):
+    with pytest.raises(ValueError, match="for data in files sample_weight must be the name of a column"):
         ask(sample_weight=W)
     with pytest.raises(TypeError, match=r"files are read by feature_importance.*load a sample"):
         ll.shapley_effect(model, folder, [0], memory=SMALL)
