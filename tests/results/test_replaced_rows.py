@@ -3,10 +3,9 @@ import pandas as pd
 import pytest
 from threadpoolctl import ThreadpoolController
 
+from coded import coded_rows
 from losslens.results.replaced_rows import ReplacedRows, along
-from losslens.tables.column_scores import CodedRows
 from losslens.tables.columns import distinct_numbers
-from losslens.tables.frames import as_table
 
 
 def gaussian(rho, n, seed, more=0):
@@ -20,7 +19,7 @@ def judged(X, *columns):
 
 
 def replaced(X, *columns, drawn=None):
-    return ReplacedRows("x", columns or (0,), CodedRows.of(as_table(X)), drawn)
+    return ReplacedRows("x", columns or (0,), coded_rows(X), drawn)
 
 
 def true_odds(rho, x, y):

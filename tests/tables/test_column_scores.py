@@ -3,7 +3,8 @@ import pandas as pd
 import pytest
 from scipy.special import ndtri
 
-from losslens.tables.column_scores import MOST_ROWS, CodedRows, FeatureScores, fit_logistic, score_column, spread_rows
+from coded import coded_rows
+from losslens.tables.column_scores import MOST_ROWS, FeatureScores, fit_logistic, score_column, spread_rows
 from losslens.tables.columns import array_column
 from losslens.tables.frames import as_table
 
@@ -32,7 +33,7 @@ def test_codes_say_all_that_the_rows_hold_and_share_nothing_with_the_table():
     rng = np.random.default_rng(0)
     words, lists = rng.choice(np.array(["u", "v", None], object), 40), [[k] for k in range(40)]
     X = pd.DataFrame({"a": rng.normal(size=40), "b": pd.Series(words, dtype=object), "lists": lists})
-    coded = CodedRows.of(as_table(X))
+    coded = coded_rows(X)
     assert coded.names == ("a", "b", "lists")
     np.testing.assert_array_equal(coded.values[0][coded.codes[:, 0]], X["a"])
     assert [coded.values[1][k] for k in coded.codes[:, 1]] == X["b"].tolist()

@@ -7,7 +7,6 @@ refer to the table, the model or an engine; `tests/results/test_walls.py` follow
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
@@ -18,15 +17,17 @@ class Deferred(Generic[T]):
 
     def __init__(self, compute: Callable[..., T], *arguments: Any) -> None:
         self._call: tuple[Callable[..., T], tuple[Any, ...]] | None = (compute, arguments)
+        self._value: Any = None
 
-    @cached_property
+    @property
     def now(self) -> T:
         """The value; function and arguments are released."""
-        assert self._call is not None  # cached: this code runs once
-        compute, arguments = self._call
-        value = compute(*(argument.now if isinstance(argument, Deferred) else argument for argument in arguments))
-        self._call = None
-        return value
+        call = self._call
+        if call is not None:  # two threads may both compute: the value is stored before the call is released
+            compute, arguments = call
+            self._value = compute(*(each.now if isinstance(each, Deferred) else each for each in arguments))
+            self._call = None
+        return cast(T, self._value)
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return Deferred, (_same, self.now)  # a pickled copy holds the value

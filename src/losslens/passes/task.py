@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.cells.lazy import deferred
 from losslens.donors.conditional import bound
 from losslens.donors.designs import Design
 from losslens.donors.designs import resolve as resolve_design
@@ -23,7 +24,7 @@ from losslens.losses import resolve as resolve_loss
 from losslens.models import Model, as_model
 from losslens.passes.budget import Budget
 from losslens.tables import checks
-from losslens.tables.column_scores import CodedRows, spread_rows
+from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Table, as_table
 from losslens.tables.loading import load
@@ -89,12 +90,12 @@ class Task:
 
     @cached_property
     def real_rows(self) -> tuple[Indices, CodedRows]:
-        """Positions and codes of some rows, shared by all results: replaced rows are compared with them."""
+        """Positions and codes of some rows, shared by all results: replaced rows are compared with them.
+
+        Columns are copied now and coded on first access: sorting them can take longer than all importances.
+        """
         rows = spread_rows(self.table, self.sample.weight)
-        if len(rows) < self.n:
-            return rows, CodedRows.of(self.table.at(rows))
-        columns = {j: c for s in self.subjects for j, c in zip(s.feature.columns, s.columns, strict=True)}
-        return rows, CodedRows.of(self.table, columns)
+        return rows, deferred(CodedRows.of, self.table.names, copy_columns(self.table, rows))
 
     @cached_property
     def games(self) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.blas import one_thread
+from losslens.cells.lazy import lazy
 from losslens.results.base import Stored
 from losslens.results.extrapolation import RARER, WARNING, Extrapolation
 from losslens.tables import column_scores
@@ -65,7 +66,7 @@ class ReplacedRows(Stored):
 
     name: str
     columns: tuple[int, ...]
-    among: CodedRows  # the real rows, shared by all features of one call
+    among: CodedRows = lazy()  # the real rows, shared by all features of one call; coded on first access
     drawn: tuple[NDArray[Any], ...] | None = None  # values of each column, where they do not come from all donors
 
     @cached_property

@@ -23,7 +23,7 @@ import numpy as np
 from losslens.cells.matrix import Cells, Means
 from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.conditional import Conditioning
-from losslens.donors.designs import DESIGNS, Shifts
+from losslens.donors.designs import DESIGNS, Design, Shifts
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss, from_metadata
 from losslens.results.base import Saveable, Stored
@@ -32,7 +32,7 @@ from losslens.tables.sample import Sample, Totals
 from losslens.uncertainty.standard_errors import jackknife_factor
 
 FORMAT = "losslens result"
-VERSION = 1
+VERSION = 2  # 2: rows for the extrapolation, sums over files
 # Files refer to classes by name; these two were renamed after the first files were written.
 NAMES_IN_FILES = {CommonGrid: "Common", OwnDonors: "PerRow"}
 # Results register themselves; these are the classes of other rooms that they contain.
@@ -103,7 +103,7 @@ class _Packer:
             return self._array(thing)
         if isinstance(thing, Loss):
             return {"loss": thing.metadata()}
-        if is_dataclass(thing) and not isinstance(thing, type):
+        if isinstance(thing, Design) or (is_dataclass(thing) and not isinstance(thing, type)):
             return self._object(thing)
         if isinstance(thing, dict):
             return {"dict": [[key, self.pack(value)] for key, value in thing.items()]}

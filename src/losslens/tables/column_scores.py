@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.tables.columns import Column, is_missing
-from losslens.tables.frames import Table
+from losslens.tables.columns import distinct_values, is_missing
+from losslens.tables.frames import Table, as_one_array
 from losslens.typing import Floats, Indices
 
 MOST_ROWS = 2000  # used of a table
@@ -37,6 +36,20 @@ def spread_rows(table: Table, weight: Floats | None = None) -> Indices:
     return np.unique(np.searchsorted(np.cumsum(weight), place * (1 - 1e-12)))
 
 
+ColumnCopy = tuple[NDArray[Any], tuple[Any, ...] | None, bool]  # values, categories, whether they are ordered
+
+
+def copy_columns(table: Table, rows: Indices) -> tuple[ColumnCopy, ...]:
+    """The columns of some rows as arrays; nothing refers to the table afterwards."""
+    some = table.at(rows)
+    whole = as_one_array(some)
+    if whole is not None and whole.dtype.kind in "biufmM":
+        whole = np.array(whole)
+        return tuple((column, None, True) for column in whole.T)
+    columns = map(some.column, range(len(some.names)))
+    return tuple((np.array(column.array), column.categories, column.ordered) for column in columns)
+
+
 @dataclass(frozen=True, eq=False)
 class CodedRows:
     """Some rows of a table, each column as codes of its distinct values; the table itself is not kept."""
@@ -47,20 +60,23 @@ class CodedRows:
     codes: NDArray[np.int32]  # (r, p)
 
     @classmethod
-    def of(cls, table: Table, columns: Mapping[int, Column] = MappingProxyType({})) -> Self:
-        """All rows of a (small) table; `columns` holds columns whose distinct values are computed already."""
-        values, ordered, codes = [], [], np.zeros((table.n, len(table.names)), np.int32)
-        for j in range(len(table.names)):
+    def of(cls, names: tuple[str, ...], columns: Sequence[ColumnCopy]) -> Self:
+        """The codes of copied columns."""
+        values, ordered, codes = [], [], np.zeros((len(columns[0][0]), len(names)), np.int32)
+        for j, column in enumerate(columns):
             try:
-                distinct = (columns[j] if j in columns else table.column(j)).distinct
-            except TypeError:  # unhashable values such as lists count as one value
+                distinct = distinct_values(*column)
+            except (TypeError, ValueError):  # unhashable or incomparable values, such as lists, count as one value
                 values.append(np.zeros(1))
                 ordered.append(True)
                 continue
             values.append(distinct.values)
             ordered.append(distinct.ordered)
             codes[:, j] = distinct.codes
-        return cls(table.names, tuple(values), tuple(ordered), codes)
+        return cls(names, tuple(values), tuple(ordered), codes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # without cached scores
 
     @property
     def n(self) -> int:

@@ -51,9 +51,14 @@ class Column:
     @cached_property
     def distinct(self) -> Distinct:
         """Distinct values in their order, with the missing value last."""
-        if self.array.dtype.kind in "biufmM":
-            return distinct_numbers(self.array)
-        return _distinct_objects(self.array.tolist(), self.categories, self.ordered)
+        return distinct_values(self.array, self.categories, self.ordered)
+
+
+def distinct_values(array: NDArray[Any], categories: tuple[Any, ...] | None, ordered: bool) -> Distinct:
+    """Distinct values of a column in their order, with the missing value last."""
+    if array.dtype.kind in "biufmM":
+        return distinct_numbers(array)
+    return _distinct_objects(array.tolist(), categories, ordered)
 
 
 def distinct_numbers(array: NDArray[Any]) -> Distinct:

@@ -163,7 +163,7 @@ class Batch:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.source = _as_one_array(table)
+        self.source = as_one_array(table)
         self.rows: Indices | None = None
         self.base: Any = None  # the unchanged rows; never passed to the model
         self.buffer: NDArray[Any] | None = None
@@ -217,7 +217,7 @@ class Batch:
         return _with_columns(self.base, self.table, new)
 
 
-def _as_one_array(table: Table) -> NDArray[Any] | None:
+def as_one_array(table: Table) -> NDArray[Any] | None:
     """The table as one array, if it is an array or a pandas frame of a single numeric type; else None."""
     if table.backend == "numpy":
         return np.asarray(table.native)

@@ -22,7 +22,7 @@ from losslens.rows.extrapolation import OwnClassifier
 from losslens.rows.observations import largest_influence, observed_target, shown_prediction
 from losslens.rows.regions import RegionSearch, half_of_rows
 from losslens.tables.checks import check_whole, entropy
-from losslens.tables.column_scores import CodedRows, spread_rows
+from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.frames import Table, as_table
 from losslens.uncertainty.standard_errors import check_level
 
@@ -265,8 +265,8 @@ def extrapolation(
         raise TypeError(f"classifier needs fit and predict_proba; {type(classifier).__name__} lacks one")
     first = next(iter(features.values()))
     table = _explained_table(X, len(first.at))
-    table, seed = table.at(spread_rows(table, first.sample.weight[first.at])), entropy(random_state)
-    real = CodedRows.of(table)
+    rows, seed = spread_rows(table, first.sample.weight[first.at]), entropy(random_state)
+    real, table = CodedRows.of(table.names, copy_columns(table, rows)), table.at(rows)
     place = {name: j for j, name in enumerate(table.names)}
     found = {}
     for name, one in features.items():
