@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+from contextlib import closing
 from dataclasses import dataclass
 
 import joblib
@@ -112,3 +113,23 @@ def test_only_a_client_is_an_executor():
     assert workers.as_cluster(None) is None
     with pytest.raises(TypeError, match=r"executor is a dask\.distributed Client.*got int"):
         workers.as_cluster(4)
+
+
+def test_an_error_after_the_caller_has_left_does_not_replace_the_callers_own():
+    """Part 0 is done, the caller raises; part 1, still running, fails after that."""
+    left = threading.Event()
+
+    def late(shared, part, tick):
+        if part == 1:
+            left.wait(5)
+            raise ValueError("late failure")
+        return part
+
+    def caller():
+        with closing(Threads(2).map(late, None, range(2))) as results:
+            next(results)
+            left.set()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        caller()

@@ -92,8 +92,10 @@ class Threads:
                 return None
             try:
                 return _run_named(work, shared, part, tick_or_stop)
-            except _Stopped:
-                return None
+            except BaseException:
+                if stop.is_set():  # the caller has left, with an error of its own
+                    return None
+                raise
 
         threads = Parallel(n_jobs=self.n_jobs, require="sharedmem", return_as="generator")
         try:  # around the call too, because it starts work already
@@ -235,8 +237,8 @@ class _ClusterRun:
             except _killed() as error:
                 self.cancel(other for _, other in waiting)
                 raise RuntimeError(
-                    f"{_name(part)}: its workers died, one after the other ({error}), most often for lack of memory; "
-                    "give them more, or lower memory="
+                    f"{_name(part) or 'a task'}: its workers died, one after the other ({error}), most often for lack "
+                    "of memory; give them more, or lower memory="
                 ) from error
             waiting.popleft()
             if isinstance(result, _Failed):

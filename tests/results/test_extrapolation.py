@@ -132,7 +132,7 @@ def test_results_of_older_versions_have_none_and_the_verb_helps(imp, X):
     found = ll.extrapolation(old, X, random_state=3)
     assert found["temp"].auc == pytest.approx(imp["temp"].extrapolation.auc, abs=0.03)
     np.testing.assert_array_equal(found["temp"].grid, old.grid)
-    with pytest.raises(TypeError, match="feature_importance gives"):
+    with pytest.raises(TypeError, match="needs the result of feature_importance"):
         ll.extrapolation(X, X)
     with pytest.raises(ValueError, match="299 rows"):
         ll.extrapolation(old, X[1:])

@@ -353,3 +353,17 @@ def test_the_paper_has_defaults():
 def test_the_papers_algorithm_draws_its_own_donors():
     with pytest.raises(ValueError, match="draws its own permutations, m_obs of them; leave out donors"):
         walk(method="paper", m_feat=3, m_obs=2, donors=ll.Derangements())
+
+
+def test_a_precision_that_cannot_be_met_is_refused_before_the_walks():
+    """The target is a noisy feature that the model ignores: its gain is near 0, and a share of it is no precision."""
+    X = np.random.default_rng(0).normal(size=(400, 6))
+    predicted = []
+
+    def model(Z):
+        predicted.append(len(Z))
+        return Z[:, 1]
+
+    with pytest.raises(ValueError, match="precision"):
+        ll.shapley_importance(model, X, X[:, 0], loss="squared_error", method="walk", precision=0.02, random_state=0)
+    assert sum(predicted) == len(X)

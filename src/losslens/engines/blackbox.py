@@ -3,10 +3,8 @@
 Each distinct (row, value) pair is predicted once, and a row's own value not at all where a feature has few values.
 Cells are laid out so that batches repeat the same rows with one column changed, across features, and batches of one
 size follow each other; the first cells of all are the unchanged rows, so that a feature the model ignores changes
-nothing, to the last bit.
-
-
-Rows that keep the values of some players and take a donor's values of the others: what a Shapley game asks for."""
+nothing, to the last bit. `Mixer` predicts rows of Shapley games: some columns of the row, the others of a donor.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about rows: regions, clusters, suspicious rows, extrapolation.
+"""Questions about rows: where a feature matters more, which rows are alike, which look wrong, which extrapolate.
 
-Imports results and tables.
+Imports results and tables. Never predicts: everything comes from results that are already computed.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -26,11 +27,12 @@ class PredictionCounter:
     """Counts the rows that the model predicts, and advances a progress bar."""
 
     def __init__(self, tick: Tick) -> None:
-        self.tick, self.rows = tick, 0
+        self.tick, self.rows, self._lock = tick, 0, threading.Lock()
 
     def __call__(self, rows: int, /) -> None:
-        """Count `rows` more."""
-        self.rows += rows
+        """Count `rows` more; threads call it, too."""
+        with self._lock:
+            self.rows += rows
         self.tick(rows)
 
 

@@ -105,7 +105,8 @@ class _PerformanceWalk(WalkKind):
     @property
     def first_sweeps(self) -> int:
         """All that the budget allows, if there is a budget and no precision."""
-        if self.rule.budget is not None and self.half_width is None:
+        half_width = self.half_width  # raises for a precision that can't be met, before anything is predicted
+        if self.rule.budget is not None and half_width is None:
             return self.max_sweeps
         return min(self.rule.sweeps or self.fewest, self.max_sweeps)
 
