@@ -16,7 +16,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -92,10 +92,8 @@ class Threads:
                 return None
             try:
                 return _run_named(work, shared, part, tick_or_stop)
-            except BaseException:
-                if stop.is_set():  # the caller has left, with an error of its own
-                    return None
-                raise
+            except _Stopped:
+                return None
 
         threads = Parallel(n_jobs=self.n_jobs, require="sharedmem", return_as="generator")
         try:  # around the call too, because it starts work already
@@ -104,7 +102,10 @@ class Threads:
                 yield result
         finally:
             stop.set()
-            deque(results, maxlen=0)
+            with suppress(
+                Exception
+            ):  # of parts whose results are not wanted: the caller has left, with an error of its own
+                deque(results, maxlen=0)
 
 
 @dataclass(frozen=True)
