@@ -535,5 +535,7 @@ def test_forests_take_larger_batches():
 def test_a_batch_shrinks_with_the_memory_until_it_is_refused():
     table = as_table(X)
     assert 64 <= choice.batch_rows(smooth, table, 2**20) < choice.BATCH
-    with pytest.raises(ValueError, match=r"memory=1024 bytes is too small: a batch of 12 rows .* takes \d+ bytes"):
+    with pytest.raises(
+        ValueError, match=r"memory=1024 bytes is too small for batches of 12 rows .* at least \d+ bytes"
+    ):
         choice.batch_rows(smooth, table, 1024)

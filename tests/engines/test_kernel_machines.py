@@ -114,8 +114,8 @@ def assert_close(found, expected):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(kernel_machines, "FEWEST_ROWS", 7)
-    monkeypatch.setattr(kernel_machines, "BLOCK", 1)
+    monkeypatch.setattr(kernel_machines, "MIN_BLOCK_ROWS", 7)
+    monkeypatch.setattr(kernel_machines, "BLOCK_TERMS", 1)
 
 
 @pytest.fixture(params=["nodes", "terms"])
@@ -224,7 +224,7 @@ def test_rows_far_away_from_all_centres(machine):
 def test_more_columns_than_are_held(machine, monkeypatch):
     asks = questions()
     held = fill(machine, asks)
-    monkeypatch.setattr(kernel_machines, "HELD", 2)
+    monkeypatch.setattr(kernel_machines, "MAX_CACHED", 2)
     for one, other in zip(held.cells, fill(machine, asks).cells, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -289,10 +289,10 @@ def test_little_memory_gives_small_blocks_and_the_same_answer(machine, block_byt
 
 def test_single_columns_have_nodes_and_groups_have_terms(machine):
     asks = questions(features={"one": ["x0"], "two": ["x0", "x1"]})
-    single, group = (kernel_machines._lend(machine, images(ask), 1 << 20) for ask in asks)
-    assert single.weights.shape[1] == single.shares.shape[1] < 40
+    single, group = (kernel_machines._donor_terms(machine, images(ask), 1 << 20) for ask in asks)
+    assert single.weights.shape[1] == single.basis.shape[1] < 40
     assert group.weights is None
-    assert group.shares.shape == (N, len(machine.coef))
+    assert group.basis.shape == (N, len(machine.coef))
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -382,7 +382,7 @@ def test_groups_that_are_none(groups, words):
 @pytest.mark.parametrize(
     ("memory", "words"),
     [
-        ("1 KiB", "memory=.* is too small: a batch of 30 rows of this table takes"),
+        ("1 KiB", "memory=.* is too small for batches of 30 rows of this table: set it to"),
         (1000, "is too small"),
         ("much", "memory is a size such as '1 GiB', '500 MB' or a number of bytes; got 'much'"),
         ("1 parsec", "memory is a size"),
@@ -400,7 +400,7 @@ def test_memory_that_is_no_size_or_too_small(memory, words):
 def test_the_memory_named_suffices_for_a_batch():
     with pytest.raises(ValueError, match="is too small") as error:
         explain(memory="1 KiB")
-    needed = int(str(error.value).split("takes ")[1].split()[0])
+    needed = int(str(error.value).split("at least ")[1].split()[0])
     assert np.isfinite(explain(memory=needed)["x0"].pfi)
 
 

@@ -1,9 +1,9 @@
 """Additive models: f = b + sum over columns of g_j(x_j). All pairs in closed form.
 
-With c = g - its mean and r = y - f, replacing a row's g_i by a donor's g_k moves the squared loss by
-``(r_i + c_i - c_k)^2 - r_i^2``. Its mean over the donors is ``c_i (2 r_i + c_i) + var(c)``: O(1) a row.
+With c = g - mean(g) and r = y - f, replacing a row's g_i by a donor's g_k changes the squared loss by
+``(r_i + c_i - c_k)^2 - r_i^2``. Its mean over the donors is ``c_i (2 r_i + c_i) + var(c)``: O(1) per row.
 Absolute, pinball and hinge losses are ``up_i max(0, u_i - c_k) + down_i max(0, c_k - u_i)`` with u_i the value of c at
-which the loss is zero: sums of the sorted c give the mean over the donors in O(log n) a row.
+which the loss is zero: cumulative sums of the sorted c give the mean over the donors in O(log n) per row.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from losslens.typing import Floats, Indices
 if TYPE_CHECKING:
     from losslens.engines.readers.unwrapped import UnwrappedModel
 
-ROWS = 8192  # handled at a time: a table of another layout is copied piece by piece
+CHUNK_ROWS = 8192  # rows per chunk: a matrix that is not C-contiguous is copied chunk by chunk
 
 
 @dataclass(frozen=True, eq=False)
 class Additive(ExactEngine):
-    """What each column of the table adds: ``scale[j] * parts[:, j]``."""
+    """An additive model on a table; column j adds ``scale[j] * parts[:, j]`` to the predictions."""
 
     parts: Floats  # (n, p)
     scale: Floats  # (p,)
@@ -41,12 +41,12 @@ class Additive(ExactEngine):
 
     @classmethod
     def of(cls, coef: Floats, intercept: float, unwrapped: UnwrappedModel, table: Table) -> Self:
-        """A linear model of the columns that an estimator sees, on the columns of a table."""
+        """The engine of a linear model; coef has one entry per column of the estimator's input."""
         if len(coef) != len(unwrapped.source):
-            raise Declined("it was fitted on another number of columns")
+            raise Declined(f"the model was fitted on {len(coef)} columns, but its input has {len(unwrapped.source)}")
         if unwrapped.transform is None:
             return cls(unwrapped.matrix(table), coef, intercept)
-        # What the columns made of one column add together.
+        # Sum the contributions of all input columns that are derived from the same column of the table.
         p = len(table.names)
         spread = np.zeros((len(coef), p))
         spread[np.arange(len(coef)), unwrapped.source] = coef
@@ -59,61 +59,61 @@ class Additive(ExactEngine):
         return np.asarray(self.parts @ self.scale + self.intercept)
 
     def predict(self, rows: NDArray[np.intp]) -> Floats:
-        """Predictions of some rows."""
+        """Predictions of the given rows."""
         return np.asarray(self.parts[rows] @ self.scale + self.intercept)
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
-        """Sums over all donors."""
+        """Closed-form sums over all donors."""
         if blocked:
             raise Declined(BLOCKED)
         return "sums"
 
     def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """A few operations a row."""
+        """A few operations per row."""
         return rates.ADDED * len(self.parts)
 
     def contribution(self, columns: Sequence[int], weight: Floats) -> Floats:
-        """c of some columns together, (n,)."""
+        """The centred sum c of the contributions of some columns, (n,)."""
         return centred(self.parts[:, list(columns)] @ self.scale[list(columns)], weight)
 
     def games(self, players: Sequence[Subject]) -> AdditiveGames:
-        """The squared loss, and predictions, in closed form."""
+        """Closed forms for the squared loss and for predictions."""
         return AdditiveGames(self, players)
 
 
 @dataclass(frozen=True, eq=False)
 class AdditiveGames(PlayerGames):
-    """A player adds its contribution to a prediction."""
+    """Games in which each player adds its contribution to the prediction."""
 
     engine: Additive
     players: Sequence[Subject]
 
     def contributions(self, weight: Floats) -> Floats:
-        """c of each player, (n, p), centred."""
+        """The centred contributions c of all players, (n, p)."""
         return np.stack([self.engine.contribution(player.feature.columns, weight) for player in self.players], axis=1)
 
     def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
-        """See `contributions`."""
+        """Closed form for the squared loss, from `contributions`."""
         return {"closed form": 0.0} if loss == squared_error and not averaged else {}
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
-        """See `effects`."""
+        """Closed form, see `effects`."""
         return {"closed form": 0.0}
 
     def effects(self, rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick) -> Floats:
-        """Shapley values of the predictions of some rows, (rows, p); donors have weights."""
+        """Shapley values of the predictions of some rows, (rows, p); weight: of the donors."""
         return self.contributions(np.bincount(donors, weight, len(self.engine.parts)).astype(float))[rows]
 
 
 def centred(added: Floats, weight: Floats) -> Floats:
-    """c, (n,): what is added to each row, less its mean."""
-    added = added - added[0]  # a constant is exactly 0
+    """c, (n,): the contributions minus their weighted mean."""
+    added = added - added[0]  # so that a constant contribution gives exactly 0
     return np.asarray(added - weight @ added)
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Of each column: the mean of what the model reads, the variance of c, and its covariance with the residuals."""
+    """Per column: the mean of the model's input, the variance of c, and the covariance of c and the residuals."""
 
     mean: Floats  # (p,)
     variance: Floats  # (p,)
@@ -121,23 +121,23 @@ class Moments:
 
     @classmethod
     def of(cls, engine: Additive, residual: Floats, weight: Floats) -> Moments:
-        """One pass over the table."""
+        """Computed in one pass over the rows."""
         from losslens.engines.additive_sums import add_moments
 
-        parts, scale, pull = engine.parts, engine.scale, weight * residual
-        head = parts[:ROWS]
-        # Any typical value keeps the digits of the variance; the value itself makes a constant column exactly 0.
+        parts, scale, weighted = engine.parts, engine.scale, weight * residual
+        head = parts[:CHUNK_ROWS]
+        # Any typical value avoids cancellation in the variance; a constant column minus its own value is exactly 0.
         shift = np.ascontiguousarray(np.where((head == head[0]).all(axis=0), head[0], head.mean(axis=0)))
         first, second, cross = sums = np.zeros((3, parts.shape[1]))
-        for start in range(0, len(parts), ROWS):
-            rows = slice(start, start + ROWS)
-            add_moments(np.ascontiguousarray(parts[rows]), shift, weight[rows], pull[rows], sums)
+        for start in range(0, len(parts), CHUNK_ROWS):
+            rows = slice(start, start + CHUNK_ROWS)
+            add_moments(np.ascontiguousarray(parts[rows]), shift, weight[rows], weighted[rows], sums)
         variance = scale**2 * np.maximum(second - first**2, 0.0)
         return cls(shift + first, variance, scale * (cross - first * (weight @ residual)))
 
     @property
     def pfi(self) -> Floats:
-        """The mean change of a squared loss over all rows and donors, (p,)."""
+        """The mean change of the squared loss over all rows and donors, (p,)."""
         return np.asarray(2 * (self.variance + self.covariance))
 
 
@@ -151,27 +151,27 @@ class Hinges:
 
     def over_donors(self, c: Floats, weight: Floats) -> Floats:
         """The mean loss of each row over the donors, (n,)."""
-        short = _shortfall(c, weight, self.zero)
-        return np.asarray(self.up * short + self.down * (short - (weight.sum() * self.zero - weight @ c)))
+        below = _shortfall(c, weight, self.zero)  # sum of weight max(0, u - c)
+        return np.asarray(self.up * below + self.down * (below - (weight.sum() * self.zero - weight @ c)))
 
     def over_rows(self, c: Floats, weight: Floats) -> Floats:
-        """The mean loss of all rows at each value of c."""
+        """The mean loss over all rows at each value of c."""
         up, down = weight * self.up, weight * self.down
-        over = _shortfall(-self.zero, up, -c)  # sum of up max(0, u - c)
-        return np.asarray(over + _shortfall(self.zero, down, c))
+        above = _shortfall(-self.zero, up, -c)  # sum of up max(0, u - c)
+        return np.asarray(above + _shortfall(self.zero, down, c))
 
 
 def _shortfall(c: Floats, weight: Floats, u: Floats) -> Floats:
-    """sum over k of w_k max(0, u - c_k), for each u."""
+    """The sum over k of w_k max(0, u - c_k), for each u."""
     order = np.argsort(c)
     below = np.searchsorted(c[order], u)
     mass = np.concatenate([[0.0], np.cumsum(weight[order])])[below]
-    reach = np.concatenate([[0.0], np.cumsum(weight[order] * c[order])])[below]
-    return np.asarray(mass * u - reach)
+    moment = np.concatenate([[0.0], np.cumsum(weight[order] * c[order])])[below]
+    return np.asarray(mass * u - moment)
 
 
 def hinges(loss: Loss, y: NDArray[np.generic], prediction: Floats, c: Floats) -> Hinges:
-    """A loss of two straight lines as a function of one feature's contribution."""
+    """A piecewise linear loss with one kink, as a function of one feature's contribution."""
     n = len(c)
     if loss.name == "hinge":  # 1 - s (f - c_i + c), s = +1 for the second class and -1 for the first
         sign = np.where(y == 1, 1.0, -1.0)

@@ -1,14 +1,13 @@
-"""What every engine says of itself: which features it takes, in which way it answers, what that costs.
+"""The interface of all engines: which features an engine supports, how it computes them, and what that costs.
 
-Ways to answer for a feature, and what each asks of an engine:
+Ways to compute a feature's importance, and the interface or engine behind each:
 
 - "cells": every cell is predicted, `CellEngine`.
-- "steps": the curve of a row is a few steps over classes of values that the model can't tell apart, `StepEngine`.
+- "steps": a row's curve is a step function over classes of values that the model can't distinguish, `StepEngine`.
 - "sums": all means have a closed form, `Additive`.
 - "totals": means without cells, for columns that are replaced together, `Trees`.
 
-The passes over the rows belong to the ways (`passes.dispatch`): an engine that answers in one of these ways needs none
-of its own.
+There is one pass over the rows per way (`passes.dispatch`), shared by all engines that offer this way.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ if TYPE_CHECKING:
     from losslens.engines.readers.unwrapped import UnwrappedModel
 
 AnswerWay = Literal["cells", "steps", "sums", "totals"]
-BLOCKED = "with groups= the donors of a row differ from row to row"
+BLOCKED = "with groups=, the donors differ from row to row"
 
 
-class Declined(Exception):  # noqa: N818 - not an error: the black box is used instead
-    """The kind of model is supported, but its predictions can't be reproduced exactly; the text says why."""
+class Declined(Exception):  # noqa: N818 - not an error: the caller falls back to the black box
+    """The kind of model is supported, but not in this case; the text gives the reason."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,138 +44,138 @@ class Answer:
 
     base: NDArray[Any]
     cells: list[NDArray[Any]]
-    n_predictions: list[int]  # rows that the model was asked for, one count a feature
+    n_predictions: list[int]  # rows predicted by the model, one count per feature
 
 
 class CellEngine(Protocol):
     """Predicts every cell."""
 
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
-        """Predictions of these rows, unchanged and in all cells of each ask; ticks count cells."""
+        """Predictions of these rows, unchanged and in all cells of each ask; tick is called with numbers of cells."""
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Curves of the rows from .. to; of row i and the k-th ask the steps ``start[i, k] : start[i, k + 1]``.
+    """Curves of a slice of rows; the curve of row i for the k-th ask has the steps ``start[i, k] : start[i, k + 1]``.
 
-    From class ``classes[s]`` on the prediction is ``prediction[s]``; every curve has a step at class 0.
+    From class ``classes[s]`` on, the prediction is ``prediction[s]``; every curve starts with a step at class 0.
     """
 
     rows: slice
     start: NDArray[np.int64]  # (b, asks + 1)
     classes: NDArray[np.int32]
     prediction: NDArray[Any]  # (steps,) or (steps, K)
-    own: NDArray[Any]  # (b,) or (b, K): with nothing replaced
+    own: NDArray[Any]  # (b,) or (b, K): predictions of the unchanged rows
 
 
 class Walker(Protocol):
-    """Works through rows, for one thread."""
+    """Computes the curves of rows; used by a single thread."""
 
     def steps(self, start: int, stop: int) -> Iterator[Steps]:
-        """The curves of rows start .. stop, some rows at a time; what was given before may be written over."""
+        """The curves of rows start .. stop, some rows at a time; the next item may overwrite the arrays of the last."""
 
 
 class StepEngine(Protocol):
-    """Gives whole curves without predicting every cell."""
+    """Computes complete curves without predicting every cell."""
 
     def predict(self, rows: Indices) -> NDArray[Any]:
-        """Predictions of some rows."""
+        """Predictions of the given rows."""
 
     def classes(self, ask: Ask) -> NDArray[np.int32]:
         """The class of each value of an ask."""
 
     def takes_about(self, n: int) -> tuple[float, int]:
-        """Seconds of n rows by counts alone, and bytes of what would travel with them."""
+        """Estimates for n rows: seconds, from counts alone, and bytes to send to a worker."""
 
     def walker(self, asks: Sequence[Ask]) -> Walker:
-        """Somebody to work through rows; asks come in the order of their columns."""
+        """A walker for one thread; asks are sorted by column."""
 
 
 class PlayerGames:
-    """What an exact engine knows of games whose players are features; here nothing.
+    """The ways in which an exact engine computes games whose players are features; none by default.
 
-    The players of a coalition keep a row's values, the others take a donor's; columns of no player are kept. An engine
-    names the ways that it offers and says what each takes, by counts; whoever plays the game decides what is
-    affordable, and calls the methods that belong to the way.
+    The players of a coalition keep the row's values, the others take the donor's; columns of no player are kept. An
+    engine lists its ways, each with a cost derived from counts. The caller decides which is affordable, and calls the
+    methods that belong to it.
     """
 
     def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
-        """Ways to share out the loss over all pairs, and the operations that each takes.
+        """Ways to distribute the mean loss over all pairs among the players, with the number of operations of each.
 
-        Averaged: predictions are averaged over the donors before the loss.
+        averaged: predictions are averaged over the donors before the loss is evaluated.
         """
         return {}
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
-        """Ways to share out predictions, and the cells that each takes."""
+        """Ways to distribute predictions among the players, with the number of cells of each."""
         return {}
 
     def import_kernels(self, way: str) -> None:
-        """Import what a way has compiled the first time on a machine, so that the wait can be announced."""
+        """Import the compiled code of a way: the first time it is compiled, which takes a while and is announced."""
 
 
 class ExactEngine(ABC):
-    """Knows the model. One that can't say exactly what the model would say must not be chosen."""
+    """An engine that uses the model's structure; chosen only if it reproduces the model's predictions exactly."""
 
     name: ClassVar[str]
-    adds_in_single: ClassVar[bool] = False  # whether models that add up in single precision are read
+    adds_in_single: ClassVar[bool] = False  # whether it supports models that sum in single precision
 
     @abstractmethod
     def predict(self, rows: Indices) -> NDArray[Any]:
-        """Predictions of some rows."""
+        """Predictions of the given rows."""
 
     @abstractmethod
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
-        """How it answers for a feature over all pairs; raises `Declined` where it can't.
+        """The way in which it computes a feature over all pairs; raises `Declined` if there is none.
 
-        Blocked: rows of one group don't lend to each other.
+        blocked: rows of the same group are not donors of each other.
         """
 
     @abstractmethod
     def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """What a feature takes, by counts and `rates`; steps are timed instead."""
+        """Estimated seconds for a feature, from counts and `rates`; the way "steps" is timed instead."""
 
     def label(self, way: AnswerWay) -> str:
-        """Its name, and the device that it works on."""
+        """The engine's name, with the device if it uses one."""
         return self.name
 
     @abstractmethod
     def games(self, players: Sequence[Subject]) -> PlayerGames:
-        """What it knows of games of these features."""
+        """Its ways to compute games with these features as players."""
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """What an engine is built on: the table, its columns, and the columns that are asked for."""
+    """What an engine is built from besides the model: the table, its columns, and the options that concern it."""
 
     table: Table
     column: Callable[[int], Column]
-    asked: frozenset[int]
-    memory: int
+    requested: frozenset[int]  # columns of the requested features
+    memory: int  # bytes
     n_jobs: int | None
     progress: bool | None
     error: Callable[[Indices, NDArray[Any]], float] | None = None  # the mean loss of some rows, given their predictions
-    device: str | None = None  # where trees are counted
+    device: str | None = None  # on which trees are counted
 
 
 class ReadModel(ABC):
-    """A fitted model as numbers, before any table is seen; it knows the engine that they are for."""
+    """The parameters of a fitted model, independent of any table, from which its engine is built."""
 
     kind: ClassVar[str]  # the engine's name
-    shares_over_parts: ClassVar[bool] = False  # whether Shapley importances of data in files are known
+    shares_over_parts: ClassVar[bool] = False  # whether Shapley importances work for data in files
 
     @abstractmethod
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> ExactEngine:
-        """Its engine on a table."""
+        """The engine of this model on a table."""
 
-    def check_loss(self, loss: Loss | None, response: Response) -> None:  # noqa: B027 - most need not
-        """Raise `Declined` where the engine is exact for other losses only."""
+    def check_loss(self, loss: Loss | None, response: Response) -> None:  # noqa: B027 - most support every loss
+        """Raise `Declined` if the engine is not exact for this loss."""
 
     @abstractmethod
     def check_parts(self, loss: Loss | None) -> None:
-        """Raise `Declined` where data in files can't be explained part by part."""
+        """Raise `Declined` if data in files can't be processed in parts."""
 
 
 def coalition_count(p: int) -> float:
-    """2^p, or as much as a number holds."""
+    """2^p, capped to stay a finite float."""
     return float(2.0 ** min(p, 900))

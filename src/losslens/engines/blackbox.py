@@ -1,9 +1,10 @@
 """The black box: any model, one row of the table for each cell.
 
-Each distinct (row, value) pair is predicted once, and a row's own value not at all where a feature has few values.
-Cells are laid out so that batches repeat the same rows with one column changed, across features, and batches of one
-size follow each other; the first cells of all are the unchanged rows, so that a feature the model ignores changes
-nothing, to the last bit. `Mixer` predicts rows of Shapley games: some columns of the row, the others of a donor.
+Each distinct (row, value) pair is predicted once. If a feature has few values, cells that hold the row's own value are
+not predicted: they equal the unchanged row. Batches repeat the same rows with one column changed, across features, and
+batches of equal size follow each other. The first cells are the unchanged rows, so that a feature which the model
+ignores changes no prediction, not even in the last bit. `Mixer` predicts the rows of Shapley games: some columns from
+the row, the others from a donor.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from losslens.workers import PerThread, choose_workers
 
 @dataclass(frozen=True, eq=False)
 class BlackBox:
-    """Asks the model itself: any feature, any donors."""
+    """Calls the model's predict function; works for any feature and any donors."""
 
     table: Table
     respond: Callable[[Any], NDArray[Any]]
     batch_rows: int
     n_jobs: int | None = None
     name: ClassVar[str] = "blackbox"
-    travels: ClassVar[bool] = True  # to the workers of a cluster
+    travels: ClassVar[bool] = True  # whether it can be sent to the workers of a cluster
 
     def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
-        """Predictions of these rows, unchanged and in all cells of each ask, block of rows by block."""
+        """Predictions of these rows, unchanged and in all cells of each ask, one block of rows after the other."""
         store = _Store(len(rows), asks)
         for block in np.array_split(np.arange(len(rows)), ceil(len(rows) / self.batch_rows)):
             plans = [_plan(ask, rows[block]) for ask in asks]
@@ -52,16 +53,16 @@ class BlackBox:
         return store.answer()
 
     def mixer(self, players: Sequence[tuple[int, ...]], columns: dict[int, Column]) -> Mixer:
-        """Somebody to ask the same model for mixed rows."""
+        """Predicts mixed rows with the same model."""
         return Mixer(self.table, players, columns, self.respond, self.batch_rows, self.n_jobs)
 
     def rows_a_call(self, n: int) -> int:
-        """Rows of a full batch: a whole number of times the block."""
+        """Rows of a full batch: a multiple of the block size."""
         block = ceil(n / ceil(n / self.batch_rows))
         return self.batch_rows // block * block
 
     def timed_batch(self) -> tuple[int, float]:
-        """Rows and seconds of one batch of unchanged rows."""
+        """The number of rows of one batch of unchanged rows, and the seconds to predict them."""
         rows = np.arange(min(self.table.n, self.batch_rows))
         table = Batch(self.table).fill(rows, [])
         started = time.perf_counter()
@@ -69,7 +70,7 @@ class BlackBox:
         return len(rows), time.perf_counter() - started
 
     def _batch_size(self, b: int, plans: Sequence[SharedGrid | OwnValues]) -> int:
-        """A whole number of times the block, and as many of these as make all batches about as large."""
+        """Rows of a batch: a multiple of the block size, chosen so that all batches are of similar size."""
         cells = b + sum(plan.count for plan in plans)
         calls = ceil(cells / self.rows_a_call(b))
         return ceil(cells / calls / b) * b
@@ -77,7 +78,7 @@ class BlackBox:
     def _predict(
         self, rows: Indices, asks: Sequence[Ask], batches: Iterable[list[Cut]], tick: Tick
     ) -> Iterator[tuple[list[Cut], NDArray[Any]]]:
-        """Predictions batch by batch, in order, whoever makes them: the answer can't depend on n_jobs."""
+        """Predictions batch by batch. Batches and their order don't depend on n_jobs, hence neither do the results."""
         workers = choose_workers(self.n_jobs)
         runs = ((rows, run) for run in group(batches, workers.grain))
         for run in workers.map(_predict_run, (self, asks), runs, tick):
@@ -91,11 +92,11 @@ class BlackBox:
 def _predict_run(
     shared: tuple[BlackBox, Sequence[Ask]], run: tuple[Indices, list[list[Cut]]], tick: Tick
 ) -> list[tuple[list[Cut], NDArray[Any]]]:
-    """The predictions of some batches."""
+    """The batches of one run with their predictions."""
     (engine, asks), (rows, batches), answers = shared, run, []
     for batch in batches:
-        wanted = batch[0].rows if len(batch) == 1 else np.concatenate([piece.rows for piece in batch])
-        predictions = engine.respond(engine._buffers.get().fill(rows[wanted], edits(batch, asks)))
+        at = batch[0].rows if len(batch) == 1 else np.concatenate([piece.rows for piece in batch])
+        predictions = engine.respond(engine._buffers.get().fill(rows[at], edits(batch, asks)))
         tick(len(predictions))
         answers.append((batch, predictions))
     return answers
@@ -108,7 +109,7 @@ def _plan(ask: Ask, rows: Indices) -> SharedGrid | OwnValues:
 
 
 class _Store:
-    """Predictions as they come in; arrays are made once the first batch shows their type and number of columns."""
+    """Collects predictions; arrays are allocated when the first batch shows their dtype and number of columns."""
 
     def __init__(self, n: int, asks: Sequence[Ask]) -> None:
         self.n, self.asks = n, asks
@@ -118,13 +119,13 @@ class _Store:
 
     def put(self, block: Indices, batch: Sequence[Cut], predictions: NDArray[Any]) -> None:
         if self.base is None:
-            more = predictions.shape[1:]
-            self.base = np.empty((self.n, *more), predictions.dtype)
-            self.cells = [np.empty((self.n, ask.width, *more), predictions.dtype) for ask in self.asks]
+            outputs = predictions.shape[1:]
+            self.base = np.empty((self.n, *outputs), predictions.dtype)
+            self.cells = [np.empty((self.n, ask.width, *outputs), predictions.dtype) for ask in self.asks]
         if predictions.shape[1:] != self.base.shape[1:]:
             raise ValueError(
-                f"the model returned predictions of shape {predictions.shape} after some with "
-                f"{self.base.shape[1:] or 'one'} column(s): its answers must not change shape between calls"
+                f"predictions must not change shape between calls: the model returned {predictions.shape}, "
+                f"expected {(len(predictions), *self.base.shape[1:])} as in earlier calls"
             )
         start = 0
         for piece in batch:
@@ -137,13 +138,13 @@ class _Store:
             elif piece.ask == UNCHANGED:
                 self.base[block[piece.rows]] = some
             else:
-                flat = cells.reshape(-1, *cells.shape[2:])  # one index instead of two: half the time
+                flat = cells.reshape(-1, *cells.shape[2:])  # one index instead of two takes half the time
                 flat[block[piece.rows] * cells.shape[1] + piece.columns] = some
                 self.counts[piece.ask] += len(piece)
             start += len(piece)
 
     def complete(self, block: Indices, plans: Sequence[SharedGrid | OwnValues]) -> None:
-        assert self.base is not None  # the first piece of every block is the unchanged rows
+        assert self.base is not None  # every block starts with its unchanged rows
         part = slice(block[0], block[-1] + 1)
         for plan, cells in zip(plans, self.cells, strict=True):
             plan.complete(cells[part], self.base[part])
@@ -153,15 +154,15 @@ class _Store:
         return Answer(self.base, self.cells, self.counts)
 
 
-STEP = 64  # rows of a batch come in these: most libraries of linear algebra then treat every row alike
+STEP = 64  # batch sizes are multiples of it: most linear algebra libraries then compute every row in the same way
 
 
 @dataclass(frozen=True, eq=False)
 class Mixer:
-    """Asks the model itself for mixed rows."""
+    """Predicts rows that mix the values of a row and a donor."""
 
     table: Table
-    players: Sequence[tuple[int, ...]]  # the columns of each
+    players: Sequence[tuple[int, ...]]  # the columns of each player
     columns: dict[int, Column]
     respond: Callable[[Any], NDArray[Any]]
     batch_rows: int
@@ -169,15 +170,18 @@ class Mixer:
 
     def predict(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> NDArray[Any]:
         """Predictions of rows[b] with the values of donors[b] for the players that are not in kept[b], (m, ...)."""
-        found: NDArray[Any] | None = None
+        result: NDArray[Any] | None = None
         for start, predictions in self._batches(rows, donors, kept, tick):
-            if found is None:
-                found = np.empty((len(rows), *predictions.shape[1:]), predictions.dtype)
-            if predictions.shape[1:] != found.shape[1:]:
-                raise ValueError(f"the model's answers changed their shape: {predictions.shape} after {found.shape}")
-            found[start : start + len(predictions)] = predictions
-        assert found is not None  # callers ask for a row at least
-        return found
+            if result is None:
+                result = np.empty((len(rows), *predictions.shape[1:]), predictions.dtype)
+            if predictions.shape[1:] != result.shape[1:]:
+                raise ValueError(
+                    f"predictions must not change shape between calls: the model returned {predictions.shape}, "
+                    f"expected {(len(predictions), *result.shape[1:])} as in earlier calls"
+                )
+            result[start : start + len(predictions)] = predictions
+        assert result is not None  # there is at least one row
+        return result
 
     def _batches(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> Iterator[tuple[int, NDArray[Any]]]:
         size = max(STEP, self.batch_rows // STEP * STEP)
@@ -193,12 +197,12 @@ class Mixer:
         for j, player in enumerate(self.players):
             if kept[:, j].all():
                 continue
-            lender = np.where(kept[:, j], rows, donors)
-            edits += [Edit(0, len(rows), column, self.columns[column], lender) for column in player]
+            source = np.where(kept[:, j], rows, donors)
+            edits += [Edit(0, len(rows), column, self.columns[column], source) for column in player]
         return self.respond(batch.fill(rows, edits))
 
     def _columns(self, kept: Mask) -> Mask:
-        """Which columns keep the row's own value, (m, columns): those of no player always do."""
+        """Which columns keep the row's own value, (m, columns): always those that belong to no player."""
         player = np.full(len(self.table.names), len(self.players))
         for j, columns in enumerate(self.players):
             player[list(columns)] = j

@@ -54,7 +54,7 @@ class Trees(ExactEngine):
         used = np.unique(ensemble.feature[ensemble.feature >= 0])
         if len(used) and used[-1] >= len(unwrapped.source):
             raise Declined("its trees use a column that the table doesn't have")
-        needed = site.asked | {int(unwrapped.source[c]) for c in used}
+        needed = site.requested | {int(unwrapped.source[c]) for c in used}
         columns = {j: (site.column(j), site.column(j).distinct) for j in needed}
         constant = Distinct(np.zeros(1), np.zeros(site.table.n, np.intp), np.zeros(1, np.intp), ordered=True)
         distinct = [columns[j][1] if j in columns else constant for j in range(len(site.table.names))]
