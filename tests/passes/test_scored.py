@@ -225,7 +225,7 @@ def test_the_whole_refuses_what_its_features_refuse():
 def test_a_grid_gives_a_curve_and_no_number():
     feature = explain("r2", ll.Grid(5), features="x0")["x0"]
     assert feature.pi.shape == (5,)
-    with pytest.raises(ValueError, match="a curve but no number for a scorer"):
+    with pytest.raises(ValueError, match="a curve and no number for a scorer"):
         feature.pfi  # noqa: B018
 
 

@@ -511,7 +511,7 @@ def test_the_effect_of_a_classifier_without_probabilities_is_its_score():
     Z = X.copy()
     Z[:, 0] = effect.grid[0]
     assert effect.pd[0] == pytest.approx(model.decision_function(Z).mean())
-    with pytest.raises(ValueError, match="those of the second"):
+    with pytest.raises(ValueError, match="scores of two classes are about the second"):
         ll.feature_effect(model, X, target=False)
 
 
