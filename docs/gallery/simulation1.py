@@ -19,15 +19,15 @@ from losslens.plots.canvas import BLUE, GREEN, INK, QUIET, SKY, VERMILLION, plai
 TITLE = "Simulation 1: a feature that matters for half of the rows"
 
 QUESTION = """\
-Y = X1 + X2 + 10 X1 [X3 = 0] + 10 X2 [X3 = 1] + noise: where X3 is 0 nearly everything hangs on X1, where X3 is 1 on
-X2. Does an importance show that?\
+Y = X1 + X2 + 10 X1 [X3 = 0] + 10 X2 [X3 = 1] + noise: where X3 is 0 nearly everything depends on X1, where X3 is 1
+on X2. Does an importance show that?\
 """
 
 WORDS = """\
 One importance for all rows hides it: X1 and X2 come out alike. Looked at within the two groups, X1 is worth {times}
 times as much in the one as in the other (forest, all features). The curves say the same for each value: to be given a
 large or a small X1 costs a row with X3 = 0 dearly and a row with X3 = 1 next to nothing. They are U-shaped because an
-unusual value is wrong for nearly everybody.\
+unusual value is wrong for nearly all rows.\
 """
 
 DIFFERS = """\

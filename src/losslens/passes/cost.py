@@ -59,11 +59,11 @@ def _exact_seconds(task: Task, answered: list[tuple[Question, Route]]) -> tuple[
     walked = [q for q, r in answered if r.way == "steps"]
     if not walked:
         return 0, seconds
-    here = n * steps.second_a_row(engine, walked, task.sample, task.loss, TIMED)
+    here = n * steps.seconds_per_row(engine, walked, task.sample, task.loss, TIMED)
     cluster = active()
-    if cluster is None or not steps.pays(engine, n, len(walked), cluster):
+    if cluster is None or not steps.cluster_is_faster(engine, n, len(walked), cluster):
         return 0, seconds + here
-    return cluster.threads, seconds + steps.there(here, engine, n, len(walked), cluster)
+    return cluster.threads, seconds + steps.cluster_seconds(here, engine, n, len(walked), cluster)
 
 
 def _most(question: Question, n: int) -> int:

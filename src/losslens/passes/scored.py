@@ -30,7 +30,7 @@ from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 
 METHODS = ("predict", "predict_proba", "decision_function")
-SHIFTS = 30  # donors a row where all of them are over the limit
+SHIFTS = 30  # donors per row where all of them are over the limit
 
 Score = Callable[[NDArray[Any], Floats | None], float]
 
@@ -38,7 +38,9 @@ Score = Callable[[NDArray[Any], Floats | None], float]
 def score_importance(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> Scores:
     """Importance by a scorer: the score less its mean over the columns of the design."""
     if options.groups is not None:
-        raise ValueError("groups= needs a loss: a scorer can't leave single cells out")
+        raise ValueError(
+            "groups= needs a loss, because a scorer can't leave out single cells; pass loss= instead of a scorer"
+        )
     method, task = prepare_scored(model, X, y, scorer, options)
     questions = [pose(s, task.design or score_design(s, task.n), task.n, task.entropy) for s in task.subjects]
     if not task.budget.fits(questions, task.n):
@@ -52,7 +54,7 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, options: Options
     features = {}
     for question, part in zip(questions, filled, strict=True):
         features[question.subject.feature.name] = _feature_score(task, question, part, method, base)
-    return Scores(features, predicted + task.n)  # and once to see what the scorer asks for
+    return Scores(features, predicted + task.n)  # and once to see which method the scorer calls
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +77,11 @@ def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) 
     _check_target(model, truth)
     method = _method_used(model, table, truth, weight, scorer)
     score = _replay(model, scorer, method, table.native, truth, model.classes)
-    known = ScorerMethod(_title(scorer), _response(model, method), score, weight)
-    task = prepare(model, table, None, options, loss=None, response=known.response, exact=False)
+    scored = ScorerMethod(_title(scorer), _response(model, method), score, weight)
+    task = prepare(model, table, None, options, loss=None, response=scored.response, exact=False)
     if task.design is not None and task.design.conditional:
         raise ValueError(f"{task.design!r} draws values given the other columns, which needs a loss, not a scorer")
-    return known, task
+    return scored, task
 
 
 def score_design(subject: Subject, n: int) -> Design:
@@ -116,7 +118,7 @@ def _feature_score(
 
 @dataclass(frozen=True, eq=False)
 class ReplacedColumn:
-    """Each row with one donor: a column of the design. With weights a cell weighs w_i w_k."""
+    """Each row with one donor: a column of the design. With weights the weight of a cell is w_i w_k."""
 
     at: tuple[Indices, Any]  # the cells
     weight: Floats | None
@@ -124,13 +126,13 @@ class ReplacedColumn:
 
 
 def _columns(question: Question, weight: Floats | None) -> Iterator[ReplacedColumn]:
-    """The columns of the design; of the full table the n cyclic shifts."""
+    """The columns of the design; for all pairs the n cyclic shifts."""
     meeting = question.meeting
     n = question.ask.own.shape[0]
     every = np.arange(n)
-    whole = None if isinstance(meeting, CommonGrid) else np.asarray(meeting.donors[:])
-    for t in range(int(meeting.leaves_out_own and whole is None), n if whole is None else whole.shape[1]):
-        donors = np.roll(every, -t) if whole is None else whole[:, t]
+    drawn = None if isinstance(meeting, CommonGrid) else np.asarray(meeting.donors[:])
+    for t in range(int(meeting.leaves_out_own and drawn is None), n if drawn is None else drawn.shape[1]):
+        donors = np.roll(every, -t) if drawn is None else drawn[:, t]
         pair = None if weight is None else weight * weight[donors]
         if pair is not None and not pair.any():
             continue  # no pair has weight
@@ -154,30 +156,32 @@ class _StandIn:
         self._native, self._answer = native, answer
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._native, name)  # first, because a method that the model lacks must be missing here too
+        attribute = getattr(self._native, name)  # first: a method that the model lacks must be missing here too
         if name not in METHODS:
-            return found
+            return attribute
         answer = partial(self._answer, name)
-        answer.__name__ = name  # type: ignore[attr-defined]  # scikit-learn asks a method for its name
+        answer.__name__ = name  # type: ignore[attr-defined]  # scikit-learn reads it
         return answer
 
 
 def _method_used(model: Model, table: Table, y: NDArray[Any], weight: Floats | None, scorer: Any) -> str:
-    asked: list[str] = []
+    called: list[str] = []
 
     def note(method: str, X: Any) -> Any:
-        asked.append(method)
+        called.append(method)
         return getattr(model.native, method)(X)
 
     if not hasattr(model.native, "predict"):
         raise TypeError(f"a scorer needs an estimator with predict; {model.name} is a bare function: pass a loss")
-    everything = Batch(table).fill(np.arange(table.n), [])
-    value = _call(scorer, _StandIn(model.native, note), everything, y, weight)
+    all_rows = Batch(table).fill(np.arange(table.n), [])
+    value = _call(scorer, _StandIn(model.native, note), all_rows, y, weight)
     if not np.isscalar(value) or not np.isfinite(value):
         raise ValueError(f"the scorer {_title(scorer)} returned {value!r}, not one finite number")
-    if len(set(asked)) != 1:
-        raise ValueError(f"the scorer {_title(scorer)} asked for {asked or 'nothing'}; one response is supported")
-    return asked[0]
+    if len(set(called)) != 1:
+        raise ValueError(
+            f"the scorer {_title(scorer)} called {called or 'none'} of {METHODS}; it must call exactly one of them"
+        )
+    return called[0]
 
 
 def _response(model: Model, method: str) -> Response:

@@ -1,7 +1,7 @@
 """One pass over the rows of an additive model: everything is a sum. Curves are computed on first access.
 
-Columns are sorted when a curve is asked for. Until then results share a copy of the asked columns, as the model reads
-them: the table may change, and the engine is released.
+Columns are sorted when a curve is first accessed. Until then results share a copy of the features' columns, as the
+model reads them: the table may change afterwards, and the engine need not be kept.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from losslens.tables.columns import Distinct, distinct_numbers, joint
 from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.typing import Floats, Indices
 
-ROWS = 512  # copied at a time, so that they stay in the processor's cache
+ROWS = 512  # rows copied at a time, so that they stay in the processor's cache
 
 
 def run(
     engine: Additive,
-    asked: Sequence[tuple[Subject, Design]],
+    subjects: Sequence[tuple[Subject, Design]],
     sample: Sample,
     loss: Loss | None,
     budget: Budget,
     entropy: int,
 ) -> tuple[Sample, list[Filled]]:
-    """The sample as the engine saw it, and each feature's means and cells."""
+    """The sample with predictions and losses, and the means and cells of each feature."""
     n = sample.n
     sample = replace(sample, prediction=engine.prediction)
     if loss is not None:
         loss.check_prediction(sample.prediction)
         sample = sample.with_loss(loss)
-    columns = _columns(engine, {j for subject, _ in asked for j in subject.feature.columns})
-    grids = [_grid(subject, engine, columns) for subject, _ in asked]
+    columns = _columns(engine, {j for subject, _ in subjects for j in subject.feature.columns})
+    grids = [_grid(subject, engine, columns) for subject, _ in subjects]
     kept = deferred(_rows_to_keep, budget, n, entropy, *(distinct for distinct, _ in grids))
     squared = None
     if loss is not None and loss.name == "squared_error" and sample.y is not None:
         squared = Moments.of(engine, np.asarray(sample.y - sample.prediction, float), sample.weight)
     rows, filled = RowMass(sample), []
-    for (subject, design), (distinct, ordered) in zip(asked, grids, strict=True):
+    for (subject, design), (distinct, ordered) in zip(subjects, grids, strict=True):
         shared = (sample, loss, design.leaves_out_own, rows)
         j, *others = subject.feature.columns
         if others:
@@ -74,18 +74,18 @@ def run(
     return sample, filled
 
 
-def _columns(engine: Additive, asked: Collection[int]) -> dict[int, Floats]:
+def _columns(engine: Additive, positions: Collection[int]) -> dict[int, Floats]:
     """Copies of columns, as the model reads them."""
-    columns = sorted(asked)
-    found = np.empty((len(columns), len(engine.parts)))
+    columns = sorted(positions)
+    copies = np.empty((len(columns), len(engine.parts)))
     for start in range(0, len(engine.parts), ROWS):
         rows = slice(start, start + ROWS)
-        found[:, rows] = engine.parts[rows, columns].T
-    return dict(zip(columns, found, strict=True))
+        copies[:, rows] = engine.parts[rows, columns].T
+    return dict(zip(columns, copies, strict=True))
 
 
 def _grid(subject: Subject, engine: Additive, columns: Mapping[int, Floats]) -> tuple[Distinct, bool]:
-    """The distinct values of a feature, and whether they have an order; numbers that the model reads come later."""
+    """The distinct values of a feature, and whether they are ordered; sorted on first access if numeric."""
     if all(np.may_share_memory(column.array, engine.parts) for column in subject.columns):
         own = [columns[j] for j in subject.feature.columns]
         return deferred(_distinct, *own), len(own) == 1
@@ -110,10 +110,10 @@ def _rows_to_keep(budget: Budget, n: int, entropy: int, *grids: Distinct) -> Ind
 
 @dataclass(frozen=True, eq=False)
 class AdditiveCurves:
-    """Numbers and curves of one feature of an additive model, or of several columns together, from arrays alone."""
+    """Numbers and curves of one feature of an additive model, or of several columns at once, from arrays alone."""
 
     added: Floats  # (n,): a column, or what several columns add
-    scale: float  # times this it is what the feature adds
+    scale: float  # `added` times this is what the feature adds
     sample: Sample
     loss: Loss | None
     apart: bool  # whether a row's own cell is left out
@@ -133,16 +133,16 @@ class AdditiveCurves:
         return self.scale == 0 or bool(np.ptp(self.c) == 0)
 
     def means(self, distinct: Distinct) -> Means:
-        """All of them later, but for a number that is known."""
-        rows, weight, judged = self.rows, self.sample.weight, self.loss is not None
+        """All of them computed on first access, except a total given by the moments."""
+        rows, weight, has_loss = self.rows, self.sample.weight, self.loss is not None
         return Means(
-            local=deferred(self.local) if judged else None,
+            local=deferred(self.local) if has_loss else None,
             mass=rows.mass if self.apart else weight,
-            pi=deferred(self.pi, distinct) if judged else None,
+            pi=deferred(self.pi, distinct) if has_loss else None,
             weights=deferred(self.weights, distinct),
             pd=deferred(self.pd, distinct),
-            caused=deferred(self.caused) if judged else None,
-            lent=(rows.lent if self.apart else weight) if judged else None,
+            caused=deferred(self.caused) if has_loss else None,
+            lent=(rows.lent if self.apart else weight) if has_loss else None,
             # Without a row's own cell, its mass is no longer its weight.
             total=None if self.apart else self.pfi,
         )
@@ -195,9 +195,9 @@ class AdditiveCurves:
 
     def _on_grid(self, distinct: Distinct) -> Floats:
         """c at each value, (g,)."""
-        found = np.empty(len(distinct))
-        found[distinct.codes] = self.c
-        return found
+        on_grid = np.empty(len(distinct))
+        on_grid[distinct.codes] = self.c
+        return on_grid
 
     def _value_mass(self, distinct: Distinct) -> Floats:
         weight, codes, g = self.sample.weight, distinct.codes, len(distinct)
@@ -218,9 +218,9 @@ class AdditiveCurves:
         changes = self._mean_changes(self._on_grid(distinct))
         if not self.apart:
             return changes
-        lent = np.bincount(distinct.codes, self.sample.weight, len(distinct))
-        with np.errstate(invalid="ignore", divide="ignore"):  # a value that one row alone holds
-            return np.asarray(changes * lent / self._value_mass(distinct))
+        donor_mass = np.bincount(distinct.codes, self.sample.weight, len(distinct))
+        with np.errstate(invalid="ignore", divide="ignore"):  # a value that a single row holds
+            return np.asarray(changes * donor_mass / self._value_mass(distinct))
 
     def predictions(self, distinct: Distinct, rows: Indices) -> Floats:
         """The cells of some rows, (r, g)."""

@@ -18,7 +18,7 @@ from losslens.losses import Loss
 from losslens.models import Model
 from losslens.passes.parts.additive import Sums
 from losslens.passes.parts.counting import Counted, FirstPass, Quantiles, first_pass, kinds_of_all
-from losslens.passes.parts.reading import Data, PartRows, Stretch, judged
+from losslens.passes.parts.reading import Data, PartRows, Stretch, part_sample
 from losslens.passes.parts.results import sum_over_parts
 from losslens.passes.parts.stream import Stream, prepare
 from losslens.passes.task import Options
@@ -59,7 +59,7 @@ class ShareSums(Sums):
     def __call__(self, rows: PartRows) -> Floats:
         """Of a part, (3, k + 1): weighted sums of m, m r and m M, M the sum of all m; and of 1, r and r^2."""
         g, f = self.parts(rows.table)
-        sample = judged(rows, self.model, self.loss, None, 1.0)
+        sample = part_sample(rows, self.model, self.loss, None, 1.0)
         if self.loss is not None:
             self.loss.check_prediction(f)
         residual = np.asarray(sample.y) - f
@@ -93,7 +93,7 @@ def evaluate(work: ShareWork, stretch: Stretch, tick: Tick) -> Floats:
 
 def _evaluate(work: ShareWork, rows: PartRows) -> Floats:
     g, f = work.sums.parts(rows.table)
-    sample = judged(rows, work.sums.model, work.sums.loss, None, work.mass)
+    sample = part_sample(rows, work.sums.model, work.sums.loss, None, work.mass)
     c, w = g - work.mean, sample.weight
     total = c.sum(axis=1)
     reach = 2 * (np.asarray(sample.y) - f) + total
@@ -108,7 +108,7 @@ def run(stream: Stream) -> ShapleyImportance:
     linear, unwrapped = stream.read, stream.unwrapped
     assert unwrapped is not None
     columns = tuple(feature.columns[0] for feature in stream.features)
-    sums = ShareSums(linear, unwrapped, columns, np.zeros(len(columns)), stream.nameplate, stream.loss)
+    sums = ShareSums(linear, unwrapped, columns, np.zeros(len(columns)), stream.model_info, stream.loss)
     g, f = sums.parts(stream.head)
     agrees(f, stream.model.responder(stream.response), stream.head)
     sums = replace(sums, shift=g.mean(axis=0))

@@ -260,7 +260,7 @@ def test_arguments_that_parts_do_not_have(folder):
         ll.shapley_effect(model, folder, [0], memory=SMALL)
     with pytest.raises(ValueError, match="need a linear model, squared error and all pairs"):
         ll.shapley_importance(model, folder, "y", memory=SMALL)
-    with pytest.raises(ValueError, match="would ask for every value of 'many'"):
+    with pytest.raises(ValueError, match="at every value of 'many'"):
         ll.feature_importance(interacting, folder, "y", loss="squared_error", donors="all", memory=SMALL)
 
 
@@ -270,7 +270,7 @@ def test_a_file_that_changes_between_passes(folder, tmp_path, monkeypatch, remov
     for file in folder.glob("*.parquet"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
 
-    plain = results.looked_at
+    plain = results.with_checksums
 
     def meddling(stretches, counted):
         victim = tmp_path / "3.parquet"
@@ -280,7 +280,7 @@ def test_a_file_that_changes_between_passes(folder, tmp_path, monkeypatch, remov
             frame.assign(many=frame["many"] + 1).to_parquet(victim)
         return plain(stretches, counted)
 
-    monkeypatch.setattr(results, "looked_at", meddling)
+    monkeypatch.setattr(results, "with_checksums", meddling)
     model = MODELS["forest"]().fit(X[NUMBERS], Y)
     kind, words = (FileNotFoundError, "was removed") if removed else (ValueError, "is no longer the file")
     with pytest.raises(kind, match=rf"3\.parquet {words}"):

@@ -35,7 +35,7 @@ from losslens.passes.parts.counting import (
     places,
 )
 from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
-from losslens.passes.parts.reading import Data, PartRows, Stretch, judged, kept_in
+from losslens.passes.parts.reading import Data, PartRows, Stretch, kept_in, part_sample
 from losslens.passes.parts.results import Summed, curves_only, filled, sum_over_parts
 from losslens.passes.parts.stream import Stream, classes_of
 from losslens.progress import Tick
@@ -43,30 +43,30 @@ from losslens.tables.frames import Table
 from losslens.tables.sample import Sample, Totals, loss_changes
 from losslens.typing import Floats, Indices
 
-BINS = 512  # of a column with many values: a curve has one value a bin, the mean over its donors
+BINS = 512  # of a column with many values: a curve has one value per bin, the mean over its donors
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """A linear model on the rows of any part: what each asked column adds, and the prediction."""
+    """A linear model on the rows of any part: what each feature's column adds, and the prediction."""
 
     linear: Linear
     unwrapped: UnwrappedModel
-    asked: tuple[int, ...]
-    shift: Floats  # (k,): typical values, which keep the digits of the variances
+    feature_columns: tuple[int, ...]
+    shift: Floats  # (k,): typical values, subtracted so that the variances lose no digits
     model: Model
     loss: Loss | None
 
     def parts(self, table: Table) -> tuple[Floats, Floats]:
-        """What the asked columns add, (b, k), and f, (b,)."""
+        """What the features' columns add, (b, k), and f, (b,)."""
         engine = Additive.of(self.linear.coef, self.linear.intercept, self.unwrapped, table)
-        some = list(self.asked)
+        some = list(self.feature_columns)
         return np.asarray(engine.parts[:, some] * engine.scale[some]), engine.prediction
 
     def __call__(self, rows: PartRows) -> Floats:
         """Of a part, (4, k + 1): weighted sums of m, m^2, m r and f m, m = g - shift; and of 1, r, r^2 and f."""
         g, f = self.parts(rows.table)
-        sample = judged(rows, self.model, self.loss, None, 1.0)
+        sample = part_sample(rows, self.model, self.loss, None, 1.0)
         if self.loss is not None:
             self.loss.check_prediction(f)
         residual = np.zeros(len(f)) if sample.y is None else sample.y - f
@@ -77,7 +77,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class PartMoments(Moments):
-    """Of what each asked column adds, over all rows, and of the rows themselves."""
+    """Moments over all rows: of what each feature's column adds, of the residuals, and of the predictions."""
 
     residual: float  # mean of r
     error: float
@@ -101,7 +101,7 @@ class SumsWork:
     moments: PartMoments
     mass: float
     kept: Indices  # rows whose importances are kept, in the full data
-    curves: Indices  # and those of them whose curves are
+    curves: Indices  # those of them whose curves are kept
     bins: Quantiles
     grids: Mapping[int, CountedGrid]
 
@@ -122,24 +122,24 @@ def evaluate(work: SumsWork, stretch: Stretch, tick: Tick) -> AdditiveRowSums:
 
 
 def _evaluate(work: SumsWork, rows: PartRows) -> AdditiveRowSums:
-    sums, known = work.sums, work.moments
+    sums, moments = work.sums, work.moments
     g, f = sums.parts(rows.table)
-    sample = replace(judged(rows, sums.model, sums.loss, None, work.mass), prediction=f)
+    sample = replace(part_sample(rows, sums.model, sums.loss, None, work.mass), prediction=f)
     sample = sample if sums.loss is None else sample.with_loss(sums.loss)
-    c, w = g - known.mean, sample.weight
-    own = np.stack(list(places(rows.table, work.grids, sums.asked, work.bins).values()))
+    c, w = g - moments.mean, sample.weight
+    own = np.stack(list(places(rows.table, work.grids, sums.feature_columns, work.bins).values()))
     residual = np.zeros(len(f)) if sample.y is None else np.asarray(sample.y - f)
-    local = c * (2 * residual[:, None] + c) + known.variance
-    caused = c**2 - 2 * c * known.residual + known.variance + 2 * known.covariance
-    u = w[:, None] * (local + caused - 2 * known.pfi)
-    pull = np.zeros(len(f)) if sample.loss is None else w * (sample.loss - known.error)
+    local = c * (2 * residual[:, None] + c) + moments.variance
+    caused = c**2 - 2 * c * moments.residual + moments.variance + 2 * moments.covariance
+    u = w[:, None] * (local + caused - 2 * moments.pfi)
+    pull = np.zeros(len(f)) if sample.loss is None else w * (sample.loss - moments.error)
     kept = kept_in(work.kept, rows.part)
     return AdditiveRowSums(
         influence=np.stack([np.sum(u**2, axis=0), np.sum(u**3, axis=0), pull @ u]),
         error=float(pull @ pull),
         on_grid=tuple(
             _at_values(at, len(work.grids[j]), w, c[:, k])
-            for k, (j, at) in enumerate(zip(sums.asked, own, strict=True))
+            for k, (j, at) in enumerate(zip(sums.feature_columns, own, strict=True))
         ),
         kept=KeptRows.of(sample, kept, rows.part.start, local[kept], own[:, kept].T, c[kept]),
     )
@@ -150,50 +150,52 @@ def _at_values(at: Indices, g: int, w: Floats, c: Floats) -> Floats:
 
 
 def run(stream: Stream) -> Summed:
-    """Two passes, and what they add up to."""
+    """Two passes over the data, and their sums."""
     linear, unwrapped = stream.read, stream.unwrapped
     assert unwrapped is not None
-    sums = Sums(linear, unwrapped, stream.asked, np.zeros(len(stream.asked)), stream.nameplate, stream.loss)
+    sums = Sums(
+        linear, unwrapped, stream.feature_columns, np.zeros(len(stream.feature_columns)), stream.model_info, stream.loss
+    )
     g, f = sums.parts(stream.head)
     agrees(f, stream.model.responder(stream.response), stream.head)
     sums = replace(sums, shift=np.where((g == g[0]).all(axis=0), g[0], g.mean(axis=0)))
-    bins = Quantiles.of_rows(stream.here_and_there, stream.asked, BINS)
-    asked = FirstPass(stream.data, stream.asked, bins, labels=False, sums=sums)
-    counted = first_pass(asked, stream.stretches, stream.workers, stream.progress)
+    bins = Quantiles.of_rows(stream.spread_rows, stream.feature_columns, BINS)
+    arguments = FirstPass(stream.data, stream.feature_columns, bins, labels=False, sums=sums)
+    counted = first_pass(arguments, stream.stretches, stream.workers, stream.progress)
     work = _work(stream, counted, sums, bins)
-    found = sum_over_parts(stream, counted, evaluate, work)
-    rows, classes = np.searchsorted(found.kept.at, work.curves), classes_of(stream, counted.labels)
-    everything = Totals(stream.n, found.kept.at, counted.units, counted.squares, work.moments.error, found.error)
-    sample = found.kept.sample(classes, everything)
-    columns = {j: (All(), _column(work, found, k, j, sample, rows)) for k, j in enumerate(stream.asked)}
+    row_sums = sum_over_parts(stream, counted, evaluate, work)
+    rows, classes = np.searchsorted(row_sums.kept.at, work.curves), classes_of(stream, counted.labels)
+    totals = Totals(stream.n, row_sums.kept.at, counted.units, counted.squares, work.moments.error, row_sums.error)
+    sample = row_sums.kept.sample(classes, totals)
+    columns = {j: (All(), _column(work, row_sums, k, j, sample, rows)) for k, j in enumerate(stream.feature_columns)}
     return Summed(stream, "additive", sample, columns, min(CHECKED, stream.head.n))
 
 
 def _work(stream: Stream, counted: Counted, sums: Sums, bins: Quantiles) -> SumsWork:
     assert counted.sums is not None
-    cells = sum(16 * len(counted.grids[j]) for j in stream.asked)
-    kept, curves = rows_to_keep(stream.n, len(stream.asked), cells, stream.memory, stream.entropy)
+    cells = sum(16 * len(counted.grids[j]) for j in stream.feature_columns)
+    kept, curves = rows_to_keep(stream.n, len(stream.feature_columns), cells, stream.memory, stream.entropy)
     data = replace(stream.data, kinds=kinds_of_all(counted, stream.data.columns))
     moments = PartMoments.of_sums(counted.sums, sums.shift)
     return SumsWork(data, sums, moments, counted.total, kept, curves, bins, counted.grids)
 
 
 def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample, rows: Indices) -> Filled:
-    known, grid, loss = work.moments, work.grids[j], work.sums.loss
+    moments, grid, loss = work.moments, work.grids[j], work.sums.loss
     mass = grid.mass / work.mass
     wc, wc2, count, plain, plain2 = sums.on_grid[k]
-    with np.errstate(invalid="ignore", divide="ignore"):  # values of rows that weigh nothing have a plain mean
+    with np.errstate(invalid="ignore", divide="ignore"):  # values of rows without weight have an unweighted mean
         first, second = np.where(mass > 0, wc / mass, plain / count), np.where(mass > 0, wc2 / mass, plain2 / count)
     adds, own = sums.kept.adds[:, k], sums.kept.place[:, k]
 
     predictions = deferred(_predictions, sample.prediction[rows], adds[rows], first, own[rows])
     cells = Cells(rows, predictions, None if loss is None else deferred(loss_changes, loss, sample, rows, predictions))
-    means = curves_only(sample, grid.mass, known.level + first)
+    means = curves_only(sample, grid.mass, moments.level + first)
     if loss is not None:
-        constant = float(known.variance[k] + 2 * known.covariance[k])
+        constant = float(moments.variance[k] + 2 * moments.covariance[k])
         means = replace(
-            means, local=sums.kept.local[:, k], pi=second - 2 * first * known.residual + constant,
-            caused=adds**2 - 2 * adds * known.residual + constant, lent=sample.weight, total=float(known.pfi[k]),
+            means, local=sums.kept.local[:, k], pi=second - 2 * first * moments.residual + constant,
+            caused=adds**2 - 2 * adds * moments.residual + constant, lent=sample.weight, total=float(moments.pfi[k]),
             influences=InfluenceSums(*sums.influence[:, k].tolist()),
         )  # fmt: skip
     return filled(grid, own, means, cells)
@@ -201,6 +203,6 @@ def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sampl
 
 def _predictions(base: Floats, adds: Floats, on_grid: Floats, own: Indices) -> Floats:
     """The cells of rows that hold value `own`, to which the column adds `adds`, (r, g)."""
-    found = (base - adds)[:, None] + on_grid
-    found[np.arange(len(own)), own] = base  # a row at its own value is the row itself
-    return np.asarray(found)
+    predictions = (base - adds)[:, None] + on_grid
+    predictions[np.arange(len(own)), own] = base  # a row at its own value is the row itself
+    return np.asarray(predictions)

@@ -34,12 +34,12 @@ from losslens.passes.parts.counting import (
     codebook,
     first_pass,
     kinds_of_all,
-    looked_at,
     places,
+    with_checksums,
 )
+from losslens.passes.parts.donor_values import DonorValues, Gather, Store, donor_values, gather, latin
 from losslens.passes.parts.kept_rows import sample_of
-from losslens.passes.parts.lenders import Gather, Loan, Store, gather, latin, lend
-from losslens.passes.parts.reading import Data, PartRows, Stretch, judged
+from losslens.passes.parts.reading import Data, PartRows, Stretch, part_sample
 from losslens.passes.parts.results import Summed, curves_only, filled, loss_sums, totals
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.task import label_positions
@@ -50,9 +50,9 @@ from losslens.tables.sample import Sample, loss_changes
 from losslens.typing import Floats, Indices
 
 BINS = 256  # of a column with many values
-CURVES, FEWEST_CURVES = 500, 64  # most and fewest rows with every value
-MOST_DONORS, FEWEST_DONORS = 64, 2  # of "auto"
-TOLERATED = 0.1  # the draw's share of the variance, as with data in memory
+CURVES, FEWEST_CURVES = 500, 64  # most and fewest kept rows, which get every value of the grid
+MOST_DONORS, FEWEST_DONORS = 64, 2  # per row, with donors="auto"
+TOLERATED = 0.1  # share of the variance due to drawing donors, as with data in memory
 
 Respond = Callable[[Any], NDArray[Any]]
 
@@ -74,10 +74,10 @@ class BoxWork:
 
     def sample(self, rows: PartRows) -> Sample:
         """The rows of a part with predictions and losses."""
-        sample = judged(rows, self.model, self.loss, self.classes, self.mass)
+        sample = part_sample(rows, self.model, self.loss, self.classes, self.mass)
         batch, every = Batch(rows.table), np.arange(rows.table.n)
-        found = [self.respond(batch.fill(every[part], [])) for part in _slices(len(every), self.size)]
-        prediction = np.concatenate(found)
+        batches = [self.respond(batch.fill(every[part], [])) for part in _slices(len(every), self.size)]
+        prediction = np.concatenate(batches)
         self.loss.check_prediction(prediction)
         return replace(sample, prediction=prediction).with_loss(self.loss)
 
@@ -87,12 +87,12 @@ class Turn:
     """Some columns of one part, with the donors of its rows: None where they get every value of the grid."""
 
     stretch: Stretch
-    loans: dict[int, Loan | None]
+    donors: dict[int, DonorValues | None]
     first: bool  # the rows themselves are counted in one turn only
 
     @property
     def name(self) -> str:
-        """Of the part."""
+        """The name of the part."""
         return self.stretch.name
 
 
@@ -102,7 +102,7 @@ class ColumnSums(PartSums):
 
     cells: Floats  # (g, 3 + outputs): mass, changes, mass at the ceiling, predictions, at each value
     rows: RowSums
-    within: Floats  # (2,): squares of a row's changes around their mean, and how many times the variance that is
+    within: Floats  # (2,): squares of a row's changes around their mean, and the factor of the variance in its mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,33 +111,35 @@ class BoxSums(PartSums):
 
     losses: Floats  # (3,)
     columns: dict[int, ColumnSums]
-    asked: int  # predictions
+    n_predictions: int
 
 
 def evaluate(work: BoxWork, turn: Turn, tick: Tick) -> BoxSums:
     """All cells of a turn."""
     (rows,) = work.data.rows(turn.stretch)
     sample = work.sample(rows)
-    columns, asked = {}, sample.n
-    for j, loan in turn.loans.items():
-        columns[j], count = _column(work, rows, sample, j, loan)
-        asked += count
+    columns, n_predictions = {}, sample.n
+    for j, donors in turn.donors.items():
+        columns[j], count = _column(work, rows, sample, j, donors)
+        n_predictions += count
         tick(sample.n)
-    return BoxSums(loss_sums(sample) * turn.first, columns, asked)
+    return BoxSums(loss_sums(sample) * turn.first, columns, n_predictions)
 
 
-def _column(work: BoxWork, rows: PartRows, sample: Sample, j: int, loan: Loan | None) -> tuple[ColumnSums, int]:
+def _column(
+    work: BoxWork, rows: PartRows, sample: Sample, j: int, donors: DonorValues | None
+) -> tuple[ColumnSums, int]:
     grid, b = work.grids[j], sample.n
-    if loan is None:  # every row gets every value
+    if donors is None:  # every row gets every value
         source, index = work.book.column(j), np.broadcast_to(np.arange(len(grid))[:, None], (len(grid), b))
-        lent: Any = np.broadcast_to((grid.mass / grid.mass.sum())[:, None], index.shape)
+        weights: Any = np.broadcast_to((grid.mass / grid.mass.sum())[:, None], index.shape)
         at = index
     else:
-        source, index = loan.column(rows.table, j, work.book, grid)
-        lent = np.ones(index.shape) if loan.weight is None else loan.weight.T
+        source, index = donors.column(rows.table, j, work.book, grid)
+        weights = np.ones(index.shape) if donors.weight is None else donors.weight.T
         at = _places(work, source, index, j) if grid.binned else index
     own, batch, every = places(rows.table, work.grids, [j], work.bins)[j], Batch(rows.table), np.arange(b)
-    found = []
+    sums = []
     for part in _slices(b, work.size):
         some, changes, cells = every[part], [], []
         for slot in range(len(index)):
@@ -145,27 +147,27 @@ def _column(work: BoxWork, rows: PartRows, sample: Sample, j: int, loan: Loan | 
             if work.loss.domains is not None:
                 work.loss.check_prediction(prediction)
             changes.append(loss_changes(work.loss, sample, some, prediction[:, None])[:, 0])
-            weight = sample.weight[some] * lent[slot, part]
+            weight = sample.weight[some] * weights[slot, part]
             cells.append(_cells(work, sample, some, prediction, changes[-1], weight, at[slot, part], len(grid)))
-        by_row = _rows(sample, some, np.stack(changes), lent[:, part], own[part], len(grid), loan is None)
-        found.append(ColumnSums(np.sum(cells, axis=0), *by_row))
-    return reduce(add, found), index.size
+        by_row = _rows(sample, some, np.stack(changes), weights[:, part], own[part], len(grid), donors is None)
+        sums.append(ColumnSums(np.sum(cells, axis=0), *by_row))
+    return reduce(add, sums), index.size
 
 
 def _rows(
-    sample: Sample, rows: Indices, changes: Floats, lent: Floats, own: Indices, g: int, every: bool
+    sample: Sample, rows: Indices, changes: Floats, weights: Floats, own: Indices, g: int, every: bool
 ) -> tuple[RowSums, Floats]:
     """Sums over rows: means over their donors, the noise of these means, and the variance between donors."""
     with np.errstate(invalid="ignore", divide="ignore"):  # donors without weight
-        share = np.where(lent.sum(axis=0) > 0, lent / lent.sum(axis=0), 0.0)
+        share = np.where(weights.sum(axis=0) > 0, weights / weights.sum(axis=0), 0.0)
     w, R = sample.weight[rows], np.sum(share * changes, axis=0)
     noise, within = np.zeros(len(rows)), np.zeros(2)
     if not every:
-        together = np.sum(share**2, axis=0)
-        square = np.sum(share * (changes - R) ** 2, axis=0)  # its mean: (1 - together) times the variance
-        several = (together < 1 - 1e-9) & (together > 0)
-        noise[several] = (square * together)[several] / (1 - together[several])
-        within = np.array([w[several] @ square[several], w[several] @ (1 - together[several])])
+        sum_squares = np.sum(share**2, axis=0)
+        square = np.sum(share * (changes - R) ** 2, axis=0)  # its mean: (1 - sum_squares) times the variance
+        several = (sum_squares < 1 - 1e-9) & (sum_squares > 0)
+        noise[several] = (square * sum_squares)[several] / (1 - sum_squares[several])
+        within = np.array([w[several] @ square[several], w[several] @ (1 - sum_squares[several])])
     assert sample.loss is not None
     return RowSums.of(w, R, sample.loss[rows], own, g, noise), within
 
@@ -200,13 +202,13 @@ def _slices(n: int, size: int) -> list[slice]:
 
 
 def run(stream: Stream) -> Summed:
-    """Three passes, and what they add up to."""
+    """Three passes over the data, and their sums."""
     counted, work = _count(stream)
-    parts = [part for stretch in looked_at(stream.stretches, counted) for part in stretch.each()]
+    parts = [part for stretch in with_checksums(stream.stretches, counted) for part in stretch.each()]
     store = Store(stream.n, stream.memory)
     try:
         kept = _gather(stream, work, parts, store)
-        columns = {j: _look_at(stream, work, kept, j, answer) for j, answer in _curves(stream, work, kept).items()}
+        columns = {j: _kept_column(stream, work, kept, j, answer) for j, answer in _curves(stream, work, kept).items()}
         with bar(stream.n * len(columns), "explaining", stream.progress, "rows of columns") as tick:
             turns = _turns(stream, parts, columns, store)
             sums: BoxSums = reduce(add, stream.workers.map(evaluate, work, turns, tick))
@@ -214,23 +216,23 @@ def run(stream: Stream) -> Summed:
         store.close()
     *_, last = columns.values()
     sample = sample_of(last.sample, totals(stream, counted, kept.at, sums.losses))
-    asked = sums.asked + sum(column.asked for column in columns.values())
-    found = {j: (column.design, _summed(column, sums.columns[j], sample)) for j, column in columns.items()}
-    return Summed(stream, "blackbox", sample, found, asked)
+    n_predictions = sums.n_predictions + sum(column.n_predictions for column in columns.values())
+    by_column = {j: (column.design, _summed(column, sums.columns[j], sample)) for j, column in columns.items()}
+    return Summed(stream, "blackbox", sample, by_column, n_predictions)
 
 
 def _count(stream: Stream) -> tuple[Counted, BoxWork]:
-    """The first pass, and what it says to the others."""
-    bins = Quantiles.of_rows(stream.here_and_there, stream.asked, BINS)
-    asked = FirstPass(stream.data, stream.asked, bins, wants_labels(stream))
-    counted = first_pass(asked, stream.stretches, stream.workers, stream.progress)
+    """The first pass, and the arguments of the later ones."""
+    bins = Quantiles.of_rows(stream.spread_rows, stream.feature_columns, BINS)
+    arguments = FirstPass(stream.data, stream.feature_columns, bins, wants_labels(stream))
+    counted = first_pass(arguments, stream.stretches, stream.workers, stream.progress)
     kinds, classes = kinds_of_all(counted, stream.data.columns), classes_of(stream, counted.labels)
     respond: Respond = stream.model.responder(stream.response)
     if stream.response == "labels" and classes is not None:
         respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
     assert stream.loss is not None
     return counted, BoxWork(
-        data=replace(stream.data, kinds=kinds), model=stream.nameplate, respond=respond, loss=stream.loss,
+        data=replace(stream.data, kinds=kinds), model=stream.model_info, respond=respond, loss=stream.loss,
         classes=classes, mass=counted.total, size=batch_rows(stream.model.native, stream.head, stream.memory),
         book=codebook(stream.head, counted.grids, kinds), grids=counted.grids, bins=bins,
     )  # fmt: skip
@@ -240,33 +242,33 @@ def _count(stream: Stream) -> tuple[Counted, BoxWork]:
 class KeptTable:
     """The kept rows, which get every value of every grid, as the model reads them."""
 
-    at: Indices  # (r,): in the files
+    at: Indices  # (r,): in the full data
     rows: PartRows
-    places: Mapping[int, Indices]  # (r,) of each column: where their own values stand on its grid
+    places: Mapping[int, Indices]  # (r,) for each column: positions of their own values on its grid
 
 
 def _gather(stream: Stream, work: BoxWork, parts: Sequence[Stretch], store: Store) -> KeptTable:
-    """The second pass: the asked columns go into the store, and some rows are kept."""
+    """The second pass: the features' columns go into the store, and some rows are kept."""
     cells = sum(24 * len(grid) for grid in work.grids.values())
     most = int(np.clip(stream.memory // 8 // cells, FEWEST_CURVES, CURVES))
     rng = np.random.default_rng([stream.entropy, stream.n])
     at = np.sort(rng.choice(stream.n, min(most, stream.n), replace=False))
-    asked, kept = Gather(work.data, work.bins, work.grids, stream.data.weight is not None, at), []
+    arguments, kept = Gather(work.data, work.bins, work.grids, stream.data.weight is not None, at), []
     with bar(stream.n, "gathering", stream.progress, "rows") as tick:
-        for part, found in zip(parts, stream.workers.map(gather, asked, parts, tick), strict=True):
-            store.put(part.start, found.columns)
-            kept.append(found.kept)
+        for part, gathered in zip(parts, stream.workers.map(gather, arguments, parts, tick), strict=True):
+            store.put(part.start, gathered.columns)
+            kept.append(gathered.kept)
     tables, ys, weights = zip(*kept, strict=True)
     table = concatenate(tables, work.book)
     y = None if ys[0] is None else np.concatenate(ys)
     rows = PartRows(parts[0].parts[0], table, y, np.concatenate(weights), 0)
-    return KeptTable(at, rows, places(table, work.grids, stream.asked, work.bins))
+    return KeptTable(at, rows, places(table, work.grids, stream.feature_columns, work.bins))
 
 
 def _curves(stream: Stream, work: BoxWork, kept: KeptTable) -> dict[int, Answer]:
     """Predictions of the kept rows at every value of each column."""
-    columns = [Feature(stream.head.names[j], (j,)) for j in stream.asked]
-    return dict(zip(stream.asked, stream.workers.map(curves_of, (work, kept), columns), strict=True))
+    columns = [Feature(stream.head.names[j], (j,)) for j in stream.feature_columns]
+    return dict(zip(stream.feature_columns, stream.workers.map(curves_of, (work, kept), columns), strict=True))
 
 
 def curves_of(shared: tuple[BoxWork, KeptTable], column: Feature, _: Tick) -> Answer:
@@ -283,27 +285,27 @@ class KeptColumn:
     """The results of the kept rows for one column."""
 
     grid: CountedGrid
-    place: Indices  # (r,): where their own values stand on it
+    place: Indices  # (r,): positions of their own values on it
     sample: Sample
     cells: Cells
     local: Floats  # (r,): mean over the values
     design: Design
-    noise: float  # D2: what rows and donors leave unexplained of a cell
-    asked: int
+    noise: float  # D2: the variance of a cell that rows and donors do not explain
+    n_predictions: int
 
 
-def _look_at(stream: Stream, work: BoxWork, kept: KeptTable, j: int, answer: Answer) -> KeptColumn:
+def _kept_column(stream: Stream, work: BoxWork, kept: KeptTable, j: int, answer: Answer) -> KeptColumn:
     """All values for a few rows: curves, errors, and how many donors all rows need."""
     work.loss.check_prediction(answer.base)
-    sample = judged(kept.rows, work.model, work.loss, work.classes, work.mass)
+    sample = part_sample(kept.rows, work.model, work.loss, work.classes, work.mass)
     sample = replace(sample, prediction=answer.base).with_loss(work.loss)
     grid, place, rows = work.grids[j], kept.places[j], np.arange(sample.n)
     changes = loss_changes(work.loss, sample, rows, answer.cells[0])
-    lent, weight = grid.mass / work.mass, sample.weight / sample.weight.sum()
-    local, curve = changes @ lent, weight @ changes
+    shares, weight = grid.mass / work.mass, sample.weight / sample.weight.sum()
+    local, curve = changes @ shares, weight @ changes
     pfi = float(weight @ local)
     left = changes - local[:, None] - curve + pfi
-    noise = float(weight @ left**2 @ lent) * sample.n / max(sample.n - 1, 1)
+    noise = float(weight @ left**2 @ shares) * sample.n / max(sample.n - 1, 1)
     spread = float(weight @ (local + curve[place] - 2 * pfi) ** 2)
     design = _design(stream, j, grid, noise, spread)
     cells = Cells(rows, answer.cells[0], changes)
@@ -311,13 +313,13 @@ def _look_at(stream: Stream, work: BoxWork, kept: KeptTable, j: int, answer: Ans
 
 
 def _design(stream: Stream, j: int, grid: CountedGrid, noise: float, spread: float) -> Design:
-    """All values where they are few; else enough donors for noise that is small beside the spread of the rows."""
+    """All values where they are few; else as many donors as make their noise small compared with the rows' variance."""
     if stream.design is not None:
         stream.design.check(stream.n)
         if stream.design.all_pairs and grid.binned:
             raise ValueError(
-                f"donors='all' would ask for every value of {stream.head.names[j]!r} for {stream.n:,} rows, and no "
-                "exact engine knows the model; use donors='auto' or Latin(m)"
+                f"donors='all' would predict {stream.n:,} rows at every value of {stream.head.names[j]!r}, and no "
+                "exact engine supports the model; use donors='auto' or Latin(m)"
             )
         return stream.design
     m = ceil(noise / (TOLERATED * spread)) if spread > 0 else FEWEST_DONORS
@@ -333,12 +335,12 @@ def _turns(stream: Stream, parts: Sequence[Stretch], columns: Mapping[int, KeptC
         sizes = {j: 16 * part.rows * donors.get(j, 1) for j in columns}
         for k, some in enumerate(_groups(sizes, stream.memory // 32)):
             stop = part.start + part.rows
-            loans = {j: lend(store, shifts[j], j, part.start, stop) if j in shifts else None for j in some}
-            yield Turn(part, loans, k == 0)
+            values = {j: donor_values(store, shifts[j], j, part.start, stop) if j in shifts else None for j in some}
+            yield Turn(part, values, k == 0)
 
 
 def _groups(sizes: Mapping[int, int], most: int) -> list[list[int]]:
-    """Columns in their order, as many together as are at most so large."""
+    """Columns in their order, grouped so that a group has at most `most` bytes."""
     groups: list[list[int]] = [[]]
     for j, size in sizes.items():
         if groups[-1] and sum(sizes[other] for other in groups[-1]) + size > most:
@@ -356,7 +358,7 @@ def _summed(column: KeptColumn, sums: ColumnSums, sample: Sample) -> Filled:
     pfi = float(changes.sum() / mass.sum())
     curve = np.where(mass > 0, pi, 0.0)
     if design.m is not None:
-        # Variance of a cell that donors don't explain; with one donor a row it is estimated from the kept rows.
+        # The variance of a cell that donors don't explain; with one donor a row it is estimated from the kept rows.
         square, times = sums.within.tolist()
         spread = float(mass / mass.sum() @ (curve - pfi) ** 2)
         left = max(square / times - spread, 0.0) if times > 0 else column.noise
@@ -368,5 +370,5 @@ def _summed(column: KeptColumn, sums: ColumnSums, sample: Sample) -> Filled:
         clipped=float(clipped.sum() / mass.sum()), total=pfi,
         influences=sums.rows.influences(pfi, curve, sample.totals.error, noise),
     )  # fmt: skip
-    asked = column.asked + n * (design.m or len(column.grid))
-    return filled(column.grid, column.place, means, column.cells, asked)
+    n_predictions = column.n_predictions + n * (design.m or len(column.grid))
+    return filled(column.grid, column.place, means, column.cells, n_predictions)

@@ -21,43 +21,43 @@ from losslens.tables.sample import Sample
 from losslens.tables.sources import Source
 
 
-def opened(known: Model, source: Source, y: Any, options: Options) -> Opened | None:
+def opened(model: Model, source: Source, y: Any, options: Options) -> Opened | None:
     """The data, where they have to be read in parts; None where they fit into memory."""
-    data = loading.opened(known, source, y, options.sample_weight)
+    data = loading.opened(model, source, y, options.sample_weight)
     return data if loading.streams(data, options.memory) else None
 
 
-def importances(known: Model, data: Opened, loss: Loss, options: Options) -> Importances:
+def importances(model: Model, data: Opened, loss: Loss, options: Options) -> Importances:
     """`feature_importance` of data that are read in parts."""
-    return _summed(importance_stream(known, data, loss, options)).importances()
+    return _summed(importance_stream(model, data, loss, options)).importances()
 
 
-def importance_stream(known: Model, data: Opened, loss: Loss, options: Options) -> Stream:
+def importance_stream(model: Model, data: Opened, loss: Loss, options: Options) -> Stream:
     """A checked call of `feature_importance`."""
-    return prepare(known, data, loss, loss.reads, options)
+    return prepare(model, data, loss, loss.reads, options)
 
 
-def effects(known: Model, data: Opened, response: Response, target: Any, options: Options) -> Effects:
+def effects(model: Model, data: Opened, response: Response, target: Any, options: Options) -> Effects:
     """`feature_effect` of data that are read in parts."""
-    stream = effect_stream(known, data, response, target, options)
-    return _summed(stream).effects(*_class_of(known, target, response))
+    stream = effect_stream(model, data, response, target, options)
+    return _summed(stream).effects(*_class_of(model, target, response))
 
 
-def effect_stream(known: Model, data: Opened, response: Response, target: Any, options: Options) -> Stream:
-    """A checked call of `feature_effect`, for models whose exact engine reads parts."""
-    _class_of(known, target, response)
-    stream = prepare(known, data, None, response, options)
+def effect_stream(model: Model, data: Opened, response: Response, target: Any, options: Options) -> Stream:
+    """A checked call of `feature_effect`, for models whose exact engine reads data in parts."""
+    _class_of(model, target, response)
+    stream = prepare(model, data, None, response, options)
     if stream.read is None:
         raise ValueError(
-            "curves of data that are read part by part need a tree ensemble or a linear model"
+            "curves of data that are read in parts need a tree ensemble or a linear model"
             + (f" ({stream.declined})" if stream.declined else "")
             + "; pass a sample of the rows"
         )
     return stream
 
 
-def _class_of(known: Model, target: Any, response: Response) -> tuple[int | None, str | None]:
-    return class_of(Sample(np.ones(1), np.empty(0), classes=known.classes), target, response)
+def _class_of(model: Model, target: Any, response: Response) -> tuple[int | None, str | None]:
+    return class_of(Sample(np.ones(1), np.empty(0), classes=model.classes), target, response)
 
 
 def _summed(stream: Stream) -> Summed:

@@ -26,16 +26,16 @@ from losslens.tables.loading import HEAD, Opened
 from losslens.tables.sources import BATCH_ROWS, Part, Source
 from losslens.workers import Cluster, Serial, packed_size
 
-PROBED = 5000  # rows of the two parts that are tried, at most
-TREE_ROWS = 10**6  # and rows times trees
-WORKED_ON = 6  # memory of a worker, in sizes of a part
-BIN_BYTES = 64  # that come back for a value of a grid
+PROBED = 5000  # most rows of a timed part
+TREE_ROWS = 10**6  # most rows times trees of a timed part
+PARTS_IN_MEMORY = 6  # memory of a worker, as a multiple of the largest part
+BIN_BYTES = 64  # returned by a worker for a value of a grid
 
 Run = Callable[[Stream], Any]
 
 
 def plan_stream(stream: Stream, data: Opened, run: Run | None = None) -> Plan:
-    """The cost of a checked call; `run` is what is done with it, where that is not one of the usual engines."""
+    """The cost of a checked call; `run` computes it, if not one of the engines for importances."""
     if stream.read is not None:
         try:
             return _exact(stream.read.kind, stream, data, TRIALS[stream.read.kind](stream, data, run))
@@ -47,42 +47,42 @@ def plan_stream(stream: Stream, data: Opened, run: Run | None = None) -> Plan:
 # Exact engines: the run itself, on the first rows.
 
 
-def _exact(engine: str, stream: Stream, data: Opened, tried: tuple[float, float, int]) -> Plan:
-    fixed, each, rows = tried
+def _exact(engine: str, stream: Stream, data: Opened, timed: tuple[float, float, int]) -> Plan:
+    fixed, each, rows = timed
     seconds = each * stream.n / rows + _reading(stream, data, 2)
     tasks, k = 2 * len(stream.stretches), len(stream.features)
-    grids = sum(min(_values(data.head, data.columns[j], MOST_VALUES), additive.BINS) for j in stream.asked)
+    grids = sum(min(_values(data.head, data.columns[j], MOST_VALUES), additive.BINS) for j in stream.feature_columns)
     kept = min(stream.n, MOST_KEPT) * (16 * k + 64)
     shared = 0 if (cluster := _cluster(stream)) is None else packed_size((stream.read, stream.unwrapped), cluster)
-    there = 2 * shared + (0 if data.y is None else 16 * stream.n)
+    sent = 2 * shared + (0 if data.y is None else 16 * stream.n)
     return _plan(
         stream, data, engine, designs=("All()",) * k, predictions=(0,) * k, passes=2, least=CHECKED,
-        most=CHECKED, travels=there + tasks * grids * BIN_BYTES + kept, memory=kept, scratch=0,
+        most=CHECKED, travels=sent + tasks * grids * BIN_BYTES + kept, memory=kept, scratch=0,
         fixed=fixed, seconds=seconds, tasks=tasks,
     )  # fmt: skip
 
 
 def _trees(stream: Stream, data: Opened, run: Run | None) -> tuple[float, float, int]:
-    """Seconds that any run takes, seconds of a part, and its rows: both passes over some of the first rows."""
+    """Fixed seconds of a run, seconds of a part, and its rows: both passes over some of the first rows."""
     most = int(np.clip(TREE_ROWS // len(stream.read.roots), 500, PROBED))
     head = _of_head(stream, data, max(2, min(most, _largest(stream))), 1)
-    asked, bins = trees.counting(head)
-    counted = first_pass(asked, head.stretches, Serial(), progress=False)
+    arguments, bins = trees.counting(head)
+    counted = first_pass(arguments, head.stretches, Serial(), progress=False)
     started = time.thread_time()
     work = trees.bound(head, counted, bins)
     fixed = time.thread_time() - started
-    # Few rows of all are kept; here they would be most of the work.
+    # A run keeps few of its rows; of these first rows it would keep most.
     work = replace(work, kept=np.empty(0, np.intp), curves=np.empty(0, np.intp))
-    trees.evaluate(work, _of_head(stream, data, max(2, head.n // 50), 1).stretches[0], silent)  # compiled now
-    count = _timed(lambda few: first_pass(asked, few.stretches, Serial(), progress=False), head)
+    trees.evaluate(work, _of_head(stream, data, max(2, head.n // 50), 1).stretches[0], silent)  # compiles
+    count = _timed(lambda few: first_pass(arguments, few.stretches, Serial(), progress=False), head)
     return fixed, count + _timed(lambda few: trees.evaluate(work, few.stretches[0], silent), head), head.n
 
 
 def _sums(stream: Stream, data: Opened, run: Run | None) -> tuple[float, float, int]:
-    """The same of linear models, from a run on one part and a run on two of them."""
+    """The same for linear models, from a run on one part and a run on two parts."""
     run = run or additive.run
     rows = max(2, min(PROBED, _largest(stream)))
-    run(_of_head(stream, data, max(2, rows // 50), 1))  # everything is compiled
+    run(_of_head(stream, data, max(2, rows // 50), 1))  # compiles
     one, two = (min(_timed(run, _of_head(stream, data, rows, parts)) for _ in range(2)) for parts in (1, 2))
     each = two - one if two > one else two / 2
     return max(one - each, 0.0), each, rows
@@ -97,7 +97,7 @@ def _largest(stream: Stream) -> int:
 
 
 def _timed(run: Run, stream: Stream) -> float:
-    """Seconds of this thread: others on the machine don't count."""
+    """Seconds of processor time of this thread."""
     started = time.thread_time()
     run(stream)
     return time.thread_time() - started
@@ -105,7 +105,7 @@ def _timed(run: Run, stream: Stream) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Head:
-    """Reads the first rows, which are in memory, again and again where they are few."""
+    """Reads the first rows, which are in memory; repeats them where they are too few."""
 
     table: Table
 
@@ -130,7 +130,7 @@ def _of_head(stream: Stream, data: Opened, rows: int, parts: int) -> Stream:
 
 
 def _box(stream: Stream, data: Opened) -> Plan:
-    values = {j: _values(data.head, data.columns[j], MOST_VALUES) for j in stream.asked}
+    values = {j: _values(data.head, data.columns[j], MOST_VALUES) for j in stream.feature_columns}
     wide = {j for j, many in values.items() if many > MOST_VALUES}
     donors = {j: _donors(stream, many, j in wide) for j, many in values.items()}
     each = [feature.columns[0] for feature in stream.features]
@@ -170,8 +170,8 @@ def _donors(stream: Stream, values: int, wide: bool) -> tuple[int, int]:
     if stream.design is not None:
         if wide:
             raise ValueError(
-                f"donors='all' would ask for every value of a column for {stream.n:,} rows, and no exact engine knows "
-                "the model; use donors='auto' or Latin(m)"
+                f"donors='all' would predict {stream.n:,} rows at every value of a column, and no exact engine "
+                "supports the model; use donors='auto' or Latin(m)"
             )
         return values, values
     fewest, most = blackbox.FEWEST_DONORS, min(blackbox.MOST_DONORS, stream.n)
@@ -181,11 +181,11 @@ def _donors(stream: Stream, values: int, wide: bool) -> tuple[int, int]:
 
 
 def _turns(stream: Stream, donors: Sequence[int]) -> int:
-    """How often a part is read and predicted: as many columns at a time as their donors leave room for."""
-    room, turns, size = stream.memory // 32, 1, 0
+    """How often a part is read and predicted: as many columns at a time as memory allows."""
+    limit, turns, size = stream.memory // 32, 1, 0
     for many in donors:
         needs = 16 * _largest(stream) * many
-        turns, size = (turns + 1, needs) if size and size + needs > room else (turns, size + needs)
+        turns, size = (turns + 1, needs) if size and size + needs > limit else (turns, size + needs)
     return turns
 
 
@@ -202,11 +202,11 @@ def _one_batch(stream: Stream) -> tuple[int, float]:
 
 def _counted(stream: Stream, data: Opened) -> float:
     """Seconds to count a value."""
-    bins = Quantiles.of_rows([stream.head], stream.asked, blackbox.BINS)
+    bins = Quantiles.of_rows([stream.head], stream.feature_columns, blackbox.BINS)
     head = _of_head(stream, data, PROBED, 1)
-    asked = FirstPass(head.data, stream.asked, bins, labels=False)
-    seconds = _timed(lambda few: first_pass(asked, few.stretches, Serial(), progress=False), head)
-    return seconds / head.n / len(stream.asked)
+    arguments = FirstPass(head.data, stream.feature_columns, bins, labels=False)
+    seconds = _timed(lambda few: first_pass(arguments, few.stretches, Serial(), progress=False), head)
+    return seconds / head.n / len(stream.feature_columns)
 
 
 # Shared by both.
@@ -225,7 +225,7 @@ def _plan(
         features=tuple(feature.name for feature in stream.features), engines=(engine,) * len(stream.features),
         n=stream.n, parts=sum(len(s.parts) for s in stream.stretches), passes=passes,
         read=passes * stored(data.source, stream.data), n_predictions=least, most=most, workers=threads,
-        travels=travels if threads else 0, memory=WORKED_ON * part + memory, seconds=fixed + seconds,
+        travels=travels if threads else 0, memory=PARTS_IN_MEMORY * part + memory, seconds=fixed + seconds,
         backend="pandas" if stream.head.backend == "numpy" else stream.head.backend, **named,
     )  # fmt: skip
 
@@ -235,30 +235,30 @@ def _cluster(stream: Stream) -> Cluster | None:
 
 
 def _values(head: Table, name: str, most: int) -> int:
-    """Distinct values of a column: those of the first rows; where most of these differ, more than are counted."""
+    """Distinct values of a column: of the first rows; where most of these differ, more than `most`."""
     many = len(head.column(head.names.index(name)).distinct)
     return most + 1 if many > min(most, head.n // 2) and many > 64 else many
 
 
 def _reading(stream: Stream, data: Opened, passes: int, apart: bool = False) -> float:
-    """Seconds to read everything, from two looks at the first rows (they may be in the system's cache by now)."""
+    """Seconds to read all data, from reading the first rows twice (they may be in the system's cache by now)."""
     first = data.source.cut(HEAD).parts[0]
     rows = {id(part.where): part.rows for part in data.source.parts}
-    looks = []
+    times = []
     for _ in range(2):
         started = time.perf_counter()
         data.source.load(first, stream.data.wanted)
-        looks.append(time.perf_counter() - started)
-    second = min(looks) / decoded(first, rows[id(first.where)])
-    if not apart:  # pieces of one place are read in one go
+        times.append(time.perf_counter() - started)
+    second = min(times) / decoded(first, rows[id(first.where)])
+    if not apart:  # consecutive parts of one file are read at once
         return passes * second * stream.n
     every = (decoded(part, rows[id(part.where)]) for s in stream.stretches for part in s.parts)
     return passes * second * sum(every)
 
 
 def decoded(part: Part, of: int) -> int:
-    """Rows decoded to get at a part of a place that holds `of`: Parquet's by batches, of dask's partitions all."""
-    if part.where is None:  # lazy frames skip
+    """Rows decoded to read a part of a place of `of` rows: of Parquet files whole batches, of dask's partitions all."""
+    if part.where is None:  # lazy frames skip the rows before
         return part.rows
     if not hasattr(part.where, "stamp"):
         return of
@@ -266,7 +266,7 @@ def decoded(part: Part, of: int) -> int:
 
 
 def stored(source: Source, data: Any) -> int:
-    """Bytes of the wanted columns where they are stored, about; in memory, where that is not known."""
+    """About the stored bytes of the columns to read; their size in memory, where that is unknown."""
     sizes = {part.where.path: part.where.stamp[0] for part in source.parts if hasattr(part.where, "stamp")}
     if not sum(sizes.values()):
         return source.n * 8 * len(data.wanted)

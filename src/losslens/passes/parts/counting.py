@@ -24,8 +24,8 @@ from losslens.tables.frames import Batch, Edit, Table, as_columns, column_like, 
 from losslens.typing import Floats, Indices
 from losslens.workers import Workers
 
-MOST_VALUES = 2000  # distinct values that are counted one by one; of more, the bins between thresholds are
-MOST_WORDS = 100_000  # and of words and categories, which have no thresholds
+MOST_VALUES = 2000  # distinct values of a grid; with more, values are binned
+MOST_WORDS = 100_000  # the same for words and categories, which have no bins: more is an error
 MISSING = np.iinfo(np.int64).min
 
 
@@ -51,13 +51,13 @@ class CountedGrid:
         return len(self.values)
 
     def places(self, values: NDArray[Any], bins: NDArray[np.int64] | None) -> Indices:
-        """Where values of a part stand on the grid."""
+        """The positions of values of a part on the grid."""
         if self.binned:
-            assert bins is not None  # a grid is binned by these
-            return self._found(self._sorted_bins, bins)
+            assert bins is not None  # by which the grid is binned
+            return self._positions(self._sorted_bins, bins)
         if values.dtype == object or self.values.dtype == object:
-            return self._found_words(values)
-        return self._found(self._sorted_values, values)
+            return self._word_positions(values)
+        return self._positions(self._sorted_values, values)
 
     @cached_property
     def _sorted_bins(self) -> tuple[NDArray[Any], Indices]:
@@ -74,58 +74,58 @@ class CountedGrid:
     def _words(self) -> dict[Any, int]:
         return {_key(value): k for k, value in enumerate(self.values.tolist())}
 
-    def _found(self, known: tuple[NDArray[Any], Indices], wanted: NDArray[Any]) -> Indices:
-        values, order = known
+    def _positions(self, grid: tuple[NDArray[Any], Indices], wanted: NDArray[Any]) -> Indices:
+        values, order = grid
         at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
         if not np.array_equal(values[at], wanted.astype(values.dtype), equal_nan=values.dtype.kind == "f"):
             raise ValueError(_CHANGED)
         return np.asarray(order[at])
 
-    def _found_words(self, wanted: NDArray[Any]) -> Indices:
+    def _word_positions(self, wanted: NDArray[Any]) -> Indices:
         try:
             return np.array([self._words[_key(value)] for value in wanted.tolist()], np.intp)
         except KeyError:
             raise ValueError(_CHANGED) from None
 
 
-_CHANGED = "a value occurs that the first pass didn't see: the data were changed while they were being read"
+_CHANGED = "a value occurs that did not occur in the first pass: the data were changed while they were being read"
 
 
 def _key(value: Any) -> Any:
     return None if is_missing(value) else (type(value), value)
 
 
-def count(table: Table, weight: Floats, columns: Iterable[int], bins: Bins) -> dict[int, CountedGrid]:
+def count(table: Table, weight: Floats, positions: Iterable[int], bins: Bins) -> dict[int, CountedGrid]:
     """The grids of some columns of a part."""
-    known = {j: table.column(j) for j in columns}
-    distinct = {j: column.distinct for j, column in known.items()}
-    found = {}
+    columns = {j: table.column(j) for j in positions}
+    distinct = {j: column.distinct for j, column in columns.items()}
+    grids = {}
     for j, of in bins.of(table, distinct).items():
         own = distinct[j]
         mass = np.bincount(own.codes, weight, len(own)).astype(float)
-        found[j] = _at_most(CountedGrid(own.values, of, mass, own.ordered, known[j].categories))
-    return found
+        grids[j] = _at_most(CountedGrid(own.values, of, mass, own.ordered, columns[j].categories))
+    return grids
 
 
 def places(table: Table, grids: Mapping[int, CountedGrid], columns: Iterable[int], bins: Bins) -> dict[int, Indices]:
-    """Where the values of each row of a part stand on the grids of some columns."""
+    """The positions of the values of each row of a part on the grids of some columns."""
     distinct = {j: table.column(j).distinct for j in columns}
     of = bins.of(table, distinct)
-    return {j: grids[j].places(known.values, of[j])[known.codes] for j, known in distinct.items()}
+    return {j: grids[j].places(own.values, of[j])[own.codes] for j, own in distinct.items()}
 
 
-def together(grids: Iterable[Mapping[int, CountedGrid]]) -> dict[int, CountedGrid]:
-    """The grids of all parts as one."""
-    return reduce(lambda a, b: {j: _both(a[j], b[j]) for j in a}, (dict(each) for each in grids))
+def merged_grids(grids: Iterable[Mapping[int, CountedGrid]]) -> dict[int, CountedGrid]:
+    """The grids of all parts merged, for each column."""
+    return reduce(lambda a, b: {j: _merged_pair(a[j], b[j]) for j in a}, (dict(each) for each in grids))
 
 
-def _both(a: CountedGrid, b: CountedGrid) -> CountedGrid:
+def _merged_pair(a: CountedGrid, b: CountedGrid) -> CountedGrid:
     categories, ordered = a.categories, a.ordered and b.ordered
     if a.categories is not None and b.categories is not None:
         categories = tuple(dict.fromkeys((*a.categories, *b.categories)))
     mass = np.concatenate([a.mass, b.mass])
     if a.values.dtype == object or b.values.dtype == object:
-        values, mass = _both_words(a, b, mass, categories)
+        values, mass = _merged_words(a, b, mass, categories)
         return _at_most(CountedGrid(values, None, mass, ordered, categories))
     values = np.concatenate([a.values, b.values])
     bins = None if a.bins is None or b.bins is None else np.concatenate([a.bins, b.bins])
@@ -136,10 +136,10 @@ def _both(a: CountedGrid, b: CountedGrid) -> CountedGrid:
     return _at_most(CountedGrid(values, None if bins is None else bins[first], mass, ordered, categories))
 
 
-def _both_words(
+def _merged_words(
     a: CountedGrid, b: CountedGrid, mass: Floats, categories: tuple[Any, ...] | None
 ) -> tuple[NDArray[Any], Floats]:
-    """The words of both, each once, in their own order, and the mass of each."""
+    """The words of both grids, each once, sorted, and the mass of each."""
     place: dict[Any, int] = {}
     at = [place.setdefault(_key(value), len(place)) for value in (*a.values.tolist(), *b.values.tolist())]
     order = sorted_keys(list(place), categories)
@@ -149,7 +149,7 @@ def _both_words(
 
 
 def _at_most(grid: CountedGrid) -> CountedGrid:
-    """The grid, by bins where it has too many values."""
+    """The grid, binned where it has too many values."""
     if len(grid) <= MOST_VALUES:
         return grid
     if grid.bins is not None:
@@ -157,13 +157,13 @@ def _at_most(grid: CountedGrid) -> CountedGrid:
     if len(grid) > MOST_WORDS:
         raise ValueError(
             f"a column has more than {MOST_WORDS:,} words such as {grid.values[0]!r}, too many to be "
-            "counted part by part; leave it out with features="
+            "counted; leave the column out with features="
         )
     return grid
 
 
 def _by_bin(grid: CountedGrid) -> CountedGrid:
-    """One value for each bin: the smallest."""
+    """One value per bin: the smallest."""
     assert grid.bins is not None
     order = np.argsort(grid.values, kind="stable")  # missing values come last
     bins, first, same = np.unique(grid.bins[order], return_index=True, return_inverse=True)
@@ -175,24 +175,24 @@ def _by_bin(grid: CountedGrid) -> CountedGrid:
 
 @dataclass(frozen=True, eq=False)
 class Quantiles:
-    """Bins between quantiles of some rows: for models whose curves have no steps."""
+    """Bins between quantiles of some rows: for models whose curves are not step functions."""
 
     edges: Mapping[int, NDArray[Any]]
 
     def of(self, table: Table, distinct: Mapping[int, Distinct]) -> Mapping[int, NDArray[np.int64] | None]:
-        """The bin of each distinct value; of words there are none."""
-        return {j: self._one(j, known.values) for j, known in distinct.items()}
+        """The bin of each distinct value; None for words."""
+        return {j: self._one(j, own.values) for j, own in distinct.items()}
 
     def _one(self, j: int, values: NDArray[Any]) -> NDArray[np.int64] | None:
         if values.dtype.kind not in "biufmM" or j not in self.edges:
             return None
-        found = np.searchsorted(self.edges[j], values, "right").astype(np.int64)
+        bins = np.searchsorted(self.edges[j], values, "right").astype(np.int64)
         missing = np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values.astype(float))
-        return np.where(missing, MISSING, found)
+        return np.where(missing, MISSING, bins)
 
     @classmethod
     def of_rows(cls, tables: Sequence[Table], columns: Iterable[int], most: int) -> Quantiles:
-        """Edges such that about as many of these rows are in each bin."""
+        """Edges such that all bins hold about the same number of these rows."""
         edges = {}
         for j in columns:
             arrays = [table.column(j).array for table in tables]
@@ -214,10 +214,10 @@ class FirstPass:
     """The arguments of the first pass, small enough to send to workers."""
 
     data: Data
-    columns: tuple[int, ...]  # those that are counted
+    columns: tuple[int, ...]  # to count
     bins: Bins
     labels: bool  # collect the labels of y, where the model has no classes
-    sums: Sums | None = None  # a row of numbers of each part, which are added up
+    sums: Sums | None = None  # computed for each part, and added up
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,37 +238,37 @@ class Counted:
 
     @property
     def units(self) -> int:
-        """Rows that count."""
+        """The number of rows with a weight above zero."""
         return int(self.mass[2])
 
     @property
     def squares(self) -> float:
-        """The sum of the squared weights, once they sum to one."""
+        """The sum of the squared weights, after scaling them to sum to one."""
         return float(self.mass[1] / self.mass[0] ** 2)
 
 
-def first_pass(asked: FirstPass, stretches: Sequence[Stretch], workers: Workers, progress: bool | None) -> Counted:
-    """All stretches together."""
-    found = []
+def first_pass(arguments: FirstPass, stretches: Sequence[Stretch], workers: Workers, progress: bool | None) -> Counted:
+    """Count all stretches, and merge the results."""
+    results = []
     with bar(sum(stretch.rows for stretch in stretches), "counting", progress, "rows") as tick:
-        for counted in workers.map(_count, asked, stretches, tick):
-            found.append(counted)
-            if len(found) > 16:  # not one by one: merging grids takes time
-                found = [_together(found)]
-    counted = _together(found)
+        for counted in workers.map(_count, arguments, stretches, tick):
+            results.append(counted)
+            if len(results) > 16:  # not one by one: merging grids takes time
+                results = [_merged(results)]
+    counted = _merged(results)
     if counted.units < 2:
         raise ValueError("fewer than two rows have a weight above zero")
     return counted
 
 
-def looked_at(stretches: Sequence[Stretch], counted: Counted) -> list[Stretch]:
-    """The stretches with their checksums, for all passes to come."""
-    found, at = [], 0
+def with_checksums(stretches: Sequence[Stretch], counted: Counted) -> list[Stretch]:
+    """The stretches with their checksums, which the later passes compare."""
+    checked, at = [], 0
     for stretch in stretches:
         k = len(stretch.parts)
-        found.append(replace(stretch, seen=counted.checksums[at : at + k]))
+        checked.append(replace(stretch, seen=counted.checksums[at : at + k]))
         at += k
-    return found
+    return checked
 
 
 def kinds_of_all(counted: Counted, columns: Sequence[str]) -> dict[str, Any] | None:
@@ -279,47 +279,47 @@ def kinds_of_all(counted: Counted, columns: Sequence[str]) -> dict[str, Any] | N
     return common_kinds(counted.kinds, categories)
 
 
-def _count(asked: FirstPass, stretch: Stretch, tick: Tick) -> Counted:
-    return _together([_count_part(asked, rows) for rows in asked.data.rows(stretch, tick)])
+def _count(arguments: FirstPass, stretch: Stretch, tick: Tick) -> Counted:
+    return _merged([_count_part(arguments, rows) for rows in arguments.data.rows(stretch, tick)])
 
 
-def _count_part(asked: FirstPass, rows: PartRows) -> Counted:
+def _count_part(arguments: FirstPass, rows: PartRows) -> Counted:
     table, weight = rows.table, rows.weight
     kinds: tuple[dict[str, Any], ...] = ()
     if table.backend == "pandas":
         kinds = (dict(zip(table.names, table.native.dtypes, strict=True)),)
-    labels = checks.observed_classes(rows.y) if asked.labels and rows.y is not None else None
+    labels = checks.observed_classes(rows.y) if arguments.labels and rows.y is not None else None
     return Counted(
-        grids=count(table, weight, asked.columns, asked.bins),
+        grids=count(table, weight, arguments.columns, arguments.bins),
         mass=np.array([weight.sum(), weight @ weight, np.sum(weight > 0)]),
         checksums=(rows.checksum,),
         kinds=kinds,
         labels=labels,
-        sums=None if asked.sums is None else asked.sums(rows),
+        sums=None if arguments.sums is None else arguments.sums(rows),
     )
 
 
-def _together(found: Sequence[Counted]) -> Counted:
-    if len(found) == 1:
-        return found[0]
-    labels = [each.labels for each in found if each.labels is not None]
-    sums = [each.sums for each in found if each.sums is not None]
+def _merged(results: Sequence[Counted]) -> Counted:
+    if len(results) == 1:
+        return results[0]
+    labels = [each.labels for each in results if each.labels is not None]
+    sums = [each.sums for each in results if each.sums is not None]
     return Counted(
-        grids=together(each.grids for each in found),
-        mass=np.sum([each.mass for each in found], axis=0),
-        checksums=tuple(checksum for each in found for checksum in each.checksums),
-        kinds=_different(kinds for each in found for kinds in each.kinds),
+        grids=merged_grids(each.grids for each in results),
+        mass=np.sum([each.mass for each in results], axis=0),
+        checksums=tuple(checksum for each in results for checksum in each.checksums),
+        kinds=_different(kinds for each in results for kinds in each.kinds),
         labels=checks.observed_classes(np.concatenate(labels)) if labels else None,
         sums=np.sum(sums, axis=0) if sums else None,
     )
 
 
 def _different(kinds: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    found: list[dict[str, Any]] = []
+    different: list[dict[str, Any]] = []
     for each in kinds:
-        if each not in found:
-            found.append(each)
-    return tuple(found)
+        if each not in different:
+            different.append(each)
+    return tuple(different)
 
 
 def codebook(head: Table, grids: Mapping[int, CountedGrid], kinds: Mapping[str, Any] | None) -> Table:
@@ -338,12 +338,11 @@ def codebook(head: Table, grids: Mapping[int, CountedGrid], kinds: Mapping[str, 
     native = Batch(head).fill(np.zeros(size, np.intp), edits)
     if head.backend == "numpy":
         return Table(np.array(native), head.labels, head.names, size, "numpy")
-    found = frame_table(native)
-    return Table(native, head.labels, head.names, size, found.backend)
+    return Table(native, head.labels, head.names, size, frame_table(native).backend)
 
 
 def _plain(values: NDArray[Any]) -> list[Any]:
-    """Values as a frame library takes them: whole numbers that became floats beside missing ones are whole again."""
+    """Values as a frame library takes them: missing ones as None (except floats), times in microseconds."""
     if values.dtype.kind in "mM":
-        values = values.astype(f"{values.dtype.kind}8[us]")  # NumPy makes numbers of nanoseconds
+        values = values.astype(f"{values.dtype.kind}8[us]")  # tolist() would turn nanoseconds into integers
     return [None if is_missing(value) and values.dtype.kind != "f" else value for value in values.tolist()]

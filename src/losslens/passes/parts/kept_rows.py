@@ -12,7 +12,7 @@ from losslens.tables.sample import Sample, Totals
 from losslens.typing import Floats, Indices
 
 MOST_KEPT = 10_000  # rows whose importances are kept
-MOST_CURVES = 500  # rows whose curves are
+MOST_CURVES = 500  # rows whose curves are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +25,8 @@ class KeptRows:
     y: NDArray[Any]  # (r,), empty without targets
     loss: Floats  # (r,), empty without a loss
     local: Floats  # (r, k)
-    place: Indices  # (r, k): where its own values stand on their grids
-    adds: Floats  # (r, k): of additive models what its own values add, less the mean; else empty
+    place: Indices  # (r, k): positions of its own values on their grids
+    adds: Floats  # (r, k): for additive models what its own values add, less the mean; else empty
 
     @classmethod
     def of(

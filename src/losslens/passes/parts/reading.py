@@ -20,7 +20,7 @@ from losslens.tables.sample import Sample
 from losslens.tables.sources import Part, Reader, Source, in_one_place
 from losslens.typing import Floats, Indices
 
-TASKS = 1000  # most stretches of parts: each has one result, so that a million parts don't have a million results
+TASKS = 1000  # most stretches: each returns one result, so that a million parts don't return a million results
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,26 +28,26 @@ class Stretch:
     """Parts that one task reads, with the targets of their rows where these are stored elsewhere."""
 
     parts: tuple[Part, ...]
-    y: NDArray[Any] | None = None  # where it is no column of the source
+    y: NDArray[Any] | None = None  # None if it is a column of the source
     seen: tuple[int, ...] = ()  # checksums of the first pass
 
     @property
     def name(self) -> str:
-        """As error messages call it; single parts are named as they are read."""
+        """For error messages: of a single part; empty with several, which are named when they are read."""
         return self.parts[0].name if len(self.parts) == 1 else ""
 
     @property
     def start(self) -> int:
-        """How many rows come before."""
+        """The position of its first row in the full data."""
         return self.parts[0].start
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return sum(part.rows for part in self.parts)
 
     def each(self) -> Iterator[Stretch]:
-        """One stretch a part."""
+        """One stretch per part."""
         at = 0
         for k, part in enumerate(self.parts):
             yield Stretch((part,), None if self.y is None else self.y[at : at + part.rows], self.seen[k : k + 1])
@@ -56,14 +56,14 @@ class Stretch:
 
 def stretches(source: Source, y: NDArray[Any] | None) -> list[Stretch]:
     """The source cut into at most `TASKS` stretches: the same for any number of workers."""
-    together = in_one_place(source.parts)
-    size = ceil(len(together) / TASKS)
-    found = []
-    for k in range(0, len(together), size):
-        parts = tuple(part for some in together[k : k + size] for part in some)
+    places = in_one_place(source.parts)
+    size = ceil(len(places) / TASKS)
+    cut = []
+    for k in range(0, len(places), size):
+        parts = tuple(part for some in places[k : k + size] for part in some)
         start, stop = parts[0].start, parts[-1].start + parts[-1].rows
-        found.append(Stretch(parts, None if y is None else y[start:stop]))
-    return found
+        cut.append(Stretch(parts, None if y is None else y[start:stop]))
+    return cut
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class PartRows:
     part: Part
     table: Table
     y: NDArray[Any] | None
-    weight: Floats  # as given: they sum to anything
+    weight: Floats  # as given, not normalised
     checksum: int
 
 
@@ -86,7 +86,7 @@ class Data:
     target: str | None
     weight: str | None
     as_array: bool = False  # the model was fitted on arrays
-    kinds: Mapping[str, Any] | None = None  # types that all parts are given, once all have been seen
+    kinds: Mapping[str, Any] | None = None  # types common to all parts; None before the first pass
 
     def rows(self, stretch: Stretch, tick: Tick = silent) -> Iterator[PartRows]:
         """Part by part; a part that changed since the first pass is an error."""
@@ -96,7 +96,7 @@ class Data:
             if one.seen and rows.checksum != one.seen[0]:
                 raise ValueError(
                     f"{one.name} holds other values than in the first pass: it was changed while it was being read, "
-                    "or is generated anew each time; call again on files that are not being written"
+                    "or is generated anew at each access; call again on files that are not being written"
                 )
             yield rows
             tick(one.rows)
@@ -108,33 +108,33 @@ class Data:
         return [*self.columns, *dict.fromkeys(more)]
 
     def _rows(self, part: Part, native: Any, y: NDArray[Any] | None) -> PartRows:
-        whole = frame_table(native)
+        frame = frame_table(native)
         if self.target is not None:
-            y = whole.column(whole.names.index(self.target)).array
-        weight = np.ones(part.rows) if self.weight is None else self._weights(whole, part)
-        table = as_columns(whole, self.columns, self.kinds, as_array=self.as_array)
+            y = frame.column(frame.names.index(self.target)).array
+        weight = np.ones(part.rows) if self.weight is None else self._weights(frame, part)
+        table = as_columns(frame, self.columns, self.kinds, as_array=self.as_array)
         return PartRows(part, table, y, weight, _checksum(table, y, weight))
 
-    def _weights(self, whole: Table, part: Part) -> Floats:
+    def _weights(self, frame: Table, part: Part) -> Floats:
         assert self.weight is not None
-        weight = np.asarray(whole.column(whole.names.index(self.weight)).array)
+        weight = np.asarray(frame.column(frame.names.index(self.weight)).array)
         if weight.dtype.kind not in "biuf" or not np.isfinite(weight.astype(float)).all() or weight.min() < 0:
-            raise ValueError(f"{part.name}: sample_weight={self.weight!r} must hold finite numbers from 0 on")
+            raise ValueError(f"{part.name}: sample_weight={self.weight!r} must hold finite numbers >= 0")
         return weight.astype(float)
 
 
 def _checksum(table: Table, y: NDArray[Any] | None, weight: Floats) -> int:
     """The checksum of all numeric columns."""
-    found = 0
+    checksum = 0
     for array in (*(table.column(j).array for j in range(len(table.names))), y, weight):
         if array is not None and array.dtype.kind in "biufmM":
             numbers = array.astype(np.float64) if array.dtype.kind in "biuf" else array.view(np.int64)
-            found = zlib.crc32(np.ascontiguousarray(numbers).tobytes(), found)
-    return found
+            checksum = zlib.crc32(np.ascontiguousarray(numbers).tobytes(), checksum)
+    return checksum
 
 
-def judged(rows: PartRows, model: Model, loss: Loss | None, classes: NDArray[Any] | None, mass: float) -> Sample:
-    """The rows of a part as a sample: weights as shares of the whole, y as the loss reads it."""
+def part_sample(rows: PartRows, model: Model, loss: Loss | None, classes: NDArray[Any] | None, mass: float) -> Sample:
+    """The rows of a part as a sample: weights as shares of the total, y as the loss reads it."""
     y: NDArray[Any] | None = None
     if loss is not None and rows.y is not None:
         y = checks.numbers(rows.y, loss) if classes is None else checks.class_positions(rows.y, classes, model.name)

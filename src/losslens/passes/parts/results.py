@@ -15,7 +15,7 @@ from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid
 from losslens.passes.budget import Answered, Filled
-from losslens.passes.parts.counting import Counted, CountedGrid, looked_at
+from losslens.passes.parts.counting import Counted, CountedGrid, with_checksums
 from losslens.passes.parts.reading import Stretch
 from losslens.passes.parts.stream import Stream
 from losslens.progress import Tick, bar
@@ -32,32 +32,32 @@ S = TypeVar("S")
 def sum_over_parts(
     stream: Stream, counted: Counted, evaluate: Callable[[W, Stretch, Tick], S], work: W, doing: str = "explaining"
 ) -> S:
-    """The second pass: what the stretches add up to, in their order."""
-    stretches = looked_at(stream.stretches, counted)
+    """The second pass: the sum over all stretches, in their order."""
+    stretches = with_checksums(stream.stretches, counted)
     with bar(stream.n, doing, stream.progress, "rows") as tick:
         return reduce(add, stream.workers.map(evaluate, work, stretches, tick))
 
 
 def loss_sums(sample: Sample) -> Floats:
-    """Sums of w l, w^2 l and w^2 l^2: they add up to the mean loss and to how far rows move it."""
+    """Sums of w l, w^2 l and w^2 l^2: over all parts they give the mean loss and its variance."""
     w, loss = sample.weight, np.zeros(sample.n) if sample.loss is None else sample.loss
     return np.array([w @ loss, w**2 @ loss, w**2 @ loss**2])
 
 
 def totals(stream: Stream, counted: Counted, rows: Indices, losses: Floats) -> Totals:
-    """Of all rows, from their `loss_sums`; `rows` are those that are kept."""
+    """Totals of all rows, from their `loss_sums`; `rows` are the kept ones."""
     (error, w2l, w2l2), squares = losses.tolist(), counted.squares
     error_square = max(w2l2 - 2 * error * w2l + error**2 * squares, 0.0)
     return Totals(stream.n, rows, counted.units, squares, error, error_square)
 
 
 def curves_only(sample: Sample, mass: Floats, pd: NDArray[Any]) -> Means:
-    """The means of a column without a loss: `mass` is that of the donors at each value of the grid."""
+    """The means of a column without a loss: `mass` is the donor weight at each value of the grid."""
     return Means(local=None, mass=sample.weight, weights=mass / mass.sum(), pd=pd)
 
 
 def filled(grid: CountedGrid, place: Indices, means: Means, cells: Cells, n_predictions: int = 0) -> Filled:
-    """One column over all parts; `place` says where on the grid the own values of the kept rows are."""
+    """One column over all parts; `place` holds the positions of the kept rows' own values on the grid."""
     return Filled(
         values=(grid.values,), ordered=grid.ordered, meeting=CommonGrid(place, np.arange(len(place)), len(grid)),
         means=means, cells=cells, n_predictions=n_predictions,
@@ -66,7 +66,7 @@ def filled(grid: CountedGrid, place: Indices, means: Means, cells: Cells, n_pred
 
 @dataclass(frozen=True, eq=False)
 class Summed:
-    """What all parts add up to."""
+    """Sums over all parts, from which results are made."""
 
     stream: Stream
     engine: str
@@ -78,13 +78,13 @@ class Summed:
         """The result of `feature_importance`."""
         loss = self.stream.loss
         assert loss is not None
-        found = [FeatureImportance(**fields, loss=loss).trimmed() for fields in self._features()]
-        return Importances({feature.name: feature for feature in found}, self.n_predictions)
+        features = [FeatureImportance(**fields, loss=loss).trimmed() for fields in self._features()]
+        return Importances({feature.name: feature for feature in features}, self.n_predictions)
 
     def effects(self, k: int | None, label: str | None) -> Effects:
         """The result of `feature_effect`, of the k-th class."""
-        found = [FeatureEffect(**fields, target=label) for fields in self._features()]
-        return Effects({one.name: one if k is None else of_class(one, k) for one in found}, self.n_predictions)
+        features = [FeatureEffect(**fields, target=label) for fields in self._features()]
+        return Effects({one.name: one if k is None else of_class(one, k) for one in features}, self.n_predictions)
 
     def _features(self) -> Iterator[dict[str, Any]]:
         """The fields that importances and effects share, of each feature."""

@@ -24,8 +24,8 @@ from losslens.tables.frames import Table, as_columns, frame_table
 from losslens.tables.loading import HEAD, Opened
 from losslens.workers import Workers, choose_workers
 
-LOOKED_AT = 20  # parts from which the quantiles of a column are estimated
-FEWEST_ROWS = 1000  # of a part, however little memory there is
+QUANTILE_PARTS = 20  # most parts from which the quantiles of a column are estimated
+FEWEST_ROWS = 1000  # of a part, however small the memory limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,50 +50,50 @@ class Stream:
     declined: str
 
     @property
-    def asked(self) -> tuple[int, ...]:
+    def feature_columns(self) -> tuple[int, ...]:
         """The columns of the features, ascending."""
         return tuple(sorted({j for feature in self.features for j in feature.columns}))
 
     @property
-    def here_and_there(self) -> list[Table]:
-        """A few rows of parts all over the data: the first rows of sorted files have the smallest values only."""
+    def spread_rows(self) -> list[Table]:
+        """A few rows of parts all over the data: the first rows of sorted files hold only the smallest values."""
         parts = [part for stretch in self.stretches for part in stretch.parts]
-        chosen = [parts[k] for k in np.unique(np.linspace(0, len(parts) - 1, LOOKED_AT).astype(np.intp))]
+        chosen = [parts[k] for k in np.unique(np.linspace(0, len(parts) - 1, QUANTILE_PARTS).astype(np.intp))]
         some = [replace(part, rows=min(part.rows, HEAD // len(chosen))) for part in chosen]
         columns = self.data.columns
         tables = (frame_table(self.data.reader.load(part, columns)) for part in some)
         return [as_columns(table, columns, None, as_array=self.data.as_array) for table in tables]
 
     @property
-    def nameplate(self) -> Model:
+    def model_info(self) -> Model:
         """Name and classes of the model, which workers need to read y, without the model itself, which is large."""
         return replace(self.model, native=None, responses={})
 
 
-def prepare(known: Model, opened: Opened, loss: Loss | None, response: Response, options: Options) -> Stream:
+def prepare(model: Model, opened: Opened, loss: Loss | None, response: Response, options: Options) -> Stream:
     """Check every argument; an error says which one is wrong and what to do."""
     if options.groups is not None:
-        raise ValueError("groups= needs all rows in memory; leave it out for data that are read part by part")
+        raise ValueError("groups= needs all rows in memory; leave it out for data that are read in parts")
     if loss is not None and opened.target is None and opened.y is None:
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
     design = resolve_design(options.donors)
     if not (design is None or design.by_parts):
-        raise ValueError(f"data that are read part by part have donors='auto', 'all' or Latin(m); got {design!r}")
-    as_array = _fitted_on_arrays(known.native)
+        raise ValueError(f"data that are read in parts need donors='auto', 'all' or Latin(m); got {design!r}")
+    as_array = _fitted_on_arrays(model.native)
     head = as_columns(opened.head, opened.columns, None, as_array=as_array)
     features = resolve_features(options.features, opened.columns, by_position=False)
     if several := [feature.name for feature in features if len(feature.columns) > 1]:
         raise ValueError(
-            f"{several[0]!r} has several columns; data that are read part by part are explained column by column: pass "
-            "a sample of the rows for groups and pairs"
+            f"{several[0]!r} has several columns; data that are read in parts are explained column by column; for "
+            "groups and pairs pass a sample of the rows"
         )
     sampled = design is not None and not design.all_pairs
-    read, unwrapped, declined = (None, None, "") if sampled else _read(known, response, loss, head)
+    read, unwrapped, declined = (None, None, "") if sampled else _read(model, response, loss, head)
     most = max(FEWEST_ROWS, options.memory // (16 * (opened.head.row_bytes + 64)))
     source = opened.source.cut(most)
     data = Data(source.reader, opened.columns, opened.target, opened.weight, as_array)
     return Stream(
-        model=known, response=response, loss=loss, features=features, design=design, data=data,
+        model=model, response=response, loss=loss, features=features, design=design, data=data,
         stretches=stretches(source, opened.y), head=head, n=opened.n, memory=options.memory,
         entropy=options.random_state, workers=choose_workers(options.n_jobs), progress=options.progress,
         read=read, unwrapped=unwrapped, declined=declined,
@@ -110,15 +110,15 @@ def _is_sklearn(native: Any) -> bool:
 
 
 def _read(
-    known: Model, response: Response, loss: Loss | None, head: Table
+    model: Model, response: Response, loss: Loss | None, head: Table
 ) -> tuple[ReadModel | None, UnwrappedModel | None, str]:
-    """The model as numbers, if its engine can read parts, or why not."""
+    """The model as numbers, if an exact engine can read it in parts, or why not."""
     try:
-        read = read_model(known, response)
+        read = read_model(model, response)
         if read is None:
             return None, None, ""
         read.check_parts(loss)
-        return read, unwrap(known.native, head), ""
+        return read, unwrap(model.native, head), ""
     except Declined as declined:
         return None, None, str(declined)
 

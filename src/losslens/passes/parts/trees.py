@@ -1,4 +1,4 @@
-"""Tree ensembles on data in parts: every row against the counts of all donors. Exact over all pairs.
+"""Tree ensembles on data in parts: every row is paired with the counts of all donors. Exact over all pairs.
 
 Only the class of a donor matters, so counts of classes replace the donors. A first pass counts, the engine is bound to
 the counted values, and a second pass evaluates.
@@ -37,10 +37,10 @@ from losslens.passes.parts.counting import (
     places,
 )
 from losslens.passes.parts.kept_rows import KeptRows, rows_to_keep
-from losslens.passes.parts.reading import Data, PartRows, Stretch, judged, kept_in
+from losslens.passes.parts.reading import Data, PartRows, Stretch, kept_in, part_sample
 from losslens.passes.parts.results import Summed, curves_only, filled, loss_sums, sum_over_parts, totals
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
-from losslens.passes.steps import Axes, Kept, LaneSums, LaneWork, spread_cells
+from losslens.passes.steps import Axes, ChunkSums, ChunkWork, KeptCurves, spread_cells
 from losslens.progress import Tick
 from losslens.tables.columns import Distinct
 from losslens.tables.frames import Table
@@ -59,23 +59,23 @@ class TreeBins:
 
     def of(self, table: Table, distinct: Mapping[int, Distinct]) -> Mapping[int, NDArray[np.int64] | None]:
         """The bin of each distinct value; None where a node splits on a set of categories."""
-        columns = {j: (table.column(j), known) for j, known in distinct.items()}
+        columns = {j: (table.column(j), own) for j, own in distinct.items()}
         images = tree_images(self.ensemble, self.unwrapped, table, columns)
-        return {j: self._bins(known, images.get(j)) for j, known in distinct.items()}
+        return {j: self._bins(own, images.get(j)) for j, own in distinct.items()}
 
-    def _bins(self, known: Distinct, image: tuple[NDArray[np.intp], Floats] | None) -> NDArray[np.int64] | None:
-        if known.values.dtype == object or (image is not None and any(self._has_sets(int(c)) for c in image[0])):
+    def _bins(self, distinct: Distinct, image: tuple[NDArray[np.intp], Floats] | None) -> NDArray[np.int64] | None:
+        if distinct.values.dtype == object or (image is not None and any(self._has_sets(int(c)) for c in image[0])):
             return None
         if image is None:  # no tree splits on it
-            return np.zeros(len(known), np.int64)
+            return np.zeros(len(distinct), np.int64)
         at, numbers = image
-        found = np.stack([self._between(int(c), numbers[:, k]) for k, c in enumerate(at)], axis=1)
-        if found.shape[1] == 1:
-            return found[:, 0]
-        # Several columns made of one: the bins in all of them, as one number.
-        odd = np.random.default_rng(1).integers(2**62, size=found.shape[1], dtype=np.int64) * 2 + 1
+        bins = np.stack([self._between(int(c), numbers[:, k]) for k, c in enumerate(at)], axis=1)
+        if bins.shape[1] == 1:
+            return bins[:, 0]
+        # The model derives several columns from this one: combine their bins into one number.
+        odd = np.random.default_rng(1).integers(2**62, size=bins.shape[1], dtype=np.int64) * 2 + 1
         with np.errstate(over="ignore"):
-            return np.asarray((found * odd).sum(axis=1))
+            return np.asarray((bins * odd).sum(axis=1))
 
     @cached_property
     def _thresholds(self) -> dict[int, Floats]:
@@ -85,8 +85,8 @@ class TreeBins:
     def _between(self, column: int, numbers: Floats) -> NDArray[np.int64]:
         thresholds = self._thresholds.get(column, np.empty(0))
         side = "right" if self.ensemble.strict else "left"
-        found = np.searchsorted(thresholds, numbers, side)  # type: ignore[call-overload]
-        return np.where(np.isnan(numbers), MISSING, found).astype(np.int64)
+        bins = np.searchsorted(thresholds, numbers, side)  # type: ignore[call-overload]
+        return np.where(np.isnan(numbers), MISSING, bins).astype(np.int64)
 
     def _has_sets(self, column: int) -> bool:
         in_set = self.ensemble.in_set
@@ -98,37 +98,37 @@ class TreeWork:
     """The arguments of the second pass, which are sent to workers."""
 
     data: Data
-    model: Any  # its name and classes alone
+    model: Any  # only its name and classes
     loss: Loss | None
     classes: NDArray[Any] | None
     mass: float  # of all rows
     kept: Indices  # rows whose importances are kept, in the full data
-    curves: Indices  # and those of them whose curves are
-    engine: Trees  # bound to the grids, to no row
-    like: NDArray[Any]  # some prediction: its type and shape
+    curves: Indices  # those of them whose curves are kept
+    engine: Trees  # bound to the values of the grids, without rows
+    like: NDArray[Any]  # any prediction, for type and shape
     bins: TreeBins
     grids: Mapping[int, CountedGrid]
     class_of: Mapping[int, Ints]  # of each value of a grid
-    asked: tuple[int, ...]  # columns, ascending
+    feature_columns: tuple[int, ...]  # ascending
 
     @cached_property
     def axes(self) -> Axes:
-        """The classes of the asked features, and the mass of the donors below each."""
-        of = [self.class_of[j] for j in self.asked]
-        sizes = [int(self.engine.bound.size[j]) for j in self.asked]
-        lent = [
+        """The classes of the features, and their cumulative donor weight."""
+        of = [self.class_of[j] for j in self.feature_columns]
+        sizes = [int(self.engine.bound.size[j]) for j in self.feature_columns]
+        donor_mass = [
             np.bincount(classes, self.grids[j].mass / self.mass, size).astype(float)
-            for j, classes, size in zip(self.asked, of, sizes, strict=True)
+            for j, classes, size in zip(self.feature_columns, of, sizes, strict=True)
         ]
-        return Axes(len(of), of, lent)
+        return Axes(len(of), of, donor_mass)
 
     def codes(self, table: Table) -> tuple[Ints, Indices]:
-        """The class of each row in each column, (p, b), and where its asked values stand on their grids, (k, b)."""
+        """The class of each row in each column, (p, b), and the positions of the features on their grids, (k, b)."""
         at = places(table, self.grids, self.grids, self.bins)
         codes = np.zeros((len(table.names), table.n), np.int32)
         for j, place in at.items():
             codes[j] = self.class_of[j][place]
-        return codes, np.stack([at[j] for j in self.asked])
+        return codes, np.stack([at[j] for j in self.feature_columns])
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,10 +137,10 @@ class TreeSums(PartSums):
 
     losses: Floats  # (3,)
     rows: tuple[RowSums, ...]  # of each feature
-    curve: Floats  # (classes, 1 + outputs): what each class adds to the changes and the predictions
+    curve: Floats  # (classes, 1 + outputs): jumps of the changes of loss and of the predictions at each class
     clipped: Floats  # (k,)
     kept: KeptRows
-    curves: list[Kept]
+    curves: list[KeptCurves]
 
 
 def evaluate(work: TreeWork, stretch: Stretch, tick: Tick) -> TreeSums:
@@ -150,40 +150,40 @@ def evaluate(work: TreeWork, stretch: Stretch, tick: Tick) -> TreeSums:
 
 def _evaluate(work: TreeWork, rows: PartRows, tick: Tick) -> TreeSums:
     codes, own = work.codes(rows.table)
-    sample = judged(rows, work.model, work.loss, work.classes, work.mass)
+    sample = part_sample(rows, work.model, work.loss, work.classes, work.mass)
     bound = replace(work.engine.bound, codes=codes)
     wanted = np.zeros(len(bound.size), np.uint8)
-    wanted[list(work.asked)] = 1
+    wanted[list(work.feature_columns)] = 1
     walker = TreeWalker(bound, work.engine.search(wanted, bound))
-    lane_work = LaneWork(work.axes, sample, work.loss, work.like, kept_in(work.curves, rows.part))
-    lane = lane_work.sums(0, sample.n, walker, tick)
-    sample = replace(sample, prediction=lane.prediction, loss=None if work.loss is None else lane.loss)
+    chunk_work = ChunkWork(work.axes, sample, work.loss, work.like, kept_in(work.curves, rows.part))
+    chunk = chunk_work.sums(0, sample.n, walker, tick)
+    sample = replace(sample, prediction=chunk.prediction, loss=None if work.loss is None else chunk.loss)
     kept = kept_in(work.kept, rows.part)
-    some = KeptRows.of(sample, kept, rows.part.start, lane.local[kept], own[:, kept].T)
-    return _sums(work.axes, lane, sample, codes[list(work.asked)], some)
+    some = KeptRows.of(sample, kept, rows.part.start, chunk.local[kept], own[:, kept].T)
+    return _sums(work.axes, chunk, sample, codes[list(work.feature_columns)], some)
 
 
-def _sums(axes: Axes, lane: LaneSums, sample: Sample, codes: Ints, kept: KeptRows) -> TreeSums:
+def _sums(axes: Axes, chunk: ChunkSums, sample: Sample, codes: Ints, kept: KeptRows) -> TreeSums:
     return TreeSums(
         losses=loss_sums(sample),
         rows=tuple(
-            RowSums.of(sample.weight, lane.local[:, k], lane.loss, of, axes.part(k).stop - axes.part(k).start)
+            RowSums.of(sample.weight, chunk.local[:, k], chunk.loss, of, axes.part(k).stop - axes.part(k).start)
             for k, of in enumerate(codes)
         ),
-        curve=lane.curve,
-        clipped=lane.clipped,
+        curve=chunk.curve,
+        clipped=chunk.clipped,
         kept=kept,
-        curves=lane.cells,
+        curves=chunk.cells,
     )
 
 
 def classes_of_values(engine: Trees, codebook: Table, grids: Mapping[int, CountedGrid]) -> dict[int, Ints]:
     """The class of each value of each grid, from a table that holds the values of grid j in column j."""
-    found = {}
+    class_of = {}
     for j, grid in grids.items():
         codes = codebook.column(j).distinct.codes[: len(grid)]
-        found[j] = engine.bound.class_of[j][codes]
-    return found
+        class_of[j] = engine.bound.class_of[j][codes]
+    return class_of
 
 
 def rowless(engine: Trees) -> Trees:
@@ -193,13 +193,13 @@ def rowless(engine: Trees) -> Trees:
 
 
 def run(stream: Stream) -> Summed:
-    """Two passes, and what they add up to."""
-    asked, bins = counting(stream)
-    counted = first_pass(asked, stream.stretches, stream.workers, stream.progress)
+    """Two passes over the data, and their sums."""
+    arguments, bins = counting(stream)
+    counted = first_pass(arguments, stream.stretches, stream.workers, stream.progress)
     work = bound(stream, counted, bins)
     sums = sum_over_parts(stream, counted, evaluate, work)
     sample = sums.kept.sample(work.classes, totals(stream, counted, sums.kept.at, sums.losses))
-    columns = {j: (All(), _column(work, sums, k, j, sample)) for k, j in enumerate(work.asked)}
+    columns = {j: (All(), _column(work, sums, k, j, sample)) for k, j in enumerate(work.feature_columns)}
     return Summed(stream, work.engine.name, sample, columns, CHECKED)
 
 
@@ -208,7 +208,7 @@ def counting(stream: Stream) -> tuple[FirstPass, TreeBins]:
     ensemble, unwrapped = stream.read, stream.unwrapped
     assert unwrapped is not None
     used = {int(unwrapped.source[c]) for c in np.unique(ensemble.feature[ensemble.feature >= 0])}
-    bins, needed = TreeBins(ensemble, unwrapped), tuple(sorted(used | set(stream.asked)))
+    bins, needed = TreeBins(ensemble, unwrapped), tuple(sorted(used | set(stream.feature_columns)))
     return FirstPass(stream.data, needed, bins, wants_labels(stream)), bins
 
 
@@ -218,18 +218,18 @@ def bound(stream: Stream, counted: Counted, bins: TreeBins) -> TreeWork:
     book = codebook(stream.head, counted.grids, kinds)
     engine = _engine(stream, book)
     like = engine.predict(np.arange(1))
-    cells = sum(8 * (1 + like.size) * len(counted.grids[j]) for j in stream.asked)
-    kept, curves = rows_to_keep(stream.n, len(stream.asked), cells, stream.memory, stream.entropy)
+    cells = sum(8 * (1 + like.size) * len(counted.grids[j]) for j in stream.feature_columns)
+    kept, curves = rows_to_keep(stream.n, len(stream.feature_columns), cells, stream.memory, stream.entropy)
     return TreeWork(
-        data=replace(stream.data, kinds=kinds), model=stream.nameplate, loss=stream.loss,
+        data=replace(stream.data, kinds=kinds), model=stream.model_info, loss=stream.loss,
         classes=classes_of(stream, counted.labels), mass=counted.total, kept=kept, curves=curves,
         engine=rowless(engine), like=like, bins=bins, grids=counted.grids,
-        class_of=classes_of_values(engine, book, counted.grids), asked=stream.asked,
+        class_of=classes_of_values(engine, book, counted.grids), feature_columns=stream.feature_columns,
     )  # fmt: skip
 
 
 def _engine(stream: Stream, book: Table) -> Any:
-    site = Site(book, Subjects(book).column, frozenset(stream.asked), stream.memory, None, stream.progress)
+    site = Site(book, Subjects(book).column, frozenset(stream.feature_columns), stream.memory, None, stream.progress)
     respond = stream.model.responder(stream.response)
     engine, why = choose_exact(stream.model, stream.response, respond, stream.loss, site)
     if engine is None:

@@ -21,13 +21,13 @@ from losslens.tables.frames import Table, column_like
 from losslens.typing import Floats, Indices
 
 Words = NDArray[np.uint64]
-ROUNDS = 6
-STORED = 50_000  # rows up to which a permutation is drawn and stored
+ROUNDS = 6  # of the Feistel network
+STORED = 50_000  # most rows for which a permutation is stored; with more it is computed on access
 
 
 @dataclass(frozen=True, eq=False)
 class Scramble:
-    """A permutation of 0 .. n-1 by a Feistel network on the bits of a number; what falls outside goes round again.
+    """A permutation of 0 .. n-1 by a Feistel network on the bits of a number, repeated for results of n or more.
 
     >>> sorted(Scramble(10, (1, 2, 3, 4, 5, 6))[np.arange(10)].tolist()) == list(range(10))
     True
@@ -40,13 +40,13 @@ class Scramble:
         return self.n
 
     def __getitem__(self, index: Any) -> Indices:
-        asked = np.asarray(index)
-        found = self._once(asked.ravel().astype(np.uint64))
-        outside = np.flatnonzero(found >= self.n)
-        while len(outside):  # fewer than three in four: each comes back in a few rounds
-            found[outside] = self._once(found[outside])
-            outside = outside[found[outside] >= self.n]
-        return found.astype(np.intp).reshape(asked.shape)
+        index = np.asarray(index)
+        image = self._once(index.ravel().astype(np.uint64))
+        outside = np.flatnonzero(image >= self.n)
+        while len(outside):  # fewer than three in four: each falls below n after a few rounds
+            image[outside] = self._once(image[outside])
+            outside = outside[image[outside] >= self.n]
+        return image.astype(np.intp).reshape(index.shape)
 
     def _once(self, x: Words) -> Words:
         half = np.uint64(max(1, (max(self.n - 1, 1).bit_length() + 1) // 2))
@@ -65,13 +65,13 @@ def _mixed(x: Words) -> Words:
 
 
 def random_order(n: int, rng: np.random.Generator) -> Any:
-    """A random order of n rows: stored where they are few, and else computed on access."""
+    """A random order of n rows: stored if n is small, else computed on access."""
     if n <= STORED:
         return rng.permutation(n)
     return Scramble(n, tuple(int(key) for key in rng.integers(2**62, size=ROUNDS)))
 
 
-WEIGHT = -1  # stands for the column of weights
+WEIGHT = -1  # the key of the column of weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,43 +89,43 @@ class Gather:
 class Gathered:
     """Columns of all rows of a part, and all columns of its kept rows."""
 
-    columns: dict[int, NDArray[Any]]  # the value itself where the grid has bins, else its place on the grid
+    columns: dict[int, NDArray[Any]]  # the value itself where the grid has bins, else its position on the grid
     kept: tuple[Any, NDArray[Any] | None, Floats]  # a table, y, weights
 
 
-def gather(asked: Gather, stretch: Stretch, tick: Tick) -> Gathered:
-    """The columns of a part (one a stretch)."""
-    (rows,) = asked.data.rows(stretch, tick)
-    at = places(rows.table, asked.grids, asked.grids, asked.bins)
-    found: dict[int, NDArray[Any]] = {}
-    for j, grid in asked.grids.items():
-        found[j] = rows.table.column(j).array.astype(grid.values.dtype) if grid.binned else at[j].astype(np.int32)
-    if asked.weighted:
-        found[WEIGHT] = rows.weight
-    kept = kept_in(asked.kept, rows.part)
+def gather(arguments: Gather, stretch: Stretch, tick: Tick) -> Gathered:
+    """The columns of a part; a stretch has one part here."""
+    (rows,) = arguments.data.rows(stretch, tick)
+    at = places(rows.table, arguments.grids, arguments.grids, arguments.bins)
+    columns: dict[int, NDArray[Any]] = {}
+    for j, grid in arguments.grids.items():
+        columns[j] = rows.table.column(j).array.astype(grid.values.dtype) if grid.binned else at[j].astype(np.int32)
+    if arguments.weighted:
+        columns[WEIGHT] = rows.weight
+    kept = kept_in(arguments.kept, rows.part)
     y = None if rows.y is None else rows.y[kept]
-    return Gathered(found, (rows.table.rows(kept), y, rows.weight[kept]))
+    return Gathered(columns, (rows.table.rows(kept), y, rows.weight[kept]))
 
 
 class Store:
     """Columns of all rows: in memory, or in files of the temporary folder where they don't fit."""
 
     def __init__(self, n: int, memory: int) -> None:
-        self.n, self.room = n, memory // 4
+        self.n, self.free = n, memory // 4
         self.folder: tempfile.TemporaryDirectory[str] | None = None
         self.columns: dict[int, NDArray[Any]] = {}
 
     def put(self, start: int, columns: Mapping[int, NDArray[Any]]) -> None:
-        """The rows from `start` on."""
+        """Store values of the rows from `start` on."""
         for j, values in columns.items():
             if j not in self.columns:
-                self.columns[j] = self._room_for(j, values.dtype)
+                self.columns[j] = self._allocate(j, values.dtype)
             self.columns[j][start : start + len(values)] = values
 
-    def _room_for(self, j: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    def _allocate(self, j: int, dtype: np.dtype[Any]) -> NDArray[Any]:
         size = self.n * dtype.itemsize
-        if size <= self.room:
-            self.room -= size
+        if size <= self.free:
+            self.free -= size
             return np.empty(self.n, dtype)
         if self.folder is None:
             self.folder = tempfile.TemporaryDirectory(prefix="losslens-")
@@ -145,10 +145,10 @@ def latin(n: int, m: int, entropy: int, name: str) -> Shifts:
 
 
 @dataclass(frozen=True, eq=False)
-class Loan:
-    """The values of the donors of each row of a part, for one column: m values each."""
+class DonorValues:
+    """The values of the donors of each row of a part, for one column: m per row."""
 
-    places: NDArray[Any]  # (b, m): on the grid; of values in bins, the values themselves
+    places: NDArray[Any]  # (b, m): positions on the grid; where it has bins, the values themselves
     weight: Floats | None  # (b, m): of the donors
 
     def column(self, table: Table, j: int, book: Table, grid: CountedGrid) -> tuple[Column, Indices]:
@@ -159,8 +159,9 @@ class Loan:
         return column_like(table, j, flat), np.arange(len(flat)).reshape(self.places.shape[::-1])
 
 
-def lend(store: Store, shifts: Shifts, j: int, start: int, stop: int) -> Loan:
+def donor_values(store: Store, shifts: Shifts, j: int, start: int, stop: int) -> DonorValues:
     """The values of the donors of rows start .. stop."""
     donors = shifts[np.arange(start, stop)]
     weight = store.columns.get(WEIGHT)
-    return Loan(np.asarray(store.columns[j][donors]), None if weight is None else np.asarray(weight[donors]))
+    values = np.asarray(store.columns[j][donors])
+    return DonorValues(values, None if weight is None else np.asarray(weight[donors]))
