@@ -174,16 +174,16 @@ class ChunkWork:
         return sums
 
     def _kept(self, steps: Steps, changes: Floats | None) -> Iterator[KeptCurves]:
-        """The steps of kept rows: at once if all rows are kept, else row by row."""
+        """Copies of the steps of kept rows."""
         first, last = np.searchsorted(self.kept, [steps.rows.start, steps.rows.stop])
-        chosen = self.kept[first:last] - steps.rows.start
-        all_kept = len(chosen) == steps.rows.stop - steps.rows.start
-        for rows in [slice(0, len(chosen))] if all_kept else [slice(row, row + 1) for row in chosen]:
-            start = steps.start[rows]
-            part = slice(int(start[0, 0]), int(start[-1, -1]))
-            kept_changes = None if changes is None else changes[part].copy()
-            prediction = steps.prediction[part].copy()
-            yield KeptCurves(start - start[0, 0], steps.classes[part].copy(), prediction, kept_changes)
+        if first == last:
+            return
+        start = steps.start[self.kept[first:last] - steps.rows.start]
+        length = start[:, -1] - start[:, 0]
+        shift = np.cumsum(length) - length - start[:, 0]  # from positions in all steps to positions in those copied
+        mine = np.arange(length.sum()) - np.repeat(shift, length)
+        kept_changes = None if changes is None else changes[mine]
+        yield KeptCurves(start + shift[:, None], steps.classes[mine], steps.prediction[mine], kept_changes)
 
 
 @dataclass(frozen=True, eq=False)
