@@ -3,7 +3,7 @@
 A result holds arrays, numbers and strings, but no table, model or engine (`lazy` fields included): cells of as many
 rows as fit into half of `memory`; for each feature a few vectors as long as the rows or the grid (local importances,
 grid positions, curves; of an additive model its column until curves are computed); and, once for all features of a
-call, the codes of at most 2,000 rows and a million cells, from which `extrapolation` is computed.
+call, copies of at most 2,000 rows and a million cells, from which `extrapolation` is computed.
 """
 
 from __future__ import annotations
