@@ -13,32 +13,24 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-
-class _Limit:
-    """The limit of this process: set by the first thread that enters, lifted by the last that leaves.
-
-    Limits that each thread sets and restores by itself would overlap, and leave BLAS at one thread for good.
-    """
-
-    lock = threading.Lock()
-    threads = 0
-    limited: Any = None
+_limited = threading.Lock()  # held by the thread that has set the limit, which is that of the whole process
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Context manager or decorator for small linear algebra; not for inner loops, nor around the user's model."""
-    with _Limit.lock:
-        if _Limit.threads == 0:
-            _Limit.limited = _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
-        _Limit.threads += 1
-    try:
+    """Context manager or decorator for small linear algebra; not for inner loops, nor around the user's model.
+
+    The thread that sets the limit lifts it. One that comes meanwhile leaves it alone: limits that overlap would restore
+    each other's, and some versions of threadpoolctl ignore a thread that lifts the limit of another.
+    """
+    if not _limited.acquire(blocking=False):
         yield
+        return
+    try:
+        with _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
+            yield
     finally:
-        with _Limit.lock:
-            _Limit.threads -= 1
-            if _Limit.threads == 0:
-                _Limit.limited.restore_original_limits()
+        _limited.release()
 
 
 @lru_cache(maxsize=2)

@@ -11,6 +11,7 @@ import losslens as ll
 from losslens.plots.subgroups import plot_groups
 from losslens.results.extrapolation import Extrapolation, Extrapolations
 from losslens.results.replaced_rows import ReplacedRows
+from losslens.tables import column_scores
 
 N = 300
 
@@ -250,3 +251,22 @@ def test_shares_are_drawn_and_shown_in_notebooks(imp):
     widths = [bar.get_width() for bar in ax.patches]
     np.testing.assert_allclose(widths, sorted((one.share for one in imp.extrapolation.values()), reverse=True))
     assert "2 of 3 features warn" in imp.extrapolation._repr_html_()
+
+
+def test_columns_are_coded_on_first_access(monkeypatch):
+    """Sorting them takes longer than the importances of a linear model."""
+    coded, plain = [], column_scores.distinct_values
+
+    def counted(*column):
+        coded.append(column)
+        return plain(*column)
+
+    monkeypatch.setattr(column_scores, "distinct_values", counted)
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    importances = ll.feature_importance(LinearRegression().fit(X, X[:, 0]), X, X[:, 0] + X[:, 1])
+    assert "x0" in repr(importances)
+    assert coded == []
+    assert importances["x0"].extrapolation is not None
+    assert len(coded) == 3
+    assert importances["x1"].extrapolation is not None
+    assert len(coded) == 3  # shared by all features

@@ -16,6 +16,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
+from losslens.donors.designs import Design
 
 RNG = np.random.default_rng(0)
 N = 24
@@ -365,3 +366,17 @@ def test_a_write_that_fails_leaves_nothing_behind_and_the_older_file_alone(old, 
         explain().save(path)
     assert [p.name for p in tmp_path.iterdir()] == (["r"] if old else [])
     assert not old or path.read_text() == "old"
+
+
+def test_a_design_of_the_users_own_is_refused_and_not_written_as_text(tmp_path):
+    class Neighbours(Design):
+        m = 2
+
+        def lend(self, n, rng):
+            return (np.arange(n)[:, None] + [1, 2]) % n
+
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    result = ll.feature_importance(lambda Z: Z[:, 0], X, X[:, 0], loss="squared_error", donors=Neighbours())
+    with pytest.raises(TypeError, match="can't be saved: loading it would need your code"):
+        result.save(tmp_path / "own.losslens")
+    assert not list(tmp_path.iterdir())

@@ -19,11 +19,16 @@ from sklearn.svm import SVR
 
 import losslens as ll
 from losslens.cells.lazy import Deferred
+from losslens.donors.conditional import BoundSampler
+from losslens.donors.questions import Ask, Question, Subject, Subjects
 from losslens.losses import Loss
+from losslens.passes.budget import Answered, Filled
+from losslens.passes.task import Task
+from losslens.tables.columns import Column
 
 N = 60
 PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, type)
-KNOW_THE_TABLE = ("Column", "Subject", "Subjects", "Question", "Ask", "Task", "BoundSampler", "Filled", "Answered")
+KNOW_THE_TABLE = (Column, Subject, Subjects, Question, Ask, Task, BoundSampler, Filled, Answered)
 OURS = ("losslens", "builtins", "functools", "datetime", "collections")
 
 
@@ -73,7 +78,7 @@ def violations(result, own=()):
         else:
             room = kind.__module__.startswith(("losslens.engines", "losslens.models", "losslens.tables.frames"))
             foreign = kind.__module__.partition(".")[0] not in OURS
-            forbidden = room or foreign or kind.__name__ in KNOW_THE_TABLE or hasattr(thing, "predict")
+            forbidden = room or foreign or isinstance(thing, KNOW_THE_TABLE) or hasattr(thing, "predict")
         if forbidden:
             found.append(f"{path} is a {kind.__module__}.{kind.__name__}")
     return found

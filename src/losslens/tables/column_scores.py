@@ -42,9 +42,8 @@ ColumnCopy = tuple[NDArray[Any], tuple[Any, ...] | None, bool]  # values, catego
 def copy_columns(table: Table, rows: Indices) -> tuple[ColumnCopy, ...]:
     """The columns of some rows as arrays; nothing refers to the table afterwards."""
     some = table.at(rows)
-    whole = as_one_array(some)
+    whole = as_one_array(some)  # a copy already: rows were taken
     if whole is not None and whole.dtype.kind in "biufmM":
-        whole = np.array(whole)
         return tuple((column, None, True) for column in whole.T)
     columns = map(some.column, range(len(some.names)))
     return tuple((np.array(column.array), column.categories, column.ordered) for column in columns)
