@@ -26,7 +26,9 @@ RUNNER = CliRunner()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return fill(tmp_path_factory.mktemp("files"))
+    folder = fill(tmp_path_factory.mktemp("files"))
+    os.mkfifo(folder / "pipe")
+    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -242,7 +244,7 @@ def test_settings_from_a_file_and_the_command_line_wins(folder):
         ((*LINEAR, "--by", "lable"), "no column 'lable'"),
         ((*LINEAR, "--save", "no/where.losslens"), "could not write no/where.losslens: there is no folder no"),
         ((*LINEAR, "--save", "."), "it is a folder"),
-        ((*LINEAR, "--save", "/dev/null"), "it is not a regular file"),
+        ((*LINEAR, "--save", "pipe"), "could not write pipe: it is not a regular file"),
     ],
 )
 def test_one_sentence_says_what_is_wrong(arguments, message):

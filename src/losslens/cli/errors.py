@@ -15,6 +15,8 @@ from typing import Any
 
 import typer
 
+from losslens.results.files import checked_target
+
 UNEXPECTED, WRONG_CALL, INTERRUPTED = 1, 2, 130
 HOME = Path(__file__).parents[1]
 # Arguments in the library's messages, and the options that set them.
@@ -143,15 +145,7 @@ def _one_line(text: str) -> str:
 
 def check_writable(name: str) -> None:
     """Raise before a long run if a file can't be written after it."""
-    path = Path(name)
-    if path.is_dir():
-        raise ValueError(f"could not write {name}: it is a folder")
-    if path.exists() and not path.is_file():  # a device or a pipe would be replaced by a file
-        raise ValueError(f"could not write {name}: it is not a regular file")
-    folder = path.resolve().parent
-    if not folder.is_dir():
-        raise ValueError(f"could not write {name}: there is no folder {path.parent}")
-    with naming_file(name), tempfile.TemporaryFile(dir=folder):
+    with naming_file(name), tempfile.TemporaryFile(dir=checked_target(name).parent):
         pass
 
 

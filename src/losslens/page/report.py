@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens.results.storage import atomic_file
+from losslens.results.files import atomic_file
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,22 +1,15 @@
-"""Results in files: a zip archive of NumPy arrays and a JSON description, without any code.
-
-Files are replaced atomically: a failed write leaves the old file in place.
-"""
+"""Results in files: a zip archive of NumPy arrays and a JSON description, without any code."""
 
 from __future__ import annotations
 
 import datetime as dt
 import io
 import json
-import os
-import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +20,7 @@ from losslens.donors.designs import DESIGNS, Design, Shifts
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss, from_metadata
 from losslens.results.base import Saveable, Stored
+from losslens.results.files import atomic_file
 from losslens.tables.column_scores import CodedRows
 from losslens.tables.sample import Sample, Totals
 from losslens.uncertainty.standard_errors import jackknife_factor
@@ -184,29 +178,3 @@ def _from_whole(content: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any
         sums = InfluenceSums(square, cube, whole["covariance"] / np.sqrt(pairs * single), noise)
         upgraded["means"] = replace(content["means"], influences=sums)
     return upgraded
-
-
-@contextmanager
-def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file to write to, which replaces `path` in one step once it is complete."""
-    target = Path(path).resolve()  # a link stays a link
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-    try:
-        os.fchmod(handle, _usual_mode(target))
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())  # a full disk raises here at the latest
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _usual_mode(target: Path) -> int:
-    """The mode that `open` would give the file; that of mkstemp is private."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
