@@ -1,6 +1,7 @@
 """Who met whom, and what each cell weighs, by hand."""
 
 import numpy as np
+import pytest
 
 from few_rows import CODES, EVERY, MET, WEIGHT, N, everybody, sample
 from losslens.donors.layout import CommonGrid, OwnDonors
@@ -63,3 +64,14 @@ def test_a_subset_of_single_meetings_leaves_out_the_donors_outside():
     fewer = meeting.keep(np.array([1, 2]))
     assert fewer.size == 2
     assert fewer.places(np.array([1]))[0, 0] == 1  # the donor holds value 2, now the second
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["equal weights", "weighted"])
+@pytest.mark.parametrize("block", [None, np.array([0, 1, 1, 2])], ids=["rows", "groups"])
+@pytest.mark.parametrize("leaves_out_own", [False, True])
+def test_the_mass_of_values_is_the_sum_over_rows_without_going_through_them(weight, block, leaves_out_own):
+    """``sum over i of w_i weights[i, v]``: every row's own group holds back what it lends itself."""
+    grid, of = everybody(leaves_out_own=leaves_out_own), sample(weight, block)
+    for rows in (EVERY, np.array([0, 3]), np.array([1, 2]), np.array([0])):
+        lent = np.broadcast_to(grid.weights(of, rows), (len(rows), grid.size))
+        np.testing.assert_allclose(grid.value_mass(of, rows), of.weight[rows] @ lent, atol=1e-15)

@@ -6,8 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from sklearn.linear_model import LinearRegression
+
 import losslens as ll
+from losslens.cells import matrix
+from losslens.results import importance
 from losslens.results.selection import positions, split
+from losslens.tables.sample import chunks
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=20), RNG.integers(0, 2, size=20)])
@@ -154,3 +159,32 @@ def test_dates_in_nanoseconds_are_labels_too():
     parts = explain(ll.All())["x0"].by(days)
     assert list(parts) == sorted(set(days))
     assert all(len(part.at) == 10 for part in parts.values())
+
+
+@pytest.mark.parametrize("donors", ["all", ll.Derangements(), ll.Systematic(4)], ids=str)
+def test_choosing_rows_of_a_streamed_result_is_linear_in_the_rows(donors, monkeypatch):
+    """Cells that `by`, `given`, intervals and ranks go through: the kept ones, whose number `memory` bounds, and those
+    of designs with few donors a row. Twice the rows have at most twice as many; all pairs would have four times."""
+    touched = []
+
+    def counted(rows, width):
+        touched.append(len(rows) * width)
+        return chunks(rows, width)
+
+    for module in (matrix, importance):
+        monkeypatch.setattr(module, "chunks", counted)
+    cells = []
+    for n in (3000, 6000):
+        x = np.random.default_rng(n).normal(size=(n, 2))
+        imp = ll.feature_importance(
+            LinearRegression().fit(x, x[:, 0]), x, x[:, 0] + x[:, 1], donors=donors, memory=2**18, random_state=0
+        )
+        assert not imp["x0"].complete
+        touched.clear()
+        assert len(imp.by(np.arange(n) % 5)) == 5
+        imp["x0"].given(np.arange(n // 3))
+        for feature in imp.values():
+            assert feature.interval()[0] < feature.interval()[1]
+        imp.ranks()
+        cells.append(sum(touched))
+    assert cells[1] <= 2.1 * cells[0] + 1000

@@ -234,10 +234,14 @@ def means(cells: Cells, layout: Layout, sample: Sample, ceiling: float | None = 
 
 def shares(layout: Layout, sample: Sample, rows: Indices) -> Floats:
     """The share of these rows' cells at each grid value; the cells themselves are not needed."""
+    if isinstance(layout, CommonGrid):
+        mass = layout.value_mass(sample, rows)
+        return np.asarray(mass / mass.sum())
     mass = np.zeros(layout.size)
     for part in chunks(rows, layout.width):
-        lent = layout.weights(sample, rows[part]) * sample.weight[rows[part]][:, None]
-        mass += np.bincount(layout.places(rows[part]).ravel(), lent.ravel(), layout.size)
+        donors = layout.donors[rows[part]]
+        lent = layout.weights(sample, rows[part], donors) * sample.weight[rows[part]][:, None]
+        mass += np.bincount(layout.places(rows[part], donors).ravel(), lent.ravel(), layout.size)
     return np.asarray(mass / mass.sum())
 
 

@@ -58,6 +58,22 @@ class CommonGrid:
         left[left < 1e-12 * total.max()] = 0.0  # rounding error at values that occur in the row's own group only
         return left
 
+    def value_mass(self, sample: Sample, rows: Indices) -> Floats:
+        """The weight of all cells of these rows at each value, (g,): the sum of `weights` over the rows, weighted.
+
+        A row's own group holds back its own weight, so one sum over the donors replaces one over rows and values.
+        """
+        donor_weight, place = sample.weight[self.donors], self.own[self.donors]
+        row_mass = float(sample.weight[rows].sum())
+        mass = row_mass * np.bincount(place, donor_weight, self.size)
+        block = self.block(sample)
+        if block is None:
+            return mass
+        of_block = np.bincount(block[rows], sample.weight[rows], int(block.max()) + 1)
+        left = mass - np.bincount(place, donor_weight * of_block[block[self.donors]], self.size)
+        left[left < 1e-12 * mass.max()] = 0.0  # rounding error at values that occur in the rows' own groups only
+        return left
+
     def held_by_block(self, sample: Sample) -> Any:
         """Which values occur in each group: a sparse matrix (groups, g) of running numbers from 1."""
         from scipy import sparse

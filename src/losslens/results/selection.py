@@ -63,7 +63,8 @@ def split(groups: Any, n: int) -> dict[Any, NDArray[np.bool_]]:
         distinct, codes = np.unique(labels, return_inverse=True)
     except TypeError:  # labels of several types: in order of occurrence
         place = {label: code for code, label in enumerate(dict.fromkeys(labels.tolist()))}
-        return {label: np.array([place[own] == code for own in labels.tolist()]) for label, code in place.items()}
+        codes = np.array([place[own] for own in labels.tolist()])
+        return {label: codes == code for label, code in place.items()}
     # `tolist` would convert dates in nanoseconds to integers.
     names = list(distinct) if distinct.dtype.kind in "mM" else distinct.tolist()
     return {name: codes.reshape(-1) == code for code, name in enumerate(names)}
