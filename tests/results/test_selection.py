@@ -5,7 +5,6 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pandas as pd
 import pytest
-
 from sklearn.linear_model import LinearRegression
 
 import losslens as ll
