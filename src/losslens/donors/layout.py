@@ -65,12 +65,12 @@ class CommonGrid:
         """
         donor_weight, place = sample.weight[self.donors], self.own[self.donors]
         row_mass = float(sample.weight[rows].sum())
-        mass = row_mass * np.bincount(place, donor_weight, self.size)
+        mass: Floats = np.asarray(row_mass * np.bincount(place, donor_weight, self.size), float)
         block = self.block(sample)
         if block is None:
             return mass
         of_block = np.bincount(block[rows], sample.weight[rows], int(block.max()) + 1)
-        left = mass - np.bincount(place, donor_weight * of_block[block[self.donors]], self.size)
+        left: Floats = mass - np.bincount(place, donor_weight * of_block[block[self.donors]], self.size)
         left[left < 1e-12 * mass.max()] = 0.0  # rounding error at values that occur in the rows' own groups only
         return left
 
