@@ -9,6 +9,7 @@ from benchmarks import (
     interactions,
     memory,
     overhead,
+    plans,
     regions,
     results,
     shapley,
@@ -26,6 +27,7 @@ for part in (
     extrapolation,
     regions,
     results,
+    plans,
 ):
     print(f"\n{(part.__doc__ or '').strip()}\n", flush=True)
     part.main()
