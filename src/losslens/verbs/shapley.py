@@ -90,11 +90,19 @@ def shapley_importance(
         features=features, donors=donors, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs,
         memory=memory, progress=progress, device=device,
     )  # fmt: skip
-    return share_out(model, X, y, loss, ShapleySettings(method, aggregate, precision, budget, m_feat, m_obs), options)
+    return _shares(model, X, y, loss, ShapleySettings(method, aggregate, precision, budget, m_feat, m_obs), options)
 
 
 def share_out(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, options: Options) -> ShapleyImportance:
-    """`shapley_importance` with checked options."""
+    """`shapley_importance` as a part of another verb, which Ctrl-C ends: it has no place for a partial result."""
+    found = _shares(model, X, y, loss, wanted, options)
+    if not found.complete:
+        raise KeyboardInterrupt
+    return found
+
+
+def _shares(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, options: Options) -> ShapleyImportance:
+    """`shapley_importance` with checked options; after Ctrl-C from the walks that are done."""
     known = as_model(model)
     if is_scorer(loss):
         return scores.score_shapley(known, X, y, loss, wanted, options)
