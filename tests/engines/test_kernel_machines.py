@@ -447,3 +447,16 @@ def test_models_that_are_not_fitted_are_none(model):
 def test_a_sparse_machine_is_declined():
     with pytest.raises(Declined, match="sparse"):
         read_product(SVR().fit(sparse.csr_array(TRAIN), TARGET), "values", None)
+
+
+@pytest.mark.parametrize("kind", ["U", "S", "text among objects"])
+def test_numbers_written_as_text_are_left_to_the_model(kind):
+    """scikit-learn reads text as numbers where it can; the engine does not guess where, and leaves it to the model."""
+    text = X[:40].round(2).astype("S" if kind == "S" else "U")
+    text = text.astype(object) if kind == "text among objects" else text
+    fitted = SVR().fit(text, Y[:40])
+    found = ll.feature_importance(fitted, text, Y[:40], features="x0")["x0"]
+    same = ll.feature_importance(fitted, text.astype(float), Y[:40], features="x0")["x0"]
+    assert found.engine == "blackbox"
+    assert "text" in found.declined
+    np.testing.assert_allclose(found.local, same.local, rtol=1e-9, atol=1e-12)

@@ -2,6 +2,7 @@
 
 import datetime as dt
 from decimal import Decimal
+from fractions import Fraction
 
 import narwhals as nw
 import numpy as np
@@ -64,13 +65,43 @@ def test_equal_objects_of_different_types_are_different_values():
     assert len(array_column(objects(1, 1.0, True, np.int64(1), "1")).distinct) == 5
 
 
+@pytest.mark.parametrize(
+    ("items", "numbers"),
+    [
+        ((3, np.int8(1), 2), np.array([3, 1, 2])),
+        ((3, 1.5, Decimal("0.1"), Fraction(1, 2)), np.array([3, 1.5, 0.1, 0.5])),
+        ((3, None, Decimal("NaN"), pd.NA), np.array([3, np.nan, np.nan, np.nan])),
+        ((1, 1.0, Decimal(1)), np.ones(3)),
+        ((2**53, None, 2**53 + 2), np.array([2.0**53, np.nan, 2.0**53 + 2])),
+    ],
+)
+def test_objects_that_are_numbers_are_numbers(items, numbers):
+    for one in (array_column(objects(*items)), column(pd.Series(objects(*items)))):
+        assert one.array.dtype == numbers.dtype
+        np.testing.assert_array_equal(one.array, numbers)
+        assert one.ordered
+        assert one.distinct.ordered
+
+
+@pytest.mark.parametrize(
+    "items",
+    [(1, True), (1, "1"), (2**53, None, 2**53 + 1), (Decimal("0.1"), 0.1), (10**400, 1), (1j, 2.0), (None, None)],
+)
+def test_objects_that_floats_would_mix_up_stay_objects(items):
+    one = array_column(objects(*items))
+    assert one.array.dtype == object
+    assert len(one.distinct) == len(set(map(repr, items)))
+
+
 def test_every_kind_of_missing_is_one_value_and_the_last():
-    distinct = array_column(objects("b", None, float("nan"), pd.NA, pd.NaT, "a")).distinct
+    distinct = array_column(objects("b", None, float("nan"), pd.NA, pd.NaT, Decimal("NaN"), "a")).distinct
     assert distinct.values.tolist() == ["a", "b", None]
-    assert distinct.codes.tolist() == [1, 2, 2, 2, 2, 0]
+    assert distinct.codes.tolist() == [1, 2, 2, 2, 2, 2, 0]
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT])
+@pytest.mark.parametrize(
+    "missing", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, Decimal("NaN"), Decimal("sNaN")]
+)
 def test_missing_is_known_by_any_name(missing):
     assert is_missing(missing)
 

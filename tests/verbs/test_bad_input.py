@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -19,6 +20,7 @@ N = 30
 X = RNG.normal(size=(N, 3))
 Y = X[:, 0] + RNG.normal(size=N)
 FRAME = pd.DataFrame(X, columns=["LSTAT", "RM", "NOX"])
+VIEWS = pa.array(["a", "b"] * (N // 2)).cast(pa.string_view())
 BINARY = (Y > 0).astype(int)
 LOGISTIC = LogisticRegression().fit(X, BINARY)
 
@@ -93,6 +95,13 @@ def test_positions_beyond_an_array():
         ("table.csv", FileNotFoundError, "there is no file table.csv"),
         ({"a": [1, 2]}, TypeError, "X must be .* got dict"),
         (FRAME["RM"], (TypeError, ValueError), "X must"),
+        (
+            pa.table({"a": X[:, 0], "b": VIEWS}),
+            TypeError,
+            "column 'b' of X has the type string_view.*cast it to string",
+        ),
+        (pd.DataFrame({"b": pd.Series(VIEWS, dtype=pd.ArrowDtype(VIEWS.type))}), TypeError, "'b' .* string_view"),
+        (FRAME.astype({"RM": ">f4"}), TypeError, r"column 'RM' of X has the byte order .*use .astype\('float32'\)"),
         (X.astype([("a", float)]), (TypeError, ValueError), "X"),
     ],
 )

@@ -4,6 +4,7 @@ import copy
 import datetime as dt
 import random
 import zlib
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -59,12 +60,20 @@ def assert_same(found, expected):
         np.testing.assert_allclose(one.local, other.local, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(one.pi, other.pi, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(one.weights, other.weights, rtol=1e-12)
+        assert one.grid.dtype.kind in "biuf"  # plots and pages draw it on an axis of numbers
         np.testing.assert_array_equal(np.asarray(one.grid, float), np.asarray(other.grid, float))
         assert one.n_predictions == other.n_predictions
 
 
 FRAME = pd.DataFrame(NUMBERS, columns=NAMES)
+DECIMALS = FRAME.map(Decimal)
 SAME = {
+    "decimals": DECIMALS.to_numpy(),
+    "pandas decimals": DECIMALS,
+    "pandas sparse": FRAME.astype(pd.SparseDtype(float, 0.0)),
+    "pandas arrow decimals": DECIMALS.astype(pd.ArrowDtype(pa.decimal128(8, 3))),
+    "polars decimals": pl.from_pandas(FRAME).cast(pl.Decimal(8, 3)),
+    "pyarrow decimals": pa.Table.from_pandas(DECIMALS),
     "columns first": np.asfortranarray(NUMBERS),
     "every other row": np.repeat(NUMBERS, 2, axis=0)[::2],
     "float32": NUMBERS.astype("float32"),
@@ -230,6 +239,8 @@ PANDAS = {
     "interval": pd.Series(pd.IntervalIndex.from_breaks(range(N + 1))),
     "sparse": pd.Series(pd.arrays.SparseArray(pick([0, 1], 23), fill_value=0)),
     "arrow": pd.Series(pick([1, 2, 3], 24, True), dtype="int16[pyarrow]"),
+    "arrow dictionary": pd.Series(pick(WORDS, 26, True), dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))),
+    "decimals": pd.Series(pick([Decimal("0.5"), Decimal("NaN"), Decimal(2)], 27)),
     "arrow text": pd.Series(pick(WORDS, 25, True), dtype=pd.ArrowDtype(pa.string())),
 }
 POLARS = {

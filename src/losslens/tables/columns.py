@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
+from numbers import Integral, Real
 from typing import Any
 
 import narwhals as nw
@@ -33,7 +35,10 @@ class Distinct:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """``gather(index)`` selects rows and keeps the type; ``array`` is the column as a NumPy array."""
+    """``gather(index)`` selects rows and keeps the type; ``array`` is the column as a NumPy array to compute with.
+
+    Numbers are an array of numbers there, whatever holds them: objects, decimals, sparse columns.
+    """
 
     gather: Callable[[Indices], Any]
     array: NDArray[Any]
@@ -69,10 +74,35 @@ def distinct_numbers(array: NDArray[Any]) -> Distinct:
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, NaT and pandas' NA, without importing pandas."""
+    """None, NaN (also a decimal one), NaT and pandas' NA, without importing pandas."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
+    if isinstance(value, Decimal):
+        return value.is_nan()
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def is_number(value: Any) -> bool:
+    """A real number or a truth value of any type."""
+    return isinstance(value, (Real, Decimal, np.bool_))
+
+
+def numbers_among(objects: NDArray[Any]) -> NDArray[Any]:
+    """Objects as integers or floats, if they are numbers or missing and stay different from each other.
+
+    Truth values stay objects: a model may tell True from 1.
+    """
+    items = objects.tolist()
+    if not all(is_missing(item) or (is_number(item) and not isinstance(item, (bool, np.bool_))) for item in items):
+        return objects
+    present = [item for item in items if not is_missing(item)]
+    try:
+        if present and len(present) == len(items) and all(isinstance(item, Integral) for item in items):
+            return np.array(items, np.int64)
+        array = np.array([np.nan if is_missing(item) else float(item) for item in items])
+    except OverflowError:  # integers beyond 64 bits
+        return objects
+    return array if present and len(set(array[~np.isnan(array)].tolist())) == len(set(present)) else objects
 
 
 def _distinct_objects(items: list[Any], categories: tuple[Any, ...] | None, ordered: bool) -> Distinct:
@@ -90,12 +120,8 @@ def _distinct_objects(items: list[Any], categories: tuple[Any, ...] | None, orde
     values = np.empty(len(keyed), dtype=object)
     values[:] = [None if key is None else key[1] for key in keyed]
     codes = np.fromiter((place[key] for key in keys), np.intp, len(keys))
-    ordered = ordered or (categories is None and all(_is_number(value) for _, value in present))
+    ordered = ordered or (categories is None and all(is_number(value) for _, value in present))
     return Distinct(values, codes, np.array([first[key] for key in keyed], np.intp), ordered)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.number, np.bool_))
 
 
 def _sorted(keys: list[tuple[type, Any]], categories: tuple[Any, ...] | None) -> list[tuple[type, Any]]:
@@ -132,8 +158,8 @@ def array_column(array: NDArray[Any]) -> Column:
     def extend(values: Sequence[Any]) -> Column:
         return array_column(np.concatenate([array, _cast(values, array.dtype)]))
 
-    ordered = array.dtype.kind in "biufmM"
-    return Column(lambda index: array[index], array, None, ordered, extend)
+    comparable = numbers_among(array) if array.dtype == object else array
+    return Column(lambda index: array[index], comparable, None, comparable.dtype.kind in "biufmM", extend)
 
 
 def _cast(values: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -157,7 +183,10 @@ def frame_column(series: Any) -> Column:
     def extend(values: Sequence[Any]) -> Column:
         return frame_column(concat_series(series, _like(series, values)))
 
-    return Column(_gatherer(series), _comparable(series), categories, ordered, extend)
+    array = _comparable(series)
+    if array.dtype == object and categories is None:
+        array = numbers_among(array)
+    return Column(_gatherer(series), array, categories, ordered or array.dtype.kind in "biuf", extend)
 
 
 def _categories(series: Any) -> tuple[tuple[Any, ...] | None, bool]:
@@ -165,9 +194,9 @@ def _categories(series: Any) -> tuple[tuple[Any, ...] | None, bool]:
     if isinstance(dtype, nw.Enum):
         return tuple(dtype.categories), True
     if dtype == nw.Categorical:
-        if series.implementation.is_pandas():
+        if series.implementation.is_pandas() and hasattr(series.to_native().dtype, "categories"):  # not pyarrow's
             return tuple(series.to_native().cat.categories), False
-        return tuple(sorted(str(value) for value in series.drop_nulls().unique().to_list())), False
+        return tuple(sorted(series.drop_nulls().unique().to_list())), False
     return None, dtype.is_numeric() or dtype.is_temporal() or dtype == nw.Boolean
 
 

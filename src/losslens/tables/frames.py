@@ -143,7 +143,28 @@ def frame_table(X: Any) -> Table:
             f"X must be a NumPy array or a pandas, polars or pyarrow table; got {type(X).__name__}{hint}"
         ) from error
     backend = frame.implementation.value
+    _check_types(X, backend)
     return Table(X, labels, tuple(map(str, labels)), len(frame), str(backend))
+
+
+def _check_types(X: Any, backend: str) -> None:
+    """Raise TypeError for columns of which pandas or pyarrow can't select rows."""
+    if backend == "pandas":
+        kinds = {str(label): getattr(kind, "pyarrow_dtype", kind) for label, kind in X.dtypes.items()}
+    else:
+        kinds = {field.name: field.type for field in X.schema} if backend == "pyarrow" else {}
+    for name, kind in kinds.items():
+        if str(kind).endswith("_view"):  # pyarrow's string_view and binary_view
+            wanted = str(kind).removesuffix("_view")
+            raise TypeError(
+                f"column {name!r} of X has the type {kind}, in which pyarrow can't select rows; cast it to {wanted}"
+            )
+        if backend == "pandas" and isinstance(kind, np.dtype) and not kind.isnative:
+            wanted = kind.newbyteorder("=")
+            raise TypeError(
+                f"column {name!r} of X has a byte order ({kind.str}) in which pandas can't select rows; "
+                f"use .astype({wanted.name!r})"
+            )
 
 
 def _is_array(X: Any) -> bool:
@@ -194,7 +215,7 @@ class Batch:
         np.copyto(self.buffer, self.base)
         for edit in edits:
             column = self.buffer[edit.start : edit.stop, edit.column]
-            column.reshape(len(edit.index), -1)[:] = edit.source.array[edit.index][:, None]
+            column.reshape(len(edit.index), -1)[:] = edit.source.gather(edit.index)[:, None]
         return self.buffer[:]  # a view: a model may reshape it
 
     def _gather(self, rows: Indices) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.tables.columns import Column, is_missing
+from losslens.tables.columns import Column, is_missing, is_number
 from losslens.tables.frames import Table
 from losslens.typing import Floats
 
@@ -89,8 +89,7 @@ def _as_floats(values: NDArray[Any]) -> tuple[Floats, Any]:
         return np.asarray(days, float), start if values.dtype.kind == "M" else start / np.timedelta64(1, "D")
     if values.dtype.kind in "biuf":
         return _centred(values.astype(float))
-    numeric = all(isinstance(value, (int, float, np.number, np.bool_)) for value in values if not is_missing(value))
-    if not numeric:
+    if not all(is_number(value) for value in values if not is_missing(value)):
         return np.array([np.nan if is_missing(v) else k for k, v in enumerate(values)]), 0.0
     return _centred(np.array([np.nan if is_missing(v) else float(v) for v in values]))
 

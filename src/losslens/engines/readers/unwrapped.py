@@ -57,7 +57,7 @@ class UnwrappedModel:
             return np.concatenate(parts).astype(np.float64, copy=False)
         array = Batch(table).source
         if array is not None:
-            return np.asarray(array, np.float64)
+            return np.asarray(array, np.float64) if array.dtype.kind in "biuf" else as_numbers(array)
         return np.stack([as_numbers(table.column(j).array) for j in range(len(table.names))], axis=1)
 
     def chunks(self, table: Table) -> Iterator[Any]:
