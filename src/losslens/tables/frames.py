@@ -154,17 +154,14 @@ def _check_types(X: Any, backend: str) -> None:
     else:
         kinds = {field.name: field.type for field in X.schema} if backend == "pyarrow" else {}
     for name, kind in kinds.items():
+        wanted = ""
         if str(kind).endswith("_view"):  # pyarrow's string_view and binary_view
             wanted = str(kind).removesuffix("_view")
-            raise TypeError(
-                f"column {name!r} of X has the type {kind}, in which pyarrow can't select rows; cast it to {wanted}"
-            )
-        if backend == "pandas" and isinstance(kind, np.dtype) and not kind.isnative:
-            wanted = kind.newbyteorder("=")
-            raise TypeError(
-                f"column {name!r} of X has a byte order ({kind.str}) in which pandas can't select rows; "
-                f"use .astype({wanted.name!r})"
-            )
+        elif backend == "pandas" and isinstance(kind, np.dtype) and not kind.isnative:
+            wanted, kind = kind.newbyteorder("=").name, kind.str
+        if wanted:
+            came = f"column {name!r} of X has the type {kind}"
+            raise TypeError(f"{came}, of which {backend} can't select rows; convert it to {wanted}")
 
 
 def _is_array(X: Any) -> bool:
