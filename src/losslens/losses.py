@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -77,7 +79,8 @@ class Loss:
                 f"the loss {self.name!r} is a custom function, which files don't hold; pass it again, or a named loss"
             )
         if self.custom:
-            return _one_per_row(self, self.function(y, prediction), np.shape(y)[0])
+            returned = call_read_only(self.function, f"the loss {self.name!r}", y, prediction)
+            return _one_per_row(self, returned, np.shape(y)[0])
         y, prediction = np.asarray(y), np.asarray(prediction)
         # Without this (N,) against (N, 1) would broadcast to all N x N pairs.
         if prediction.shape[:1] != y.shape or prediction.ndim not in _RESPONSES[self.reads][0]:
@@ -397,6 +400,43 @@ def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None
 def is_scorer(loss: Any) -> bool:
     """Whether this is a scikit-learn scorer, made by ``get_scorer`` or ``make_scorer``."""
     return callable(loss) and any(kind.__name__.endswith("Scorer") for kind in type(loss).__mro__)
+
+
+def call_read_only(function: Callable[..., Any], name: str, *arrays: ArrayLike | None) -> Any:
+    """What a user's loss or scorer returns for arrays that belong to the library: it may read them, not write to them.
+
+    They are used again, so that a function that works in place would change later results.
+
+    >>> call_read_only(np.sort, "the loss 'sort'", np.array([2.0, 1.0]))
+    array([1., 2.])
+    """
+    try:
+        return function(*map(_read_only, arrays))
+    except Exception as error:
+        if not _writes(function, arrays, str(error)):
+            raise
+        advice = "it should copy them first, such as prediction = prediction.copy()"
+        raise ValueError(f"{name} changed its arguments, which are read-only; {advice}") from error
+
+
+def _read_only(values: ArrayLike | None) -> Array | None:
+    if values is None:
+        return None
+    view = np.asarray(values).view()
+    view.flags.writeable = False
+    return view
+
+
+def _writes(function: Callable[..., Any], arrays: tuple[ArrayLike | None, ...], message: str) -> bool:
+    """Whether an error comes from writing to an argument, not to another read-only array: tried on copies."""
+    if not re.search("read-?only", message):
+        return False
+    before, copies = ([None if part is None else np.array(part) for part in arrays] for _ in range(2))
+    with suppress(Exception):
+        function(*copies)
+    return any(
+        a is not None and b is not None and a.tobytes() != b.tobytes() for a, b in zip(before, copies, strict=True)
+    )
 
 
 def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from losslens.donors.designs import Design, Latin
 from losslens.donors.layout import CommonGrid
 from losslens.donors.questions import Question, Subject, pose
-from losslens.losses import Response, resolve
+from losslens.losses import Response, call_read_only, resolve
 from losslens.models import Model
 from losslens.passes import budget, dense
 from losslens.passes.auto import first_design
@@ -25,7 +25,7 @@ from losslens.passes.task import Options, Task, prepare
 from losslens.progress import bar
 from losslens.results.scores import FeatureScore, Scores
 from losslens.tables import checks
-from losslens.tables.frames import Batch, Table, as_table
+from losslens.tables.frames import Batch, as_table
 from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 
@@ -75,8 +75,9 @@ def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) 
     truth = checks.vector(y, table.n, "y")
     weight = None if weight is None else checks.row_weights(weight, table.n) * table.n
     _check_target(model, truth)
-    method = _method_used(model, table, truth, weight, scorer)
-    score = _replay(model, scorer, method, table.native, truth, model.classes)
+    rows = Batch(table).fill(np.arange(table.n), [])  # a copy: a scorer may write to it
+    method = _method_used(model, rows, truth, weight, scorer)
+    score = _replay(model, scorer, method, rows, truth)
     scored = ScorerMethod(_title(scorer), _response(model, method), score, weight)
     task = prepare(model, table, None, options, loss=None, response=scored.response, exact=False)
     if task.design is not None and task.design.conditional:
@@ -164,7 +165,7 @@ class _StandIn:
         return answer
 
 
-def _method_used(model: Model, table: Table, y: NDArray[Any], weight: Floats | None, scorer: Any) -> str:
+def _method_used(model: Model, rows: Any, y: NDArray[Any], weight: Floats | None, scorer: Any) -> str:
     called: list[str] = []
 
     def note(method: str, X: Any) -> Any:
@@ -173,8 +174,7 @@ def _method_used(model: Model, table: Table, y: NDArray[Any], weight: Floats | N
 
     if not hasattr(model.native, "predict"):
         raise TypeError(f"a scorer needs an estimator with predict; {model.name} is a bare function: pass a loss")
-    all_rows = Batch(table).fill(np.arange(table.n), [])
-    value = _call(scorer, _StandIn(model.native, note), all_rows, y, weight)
+    value = _call(scorer, lambda _: _StandIn(model.native, note), rows, y, weight)
     if not np.isscalar(value) or not np.isfinite(value):
         raise ValueError(f"the scorer {_title(scorer)} returned {value!r}, not one finite number")
     if len(set(called)) != 1:
@@ -190,22 +190,29 @@ def _response(model: Model, method: str) -> Response:
     return "probabilities" if method == "predict_proba" else "scores"
 
 
-def _replay(model: Model, scorer: Any, method: str, X: Any, y: NDArray[Any], classes: Any) -> Score:
+def _replay(model: Model, scorer: Any, method: str, rows: Any, y: NDArray[Any]) -> Score:
     def score(predictions: NDArray[Any], weight: Floats | None) -> float:
         labels = model.kind == "classifier" and method == "predict"
-        answer = classes[predictions] if labels else predictions
-        return float(_call(scorer, _StandIn(model.native, lambda method, X: answer), X, y, weight))
+        answers = model.classes[predictions] if labels and model.classes is not None else predictions
+        return float(_call(scorer, lambda given: _StandIn(model.native, lambda *_: given), rows, y, weight, answers))
 
     return score
 
 
-def _call(scorer: Any, stand_in: _StandIn, X: Any, y: NDArray[Any], weight: Floats | None) -> Any:
-    if weight is None:
-        return scorer(stand_in, X, y)
+def _call(
+    scorer: Any, stand_in: Callable[[Any], _StandIn], rows: Any, y: NDArray[Any], weight: Floats | None,
+    predictions: NDArray[Any] | None = None,
+) -> Any:  # fmt: skip
+    """The score of a stand-in for the model, made of the predictions that it returns, if these are known."""
+
+    def score(predictions: Any, y: Any, weight: Any) -> Any:
+        options = {} if weight is None else {"sample_weight": weight}
+        return scorer(stand_in(predictions), rows, y, **options)
+
     try:
-        return scorer(stand_in, X, y, sample_weight=weight)
+        return call_read_only(score, f"the scorer {_title(scorer)}", predictions, y, weight)
     except TypeError as error:
-        if "sample_weight" not in str(error):
+        if weight is None or "sample_weight" not in str(error):
             raise
         raise ValueError(f"the scorer {_title(scorer)} takes no sample_weight; leave it out, or use a loss") from error
 
