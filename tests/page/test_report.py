@@ -391,4 +391,7 @@ def test_rare_words_are_counted_in_the_label_of_their_bin():
     frame = pd.DataFrame({"word": [f"w{k}" for k in rng.integers(0, 200, 4000)], "x": rng.normal(size=4000)})
     machine = lambda F: F["x"].to_numpy() + (F["word"] == "w3").to_numpy()  # noqa: E731
     page = ll.report(machine, frame, frame["x"], loss="squared_error", shapley=False, features=["word"]).summary
-    assert page["features"][0]["labels"][-1].endswith("rarer")
+    labels = page["features"][0]["labels"]
+    assert len(labels) == 128
+    assert set(labels[:-1]) < set(frame["word"])
+    assert labels[-1].endswith(" and 72 rarer")  # 127 words have labels of their own, the last names one of 73

@@ -107,6 +107,29 @@ def test_numbers_are_of_rows_that_did_not_look():
     assert sides[0].p == sides[1].p < 1e-6
 
 
+def test_what_only_the_searching_half_shows_has_no_p_value():
+    """Slopes of x0 differ by x2 in the rows that search, and in no other: their p-value would be 1e-9 or less.
+
+    The columns of X decide nothing of the halves: the same seed has the same ones.
+    """
+    X, y = simulation()
+    X[:, 3] = np.arange(N)  # tells the model which row it has
+    estimating = np.zeros(N, bool)
+    estimating[look(one, X, y, features="x0").of("x0")[0].rows] = True
+
+    def steep(X, where):
+        return X[:, 0] * np.where(where[X[:, 3].astype(int)] & (X[:, 2] == 1), 5.0, 1.0)
+
+    for where in (~estimating, np.ones(N, bool)):
+        columns = {"features": "x0", "target": "interaction"}
+        found = look(lambda X, where=where: steep(X, where), X, steep(X, where), **columns)
+        _, *sides = found.of("x0")
+        assert {side.rule for side in sides} == {"x2 = 0", "x2 = 1"}
+        assert all(side.found <= 0.05 for side in sides)
+        assert (sides[0].p < 1e-6) == bool(where.all())
+        assert (sides[0].p > 0.01) == (not where.all())
+
+
 def test_dependent_features_of_an_additive_model_make_no_region():
     """Correlated features make local importances differ along the other feature; the model has no interaction."""
     split = 0

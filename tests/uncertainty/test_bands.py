@@ -29,6 +29,38 @@ def test_a_curve_is_a_mean_of_rows_at_each_value_and_has_its_standard_error():
     np.testing.assert_allclose(feature.effect.band().std_error, feature.effect.ice.std(axis=0, ddof=1) / np.sqrt(N))
 
 
+def test_a_curve_is_as_sure_at_a_value_as_the_rows_that_have_one_there():
+    """The mean over the k of u rows that have the value, weights w: a ratio of two means over all u rows.
+
+    Its influence function is w_i (x_i - mean) / sum of w, 0 for the others: with equal weights the standard error is
+    the standard deviation of the k rows over sqrt(k), up to a factor sqrt(u / (u - 1)). Twice the weights say nothing.
+    """
+    rng = np.random.default_rng(0)
+    single, weight = rng.normal(size=(N, 3)) * [1.0, 5.0, 1.0], rng.uniform(0.5, 2, N)
+    single[20:, 1], single[:3, 2] = np.nan, np.nan
+    curve = np.nanmean(single, axis=0)
+    alike = band(single, curve, np.ones(N), None, N, 0.95)
+    for v, k in enumerate((N, 20, N - 3)):
+        expected = np.nanstd(single[:, v]) / np.sqrt(k) * np.sqrt(N / (N - 1))
+        assert alike.std_error[v] == pytest.approx(expected)
+    found, scaled = (band(single, curve, c * weight, None, N, 0.95) for c in (1.0, 1e3))
+    np.testing.assert_allclose(found.std_error, scaled.std_error)
+    np.testing.assert_allclose(found.low, scaled.low)
+    for v in range(3):
+        has = np.isfinite(single[:, v])
+        x, w = single[has, v], weight[has]
+        influence = w * (x - np.average(x, weights=w)) / w.sum()
+        assert found.std_error[v] == pytest.approx(np.sqrt(N / (N - 1) * influence @ influence))
+
+
+def test_a_curve_of_more_rows_than_are_kept_is_surer():
+    rng = np.random.default_rng(0)
+    single = rng.normal(size=(N, 2))
+    kept, all_rows = (band(single, single.mean(axis=0), np.ones(N), None, units, 0.95) for units in (N, 4 * N))
+    np.testing.assert_allclose(all_rows.std_error, kept.std_error / 2)
+    np.testing.assert_allclose(all_rows.high - all_rows.low, (kept.high - kept.low) / 2)
+
+
 @pytest.mark.parametrize("level", [0.8, 0.95])
 def test_a_band_lies_around_its_curve_and_is_wider_than_intervals_at_single_values(level):
     feature = explain()["x0"]

@@ -1,0 +1,112 @@
+"""`python -m tests.mutants`: draw mutants, run their tests, print a table and what survived."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import tomllib
+from collections import Counter
+from math import sqrt
+from pathlib import Path
+
+from tests.mutants import run
+from tests.mutants.sample import ROOMS, Mutant, sample
+
+RESULTS = run.CACHE / "verdicts.jsonl"
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    asked = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    asked.add_argument("--count", type=int, default=400, help="mutants in the sample")
+    asked.add_argument("--seed", type=int, default=1, help="of the sample")
+    asked.add_argument("--only", nargs="+", choices=list(ROOMS), help="rooms to sample")
+    asked.add_argument("--again", type=Path, metavar="FILE", help="only what survived or was not covered in this file")
+    asked.add_argument("--frozen", action="store_true", help="keep the source of the copy; update its tests")
+    asked.add_argument("--out", type=Path, default=RESULTS, metavar="FILE", help=f"verdicts, a line each; {RESULTS}")
+    asked.add_argument("--list", action="store_true", help="print the mutants and stop")
+    options = asked.parse_args()
+    run.copy_tree(with_source=not options.frozen)
+    mutants = sample(run.TREE / "src" / "losslens", options.count, options.seed, options.only)
+    if options.again:
+        alive = {tuple(one["key"]) for one in _read(options.again) if one["outcome"] not in ("killed", "timeout")}
+        mutants = [mutant for mutant in mutants if mutant.key in alive]
+    if options.list:
+        print("\n".join(_shown(mutant) for mutant in mutants))
+        return
+    known = _equivalent()
+    random.Random(0).shuffle(mutants)  # whenever it is stopped, what is done is a sample of all rooms
+    selection = run.Selection(run.find_reach(), run.TREE / "src" / "losslens")
+    run.warm_up()
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    done = []
+    with options.out.open("w") as out:
+        for number, mutant in enumerate(mutants, 1):
+            is_known = (mutant.path, mutant.before, mutant.after) in known
+            verdict = run.Verdict(mutant, "equivalent") if is_known else run.judge(mutant, selection)
+            done.append(verdict)
+            one = {
+                "room": mutant.room, "key": mutant.key, "line": mutant.line, "outcome": verdict.outcome,
+                "killer": verdict.killer, "tests": verdict.tests, "seconds": round(verdict.seconds, 1),
+            }  # fmt: skip
+            print(json.dumps(one), file=out, flush=True)
+            print(
+                f"{number}/{len(mutants)} {verdict.outcome} {verdict.seconds:.1f} s {mutant.path}:{mutant.line}",
+                flush=True,
+            )
+    killers = sorted({verdict.killer for verdict in done if "::" in verdict.killer})
+    print(summary(done))
+    wrong = run.fail_anyway(killers)
+    print(
+        f"{len(killers)} tests killed mutants; without a mutant {len(wrong)} of them fail"
+        + "".join(f"\n  {each}" for each in wrong)
+    )
+
+
+def summary(done: list[run.Verdict]) -> str:
+    """What survived, and a table of rooms."""
+    lines = [
+        _shown(one.mutant) + f"\n    {one.outcome}, {one.tests} tests"
+        for one in done
+        if one.outcome in ("survived", "not covered")
+    ]
+    lines += [
+        f"{'room':12} killed timeout survived not covered equivalent   killed of those not equivalent, 95% interval"
+    ]
+    for room in [*ROOMS, "all"]:
+        count = Counter(one.outcome for one in done if room in ("all", one.mutant.room))
+        dead, total = count["killed"] + count["timeout"], sum(count.values()) - count["equivalent"]
+        if total:
+            low, high = wilson(dead, total)
+            numbers = f"{count['killed']:6} {count['timeout']:7} {count['survived']:8} {count['not covered']:11} {count['equivalent']:10}"
+            lines.append(f"{room:12} {numbers}   {dead} of {total}: {dead / total:.0%} ({low:.0%} to {high:.0%})")
+    return "\n".join(lines)
+
+
+def wilson(k: int, n: int) -> tuple[float, float]:
+    """The 95% interval of a share k / n.
+
+    >>> [round(end, 3) for end in wilson(48, 72)]
+    [0.552, 0.765]
+    """
+    z = 1.959964
+    middle, half = (k + z * z / 2) / (n + z * z), z * sqrt(k * (n - k) / n + z * z / 4) / (n + z * z)
+    return middle - half, middle + half
+
+
+def _shown(mutant: Mutant) -> str:
+    return f"{mutant.room}: src/losslens/{mutant.path}:{mutant.line}\n  - {mutant.before}\n  + {mutant.after}"
+
+
+def _equivalent() -> set[tuple[str, str, str]]:
+    listed = tomllib.loads((Path(__file__).parent / "equivalent.toml").read_text())["mutant"]
+    return {(one["path"], one["before"], one["after"]) for one in listed}
+
+
+def _read(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,273 @@
+"""Mutants: what can be changed in a module, and a seeded sample of it."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+# Rooms that compute. Verbs and the command line check and call; what a plot computes is in few of its files; estimates
+# of time (cost.py, rates.py) are right within a factor, not to the digit; GPU code needs a GPU.
+ROOMS: dict[str, tuple[str, ...]] = {
+    "root": ("losses.py", "models.py", "game_theory.py", "text.py"),
+    "tables": ("tables/*.py",),
+    "donors": ("donors/*.py",),
+    "cells": ("cells/*.py",),
+    "uncertainty": ("uncertainty/*.py",),
+    "results": ("results/*.py",),
+    "plots": ("plots/feature_data.py", "plots/scale.py", "plots/dots.py", "plots/named_rows.py"),
+    "engines": ("engines/*.py", "engines/readers/*.py"),
+    "trees": ("engines/trees/*.py",),
+    "passes": ("passes/*.py",),
+    "parts": ("passes/parts/*.py",),
+    "shapley": ("shapley/*.py",),
+    "walks": tuple(f"shapley/{name}.py" for name in ("walks", "walk_kinds", "control_variates", "stopping")),
+    "refits": ("refits/*.py",),
+    "rows": ("rows/*.py",),
+    "page": ("page/cells.py", "page/packing.py", "page/summary.py"),
+    "sentences": ("page/findings.py", "page/words.py"),
+}
+NOT_SAMPLED = ("cost.py", "rates.py", "__init__.py")
+LEAST = 10  # mutants a room, however small it is
+
+_BINARY = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.FloorDiv: ast.Div,
+    ast.Mod: ast.FloorDiv, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
+}  # fmt: skip
+_EDGE = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+_NEGATED = {
+    ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
+_RENAMED = {
+    "min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all", "all": "any", "sum": "mean",
+    "argmin": "argmax", "argmax": "argmin", "floor": "ceil", "ceil": "floor", "cumsum": "cumprod", "zeros": "ones",
+    "ones": "zeros", "zeros_like": "ones_like", "union": "intersection", "log": "log1p", "exp": "expm1",
+}  # fmt: skip
+_DROPPED = {"sqrt", "square", "abs", "sorted", "log1p", "unique", "reversed"}  # f(x) -> x
+_NOT_SWAPPED = {"isinstance", "getattr", "hasattr", "setattr", "cast", "np.where", "issubclass"}
+_SPEED = {"strict", "stacklevel", "copy", "dtype", "slots", "frozen", "eq", "kw_only", "repr", "maxsize", "kind"}
+Place = tuple[ast.AST, str, int | None]  # parent, field, position in a list
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of a module: the statement before and after it, and the module's text with it."""
+
+    room: str
+    path: str  # under src/losslens
+    line: int
+    before: str
+    after: str
+    compiled: str  # name of the compiled function that it is in; "" for Python
+    text: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What a mutant is known by, however lines move."""
+        return self.path, self.before, self.after
+
+
+def sample(source: Path, count: int, seed: int, only: list[str] | None = None) -> list[Mutant]:
+    """`count` mutants of the package at `source`: shared out to rooms by size, then drawn; the same for a seed."""
+    rng, sites, taken = random.Random(seed), {}, set()
+    for room in sorted(ROOMS, key=lambda name: (len(ROOMS[name]) == 1, name)):  # files named one by one come first
+        found = []
+        for path in sorted({path for pattern in ROOMS[room] for path in source.glob(pattern)} - taken):
+            taken.add(path)
+            if path.name in NOT_SAMPLED:
+                continue
+            found += [(path, number) for number in range(len(list(_changes(ast.parse(path.read_text())))))]
+        sites[room] = found
+    rooms = [room for room in ROOMS if (not only or room in only) and sites[room]]
+    total = sum(len(sites[room]) for room in rooms)
+    least = min(LEAST, count // len(rooms))
+    spare = count - least * len(rooms)
+    drawn = []
+    for room in rooms:
+        size = min(len(sites[room]), least + round(spare * len(sites[room]) / total))
+        for path, number in sorted(rng.sample(sites[room], size)):
+            drawn.append(_mutant(room, path, source, number, rng))
+    return drawn
+
+
+def _mutant(room: str, path: Path, source: Path, number: int, rng: random.Random) -> Mutant:
+    tree = ast.parse(path.read_text())
+    statement, function, change = list(_changes(tree))[number]
+    before = _head(statement)
+    result = change(rng)
+    after = _head(result if isinstance(result, ast.stmt) else statement)
+    name = function.name if function is not None else ""
+    return Mutant(
+        room, str(path.relative_to(source)), statement.lineno, before, after, name, ast.unparse(ast.fix_missing_locations(tree))
+    )  # fmt: skip
+
+
+def _head(statement: ast.stmt) -> str:
+    """A statement without the block below it."""
+    bare = copy.copy(statement)
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        if getattr(bare, field, None):
+            setattr(bare, field, [] if field != "body" else [ast.Expr(ast.Constant(...))])
+    return ast.unparse(ast.fix_missing_locations(bare))
+
+
+Change = Callable[[random.Random], ast.stmt | None]
+
+
+def _changes(tree: ast.Module) -> Iterator[tuple[ast.stmt, ast.FunctionDef | None, Change]]:
+    """All places that can be changed: their statement, the compiled function around them, and what changes them."""
+    from tests.mutants.reach import is_compiled
+
+    def inside(
+        node: ast.AST, place: Place | None, statement: ast.stmt | None, function: ast.FunctionDef | None
+    ) -> Iterator[tuple[ast.stmt, ast.FunctionDef | None, Change]]:
+        if isinstance(node, ast.Raise | ast.Assert | ast.Import | ast.ImportFrom) or _is_text(node):
+            return
+        if isinstance(node, ast.stmt):
+            statement = node
+        if is_compiled(node):
+            assert isinstance(node, ast.FunctionDef)
+            function = node
+        if place is not None and statement is not None:
+            choices = list(_choices(node, place))
+            if choices:
+                yield statement, function, lambda rng: rng.choice(choices)()
+        for field, value in ast.iter_fields(node):
+            if field in ("annotation", "returns", "decorator_list", "format_spec", "type_params"):
+                continue
+            children = value if isinstance(value, list) else [value]
+            for position, child in enumerate(children):
+                if isinstance(child, ast.keyword) and child.arg in _SPEED:
+                    continue
+                if isinstance(child, ast.AST):
+                    where = (node, field, position if isinstance(value, list) else None)
+                    yield from inside(child, where, statement, function)
+
+    yield from inside(tree, None, None, None)
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Docstrings, warnings, exceptions made for later, type aliases, and what only the type checker reads."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return True
+    if isinstance(node, ast.FunctionDef) and node.name == "__repr__":
+        return True
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        return True
+    if isinstance(node, ast.Subscript) and ast.unparse(node.value) in ("Literal", "Callable", "dict", "tuple", "list"):
+        return True
+    if isinstance(node, ast.Call):
+        name = ast.unparse(node.func)
+        return name == "warnings.warn" or name.endswith(("Error", "Declined", "cast", "TypeVar"))
+    return False
+
+
+def _choices(node: ast.AST, place: Place) -> Iterator[Callable[[], ast.stmt | None]]:
+    """What can be done to one node; each choice changes the tree in place."""
+
+    def put(new: ast.AST) -> Callable[[], ast.stmt | None]:
+        def do() -> ast.stmt | None:
+            parent, field, position = place
+            if position is None:
+                setattr(parent, field, new)
+            else:
+                getattr(parent, field)[position] = new
+            return new if isinstance(new, ast.stmt) else None
+
+        return do
+
+    def changed(**fields: object) -> ast.AST:
+        new = copy.copy(node)
+        for field, value in fields.items():
+            setattr(new, field, value)
+        return new
+
+    match node:
+        case ast.BinOp() if type(node.op) in _BINARY and not _of_text(node) and not _is_type(node):
+            yield put(changed(op=_BINARY[type(node.op)]()))
+        case ast.AugAssign():
+            if type(node.op) in _BINARY and not _of_text(node.value):
+                yield put(changed(op=_BINARY[type(node.op)]()))
+            yield put(ast.copy_location(ast.Pass(), node))
+        case ast.Compare(ops=[op]):
+            for table in (_EDGE, _NEGATED):
+                if type(op) in table:
+                    yield put(changed(ops=[table[type(op)]()]))
+        case ast.Compare(ops=[first, second]):
+            if type(first) in _EDGE:
+                yield put(changed(ops=[_EDGE[type(first)](), second]))
+            if type(second) in _EDGE:
+                yield put(changed(ops=[first, _EDGE[type(second)]()]))
+        case ast.BoolOp():
+            yield put(changed(op=ast.Or() if isinstance(node.op, ast.And) else ast.And()))
+            yield put(changed(values=node.values[:-1]) if len(node.values) > 2 else node.values[0])
+        case ast.UnaryOp(op=ast.Not() | ast.Invert()):
+            yield put(node.operand)
+        case ast.UnaryOp(op=ast.USub()) if not isinstance(node.operand, ast.Constant):
+            yield put(node.operand)
+        case ast.Constant(value=bool()):
+            yield put(changed(value=not node.value))
+        case ast.Constant(value=int()):
+            yield put(changed(value=node.value + 1))
+            yield put(changed(value=node.value - 1))
+        case ast.Constant(value=float()) if node.value == node.value:
+            yield put(changed(value=2 * node.value if node.value else 1.0))
+        case ast.Slice():
+            for field in ("lower", "upper", "step"):
+                if getattr(node, field) is not None:
+                    yield put(changed(**{field: None}))
+        case ast.IfExp():
+            yield put(changed(body=node.orelse, orelse=node.body))
+        case ast.If() if not node.orelse and not isinstance(node.body[0], ast.Raise):
+            yield put(changed(test=ast.UnaryOp(ast.Not(), node.test)))
+            yield put(changed(test=ast.Constant(value=False)))
+        case ast.Call():
+            yield from _calls(node, put, changed)
+        case ast.Expr(value=ast.Call()):
+            yield put(ast.copy_location(ast.Pass(), node))
+        case ast.Assign(targets=[ast.Subscript()]):
+            yield put(ast.copy_location(ast.Pass(), node))
+        case ast.Continue() | ast.Break():
+            yield put(ast.copy_location(ast.Pass(), node))
+        case ast.Return(value=ast.Tuple(elts=[first, second])):
+            yield put(changed(value=ast.Tuple([second, first], ast.Load())))
+        case ast.Starred(value=ast.ListComp() | ast.GeneratorExp()):
+            yield put(ast.Starred(ast.List([], ast.Load()), ast.Load()))
+        case ast.comprehension(ifs=[_, *_]):
+            yield put(changed(ifs=node.ifs[1:]))
+
+
+def _calls(
+    node: ast.Call, put: Callable[[ast.AST], Callable[[], ast.stmt | None]], changed: Callable[..., ast.AST]
+) -> Iterator[Callable[[], ast.stmt | None]]:
+    """Another function of the same arguments, the argument itself, or the arguments in another order."""
+    called = ast.unparse(node.func)
+    name = called.rsplit(".", 1)[-1]
+    if name in _RENAMED:
+        new = copy.copy(node.func)
+        setattr(new, "id" if isinstance(new, ast.Name) else "attr", _RENAMED[name])
+        if not (isinstance(new, ast.Name) and name == "sum"):
+            yield put(changed(func=new))
+    if name in _DROPPED and node.args and called in (name, f"np.{name}"):
+        yield put(node.args[0])
+    alike = all(isinstance(each, ast.Name | ast.Attribute) for each in node.args[:2])  # may be of the same type
+    if len(node.args) > 1 and alike and called not in _NOT_SWAPPED:
+        yield put(changed(args=[node.args[1], node.args[0], *node.args[2:]]))
+
+
+def _of_text(node: ast.AST) -> bool:
+    return any(
+        isinstance(each, ast.JoinedStr) or isinstance(getattr(each, "value", None), str) for each in ast.walk(node)
+    )
+
+
+def _is_type(node: ast.BinOp) -> bool:
+    """`int | None`, written outside an annotation."""
+    if not isinstance(node.op, ast.BitOr):
+        return False
+    names = {ast.unparse(side) for side in (node.left, node.right)}
+    return bool(names & {"None", "str", "int", "float", "Floats", "Indices", "Mask"})

@@ -1,0 +1,210 @@
+"""Control variates: what is taken from a walk has mean 0 over all pairs and orders, and was not fitted to that walk."""
+
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+import losslens as ll
+from losslens.shapley import control_variates, walk_kinds
+from losslens.shapley.control_variates import _bins, _controls, _fit, _folds, _order_terms, additive_parts, gather
+
+RNG = np.random.default_rng(0)
+N, P = 60, 3
+X = np.column_stack([RNG.normal(size=(N, 2)), RNG.integers(0, 3, N), RNG.normal(size=N)])
+Y = X[:, 0] * (1 + X[:, 1]) + X[:, 2] + RNG.normal(size=N)
+FEW = np.column_stack([RNG.integers(0, 2, N), RNG.integers(0, 4, N), RNG.integers(0, 3, N), np.arange(N)]) - 0.5
+WEIGHT = RNG.uniform(0.2, 2, N)
+
+
+def model(X):
+    return X[:, 0] * (1 + X[:, 1]) + np.sin(X[:, 2])
+
+
+def additive(X):
+    return 2 * X[:, 2] - 3 * (X[:, 0] > 0)
+
+
+def walks(monkeypatch, model=model, X=X, sweeps=10, **options):
+    """Setup, sweeps and the known gain of a call."""
+    found = []
+
+    def record(setup, sweeps, gain, *, leaves_out_own):
+        found.append((setup, sweeps, gain))
+        return gather(setup, sweeps, gain, leaves_out_own=leaves_out_own)
+
+    monkeypatch.setattr(control_variates, "gather", record)
+    budget = N + sweeps * N * 3
+    ll.shapley_importance(model, X, Y, loss="squared_error", method="walk", budget=budget, random_state=0, **options)
+    return found[-1]
+
+
+def shaken(sweeps, r, noise):
+    return [replace(one, shares=one.shares + noise) if k == r else one for k, one in enumerate(sweeps)]
+
+
+@pytest.mark.parametrize("r", [0, 1, 4])
+def test_a_sweep_is_not_corrected_by_a_fit_to_its_own_noise(monkeypatch, r):
+    """Noise in one sweep stays as it is there, and in those fitted together with it; the others' fit changes."""
+    setup, sweeps, gain = walks(monkeypatch, features=["x0", "x1", "x2"])
+    assert gain is None  # a column without a player: the ends are not known
+    noise = np.random.default_rng(r).normal(size=(N, P)) * 5
+    before, after = (
+        gather(setup, some, None, leaves_out_own=False)[1].cells for some in (sweeps, shaken(sweeps, r, noise))
+    )
+    moved = after - before
+    np.testing.assert_allclose(moved[:, r], noise, atol=1e-9)
+    for other in range(len(sweeps)):
+        if other != r and other % 2 == r % 2:
+            np.testing.assert_allclose(moved[:, other], 0, atol=1e-9)
+        if other % 2 != r % 2:
+            assert np.abs(moved[:, other]).max() > 1e-6
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_sweeps_part_of_its_excess_is_not_fitted_to_it_either(monkeypatch, weighted):
+    """Noise e in the shares of a walk leaves e - s sum(e), with the same s for all rows, that sum to one."""
+    setup, sweeps, gain = walks(monkeypatch, sample_weight=WEIGHT if weighted else None)
+    monkeypatch.setattr(control_variates, "_has_controls", lambda *_: False)
+    noise = np.random.default_rng(1).normal(size=(N, 4))
+    before, after = (gather(setup, some, gain, leaves_out_own=False)[1].cells for some in (sweeps, shaken(sweeps, 2, noise)))
+    left = noise - (after - before)[:, 2]
+    slopes = left / noise.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(slopes, np.broadcast_to(slopes[0], slopes.shape), atol=1e-8)
+    assert slopes[0].sum() == pytest.approx(1)
+    np.testing.assert_allclose((after - before)[:, 0::2][:, [0, 2, 3, 4]], 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("count", range(2, 9))
+def test_every_sweep_is_corrected_once_by_others(count):
+    folds = _folds(count)
+    assert sorted(np.concatenate([use for _, use in folds]).tolist()) == list(range(count))
+    for fit, use in folds:
+        assert not set(fit) & set(use)
+        assert sorted([*fit, *use]) == list(range(count))
+
+
+@pytest.mark.parametrize("leaves_out_own", [False, True])
+def test_controls_have_mean_zero_over_all_pairs_and_orders(leaves_out_own):
+    """Summed over every pair, weights w_i w_k, and over all orders of the players. Other pairs only: w_i w_k, i != k."""
+    n, rng = 7, np.random.default_rng(2)
+    weight = rng.uniform(0.5, 2, n)
+    weight = weight / weight.sum() if not leaves_out_own else np.full(n, 1 / n)
+    parts = rng.normal(size=(n, P))
+    parts -= weight @ parts
+    f, y = rng.normal(size=(2, n))
+    orders = np.array(list(permutations(range(P))), np.int16)
+    total = np.zeros((P, control_variates.CONTROLS))
+    size = np.zeros_like(total)
+    for shift in range(int(leaves_out_own), n):
+        donors = np.repeat(((np.arange(n) + shift) % n)[:, None], len(orders), axis=1)
+        terms = _order_terms(parts, donors, np.broadcast_to(orders, (n, *orders.shape)))
+        for j in range(P):
+            controls = _controls(parts[:, j], terms[:, :, j], f, y, donors, weight, leaves_out_own)
+            assert controls.shape == (n, len(orders), control_variates.CONTROLS)
+            mass = (weight[:, None] * weight[donors])[:, :, None]
+            total[j] += (mass * controls).sum(axis=(0, 1))
+            size[j] += (mass * np.abs(controls)).sum(axis=(0, 1))
+    assert (size > 1e-6).all()
+    np.testing.assert_allclose(total / size, 0, atol=1e-12)
+
+
+def test_terms_of_an_order_are_what_the_squared_loss_of_a_sum_depends_on():
+    """(s + d_j)^2 - s^2 = d_j (2 s + d_j), s the sum before j; without its mean over the order and its reverse,
+    d_j^2 + d_j (all - d_j), what is left is d_j (before - after)."""
+    rng = np.random.default_rng(3)
+    parts, donors = rng.normal(size=(5, 4)), rng.integers(0, 5, (5, 6))
+    orders = rng.permuted(np.tile(np.arange(4, dtype=np.int16), (5, 6, 1)), axis=2)
+    found, back = _order_terms(parts, donors, orders), _order_terms(parts, donors, orders[:, :, ::-1])
+    np.testing.assert_allclose(found, -back, atol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=2), 0, atol=1e-12)
+    for i, r in np.ndindex(5, 6):
+        d = parts[i] - parts[donors[i, r]]
+        for place, j in enumerate(orders[i, r]):
+            before, after = d[orders[i, r, :place]].sum(), d[orders[i, r, place + 1 :]].sum()
+            assert found[i, r, j] == pytest.approx(d[j] * (before - after))
+    alone = _order_terms(parts, None, orders)
+    for i, r in np.ndindex(5, 6):
+        before = parts[i][orders[i, r, :2]].sum() - parts[i][orders[i, r, 3:]].sum()
+        j = orders[i, r, 2]
+        assert alone[i, r, j] == pytest.approx(parts[i, j] * before)
+
+
+def test_additive_parts_of_an_additive_model_are_its_parts(monkeypatch):
+    """Few distinct values: bins are values, and every step is exactly c_j(row) - c_j(donor)."""
+    setup, sweeps, _ = walks(monkeypatch, additive, FEW, sample_weight=WEIGHT)
+    parts = additive_parts(setup, sweeps)
+    weight = WEIGHT / WEIGHT.sum()
+    truth = np.column_stack([-3.0 * (FEW[:, 0] > 0), np.zeros(N), 2 * FEW[:, 2], np.zeros(N)])
+    truth -= weight @ truth
+    np.testing.assert_allclose(weight @ parts, 0, atol=1e-12)
+    np.testing.assert_allclose(parts, truth, atol=0.01 * np.abs(truth).max())  # a ridge of a thousandth
+
+
+def test_controls_take_most_noise_off_a_model_of_few_interactions(monkeypatch):
+    """Sums over parts make the whole noise of an additive model under squared loss: controls explain it."""
+    setup, sweeps, _ = walks(monkeypatch, additive, FEW, features=["x0", "x1", "x2"])
+    plain = np.stack([one.shares for one in sweeps], axis=1)
+    left = gather(setup, sweeps, None, leaves_out_own=False)[1].cells
+    rows, donors = np.repeat(np.arange(N), len(sweeps)), np.stack([one.donors for one in sweeps], axis=1).ravel()
+    main = np.concatenate([np.eye(N)[rows], np.eye(N)[donors]], axis=1)  # effects of rows and donors are no noise
+
+    def noise(cells):
+        flat = cells.reshape(-1, P)
+        return np.square(flat - main @ np.linalg.lstsq(main, flat, rcond=None)[0]).sum(axis=0)
+
+    before, after = noise(plain), noise(left)
+    used = before > 1e-9
+    assert used.tolist() == [True, False, True]
+    assert (after[used] < 0.05 * before[used]).all()
+
+
+def test_slopes_are_weighted_least_squares_within_rows():
+    rng = np.random.default_rng(4)
+    controls, counts = rng.normal(size=(12, 5, 3)), rng.uniform(0.1, 3, (12, 5))
+    controls[:, :, 1] = 0.0
+    cells = controls @ [2.0, 7.0, -1.0] + rng.normal(size=(12, 1))
+    np.testing.assert_allclose(_fit(controls, cells, counts), [2.0, 0.0, -1.0], atol=1e-8)
+    cells = rng.normal(size=(12, 5))
+    inner, target = controls - controls.mean(axis=1, keepdims=True), cells - cells.mean(axis=1, keepdims=True)
+    root = np.sqrt(counts).ravel()
+    expected = np.linalg.lstsq(inner.reshape(-1, 3) * root[:, None], target.ravel() * root, rcond=None)[0]
+    np.testing.assert_allclose(_fit(controls, cells, counts), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("values", [3, 12, 13, 40, 200])
+def test_bins_are_ranges_of_values_with_about_as_many_rows(values):
+    codes = np.random.default_rng(values).integers(0, values, 400)
+    codes = np.unique(codes, return_inverse=True)[1]
+    found = _bins(codes)
+    if codes.max() < control_variates.BINS:
+        np.testing.assert_array_equal(found, codes)
+        return
+    order = np.argsort(codes, kind="stable")
+    assert (np.diff(found[order]) >= 0).all()  # along the order of values
+    assert len(np.unique(found)) <= control_variates.BINS
+    assert found.max() + 1 == len(np.unique(found)) >= 10
+    for value in np.unique(codes):
+        assert len(np.unique(found[codes == value])) == 1
+    most = np.bincount(codes).max()  # a bin begins within its twelfth of the rows, and ends with a whole value
+    assert np.bincount(found).max() <= 400 / control_variates.BINS + most
+
+
+def test_rows_without_orders_terms_keep_their_gain(monkeypatch):
+    """Walks from all donors together: the noise of orders goes, every row's shares sum to the same as before."""
+    seen = []
+
+    def record(setup, sweeps, cells, is_donor):
+        seen.append((cells, without(setup, sweeps, cells, is_donor)))
+        return seen[-1][1]
+
+    without = control_variates.without_order_terms
+    monkeypatch.setattr(walk_kinds.control_variates, "without_order_terms", record)
+    ll.shapley_importance(
+        lambda X: X[:, 0] + X[:, 2], X, Y, loss="squared_error", aggregate="prediction", method="walk", random_state=0
+    )
+    before, after = seen[-1]
+    np.testing.assert_allclose(after.sum(axis=2), before.sum(axis=2), atol=1e-9)
+    spread = [np.square(cells - cells.mean(axis=1, keepdims=True)).sum() for cells in (before, after)]
+    assert spread[1] < 0.1 * spread[0]
