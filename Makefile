@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test browser bench gallery clean
+.PHONY: help demo test browser bench mutants gallery clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
 	@echo "make test    ruff, mypy, import-linter and the tests"
 	@echo "make browser finds or installs chromium, for the tests of the report"
 	@echo "make bench   speed and accuracy against named peers"
+	@echo "make mutants puts errors into the source, one at a time, and counts those that tests notice (an hour)"
 	@echo "make gallery the paper's figures and tables as a page: docs/gallery/build/index.html"
 	@echo "make clean   remove .venv, caches and builds"
 
@@ -39,11 +40,14 @@ browser:
 bench: .venv/installed-test
 	@$(BIN)/python -m benchmarks
 
+mutants: .venv/installed-test
+	@$(BIN)/python -m tests.mutants
+
 gallery: .venv/installed-demo
 	@$(BIN)/python -m docs.gallery.page
 
 clean:
-	rm -rf .venv build dist docs/gallery/build .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist docs/gallery/build .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -23,12 +23,11 @@ def main() -> None:
     asked.add_argument("--seed", type=int, default=1, help="of the sample")
     asked.add_argument("--only", nargs="+", choices=list(ROOMS), help="rooms to sample")
     asked.add_argument("--again", type=Path, metavar="FILE", help="only what survived or was not covered in this file")
-    asked.add_argument("--frozen", action="store_true", help="keep the source of the copy; update its tests")
+    asked.add_argument("--slow", action="store_true", help="run slow tests, too, where all others pass")
     asked.add_argument("--out", type=Path, default=RESULTS, metavar="FILE", help=f"verdicts, a line each; {RESULTS}")
     asked.add_argument("--list", action="store_true", help="print the mutants and stop")
     options = asked.parse_args()
-    run.copy_tree(with_source=not options.frozen)
-    mutants = sample(run.TREE / "src" / "losslens", options.count, options.seed, options.only)
+    mutants = sample(run.SOURCE, options.count, options.seed, options.only)
     if options.again:
         alive = {tuple(one["key"]) for one in _read(options.again) if one["outcome"] not in ("killed", "timeout")}
         mutants = [mutant for mutant in mutants if mutant.key in alive]
@@ -36,32 +35,24 @@ def main() -> None:
         print("\n".join(_shown(mutant) for mutant in mutants))
         return
     known = _equivalent()
-    random.Random(0).shuffle(mutants)  # whenever it is stopped, what is done is a sample of all rooms
-    selection = run.Selection(run.find_reach(), run.TREE / "src" / "losslens")
-    run.warm_up()
+    done = [run.Verdict(mutant, "equivalent") for mutant in mutants if mutant.key in known]
+    left = [mutant for mutant in mutants if mutant.key not in known]
+    random.Random(0).shuffle(left)  # whenever it is stopped, what is done is a sample of all rooms
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    done = []
     with options.out.open("w") as out:
-        for number, mutant in enumerate(mutants, 1):
-            is_known = (mutant.path, mutant.before, mutant.after) in known
-            verdict = run.Verdict(mutant, "equivalent") if is_known else run.judge(mutant, selection)
+
+        def tell(verdict: run.Verdict) -> None:
             done.append(verdict)
-            one = {
-                "room": mutant.room, "key": mutant.key, "line": mutant.line, "outcome": verdict.outcome,
-                "killer": verdict.killer, "tests": verdict.tests, "seconds": round(verdict.seconds, 1),
-            }  # fmt: skip
-            print(json.dumps(one), file=out, flush=True)
-            print(
-                f"{number}/{len(mutants)} {verdict.outcome} {verdict.seconds:.1f} s {mutant.path}:{mutant.line}",
-                flush=True,
-            )
-    killers = sorted({verdict.killer for verdict in done if "::" in verdict.killer})
+            mutant = verdict.mutant
+            numbers = {"tests": verdict.tests, "seconds": round(verdict.seconds, 1), "line": mutant.line}
+            one = {"room": mutant.room, "key": mutant.key, "outcome": verdict.outcome, "killer": verdict.killer}
+            print(json.dumps(one | numbers), file=out, flush=True)
+            seconds = f"{verdict.seconds:.1f} s"
+            print(f"{len(done)}/{len(mutants)} {verdict.outcome} {seconds} {mutant.path}:{mutant.line}", flush=True)
+
+        wrong = run.judge(left, tell, slow=options.slow)
     print(summary(done))
-    wrong = run.fail_anyway(killers)
-    print(
-        f"{len(killers)} tests killed mutants; without a mutant {len(wrong)} of them fail"
-        + "".join(f"\n  {each}" for each in wrong)
-    )
+    print(f"tests that killed mutants and fail without one: {', '.join(wrong) or 'none'}")
 
 
 def summary(done: list[run.Verdict]) -> str:
@@ -79,7 +70,8 @@ def summary(done: list[run.Verdict]) -> str:
         dead, total = count["killed"] + count["timeout"], sum(count.values()) - count["equivalent"]
         if total:
             low, high = wilson(dead, total)
-            numbers = f"{count['killed']:6} {count['timeout']:7} {count['survived']:8} {count['not covered']:11} {count['equivalent']:10}"
+            widths = {"killed": 6, "timeout": 7, "survived": 8, "not covered": 11, "equivalent": 10}
+            numbers = " ".join(f"{count[outcome]:{width}}" for outcome, width in widths.items())
             lines.append(f"{room:12} {numbers}   {dead} of {total}: {dead / total:.0%} ({low:.0%} to {high:.0%})")
     return "\n".join(lines)
 

@@ -93,7 +93,7 @@ class _Loader(SourceFileLoader):
 class _Finder:
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
-        if name.split(".")[0] != "losslens" or ".gpu" in name:
+        if name.split(".", maxsplit=1)[0] != "losslens" or ".gpu" in name:
             return None
         spec = PathFinder.find_spec(name, path, target)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
@@ -111,7 +111,7 @@ _useless: set[str] = set()  # skipped, or failing without a mutant
 
 
 def _swap(into: set[str]) -> set[str]:
-    global _now  # noqa: PLW0603
+    global _now
     before, _now = _now, into
     setattr(builtins, MARK, into.add)
     return before

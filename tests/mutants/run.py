@@ -1,40 +1,39 @@
-"""Run tests against mutants, in a copy of the working tree: fork, import the changed module, stop at the first failure."""
+"""Run tests against mutants: collect the tests once, then fork for each mutant, change the function, run its tests.
+
+Nothing is written to the source. A function gets the code of the mutant in its place; a compiled one is compiled again
+in the fork, with all compiled functions that call it, and without numba's cache on disk.
+"""
 
 from __future__ import annotations
 
 import ast
+import gc
 import hashlib
-import importlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
-
 from tests.mutants.reach import blocks, is_compiled, stretches
 from tests.mutants.sample import Mutant
 
 REPOSITORY = Path(__file__).parents[2]
+SOURCE = REPOSITORY / "src" / "losslens"
 CACHE = REPOSITORY / ".cache" / "mutants"
-TREE = CACHE / "tree"  # the copy in which mutants live
-REACH = CACHE / "reach"
-LONGEST = 40.0  # seconds of tests run against a mutant, fastest first
-FIRST = 8.0  # seconds of tests of the module's own, before all others
-SLOW_START = 30.0  # seconds that imports and a busy machine may take
-COMPILING = 120.0  # more for mutants in compiled functions
-LIBRARIES = (
-    "hypothesis", "numpy", "scipy.stats", "pandas", "polars", "sklearn.ensemble", "sklearn.linear_model", "sklearn.svm",
-    "sklearn.pipeline", "sklearn.neural_network", "numba", "matplotlib.pyplot", "xgboost", "lightgbm", "narwhals",
-    "joblib", "rich", "bokeh", "jinja2", "pyarrow.parquet",
-)  # fmt: skip
+FIRST = 5.0  # seconds of tests of the module's own, before all others
+LONGEST = 15.0  # seconds of tests run against a mutant, fastest first
+SLOW_TESTS = 60.0  # seconds for those that were stopped while it was found what they reach
+PATIENCE = 20.0, 10.0  # a mutant has so many seconds, and so many times as long as its tests take without it
+COMPILING = 300.0  # more for compiled functions
 # Whole programs, pictures, a browser, other libraries: slow, and what they say of a number is said by others.
 LEFT_OUT = (
     "tests/cli/", "tests/test_cluster", "tests/test_gallery", "tests/test_peers", "tests/test_readme",
@@ -42,35 +41,18 @@ LEFT_OUT = (
     "tests/plots/test_images", "tests/plots/test_names", "tests/plots/test_notebook", "tests/plots/test_shapley",
     "tests/verbs/test_plan", "tests/engines/test_gpu", "tests/results/test_walls", "tests/fuzz", "src/losslens/cli",
 )  # fmt: skip
-_OPTIONS = ["-n0", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", "-o", "addopts=--doctest-modules"]
-_OPTIONS = [*_OPTIONS, "--import-mode=importlib", "--mpl", "--ignore-glob=*/engines/gpu/*"]
 
 
-def copy_tree(*, with_source: bool) -> None:
-    """Bring the copy up to date with the working tree; files that have not changed keep their date."""
-    with_source = with_source or not TREE.exists()
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    ).stdout.split("\n")
-    wanted = {name for name in listed if (REPOSITORY / name).is_file()}
-    wanted = {name for name in wanted if with_source or name.startswith("tests/")}
-    for folder in ("src", "tests") if with_source else ("tests",):
-        for old in (TREE / folder).rglob("*.py"):
-            if str(old.relative_to(TREE)) not in wanted:
-                old.unlink()
-    for name in wanted:
-        source, target = REPOSITORY / name, TREE / name
-        if not target.exists() or source.read_bytes() != target.read_bytes():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
+def test_files() -> list[str]:
+    """Files with tests or examples that may be run against mutants."""
+    files = [*(REPOSITORY / "tests").rglob("test_*.py"), *SOURCE.rglob("*.py")]
+    names = sorted(str(path.relative_to(REPOSITORY)) for path in files)
+    return [name for name in names if not name.startswith(LEFT_OUT) and "/gpu/" not in name]
 
 
 def _environment() -> dict[str, str]:
-    path = os.pathsep.join([str(TREE / "src"), str(TREE)])
-    return {
-        **os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "CI": "1",
-        "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CACHE_DIR": str(CACHE / "numba"),
-    }  # fmt: skip
+    path = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "MPLBACKEND": "Agg", "CI": "1"}
 
 
 @dataclass(eq=False)
@@ -81,6 +63,7 @@ class Reach:
     places: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def add(self, found: dict[str, Any]) -> None:
+        """Add what the tests of a file reach."""
         tests = found["tests"]
         self.seconds |= dict(zip(tests, found["seconds"], strict=True))
         for place, numbers in found["places"].items():
@@ -89,90 +72,76 @@ class Reach:
 
 def find_reach() -> Reach:
     """Run the tests that have changed since they were last run here, and all of them where the source has."""
-    source = hashlib.sha256(b"".join(path.read_bytes() for path in sorted((TREE / "src").rglob("*.py")))).hexdigest()
-    known = REACH / source[:16]
+    source = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(SOURCE.rglob("*.py")))).hexdigest()
+    known = CACHE / source[:16]
     known.mkdir(parents=True, exist_ok=True)
-    files = [*(TREE / "tests").rglob("test_*.py"), *(TREE / "src").rglob("*.py")]
-    names = [str(path.relative_to(TREE)) for path in sorted(files)]
-    names = [name for name in names if not name.startswith(LEFT_OUT) and "/gpu/" not in name]
     stamp = {
-        name: known / (hashlib.sha256(name.encode() + (TREE / name).read_bytes()).hexdigest()[:24] + ".json")
-        for name in names
+        name: known / (hashlib.sha256(name.encode() + (REPOSITORY / name).read_bytes()).hexdigest()[:24] + ".json")
+        for name in test_files()
     }
-    missing = [name for name in names if not stamp[name].exists()]
+    missing = {name: path for name, path in stamp.items() if not path.exists()}
     if missing:
         fresh = known / "fresh"
-        shutil.rmtree(fresh, ignore_errors=True)
+        for old in fresh.glob("*.json"):
+            old.unlink()
+        plugins = ["-p", "tests.mutants.reach", "-p", "no:cacheprovider"]
         command = [
             sys.executable,
             "-m",
             "pytest",
             "-q",
-            "-p",
-            "tests.mutants.reach",
-            "-p",
-            "no:cacheprovider",
-            "-n2",
+            "--tb=no",
+            *plugins,
+            *(["-n0"] if len(missing) < 9 else []),
             *missing,
         ]
-        subprocess.run(command, cwd=TREE, env={**_environment(), "LOSSLENS_REACH": str(fresh)}, check=False)
-        split_by_file(
-            [json.loads(part.read_text()) for part in fresh.glob("*.json")], {name: stamp[name] for name in missing}
-        )
+        subprocess.run(command, cwd=REPOSITORY, env=_environment() | {"LOSSLENS_REACH": str(fresh)}, check=False)
+        keep_by_file([json.loads(part.read_text()) for part in fresh.glob("*.json")], missing)
     reach = Reach()
-    for name in names:
-        reach.add(json.loads(stamp[name].read_text()))
+    for path in stamp.values():
+        reach.add(json.loads(path.read_text()))
     return reach
 
 
-def split_by_file(found: list[dict[str, Any]], stamp: dict[str, Path]) -> None:
+def keep_by_file(found: list[dict[str, Any]], paths: dict[str, Path]) -> None:
     """Keep what was found test file by test file: then only changed files need another run."""
-    parts: dict[str, dict[str, Any]] = {
-        name: {"tests": [], "seconds": [], "places": defaultdict(list)} for name in stamp
-    }
+    parts: dict[str, Any] = {name: {"tests": [], "seconds": [], "places": defaultdict(list)} for name in paths}
     for one in found:
         position = []
         for test, seconds in zip(one["tests"], one["seconds"], strict=True):
-            part = parts.get(test.split("::")[0])
-            position.append((part, len(part["tests"]) if part else 0))
-            if part:
-                part["tests"].append(test)
-                part["seconds"].append(seconds)
+            part = parts[test.split("::")[0]]
+            position.append((part, len(part["tests"])))
+            part["tests"].append(test)
+            part["seconds"].append(seconds)
         for place, numbers in one["places"].items():
-            for number in numbers:
-                part, at = position[number]
-                if part:
-                    part["places"][place].append(at)
+            for part, at in (position[number] for number in numbers):
+                part["places"][place].append(at)
     for name, part in parts.items():
-        stamp[name].write_text(json.dumps(part))
+        paths[name].write_text(json.dumps(part))
 
 
 class Selection:
     """Which tests to run against a mutant."""
 
-    def __init__(self, reach: Reach, source: Path) -> None:
-        self.reach, self.starts, self.uses = reach, defaultdict(list), defaultdict(set)
+    def __init__(self, reach: Reach, *, slow: bool) -> None:
+        self.reach, self.slow = reach, slow
+        self.starts: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+        self.uses: dict[str, set[str]] = defaultdict(set)
         calls: dict[str, set[str]] = defaultdict(set)
-        trees = {str(path.relative_to(source)): ast.parse(path.read_text()) for path in sorted(source.rglob("*.py"))}
-        names = {node.name for tree in trees.values() for node in ast.walk(tree) if is_compiled(node)}
+        trees = {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+        compiled = {node.name for tree in trees.values() for node in ast.walk(tree) if is_compiled(node)}
         for path, tree in trees.items():
-            for block in blocks(tree):
-                for stretch in stretches(block):
-                    place = f"{path}:{stretch[0].lineno}"
-                    self.starts[path].append((stretch[0].lineno, max(each.end_lineno or 0 for each in stretch), place))
-                    for name in _named(stretch) & names:
-                        self.uses[name].add(place)
+            for stretch in (stretch for block in blocks(tree) for stretch in stretches(block)):
+                place = f"{path}:{stretch[0].lineno}"
+                self.starts[path].append((stretch[0].lineno, max(each.end_lineno or 0 for each in stretch), place))
+                for name in _named(stretch) & compiled:
+                    self.uses[name].add(place)
             for node in ast.walk(tree):
                 if is_compiled(node):
-                    for name in _named([node]) & names - {node.name}:
+                    for name in _named([node]) & compiled - {node.name}:
                         calls[name].add(node.name)
-        for name in names:  # and through compiled functions that call it
-            seen, queue = {name}, [name]
-            while queue:
-                for caller in calls[queue.pop()] - seen:
-                    seen.add(caller)
-                    queue.append(caller)
-            self.uses[name] = set().union(*(self.uses[each] for each in seen))
+        self.callers = {name: _closure(name, calls) for name in compiled}
+        self.uses = {name: set().union(*(self.uses[each] for each in self.callers[name])) for name in compiled}
 
     def tests(self, mutant: Mutant) -> list[str]:
         """Fastest first, the module's own before others, up to a number of seconds."""
@@ -183,32 +152,48 @@ class Selection:
             inner = max(around, default=None)
             places = {inner[2]} if inner else {place for _, _, place in self.starts[mutant.path]}
         found = set().union(*(self.reach.places.get(place, set()) for place in places))
-        return self._ordered(found, mutant.path)
-
-    def _ordered(self, tests: set[str], path: str) -> list[str]:
-        own = f"test_{Path(path).stem}.py", f"src/losslens/{path}"
+        own = f"/test_{Path(mutant.path).stem}.py", f"src/losslens/{mutant.path}"
         chosen: dict[str, None] = {}
         spent = 0.0
-        for limit, mine in ((FIRST, True), (LONGEST, False)):
-            for test in sorted(tests, key=lambda each: (self.reach.seconds[each], each)):
-                is_own = test.split("::")[0].endswith(own)
-                seconds = self.reach.seconds[test] + 0.01
-                if (mine and not is_own) or test in chosen or spent + seconds > limit:
-                    continue
-                chosen[test] = None
-                spent += seconds
+        for limit, only_own in ((FIRST, True), (LONGEST, False), (LONGEST + SLOW_TESTS * self.slow, False)):
+            for test in sorted(found, key=lambda each: (self.reach.seconds[each], each)):
+                seconds = min(self.reach.seconds[test], 1e9 if limit <= LONGEST else 10.0) + 0.01
+                if (
+                    test not in chosen
+                    and spent + seconds <= limit
+                    and (not only_own or test.split("::")[0].endswith(own))
+                ):
+                    chosen[test] = None
+                    spent += seconds
         return list(chosen)
 
 
+def _closure(name: str, calls: dict[str, set[str]]) -> list[str]:
+    """The function and all that call it, callees first."""
+    order: list[str] = []
+    seen: set[str] = set()
+
+    def visit(one: str) -> None:
+        if one not in seen:  # a name may also be that of a variable: then the calls go round in circles
+            seen.add(one)
+            for caller in sorted(calls[one]):
+                visit(caller)
+            order.insert(0, one)
+
+    visit(name)
+    return order
+
+
 def _named(nodes: list[Any]) -> set[str]:
-    return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)} | {
-        each.attr for node in nodes for each in ast.walk(node) if isinstance(each, ast.Attribute)
+    every = [each for node in nodes for each in ast.walk(node)]
+    return {each.id for each in every if isinstance(each, ast.Name)} | {
+        each.attr for each in every if isinstance(each, ast.Attribute)
     }
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant: killed, timeout, survived or not covered."""
+    """What became of a mutant: killed, timeout, survived, not covered or equivalent."""
 
     mutant: Mutant
     outcome: str
@@ -217,116 +202,149 @@ class Verdict:
     seconds: float = 0.0
 
 
-def warm_up() -> None:
-    """Import what is slow to import, once; the package itself never, so that each fork imports the mutant."""
-    os.environ.update(_environment())
-    for name in LIBRARIES:
-        importlib.import_module(name)
-    if "losslens" in sys.modules:
-        raise RuntimeError("losslens is imported already: mutants would not be")
+class Jury:
+    """A pytest plugin: instead of running all tests, forks for each mutant and runs the tests that reach it."""
 
+    def __init__(self, mutants: list[Mutant], selection: Selection, tell: Callable[[Verdict], None]) -> None:
+        self.mutants, self.selection, self.tell = mutants, selection, tell
+        self.items: dict[str, pytest.Item] = {}
+        self.told = CACHE / f"killer-{os.getpid()}"
+        self.wrong: list[str] = []  # tests that fail without any mutant
 
-def judge(mutant: Mutant, selection: Selection) -> Verdict:
-    """Put the mutant into the copy, run its tests, put the original back."""
-    tests = selection.tests(mutant)
-    if not tests:
-        return Verdict(mutant, "not covered")
-    path = TREE / "src" / "losslens" / mutant.path
-    original = path.read_bytes()
-    limit = SLOW_START + 4 * sum(selection.reach.seconds[test] for test in tests)
-    is_compiled_module = b"compiled(" in original
-    start = time.monotonic()
-    try:
-        path.write_text(mutant.text)
-        cache = _cache_without(mutant) if is_compiled_module else CACHE / "numba"
-        outcome, killer = _run(tests, limit + COMPILING * is_compiled_module, cache)
-    finally:
-        path.write_bytes(original)
-        if is_compiled_module:
-            shutil.rmtree(CACHE / "numba-mutant", ignore_errors=True)
-    return Verdict(mutant, outcome, killer, len(tests), time.monotonic() - start)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Judge all mutants, then see that the tests that killed pass without them."""
+        self.items = {item.nodeid: item for item in session.items}
+        self.program = Program.now()
+        gc.freeze()  # a fork that collects garbage would copy all memory
+        killers = set()
+        for mutant in self.mutants:
+            verdict = self._judge(mutant)
+            killers.add(verdict.killer)
+            self.tell(verdict)
+        for test in sorted(killers & self.items.keys()):
+            if self._fork([test], 600.0, lambda: None)[0] != "survived":
+                self.wrong.append(test)
+        return True
 
+    def _judge(self, mutant: Mutant) -> Verdict:
+        tests = [test for test in self.selection.tests(mutant) if test in self.items]
+        if not tests:
+            return Verdict(mutant, "not covered")
+        start = time.monotonic()
+        usual = sum(min(10.0, self.selection.reach.seconds[test]) for test in tests)
+        limit = PATIENCE[0] + PATIENCE[1] * usual + COMPILING * bool(mutant.compiled)
+        callers = self.selection.callers.get(mutant.compiled, [])
+        outcome, killer = self._fork(tests, limit, lambda: self.program.put(mutant, callers))
+        return Verdict(mutant, outcome, killer, len(tests), time.monotonic() - start)
 
-def _cache_without(mutant: Mutant) -> Path:
-    """A copy of numba's cache without the mutant's module and those that import it: they are compiled again."""
-    sources = {path.stem: path.read_text() for path in (TREE / "src/losslens/engines").rglob("*.py")}
-    stale, stem = {Path(mutant.path).stem}, ""
-    while stem is not None:
-        more = (
-            name
-            for name, text in sources.items()
-            if name not in stale and any(f".{old} import" in text for old in stale)
-        )
-        stem = next(more, None)
-        stale |= {stem} - {None}
-    target = CACHE / "numba-mutant"
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    if (CACHE / "numba").exists():
-        shutil.copytree(
-            CACHE / "numba", target, dirs_exist_ok=True,
-            ignore=lambda _, names: [name for name in names if name.split(".")[0] in stale],
-        )  # fmt: skip
-    return target
+    def _fork(self, tests: list[str], limit: float, change: Callable[[], None]) -> tuple[str, str]:
+        self.told.unlink(missing_ok=True)
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            self._be_child(tests, change)
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                killer = self.told.read_text() if self.told.exists() else ""
+                if status == 0:
+                    return "survived", ""
+                return "killed", killer or f"ended with status {status}"
+            time.sleep(0.01)
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return "timeout", ""
 
-
-def _run(tests: list[str], limit: float, cache: Path) -> tuple[str, str]:
-    told = CACHE / "killer"
-    told.unlink(missing_ok=True)
-    child = os.fork()
-    if child == 0:
-        _be_child(tests, told, cache)
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            code = os.waitstatus_to_exitcode(status)
-            if code == 0:
-                return "survived", ""
-            if told.exists() or code < 0:  # a signal: the mutant crashed
-                return "killed", told.read_text() if told.exists() else f"signal {-code}"
-            raise RuntimeError(f"pytest ended with {code}:\n{(CACHE / 'output').read_text()[-2000:]}")
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return "timeout", ""
-
-
-def _be_child(tests: list[str], told: Path, cache: Path) -> None:
-    import numba
-
-    code = 99
-    try:
-        os.setsid()
-        quiet = os.open(CACHE / "output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        os.dup2(quiet, 1)
-        os.dup2(quiet, 2)
-        os.chdir(TREE)
-        sys.path[:0] = [str(TREE / "src"), str(TREE)]
-        sys.dont_write_bytecode = True
-        os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = str(cache)
-        code = int(pytest.main([*_OPTIONS, *tests], plugins=[_Tell(told)]))
-        if code == 5:  # nothing collected
-            code = 99
-    finally:
-        os._exit(code)
-
-
-class _Tell:
-    """Notes which test failed, or which file could not be imported."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed and not self.path.exists():
-            self.path.write_text(f"import of {report.nodeid}")
+    def _be_child(self, tests: list[str], change: Callable[[], None]) -> None:
+        code = 99
+        try:
+            os.setsid()
+            quiet = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(quiet, 1)
+            os.dup2(quiet, 2)
+            try:
+                change()
+            except Exception as error:  # noqa: BLE001 - numba refuses the mutant: no test could pass
+                self.told.write_text(f"{type(error).__name__} when it was put in: {error}"[:300])
+                os._exit(1)
+            for test, after in zip(tests, [*tests[1:], None], strict=True):
+                item, following = self.items[test], None if after is None else self.items[after]
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            code = 0
+        finally:
+            os._exit(code)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and not self.path.exists():
-            self.path.write_text(report.nodeid)
+        """In the fork: the first failure ends it."""
+        if report.failed:
+            self.told.write_text(report.nodeid)
+            os._exit(1)
 
 
-def fail_anyway(tests: list[str]) -> list[str]:
-    """Those of these tests that fail without any mutant, run in the same way."""
-    return [test for test in tests if _run([test], SLOW_START * 10, CACHE / "numba")[0] != "survived"]
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What is loaded of the package: its functions by file and qualified name, and numba's dispatchers by name."""
+
+    functions: dict[tuple[str, str], list[FunctionType]]
+    dispatchers: dict[str, Any]
+
+    @classmethod
+    def now(cls) -> Program:
+        """All that is loaded."""
+        from numba.core.dispatcher import Dispatcher
+
+        functions, dispatchers = defaultdict(list), {}
+        for each in gc.get_objects():
+            if type(each) is FunctionType and each.__code__.co_filename.startswith(str(SOURCE)):
+                functions[each.__code__.co_filename, each.__code__.co_qualname].append(each)
+            elif isinstance(each, Dispatcher) and each.py_func.__code__.co_filename.startswith(str(SOURCE)):
+                dispatchers[each.py_func.__name__] = each
+        return cls(functions, dispatchers)
+
+    def put(self, mutant: Mutant, callers: list[str]) -> None:
+        """Change the running program into the mutant."""
+        module = sys.modules["losslens." + mutant.path.removesuffix(".py").replace("/", ".")]
+        path = str(module.__file__)
+        changed = 0
+        for code in _codes(compile(mutant.text, path, "exec")):
+            name = code.co_qualname
+            if mutant.function and (name == mutant.function or name.startswith(f"{mutant.function}.<locals>.")):
+                for function in self.functions.get((path, name), []):
+                    function.__code__ = code
+                    changed += 1
+        if mutant.constant:
+            fresh, old = dict(vars(module)), getattr(module, mutant.constant)
+            exec(compile(mutant.after, path, "exec"), fresh)
+            for other in [each for name, each in sys.modules.items() if name.startswith("losslens")]:
+                if vars(other).get(mutant.constant) is old:
+                    setattr(other, mutant.constant, fresh[mutant.constant])
+                    changed += 1
+        if not changed:
+            raise RuntimeError(f"nothing to change for {mutant.path}:{mutant.line}")
+        if callers:
+            from numba.core.caching import NullCache
+
+            for dispatcher in (self.dispatchers[name] for name in callers if name in self.dispatchers):
+                dispatcher._cache = NullCache()
+                dispatcher.recompile()
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield inner
+            yield from _codes(inner)
+
+
+def judge(mutants: list[Mutant], tell: Callable[[Verdict], None], *, slow: bool) -> list[str]:
+    """Judge mutants; returns tests that killed some and fail without any, too."""
+    selection = Selection(find_reach(), slow=slow)
+    jury = Jury(mutants, selection, tell)
+    files = sorted({test.split("::")[0] for mutant in mutants for test in selection.tests(mutant)})
+    os.environ.update(_environment())
+    os.chdir(REPOSITORY)
+    sys.path[:0] = [str(REPOSITORY / "src"), str(REPOSITORY)]
+    pytest.main(["-n0", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-s", *files], plugins=[jury])
+    jury.told.unlink(missing_ok=True)
+    return jury.wrong

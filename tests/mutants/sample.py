@@ -6,8 +6,10 @@ import ast
 import copy
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from tests.mutants.reach import is_compiled
 
 # Rooms that compute. Verbs and the command line check and call; what a plot computes is in few of its files; estimates
 # of time (cost.py, rates.py) are right within a factor, not to the digit; GPU code needs a GPU.
@@ -62,8 +64,10 @@ class Mutant:
     line: int
     before: str
     after: str
+    function: str  # qualified name of the outermost function that it is in; "" for a constant
+    constant: str  # name of the module's constant that it changes
     compiled: str  # name of the compiled function that it is in; "" for Python
-    text: str
+    text: str  # of the whole module
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -80,7 +84,7 @@ def sample(source: Path, count: int, seed: int, only: list[str] | None = None) -
             taken.add(path)
             if path.name in NOT_SAMPLED:
                 continue
-            found += [(path, number) for number in range(len(list(_changes(ast.parse(path.read_text())))))]
+            found += [(path, number) for number in range(len(list(_sites(ast.parse(path.read_text())))))]
         sites[room] = found
     rooms = [room for room in ROOMS if (not only or room in only) and sites[room]]
     total = sum(len(sites[room]) for room in rooms)
@@ -96,14 +100,11 @@ def sample(source: Path, count: int, seed: int, only: list[str] | None = None) -
 
 def _mutant(room: str, path: Path, source: Path, number: int, rng: random.Random) -> Mutant:
     tree = ast.parse(path.read_text())
-    statement, function, change = list(_changes(tree))[number]
-    before = _head(statement)
-    result = change(rng)
-    after = _head(result if isinstance(result, ast.stmt) else statement)
-    name = function.name if function is not None else ""
-    return Mutant(
-        room, str(path.relative_to(source)), statement.lineno, before, after, name, ast.unparse(ast.fix_missing_locations(tree))
-    )  # fmt: skip
+    site = list(_sites(tree))[number]
+    before, new = _head(site.statement), rng.choice(site.choices)()
+    after, text = _head(new or site.statement), ast.unparse(ast.fix_missing_locations(tree))
+    where = str(path.relative_to(source))
+    return Mutant(room, where, site.line, before, after, site.function, site.constant, site.compiled, text)
 
 
 def _head(statement: ast.stmt) -> str:
@@ -115,43 +116,57 @@ def _head(statement: ast.stmt) -> str:
     return ast.unparse(ast.fix_missing_locations(bare))
 
 
-Change = Callable[[random.Random], ast.stmt | None]
+@dataclass(frozen=True, eq=False)
+class _Site:
+    """A place that can be changed: where it is, and what can be done there."""
+
+    statement: ast.stmt
+    line: int
+    function: str
+    constant: str
+    compiled: str
+    choices: list[Callable[[], ast.stmt | None]]  # change the tree; return the new statement where it is replaced
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[ast.stmt, ast.FunctionDef | None, Change]]:
-    """All places that can be changed: their statement, the compiled function around them, and what changes them."""
-    from tests.mutants.reach import is_compiled
+def _sites(tree: ast.Module) -> Iterator[_Site]:
+    """Inside functions, and in constants of the module."""
 
-    def inside(
-        node: ast.AST, place: Place | None, statement: ast.stmt | None, function: ast.FunctionDef | None
-    ) -> Iterator[tuple[ast.stmt, ast.FunctionDef | None, Change]]:
-        if isinstance(node, ast.Raise | ast.Assert | ast.Import | ast.ImportFrom) or _is_text(node):
+    def inside(node: ast.AST, place: Place, site: _Site) -> Iterator[_Site]:
+        if _is_text(node):
             return
         if isinstance(node, ast.stmt):
-            statement = node
-        if is_compiled(node):
-            assert isinstance(node, ast.FunctionDef)
-            function = node
-        if place is not None and statement is not None:
+            site = replace(site, statement=node, line=node.lineno)
+        if isinstance(node, ast.FunctionDef) and not site.function:
+            name = f"{site.compiled}{node.name}"  # so far the names of the classes around it
+            site = replace(site, function=name, compiled=node.name if is_compiled(node) else "")
+        elif isinstance(node, ast.ClassDef) and not site.function:
+            site = replace(site, compiled=f"{site.compiled}{node.name}.")
+        elif isinstance(place[0], ast.Module):
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            names = [each.id for each in targets if isinstance(each, ast.Name) and each.id.isupper()]
+            site = replace(site, constant=names[0] if names else "")
+        if site.function or (site.constant and not isinstance(node, ast.stmt)):
             choices = list(_choices(node, place))
             if choices:
-                yield statement, function, lambda rng: rng.choice(choices)()
+                yield replace(site, choices=choices, compiled=site.compiled if site.function else "")
         for field, value in ast.iter_fields(node):
-            if field in ("annotation", "returns", "decorator_list", "format_spec", "type_params"):
+            if field in ("annotation", "returns", "decorator_list", "format_spec", "type_params", "targets", "target"):
                 continue
-            children = value if isinstance(value, list) else [value]
-            for position, child in enumerate(children):
-                if isinstance(child, ast.keyword) and child.arg in _SPEED:
-                    continue
-                if isinstance(child, ast.AST):
-                    where = (node, field, position if isinstance(value, list) else None)
-                    yield from inside(child, where, statement, function)
+            if isinstance(node, ast.FunctionDef) and field == "args":
+                continue
+            for position, child in enumerate(value if isinstance(value, list) else [value]):
+                is_speed = isinstance(child, ast.keyword) and child.arg in _SPEED
+                if isinstance(child, ast.AST) and not is_speed:
+                    yield from inside(child, (node, field, position if isinstance(value, list) else None), site)
 
-    yield from inside(tree, None, None, None)
+    for position, node in enumerate(tree.body):
+        yield from inside(node, (tree, "body", position), _Site(node, node.lineno, "", "", "", []))
 
 
 def _is_text(node: ast.AST) -> bool:
-    """Docstrings, warnings, exceptions made for later, type aliases, and what only the type checker reads."""
+    """Imports, docstrings, messages, type aliases, and what only the type checker reads."""
+    if isinstance(node, ast.Raise | ast.Assert | ast.Import | ast.ImportFrom):
+        return True
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return True
     if isinstance(node, ast.FunctionDef) and node.name == "__repr__":

@@ -68,7 +68,9 @@ def test_a_sweeps_part_of_its_excess_is_not_fitted_to_it_either(monkeypatch, wei
     setup, sweeps, gain = walks(monkeypatch, sample_weight=WEIGHT if weighted else None)
     monkeypatch.setattr(control_variates, "_has_controls", lambda *_: False)
     noise = np.random.default_rng(1).normal(size=(N, 4))
-    before, after = (gather(setup, some, gain, leaves_out_own=False)[1].cells for some in (sweeps, shaken(sweeps, 2, noise)))
+    before, after = (
+        gather(setup, some, gain, leaves_out_own=False)[1].cells for some in (sweeps, shaken(sweeps, 2, noise))
+    )
     left = noise - (after - before)[:, 2]
     slopes = left / noise.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(slopes, np.broadcast_to(slopes[0], slopes.shape), atol=1e-8)
@@ -87,7 +89,7 @@ def test_every_sweep_is_corrected_once_by_others(count):
 
 @pytest.mark.parametrize("leaves_out_own", [False, True])
 def test_controls_have_mean_zero_over_all_pairs_and_orders(leaves_out_own):
-    """Summed over every pair, weights w_i w_k, and over all orders of the players. Other pairs only: w_i w_k, i != k."""
+    """Over every pair (or every pair of different rows), weights w_i w_k, and over all orders of the players."""
     n, rng = 7, np.random.default_rng(2)
     weight = rng.uniform(0.5, 2, n)
     weight = weight / weight.sum() if not leaves_out_own else np.full(n, 1 / n)
