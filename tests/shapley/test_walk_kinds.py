@@ -1,0 +1,346 @@
+"""Kinds of walks: paths, donors of sweeps, how many sweeps, and the errors that they state."""
+
+from dataclasses import replace
+from itertools import islice
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import losslens as ll
+from coalitions import mixed
+from losslens.shapley import walks
+from losslens.shapley.stopping import Absolute, StoppingRule
+from losslens.shapley.walk_kinds import (
+    GROWTH,
+    SWEEP_BYTES,
+    EffectWalk,
+    LossWalk,
+    WalkSummary,
+    _PerformanceWalk,
+    latin_shifts,
+    sampling_error,
+)
+from losslens.shapley.walks import path, walk_from_donors
+
+RNG = np.random.default_rng(0)
+N, P = 30, 4
+X = np.column_stack([RNG.normal(size=N), RNG.integers(0, 3, (N, 3))]).astype(float)
+Y = X[:, 0] * (1 + X[:, 1]) + X[:, 2] + RNG.normal(size=N)
+WEIGHT = RNG.uniform(0.2, 2, N)
+
+
+def model(X):
+    return X[:, 0] * (1 + X[:, 1]) + np.sin(X[:, 2] + X[:, 3])
+
+
+def chances(X):
+    p = 1 / (1 + np.exp(-model(X)))
+    return np.column_stack([p / 2, 1 - p, p / 2])
+
+
+def kind_of_walk(monkeypatch, verb=ll.shapley_importance, model=model, y=Y, loss="squared_error", **options):
+    """The walk of a call, and its sweeps."""
+    found = []
+    original = walks.run
+
+    def record(kind, progress):
+        found.append((kind, original(kind, progress)))
+        return found[-1][1]
+
+    monkeypatch.setattr(walks, "run", record)
+    given = {"y": y, "loss": loss} if verb is ll.shapley_importance else {}
+    result = verb(model, X, **given, method="walk", random_state=0, **options)
+    return found[-1][0], found[-1][1].sweeps, result
+
+
+# Paths.
+
+
+@pytest.mark.parametrize("players", [[[0], [1], [2], [3]], [[0, 2], [1]], [[1], [3]]], ids=str)
+@pytest.mark.parametrize("predict", [model, chances])
+def test_a_path_goes_from_donor_to_row_one_player_at_a_time(monkeypatch, players, predict):
+    """Many ties: a player with equal values changes nothing, and the model is asked only where something changes."""
+    labels = np.digitize(Y, [0.0, 2.0])
+    names = {f"p{k}": columns for k, columns in enumerate(players)}
+    options = {"y": Y} if predict is model else {"y": labels, "loss": "log_loss"}
+    kind, _, _ = kind_of_walk(monkeypatch, model=predict, features=names, budget=2000, **options)
+    setup, rng = kind.setup, np.random.default_rng(1)
+    rows, donors = rng.integers(0, N, (2, 200))
+    orders = np.argsort(rng.random((200, len(players))), axis=1)
+    before = setup.counter.rows
+    found = path(setup, rows, donors, orders)
+    asked = setup.counter.rows - before
+    covered = sorted(c for columns in players for c in columns) == list(range(P))
+    distinct = 0
+    for walk, (i, k, order) in enumerate(zip(rows, donors, orders, strict=True)):
+        lent = [c for columns in players for c in columns]
+        at = [tuple(mixed(X, [i], [k], lent)[0])]
+        for step in range(len(players) + 1):
+            np.testing.assert_allclose(found[walk, step], predict(mixed(X, [i], [k], lent))[0], atol=1e-12)
+            if step < len(players):
+                lent = [c for c in lent if c not in players[order[step]]]
+                at.append(tuple(mixed(X, [i], [k], lent)[0]))
+        distinct += len(set(at)) - 1 - (covered and len(set(at)) > 1)  # both ends are known, or the row alone
+    assert asked == distinct
+
+
+@pytest.mark.parametrize("together", [1, 7, 1000])
+def test_walks_at_a_time_change_nothing(monkeypatch, together):
+    kind, _, _ = kind_of_walk(monkeypatch, budget=2000)
+    donors = np.stack(list(islice(latin_shifts(N, np.random.default_rng(2), leaves_out_own=False), 3)))
+    sweeps = walk_from_donors(kind.setup, np.arange(N), donors, np.random.default_rng(3), together)
+    assert len(sweeps) == 3
+    for one, lent in zip(sweeps, donors, strict=True):
+        np.testing.assert_array_equal(one.donors, lent)
+        walked = path(kind.setup, np.arange(N), lent, one.orders.astype(int))
+        losses = (Y[:, None] - walked) ** 2
+        for i in range(N):
+            for step, j in enumerate(one.orders[i]):
+                assert one.shares[i, j] == pytest.approx(losses[i, step] - losses[i, step + 1], abs=1e-9)
+                assert one.steps[i, j] == pytest.approx(walked[i, step + 1] - walked[i, step], abs=1e-9)
+
+
+# Donors.
+
+
+@pytest.mark.parametrize("leaves_out_own", [False, True])
+def test_n_sweeps_pair_every_row_with_every_donor_once(leaves_out_own):
+    n, rng = 7, np.random.default_rng(0)
+    draws = latin_shifts(n, rng, leaves_out_own=leaves_out_own)
+    many = n - leaves_out_own
+    for _ in range(3):  # then again
+        sweeps = np.stack(list(islice(draws, many)))
+        assert all(sorted(sweep) == list(range(n)) for sweep in sweeps)
+        for i in range(n):
+            expected = set(range(n)) - ({i} if leaves_out_own else set())
+            assert set(sweeps[:, i]) == expected
+    first = [next(latin_shifts(n, np.random.default_rng(s), leaves_out_own=leaves_out_own)) for s in range(700)]
+    pairs = np.zeros((n, n))
+    for donors in first:
+        pairs[np.arange(n), donors] += 1
+    expected = 700 / many * (1 - np.eye(n) * leaves_out_own)
+    assert (np.abs(pairs - expected) <= 5 * np.sqrt(expected)).all()  # every pair is as likely
+
+
+def test_donors_of_effects_come_as_often_as_their_weight_says(monkeypatch):
+    kind, _, _ = kind_of_walk(monkeypatch, ll.shapley_effect, rows=list(range(12)), sample_weight=WEIGHT, budget=900)
+    share = WEIGHT / WEIGHT.sum()
+    drawn = np.array([kind._draw_donors(12) for _ in range(3000)])
+    times = np.stack([np.bincount(one, minlength=N) for one in drawn])
+    assert (np.abs(times - 12 * share) < 1 + 1e-9).all()  # up to rounding, in every draw
+    np.testing.assert_allclose(times.mean(axis=0), 12 * share, atol=0.06)
+    for place in (0, 11):  # and in every place
+        first = np.bincount(drawn[:, place], minlength=N) / 3000
+        assert (np.abs(first - share) < 5 * np.sqrt(share / 3000)).all()
+
+
+# How many.
+
+
+class Told(_PerformanceWalk):
+    """A walk whose errors are told."""
+
+    gain = property(lambda self: SimpleNamespace(total=lambda weight: 10.0))
+    total_error = property(lambda self: 0.1)
+
+    def sweeps(self, count):
+        return [None] * count
+
+    def summary(self, sweeps):
+        noise = np.array([0.4, 0.1]) / np.sqrt(len(sweeps)) if len(sweeps) > 2 else np.full(2, np.nan)
+        return WalkSummary(np.array([6.0, 4.0]), None, noise, 10.0, np.zeros(N))
+
+    def sampling(self, summary):
+        return self.setup.sampling
+
+
+def told(rule=None, sampling=0.2, *, memory=1 << 30, counted=0, fewest=6, cost=100):
+    setup = SimpleNamespace(
+        n=N, p=2, counter=SimpleNamespace(rows=counted), sample=SimpleNamespace(weight=np.full(N, 1 / N)),
+        sampling=np.full(2, sampling),
+    )  # fmt: skip
+    return Told(setup=setup, rng=None, cost=cost, rule=rule or StoppingRule(), memory=memory, fewest=fewest)
+
+
+def test_a_budget_is_spent_on_whole_sweeps():
+    for budget, sweeps in ((1230, 12), (1229, 11), (130, 1)):
+        walk = told(StoppingRule(budget=budget), counted=30)
+        assert walk.max_sweeps == walk.first_sweeps == sweeps
+        assert walk.sweeps_needed([None] * sweeps) == sweeps
+    with pytest.raises(ValueError, match="budget=129 is too small: one sweep of walks takes up to 100 predictions"):
+        _ = told(StoppingRule(budget=129), counted=30).max_sweeps
+    assert told().first_sweeps == 6
+    assert told().max_sweeps == 100_000  # ten million predictions, where no budget is given
+    assert told(cost=10**8).max_sweeps == told(cost=10**8).first_sweeps == 1
+
+
+def test_sweeps_fit_into_memory():
+    one = N * 2 * SWEEP_BYTES
+    assert told(memory=5 * one).max_sweeps == told(memory=5 * one).first_sweeps == 5
+    assert told(memory=6 * one - 1).max_sweeps == 5
+    with pytest.raises(ValueError, match="memory is too small for 30 walks of 2 steps"):
+        _ = told(memory=one - 1).max_sweeps
+    asked = StoppingRule(sweeps=8)
+    assert told(asked, memory=8 * one).max_sweeps == told(asked, memory=8 * one).first_sweeps == 8
+    assert told(asked).sweeps_needed([None] * 8) == 8
+    with pytest.raises(ValueError, match="memory is too small for 8 sweeps"):
+        _ = told(asked, memory=8 * one - 1).max_sweeps
+
+
+def test_sweeps_are_drawn_until_their_variance_is_a_tenth_of_the_samplings():
+    """0.16 / R <= s^2 / 10: R = 1.6 / s^2. At least a quarter more than there are, at most GROWTH times as many."""
+    assert told(sampling=0.4).sweeps_needed([None] * 10) == 10  # exactly enough
+    assert told(sampling=0.2).sweeps_needed([None] * 20) == 40
+    assert told(sampling=0.2).sweeps_needed([None] * 39) == 49  # 40 would do: a look costs as much as some sweeps
+    assert told(sampling=0.2).sweeps_needed([None] * 5) == 5 * GROWTH
+    assert told(sampling=0.0).sweeps_needed([None] * 20) == 64  # an error of 0.05, 0.5% of the total, is negligible
+    assert told().sweeps_needed([None] * 2) == 2  # nothing is known of the error
+
+
+def test_a_precision_fixes_the_number_at_its_first_look():
+    """Stein: variance 0.16 of a sweep, half-width 0.1, t of 30 (R - 2) degrees of freedom at 2.5% / 2."""
+    from scipy.stats import t
+
+    walk = told(StoppingRule(precision=Absolute(0.1)))
+    expected = int(np.ceil(0.16 * t.ppf(1 - 0.05 / 4, N * 4) ** 2 / 0.01))
+    assert walk.sweeps_needed([None] * 6) == expected
+    assert walk.sweeps_needed([None] * 7) == 7
+    assert told(StoppingRule(precision=0.01)).half_width == pytest.approx(0.1)
+    assert told(StoppingRule(precision=Absolute(0.1)), fewest=2).sweeps_needed([None] * 2) == 3
+    both = told(StoppingRule(budget=10_000, precision=Absolute(0.1)))
+    assert (both.first_sweeps, both.sweeps_needed([None] * 6)) == (6, expected)
+
+
+def test_what_ended_a_run_is_said(monkeypatch):
+    kind, sweeps, _ = kind_of_walk(monkeypatch, budget=2000)
+    for rule, cut, text in (
+        (StoppingRule(budget=5), True, "budget= ended it"),
+        (StoppingRule(), True, "the limit on predictions or memory ended it"),
+        (StoppingRule(), False, None),
+    ):
+        said = replace(kind, rule=rule).allotment(walks.Walked(sweeps, True, cut), "", ["first"]).remarks
+        assert said[0] == "first"
+        assert (len(said) == 1) if text is None else said[1].startswith(text)
+
+
+def test_the_error_beside_the_bar_is_that_of_the_widest_interval(monkeypatch):
+    kind, sweeps, _ = kind_of_walk(monkeypatch, budget=20_000, sample_weight=WEIGHT)
+    rounds = np.array([WEIGHT / WEIGHT.sum() @ one.shares for one in sweeps])
+    half = 1.96 * rounds[-100:].std(axis=0, ddof=1).max() / np.sqrt(len(sweeps))
+    assert len(sweeps) > 100
+    assert kind.accuracy(sweeps) == f"± {half / abs(kind.total):.1%} of the total"
+    some, sweeps, _ = kind_of_walk(monkeypatch, budget=2000, features=["x0", "x1"])
+    rounds = np.array([one.shares.mean(axis=0) for one in sweeps])
+    half = 1.96 * rounds.std(axis=0, ddof=1).max() / np.sqrt(len(sweeps))
+    assert some.accuracy(sweeps) == f"± {half:.3g}"
+
+
+def test_few_rows_have_no_sampling_error_and_noise_is_no_part_of_it(monkeypatch):
+    kind, sweeps, _ = kind_of_walk(monkeypatch, budget=4000)
+    shares = kind.summary(sweeps).shares
+    whole, less = (sampling_error(kind.setup, shares, np.full(P, noise)) for noise in (0.0, 0.05))
+    np.testing.assert_allclose(less**2, np.maximum(whole**2 - 0.0025, 0))
+    assert (sampling_error(kind.setup, shares, np.full(P, 1e3)) == 0).all()
+    two = replace(kind.setup, sample=replace(kind.setup.sample, block=np.arange(N) % 2))
+    assert np.isinf(sampling_error(two, shares, np.zeros(P))).all()
+
+
+# Errors that are stated.
+
+
+def spread_and_stated(ask, seeds=50):
+    found = [ask(seed) for seed in range(seeds)]
+    values, stated = (np.array(part) for part in zip(*found, strict=True))
+    return values.mean(axis=0), values.var(axis=0, ddof=1), np.square(stated).mean(axis=0)
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
+def test_walks_from_all_donors_say_how_far_off_they_are(weight):
+    """50 seeds: a ratio of variances lies within 0.4 and 2.5."""
+
+    def ask(seed):
+        found = ll.shapley_importance(
+            model, X, Y, loss="squared_error", aggregate="prediction", method="walk", budget=N + 6 * N * N * 3,
+            random_state=seed, sample_weight=weight,
+        )  # fmt: skip
+        return found.sfimp, found.monte_carlo_error
+
+    _, variance, stated = spread_and_stated(ask)
+    assert (0.4 * variance < stated).all()
+    assert (stated < 2.5 * variance).all()
+
+
+@pytest.mark.parametrize("rows", [[0, 3], list(range(20))], ids=["few", "many"])
+def test_walks_to_rows_say_how_far_off_they_are(rows):
+    """Few rows have too few walks for additive parts, many have enough: either is right, and says how far off."""
+    exact = ll.shapley_effect(model, X, rows, method="exact")
+
+    def ask(seed):
+        found = ll.shapley_effect(model, X, rows, method="walk", budget=N + 60 * 3 * len(rows), random_state=seed)
+        np.testing.assert_allclose(found.local.sum(axis=1), found.prediction - found.base, atol=1e-9)
+        return found.local, found.std_error
+
+    mean, variance, stated = spread_and_stated(ask)
+    moving = variance > 1e-12
+    assert (np.abs(mean - exact.local)[moving] <= 5 * np.sqrt(variance[moving] / 50)).all()
+    ratio = stated[moving] / variance[moving]
+    assert 0.7 < np.median(ratio) < 1.6
+
+
+def test_effects_of_walks_are_not_fitted_to_their_own_noise(monkeypatch):
+    """Steps of one sweep are wrong: only sweeps of the other half have parts fitted to it.
+
+    These all have donor 0 here, so that what changes is the same for every row.
+    """
+    kind, sweeps, _ = kind_of_walk(
+        monkeypatch, ll.shapley_effect, rows=list(range(20)), features=["x0", "x1", "x2"], budget=N + 60 * 3 * 20
+    )
+    assert isinstance(kind, EffectWalk)
+    even = [replace(one, donors=np.zeros(20, int)) if r % 2 else one for r, one in enumerate(sweeps)]
+    noise = np.random.default_rng(0).normal(size=(20, 3)) * 20
+    shaken = [replace(one, steps=one.steps + noise) if r == 0 else one for r, one in enumerate(even)]
+    moved = kind.summary(shaken)[0] - kind.summary(even)[0]
+    assert np.abs(moved).max() > 1e-3
+    np.testing.assert_allclose(moved, np.broadcast_to(moved[0], moved.shape), atol=1e-9)
+
+
+def test_effects_stop_at_a_hundredth_of_the_spread_of_predictions(monkeypatch):
+    kind, sweeps, found = kind_of_walk(monkeypatch, ll.shapley_effect, rows=[0, 5, 9])
+    error = np.sqrt(np.mean(found.std_error**2, axis=0)).max()
+    precise = 0.01 * model(X).std()
+    assert error <= precise
+    fewer = sweeps[: len(sweeps) // 8]
+    needed, error = kind.sweeps_needed(fewer), np.sqrt(np.mean(kind.summary(fewer)[1] ** 2, axis=0)).max()
+    assert needed == int(1 + len(fewer) * min(4.0, (error / precise) ** 2)) > len(fewer)
+    assert replace(kind, budget=10).sweeps_needed(fewer) == len(fewer)
+
+
+def test_walks_to_rows_within_budget_and_memory(monkeypatch):
+    kind, _, _ = kind_of_walk(monkeypatch, ll.shapley_effect, rows=[0, 5, 9], budget=1000)
+    assert kind.cost == 9
+    setup = replace(kind.setup, counter=SimpleNamespace(rows=10))
+    sized = 3 * P * SWEEP_BYTES
+    assert replace(kind, setup=setup, budget=100).max_sweeps == 10
+    assert replace(kind, setup=setup, budget=100).first_sweeps == 10
+    assert replace(kind, setup=setup, memory=7 * sized).max_sweeps == 7
+    free = replace(kind, setup=setup, budget=None)
+    assert (free.max_sweeps, free.first_sweeps) == (min((10**7 - 10) // 9, kind.memory // sized), 10)
+    for tight in ({"budget": 27}, {"memory": 2 * sized - 1}):
+        with pytest.raises(ValueError, match="two walks a row take 18 predictions"):
+            _ = replace(kind, setup=setup, **tight).max_sweeps
+    assert replace(kind, setup=setup, budget=28).max_sweeps == 2
+
+
+def test_the_gain_of_other_pairs_is_a_mean_over_them(monkeypatch):
+    """Over n - 1 donors, not n: by 1 / (1 - 1/n) larger. With weights a row's donors weigh differently: unknown."""
+    kind, _, _ = kind_of_walk(monkeypatch, donors=ll.Derangements(), budget=2000)
+    assert isinstance(kind, LossWalk)
+    f = model(X)
+    pairs = (Y[:, None] - f) ** 2 - ((Y - f) ** 2)[:, None]
+    np.testing.assert_allclose(kind.gain.by_row, pairs.sum(axis=1) / (N - 1))
+    np.testing.assert_allclose(kind.gain.by_donor, pairs.sum(axis=0) / (N - 1))
+    assert kind.total == pytest.approx(pairs.sum() / N / (N - 1))
+    other, _, _ = kind_of_walk(monkeypatch, donors=ll.Derangements(), budget=2000, sample_weight=WEIGHT)
+    assert other.gain is None
+    assert np.isinf(other.total_error)
