@@ -45,3 +45,45 @@ def test_what_needs_no_table_is_checked_at_once(wrong, says):
 def test_of_a_verbs_arguments_those_that_are_shared_are_picked():
     found = picked(Options, {"features": "a", "n_jobs": 2, "loss": "squared_error"})
     assert (found.features, found.n_jobs, found.donors) == ("a", 2, "auto")
+
+
+# The first rows that a function predicts.
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 2))
+LABELS = (X[:, 0] + RNG.normal(size=300) > 0).astype(int)
+
+
+def with_constant(X):
+    """As statsmodels' `add_constant`: a column of ones, unless one is constant already."""
+    return X if (np.ptp(X, axis=0) == 0).any() else np.column_stack([np.ones(len(X)), X])
+
+
+def probability(X):
+    return 1 / (1 + np.exp(-with_constant(X) @ np.array([0.5, 1.0, 0.0])))
+
+
+def test_a_function_that_adds_a_constant_is_asked_for_several_rows():
+    """One row alone has constant columns only. The oracle is the same function with a constant in any case."""
+    expected = ll.feature_importance(
+        lambda X: 1 / (1 + np.exp(-0.5 - X[:, 0])), X, LABELS, loss="log_loss", donors=ll.Latin(5), random_state=0
+    )
+    found = ll.feature_importance(probability, X, LABELS, loss="log_loss", donors=ll.Latin(5), random_state=0)
+    np.testing.assert_allclose(found["x0"].pfi, expected["x0"].pfi, rtol=1e-12)
+    assert found["x0"].pfi > 0.1
+
+
+def test_a_sorted_column_is_not_constant_among_the_first_rows():
+    """The rows come from the whole table: the first 64 have one value here."""
+    by_place = np.column_stack([np.repeat([0.0, 1.0], 150), X[:, 1]])
+    assert ll.feature_importance(probability, by_place, LABELS, loss="brier", donors=ll.Latin(5))["x1"].pfi == 0
+
+
+@pytest.mark.parametrize(("raised", "kind"), [(ValueError, ValueError), (ZeroDivisionError, RuntimeError)])
+def test_a_model_that_fails_on_the_first_rows_is_told_which_rows(raised, kind):
+    def fails(X):
+        raise raised("shapes not aligned")
+
+    says = "the model was first asked for 64 rows of X, to see how many classes it has, and failed: .*not aligned"
+    with pytest.raises(kind, match=says):
+        ll.feature_importance(fails, X, LABELS, loss="log_loss")

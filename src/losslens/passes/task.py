@@ -33,6 +33,7 @@ from losslens.tables.sources import as_source
 from losslens.typing import Indices
 
 Held = TypeVar("Held")
+PROBED = 64  # rows that a function predicts first, to see how many classes it has
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -235,7 +236,14 @@ def _target(
 
 def classes_of_function(respond: Callable[[Any], Any], table: Table, observed: NDArray[Any]) -> NDArray[Any]:
     """The classes of a plain function: the labels of y, or 0..K-1 where it returns more columns than y has labels."""
-    columns = np.shape(respond(Batch(table).fill(np.zeros(1, np.intp), [])))[1:]
+    # Several rows, from the whole table: a model that looks for constant columns finds them in a single row.
+    rows = np.unique(np.linspace(0, table.n - 1, PROBED).astype(np.intp))
+    try:
+        columns = np.shape(respond(Batch(table).fill(rows, [])))[1:]
+    except Exception as error:
+        kind = type(error) if type(error) in (ValueError, TypeError) else RuntimeError
+        words = f"the model was first asked for {len(rows)} rows of X, to see how many classes it has, and failed"
+        raise kind(f"{words}: {error if kind is type(error) else repr(error)}") from error
     k = columns[0] if columns else 2
     if k == len(observed):
         return observed
