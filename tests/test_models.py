@@ -644,7 +644,9 @@ def test_not_finite(bad, response):
 
 
 def test_large_but_finite():
-    respond(lambda table: np.full(N, 1e308), "values")
+    respond(lambda table: np.full(N, -1e45), "values")
+    with pytest.raises(ValueError, match=r"the model returned -1e\+46; beyond 1e\+45"):
+        respond(lambda table: np.full(N, -1e46), "values")
 
 
 @pytest.mark.parametrize(

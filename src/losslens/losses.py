@@ -33,6 +33,8 @@ class Domain(NamedTuple):
     advice: str
 
 
+LARGEST = 1e45  # of y and predictions: a squared error, cubed for the skewness of its mean, stays finite
+TOO_LARGE = f"beyond {LARGEST:g} squares and their moments overflow: give y and predictions in a larger unit"
 _MAX, _SLACK = float(np.finfo(np.float64).max), 1e-4
 _ANY = "use a loss for any number such as 'squared_error', or a model whose predictions are positive"
 _PROBA = "return the model's predict_proba, or apply softmax to its scores"
@@ -40,6 +42,7 @@ FINITE = Domain("a finite number", "biuf", -_MAX, _MAX, "drop or repair such row
 NON_NEGATIVE = Domain("a number >= 0", "biuf", 0, _MAX, _ANY)
 POSITIVE = Domain("a number > 0", "biuf", math.ulp(0.0), _MAX, _ANY)
 POSITION = Domain("a class position 0..K-1", "iu", 0, _MAX, "drop rows of classes the model does not know")
+_LOSSES = Domain(f"finite numbers of at most {LARGEST**2:g}", "biuf", -(LARGEST**2), LARGEST**2, "")
 PROBABILITY = Domain("in [0, 1]", "iuf", -_SLACK, 1 + _SLACK, _PROBA)
 
 # Response -> dimensions of the prediction, and domains of y and prediction unless a loss has its own.
@@ -448,7 +451,7 @@ def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:
         problem = "one number (an average?)"
     elif values.shape != (n,):
         problem = f"an array of shape {values.shape}"
-    elif (row := _outside(values, FINITE)) is not None:
+    elif (row := _outside(values, _LOSSES)) is not None:
         problem = f"{values[row]} for row {row}"
     else:
         return np.array(values, dtype=np.float64)
@@ -456,5 +459,5 @@ def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:
     if str(getattr(loss.function, "__module__", "")).startswith("sklearn."):
         hint = _advice(getattr(loss.function, "__name__", "")) or "pass a loss by name, or a scorer"
         hint = f". It is a metric of scikit-learn: {hint}"
-    wanted = f"a loss must return one value for each row, here {n} finite numbers"
+    wanted = f"a loss must return one value for each row, here {n} {_LOSSES.words}"
     raise ValueError(f"the loss {loss.name!r} returned {problem}; {wanted}{hint}")

@@ -19,7 +19,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.losses import Response
+from losslens.losses import LARGEST, TOO_LARGE, Response
 
 Kind = Literal["regressor", "classifier", "unknown"]
 Array: TypeAlias = NDArray[Any]
@@ -280,9 +280,11 @@ class Responder:
         columns = array.shape[1] if array.ndim == 2 else 2  # one column stands for two classes
         if response in ("probabilities", "scores") and self.n_classes not in (None, columns):
             raise ValueError(f"the model returned {columns} columns of {response} for {self.n_classes} classes")
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if array.dtype.kind == "f" and array.size and not max(-array.min(), array.max()) <= LARGEST:  # NaN: not
             rows = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))
-            raise ValueError(f"the model returned NaN or infinity for {len(rows)} rows, first for row {rows[0]}")
+            if len(rows):
+                raise ValueError(f"the model returned NaN or infinity for {len(rows)} rows, first for row {rows[0]}")
+            raise ValueError(f"the model returned {array.flat[np.abs(array).argmax()]:g}; {TOO_LARGE}")
         alone = response == "probabilities" and array.ndim == 1  # only of the second class
         return np.column_stack([1 - array, array]) if alone else array
 

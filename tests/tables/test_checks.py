@@ -177,6 +177,25 @@ def test_weights_that_weigh_nothing_are_refused(weights, words):
         checks.row_weights(weights, 3)
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-150, 1e150, 1e300])
+def test_weights_of_any_unit_are_the_same_shares(unit):
+    """Their sum would overflow, their squares would be 0."""
+    np.testing.assert_allclose(checks.row_weights(np.array([1.0, 2.0, 5.0]) * unit, 3), [0.125, 0.25, 0.625])
+
+
+def test_weights_too_far_apart_are_refused():
+    """A product of the small ones is 0: rows with a weight would count as rows without."""
+    with pytest.raises(ValueError, match=r"sample_weight ranges from 1e-300 to 1e\+300"):
+        checks.row_weights([1e-300, 1.0, 1e300], 3)
+    assert (checks.row_weights([1e-99, 1.0, 0.5], 3)[:2] > 0).all()
+
+
+def test_one_row_with_a_weight_is_enough_where_nothing_is_replaced_by_other_rows():
+    np.testing.assert_array_equal(checks.row_weights([0, 2, 0], 3, least=1), [0, 1, 0])
+    with pytest.raises(ValueError, match="sample_weight must be above zero for at least one row"):
+        checks.row_weights([0, 0, 0], 3, least=1)
+
+
 def test_weights_are_not_changed_in_place():
     weights = np.array([1.0, 3.0])
     checks.row_weights(weights, 2)

@@ -13,11 +13,12 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifi
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVR, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import brute
 import losslens as ll
+from losslens import losses
 from losslens.uncertainty import standard_errors
 
 RNG = np.random.default_rng(0)
@@ -527,6 +528,50 @@ def test_labels_are_counted_when_streamed_too():
         expected = [(model.predict(np.column_stack([np.full(300, v), Z[:, 1]])) == label).mean() for v in whole.grid]
         np.testing.assert_allclose(whole.effect_of(label).pd, expected)
         np.testing.assert_allclose(part.effect_of(label).pd, expected)
+
+
+@pytest.mark.parametrize("donors", ["all", ll.Grid(4), ll.Grid(values=[0.0, 1.0])])
+@pytest.mark.parametrize("fitted", [model, FOREST, LinearRegression().fit(X, Y), SVR().fit(X, Y)])
+def test_the_curve_of_one_row_with_a_weight_is_its_own(fitted, donors):
+    """PD is the weighted mean of the rows' curves: here of one. Importances need a second row, as a donor."""
+    weight = np.zeros(N)
+    weight[7] = 3
+    one = ll.feature_effect(fitted, X, donors=donors, sample_weight=weight, random_state=0)["x0"]
+    rows = np.repeat(X[[7]], len(one.grid), axis=0)
+    rows[:, 0] = one.grid
+    np.testing.assert_allclose(one.pd, getattr(fitted, "predict", fitted)(rows), rtol=1e-9, atol=1e-12)
+    with pytest.raises(ValueError, match="sample_weight must be above zero for at least two rows"):
+        explain(fitted, sample_weight=weight)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e300])
+@pytest.mark.parametrize("fitted", [model, FOREST, LinearRegression().fit(X, Y)])
+def test_the_unit_of_the_weights_does_not_matter(fitted, unit):
+    weight = RNG.uniform(1, 3, N)
+    found, expected = explain(fitted, sample_weight=weight * unit), explain(fitted, sample_weight=weight)
+    for name in ("x0", "x1", "x2"):
+        np.testing.assert_allclose(found[name].pfi, expected[name].pfi, rtol=1e-9)
+        np.testing.assert_allclose(found[name].interval(), expected[name].interval(), rtol=1e-9)
+    shares = [
+        ll.shapley_importance(fitted, X, Y, loss="squared_error", sample_weight=w) for w in (weight, weight * unit)
+    ]
+    np.testing.assert_allclose(shares[1].sfimp, shares[0].sfimp, rtol=1e-9, atol=1e-12)
+
+
+def test_numbers_whose_squares_overflow_are_refused():
+    """A prediction or y near 1e200: its squared error is infinite. Up to 1e45 all is well."""
+    for verb in (ll.feature_importance, ll.shapley_importance):
+        with pytest.raises(ValueError, match=r"the model returned .*e\+200; beyond 1e\+45 .* overflow: give y and"):
+            verb(lambda X: 1e200 * X[:, 0], X, Y, loss="squared_error")
+        with pytest.raises(ValueError, match=r"y is .*e\+200 in row \d+; beyond 1e\+45 .* overflow: give y and"):
+            verb(model, X, 1e200 * Y, loss="squared_error")
+        with pytest.raises(ValueError, match=r"the loss 'huge' returned .*e\+20. for row \d+; .* of at most 1e\+90"):
+            verb(model, X, Y, loss=losses.pointwise(lambda y, p: 1e200 * (y - p) ** 2, reads="values", name="huge"))
+    with pytest.raises(ValueError, match=r"the model returned .*e\+200"):
+        ll.feature_effect(lambda X: 1e200 * X[:, 0], X)
+    large, usual = (explain(lambda X, u=u: u * model(X), X, u * Y)["x0"] for u in (1e44, 1.0))
+    np.testing.assert_allclose(large.pfi, 1e88 * usual.pfi)
+    np.testing.assert_allclose(large.interval(), 1e88 * np.array(usual.interval()))
 
 
 def test_one_row_has_no_standard_error():

@@ -135,7 +135,7 @@ def prepare(
         respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
     named = resolve_features(options.features, table.labels, by_position=table.backend == "numpy")
     subjects = Subjects(table)
-    weight = checks.row_weights(sample_weight, table.n)
+    weight = checks.row_weights(sample_weight, table.n, least=1 if loss is None else 2)  # a curve needs no other row
     sampled = callable(options.donors) and not isinstance(options.donors, (type, Design))
     design = bound(options.donors, table, weight) if sampled else resolve_design(options.donors)
     if design is not None:

@@ -68,7 +68,7 @@ def check_request(
     """Check all arguments, and find the rows and their donors."""
     background, response = as_table(X), effect_response(model)
     table, explained, donors = _rows_and_donors(background, rows)
-    mass = checks.row_weights(weight, background.n)
+    mass = checks.row_weights(weight, background.n, least=1)
     task = prepare(model, table, None, options, loss=None, response=response)
     check_players(task)
     column, label = class_of(task.sample, target, response)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.losses import Loss
+from losslens.losses import LARGEST, TOO_LARGE, Loss
 from losslens.tables.columns import is_missing
 from losslens.typing import Floats, Indices
 
 UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+WEIGHT_RANGE = 1e100  # the largest weight over the smallest: products of three weights must not be 0
 
 
 def vector(values: Any, n: int, name: str) -> NDArray[Any]:
@@ -46,6 +47,9 @@ def numbers(y: NDArray[Any], loss: Loss) -> NDArray[Any]:
     if not np.isfinite(y).all():
         bad = np.flatnonzero(~np.isfinite(y))
         raise ValueError(f"y has {len(bad)} missing or infinite values (the first in row {bad[0]}); drop these rows")
+    if np.abs(y).max(initial=0.0) > LARGEST:
+        row = int(np.abs(y).argmax())
+        raise ValueError(f"y is {y[row]:g} in row {row}; {TOO_LARGE}")
     loss.check_target(y)
     return y
 
@@ -73,8 +77,8 @@ def observed_classes(y: NDArray[Any]) -> NDArray[Any]:
         raise TypeError("y mixes labels of several types; make them all text or all numbers") from None
 
 
-def row_weights(sample_weight: Any, n: int) -> Floats:
-    """Weights that sum to one."""
+def row_weights(sample_weight: Any, n: int, *, least: int = 2) -> Floats:
+    """Weights that sum to one, above zero for at least so many rows."""
     if sample_weight is None:
         return np.full(n, 1 / n)
     weight = vector(sample_weight, n, "sample_weight")
@@ -83,8 +87,16 @@ def row_weights(sample_weight: Any, n: int) -> Floats:
     weight = weight.astype(float)
     if weight.min() < 0:
         raise ValueError(f"sample_weight must not be negative; row {int(weight.argmin())} has {weight.min()}")
-    if (weight > 0).sum() < 2:
-        raise ValueError("sample_weight must be above zero for at least two rows")
+    some = weight[weight > 0]
+    if len(some) < least:
+        raise ValueError(f"sample_weight must be above zero for at least {'two rows' if least > 1 else 'one row'}")
+    heaviest, lightest = float(some.max()), float(some.min())
+    if lightest / heaviest < 1 / WEIGHT_RANGE:
+        raise ValueError(
+            f"sample_weight ranges from {lightest:g} to {heaviest:g}: products of such weights are 0 in double "
+            "precision; set those of rows that don't count to 0"
+        )
+    weight /= heaviest  # first: a sum could overflow
     return np.asarray(weight / weight.sum())
 
 

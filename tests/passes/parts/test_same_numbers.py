@@ -370,3 +370,11 @@ def test_a_booster_is_given_its_own_columns_in_its_own_order(tmp_path):
     found = ll.feature_importance(booster, str(tmp_path), "y", loss="squared_error", memory="300 KiB", progress=False)
     exact = ll.feature_importance(booster, frame, y, loss="squared_error")
     assert found["a"].pfi == pytest.approx(exact["a"].pfi, rel=1e-9)
+
+
+def test_weights_far_from_one_are_refused(folder, tmp_path):
+    """They can't be scaled before the files are read."""
+    pd.read_parquet(folder / "2.parquet").assign(w=1e300).to_parquet(tmp_path / "a.parquet", row_group_size=500)
+    model = LinearRegression().fit(X[["few"]], Y)
+    with pytest.raises(ValueError, match=r"sample_weight='w' holds numbers from 1e\+300 to 1e\+300; scale them"):
+        ll.feature_importance(model, tmp_path, "y", sample_weight="w", memory=150_000)

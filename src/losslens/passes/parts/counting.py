@@ -257,7 +257,7 @@ def first_pass(arguments: FirstPass, stretches: Sequence[Stretch], workers: Work
                 results = [_merged(results)]
     counted = _merged(results)
     if counted.units < 2:
-        raise ValueError("fewer than two rows have a weight above zero")
+        raise ValueError("sample_weight must be above zero for at least two rows")
     return counted
 
 

@@ -120,7 +120,14 @@ class Data:
         weight = np.asarray(frame.column(frame.names.index(self.weight)).array)
         if weight.dtype.kind not in "biuf" or not np.isfinite(weight.astype(float)).all() or weight.min() < 0:
             raise ValueError(f"{part.name}: sample_weight={self.weight!r} must hold finite numbers >= 0")
-        return weight.astype(float)
+        weight = weight.astype(float)
+        some, bound = weight[weight > 0], checks.WEIGHT_RANGE**0.5
+        if len(some) and not 1 / bound <= some.min() <= some.max() <= bound:
+            raise ValueError(
+                f"{part.name}: sample_weight={self.weight!r} holds numbers from {some.min():g} to {some.max():g}; "
+                f"scale them, so that they are between {1 / bound:g} and {bound:g}, or 0"
+            )
+        return weight
 
 
 def _checksum(table: Table, y: NDArray[Any] | None, weight: Floats) -> int:
