@@ -280,7 +280,7 @@ class Responder:
         columns = array.shape[1] if array.ndim == 2 else 2  # one column stands for two classes
         if response in ("probabilities", "scores") and self.n_classes not in (None, columns):
             raise ValueError(f"the model returned {columns} columns of {response} for {self.n_classes} classes")
-        if array.dtype.kind == "f" and array.size and not max(-array.min(), array.max()) <= LARGEST:  # NaN: not
+        if array.dtype.kind == "f" and array.size and not max(-float(array.min()), float(array.max())) <= LARGEST:
             rows = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))
             if len(rows):
                 raise ValueError(f"the model returned NaN or infinity for {len(rows)} rows, first for row {rows[0]}")
