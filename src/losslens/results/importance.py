@@ -250,7 +250,7 @@ class FeatureImportance(FeatureResult, Tabular):
         return facts(f"{self.name}: increase in {self.loss.title}", numbers, notes)
 
     def __repr__(self) -> str:
-        number = in_digits(self.pfi) if self.means.has_weights else CURVES_ONLY
+        number = in_digits(or_else(lambda: self.pfi, np.nan)) if self.means.has_weights else CURVES_ONLY
         return f"<FeatureImportance {self.name!r}: {number} ({self.loss.title}), {len(self.at)} rows, {self.design}>"
 
     # -- inside ---------------------------------------------------------------------------------------------------

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-import io
 import json
+import math
+import struct
 import zipfile
 import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from stat import S_ISREG
+from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens.cells.matrix import Cells, Means
 from losslens.cells.row_sums import InfluenceSums
@@ -21,8 +25,11 @@ from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss, from_metadata
 from losslens.results.base import Saveable, Stored
 from losslens.results.files import atomic_file
+from losslens.results.stored_content import check
+from losslens.tables.checks import memory_bytes
 from losslens.tables.column_scores import CodedRows
 from losslens.tables.sample import Sample, Totals
+from losslens.text import size_in_words
 from losslens.uncertainty.standard_errors import jackknife_factor
 
 FORMAT = "losslens result"
@@ -49,38 +56,133 @@ def save(result: Any, path: str | Path) -> None:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def load(path: str | Path) -> Any:
+def load(path: str | Path, memory: str | int | None = None) -> Any:
     """Read a result that `save` wrote; neither the model nor the data is needed.
+
+    Sizes, types and shapes are checked before they are used: a file that is damaged, or was edited, is refused.
+
+    Parameters
+    ----------
+    path
+        The file.
+    memory
+        The most that the content may take, such as ``"8 GiB"``; by default 1 GiB, or 100 times the size of the file if
+        that is more. Genuine results rarely shrink to less than a tenth in a file.
 
     >>> load("no such file")
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no such file'
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            description = json.loads(archive.read("result.json"))
-            if not isinstance(description, dict) or description.get("format") != FORMAT:
-                raise KeyError("format")
-            newer = description["version"] > VERSION
-            arrays = {} if newer else {name: _array(archive, name) for name in archive.namelist()}
-            result = None if newer else _unpack(description["result"], arrays, {})
-    except (zipfile.BadZipFile, *_UNREADABLE) as error:
-        raise ValueError(f"{path} is not a losslens result, or is damaged; save it again") from error
-    if newer:
-        raise ValueError(f"{path} was written by a newer losslens (file version {description['version']}): update")
+    if not S_ISREG(Path(path).stat().st_mode):
+        raise ValueError(f"{path} is not a losslens result: it is not a regular file")
+    size = Path(path).stat().st_size
+    limit = max(USUAL, MOST_TIMES * size) if memory is None else memory_bytes(memory)
+    with Path(path).open("rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _read(_Archive(archive, limit))
+        except (_TooLargeError, _NewerError) as error:
+            raise ValueError(f"{path} {error}") from None
+        except (zipfile.BadZipFile, *_UNREADABLE) as error:
+            why = f" ({' '.join(str(error).split())[:200]})" if type(error) is ValueError else ""
+            raise ValueError(f"{path} is not a losslens result, or is damaged{why}; save it again") from error
+
+
+USUAL, MOST_TIMES = 1 << 30, 100  # bytes of content that every file may have, and as a multiple of its size
+OF_JSON = 20  # bytes in memory of each byte of JSON, at most
+# Raised for damaged or foreign content by zipfile, json, NumPy and our own classes.
+_UNREADABLE = (
+    LookupError, ValueError, TypeError, AttributeError, EOFError, NotImplementedError, RuntimeError, ArithmeticError,
+    AssertionError, zlib.error, struct.error,
+)  # fmt: skip
+
+
+class _TooLargeError(Exception):
+    """The content would take more memory than allowed."""
+
+
+class _NewerError(Exception):
+    """The file is of a version to come."""
+
+
+def _read(archive: _Archive) -> Any:
+    description = archive.json("result.json")
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        raise ValueError("its description is another one")
+    if description["version"] > VERSION:
+        raise _NewerError(f"was written by a newer losslens (file version {description['version']}): update")
+    result = _ResultReader(archive, set(_referenced(description["result"]))).unpack(description["result"])
     if not isinstance(result, Saveable):
-        raise ValueError(f"{path} is not a losslens result, or is damaged; save it again")
+        raise ValueError("its content is no result")
     return result
 
 
-# Raised for damaged or foreign content by zipfile, json, NumPy and our own classes.
-_UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, EOFError, NotImplementedError, RuntimeError, zlib.error)
+def _referenced(thing: Any) -> Iterator[str]:
+    """The names of the arrays that a description refers to."""
+    if isinstance(thing, dict):
+        if isinstance(thing.get("array"), str):
+            yield thing["array"]
+        thing = list(thing.values())
+    if isinstance(thing, list):
+        for item in thing:
+            yield from _referenced(item)
 
 
-def _array(archive: zipfile.ZipFile, name: str) -> Any:
-    if not name.endswith(".npy"):
-        return None
-    return np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
+class _Archive:
+    """The members of a file, none of which is read before its size is known to be true and within a limit."""
+
+    def __init__(self, archive: zipfile.ZipFile, limit: int) -> None:
+        self.archive, self.left, self.limit = archive, limit, limit
+
+    def json(self, name: str) -> Any:
+        """A member as JSON."""
+        info = self._info(name, OF_JSON)
+        with self.archive.open(info) as member:
+            return json.loads(member.read(info.file_size))  # never more, whatever it would inflate to
+
+    def claim(self, names: Iterable[str]) -> None:
+        """Raise unless these arrays, together, fit into memory."""
+        for name in names:
+            self._info(f"{name}.npy", 1)
+
+    def array(self, name: str) -> NDArray[Any]:
+        """An array, whose header must agree with the size of the member."""
+        info = self.archive.getinfo(f"{name}.npy")
+        with self.archive.open(info) as member:
+            shape, dtype = _header(member)
+            held = info.file_size - member.tell()
+        if dtype.kind not in "biufmMUS" or (dtype.itemsize == 0 and math.prod(shape) > 0):
+            raise ValueError(f"{name} is an array of {dtype}, which results don't have")
+        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != held:
+            raise ValueError(f"{name} declares shape {shape} of {dtype}, but the file holds {held} bytes")
+        with self.archive.open(info) as member:
+            array = np.lib.format.read_array(member, allow_pickle=False)
+        return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+
+    def _info(self, name: str, times: int) -> zipfile.ZipInfo:
+        info = self.archive.getinfo(name)
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{name} is compressed in a way that results are not")
+        self.left -= times * info.file_size
+        if self.left < 0:
+            needs = size_in_words(self.limit - self.left)
+            raise _TooLargeError(
+                f"says that it holds more than {size_in_words(self.limit)} of content, which is unusual for its size; "
+                f"if you trust the file, pass memory='{needs}' or more"
+            )
+        return info
+
+
+def _header(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    version = np.lib.format.read_magic(member)
+    if version not in readers:
+        raise ValueError(f"NumPy's format {version} is not used by results")
+    try:
+        shape, _, dtype = readers[version](member)
+    except MemoryError:  # of Python's parser
+        raise ValueError("a header of an array is no header") from None
+    return shape, dtype
 
 
 class _Packer:
@@ -135,36 +237,61 @@ def _scalar(value: Any) -> Any:
     return {"text": str(value)}
 
 
-def _unpack(thing: Any, arrays: dict[str, Any], known: dict[int, Any]) -> Any:
-    if not isinstance(thing, dict):
-        return thing
-    if "array" in thing:
-        return arrays[thing["array"] + ".npy"]
-    if "objects" in thing:
-        array = np.empty(len(thing["objects"]), dtype=object)
-        array[:] = [_unpack(item, arrays, known) for item in thing["objects"]]
-        return array.reshape(thing["shape"])
-    if "text" in thing:
-        return thing["text"]
-    if "datetime" in thing:
-        return dt.datetime.fromisoformat(thing["datetime"])
-    if "date" in thing:
-        return dt.date.fromisoformat(thing["date"])
-    if "loss" in thing:
-        return from_metadata(thing["loss"])
-    if "dict" in thing:
-        return {key: _unpack(value, arrays, known) for key, value in thing["dict"]}
-    if "tuple" in thing:
-        return tuple(_unpack(item, arrays, known) for item in thing["tuple"])
-    if "same" in thing:
-        return known[thing["same"]]
-    content = {key: _unpack(value, arrays, known) for key, value in thing["fields"].items()}
-    if thing["object"] == "Whole":
-        return content
-    if (whole := content.pop("whole", None)) is not None:
-        content |= _from_whole(content, whole)
-    known[thing["number"]] = Stored.kinds[thing["object"]](**content)
-    return known[thing["number"]]
+class _ResultReader:
+    """Makes objects of a description; each is checked once its parts are there."""
+
+    def __init__(self, archive: _Archive, names: set[str]) -> None:
+        archive.claim(names)
+        self.archive = archive
+        self.arrays: dict[str, NDArray[Any]] = {}
+        self.known: dict[int, Any] = {}
+
+    def unpack(self, thing: Any) -> Any:
+        if not isinstance(thing, dict):
+            return thing
+        if "array" in thing:
+            return self._array(thing["array"])
+        if "objects" in thing:
+            items = [self.unpack(item) for item in thing["objects"]]
+            if not all(item is None or isinstance(item, (bool, int, float, str, dt.date)) for item in items):
+                raise ValueError("values of a column are lists, or objects")
+            array = np.empty(len(items), dtype=object)
+            array[:] = items
+            return array.reshape(thing["shape"])
+        if "text" in thing:
+            return str(thing["text"])
+        if "datetime" in thing:
+            return dt.datetime.fromisoformat(thing["datetime"])
+        if "date" in thing:
+            return dt.date.fromisoformat(thing["date"])
+        if "loss" in thing:
+            return from_metadata(thing["loss"])
+        if "dict" in thing:
+            return {key: self.unpack(value) for key, value in thing["dict"]}
+        if "tuple" in thing:
+            return tuple(self.unpack(item) for item in thing["tuple"])
+        if "same" in thing:
+            return self.known[thing["same"]]
+        return self._object(thing)
+
+    def _array(self, name: str) -> NDArray[Any]:
+        if name not in self.arrays:
+            self.arrays[name] = self.archive.array(name)
+        return self.arrays[name]
+
+    def _object(self, thing: dict[str, Any]) -> Any:
+        content = {key: self.unpack(value) for key, value in thing["fields"].items()}
+        if thing["object"] == "Whole":
+            return content
+        if (whole := content.pop("whole", None)) is not None:
+            content |= _from_whole(content, whole)
+        block = content.get("block")
+        if isinstance(block, np.ndarray) and block.size and block.max() >= len(block):
+            content["block"] = np.unique(block, return_inverse=True)[1]  # matrices have a row for each number
+        made = Stored.kinds[thing["object"]](**content)
+        check(made)
+        self.known[thing["number"]] = made
+        return made
 
 
 def _from_whole(content: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
@@ -177,4 +304,7 @@ def _from_whole(content: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any
         square, cube = (whole["variance"] - noise) / pairs, whole["cubes"] / pairs**1.5
         sums = InfluenceSums(square, cube, whole["covariance"] / np.sqrt(pairs * single), noise)
         upgraded["means"] = replace(content["means"], influences=sums)
+        check(sums)
+    check(totals)
+    check(upgraded["sample"])
     return upgraded

@@ -123,9 +123,9 @@ class ScoredColumn:
             nearer = np.where(array - known[left] <= known[right] - array, left, right)
             return np.where(array != array, len(known) - 1, nearer)
         place = {_key(value): code for code, value in enumerate(known)}
-        unknown = next((value for value in array.tolist() if _key(value) not in place), None)
-        if unknown is not None:
-            raise ValueError(f"{unknown!r} is no value of the column; its values are {list(known)[:5]!r}")
+        unknown = [value for value in array.tolist() if _key(value) not in place]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is no value of the column; its values are {list(known)[:5]!r}")
         return np.array([place[_key(value)] for value in array.tolist()], np.intp)
 
     def of_values(self, values: Any) -> Floats:

@@ -1,0 +1,417 @@
+"""What objects from a file must be for their methods to work: types as annotated, shapes and positions as stated here.
+
+Objects that the library computed satisfy this by construction. A file may have been damaged, or edited by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from functools import cache
+from math import prod
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+MOST = 1 << 62  # in absolute value, of whole numbers
+ALL_ROWS = 10_000_000  # that folds may have been drawn from, however few they are
+# One letter a dimension, or the length of a tuple: equal letters are equal numbers. "...": any further dimensions.
+SHAPES = {
+    "BreimanImportance": {"features": "p", "trees": "t p", "local": "n p"},
+    "Cells": {"rows": "r", "predictions": "r c ...", "changes": "r c"},
+    "Clusters": {
+        "labels": "n", "weight": "n", "profiles": "k p", "rules": "k", "cluster_stability": "k", "features": "p",
+    },
+    "CodedRows": {"names": "p", "values": "p", "ordered": "p", "codes": "r p"},
+    "CommonGrid": {"own": "n", "donors": "d"},
+    "Conditioning": {"leaf": "n"},
+    "Extrapolation": {"grid": "g", "at": "g"},
+    "FeatureResult": {"at": "r", "observed": "r 2"},
+    "FeatureScore": {"column_scores": "m", "column_shares": "m", "curve": "g", "shares": "g"},
+    "Interactions": {"features": "p", "index": "p p", "unbiased": "p p", "std_error": "p p"},
+    "LeftOut": {"features": "p", "loss": "n", "weight": "n", "per_fold": "m p"},
+    "Means": {
+        "local": "r", "mass": "r", "pi": "g", "weights": "g", "pd": "g ...", "caused": "n", "lent": "n",
+    },
+    "Observations": dict.fromkeys(
+        ("importance", "loss", "weight", "target", "prediction", "influence", "influence_on"), "n"
+    ),
+    "OwnDonors": {"place": "a ..."},
+    "PermutedTarget": {"features": "p", "importance": "p", "null": "b p"},
+    "RefitCurve": {"grid": "g", "folds": "m g", "reach": "g"},
+    "Refits": {"folds": "m", "tested": "m", "trained": "m"},
+    "Region": {"rows": "n"},
+    "RowChanges": {"features": "p", "local": "n p", "weight": "n", "block": "n"},
+    "RowInfluence": {"as_row": "n", "as_donor": "n"},
+    "Sample": {"weight": "n", "prediction": "n ...", "y": "n", "loss": "n", "classes": "k", "block": "n"},
+    "ShapleyCurve": {"grid": "g ...", "weights": "g", "importance": "g"},
+    "ShapleyEffect": {"features": "p", "local": "r p", "prediction": "r", "base": "r", "std_error": "r p"},
+    "ShapleyImportance": {
+        "features": "p", "sfimp": "p", "monte_carlo_error": "p", "sampling": "p", "index": "p p", "at": "r",
+        "gains": "r", "table": "t",
+    },
+    "Shares": {"local": "r p", "caused": "n p", "cells": "r m p"},
+    "Shifts": {"place": "n", "donor": "n", "shifts": "m"},
+    "Totals": {"rows": "r"},
+    "Values": {"distinct": "p", "codes": "n p", "ordered": "p", "columns": "p"},
+}  # fmt: skip
+
+
+def check(thing: Any) -> None:
+    """Raise ValueError unless an object from a file is one that could have been saved."""
+    hints = _hints(type(thing))
+    for field in fields(thing):
+        value = getattr(thing, field.name)
+        if not _fits(value, hints[field.name]):
+            raise ValueError(f"{type(thing).__name__}.{field.name} is {_shown(value)}, and not {field.type}")
+    for kind in reversed(type(thing).__mro__):
+        _check_shapes(thing, SHAPES.get(kind.__name__, {}))
+    for kind in reversed(type(thing).__mro__):
+        if kind.__name__ in RULES:
+            RULES[kind.__name__](thing)
+
+
+_hints: Callable[[type], dict[str, Any]] = cache(get_type_hints)
+
+
+_KINDS: dict[Any, str] = {
+    np.float64: "iuf",
+    np.intp: "iu",
+    np.int32: "iu",
+    np.bool_: "b",
+}  # of the dtypes that an annotation allows
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, args = get_origin(hint), get_args(hint)
+    if hint is Any or isinstance(hint, TypeVar):
+        return True
+    if origin in (Union, UnionType):
+        return any(_fits(value, one) for one in args)
+    if origin is Literal:
+        return isinstance(value, str) and value in args
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray) and value.dtype.kind in _KINDS.get(get_args(args[1])[0], "biufmMUSO")
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(item, args[0]) for item in value)
+    if origin is dict:
+        parts = value.items() if isinstance(value, dict) else ()
+        return isinstance(value, dict) and all(_fits(k, args[0]) and _fits(v, args[1]) for k, v in parts)
+    if hint in (int, float):
+        whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST
+        return whole or (hint is float and isinstance(value, float))
+    return isinstance(value, origin or hint)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} and shape {value.shape}"
+    return repr(value)[:50] if isinstance(value, (bool, int, float, str, type(None))) else f"a {type(value).__name__}"
+
+
+def _check_shapes(thing: Any, shapes: dict[str, str]) -> None:
+    known: dict[str, int] = {}
+    for name, text in shapes.items():
+        value = getattr(thing, name)
+        if value is None:
+            continue
+        shape = value.shape if isinstance(value, np.ndarray) else (len(value),)
+        letters = text.removesuffix(" ...").split()
+        sizes = shape[: len(letters)] if text.endswith("...") else shape
+        agree = len(sizes) == len(letters) and all(
+            size == (int(letter) if letter.isdigit() else known.setdefault(letter, size))
+            for size, letter in zip(sizes, letters, strict=True)
+        )
+        if not agree:
+            raise ValueError(f"{type(thing).__name__}.{name} has shape {shape}, which contradicts its other arrays")
+
+
+def _need(condition: Any, sentence: str) -> None:
+    if not condition:
+        raise ValueError(sentence)
+
+
+def _within(array: Any, low: int, high: int, what: str) -> None:
+    """Whether positions are in low .. high - 1."""
+    _need(array.size == 0 or (array.min() >= low and array.max() < high), f"{what} are outside {low} to {high - 1}")
+
+
+def _ascending(array: Any, what: str) -> None:
+    _need((np.diff(array) > 0).all(), f"{what} are not in ascending order")
+
+
+def _numeric(array: Any, what: str) -> None:
+    _need(array.dtype.kind in "biuf", f"{what} are no numbers")
+
+
+def _sample(sample: Any) -> None:
+    _check_weight(sample.weight)
+    _numeric(sample.prediction, "predictions")
+    _need(sample.prediction.ndim <= 2, "predictions have more than two dimensions")
+    if sample.classes is not None:
+        _need(len(sample.classes) > 0, "there are no classes")
+        if sample.y is not None:
+            _need(sample.y.dtype.kind in "iu", "y are no positions of classes")
+            _within(sample.y, 0, len(sample.classes), "y")
+        if sample.prediction.dtype.kind == "i":  # labels; -1: of no class of y
+            _within(sample.prediction, -1, len(sample.classes), "predicted classes")
+    if sample.totals is not None:
+        _need(len(sample.totals.rows) == sample.n, "rows of files are not those of the sample")
+
+
+def _check_weight(weight: Any) -> None:
+    """Weights sum to one; those of some rows of files to a part of it. Shapley values of files keep no row."""
+    good = not len(weight) or (np.isfinite(weight).all() and weight.min() >= 0 and 0 < weight.sum() < 1 + 1e-6)
+    _need(good, "weights are negative, or do not sum to one")
+
+
+def _totals(totals: Any) -> None:
+    _within(totals.rows, 0, totals.n, "rows of files")
+    _need(2 <= totals.units <= totals.n, f"{totals.units} rows with weight of {totals.n}")
+    _need(0 <= totals.squares < 1, "the sum of squared weights is not between 0 and 1")
+
+
+def _common_grid(grid: Any) -> None:
+    _need(grid.size >= 0, "a grid has a negative size")
+    _within(grid.own, -1, grid.size, "grid positions")
+    _within(grid.donors, 0, len(grid.own), "donors")
+    _within(grid.own[grid.donors], 0, grid.size, "grid positions of donors")
+
+
+def _own_donors(own: Any) -> None:
+    n, m = _lent(own.donors)
+    shapes = [(m,)] if own.binned else [(n,), (n, m)]
+    _need(own.place.shape in shapes, f"places of shape {own.place.shape} for {n} rows with {m} donors each")
+    _within(own.place, 0, own.size, "grid positions")
+
+
+def _lent(donors: Any) -> tuple[int, int]:
+    _need(len(donors.shape) == 2, "donors are no table")
+    if isinstance(donors, np.ndarray):
+        _within(donors, -1, len(donors), "donors")
+    return int(donors.shape[0]), int(donors.shape[1])
+
+
+def _shifts(shifts: Any) -> None:
+    for name in ("place", "donor", "shifts"):
+        _within(getattr(shifts, name), 0, len(shifts.place), f"{name} of shifts")
+
+
+def _coded(coded: Any) -> None:
+    distinct = coded.values if hasattr(coded, "values") else coded.distinct
+    for j, values in enumerate(distinct):
+        _within(coded.codes[:, j], 0, len(values), "codes")
+
+
+def _values(values: Any) -> None:
+    _coded(values)
+    for distinct, columns in zip(values.distinct, values.columns, strict=True):
+        _check_grid(distinct, columns)
+
+
+def _check_grid(values: Any, columns: tuple[str, ...]) -> None:
+    _need(columns, "a feature has no columns")
+    expected = (len(values),) if len(columns) == 1 else (len(values), len(columns))
+    _need(values.shape == expected, f"a grid of shape {values.shape} for {len(columns)} columns")
+
+
+def _conditioning(conditioning: Any) -> None:
+    if conditioning.leaf is not None:
+        _within(conditioning.leaf, 0, len(conditioning.rules), "leaves")
+
+
+def _replaced_rows(rows: Any) -> None:
+    _need(rows.columns, "replaced rows of no column")
+    _within(np.array(rows.columns), 0, len(rows.among.names), "columns")
+    if rows.drawn is not None:
+        _need([values.shape for values in rows.drawn] == [rows.drawn[0].shape] * len(rows.columns), "drawn values")
+        _need(rows.drawn[0].ndim == 1 and len(rows.drawn[0]) > 0, "drawn values")
+
+
+def _feature(one: Any) -> None:
+    """The parts of a feature's result fit together."""
+    n, r, size, cells, means = one.sample.n, len(one.at), one.meeting.size, one.cells, one.means
+    _need(len(one.values) in (1, 2) and len(one.columns) >= len(one.values), "a grid of no feature, or of three")
+    for values, columns in zip(one.values, [one.columns] if len(one.values) == 1 else one.columns, strict=False):
+        _check_grid(values, columns if isinstance(columns, tuple) else (columns,))
+    _need(size == prod(map(len, one.values)), f"{size} grid positions for grids of {[len(v) for v in one.values]}")
+    rows = one.meeting.own.shape[0] if hasattr(one.meeting, "own") else one.meeting.donors.shape[0]
+    _need(rows == n, f"donors of {rows} rows for a sample of {n}")
+    _need(r > 0, "no rows")
+    _ascending(one.at, "rows")
+    _within(one.at, 0, n, "rows")
+    _ascending(cells.rows, "rows of cells")
+    _need(np.isin(cells.rows, one.at).all(), "cells of other rows")
+    width = (len(cells.rows), one.meeting.width)
+    _numeric(cells.predictions, "predictions")
+    _need(cells.predictions.shape == width + one.sample.prediction.shape[1:], "cells do not fit their rows and values")
+    for name, length in (("mass", r), ("local", r), ("pi", size), ("weights", size), ("pd", size), ("caused", n)):
+        values = getattr(means, name)
+        _need(values is None or len(values) == length, f"means: {name} has a wrong length")
+    _need(means.local is None or means.weights is not None, "importances without weights of the values")
+    _need((means.caused is None) == (means.lent is None), "means of donors without their weights")
+    if one.observed is not None:
+        _need(len(one.values) == 2, "positions on two grids of one feature")
+        for column, values in zip(one.observed.T, one.values, strict=True):
+            _need(not np.isnan(column).all() and np.nanmax(column) <= len(values), "positions outside of the grid")
+    if one.conditioning is not None and one.conditioning.leaf is not None:
+        _need(len(one.conditioning.leaf) == n, "leaves of other rows")
+
+
+def _importance(one: Any) -> None:
+    sample, loss = one.sample, one.loss
+    _need(sample.loss is not None and one.cells.changes is not None, "an importance without losses")
+    _need(sample.totals is not None or sample.y is not None, "an importance without y")
+    _need(one.means.weights is None or one.means.local is not None or one.means.total is not None, "no importance")
+    dimensions = {"values": (1,), "labels": (1,), "probabilities": (2,), "scores": (1, 2)}[loss.reads]
+    _need(sample.prediction.ndim in dimensions, f"{loss.name} needs {loss.reads}, and the predictions are others")
+    if sample.y is not None and not loss.custom:
+        kinds = "biuf" if loss.reads == "values" else "iu"
+        _need(sample.y.dtype.kind in kinds, f"{loss.name} needs other values of y")
+    if sample.classes is not None and sample.prediction.ndim == 2:
+        _need(sample.prediction.shape[1] == len(sample.classes), "as many predictions as classes are needed")
+    elif sample.prediction.ndim == 2 and sample.y is not None and not loss.custom:
+        _within(sample.y, 0, sample.prediction.shape[1], "y")
+
+
+def _mapping(features: Any, kind: str) -> None:
+    _need(features, "there are no features")
+    for name, one in features.items():
+        _need(type(one).__name__ == kind and one.name == name, f"{name!r} is not a {kind} of this name")
+
+
+def _importances(result: Any) -> None:
+    scored = type(result).__name__ == "Scores"
+    _mapping(result.features, "FeatureScore" if scored else "FeatureImportance")
+    if not scored:
+        _one_sample(result.features.values())
+
+
+def _one_sample(features: Iterable[Any]) -> None:
+    sizes = {(len(one.at), one.sample.n, one.sample.prediction.shape, one.loss) for one in features}
+    _need(len(sizes) == 1, "features of different rows or losses")
+
+
+def _effects(result: Any) -> None:
+    _mapping(result.features, "FeatureEffect")
+    _need(len({len(one.at) for one in result.features.values()}) == 1, "features of different rows")
+
+
+def _score(one: Any) -> None:
+    _need(len(one.values) in (1, 2), "a grid of no feature, or of three")
+    for values, columns in zip(one.values, [one.columns] if len(one.values) == 1 else one.columns, strict=False):
+        _check_grid(values, columns if isinstance(columns, tuple) else (columns,))
+    if one.curve is not None:
+        _need(len(one.curve) == prod(map(len, one.values)), "a curve that does not fit its grid")
+    if one.shares is not None:
+        _need(len(one.shares) == prod(map(len, one.values)), "weights that do not fit their grid")
+    _need((one.column_scores is None) == (one.column_shares is None), "scores without their weights")
+
+
+def _extrapolations(result: Any) -> None:
+    for name, one in result.features.items():
+        _need(one.name == name, f"{name!r} is not of this name")
+
+
+def _shapley(result: Any) -> None:
+    p, r, n, shares = len(result.features), len(result.at), result.sample.n, result.shares
+    _names(result.features)
+    _need(r > 0 or result.sample.totals is not None, "no rows")
+    _ascending(result.at, "rows")
+    _within(result.at, 0, n, "rows")
+    _need(result.values.codes.shape == (n, p), "values of other rows or features")
+    _need(result.table is None or len(result.table) == 1 << min(p, 62), "errors of some coalitions only")
+    _need(result.freedom > 0, "no degrees of freedom")
+    if shares is None:
+        return
+    _need(result.sample.loss is not None, "shares without losses")
+    _need(shares.local.shape == (r, p), "shares of other rows or features")
+    _need(shares.caused is None or shares.caused.shape == (n, p), "shares of other donors")
+    rows = shares.meeting.own.shape[0] if hasattr(shares.meeting, "own") else shares.meeting.donors.shape[0]
+    _need(rows == n == shares.meeting.size, "pairs of other rows")
+    _need(shares.cells is None or shares.cells.shape == (r, shares.meeting.width, p), "shares of other pairs")
+
+
+def _names(features: tuple[str, ...]) -> None:
+    _need(features and len(set(features)) == len(features), "no features, or a feature twice")
+
+
+def _shapley_effect(result: Any) -> None:
+    _names(result.features)
+    _need(len(result.local) > 0, "no rows")
+    _need(result.values.codes.shape == result.local.shape, "values of other rows or features")
+
+
+def _row_changes(result: Any) -> None:
+    _names(result.features)
+    _check_weight(result.weight)
+
+
+def _clusters(result: Any) -> None:
+    _names(result.features)
+    _check_weight(result.weight)
+    _need(result.k > 0, "no clusters")
+    _within(result.labels, -1, result.k, "clusters")
+    _need((result.labels >= 0).any() and result.weight[result.labels >= 0].sum() > 0, "empty clusters")
+
+
+def _refits(result: Any) -> None:
+    _need(len(result.folds) > 1, "fewer than two folds")
+    _need(result.n <= max(ALL_ROWS, 1000 * sum(map(len, result.tested))), f"{result.n} rows, of which few were tested")
+    _need(len({type(fold) for fold in result.folds}) == 1, "folds of different kinds")
+    _need(len({tuple(fold.features) for fold in result.folds}) == 1, "folds of different features")
+    for fold, rows, trained in zip(result.folds, result.tested, result.trained, strict=True):
+        _need(rows.ndim == 1, "test rows are no list")
+        _within(rows, 0, result.n, "test rows")
+        _need(0 < trained <= result.n, f"{trained} training rows of {result.n}")
+        if type(fold).__name__ != "Scores":
+            known = fold.at if hasattr(fold, "at") else next(iter(fold.features.values())).at
+            _need(len(known) == len(rows), "a fold of other rows")
+
+
+def _comparison(result: Any) -> None:
+    models = result.importances
+    _need(models and len({tuple(one.features) for one in models.values()}) == 1, "models with different features")
+    _need(all(type(one).__name__ == "Importances" for one in models.values()), "models compared by a score")
+    for one in models.values():
+        _need([feature.pfi for feature in one.values()], "models without importances")  # raises where there is none
+    if result.paired:
+        _need(len({len(one.local) for one in models.values()}) == 1, "models on different rows")
+    if result.shapley:
+        _need(list(result.shapley) == list(models), "shares of other models")
+        own = {tuple(one.features) for one in models.values()}
+        _need({one.features for one in result.shapley.values()} == own, "shares of other features")
+
+
+def _regions(result: Any) -> None:
+    _mapping(result.features, "FeatureImportance")
+    for region in result.regions:
+        _need(region.feature in result.features, f"a region of {region.feature!r}, which is no feature")
+        _within(region.rows, 0, len(result.features[region.feature].at), "rows of regions")
+    for name in result.found:
+        _need(sum(region.depth == 1 for region in result.of(name)) == 2, f"not two sides of {name!r}")
+
+
+def _observations(result: Any) -> None:
+    _check_weight(result.weight)
+
+
+def _interactions(result: Any) -> None:
+    _names(result.features)
+    _need(result.units >= 2 or result.std_error is None, "standard errors from fewer than two rows")
+
+
+def _named(result: Any) -> None:
+    _names(result.features)
+
+
+RULES: dict[str, Callable[[Any], None]] = {
+    "BreimanImportance": _named, "Clusters": _clusters, "CodedRows": _coded, "CommonGrid": _common_grid,
+    "Comparison": _comparison, "Conditioning": _conditioning, "Effects": _effects, "Extrapolations": _extrapolations,
+    "FeatureImportance": _importance, "FeatureResult": _feature, "FeatureScore": _score, "Importances": _importances,
+    "Interactions": _interactions, "Observations": _observations, "OwnDonors": _own_donors, "PermutedTarget": _named,
+    "Refits": _refits, "Regions": _regions, "ReplacedRows": _replaced_rows, "RowChanges": _row_changes,
+    "Sample": _sample, "ShapleyEffect": _shapley_effect, "ShapleyImportance": _shapley, "Shifts": _shifts,
+    "Totals": _totals, "Values": _values,
+}  # fmt: skip
