@@ -71,6 +71,11 @@ class Design:
         return False
 
     @property
+    def declined(self) -> str:
+        """Why exact engines don't take it; empty if they do."""
+        return "" if self.all_pairs else f"exact engines compute all pairs of rows, not those of {self.remembered!r}"
+
+    @property
     def ranked(self) -> bool:
         """The draw gives ranks along the feature instead of rows: the caller sorts the rows first."""
         return False

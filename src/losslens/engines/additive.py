@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import fsum
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -59,8 +60,12 @@ class Additive(ExactEngine):
         return np.asarray(self.parts @ self.scale + self.intercept)
 
     def predict(self, rows: NDArray[np.intp]) -> Floats:
-        """Predictions of the given rows."""
-        return np.asarray(self.parts[rows] @ self.scale + self.intercept)
+        """Predictions of the given rows, from differences, as importances are: unlike the model's, they lose no digits
+        where values are far from 0.
+        """
+        parts = self.parts[rows] if rows.ndim == 1 else np.take_along_axis(self.parts, rows, axis=0)
+        base = fsum([*(self.parts[0] * self.scale).tolist(), self.intercept])
+        return np.asarray((parts - self.parts[0]) @ self.scale + base)
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
         """Closed-form sums over all donors."""

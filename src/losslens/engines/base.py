@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from losslens.losses import Loss, Response
 from losslens.progress import Tick
 from losslens.tables.columns import Column
 from losslens.tables.frames import Table
-from losslens.typing import Indices
+from losslens.typing import Floats, Indices
 
 if TYPE_CHECKING:
     from losslens.engines.readers.unwrapped import UnwrappedModel
@@ -122,7 +122,7 @@ class ExactEngine(ABC):
 
     @abstractmethod
     def predict(self, rows: Indices) -> NDArray[Any]:
-        """Predictions of the given rows."""
+        """Predictions of the given rows, (m,), or of rows whose columns take their values from these rows, (m, p)."""
 
     @abstractmethod
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
@@ -144,6 +144,9 @@ class ExactEngine(ABC):
         """Its ways to compute games with these features as players."""
 
 
+Losses: TypeAlias = Callable[[Indices, NDArray[Any]], Floats]  # the losses of some rows, given predictions
+
+
 @dataclass(frozen=True, eq=False)
 class Site:
     """What an engine is built from besides the model: the table, its columns, and the options that concern it."""
@@ -154,7 +157,7 @@ class Site:
     memory: int  # bytes
     n_jobs: int | None
     progress: bool | None
-    error: Callable[[Indices, NDArray[Any]], float] | None = None  # the mean loss of some rows, given their predictions
+    losses: Losses | None = None
     device: str | None = None  # on which trees are counted
 
 

@@ -5,15 +5,16 @@ A new exact engine needs a module or folder of its own, and a reader in `READERS
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines import readers
-from losslens.engines.base import Declined, ExactEngine, ReadModel, Site
+from losslens.engines.base import Declined, ExactEngine, Losses, ReadModel, Site
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.readers.kernel_machines import read_product
 from losslens.engines.readers.linear import read_linear
@@ -22,11 +23,17 @@ from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss, Response
 from losslens.models import Model, Responder, TorchModule, as_model
 from losslens.progress import PREPARING, waiting
-from losslens.tables.frames import Batch, Table
+from losslens.tables.frames import Batch, Edit, Table
+from losslens.typing import Floats, Indices
 
 DIFFERENT = "predictions computed from the model's parameters differ from those of its predict function"
+ROUNDED = "rounding errors of its predictions are large compared with how these vary; centre the target and the columns"
+ROUNDED_IN_SINGLE = (
+    "the model sums in single precision, and its predictions are so far from 0 that digits are lost; centre the target"
+)
 CHECKED = 64  # rows on which the engine's predictions are compared with the model's
-# Tolerances, relative to the largest prediction; the second for trees summed in float32 (XGBoost).
+# Tolerances, relative to the spread of the predictions and to the mean loss; the second for trees that are summed in
+# float32 (XGBoost). Never absolute: y in another unit must give the same decision.
 TOLERANCE, SINGLE_TOLERANCE = 1e-9, 1e-5
 
 Respond = Callable[[Any], NDArray[Any]]
@@ -42,29 +49,28 @@ READERS: tuple[Callable[[Model, Response], ReadModel | None], ...] = (
 def choose_exact(
     model: Model, response: Response, respond: Respond, loss: Loss | None, site: Site
 ) -> tuple[ExactEngine | None, str]:
-    """The exact engine for a model and a loss, or None and the reason (empty if the kind of model is not supported)."""
+    """The exact engine for a model and a loss, or None and the reason."""
     try:
         read = read_model(model, response)
-        if read is None:
-            return None, ""
         read.check_loss(loss, response)
         with waiting(PREPARING, site.progress):
             unwrapped = unwrap(model.native, site.table)
             _check_columns(unwrapped, site.table)
             engine = read.engine(unwrapped, site)
-            _check(engine, respond, site)
+            check_predictions(engine, respond, site.table, sorted(site.requested), site.losses)
         return engine, ""
     except Declined as declined:
         return None, str(declined)
 
 
-def read_model(model: Model, response: Response) -> ReadModel | None:
-    """The parameters of the estimator, the last step of a pipeline; None if its kind is not supported."""
+def read_model(model: Model, response: Response) -> ReadModel:
+    """The parameters of the estimator, the last step of a pipeline; `Declined` if there is no reader for it."""
     estimator = innermost(model.native)
-    if estimator is None:
-        return None
     inner = model if estimator is model.native else replace(as_model(estimator), classes=model.classes)
-    return next((read for reader in READERS if (read := reader(inner, response)) is not None), None)
+    for reader in READERS:
+        if (read := reader(inner, response)) is not None:
+            return read
+    raise Declined(f"losslens has no reader for the {response} of {inner.name}")
 
 
 def _check_columns(unwrapped: UnwrappedModel, table: Table) -> None:
@@ -79,35 +85,56 @@ def _plain(names: Any) -> list[str]:
     return [str(name).replace(" ", "_") for name in names]
 
 
-def agrees(predictions: NDArray[Any], respond: Respond, table: Table) -> None:
-    """Raise `Declined` if an engine's predictions of the table differ from the model's own; some rows are checked."""
-    rows = np.unique(np.linspace(0, table.n - 1, CHECKED).astype(np.intp))
-    own, mine = respond(Batch(table).fill(rows, [])), predictions[rows]
-    if own.shape != mine.shape or not np.all(np.abs(own - mine) <= TOLERANCE * max(1.0, np.abs(own).max())):
-        raise Declined(DIFFERENT)
+def check_predictions(
+    engine: ExactEngine, respond: Respond, table: Table, columns: Sequence[int], losses: Losses | None = None
+) -> None:
+    """Compare the engine with the model on some rows; raise `Declined` if predictions or losses differ.
 
-
-def _check(engine: ExactEngine, respond: Respond, site: Site) -> None:
-    """Compare predictions of some rows with the model's own; raise `Declined` if they differ."""
-    table = site.table
+    Every second of the rows takes values of these columns from another row, since cells lie where no row of the table
+    does: one column, or half of them.
+    """
     rows = np.unique(np.linspace(0, table.n - 1, CHECKED).astype(np.intp))
-    own, mine = respond(Batch(table).fill(rows, [])), engine.predict(rows)
+    source = _replaced(rows, columns, len(table.names))
+    edits = [
+        Edit(0, len(rows), j, table.column(j), source[:, j]) for j in columns if not np.array_equal(source[:, j], rows)
+    ]
+    own, mine = respond(Batch(table).fill(rows, edits)), engine.predict(source)
     if own.shape != mine.shape:
         raise Declined(
             f"the model's predictions have shape {own.shape}, but those computed from its parameters {mine.shape}"
         )
     single = own.dtype == np.float32 and engine.adds_in_single
-    tolerance = (SINGLE_TOLERANCE if single else TOLERANCE) * max(1.0, float(np.abs(own).max()))
-    if not np.all(np.abs(own - mine) <= tolerance):
+    tolerance, rounded = (SINGLE_TOLERANCE, ROUNDED_IN_SINGLE) if single else (TOLERANCE, ROUNDED)
+    gaps, largest = np.abs(np.subtract(own, mine, dtype=np.float64)), float(np.abs(own).max())
+    if not np.all(gaps <= tolerance * largest):
         raise Declined(DIFFERENT)
-    if single and site.error is not None:
-        # The effect of the differences on a squared loss; empirically about the largest error of a PI curve.
-        difference = np.sqrt(np.mean((own.astype(float) - mine) ** 2))
-        if difference * float(own.std()) > SINGLE_TOLERANCE * max(1.0, site.error(rows, own)):
-            raise Declined(
-                "the model sums in single precision, and its predictions are so far from 0 that digits are lost; "
-                "centre the target"
-            )
+    spread = float(own.std(dtype=np.float64)) or largest  # constant predictions have no digits to lose
+    if not np.sqrt(np.mean(gaps**2)) <= tolerance * spread:
+        raise Declined(rounded)
+    if losses is not None and not _losses_agree(partial(losses, rows), own, mine, tolerance):
+        raise Declined(rounded)
+
+
+def _replaced(rows: Indices, columns: Sequence[int], p: int) -> Indices:
+    """For each row and column the row that its value comes from, (rows, p)."""
+    m, rng = len(rows), np.random.default_rng(0)
+    source = np.repeat(rows[:, None], p, axis=1)
+    for at in range(1, m, 2):
+        some = rng.permutation(columns)[: 1 if at % 4 == 1 else (len(columns) + 1) // 2]
+        source[at, some] = rows[(at + rng.integers(1, m)) % m]
+    return source
+
+
+def _losses_agree(losses: Callable[[NDArray[Any]], Floats], own: Any, mine: Any, tolerance: float) -> bool:
+    """Whether the engine's losses are the model's, on average, relative to the mean loss."""
+    try:
+        with np.errstate(all="ignore"):
+            expected, found = losses(own), losses(mine)
+    except Exception as error:  # the user's function: of rows that the black box may never ask for
+        raise Declined(f"the loss can't be evaluated on rows with replaced values ({error})") from error
+    defined = np.isfinite(expected)  # a deviance is not, of a prediction below 0
+    gaps = np.abs(found - expected)[defined]
+    return bool(gaps.sum() <= tolerance * np.abs(expected[defined]).sum())
 
 
 BATCH = 10_000  # rows per call of the model

@@ -46,6 +46,7 @@ Image = tuple[Sequence[int] | NDArray[np.intp], Floats]
 
 MAX_PRODUCTS = 2e11  # multiply-adds per feature; above, the feature is declined
 EPS = float(np.finfo(np.float64).eps)
+ROUNDING_LIMIT = 1e-11  # rounding error of the model's own predictions, relative to their spread; above, it is declined
 MIN_DIVISOR = 1e-200  # digits lost by underflow stay negligible in the sum if a product is divided by no less
 # Rows of a block, at least, and rows times terms: its arrays stay in the processor's cache.
 MIN_BLOCK_ROWS, BLOCK_TERMS = 64, 1 << 16
@@ -67,7 +68,13 @@ class ProductForm(ReadModel):
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> Products:
         """The engine on the rows of a table."""
         images = partial(unwrapped.image_of, site.table)
-        return Products(self, unwrapped.matrix(site.table), images, site.memory // 8, site.n_jobs)
+        matrix, memory = unwrapped.matrix(site.table), site.memory // 8
+        engine = Products(self, matrix, images, memory, site.n_jobs, unwrapped.source)
+        some = self.predict(matrix[:: max(1, len(matrix) // 50)])
+        spread = float(some.std()) or float(np.abs(some).max())  # constant predictions have no digits to lose
+        if EPS * float(np.linalg.norm(self.coef)) > ROUNDING_LIMIT * spread:
+            raise Declined("its coefficients cancel so much that part of its predictions is rounding error")
+        return engine
 
     def check_parts(self, loss: Loss | None) -> None:
         """Always declined: every row needs all donors at once."""
@@ -244,6 +251,7 @@ class Products(ExactEngine):
     images: Callable[[Ask], Image]
     block_bytes: int
     n_jobs: int | None = None
+    source: Indices | None = None  # (C,): the table's column that each comes from; None: the table is the input
     name: ClassVar[str] = "products"
     _prepared: dict[int, tuple[Ask, _DonorTerms]] = field(default_factory=dict, init=False, repr=False)
 
@@ -268,7 +276,10 @@ class Products(ExactEngine):
 
     def predict(self, rows: Indices) -> Floats:
         """Predictions of the given rows."""
-        return self.form.predict(self.matrix[rows])
+        if rows.ndim == 1:
+            return self.form.predict(self.matrix[rows])
+        of_each = rows if self.source is None else rows[:, self.source]
+        return self.form.predict(np.take_along_axis(self.matrix, of_each, axis=0))
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
         """Cells, unless their matrix products are too expensive."""

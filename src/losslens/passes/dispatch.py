@@ -19,6 +19,8 @@ from losslens.passes.task import Task
 from losslens.progress import bar
 from losslens.tables.sample import Sample
 
+PAIR = "exact engines compute all pairs of rows, but the product grid of two columns has no donors"
+
 Asked = tuple[Subject, Design]
 Passed = tuple[Sample, list[Filled], int]  # the sample with predictions, the outcomes, predictions of the model
 
@@ -37,7 +39,9 @@ class Route:
 def route(task: Task, subject: Subject) -> Route:
     """The exact engine if it supports the feature, else the black box."""
     declined = task.declined
-    if task.exact is not None and subject.feature.kind != "pair":  # the grid of a pair has no donors
+    if task.exact is not None and subject.feature.kind == "pair":
+        declined = PAIR
+    elif task.exact is not None:
         try:
             way = task.exact.way(subject, task.loss, blocked=task.blocked)
         except Declined as why:

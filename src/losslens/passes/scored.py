@@ -30,6 +30,7 @@ from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 
 METHODS = ("predict", "predict_proba", "decision_function")
+SCORED = "a scorer needs the predictions of all rows at once, and exact engines give mean losses"
 SHIFTS = 30  # donors per row where all of them are over the limit
 
 Score = Callable[[NDArray[Any], Floats | None], float]
@@ -105,6 +106,7 @@ def _feature_score(
         ordered=question.ordered,
         design=question.design,
         engine=task.engine.name,
+        declined=task.declined or SCORED,
         exact=question.design.is_exact(task.n) and meeting.has_mass,
         n_predictions=part.n_predictions,
         title=method.title,

@@ -30,7 +30,7 @@ from losslens.tables.frames import Batch, Table, as_table
 from losslens.tables.loading import load
 from losslens.tables.sample import Sample
 from losslens.tables.sources import as_source
-from losslens.typing import Indices
+from losslens.typing import Floats, Indices
 
 Held = TypeVar("Held")
 PROBED = 64  # rows that a function predicts first, to see how many classes it has
@@ -75,7 +75,7 @@ class Task:
     design: Design | None  # None: "auto"
     engine: BlackBox  # predicts any cell by calling the model
     exact: Any  # the exact engine of this kind of model, or None
-    declined: str  # why there is none for a model of a supported kind
+    declined: str  # why there is none
     sample: Sample  # without predictions and losses, which are not computed yet
     loss: Loss | None
     budget: Budget
@@ -149,10 +149,10 @@ def prepare(
         block=checks.group_numbers(options.groups, table.n),
     )
     columns = frozenset(j for feature in named for j in feature.columns)
-    error = partial(_error, sample, loss) if loss else None
-    site = Site(table, subjects.column, columns, memory, options.n_jobs, options.progress, error, options.device)
-    engine, declined = None, ""
-    if exact and (design is None or design.all_pairs):
+    losses = partial(_losses, sample, loss) if loss else None
+    site = Site(table, subjects.column, columns, memory, options.n_jobs, options.progress, losses, options.device)
+    engine, declined = None, "" if design is None else design.declined
+    if exact and not declined:
         engine, declined = choose_exact(model, response, respond, loss, site)
     return Task(
         table=table,
@@ -171,9 +171,9 @@ def prepare(
     )
 
 
-def _error(sample: Sample, loss: Loss, rows: NDArray[np.intp], prediction: NDArray[Any]) -> float:
-    """The mean loss of some rows."""
-    return float(loss(sample.target(loss)[rows], sample.shown(loss, prediction)).mean())
+def _losses(sample: Sample, loss: Loss, rows: NDArray[np.intp], prediction: NDArray[Any]) -> Floats:
+    """The losses of some rows, given their predictions."""
+    return loss(sample.target(loss)[rows], sample.shown(loss, prediction))
 
 
 def default_loss(model: Model, loss: Any) -> Loss:

@@ -97,6 +97,11 @@ class ResultMapping(Mapping[str, T], Saveable):
         """Whether every number is the mean over all pairs (curves on a product grid are not considered)."""
         return all(feature.exact for feature in self.features.values() if len(feature.values) == 1)
 
+    @property
+    def declined(self) -> dict[str, str]:
+        """Why no exact engine computed a feature, for those that the model was asked about."""
+        return {name: feature.declined for name, feature in self.features.items() if feature.declined}
+
     def given(self, rows: Any) -> Self:
         """The result for these rows as observations, with donors from all rows."""
         return self._each(lambda feature: feature.given(rows))

@@ -48,7 +48,7 @@ class FeatureResult:
     means: Means
     cells: Cells
     backend: str
-    declined: str = ""  # why the exact engine for this kind of model was not used
+    declined: str = ""  # why the model was asked; empty if an exact engine computed everything
     observed: Floats | None = None  # (len(at), 2), of a pair: positions of these rows on both grids
     conditioning: Conditioning | None = None  # what conditional samplers condition on; None: donors from all rows
     extrapolated: ReplacedRows | Extrapolation | None = None  # of all rows, also where some are selected

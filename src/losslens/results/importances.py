@@ -127,8 +127,11 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         first = self._first
         kind = "exact over all pairs" if self.exact else f"sampled with {self.design}"
         notes = [f"{kind}; {self.engine}; {self.n_predictions:,} predictions"]
-        declined = dict.fromkeys(f.declined for f in self.features.values() if f.declined)
-        notes += [f"no exact engine: {reason}" for reason in declined]
+        # Where numbers are sampled, and not because the caller wanted a sample.
+        sampled = [f for f in self.features.values() if not f.exact and len(f.values) == 1]
+        notes += dict.fromkeys(
+            f"no exact engine: {f.declined}" for f in sampled if f.declined not in ("", f.design.declined)
+        )
         if first.whole is not None:
             notes.append(f"{first.whole.n:,} rows, read in parts; {len(first.at):,} of them are kept")
         elif first.known_as_streamed:

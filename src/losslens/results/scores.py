@@ -49,7 +49,7 @@ class FeatureScore(Tabular):
     clipped: float = 0.0
     complete: bool = True
     known_as_streamed: bool = False
-    declined: str = ""
+    declined: str = ""  # why no exact engine was used
     extrapolation: ClassVar[None] = None  # not computed for scorers
     known_extrapolation: ClassVar[None] = None
     whole: ClassVar[None] = None  # scorers need all rows at once

@@ -13,7 +13,8 @@ from operator import add
 
 import numpy as np
 
-from losslens.engines.choice import CHECKED, agrees
+from losslens.engines.additive import Additive
+from losslens.engines.choice import CHECKED, check_predictions
 from losslens.losses import Loss
 from losslens.models import Model
 from losslens.passes.parts.additive import Sums
@@ -109,8 +110,9 @@ def run(stream: Stream) -> ShapleyImportance:
     assert unwrapped is not None
     columns = tuple(feature.columns[0] for feature in stream.features)
     sums = ShareSums(linear, unwrapped, columns, np.zeros(len(columns)), stream.model_info, stream.loss)
-    g, f = sums.parts(stream.head)
-    agrees(f, stream.model.responder(stream.response), stream.head)
+    g, _ = sums.parts(stream.head)
+    engine = Additive.of(linear.coef, linear.intercept, unwrapped, stream.head)
+    check_predictions(engine, stream.model.responder(stream.response), stream.head, columns)
     sums = replace(sums, shift=g.mean(axis=0))
     first = FirstPass(stream.data, (), Quantiles({}), labels=False, sums=sums)
     counted = first_pass(first, stream.stretches, stream.workers, stream.progress)

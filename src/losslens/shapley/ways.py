@@ -80,7 +80,8 @@ def result_of(request: Request) -> ShapleyImportance:
     if request.all_pairs and request.leaves_out_own and way is not WALKS:  # walks never draw these pairs
         allotment = without_own_pairs(allotment, setup.sample)
     engine, remarks = engine_name(request, way), list(allotment.remarks)
-    if task.declined and way.by_model:
+    wanted = "" if task.design is None else task.design.declined
+    if way.by_model and not allotment.exact and task.declined not in ("", wanted):
         remarks.append(f"no exact engine: {task.declined}")
     if task.device is not None and task.device not in engine:
         remarks.append(f"device={task.device!r} was not used: it serves only coalitions of trees")

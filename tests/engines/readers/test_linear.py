@@ -152,13 +152,16 @@ def test_one_target_in_a_column_is_one_target(estimator):
 
 
 def test_sparse_coefficients_and_descendants():
-    class Mine(SGDRegressor):
-        """Somebody's own, by descent."""
-
-    estimator = Mine(penalty="l1", random_state=0).fit(SCALED, Y)
+    estimator = SGDRegressor(penalty="l1", random_state=0).fit(SCALED, Y)
     expected = estimator.predict(SCALED)
     linear = read_linear(estimator.sparsify(), "values")
     np.testing.assert_allclose(SCALED @ linear.coef + linear.intercept, expected, **rounding(Y))
+
+    class Mine(SGDRegressor):
+        """Somebody's own, by descent."""
+
+    with pytest.raises(Declined, match="Mine, derived from SGDRegressor"):
+        read_linear(Mine().fit(SCALED, Y), "values")
 
 
 @pytest.mark.filterwarnings("ignore:.*PassiveAggressiveRegressor.*deprecated:FutureWarning")

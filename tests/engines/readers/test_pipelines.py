@@ -50,6 +50,7 @@ from sklearn.preprocessing import (
 )
 
 from losslens.engines.base import Declined
+from losslens.engines.readers import pipelines
 from losslens.engines.readers import unwrapped as peeled_module
 from losslens.engines.readers.linear import read_linear
 from losslens.engines.readers.pipelines import unwrap
@@ -706,7 +707,7 @@ def test_what_was_read_is_checked_on_rows(fault, n, monkeypatch):
     }
     model = fitted([StandardScaler()], X)
     unwrap(model, as_table(X[:n]))
-    monkeypatch.setattr(model[0], "transform", changes[fault])
+    monkeypatch.setattr(pipelines, "_transform", lambda steps, table: changes[fault](table))
     with pytest.raises(Declined, match=r"more than one|8 columns where 4"):
         unwrap(model, as_table(X[:n]))
 

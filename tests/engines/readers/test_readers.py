@@ -52,12 +52,15 @@ def test_other_models_are_not_read():
         def predict(self, X, **options):
             return np.expm1(super().predict(X, **options))
 
-    others = [LinearRegression().fit(X, y), BaggingRegressor(n_estimators=2).fit(X, y), lambda X: X[:, 0]]
-    others += [Own(n_estimators=2).fit(X, y), xgb.XGBRegressor(booster="gblinear", n_estimators=2).fit(X, y)]
+    others = [LinearRegression().fit(X, y), BaggingRegressor(n_estimators=2).fit(X, y)]
+    others += [xgb.XGBRegressor(booster="gblinear", n_estimators=2).fit(X, y)]
+    for other in others:
+        assert read(as_model(other), "values") is None
     patched = DecisionTreeRegressor().fit(X, y)
     patched.predict = lambda X: X[:, 0]
-    for other in [*others, patched]:
-        assert read(as_model(other), "values") is None
+    for other in (Own(n_estimators=2).fit(X, y), patched, lambda X: X[:, 0]):
+        with pytest.raises(Declined, match=r"derived from XGB|was replaced|not read"):
+            read(as_model(other), "values")
     assert read(as_model(DecisionTreeRegressor().fit(X, y)), "scores") is None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from losslens.engines.base import Declined
 from losslens.engines.readers import boosters, scikit
 from losslens.engines.readers.ensemble import TIES, Ensemble
+from losslens.engines.readers.recognition import kind_of
 from losslens.losses import Response
 from losslens.models import Model
 
@@ -29,18 +30,16 @@ def read(model: Model, response: Response) -> Ensemble | None:
 
     Raises `Declined` if it is a tree model that can't be read exactly. The arrays may be views of the model's arrays.
     """
-    native = model.native
-    # The class itself, not its ancestors: a user's subclass, or a method set on the instance, may predict otherwise.
-    library, name = type(native).__module__.partition(".")[0], type(native).__name__
-    reader = _READERS.get(f"{library}.{name}")
-    overridden = {"predict", "predict_proba", "decision_function"} & getattr(native, "__dict__", {}).keys()
-    if reader is None or overridden or response not in model.responses:
+    kind = kind_of(model.native)
+    reader = _READERS.get(kind)
+    if reader is None or response not in model.responses:
         return None
     if response != "values" and model.classes is not None and len(model.classes) < 2:
         raise Declined("it was fitted to a single class")
     try:
         ensemble = reader(model, response)
     except (AttributeError, KeyError) as error:  # not fitted, or a version with another storage format
+        library = kind.partition(".")[0]
         raise Declined(f"this version of {library} stores its trees in a format that losslens can't read") from error
     if response == "labels" and ensemble is not None and ensemble.outputs > 1 and ensemble.value.shape[1] == 1:
         raise Declined(TIES)  # in multiclass boosting, scores that differ by rounding only are common

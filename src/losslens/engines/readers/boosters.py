@@ -30,6 +30,7 @@ from losslens.engines.readers.layout import (
     single_numbers,
     starts_of,
 )
+from losslens.engines.readers.recognition import kind_of
 from losslens.engines.readers.ubjson import parse
 from losslens.losses import Response
 from losslens.models import Model
@@ -56,6 +57,7 @@ def read_xgboost(model: Model, response: Response) -> Ensemble | None:
     """An XGBoost booster or an estimator that wraps one."""
     native = model.native
     booster = native if type(native).__name__ == "Booster" else native.get_booster()
+    kind_of(booster)  # declined unless it is the library's own
     saved = parse(bytes(booster.save_raw("ubj")))
     learner = saved["learner"]
     booster_state = learner["gradient_booster"]
@@ -228,6 +230,7 @@ def read_lightgbm(model: Model, response: Response) -> Ensemble:
     """A LightGBM booster or an estimator that wraps one."""
     native = model.native
     booster = native if type(native).__name__ == "Booster" else native.booster_
+    kind_of(booster)  # declined unless it is the library's own
     if booster is not native and native.get_params().get("pred_early_stop"):
         raise Declined("its predictions stop early")
     # Up to the best iteration if there is one, as predict does.

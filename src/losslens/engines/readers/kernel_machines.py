@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines.base import Declined
-from losslens.engines.kernel_machines import EPS, ProductForm
+from losslens.engines.kernel_machines import ProductForm
+from losslens.engines.readers.recognition import kind_of
 from losslens.losses import Response
-
-# Largest rounding error of a model's own predictions, relative to their standard deviation; above it is declined.
-ROUNDING_LIMIT = 1e-11
 
 
 def read_product(estimator: Any, response: Response, classes: NDArray[Any] | None) -> ProductForm | None:
@@ -21,23 +19,14 @@ def read_product(estimator: Any, response: Response, classes: NDArray[Any] | Non
 
     Only scikit-learn's own classes are read: a subclass may predict otherwise.
     """
-    fitted, readable, read = _READERS.get(_class(estimator), ("", "", None))
+    fitted, readable, read = _READERS.get(kind_of(estimator), ("", "", None))
     if read is None or not hasattr(estimator, fitted):  # if it isn't fitted, predict raises in the black box
         return None
     if classes is not None and len(classes) > 2:
         raise Declined("the scores of more than two classes are not a single sum of products")
     if response != readable:
         raise Declined(f"its {readable} are a sum of products, its {response} are not")
-    form = read(estimator)
-    some = form.centres[:: max(1, len(form.centres) // 50)]
-    spread = float(form.predict(some).std()) if len(some) else 0.0
-    if EPS * float(np.linalg.norm(form.coef)) > ROUNDING_LIMIT * max(1.0, spread):
-        raise Declined("its coefficients cancel so much that part of its predictions is rounding error")
-    return form
-
-
-def _class(thing: Any) -> str:
-    return f"{type(thing).__module__.partition('.')[0]}.{type(thing).__name__}"
+    return read(estimator)
 
 
 def _form(centres: Any, coef: Any, gamma: Any, intercept: Any) -> ProductForm:
@@ -67,7 +56,7 @@ def _read_process(process: Any) -> ProductForm:
 
 def _read_covariance(kernel: Any) -> tuple[Any, Any]:
     """The factor of a Gaussian kernel and its gamma: one number, or one per column."""
-    name = _class(kernel)
+    name = kind_of(kernel)
     if name == "sklearn.RBF":
         return 1.0, 0.5 / np.square(np.asarray(kernel.length_scale, np.float64))
     if name == "sklearn.ConstantKernel":

@@ -9,7 +9,7 @@ import numpy as np
 
 from losslens.engines.additive import Additive
 from losslens.engines.base import Declined, ReadModel, Site
-from losslens.engines.readers.pipelines import class_names
+from losslens.engines.readers.recognition import class_names
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss, Response
 from losslens.typing import Floats

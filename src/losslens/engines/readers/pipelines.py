@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from losslens.engines.base import Declined
+from losslens.engines.readers.recognition import class_names, kind_of
 from losslens.engines.readers.unwrapped import UnwrappedModel, as_numbers, dense
 from losslens.tables.frames import Batch, Edit, Table
 from losslens.typing import Floats, Indices
@@ -22,33 +23,15 @@ CHECK_ROWS = 64  # rows on which the sources are checked
 
 
 def innermost(native: Any) -> Any:
-    """The estimator at the end of a model's pipelines and searches; None if it can't be relied on.
-
-    A user's class, or a method set on the instance, may predict anything.
-    """
+    """The estimator at the end of a model's pipelines and searches."""
     try:
-        estimator = _steps_and_estimator(native)[1]
-    except (AttributeError, Declined):  # not fitted; or a pipeline that only transforms
-        return None
-    supported = _kind(estimator).partition(".")[0] in _LIBRARIES
-    return estimator if supported and not _is_overridden(estimator) else None
-
-
-_LIBRARIES = ("lightgbm", "sklearn", "xgboost")
-
-
-def _is_overridden(thing: Any) -> bool:
-    methods = ("predict", "predict_proba", "decision_function")
-    return any(name in getattr(thing, "__dict__", {}) for name in methods)
+        return _steps_and_estimator(native)[1]
+    except AttributeError as error:
+        raise Declined(f"the fitted attributes of {type(native).__name__} can't be read: {error}") from error
 
 
 def unwrap(native: Any, table: Table) -> UnwrappedModel:
-    """Split a model into its last estimator and the steps that transform the table before it.
-
-    >>> from losslens.tables.frames import as_table
-    >>> unwrap("any model", as_table([[1, 2], [3, 4]])).source
-    array([0, 1])
-    """
+    """Split a model into its last estimator and the steps that transform the table before it."""
     p = len(table.names)
     try:
         steps, estimator = _steps_and_estimator(native)
@@ -66,16 +49,14 @@ def unwrap(native: Any, table: Table) -> UnwrappedModel:
 def _steps_and_estimator(native: Any) -> tuple[list[Any], Any]:
     steps: list[Any] = []
     while True:
-        kind = _kind(native)
-        if _is_overridden(native):
-            return steps, native
+        if _is_passthrough(native):
+            raise Declined("the last step of its pipeline is not an estimator")
+        kind = kind_of(native)
         if kind in _WRAPPERS:
             native = getattr(native, _WRAPPERS[kind])
         elif kind == "sklearn.Pipeline":
             steps += [step for _, step in native.steps[:-1] if not _is_passthrough(step)]
             native = native.steps[-1][1]
-        elif _is_passthrough(native):
-            raise Declined("the last step of its pipeline is not an estimator")
         else:
             return steps, native
 
@@ -93,16 +74,6 @@ def _transform(steps: Sequence[Any], table: Any) -> Any:
     for step in steps:
         table = step.transform(table)
     return table
-
-
-def class_names(thing: Any) -> list[str]:
-    """Its class and all ancestors by library and name: 'sklearn.Ridge', whichever module of sklearn defines it."""
-    return [f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in type(thing).__mro__]
-
-
-def _kind(thing: Any) -> str:
-    # The class itself, not its ancestors: a user's subclass of a scaler may mix columns.
-    return class_names(thing)[0]
 
 
 def _is_passthrough(step: Any) -> bool:
@@ -127,12 +98,12 @@ def _after_all(steps: Sequence[Any], columns: StepColumns) -> StepColumns:
 
 
 def _after(step: Any, columns: StepColumns) -> StepColumns:
-    kind = _kind(step)
     if _is_passthrough(step):
         return columns
+    kind, *ancestors = class_names(step)
     if kind in _COMPOSED:
         return _COMPOSED[kind](step, columns)
-    rule = _selected if "sklearn.SelectorMixin" in class_names(step) else _RULES.get(kind)
+    rule = _selected if "sklearn.SelectorMixin" in ancestors else _RULES.get(kind)
     if rule is None:
         raise Declined(f"its step {type(step).__name__} is not known to work column by column")
     expected = getattr(step, "n_features_in_", len(columns.source))

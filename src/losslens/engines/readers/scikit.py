@@ -23,6 +23,7 @@ from losslens.engines.readers.layout import (
     single_numbers,
     starts_of,
 )
+from losslens.engines.readers.recognition import kind_of, kinds_of
 from losslens.losses import Response
 from losslens.models import Model
 from losslens.typing import Floats
@@ -46,7 +47,7 @@ def read_forest(model: Model, response: Response) -> Ensemble:
 def _average(estimators: Sequence[Any], model: Model, response: Response) -> Ensemble:
     if model.native.n_outputs_ > 1:
         raise Declined("it has several outputs")
-    trees = [_reachable(estimator.tree_) for estimator in estimators]
+    trees = _trees(estimators)
     forest = _gathered(trees)
     value, link = _values(trees, forest) if response == "values" else _class_values(trees, forest, response)
     return forest.ensemble(
@@ -59,6 +60,14 @@ def _average(estimators: Sequence[Any], model: Model, response: Response) -> Ens
         accepts_missing=bool(estimators[0]._support_missing_values(np.empty((1, 1)))),
         encode=_encode_finite,
     )
+
+
+def _trees(estimators: Sequence[Any]) -> list[Any]:
+    """The arrays of trees of scikit-learn's own classes."""
+    if not kinds_of(estimators) <= {f"sklearn.{name}" for name in TREES}:
+        raise Declined("its estimators are not trees of scikit-learn")
+    kinds_of(estimator.tree_ for estimator in estimators)
+    return [_reachable(estimator.tree_) for estimator in estimators]
 
 
 def _values(trees: Sequence[Any], forest: PreorderForest) -> tuple[Floats, Link]:
@@ -150,13 +159,15 @@ def _leaf_values(trees: Sequence[Any], forest: PreorderForest, columns: Sequence
 def read_boosting(model: Model, response: Response) -> Ensemble:
     """GradientBoosting: a constant plus a sum of trees, scaled by the learning rate."""
     native = model.native
-    init = type(native.init_).__name__
-    constant = init == "DummyRegressor" or (
-        init == "DummyClassifier" and native.init_.strategy in ("prior", "most_frequent", "constant")
-    )
-    if not constant and not (isinstance(native.init_, str) and native.init_ == "zero"):
-        raise Declined("it starts from the predictions of another model")
-    trees = [_reachable(estimator.tree_) for estimator in native.estimators_.ravel()]
+    if not (isinstance(native.init_, str) and native.init_ == "zero"):
+        init = kind_of(native.init_)
+        sure = ("prior", "most_frequent", "constant")  # without a draw
+        if init != "sklearn.DummyRegressor" and not (
+            init == "sklearn.DummyClassifier" and native.init_.strategy in sure
+        ):
+            raise Declined("it starts from the predictions of another model")
+    kind_of(native._loss)  # declined unless it is scikit-learn's own
+    trees = _trees(native.estimators_.ravel())
     forest = _gathered(trees)
     offset = native._raw_predict_init(np.zeros((1, native.n_features_in_), np.float32)).ravel()
     return forest.ensemble(
@@ -174,6 +185,7 @@ def read_histogram_boosting(model: Model, response: Response) -> Ensemble:
     """HistGradientBoosting: a constant plus a sum of trees, with its own encoding of categories."""
     native = model.native
     loss, predictors = native._loss, [predictor for stage in native._predictors for predictor in stage]
+    kinds_of([loss, *predictors])  # declined unless they are scikit-learn's own
     forest, value = _gathered_predictors(native, predictors)
     offset = np.asarray(native._baseline_prediction, dtype=np.float64).ravel()
     return forest.ensemble(
@@ -221,7 +233,9 @@ def _category_codes(native: Any) -> Mapping[int, Mapping[Any, float]]:
     """The code of each category, for each categorical column."""
     if native._preprocessor is None:
         return {}
-    categories = native._preprocessor.named_transformers_["encoder"].categories_
+    encoder = native._preprocessor.named_transformers_["encoder"]
+    kinds_of([native._preprocessor, encoder])
+    categories = encoder.categories_
     columns = np.flatnonzero(native.is_categorical_).tolist()
     return {
         column: {value: float(place) for place, value in enumerate(values.tolist())}

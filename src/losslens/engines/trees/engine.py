@@ -72,7 +72,9 @@ class Trees(ExactEngine):
 
     def predict(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Predictions of some rows."""
-        some = replace(self.bound, codes=np.ascontiguousarray(self.bound.codes[:, rows]))
+        codes = self.bound.codes
+        of_each = codes[:, rows] if rows.ndim == 1 else np.take_along_axis(codes, rows.T, axis=1)
+        some = replace(self.bound, codes=np.ascontiguousarray(of_each))
         search = self.search(np.zeros(len(self.bound.size), np.uint8), some)
         return self.bound.respond(np.concatenate([raw.own.copy() for raw in search.steps(0, len(rows))]))
 

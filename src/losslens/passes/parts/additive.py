@@ -19,7 +19,7 @@ from losslens.cells.matrix import Cells
 from losslens.cells.row_sums import InfluenceSums, PartSums
 from losslens.donors.designs import All
 from losslens.engines.additive import Additive, Moments
-from losslens.engines.choice import CHECKED, agrees
+from losslens.engines.choice import CHECKED, check_predictions
 from losslens.engines.readers.linear import Linear
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss
@@ -156,8 +156,9 @@ def run(stream: Stream) -> Summed:
     sums = Sums(
         linear, unwrapped, stream.feature_columns, np.zeros(len(stream.feature_columns)), stream.model_info, stream.loss
     )
-    g, f = sums.parts(stream.head)
-    agrees(f, stream.model.responder(stream.response), stream.head)
+    g, _ = sums.parts(stream.head)
+    engine = Additive.of(linear.coef, linear.intercept, unwrapped, stream.head)
+    check_predictions(engine, stream.model.responder(stream.response), stream.head, stream.feature_columns)
     sums = replace(sums, shift=np.where((g == g[0]).all(axis=0), g[0], g.mean(axis=0)))
     bins = Quantiles.of_rows(stream.spread_rows, stream.feature_columns, BINS)
     arguments = FirstPass(stream.data, stream.feature_columns, bins, labels=False, sums=sums)

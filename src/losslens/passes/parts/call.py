@@ -49,9 +49,8 @@ def effect_stream(model: Model, data: Opened, response: Response, target: Any, o
     stream = prepare(model, data, None, response, options)
     if stream.read is None:
         raise ValueError(
-            "curves of data that are read in parts need a tree ensemble or a linear model"
-            + (f" ({stream.declined})" if stream.declined else "")
-            + "; pass a sample of the rows"
+            f"curves of data that are read in parts need a tree ensemble or a linear model ({stream.declined}); "
+            "pass a sample of the rows"
         )
     return stream
 

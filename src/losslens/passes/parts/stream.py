@@ -87,8 +87,8 @@ def prepare(model: Model, opened: Opened, loss: Loss | None, response: Response,
             f"{several[0]!r} has several columns; data that are read in parts are explained column by column; for "
             "groups and pairs pass a sample of the rows"
         )
-    sampled = design is not None and not design.all_pairs
-    read, unwrapped, declined = (None, None, "") if sampled else _read(model, response, loss, head)
+    sampled = "" if design is None else design.declined
+    read, unwrapped, declined = (None, None, sampled) if sampled else _read(model, response, loss, head)
     most = max(FEWEST_ROWS, options.memory // (16 * (opened.head.row_bytes + 64)))
     source = opened.source.cut(most)
     data = Data(source.reader, opened.columns, opened.target, opened.weight, as_array)
@@ -115,8 +115,6 @@ def _read(
     """The model as numbers, if an exact engine can read it in parts, or why not."""
     try:
         read = read_model(model, response)
-        if read is None:
-            return None, None, ""
         read.check_parts(loss)
         return read, unwrap(model.native, head), ""
     except Declined as declined:

@@ -1,0 +1,97 @@
+"""Which class of which library an object is.
+
+The one place where a model, or a part of a model, is recognised: readers come here each time they descend into a
+part. A class of the user's own, or a method replaced in an object or in a class, may predict anything: it is never
+read. No estimator library is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property, partial
+from typing import Any
+
+from losslens.engines.base import Declined
+
+LIBRARIES = ("lightgbm", "sklearn", "xgboost")
+FUNCTIONS = ("builtins", "functools", "numpy")  # modules of the types of functions, partial ones and ufuncs
+# Methods on which no prediction depends: tools that record fits replace these.
+_NOT_READ = ("fit", "get_metadata", "get_params", "partial_fit", "score", "set_")
+
+
+def class_names(thing: Any) -> list[str]:
+    """Its class and all ancestors by library and name: 'sklearn.Ridge', whichever module of sklearn defines it.
+
+    Raises `Declined` unless the class and its methods are those of the library.
+    """
+    methods = _methods(type(thing))
+    _check_object(thing, methods)
+    return [_name(cls) for cls in type(thing).__mro__]
+
+
+def kind_of(thing: Any) -> str:
+    """Its class by library and name; never that of an ancestor, since a subclass may compute something else."""
+    return class_names(thing)[0]
+
+
+def kinds_of(things: Iterable[Any]) -> set[str]:
+    """The classes of many objects, such as the trees of a forest: each class is looked at once."""
+    methods: dict[type, frozenset[str]] = {}
+    for thing in things:
+        cls = type(thing)
+        if cls not in methods:
+            methods[cls] = _methods(cls)
+        _check_object(thing, methods[cls])
+    return {_name(cls) for cls in methods}
+
+
+def _name(cls: type) -> str:
+    return f"{_root(cls.__module__)}.{cls.__name__}"
+
+
+def _root(module: Any) -> str:
+    return str(module).partition(".")[0]
+
+
+def _check_object(thing: Any, methods: frozenset[str]) -> None:
+    if replaced := methods & getattr(thing, "__dict__", {}).keys():
+        raise Declined(f"{min(replaced)} of a {type(thing).__name__} was replaced in the object, and may do anything")
+
+
+def _methods(cls: type) -> frozenset[str]:
+    """The names of its methods, which are all the library's own."""
+    if _root(cls.__module__) not in LIBRARIES:
+        raise Declined(_unknown(cls))
+    names = set()
+    for base in cls.__mro__[:-1]:
+        for name, attribute in vars(base).items():
+            special = name.startswith("__") and name not in ("__call__", "__getattr__", "__getattribute__")
+            if special or name.startswith(_NOT_READ) or not (callable(attribute) or hasattr(attribute, "__get__")):
+                continue
+            if not _is_of_a_library(attribute):
+                raise Declined(f"{name} of {base.__name__} was replaced in the class, and may do anything")
+            if not isinstance(attribute, cached_property):  # kept in the object under its own name
+                names.add(name)
+    return frozenset(names)
+
+
+def _unknown(cls: type) -> str:
+    if _root(cls.__module__) in FUNCTIONS:
+        return "a function can be called, but not read"
+    known = [base for base in cls.__mro__ if _root(base.__module__) in LIBRARIES and "Base" not in base.__name__]
+    if known and not known[0].__name__.endswith("Mixin"):
+        return f"{cls.__name__}, derived from {known[0].__name__}, is not a class of the library: it may do anything"
+    return f"losslens has no reader for {cls.__name__} of {_root(cls.__module__)}"
+
+
+def _is_of_a_library(attribute: Any) -> bool:
+    """Whether the code that runs when a method is called is that of a library, or compiled."""
+    if isinstance(attribute, property):
+        attribute = attribute.fget
+    elif isinstance(attribute, (cached_property, partial)):
+        attribute = attribute.func
+    attribute = getattr(attribute, "__func__", attribute)  # of static, class and bound methods
+    attribute = getattr(attribute, "fn", attribute)  # of scikit-learn's available_if
+    code = getattr(attribute, "__globals__", None)
+    module = _root(type(attribute).__module__ if code is None else code.get("__name__"))
+    return module in (*LIBRARIES, "abc", "builtins") or module.startswith("_cython")

@@ -1,0 +1,131 @@
+"""Each feature says why no exact engine computed it, wherever the model was asked; and says nothing elsewhere."""
+
+from functools import partial
+
+import catboost
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost as xgb
+from sklearn import ensemble, neighbors, neural_network, svm, tree
+from sklearn import linear_model as linear
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.decomposition import PCA
+from sklearn.metrics import get_scorer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import losslens as ll
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3))
+Y = np.exp(X[:, 0] + X[:, 1] * X[:, 2] / 2)
+LABELS = (Y > 1).astype(int)
+
+
+class Own(RegressorMixin, BaseEstimator):
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return np.asarray(X)[:, 0]
+
+
+EXACT = {
+    "tree": (tree.DecisionTreeRegressor(), {}),
+    "forest": (ensemble.RandomForestClassifier(3), {}),
+    "xgboost": (xgb.XGBRegressor(n_estimators=3, n_jobs=1), {}),
+    "lightgbm": (lgb.LGBMRegressor(n_estimators=3, n_jobs=1, verbose=-1), {}),
+    "ridge": (linear.Ridge(), {"loss": "absolute_error"}),
+    "scores": (linear.LogisticRegression(), {"loss": "hinge"}),
+    "machine": (svm.SVR(), {}),
+    "scaled": (make_pipeline(StandardScaler(), tree.DecisionTreeRegressor()), {"donors": ll.Derangements()}),
+}
+ASKED = {
+    "logistic regression": (linear.LogisticRegression(), {}, "no reader for the probabilities of LogisticRegression"),
+    "labels": (linear.LogisticRegression(), {"loss": "zero_one"}, "no reader for the labels of LogisticRegression"),
+    "other loss": (linear.Ridge(), {"loss": "huber"}, "squared, absolute, pinball and hinge losses"),
+    "glm": (linear.PoissonRegressor(), {}, "no reader for the values of PoissonRegressor"),
+    "catboost": (
+        catboost.CatBoostRegressor(iterations=3, verbose=False, thread_count=1, allow_writing_files=False),
+        {},
+        "no reader for CatBoostRegressor of catboost",
+    ),
+    "bagging": (ensemble.BaggingRegressor(n_estimators=2), {}, "no reader for the values of BaggingRegressor"),
+    "voting": (ensemble.VotingRegressor([("a", linear.Ridge())]), {}, "no reader for the values of VotingRegressor"),
+    "neighbours": (neighbors.KNeighborsRegressor(), {}, "no reader for the values of KNeighborsRegressor"),
+    "network": (neural_network.MLPRegressor(hidden_layer_sizes=[2], solver="lbfgs", tol=1.0), {}, "no reader for the values of MLP"),
+    "own class": (Own(), {}, "no reader for Own of"),
+    "projected": (make_pipeline(PCA(2), tree.DecisionTreeRegressor()), {}, "its step PCA"),
+    "linear booster": (xgb.XGBRegressor(booster="gblinear", n_estimators=2), {}, "no reader for the values of XGB"),
+    "sampled": (tree.DecisionTreeRegressor(), {"donors": ll.Permutations(2)}, "not those of Permutations(2)"),
+    "groups": (tree.DecisionTreeRegressor(), {"groups": np.arange(40) // 2}, "with groups="),
+    "scorer": (tree.DecisionTreeRegressor(), {"loss": get_scorer("r2")}, "a scorer needs the predictions"),
+    "drawn": (tree.DecisionTreeRegressor(), {"donors": ll.Within()}, "not those of Within"),
+}
+
+
+def explained(model, options):
+    y = LABELS if hasattr(model, "predict_proba") or "Classifier" in type(model).__name__ else Y
+    return ll.feature_importance(model.fit(X, y), X, y, **options)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_what_an_exact_engine_computes_has_no_reason(name):
+    found = explained(*EXACT[name])
+    assert (found.exact, "blackbox" in found.engine, found.declined) == (True, False, {})
+    assert all(one.declined == "" for one in found.values())
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_where_the_model_is_asked_every_feature_says_why(name):
+    model, options, reason = ASKED[name]
+    found = explained(model, options)
+    assert (found.engine, list(found.declined)) == ("blackbox", ["x0", "x1", "x2"])
+    for one in found.values():
+        assert one.declined == found.declined[one.name]
+        assert reason in one.declined
+
+
+def test_functions_can_only_be_called(tmp_path):
+    functions = [lambda X: X[:, 0], Own().predict, partial(np.dot, b=[1.0, 0.0, 2.0])]
+    for function in functions:
+        found = ll.feature_importance(function, X, Y, loss="squared_error")
+        assert set(found.declined.values()) == {"a function can be called, but not read"}
+    found.save(tmp_path / "function")
+    assert ll.load(tmp_path / "function").declined == found.declined
+
+
+def test_a_pair_of_columns_has_no_donors_and_the_columns_beside_it_are_exact():
+    model = tree.DecisionTreeRegressor().fit(X, Y)
+    found = ll.feature_importance(model, X, Y, features=["x0", ("x1", "x2")])
+    assert list(found.declined) == [next(name for name in found if name != "x0")]
+    assert "no donors" in found["x1", "x2"].declined
+    assert ll.feature_effect(model, X).declined == {}
+    assert set(ll.feature_effect(model.predict, X).declined.values()) == {"a function can be called, but not read"}
+
+
+def test_data_in_files_say_why_too(tmp_path):
+    frame = pd.DataFrame(RNG.normal(size=(4000, 2)), columns=["a", "b"]).assign(y=lambda X: X.a)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=500)
+    inputs = frame[["a", "b"]].to_numpy()
+    for model, donors in (
+        (linear.LinearRegression(), "auto"),
+        (linear.LinearRegression(), ll.Latin(2)),
+        (Own(), "auto"),
+    ):
+        fitted = model.fit(inputs, frame.y)
+        found = ll.feature_importance(fitted, tmp_path / "rows.parquet", "y", donors=donors, memory="256 KiB")
+        assert found["a"].whole is not None
+        assert (found.engine == "blackbox") == bool(found["a"].declined)
+
+
+def test_the_table_gives_the_reason_where_numbers_are_sampled_for_lack_of_an_engine():
+    rows = RNG.normal(size=(1100, 1))
+    asked = ll.feature_importance(lambda X: X[:, 0], rows, rows[:, 0], loss="squared_error")
+    wanted = ll.feature_importance(lambda X: X[:, 0], rows, rows[:, 0], loss="squared_error", donors=ll.Latin(2))
+    complete = ll.feature_importance(lambda X: X[:, 0], X, Y, loss="squared_error")
+    assert (asked.exact, complete.exact) == (False, True)
+    assert "no exact engine: a function can be called" in repr(asked)
+    assert "no exact engine" not in repr(wanted) + repr(complete)
