@@ -55,7 +55,11 @@ ASKED = {
     "bagging": (ensemble.BaggingRegressor(n_estimators=2), {}, "no reader for the values of BaggingRegressor"),
     "voting": (ensemble.VotingRegressor([("a", linear.Ridge())]), {}, "no reader for the values of VotingRegressor"),
     "neighbours": (neighbors.KNeighborsRegressor(), {}, "no reader for the values of KNeighborsRegressor"),
-    "network": (neural_network.MLPRegressor(hidden_layer_sizes=[2], solver="lbfgs", tol=1.0), {}, "no reader for the values of MLP"),
+    "network": (
+        neural_network.MLPRegressor(hidden_layer_sizes=[2], solver="lbfgs", tol=1.0),
+        {},
+        "no reader for the values of MLP",
+    ),
     "own class": (Own(), {}, "no reader for Own of"),
     "projected": (make_pipeline(PCA(2), tree.DecisionTreeRegressor()), {}, "its step PCA"),
     "linear booster": (xgb.XGBRegressor(booster="gblinear", n_estimators=2), {}, "no reader for the values of XGB"),
