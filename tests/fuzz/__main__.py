@@ -1,0 +1,33 @@
+"""The long runs: `python -m tests.fuzz calls` and `python -m tests.fuzz numbers`, both by default."""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
+    parser.add_argument("what", nargs="?", choices=["calls", "numbers", "all"], default="all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--calls", type=int, default=10_000)
+    parser.add_argument("--only", type=int, help="one case again, with its calls printed")
+    asked = parser.parse_args()
+    failed = 0
+    if asked.what in ("calls", "all"):
+        from tests.fuzz import calls
+
+        start = time.perf_counter()
+        tally = calls.run(asked.seed, calls=asked.calls, only=asked.only, trace=asked.only is not None)
+        for finding in tally.findings:
+            print(finding)
+        print(f"calls, seed {asked.seed}: {tally}, in {time.perf_counter() - start:.0f} s")
+        failed += len(tally.findings)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,383 @@
+"""Random calls of everything public: each ends well, or in an error that names the argument.
+
+A call is a verb, a design, a loss, or a method or property of a result that another call has returned. Its arguments
+are drawn by the names in its signature: most fit, some are odd. What a model or a loss of the user's raises passes
+through as it is. No warning comes from the library, and no call takes longer than a few seconds.
+"""
+
+import copy
+import inspect
+import linecache
+import os
+import pickle
+import re
+import signal
+import sys
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+import losslens as ll
+from tests.fuzz import arguments
+from tests.fuzz.arguments import FITS, ODD, ModelError, Scene, anything, scene
+
+LIBRARY = str(Path(ll.__file__).parent)
+HERE = str(Path(__file__).parent)
+MODELS = ("sklearn", "xgboost", "lightgbm", "catboost")
+ASKED = {  # functions of an estimator or a splitter that losslens calls: what they raise is theirs
+    "predict", "predict_proba", "decision_function", "fit", "transform", "split", "apply", "wrapper", "__get__", "__call__", "get_n_splits", "wrapped",
+    "fit_transform", "decision_path",
+}  # fmt: skip
+SECONDS = 10  # of CPU time, for one call
+VERBS = [name for name in ll.__all__ if inspect.isfunction(getattr(ll, name)) and name != "load"]
+MAKERS = ["Absolute", "Derangements", "Grid", "Latin", "Permutations", "Residual", "Systematic", "Within"]
+LOSSES = ["huber", "pinball", "tweedie_deviance", "pointwise", "resolve"]
+CHANCE = {"report": 0.15, "permuted_target_test": 0.5, "clusters": 0.7, "compare": 0.6}  # of slow verbs; others 1
+HIDDEN = {"kinds", "stored", "typed", "by_parts"}  # how results and designs are registered, not what they say
+# Words that stand for an argument in messages.
+WORDS = {
+    "model": {"predict", "prediction", "predictions", "model's", "fitted", "estimator"},
+    "estimator": {"predict", "model", "prediction", "predictions"},
+    "learner": {"predict", "model", "estimator", "prediction", "predictions"},
+    "forest": {"model"},
+    "X": {"table", "column", "columns", "rows"},
+    "loss": {"losses", "scorer"},
+    "sample_weight": {"weights", "weight"},
+    "rows": {"row", "mask"},
+    "cv": {"fold", "folds", "split", "splits"},
+    "donors": {"donor", "Grid", "Latin", "Systematic", "Derangements", "sampler", "Within", "Residual", "Permutations"},
+    "sampler": {"Within", "Residual"},
+    "target": {"class", "classes"},
+}
+LEAKS = re.compile(
+    r"has no attribute|unsupported operand|not supported between|broadcast|out of bounds|invalid literal"
+    r"|truth value|unhashable|not subscriptable|not iterable|not callable|must be real number|setting an array element"
+)
+
+
+class TookTooLongError(BaseException):
+    """No `except Exception` swallows it."""
+
+
+@dataclass
+class Finding:
+    """A call that ended as none may."""
+
+    seed: int
+    case: int
+    call: str
+    problem: str
+    where: str = ""
+
+    def __str__(self):
+        again = f"python -m tests.fuzz calls --seed {self.seed} --only {self.case}"
+        return f"{self.call}\n    {self.problem}\n    {self.where}\n    again: {again}"
+
+
+@dataclass
+class Tally:
+    """What a run has seen."""
+
+    calls: int = 0
+    fine: int = 0
+    refused: int = 0
+    of_model: int = 0
+    names: Counter = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+
+    def __str__(self):
+        return (
+            f"{self.calls:,} calls of {len(self.names)} names: {self.fine:,} fine, {self.refused:,} refused with an error "
+            f"that names the argument, {self.of_model:,} with an error of the model's own, {len(self.findings)} findings"
+        )
+
+
+@dataclass
+class Fuzzer:
+    """One case: a scene, a verb, and calls of what it returned."""
+
+    seed: int
+    case: int
+    tally: Tally
+    trace: bool = False
+    after: int = 6  # calls of methods for each call of a verb
+
+    def run(self):
+        rng = np.random.default_rng([self.seed, self.case])
+        s = scene(rng)
+        kind = rng.random()
+        if kind < 0.05:
+            name = s.pick(MAKERS + LOSSES)
+            made = getattr(ll, name, None) or getattr(ll.losses, name)
+            self.call(s, f"{name}", made, self.drawn(s, made, {}, odd=0.6))
+            return
+        while True:
+            name = s.pick(VERBS)
+            if rng.random() < CHANCE.get(name, 1.0):
+                break
+        verb = getattr(ll, name)
+        result = self.call(s, name, verb, self.drawn(s, verb, self.needed(s, name), odd=s.pick([0.0, 0.06, 0.15])))
+        for _ in range(self.after):
+            if result is None:
+                break
+            result = self.poke(s, name, result)
+
+    def needed(self, s: Scene, name):
+        """Results that verbs about rows take as their first argument."""
+        asked = {"progress": False, "random_state": 0}
+        if name in ("regions", "extrapolation"):
+            imp = self.call(s, "feature_importance", ll.feature_importance, _fitting(s) | asked)
+            return {"importance": imp if not imp or s.rng.random() < 0.5 else next(iter(imp.values()))}
+        if name in ("clusters", "observations"):
+            return {"shapley": self.call(s, "shapley_importance", ll.shapley_importance, _fitting(s) | asked)}
+        if name == "plan":
+            verb = s.pick([ll.feature_importance, ll.feature_effect, ll.shapley_importance])
+            more = self.drawn(s, verb, {}, odd=0.05)
+            return {"verb": verb} | {key: value for key, value in more.items() if key not in ("model", "X", "y")}
+        if name == "pair_interactions":
+            more = self.drawn(s, ll.feature_importance, {}, odd=0.05)
+            return {key: more[key] for key in more if key not in ("model", "X", "y", "loss", "features")}
+        return {}
+
+    def drawn(self, s: Scene, called, given, odd):
+        """Arguments by the names in the signature."""
+        chosen = {}
+        for name, parameter in inspect.signature(called).parameters.items():
+            if name in given or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                continue
+            wanted = parameter.default is parameter.empty or name in ("loss", "progress", "random_state")
+            if s.rng.random() < odd:
+                special = ODD.get(name)
+                chosen[name] = special(s) if special and s.rng.random() < 0.7 else anything(s, name)
+            elif wanted or s.rng.random() < 0.25:
+                chosen[name] = FITS[name](s) if name in FITS else anything(s, name)
+                if name == "ax" and callable(chosen[name]):
+                    chosen[name] = chosen[name]()
+        if "loss" in chosen and isinstance(chosen.get("permutations"), int):
+            chosen["permutations"] = min(chosen["permutations"], 6)  # each is a fit
+        return given | chosen
+
+    # Results.
+
+    def poke(self, s: Scene, name, result):
+        """Call a method or read a property; return what to go on with."""
+        kind = type(result)
+        if isinstance(result, dict) and result:
+            return s.pick(list(result.values()))
+        if not kind.__module__.startswith("losslens"):
+            return None
+        s.result = result
+        special = s.rng.random()
+        title = f"{name} -> {kind.__name__}"
+        if special < 0.25:
+            what, do = s.pick(SPECIAL)
+            self.call(s, f"{title}: {what}", do, {"result": result})
+            return result
+        member = s.pick(public(result))
+        if not isinstance(inspect.getattr_static(kind, member, None), (FunctionType, classmethod, staticmethod)):
+            found = self.call(s, f"{title}.{member}", getattr, {"object": result, "name": member}, positional=True)
+        else:
+            method = getattr(result, member)
+            found = self.call(s, f"{title}.{member}", method, self.drawn(s, method, {}, odd=s.pick([0.0, 0.0, 0.3])))
+        close_figures()
+        other = type(found).__module__.startswith("losslens") or (isinstance(found, dict) and found)
+        return found if other and s.rng.random() < 0.5 else result
+
+    # One call.
+
+    def call(self, s: Scene, title, called, chosen, positional=False):
+        self.tally.calls += 1
+        self.tally.names[title.rpartition("-> ")[2]] += 1
+        shown = f"{title}({', '.join(f'{key}={_short(value)}' for key, value in chosen.items())})"
+        if self.trace:
+            print(f"[{self.case}] {shown}", flush=True)
+        heard: list[Any] = []
+        try:
+            with bounded(), listening(heard):
+                found = called(*chosen.values()) if positional else called(**chosen)
+        except TookTooLongError:
+            self.found(shown, f"took longer than {SECONDS} s", "".join(traceback.format_tb(sys.exc_info()[2])[-3:]))
+            return None
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            self.judge(s, shown, title, called, chosen, error)
+            found = None
+        else:
+            self.tally.fine += 1
+        for message, where in heard:
+            self.found(shown, f"warned: {message}", where)
+        return found
+
+    def judge(self, s: Scene, shown, title, called, chosen, error):
+        frames = traceback.extract_tb(error.__traceback__)
+        at = [k for k, frame in enumerate(frames) if frame.filename.startswith(LIBRARY)]
+        after = frames[at[-1] + 1 :] if at else frames[1:]
+        if isinstance(error, ModelError) or (after and _is_models(after[0])):
+            self.tally.of_model += 1
+            return
+        text, last = str(error), frames[-1]
+        where = f"{last.filename}:{last.lineno} {last.line}"
+        problem = None
+        if not at and isinstance(error, TypeError) and re.search(r"argument", text):
+            pass  # Python's own, of the signature
+        elif isinstance(error, ImportError) and "pip install" in text:
+            pass
+        elif type(error) not in (ValueError, TypeError, KeyError) and not isinstance(error, OSError):
+            problem = "internal error"
+        elif isinstance(error, OSError):
+            pass
+        elif not last.filename.startswith(LIBRARY) or not linecache.getline(last.filename, last.lineno).strip().startswith("raise"):
+            problem = "not raised by the library"
+        elif LEAKS.search(text):
+            problem = "says how, not what"
+        elif not self.names(title, called, chosen, text):
+            problem = "names no argument"
+        if problem:
+            kept = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in frames[-5:]]
+            self.found(shown, f"{problem}: {type(error).__name__}: {text[:400]}", f"{where}\n    {' > '.join(kept)}")
+        else:
+            self.tally.refused += 1
+
+    def names(self, title, called, chosen, text):
+        if called is getattr or "result" in chosen:
+            return True  # a property has no argument: it says why there is no value
+        words = set(re.findall(r"\w+", text))
+        try:
+            parameters = set(inspect.signature(called).parameters)
+        except ValueError:
+            parameters = set()
+        known = {*parameters, *chosen, *re.findall(r"\w+", title)}
+        known |= {word for name in known for word in WORDS.get(name, ())}
+        return bool(known & words) or any(repr(value)[:60] in text for value in chosen.values() if len(repr(value)) > 2)
+
+    def found(self, shown, problem, where=""):
+        self.tally.findings.append(Finding(self.seed, self.case, shown, problem, where))
+
+
+def public(result):
+    return [name for name in dir(result) if name not in HIDDEN and (not name.startswith("_") or name in ("_repr_html_", "__getitem__"))]
+
+
+def _saved(result):
+    result.save("round trip")
+    return repr(ll.load("round trip"))
+
+
+SPECIAL = [
+    ("repr", lambda result: repr(result)),
+    ("str", lambda result: str(result)),
+    ("html", lambda result: result._repr_html_() if hasattr(result, "_repr_html_") else None),
+    ("to_frame", lambda result: result.to_frame() if hasattr(result, "to_frame") else None),
+    ("dir", lambda result: dir(result)),
+    ("==", lambda result: result == result),
+    ("!= 3", lambda result: result == 3),
+    ("bool", lambda result: bool(result)),
+    ("iter", lambda result: list(result) if isinstance(result, Mapping) else None),
+    ("in", lambda result: "x0" in result if isinstance(result, Mapping) else None),
+    ("copy", lambda result: repr(copy.copy(result))),
+    ("deepcopy", lambda result: repr(copy.deepcopy(result))),
+    ("pickle", lambda result: _pickled(result)),
+    ("plot", lambda result: result.plot() if hasattr(result, "plot") else None),
+    ("save and load", lambda result: _saved(result) if hasattr(result, "save") and not isinstance(result, ll.Report) else None),
+]
+
+
+def _pickled(result):
+    import cloudpickle  # models and losses are local functions
+
+    return repr(pickle.loads(cloudpickle.dumps(result)))
+
+
+def _fitting(s):
+    return {"model": s.model, "X": s.X, "y": s.y, "loss": s.loss}
+
+
+def _is_models(frame):
+    if frame.filename.startswith(HERE):
+        return True
+    return any(f"/{name}/" in frame.filename for name in MODELS) and frame.name in ASKED
+
+
+def _short(value):
+    text = repr(value) if not callable(value) else getattr(value, "__name__", repr(value))
+    if text == "<lambda>":
+        text = inspect.getsource(value).strip()[:40] if inspect.getsourcefile(value) is None else f"<lambda at {value.__code__.co_firstlineno}>"
+    text = " ".join(text.split())
+    return f"{type(value).__name__} {text[:60]}..." if len(text) > 70 else text
+
+
+def close_figures():
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+@contextmanager
+def bounded():
+    """CPU time, so that a busy machine is no finding; and a longer bound for what waits forever."""
+
+    def stop(*_):
+        raise TookTooLongError
+
+    before = [(what, signal.signal(what, stop)) for what in (signal.SIGPROF, signal.SIGALRM)]
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, 12 * SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for what, handler in before:
+            signal.signal(what, handler)
+
+
+@contextmanager
+def listening(heard):
+    """Warnings of the library, by whoever is nearest on the stack: itself, or a model that it asked."""
+
+    def show(message, category, filename, lineno, file=None, line=None):
+        frame = sys._getframe(1)
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if name.startswith(LIBRARY):
+                heard.append((f"{category.__name__}: {str(message)[:300]}", f"{name}:{frame.f_lineno}"))
+                return
+            if any(f"/{library}/" in name for library in MODELS) or name == arguments.__file__:
+                return
+            frame = frame.f_back
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = show
+        yield
+
+
+def run(seed, cases=None, calls=None, only=None, trace=False):
+    """Cases until there are so many cases or calls; in an empty folder, since some calls write files."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    tally, home = Tally(), Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            case = 0
+            while (cases is None or case < cases) and (calls is None or tally.calls < calls):
+                if only is None or case == only:
+                    Fuzzer(seed, case, tally, trace).run()
+                case += 1
+                if only is not None and case > only:
+                    break
+        finally:
+            os.chdir(home)
+            close_figures()
+    return tally
