@@ -279,8 +279,8 @@ def huber(delta: float = 1.0) -> Loss:
     >>> huber(1.0)([0.0, 0.0], [0.5, 3.0])
     array([0.125, 2.5  ])
     """
-    if not 0 < delta < math.inf:
-        raise ValueError(f"huber needs a positive delta, got {delta}; it is in the units of y")
+    if not (isinstance(delta, (int, float, np.number)) and 0 < delta < math.inf):
+        raise ValueError(f"huber needs a positive delta, got {delta!r}; it is in the units of y")
     return Loss("huber", "values", f"Huber loss ({delta:g})", _huber, (("delta", float(delta)),))
 
 
@@ -290,8 +290,8 @@ def pinball(alpha: float = 0.5) -> Loss:
     >>> pinball(0.75)([0.0, 0.0], [-2.0, 2.0])
     array([1.5, 0.5])
     """
-    if not 0 < alpha < 1:
-        raise ValueError(f"pinball needs 0 < alpha < 1, got {alpha}; 0.9 is the 90% quantile")
+    if not (isinstance(alpha, (int, float, np.number)) and 0 < alpha < 1):
+        raise ValueError(f"pinball needs 0 < alpha < 1, got {alpha!r}; 0.9 is the 90% quantile")
     return Loss("pinball", "values", f"pinball loss ({alpha:g})", _pinball, (("alpha", float(alpha)),))
 
 
@@ -302,8 +302,8 @@ def tweedie_deviance(power: float = 1.5) -> Loss:
     >>> tweedie_deviance(2)([1.0], [1.0])
     array([0.])
     """
-    if not math.isfinite(power) or 0 < power < 1:
-        raise ValueError(f"no Tweedie distribution has power {power}; use a power <= 0 or >= 1, such as 1.5")
+    if not (isinstance(power, (int, float, np.number)) and math.isfinite(power)) or 0 < power < 1:
+        raise ValueError(f"no Tweedie distribution has power {power!r}; use a power <= 0 or >= 1, such as 1.5")
     target = FINITE if power <= 0 else NON_NEGATIVE if power < 2 else POSITIVE
     domains = target, (FINITE if power == 0 else POSITIVE)
     parameters, title = (("power", float(power)),), f"Tweedie deviance ({power:g})"

@@ -90,7 +90,7 @@ def with_missing(X, rng):
 
 TABLES = {  # name -> (table, whether estimators take it)
     "array": (numbers, True),
-    "single": (lambda rng, n, p: numbers(rng, n, p).astype(np.float32), True),
+    "single": (lambda rng, n, p: np.clip(numbers(rng, n, p), -1e30, 1e30).astype(np.float32), True),
     "whole": (lambda rng, n, p: rng.integers(-3, 3, (n, p)), True),
     "yes or no": (lambda rng, n, p: rng.random((n, p)) < 0.5, True),
     "constant": (lambda rng, n, p: np.ones((n, p)), True),
@@ -132,7 +132,7 @@ def odd_table(s):
         lambda: pa.table({"a": X[:, 0]}), lambda: pa.array(X[:, 0]), lambda: sp.csr_matrix(X), lambda: sp.coo_array(X),
         lambda: np.ma.masked_array(X, X > 0), lambda: np.rec.fromarrays([X[:, 0]], names="x0"), lambda: {"x0": X[:, 0]},
         lambda: {"x0": X[:, 0].tolist()}, lambda: np.array([[object()] * s.p] * s.n), lambda: "no such file.parquet",
-        lambda: "*.csv", lambda: [], lambda: [[]], lambda: [X.tolist(), X[:1].tolist()], lambda: X.astype("M8[D]"),
+        lambda: "*.csv", lambda: [], lambda: [[]], lambda: [X.tolist(), X[:1].tolist()], lambda: np.sign(X).astype("M8[D]"),
         lambda: pd.DataFrame({"x0": [[1, 2]] * s.n}), lambda: pd.DataFrame({"x0": [{}] * s.n}), lambda: pd.DataFrame(X + 1j),
         lambda: pd.DataFrame({"x0": [Decimal("1.5")] * s.n}), lambda: pd.DataFrame({"x0": [Decimal("NaN"), *[Decimal(1)] * (s.n - 1)]}),
         lambda: pd.DataFrame({"x0": pd.arrays.SparseArray(X[:, 0])}), lambda: pd.DataFrame(X).T,
@@ -475,6 +475,8 @@ FITS = {
     "progress": one_of(False, None),
     "device": one_of(None),
     "executor": one_of(None),
+    "ax": axes,
+    "grid": lambda s: np.array([0.0, 1.0]),
     "cv": folds,
     "fit_params": one_of(None, {}),
     "method": one_of("auto", "exact", "walk", "paper"),

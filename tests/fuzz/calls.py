@@ -38,7 +38,7 @@ ASKED = {  # functions of an estimator or a splitter that losslens calls: what t
     "fit_transform", "decision_path",
 }  # fmt: skip
 SECONDS = 10  # of CPU time, for one call
-VERBS = [name for name in ll.__all__ if inspect.isfunction(getattr(ll, name)) and name != "load"]
+VERBS = [name for name in ll.__all__ if inspect.isfunction(getattr(ll, name)) ]
 MAKERS = ["Absolute", "Derangements", "Grid", "Latin", "Permutations", "Residual", "Systematic", "Within"]
 LOSSES = ["huber", "pinball", "tweedie_deviance", "pointwise", "resolve"]
 CHANCE = {"report": 0.15, "permuted_target_test": 0.5, "clusters": 0.7, "compare": 0.6}  # of slow verbs; others 1
@@ -57,11 +57,19 @@ WORDS = {
     "donors": {"donor", "Grid", "Latin", "Systematic", "Derangements", "sampler", "Within", "Residual", "Permutations"},
     "sampler": {"Within", "Residual"},
     "target": {"class", "classes"},
+    "name": {"feature"}, "first": {"feature", "model"}, "second": {"feature", "model"}, "key": {"feature"}, "feature": {"features"},
 }
 LEAKS = re.compile(
     r"has no attribute|unsupported operand|not supported between|broadcast|out of bounds|invalid literal"
-    r"|truth value|unhashable|not subscriptable|not iterable|not callable|must be real number|setting an array element"
+    r"|truth value|unhashable type|not subscriptable|not iterable|not callable|must be real number|setting an array element"
 )
+
+
+# A result that has no such thing says why: that is no matter of the arguments.
+ABSENT = re.compile(
+    r"all rows together|standard error needs|no feature has a standard error|nothing to draw|has no importance, only curves"
+)
+SIGNATURE = re.compile(r"\w+(\(\)|>\(\)) (takes|missing|got an unexpected)")  # of a function of the user's
 
 
 class TookTooLongError(BaseException):
@@ -219,10 +227,12 @@ class Fuzzer:
         return found
 
     def judge(self, s: Scene, shown, title, called, chosen, error):
+        if error.__cause__ is not None and str(error.__cause__)[:40] in str(error) and _is_named(error):
+            error = error.__cause__  # with its fold or part in front
         frames = traceback.extract_tb(error.__traceback__)
         at = [k for k, frame in enumerate(frames) if frame.filename.startswith(LIBRARY)]
         after = frames[at[-1] + 1 :] if at else frames[1:]
-        if isinstance(error, ModelError) or (after and _is_models(after[0])):
+        if isinstance(error, ModelError) or SIGNATURE.search(str(error)) or (after and _is_models(after[0])):
             self.tally.of_model += 1
             return
         text, last = str(error), frames[-1]
@@ -240,7 +250,7 @@ class Fuzzer:
             problem = "not raised by the library"
         elif LEAKS.search(text):
             problem = "says how, not what"
-        elif not self.names(title, called, chosen, text):
+        elif not ABSENT.search(text) and not self.names(title, called, chosen, text):
             problem = "names no argument"
         if problem:
             kept = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in frames[-5:]]
@@ -256,8 +266,11 @@ class Fuzzer:
             parameters = set(inspect.signature(called).parameters)
         except ValueError:
             parameters = set()
+        if "options" in parameters:
+            parameters |= set(inspect.signature(chosen.get("verb", ll.feature_importance)).parameters)
         known = {*parameters, *chosen, *re.findall(r"\w+", title)}
         known |= {word for name in known for word in WORDS.get(name, ())}
+        known |= {value.name for value in chosen.values() if isinstance(value, ll.losses.Loss)}
         return bool(known & words) or any(repr(value)[:60] in text for value in chosen.values() if len(repr(value)) > 2)
 
     def found(self, shown, problem, where=""):
@@ -300,6 +313,10 @@ def _pickled(result):
 
 def _fitting(s):
     return {"model": s.model, "X": s.X, "y": s.y, "loss": s.loss}
+
+
+def _is_named(error):
+    return type(error.__cause__) is type(error) or isinstance(error, RuntimeError)
 
 
 def _is_models(frame):

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from losslens.tables.checks import is_one_of
 from losslens.typing import Indices
 
 
@@ -187,7 +188,7 @@ class Grid(Design):
             _positive_whole(self.m, "Grid")
         else:
             object.__setattr__(self, "values", _plain_values(self.values))
-        if self.at not in ("random", "quantiles"):
+        if not is_one_of(self.at, ("random", "quantiles")):
             raise ValueError(f"Grid(at=...) is 'random' or 'quantiles'; got {self.at!r}")
 
     def __repr__(self) -> str:

@@ -32,6 +32,7 @@ class Bar(NamedTuple):
     mark: str = ""  # after the name
 
 
+@canvas.takes_axes
 def plot_ranking(importances: Importances, *, ax: Axes | None = None, ratio: bool = False) -> Axes:
     """Draw the importances, the largest on top.
 
@@ -61,6 +62,7 @@ def plot_ranking(importances: Importances, *, ax: Axes | None = None, ratio: boo
     return ax
 
 
+@canvas.takes_axes
 def plot_extrapolation(extrapolations: Extrapolations, *, ax: Axes | None = None) -> Axes:
     """Draw the share of each feature's replaced rows that are unlike any real one, the largest on top."""
     tested = [one for one in extrapolations.values() if one.share >= 0]
@@ -114,6 +116,7 @@ def table_bars(ax: Axes | None, table: ResultTable, *, lines: bool = True) -> tu
     return ax, most, width
 
 
+@canvas.takes_axes
 def plot_breiman(result: BreimanImportance, *, ax: Axes | None = None) -> Axes:
     """Draw the ranking; without lines, which would look like intervals for new data."""
     ax, most, width = table_bars(ax, result._table(), lines=False)

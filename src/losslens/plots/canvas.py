@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec
 
 import matplotlib as mpl
 import numpy as np
@@ -22,6 +23,8 @@ from numpy.typing import NDArray
 
 from losslens.plots.wording import number
 from losslens.typing import Indices
+
+P = ParamSpec("P")
 
 # Okabe and Ito's colours: distinct with every kind of colour vision. Shapes and dashes differ, too, for print.
 BLUE, SKY, GREEN, VERMILLION = "#0072B2", "#56B4E9", "#009E73", "#D55E00"
@@ -40,6 +43,19 @@ LEGEND_HANDLE = 6  # width of a legend's line or marker, in letters
 LEGEND_SHARE = 0.45  # share of the height that a legend of colours may take
 LEGEND_LETTERS = 8  # fewest letters of a name in it
 CELL, AROUND = 1.3, 60.0  # a layout engine leaves CELL * side - AROUND points of each side of the axes
+
+
+def takes_axes(plot: Callable[P, Axes]) -> Callable[P, Axes]:
+    """A plot whose `ax` is checked before anything is drawn."""
+
+    @wraps(plot)
+    def checked(*arguments: P.args, **options: P.kwargs) -> Axes:
+        ax = options.get("ax")
+        if ax is not None and not isinstance(ax, Axes):
+            raise TypeError(f"ax must be one matplotlib Axes, or None for a new figure; got {type(ax).__name__}")
+        return plot(*arguments, **options)
+
+    return checked
 
 
 def new_axes(rows: int | None = None) -> Axes:

@@ -29,6 +29,7 @@ OUTLIERS = 0.005  # share of the dots at each end that may lie outside the axis
 REACH = 0.5  # how far an axis of dots extends beyond the others, in their range
 
 
+@canvas.takes_axes
 def plot_cells(feature: FeatureImportance, *, ax: Axes | None = None) -> Axes:
     """Draw how each row's loss changes with each value of the feature: a heat map with the most important row on top.
 
@@ -109,6 +110,7 @@ def _name_columns(ax: Axes, shown: FeaturePicture, columns: Indices) -> None:
     ax.set_xlabel(shown.title, parse_math=False)
 
 
+@canvas.takes_axes
 def plot_local(importances: Importances | ShapleyImportance, *, ax: Axes | None = None) -> Axes:
     """Draw the importance of each feature for single rows: a line of dots each, the most important feature on top.
 

@@ -15,6 +15,7 @@ from losslens.results.comparison import Comparison
 LEGEND = 3  # lines of text that the legend takes
 
 
+@canvas.takes_axes
 def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     """Draw the importances of each feature below each other, with 95% intervals; the legend has each model's error.
 

@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from losslens.plots.canvas import BLUE, DASHED, INK, SKY, caption, legend, make_room, new_axes, plain_frame, value_ticks
+from losslens.plots.canvas import (
+    BLUE,
+    DASHED,
+    INK,
+    SKY,
+    caption,
+    legend,
+    make_room,
+    new_axes,
+    plain_frame,
+    takes_axes,
+    value_ticks,
+)
 from losslens.plots.dots import draw_dots
 from losslens.plots.feature_data import FeaturePicture, Singles, show
 from losslens.plots.heatmap import draw_heatmap
@@ -78,6 +90,7 @@ def _histogram(ax: Axes, values: Floats, weights: Floats | None) -> None:
     ax.hist(values, bins=bins, weights=weights, color=SKY, edgecolor=BLUE, linewidth=0.5)
 
 
+@takes_axes
 def plot_importance(feature: FeatureImportance | FeatureScore, *, ax: Axes | None = None) -> Axes:
     """Draw where in a feature's range its importance comes from: the PI curve over the ICI curves of single rows.
 
@@ -104,6 +117,7 @@ def plot_importance(feature: FeatureImportance | FeatureScore, *, ax: Axes | Non
     return _draw(show(feature), ax)
 
 
+@takes_axes
 def plot_effect(effect: FeatureEffect, *, ax: Axes | None = None) -> Axes:
     """Draw how predictions change with a feature: the PD curve over the ICE curves of single rows.
 

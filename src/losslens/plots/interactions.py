@@ -28,6 +28,7 @@ FRAME = 2.5  # points between a frame and the edge of its cell
 SURE = "interval without 0"  # gid of a frame, to find it again
 
 
+@canvas.takes_axes
 def plot_interactions(result: Interactions, *, ax: Axes | None = None) -> Axes:
     """Draw the interaction of each pair of features as a heat map; the features that interact most come first.
 
@@ -136,6 +137,7 @@ def is_sure(result: Interactions) -> NDArray[np.bool_]:
     return np.asarray((low > 0) | (high < 0))
 
 
+@canvas.takes_axes
 def plot_interaction_ranking(result: Interactions, *, k: int = 10, ax: Axes | None = None) -> Axes:
     """Draw the strongest pairs, each a dot with its 95% interval; filled where the interval excludes 0.
 

@@ -19,6 +19,7 @@ from losslens.results.row_changes import RowChanges
 from losslens.typing import Floats
 
 
+@canvas.takes_axes
 def plot_refits(refits: Refits, *, ax: Axes | None = None) -> Axes:
     """Draw a learner's importances, the largest on top, with a dot for each fold.
 
@@ -50,6 +51,7 @@ def plot_refits(refits: Refits, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@canvas.takes_axes
 def plot_impact(impact: RowChanges, *, ax: Axes | None = None) -> Axes:
     """Draw what each feature adds beyond the others, the largest on top.
 
@@ -76,6 +78,7 @@ def plot_impact(impact: RowChanges, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@canvas.takes_axes
 def plot_permuted_target(test: PermutedTarget, *, ax: Axes | None = None) -> Axes:
     """Draw each feature's importance over those with permuted targets, the largest on top; p beside the names.
 
@@ -111,6 +114,7 @@ def plot_permuted_target(test: PermutedTarget, *, ax: Axes | None = None) -> Axe
     return ax
 
 
+@canvas.takes_axes
 def plot_refit_curve(curve: RefitCurve, *, ax: Axes | None = None) -> Axes:
     """Draw the PI curve of each fold thin and their mean strong, with the learner's interval at each value.
 

@@ -29,6 +29,7 @@ SHORTEST = 8  # letters of a line of a rule, at least
 NUMBERED = "row number"  # gid of artists, to find them again
 
 
+@canvas.takes_axes
 def plot_row_influence(influence: RowInfluence, *, ax: Axes | None = None) -> Axes:
     """Draw the influence of each row on a feature's importance: as a donor (y axis) and as an observation (x axis).
 
@@ -65,6 +66,7 @@ def plot_row_influence(influence: RowInfluence, *, ax: Axes | None = None) -> Ax
     return ax
 
 
+@canvas.takes_axes
 def plot_observations(observations: Observations, *, ax: Axes | None = None) -> Axes:
     """Draw each row's importance (decrease in its loss by all features) against its loss; suspicious rows are numbered.
 
@@ -167,6 +169,7 @@ def _number_rows(ax: Axes, x: Floats, y: Floats, rows: Indices) -> int:
     return len(taken)
 
 
+@canvas.takes_axes
 def plot_clusters(clusters: Clusters, *, ax: Axes | None = None) -> Axes:
     """Draw each feature's mean Shapley importance in each cluster: a heat map, with sizes and rules of the clusters.
 

@@ -28,6 +28,7 @@ SAGE, STOPPED = "SAGE: predictions averaged over donors before the loss", "inter
 HOLDERS = {"own": "rows that hold the value", "donor": "donors that hold the value"}
 
 
+@canvas.takes_axes
 def plot_shapley(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
     """Draw each feature's Shapley importance, the largest on top, with its share of the total.
 
@@ -94,6 +95,7 @@ def _notes(result: ShapleyImportance) -> list[str]:
     return [*notes, *([SAGE] if result.aggregate == "prediction" else []), *([] if result.complete else [STOPPED])]
 
 
+@canvas.takes_axes
 def plot_shapley_curve(curve: ShapleyCurve, *, ax: Axes | None = None) -> Axes:
     """Draw where in a feature's range its Shapley importance comes from; the dashed line is its mean, the SFIMP.
 

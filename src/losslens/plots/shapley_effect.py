@@ -28,6 +28,7 @@ COLOURS = "cividis"  # from small to large values
 RISE_FALL = (VERMILLION, BLUE)  # colours of positive and negative steps
 
 
+@canvas.takes_axes
 def plot_shapley_effect(result: ShapleyEffect, *, ax: Axes | None = None) -> Axes:
     """Draw what each feature adds to the prediction, the largest effect on top.
 

@@ -38,6 +38,7 @@ class Stack:
     total: float  # of which percentages are taken; 0: there are none
 
 
+@canvas.takes_axes
 def plot_shares(models: Mapping[str, ShapleyImportance], *, ax: Axes | None = None) -> Axes:
     """Draw the error without features as a bar for each model: the error that remains, and each feature's share.
 
@@ -203,6 +204,7 @@ def _notes(stacks: Sequence[Stack], first: ShapleyImportance, *, short: bool) ->
     return [*notes, SAGE] if first.aggregate == "prediction" else notes
 
 
+@canvas.takes_axes
 def plot_waterfall(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
     """Draw the steps from the error without features to that with all of them, the largest share first.
 

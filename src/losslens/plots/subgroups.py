@@ -48,6 +48,7 @@ class Group:
     faded: NDArray[np.bool_]  # (g,): where most of the replaced rows are unlike any real one
 
 
+@canvas.takes_axes
 def plot_groups(parts: Mapping[Any, FeatureImportance | FeatureEffect], *, ax: Axes | None = None) -> Axes:
     """Draw the PI or PD curve of each group of rows; the legend has each group's importance and number of rows.
 

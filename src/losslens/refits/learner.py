@@ -96,6 +96,8 @@ def learner(estimator: Any, X: Any, y: Any, cv: Any, fit_params: Any, options: O
             f"estimator must be a scikit-learn estimator with fit and get_params; got {type(estimator).__name__}. "
             "For a fitted model or a function use feature_importance"
         )
+    if fit_params is not None and not isinstance(fit_params, Mapping):
+        raise TypeError(f"fit_params maps arguments of fit to their values; got {fit_params!r}")
     table = as_table(X)
     if y is None:
         raise ValueError("y, the true values, is missing: a learner cannot be fitted without it")
@@ -112,7 +114,7 @@ def learner(estimator: Any, X: Any, y: Any, cv: Any, fit_params: Any, options: O
         split=split,
         splits=split(target),
         exchangeable=_exchangeable(groups, table.n),
-        fit_params=dict(fit_params or {}),
+        fit_params={} if fit_params is None else dict(fit_params),
         options=replace(options, sample_weight=weight, groups=None),  # donors come from all test rows
     )
 

@@ -17,6 +17,7 @@ from losslens.results.importance import FeatureImportance, number_of
 from losslens.results.importances import Importances
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import ResultTable, or_else
+from losslens.tables.checks import is_one_of
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.typing import Axes
@@ -201,7 +202,7 @@ class Comparison(Result):
         return sorted(self.features, key=lambda f: -max(model[f].pfi for model in self.importances.values()))
 
     def _model(self, name: str) -> Importances:
-        if name not in self.importances:
+        if not is_one_of(name, self.importances):
             raise KeyError(unknown_feature(name, self.names, "models").replace("feature", "model", 1))
         return self.importances[name]
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from losslens.results.base import Result, Stored
 from losslens.results.table import FEATURE, ResultTable
 from losslens.tables.columns import is_missing
+from losslens.tables.features import position_of
 from losslens.typing import Axes, Floats
 
 WARNING = 0.6  # AUC above which replaced rows differ from real ones enough to warn
@@ -68,6 +69,7 @@ class Extrapolation(Stored):
 
     def on(self, grid: NDArray[Any]) -> Extrapolation:
         """The same on another grid of the feature: interpolated where values have an order, otherwise matched."""
+        grid = np.atleast_1d(grid)
         if grid.ndim != 1:  # of a group of columns
             return replace(self, grid=grid[:0], at=np.empty(0))
         return replace(self, grid=grid, at=_interpolated(self.grid, self.at, grid, self.share))
@@ -148,7 +150,8 @@ class Extrapolations(Mapping[str, Extrapolation], Result):
         return plot_extrapolation(self, ax=ax)
 
     def __getitem__(self, name: str) -> Extrapolation:
-        return self.features[name]
+        position_of(name, tuple(self.features))
+        return self.features[str(name)]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.features)

@@ -37,6 +37,8 @@ def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
 
 def checked_target(path: str | Path) -> Path:
     """The file that `path` leads to through links; an error where writing would replace anything but a regular file."""
+    if not isinstance(path, (str, os.PathLike)) or "\0" in str(path):
+        raise TypeError(f"path must be the name of a file; got {path!r}")
     try:
         found = Path(path).stat()
     except FileNotFoundError:

@@ -9,7 +9,7 @@ import numpy as np
 
 from losslens.results.base import Result
 from losslens.results.table import INTERVAL, ResultTable
-from losslens.tables.features import unknown_feature
+from losslens.tables.features import position_of
 from losslens.typing import Axes, Floats
 from losslens.uncertainty.inference import adjusted, difference
 from losslens.uncertainty.standard_errors import interval
@@ -159,10 +159,7 @@ class Interactions(Result):
     def _at(self, pair: tuple[str, str]) -> tuple[int, int]:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise KeyError(f"interactions are indexed by two names, such as interactions['a', 'b']; got {pair!r}")
-        for name in pair:
-            if name not in self.features:
-                raise KeyError(unknown_feature(name, self.features, "features"))
-        return self.features.index(pair[0]), self.features.index(pair[1])
+        return position_of(pair[0], self.features), position_of(pair[1], self.features)
 
 
 def _symmetric(upper: Floats) -> Floats:

@@ -15,8 +15,9 @@ from losslens.results.importances import Importances
 from losslens.results.scores import Scores
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, facts
+from losslens.tables.checks import is_one_of
 from losslens.tables.columns import is_missing
-from losslens.tables.features import unknown_feature
+from losslens.tables.features import position_of
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats, Indices
 from losslens.uncertainty.inference import Estimates, Inference
@@ -129,7 +130,7 @@ class Refits(Result, Inference):
 
     def interval(self, level: float = 0.95, target: Target = "learner") -> tuple[Floats, Floats]:
         """Low and high ends for each feature: of the mean importance over refits on new data of this size."""
-        if target not in ("model", "sample", "learner"):
+        if not is_one_of(target, ("model", "sample", "learner")):
             raise ValueError(f"target of refits is 'learner'; got {target!r}")
         if target != "learner":
             raise ValueError(
@@ -160,8 +161,7 @@ class Refits(Result, Inference):
         Folds have different test rows, and hence different values of a number: each curve is interpolated linearly at
         common values, and not extrapolated.
         """
-        if feature not in self.features:
-            raise KeyError(unknown_feature(feature, self.features, "features"))
+        feature = self.features[position_of(feature, self.features)]
         from scipy.stats import t
 
         parts = [_curve(fold, feature) for fold in self.folds]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from losslens.results.base import Result, Stored
 from losslens.results.importance import FeatureImportance
 from losslens.results.table import INTERVAL, NONE, ResultTable
-from losslens.tables.features import unknown_feature
+from losslens.tables.features import position_of
 from losslens.tables.frames import make_frame
 from losslens.text import in_digits
 from losslens.typing import Axes, Indices
@@ -52,9 +52,8 @@ class Regions(Result):
 
     def of(self, feature: str) -> tuple[Region, ...]:
         """The regions of one feature, all rows first."""
-        if feature not in self.features:
-            raise KeyError(unknown_feature(feature, tuple(self.features), "features"))
-        return tuple(region for region in self.regions if region.feature == feature)
+        name = tuple(self.features)[position_of(feature, tuple(self.features))]
+        return tuple(region for region in self.regions if region.feature == name)
 
     @property
     def found(self) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ from losslens.results.interactions import Interactions
 from losslens.results.selection import positions, split
 from losslens.results.shapley_curve import ShapleyCurve, Values
 from losslens.results.table import ERROR, FEATURE, ResultTable, or_else
-from losslens.tables.features import unknown_feature
+from losslens.tables.checks import is_one_of
+from losslens.tables.features import position_of
 from losslens.tables.sample import Sample, Totals
 from losslens.text import in_digits, size_in_words
 from losslens.typing import Axes, Floats, Indices
@@ -203,9 +204,7 @@ class ShapleyImportance(Result, Inference):
 
     def influence(self, feature: str) -> Influence:
         """Influence of each row, as an observation and as a donor, on a feature's share."""
-        if feature not in self.features:
-            raise KeyError(unknown_feature(feature, self.features, "features"))
-        return self._influences[self.features.index(feature)]
+        return self._influences[position_of(feature, self.features)]
 
     @cached_property
     def estimates(self) -> Estimates:
@@ -269,11 +268,10 @@ class ShapleyImportance(Result, Inference):
 
         Either way, the weighted mean of the curve is the feature's SFIMP.
         """
-        if feature not in self.features:
-            raise KeyError(unknown_feature(feature, self.features, "features"))
-        if by not in ("own", "donor"):
+        j = position_of(feature, self.features)
+        if not is_one_of(by, ("own", "donor")):
             raise ValueError(f"by is 'own', the row's value, or 'donor', the donor's value; got {by!r}")
-        j, known = self.features.index(feature), self._row_shares
+        known = self._row_shares
         if by == "own":
             weight, amount, codes = self.sample.weight[self.at], known.local[:, j], self.values.codes[self.at, j]
         else:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from losslens.tables.checks import check_whole
+from losslens.tables.checks import check_whole, is_one_of
 from losslens.typing import Floats
 
 NOISE_SHARE = 0.1  # of the sampling variance: with less Monte-Carlo variance more draws hardly help
@@ -70,9 +70,9 @@ class ShapleySettings:
     m_obs: int | None = None
 
     def __post_init__(self) -> None:
-        if self.method not in get_args(Method):
+        if not is_one_of(self.method, get_args(Method)):
             raise ValueError(f"method is 'auto', 'exact', 'walk' or 'paper'; got {self.method!r}")
-        if self.aggregate not in ("loss", "prediction"):
+        if not is_one_of(self.aggregate, ("loss", "prediction")):
             raise ValueError(f"aggregate is 'loss' (SFIMP) or 'prediction' (SAGE); got {self.aggregate!r}")
         check(self.precision, self.budget)
         if self.method == "exact" and self.precision is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -120,12 +121,17 @@ def check_whole(number: Any, name: str, least: int = 1) -> None:
         raise ValueError(f"{name} is a whole number {f'{of} ' if of else ''}from {least} on; got {number!r}")
 
 
+def is_one_of(value: Any, choices: Collection[Any]) -> bool:
+    """Whether this is one of some names or flags; an array or a frame, which compares entry by entry, is none."""
+    return isinstance(value, (str, int, np.bool_, type(None))) and value in choices
+
+
 def check_workers(n_jobs: Any, progress: Any) -> None:
     """n_jobs as joblib takes it, progress as yes, no or None."""
     whole = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not whole or n_jobs == 0):
         raise ValueError(f"n_jobs is None, a number of workers, or -1 for all cores; got {n_jobs!r}")
-    if progress not in (None, True, False):
+    if not is_one_of(progress, (None, True, False)):
         raise ValueError(f"progress is True, False, or None for a bar in terminals and notebooks; got {progress!r}")
 
 

@@ -41,7 +41,7 @@ def resolve(features: Any, labels: Sequence[Hashable], *, by_position: bool) -> 
         resolved = [_group(name, columns, labels, by_position) for name, columns in features.items()]
     elif _is_one(features, labels):
         resolved = [_one(features, labels, by_position)]
-    elif isinstance(features, (Sequence, np.ndarray)) or hasattr(features, "__iter__"):
+    elif np.iterable(features):
         resolved = [feature for item in features for feature in _item(item, labels, by_position)]
     else:
         raise TypeError(f"features is a column, a list of columns or {{'group': [columns]}}; got {features!r}")
@@ -124,6 +124,13 @@ def _find(label: Any, labels: Sequence[Hashable], by_position: bool) -> int:
                 raise ValueError(f"there is no column at position {label}; X has {len(labels)} columns")
             return int(label) % len(labels)
     raise ValueError(unknown_feature(label, [str(own) for own in labels]))
+
+
+def position_of(name: Any, names: Sequence[str]) -> int:
+    """The position of a feature among those of a result, or KeyError."""
+    if str(name) not in names:
+        raise KeyError(unknown_feature(name, names, "features"))
+    return names.index(str(name))
 
 
 def unknown_feature(label: Any, names: Sequence[str], what: str = "columns") -> str:

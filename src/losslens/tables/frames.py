@@ -102,7 +102,10 @@ def as_table(X: Any) -> Table:
         raise TypeError("X is a masked array; pass X.filled(numpy.nan), or a data frame with missing values")
     X = nw.to_native(X, pass_through=True)
     if isinstance(X, (list, tuple)):
-        X = np.asarray(X)
+        try:
+            X = np.asarray(X)
+        except ValueError as error:
+            raise ValueError(f"X is a {type(X).__name__} of rows of different lengths; pass a table") from error
     if _is_array(X):
         table = _array_table(np.asarray(X))
     else:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.blas import one_thread
-from losslens.tables.features import unknown_feature
+from losslens.tables.checks import is_one_of
+from losslens.tables.features import position_of
 from losslens.text import in_digits
 from losslens.typing import Floats
 from losslens.uncertainty.standard_errors import check_level, interval, p_value
@@ -65,9 +66,7 @@ class Estimates:
 
     def position(self, name: str) -> int:
         """The position of a feature."""
-        if name not in self.names:
-            raise KeyError(unknown_feature(name, self.names, "features"))
-        return self.names.index(name)
+        return position_of(name, self.names)
 
     def difference(self, first: str, second: str, level: float = 0.95) -> Difference:
         """The paired difference: errors common to both estimates cancel."""
@@ -168,7 +167,7 @@ def columns_of_tests(
 
 def adjusted(p: Floats, how: Adjustment) -> Floats:
     """p-values adjusted for the number of tests."""
-    if how not in ("holm", "benjamini_hochberg"):
+    if not is_one_of(how, ("holm", "benjamini_hochberg")):
         raise ValueError(f"adjust is 'holm', 'benjamini_hochberg' or None; got {how!r}")
     order, m = np.argsort(p, kind="stable"), len(p)
     out = np.empty(m)

@@ -11,6 +11,7 @@ from losslens.cells.matrix import Means
 from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
+from losslens.tables.checks import is_one_of
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 
@@ -282,8 +283,11 @@ def _least_squares(weights: Any, row_total: Floats, donor_total: Floats) -> tupl
     def reduced(effect: Floats) -> Floats:
         return np.asarray(by_donor * effect - weights.T @ (per_row * (weights @ effect)))
 
+    expected = weights.T @ (per_row * row_total)
+    # Where rows explain all of the donors' totals, what is left is rounding, which has no solution.
+    rounding = 1e-13 * float(np.abs(donor_total).sum() + np.abs(expected).sum())
     operator = linalg.LinearOperator((weights.shape[1], weights.shape[1]), matvec=reduced, dtype=np.float64)
-    donor, _ = linalg.cg(operator, donor_total - weights.T @ (per_row * row_total), rtol=1e-10, maxiter=500)
+    donor, _ = linalg.cg(operator, donor_total - expected, rtol=1e-10, atol=rounding, maxiter=500)
     return np.asarray(per_row * (row_total - weights @ donor)), np.asarray(donor)
 
 
@@ -348,12 +352,12 @@ def p_value(estimate: float, error: float, units: float) -> float:
 
 def check_target(target: Target) -> Target:
     """Check the target of an interval where there is one fitted model."""
-    if target == "learner":
+    if is_one_of(target, ("learner",)):
         raise ValueError(
             "target='learner' needs refits, and this result is of one fitted model; use feature_importance_cv or "
             "shapley_importance_cv"
         )
-    if target not in ("model", "sample"):
+    if not is_one_of(target, ("model", "sample")):
         raise ValueError(f"target is 'model', 'sample' or, after refits, 'learner'; got {target!r}")
     return target
 

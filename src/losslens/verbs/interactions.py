@@ -196,6 +196,8 @@ def _pairs(names: list[str], pairs: Any) -> list[tuple[str, str]]:
         raise ValueError(f"an interaction needs two features; got {len(names)}")
     if pairs is None:
         return list(combinations(names, 2))
+    if isinstance(pairs, str) or not np.iterable(pairs):
+        raise TypeError(f"pairs must be a list of pairs of names, such as [('a', 'b')]; got {pairs!r}")
     pairs = list(pairs)
     if not pairs:
         raise ValueError("pairs is empty: name at least one pair, or leave it out for all pairs")

@@ -242,7 +242,7 @@ def leave_one_covariate_out(
     >>> (loco.importance > 0.1).tolist()
     [True, False, False]
     """
-    if how not in ("drop", "constant"):
+    if not checks.is_one_of(how, ("drop", "constant")):
         raise ValueError(f"how must be 'drop' or 'constant'; got {how!r}")
     options = Options(
         features=features, sample_weight=sample_weight, groups=groups, random_state=random_state, n_jobs=n_jobs,

@@ -21,7 +21,7 @@ from losslens.rows.clusters import cluster_points, compress_shares, describe_clu
 from losslens.rows.extrapolation import OwnClassifier
 from losslens.rows.observations import largest_influence, observed_target, shown_prediction
 from losslens.rows.regions import RegionSearch, half_of_rows
-from losslens.tables.checks import check_whole, entropy
+from losslens.tables.checks import check_whole, entropy, is_one_of
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.frames import Table, as_table
 from losslens.uncertainty.standard_errors import check_level
@@ -81,7 +81,7 @@ def regions(
     (('x0', 'x2'), ['', 'x2 = 0', 'x2 = 1'])
     """
     features = _features(importance, "regions")
-    if target not in ("interaction", "importance"):
+    if not is_one_of(target, ("interaction", "importance")):
         raise ValueError(f"target is 'interaction' or 'importance'; got {target!r}")
     check_whole(depth, "depth")
     check_whole(permutations, "permutations")

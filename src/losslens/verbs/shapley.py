@@ -15,6 +15,7 @@ from losslens.results.shapley_effect import ShapleyEffect
 from losslens.shapley import effects, scores, stopping, ways
 from losslens.shapley.request import check_request
 from losslens.shapley.stopping import Absolute, Method, ShapleySettings
+from losslens.tables.checks import is_one_of
 from losslens.tables.sources import as_source
 from losslens.workers import with_executor
 
@@ -164,7 +165,7 @@ def shapley_effect(
     >>> ll.shapley_effect(lambda X: X[:, 0] + X[:, 0] * X[:, 1], X, 1).local
     array([[3., 2.]])
     """
-    if method not in ("auto", "exact", "walk"):
+    if not is_one_of(method, ("auto", "exact", "walk")):
         raise ValueError(f"method is 'auto', 'exact' or 'walk'; got {method!r}")
     stopping.check(None, budget)
     options = Options(
