@@ -393,7 +393,7 @@ def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None
         raise ValueError("a scorer gives one number for all rows; where a loss of each row is needed, pass one by name")
     if not callable(function):
         raise TypeError(f"a loss is a name or a function (y, prediction) -> (N,), got {function!r}")
-    if reads not in get_args(Response):
+    if not isinstance(reads, str) or reads not in get_args(Response):
         raise ValueError(f"a loss reads one of {', '.join(get_args(Response))}, got {reads!r}")
     inner = getattr(function, "func", function)  # functools.partial
     name = name or getattr(inner, "__name__", type(inner).__name__).replace("<lambda>", "custom loss")

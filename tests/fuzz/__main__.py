@@ -3,7 +3,6 @@
 import argparse
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
@@ -14,6 +13,7 @@ def main():
     parser.add_argument("what", nargs="?", choices=["calls", "numbers", "all"], default="all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--calls", type=int, default=10_000)
+    parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--only", type=int, help="one case again, with its calls printed")
     asked = parser.parse_args()
     failed = 0
@@ -26,6 +26,15 @@ def main():
             print(finding)
         print(f"calls, seed {asked.seed}: {tally}, in {time.perf_counter() - start:.0f} s")
         failed += len(tally.findings)
+    if asked.what in ("numbers", "all"):
+        from tests.fuzz import numbers
+
+        start = time.perf_counter()
+        found = numbers.run(asked.seed, cases=asked.cases, only=asked.only, trace=asked.only is not None)
+        for failure in found.failures:
+            print(failure)
+        print(f"numbers, seed {asked.seed}: {found}\nin {time.perf_counter() - start:.0f} s")
+        failed += len(found.failures)
     return 1 if failed else 0
 
 

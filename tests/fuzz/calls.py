@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 import losslens as ll
+from losslens.results.base import Displayed
 from tests.fuzz import arguments
 from tests.fuzz.arguments import FITS, ODD, ModelError, Scene, anything, scene
 
@@ -48,7 +49,8 @@ WORDS = {
     "model": {"predict", "prediction", "predictions", "model's", "fitted", "estimator"},
     "estimator": {"predict", "model", "prediction", "predictions"},
     "learner": {"predict", "model", "estimator", "prediction", "predictions"},
-    "forest": {"model"},
+    "forest": {"model", "fitted"},
+    "models": {"model", "cases"},
     "X": {"table", "column", "columns", "rows"},
     "loss": {"losses", "scorer"},
     "sample_weight": {"weights", "weight"},
@@ -68,6 +70,7 @@ LEAKS = re.compile(
 # A result that has no such thing says why: that is no matter of the arguments.
 ABSENT = re.compile(
     r"all rows together|standard error needs|no feature has a standard error|nothing to draw|has no importance, only curves"
+    r"|no standard error|no shares of single rows|no common grid|has no classes"
 )
 SIGNATURE = re.compile(r"\w+(\(\)|>\(\)) (takes|missing|got an unexpected)")  # of a function of the user's
 
@@ -181,7 +184,7 @@ class Fuzzer:
         kind = type(result)
         if isinstance(result, dict) and result:
             return s.pick(list(result.values()))
-        if not kind.__module__.startswith("losslens"):
+        if kind.__name__ not in ll.__all__ and not isinstance(result, Displayed):
             return None
         s.result = result
         special = s.rng.random()
@@ -191,7 +194,7 @@ class Fuzzer:
             self.call(s, f"{title}: {what}", do, {"result": result})
             return result
         member = s.pick(public(result))
-        if not isinstance(inspect.getattr_static(kind, member, None), (FunctionType, classmethod, staticmethod)):
+        if not isinstance(inspect.getattr_static(kind, member, None), FunctionType):
             found = self.call(s, f"{title}.{member}", getattr, {"object": result, "name": member}, positional=True)
         else:
             method = getattr(result, member)
@@ -227,15 +230,13 @@ class Fuzzer:
         return found
 
     def judge(self, s: Scene, shown, title, called, chosen, error):
-        if error.__cause__ is not None and str(error.__cause__)[:40] in str(error) and _is_named(error):
-            error = error.__cause__  # with its fold or part in front
-        frames = traceback.extract_tb(error.__traceback__)
+        frames, text = _origin(error), str(error)
         at = [k for k, frame in enumerate(frames) if frame.filename.startswith(LIBRARY)]
         after = frames[at[-1] + 1 :] if at else frames[1:]
         if isinstance(error, ModelError) or SIGNATURE.search(str(error)) or (after and _is_models(after[0])):
             self.tally.of_model += 1
             return
-        text, last = str(error), frames[-1]
+        last = frames[-1]
         where = f"{last.filename}:{last.lineno} {last.line}"
         problem = None
         if not at and isinstance(error, TypeError) and re.search(r"argument", text):
@@ -271,14 +272,16 @@ class Fuzzer:
         known = {*parameters, *chosen, *re.findall(r"\w+", title)}
         known |= {word for name in known for word in WORDS.get(name, ())}
         known |= {value.name for value in chosen.values() if isinstance(value, ll.losses.Loss)}
-        return bool(known & words) or any(repr(value)[:60] in text for value in chosen.values() if len(repr(value)) > 2)
+        return bool(known & words) or any(str(value)[:60] in text or repr(value)[:60] in text for value in chosen.values())
 
     def found(self, shown, problem, where=""):
         self.tally.findings.append(Finding(self.seed, self.case, shown, problem, where))
 
 
 def public(result):
-    return [name for name in dir(result) if name not in HIDDEN and (not name.startswith("_") or name in ("_repr_html_", "__getitem__"))]
+    made = {name for name in dir(result) if isinstance(inspect.getattr_static(type(result), name, None), (classmethod, staticmethod))}
+    shown = [name for name in dir(result) if not name.startswith("_") or name in ("_repr_html_", "__getitem__")]
+    return [name for name in shown if name not in HIDDEN | made]
 
 
 def _saved(result):
@@ -315,8 +318,17 @@ def _fitting(s):
     return {"model": s.model, "X": s.X, "y": s.y, "loss": s.loss}
 
 
-def _is_named(error):
-    return type(error.__cause__) is type(error) or isinstance(error, RuntimeError)
+def _origin(error):
+    """Where an error was raised first: it may have been raised again with the name of its fold in front."""
+    frames = traceback.extract_tb(error.__traceback__)
+    cause = error.__cause__
+    if cause is not None and "/joblib/" in frames[-1].filename:  # a thread's traceback comes as text
+        first = str(cause).split("The above exception was")[0]
+        found = re.findall(r'File "(.+?)", line (\d+), in (\S+)', first)
+        return [traceback.FrameSummary(name, int(line), function) for name, line, function in found] or frames
+    if cause is not None and str(cause)[:40] in str(error):
+        return traceback.extract_tb(cause.__traceback__)
+    return frames
 
 
 def _is_models(frame):

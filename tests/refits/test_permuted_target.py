@@ -318,7 +318,7 @@ def test_pictures_of_few_and_many_features_in_axes_of_any_size(p, name, size):
 
 def test_targets_change_hands_inside_their_groups():
     """With groups of one row nothing can be permuted: that is an error before anything is fitted."""
-    with pytest.raises(ValueError, match="all targets are equal inside a group"):
+    with pytest.raises(ValueError, match="all targets in y are equal inside a group"):
         check(groups=np.arange(N), cv=GroupKFold(2))
 
 

@@ -91,10 +91,16 @@ def _factor(form: ProductForm, x: Floats, column: int) -> Floats:
     values, position = np.unique(x, return_inverse=True)
     if 2 * len(values) <= len(x):
         return np.take(_factor(form, values, column), position.reshape(-1), axis=0)
-    exponent = x[:, None] - form.centres[:, column]
-    np.square(exponent, out=exponent)
+    exponent = _squares(x, form.centres[:, column])
     exponent *= -form.gamma[column]
     return np.exp(exponent, out=exponent)
+
+
+def _squares(x: Floats, centres: Floats) -> Floats:
+    """Squared distances, (rows, L); infinite beyond the largest number, where a factor is 0."""
+    distance = x[:, None] - centres
+    with np.errstate(over="ignore"):
+        return np.square(distance, out=distance)
 
 
 class _Block:
@@ -125,7 +131,7 @@ class _Block:
         total = np.zeros((len(self.matrix), len(self.form.coef)))
         for j in np.flatnonzero(self.form.gamma):
             if j not in columns:
-                total -= self.form.gamma[j] * np.square(self.matrix[:, j, None] - self.form.centres[:, j])
+                total -= self.form.gamma[j] * _squares(self.matrix[:, j], self.form.centres[:, j])
         return np.exp(total, out=total)
 
 

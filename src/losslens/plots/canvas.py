@@ -53,6 +53,8 @@ def takes_axes(plot: Callable[P, Axes]) -> Callable[P, Axes]:
         ax = options.get("ax")
         if ax is not None and not isinstance(ax, Axes):
             raise TypeError(f"ax must be one matplotlib Axes, or None for a new figure; got {type(ax).__name__}")
+        if ax is not None and ax.name != "rectilinear":
+            raise ValueError(f"ax must be axes at right angles; got {ax.name} axes")
         return plot(*arguments, **options)
 
     return checked

@@ -91,7 +91,7 @@ def _explain_fold(shared: tuple[Learner, Explain], k: int, tick: Tick) -> Any:
 
 def learner(estimator: Any, X: Any, y: Any, cv: Any, fit_params: Any, options: Options) -> Learner:
     """Check everything that does not need a fit."""
-    if not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
+    if isinstance(estimator, type) or not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
         raise TypeError(
             f"estimator must be a scikit-learn estimator with fit and get_params; got {type(estimator).__name__}. "
             "For a fitted model or a function use feature_importance"

@@ -17,7 +17,7 @@ def tested(learner: Learner, explain: Explain, permutations: int) -> PermutedTar
     """The importances of all features, and those after each permutation."""
     if all(len(np.unique(learner.y[rows])) < 2 for rows in learner.exchangeable):
         where = "" if len(learner.exchangeable) == 1 else " inside a group"
-        raise ValueError(f"all targets are equal{where}: there is nothing to permute")
+        raise ValueError(f"all targets in y are equal{where}: there is nothing to permute")
     options = learner.options
     with bar(permutations + 1, "refitting on permuted targets", options.progress, "targets") as tick:
         observed = replace(learner, options=replace(options, progress=False)).explained(explain)

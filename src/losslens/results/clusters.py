@@ -9,6 +9,7 @@ import numpy as np
 
 from losslens.results.base import Result, Stored
 from losslens.results.table import ResultTable
+from losslens.tables.checks import is_one_of
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats, Indices
 
@@ -73,8 +74,8 @@ class Clusters(Result):
 
     def rows(self, cluster: int) -> Indices:
         """The rows of one cluster, for `given` and `subset`."""
-        if not 0 <= cluster < self.k:
-            raise ValueError(f"clusters run from 0 to {self.k - 1}; got {cluster!r}")
+        if not is_one_of(cluster, range(self.k)):
+            raise ValueError(f"cluster is a whole number from 0 to {self.k - 1}; got {cluster!r}")
         return np.flatnonzero(self.labels == cluster)
 
     def _table(self) -> ResultTable:

@@ -268,7 +268,7 @@ class FeatureImportance(FeatureResult, Tabular):
     @property
     def _classes(self) -> NDArray[Any]:
         if self.sample.classes is None:
-            raise ValueError("the model has no classes")
+            raise ValueError("the model has no classes, so effects have no label: use .effect")
         return self.sample.classes
 
     @property

@@ -123,7 +123,7 @@ def check_whole(number: Any, name: str, least: int = 1) -> None:
 
 def is_one_of(value: Any, choices: Collection[Any]) -> bool:
     """Whether this is one of some names or flags; an array or a frame, which compares entry by entry, is none."""
-    return isinstance(value, (str, int, np.bool_, type(None))) and value in choices
+    return isinstance(value, (str, int, np.bool_, np.integer, type(None))) and value in choices
 
 
 def check_workers(n_jobs: Any, progress: Any) -> None:

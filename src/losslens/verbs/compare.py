@@ -119,7 +119,7 @@ def _cases(models: Any, X: Any, y: Any, weight: Any) -> dict[str, Case]:
             f"two names are equal as text: {', '.join(map(repr, X if isinstance(X, Mapping) else models))}"
         )
     if len(cases) < 2:
-        raise ValueError(f"a comparison needs two cases or more; got {len(cases)}")
+        raise ValueError(f"models holds too few cases: a comparison needs two cases or more; got {len(cases)}")
     return cases
 
 

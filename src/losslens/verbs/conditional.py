@@ -83,9 +83,12 @@ def conditional_predictive_impact(
         setup = set_up(task, None, tick)
         design = bound(sampler, task.table, task.sample.weight)
         changes = [_changes(task, setup, subject, design, draws, tick) for subject in task.subjects]
+    local = np.stack(changes, axis=1)
+    if np.isnan(local).any(axis=1)[setup.sample.weight > 0].all():
+        raise ValueError(f"sampler={sampler!r} has no donor with weight for any row with weight; pass more rows")
     return ConditionalImpact(
         features=tuple(subject.feature.name for subject in task.subjects),
-        local=np.stack(changes, axis=1),
+        local=local,
         weight=setup.sample.weight,
         error=setup.sample.error,
         title=chosen.title,
