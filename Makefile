@@ -2,11 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test browser bench mutants gallery clean
+.PHONY: help demo test fuzz browser bench mutants gallery clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
 	@echo "make test    ruff, mypy, import-linter and the tests"
+	@echo "make fuzz    10,000 random calls, and 100,000 numbers against brute force"
 	@echo "make browser finds or installs chromium, for the tests of the report"
 	@echo "make bench   speed and accuracy against named peers"
 	@echo "make mutants puts errors into the source, one at a time, and counts those that tests notice (an hour)"
@@ -22,6 +23,11 @@ test: .venv/installed-test browser
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -q
+
+# Another run: make fuzz SEED=7. A finding says how to repeat it.
+SEED ?= 0
+fuzz: .venv/installed-test
+	$(BIN)/python -m tests.fuzz --seed $(SEED)
 
 # The report is tested in a real browser: found, or installed where we may. Without one those tests are skipped, loudly.
 browser:

@@ -395,6 +395,8 @@ def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None
         raise TypeError(f"a loss is a name or a function (y, prediction) -> (N,), got {function!r}")
     if not isinstance(reads, str) or reads not in get_args(Response):
         raise ValueError(f"a loss reads one of {', '.join(get_args(Response))}, got {reads!r}")
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name must be text, got {name!r}")
     inner = getattr(function, "func", function)  # functools.partial
     name = name or getattr(inner, "__name__", type(inner).__name__).replace("<lambda>", "custom loss")
     return Loss(name, reads, name.replace("_", " "), function, custom=True)

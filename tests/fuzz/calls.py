@@ -25,21 +25,22 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
+from tests.fuzz import arguments
+from tests.fuzz.arguments import FITS, ODD, ModelError, Scene, anything, scene
 
 import losslens as ll
 from losslens.results.base import Displayed
-from tests.fuzz import arguments
-from tests.fuzz.arguments import FITS, ODD, ModelError, Scene, anything, scene
 
 LIBRARY = str(Path(ll.__file__).parent)
 HERE = str(Path(__file__).parent)
 MODELS = ("sklearn", "xgboost", "lightgbm", "catboost")
 ASKED = {  # functions of an estimator or a splitter that losslens calls: what they raise is theirs
-    "predict", "predict_proba", "decision_function", "fit", "transform", "split", "apply", "wrapper", "__get__", "__call__", "get_n_splits", "wrapped",
+    "predict", "predict_proba", "decision_function", "fit", "transform", "split", "apply", "wrapper", "__get__",
+    "__call__", "get_n_splits", "wrapped",
     "fit_transform", "decision_path",
 }  # fmt: skip
 SECONDS = 10  # of CPU time, for one call
-VERBS = [name for name in ll.__all__ if inspect.isfunction(getattr(ll, name)) ]
+VERBS = [name for name in ll.__all__ if inspect.isfunction(getattr(ll, name))]
 MAKERS = ["Absolute", "Derangements", "Grid", "Latin", "Permutations", "Residual", "Systematic", "Within"]
 LOSSES = ["huber", "pinball", "tweedie_deviance", "pointwise", "resolve"]
 CHANCE = {"report": 0.15, "permuted_target_test": 0.5, "clusters": 0.7, "compare": 0.6}  # of slow verbs; others 1
@@ -59,18 +60,24 @@ WORDS = {
     "donors": {"donor", "Grid", "Latin", "Systematic", "Derangements", "sampler", "Within", "Residual", "Permutations"},
     "sampler": {"Within", "Residual"},
     "target": {"class", "classes"},
-    "name": {"feature"}, "first": {"feature", "model"}, "second": {"feature", "model"}, "key": {"feature"}, "feature": {"features"},
+    "pair": {"names"},
+    "name": {"feature"},
+    "first": {"feature", "model"},
+    "second": {"feature", "model"},
+    "key": {"feature"},
+    "feature": {"features"},
 }
 LEAKS = re.compile(
     r"has no attribute|unsupported operand|not supported between|broadcast|out of bounds|invalid literal"
-    r"|truth value|unhashable type|not subscriptable|not iterable|not callable|must be real number|setting an array element"
+    r"|truth value|unhashable type|not subscriptable|not iterable|not callable|must be real number"
+    r"|setting an array element"
 )
 
 
 # A result that has no such thing says why: that is no matter of the arguments.
 ABSENT = re.compile(
-    r"all rows together|standard error needs|no feature has a standard error|nothing to draw|has no importance, only curves"
-    r"|no standard error|no shares of single rows|no common grid|has no classes"
+    r"all rows together|standard error needs|no feature has a standard error|nothing to draw"
+    r"|has no importance, only curves|no standard error|no shares of single rows|no common grid|has no classes"
 )
 SIGNATURE = re.compile(r"\w+(\(\)|>\(\)) (takes|missing|got an unexpected)")  # of a function of the user's
 
@@ -107,8 +114,9 @@ class Tally:
 
     def __str__(self):
         return (
-            f"{self.calls:,} calls of {len(self.names)} names: {self.fine:,} fine, {self.refused:,} refused with an error "
-            f"that names the argument, {self.of_model:,} with an error of the model's own, {len(self.findings)} findings"
+            f"{self.calls:,} calls of {len(self.names)} names: {self.fine:,} fine, {self.refused:,} refused with an "
+            f"error that names the argument, {self.of_model:,} with an error of the model's own, "
+            f"{len(self.findings)} findings"
         )
 
 
@@ -191,7 +199,7 @@ class Fuzzer:
         title = f"{name} -> {kind.__name__}"
         if special < 0.25:
             what, do = s.pick(SPECIAL)
-            self.call(s, f"{title}: {what}", do, {"result": result})
+            self.call(s, f"{title}: {what}", do, {"result": result}, positional=True)
             return result
         member = s.pick(public(result))
         if not isinstance(inspect.getattr_static(kind, member, None), FunctionType):
@@ -247,7 +255,9 @@ class Fuzzer:
             problem = "internal error"
         elif isinstance(error, OSError):
             pass
-        elif not last.filename.startswith(LIBRARY) or not linecache.getline(last.filename, last.lineno).strip().startswith("raise"):
+        elif not last.filename.startswith(LIBRARY) or not linecache.getline(
+            last.filename, last.lineno
+        ).strip().startswith("raise"):
             problem = "not raised by the library"
         elif LEAKS.search(text):
             problem = "says how, not what"
@@ -272,14 +282,20 @@ class Fuzzer:
         known = {*parameters, *chosen, *re.findall(r"\w+", title)}
         known |= {word for name in known for word in WORDS.get(name, ())}
         known |= {value.name for value in chosen.values() if isinstance(value, ll.losses.Loss)}
-        return bool(known & words) or any(str(value)[:60] in text or repr(value)[:60] in text for value in chosen.values())
+        return bool(known & words) or any(
+            str(value)[:60] in text or repr(value)[:60] in text for value in chosen.values()
+        )
 
     def found(self, shown, problem, where=""):
         self.tally.findings.append(Finding(self.seed, self.case, shown, problem, where))
 
 
 def public(result):
-    made = {name for name in dir(result) if isinstance(inspect.getattr_static(type(result), name, None), (classmethod, staticmethod))}
+    made = {
+        name
+        for name in dir(result)
+        if isinstance(inspect.getattr_static(type(result), name, None), (classmethod, staticmethod))
+    }
     shown = [name for name in dir(result) if not name.startswith("_") or name in ("_repr_html_", "__getitem__")]
     return [name for name in shown if name not in HIDDEN | made]
 
@@ -289,29 +305,32 @@ def _saved(result):
     return repr(ll.load("round trip"))
 
 
-SPECIAL = [
-    ("repr", lambda result: repr(result)),
-    ("str", lambda result: str(result)),
-    ("html", lambda result: result._repr_html_() if hasattr(result, "_repr_html_") else None),
-    ("to_frame", lambda result: result.to_frame() if hasattr(result, "to_frame") else None),
-    ("dir", lambda result: dir(result)),
-    ("==", lambda result: result == result),
-    ("!= 3", lambda result: result == 3),
-    ("bool", lambda result: bool(result)),
-    ("iter", lambda result: list(result) if isinstance(result, Mapping) else None),
-    ("in", lambda result: "x0" in result if isinstance(result, Mapping) else None),
-    ("copy", lambda result: repr(copy.copy(result))),
-    ("deepcopy", lambda result: repr(copy.deepcopy(result))),
-    ("pickle", lambda result: _pickled(result)),
-    ("plot", lambda result: result.plot() if hasattr(result, "plot") else None),
-    ("save and load", lambda result: _saved(result) if hasattr(result, "save") and not isinstance(result, ll.Report) else None),
-]
-
-
 def _pickled(result):
     import cloudpickle  # models and losses are local functions
 
     return repr(pickle.loads(cloudpickle.dumps(result)))
+
+
+SPECIAL = [
+    ("repr", repr),
+    ("str", str),
+    ("html", lambda result: result._repr_html_() if hasattr(result, "_repr_html_") else None),
+    ("to_frame", lambda result: result.to_frame() if hasattr(result, "to_frame") else None),
+    ("dir", dir),
+    ("==", lambda result: result == result),
+    ("!= 3", lambda result: result == 3),
+    ("bool", bool),
+    ("iter", lambda result: list(result) if isinstance(result, Mapping) else None),
+    ("in", lambda result: "x0" in result if isinstance(result, Mapping) else None),
+    ("copy", lambda result: repr(copy.copy(result))),
+    ("deepcopy", lambda result: repr(copy.deepcopy(result))),
+    ("pickle", _pickled),
+    ("plot", lambda result: result.plot() if hasattr(result, "plot") else None),
+    (
+        "save and load",
+        lambda result: _saved(result) if hasattr(result, "save") and not isinstance(result, ll.Report) else None,
+    ),
+]
 
 
 def _fitting(s):
@@ -338,9 +357,15 @@ def _is_models(frame):
 
 
 def _short(value):
+    if type(value).__module__.startswith("losslens."):
+        return type(value).__name__
     text = repr(value) if not callable(value) else getattr(value, "__name__", repr(value))
     if text == "<lambda>":
-        text = inspect.getsource(value).strip()[:40] if inspect.getsourcefile(value) is None else f"<lambda at {value.__code__.co_firstlineno}>"
+        text = (
+            inspect.getsource(value).strip()[:40]
+            if inspect.getsourcefile(value) is None
+            else f"<lambda at {value.__code__.co_firstlineno}>"
+        )
     text = " ".join(text.split())
     return f"{type(value).__name__} {text[:60]}..." if len(text) > 70 else text
 
@@ -392,9 +417,9 @@ def listening(heard):
 
 def run(seed, cases=None, calls=None, only=None, trace=False):
     """Cases until there are so many cases or calls; in an empty folder, since some calls write files."""
-    import matplotlib
+    import matplotlib as mpl
 
-    matplotlib.use("Agg")
+    mpl.use("Agg")
     tally, home = Tally(), Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)

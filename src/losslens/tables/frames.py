@@ -311,8 +311,13 @@ def _array_rows(rows: Any, like: Table) -> NDArray[Any]:
     array = np.atleast_2d(np.asarray(rows))
     if array.ndim != 2 or array.shape[1] != len(like.names):
         raise ValueError(f"rows must have the {len(like.names)} columns of X; got shape {np.shape(rows)}")
-    with np.errstate(invalid="ignore"):
-        typed = array.astype(like.native.dtype)
+    try:
+        with np.errstate(invalid="ignore"):
+            typed = array.astype(like.native.dtype)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"rows must be positions in X, or rows with values of type {like.native.dtype}; got {type(rows).__name__}"
+        ) from error
     if array.dtype.kind in "fc" and typed.dtype.kind in "iub" and not np.array_equal(typed, array):
         raise ValueError(f"rows has values that X, of type {typed.dtype}, can't hold; make X a table of floats")
     return typed

@@ -84,7 +84,7 @@ def conditional_predictive_impact(
         design = bound(sampler, task.table, task.sample.weight)
         changes = [_changes(task, setup, subject, design, draws, tick) for subject in task.subjects]
     local = np.stack(changes, axis=1)
-    if np.isnan(local).any(axis=1)[setup.sample.weight > 0].all():
+    if np.isnan(local[setup.sample.weight > 0]).any(axis=1).all():
         raise ValueError(f"sampler={sampler!r} has no donor with weight for any row with weight; pass more rows")
     return ConditionalImpact(
         features=tuple(subject.feature.name for subject in task.subjects),
