@@ -52,12 +52,13 @@ class Checks(World):
 
     tally: Tally
 
-    def check(self, what, engine, found, expected, scale):
+    def check(self, what, engine, found, expected, scale, slack=0.0):
+        """Count a case; `slack`: what single precision may move a single cell by, of XGBoost."""
         found, expected = np.asarray(found, float), np.asarray(expected, float)
-        tally, key = self.tally, f"{engine}, {'xgboost' if self.name.startswith('xgboost') else 'others'}"
+        tally, key = self.tally, f"{engine}, {'xgboost' if self.xgboost else 'others'}"
         tally.cases += 1
         tally.count[key] += 1
-        bound = XGBOOST if self.name.startswith("xgboost") else TOLERANCE
+        bound = max(XGBOOST, slack / scale if scale > 0 else 0.0) if self.xgboost else TOLERANCE
         if found.shape != expected.shape:
             gap = np.inf
         else:
@@ -120,13 +121,14 @@ class Checks(World):
             cells = table[15 - sum(1 << j for j in columns)] - own[:, None]
             of = _Means(self, cells, one_found, w, groups, columns)
             scale = max(float(own.mean()), float((cells + own[:, None]).mean()))
+            slack = self.slack(judge, reads)
             more = ("weights, " if weight is not None else "") + ("groups, " if groups is not None else "")
             said = f"{loss}, {design}, {more}{name}"
-            check = partial(self.check, engine=one_found.engine, scale=scale)
-            check(f"error of {said}", found=one_found.error, expected=error)
+            check = partial(self.check, engine=one_found.engine, scale=scale, slack=slack)
+            check(f"error of {said}", found=one_found.error, expected=error, slack=0.0)
             of.compare(check, said, one_found)
             if error > 0:
-                check(f"ratio of {said}", found=one_found.ratio * error, expected=error + of.pfi)
+                check(f"ratio of {said}", found=one_found.ratio * error, expected=error + of.pfi, slack=0.0)
             part = one_found.given(rows)
             _Means(self, cells, part, w, groups, columns, rows).compare(check, f"given, {said}", part)
             label = np.arange(self.n) % 2
@@ -149,7 +151,7 @@ class Checks(World):
                 cells_too = again[15 - sum(1 << j for j in columns)] - own_too[:, None]
                 larger = max(float(own_too.mean()), float((cells_too + own_too[:, None]).mean()))
                 _Means(self, cells_too, changed, w, groups, columns).compare(
-                    partial(self.check, engine=one_found.engine, scale=larger),
+                    partial(self.check, engine=one_found.engine, scale=larger, slack=self.slack(judge_too, reads)),
                     f"with_loss({instead}) of {said}",
                     changed,
                     few=True,
@@ -162,7 +164,7 @@ class Checks(World):
         said_f = self.pairs(reads)[15 - sum(1 << j for j in columns)]
         said_f = said_f if k is None else said_f[..., k]
         spread = float(np.ptp(self.pairs(reads) if k is None else self.pairs(reads)[..., k]))
-        check = partial(self.check, engine=effect.engine, scale=spread or 1.0)
+        check = partial(self.check, engine=effect.engine, scale=spread or 1.0, slack=self.moved(reads, k))
         if not effect.design.common or effect.design.leaves_out_own or effect.sample.block is not None:
             return
         at = self.at(effect, columns)
@@ -219,11 +221,11 @@ class Checks(World):
             errors = w @ own / w.sum() + ((table - own[:, None]) * mass).sum(axis=(1, 2)) / mass.sum()
             sfimp = (cells * mass).sum(axis=(1, 2)) / mass.sum()
         scale = max(float(own.mean()), float(table.mean()))
-        check = partial(self.check, engine=found.engine, scale=scale)
-        check(f"error_all of {said}", found=found.error_all, expected=errors[-1])
-        check(f"error_none of {said}", found=found.error_none, expected=errors[0])
+        check = partial(self.check, engine=found.engine, scale=scale, slack=2 * self.slack(judge, reads))
+        check(f"error_all of {said}", found=found.error_all, expected=errors[-1], slack=0.0)
+        check(f"error_none of {said}", found=found.error_none, expected=errors[0], slack=0.0)
         for j, name in enumerate(self.names):
-            check(f"sfimp of {said}, {name}", found=found.sfimp[j], expected=sfimp[j])
+            check(f"sfimp of {said}, {name}", found=found.sfimp[j], expected=sfimp[j], slack=0.0)
             counted = w > 0 if apart else slice(None)
             check(f"local of {said}, {name}", found=found.local[counted, j], expected=local[counted, j])
             if not averaged:
@@ -298,7 +300,7 @@ class Checks(World):
         f = self.pairs(reads) if k is None else self.pairs(reads)[..., k]
         games = np.tensordot(f, w / w.sum(), axes=(2, 0))[:, rows]
         expected = -coalitions.by_orders(games)
-        check = partial(self.check, engine=found.engine, scale=float(np.ptp(f)) or 1.0)
+        check = partial(self.check, engine=found.engine, scale=float(np.ptp(f)) or 1.0, slack=2 * self.moved(reads, k))
         for j, name in enumerate(self.names):
             check(f"Shapley effect of {name}, {found.method}", found=found.local[:, j], expected=expected[j])
 
@@ -340,7 +342,8 @@ class _Means:
         self.w, self.count, self.world, self.columns = w, count, world, columns
 
     def compare(self, check, said, found, few=False):
-        check(f"pfi of {said}", found=found.pfi, expected=self.pfi)
+        whole = {"slack": 0.0} if len(self.rows) == self.world.n else {}
+        check(f"pfi of {said}", found=found.pfi, expected=self.pfi, **whole)
         counted = np.isfinite(self.local)
         check(f"local of {said}", found=np.asarray(found.local)[counted], expected=self.local[counted])
         if few or found.design.ranked:

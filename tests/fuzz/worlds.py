@@ -1,5 +1,7 @@
 """Fitted models and small tables, drawn at random, and the model's answers for every coalition of pairs of rows."""
 
+import json
+import re
 import warnings
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -28,6 +30,7 @@ import coalitions
 import losslens as ll
 
 TRAIN = 70
+U = 2.0**-24  # of single precision
 
 
 # Models.
@@ -396,6 +399,52 @@ class World:
     def asked(self):
         return {}
 
+    # XGBoost adds up in single precision; docs/engines.md states what that may move.
+
+    @property
+    def xgboost(self):
+        return self.name.startswith("xgboost")
+
+    @cached_property
+    def margin_error(self):
+        """(T + 8) u A: T trees, u = 2^-24, and A the sum of each tree's largest |leaf| and of the |base score|."""
+        booster = self.model.get_booster()
+        leaves = [re.findall(r'"leaf": ([^ ,}]+)', dump) for dump in booster.get_dump(dump_format="json")]
+        largest = [max(abs(float(leaf)) for leaf in tree) for tree in leaves]
+        settings = json.loads(booster.save_config())["learner"]["learner_model_param"]
+        base = max(abs(float(number)) for number in re.findall(r"[-+.\dEe]+", str(settings["base_score"])))
+        if self.positive:
+            base = abs(np.log(base))
+        return (len(leaves) + 8) * U * (sum(largest) + base)
+
+    def shifted(self, reads, sign):
+        """The predictions of all pairs with margins moved by as much, and 8 u of the prediction."""
+        f, by = self.pairs(reads).astype(float), sign * self.margin_error
+        if reads == "probabilities":
+            with np.errstate(divide="ignore"):
+                own = np.arange(self.k) == self.target[:, None]
+                moved = np.log(f) + np.where(own, by, -by)[:, None, :]
+            f = np.exp(moved) / np.exp(moved).sum(axis=-1, keepdims=True)
+        elif self.positive:
+            f = f * np.exp(by)
+        else:
+            f = f + by
+        return f * (1 + 8 * U * np.sign(by)) if reads == "values" else f
+
+    def slack(self, loss, reads):
+        """How far a cell may be off: what these errors move the loss by, with the value replaced and without."""
+        if not self.xgboost or reads == "labels":
+            return 0.0
+        here, moved = self.table_of(loss, reads), [self.table_of(loss, reads, self.shifted(reads, s)) for s in (-1, 1)]
+        return 2 * float(max(np.abs(one - here).max() for one in moved))
+
+    def moved(self, reads, k=None):
+        """How far a prediction may be off."""
+        if not self.xgboost:
+            return 0.0
+        gaps = [np.abs(self.shifted(reads, sign) - self.pairs(reads)) for sign in (-1, 1)]
+        return float(max((gap if k is None else gap[..., k]).max() for gap in gaps))
+
     # Losses.
 
     def losses(self, rng):
@@ -424,9 +473,9 @@ class World:
         eps = np.finfo(p.dtype).eps if p.dtype == np.float32 else brute.EPS
         return -np.log(np.clip(p[np.arange(len(y)), y].astype(float), eps, 1 - eps))
 
-    def table_of(self, loss, reads):
+    def table_of(self, loss, reads, said=None):
         """l of every pair in every coalition, (16, n, n)."""
-        said = self.pairs(reads)
+        said = self.pairs(reads) if said is None else said
         flat = said.reshape(-1, *said.shape[3:])
         flat = (
             flat.astype(float) if reads == "values" else flat
