@@ -7,7 +7,7 @@ BIN := .venv/bin
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
 	@echo "make test    ruff, mypy, import-linter and the tests"
-	@echo "make fuzz    10,000 random calls, and 100,000 numbers against brute force"
+	@echo "make fuzz    random calls, numbers against brute force, damaged files: 10,000, 100,000, 10,000"
 	@echo "make browser finds or installs chromium, for the tests of the report"
 	@echo "make bench   speed and accuracy against named peers"
 	@echo "make mutants puts errors into the source, one at a time, and counts those that tests notice (an hour)"

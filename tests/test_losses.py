@@ -623,3 +623,15 @@ def test_the_module_needs_numpy_alone() -> None:
     code = "import sys, losslens.losses; print([m for m in ('scipy', 'sklearn', 'pandas') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("odd", ["1", None, [1.0], np.array([0.5, 0.5]), pd.NaT, 1j])
+def test_parameters_that_are_no_numbers_are_refused_by_name(odd):
+    for family, name in ((losses.huber, "delta"), (losses.pinball, "alpha"), (losses.tweedie_deviance, "power")):
+        with pytest.raises(ValueError, match=name):
+            family(odd)
+    with pytest.raises(ValueError, match="a loss reads one of"):
+        pointwise(np.subtract, reads=odd)
+    if odd is not None and not isinstance(odd, str):
+        with pytest.raises(TypeError, match="name must be text"):
+            pointwise(np.subtract, reads="values", name=odd)

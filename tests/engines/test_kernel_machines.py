@@ -470,3 +470,15 @@ def test_numbers_written_as_text_are_left_to_the_model(kind):
     assert found.engine == "blackbox"
     assert "text" in found.declined
     np.testing.assert_allclose(found.local, same.local, rtol=1e-9, atol=1e-12)
+
+
+def test_values_whose_squares_overflow_have_a_factor_of_0():
+    """exp(-inf) = 0, as the model says; without NumPy's warning of the overflow."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    y = X.sum(axis=1)
+    model = SVR().fit(X, y)
+    X[3, 0] = 1e300
+    found = ll.feature_importance(model, X, y, donors="all")["x0"]
+    expected = (y[:, None] - predictions(model.predict, X, [0])) ** 2 - ((y - model.predict(X)) ** 2)[:, None]
+    assert found.pfi == pytest.approx(expected.mean(), rel=1e-9)

@@ -376,3 +376,14 @@ def test_questions_that_refits_cannot_answer():
         found.curve("x0", level=0)
     with pytest.raises(KeyError, match="unknown feature 'X0'; did you mean 'x0'"):
         found.curve("X0")
+
+
+@pytest.mark.parametrize("odd", ["1", 3, [1], range(2), pd.DataFrame(), np.array(3)])
+def test_arguments_of_fit_are_a_mapping(odd):
+    with pytest.raises(TypeError, match="fit_params maps arguments of fit to their values"):
+        ll.feature_importance_cv(LinearRegression(), X, Y, cv=2, fit_params=odd)
+
+
+def test_a_class_is_no_estimator():
+    with pytest.raises(TypeError, match="estimator must be a scikit-learn estimator"):
+        ll.feature_importance_cv(LinearRegression, X, Y, cv=2)

@@ -162,3 +162,9 @@ def test_every_name_that_a_file_can_have(name, tmp_path):
     write(tmp_path / name, b"old")
     write(tmp_path / name)
     assert names(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("path", [None, 3, [], b"x", "a\0b"])
+def test_what_is_no_name_of_a_file_is_refused(path):
+    with pytest.raises(TypeError, match="path must be the name of a file; got"), atomic_file(path):
+        pass

@@ -272,7 +272,7 @@ def test_bad_input_is_refused_with_a_reason(shapley):
     with pytest.raises(ValueError, match="2 clusters need at least 2 rows with different shares; there are 1"):
         ll.clusters(nothing, X, k=2)
     assert ll.clusters(nothing, X).k == 1
-    with pytest.raises(ValueError, match="clusters run from 0 to 1"):
+    with pytest.raises(ValueError, match="cluster is a whole number from 0 to 1; got 2"):
         ll.clusters(shapley, X, random_state=0).rows(2)
 
 

@@ -280,3 +280,12 @@ def test_no_seed_is_another_number_each_time():
 def test_what_gives_no_randomness_is_refused(seed):
     with pytest.raises(ValueError, match="random_state is None, a whole number from 0 on, or a NumPy generator"):
         checks.entropy(seed)
+
+
+@pytest.mark.parametrize("value", [np.arange(3), np.array([]), pd.DataFrame(), pl.Series([1]), pd.NA, {}, [None], 2.5])
+def test_what_compares_entry_by_entry_is_no_choice(value):
+    assert not checks.is_one_of(value, (None, True, "holm"))
+    assert checks.is_one_of("holm", (None, "holm"))
+    assert checks.is_one_of(None, (None, "holm"))
+    with pytest.raises(ValueError, match="progress is True, False, or None"):
+        checks.check_workers(None, value)

@@ -466,3 +466,11 @@ def test_pictures_of_few_and_many_features_in_axes_of_any_size(p, name, size):
     ax = looked_at(found.plot(None if size is None else plt.subplots(figsize=size, layout="constrained")[1]))
     assert len(texts(ax.get_yticklabels())) == len(ax.patches) <= p
     assert ("less important features not shown" in caption(ax)) == (p == 200)
+
+
+def test_rows_without_any_donor_are_refused():
+    X, y = np.array([[0.0, 1.0], [1.0, 0.0], [0.0, -1.0]]), np.arange(3.0)
+    with pytest.raises(ValueError, match=r"sampler=.* has no donor with weight for any row"):
+        ll.conditional_predictive_impact(
+            lambda X: X[:, 0], X, y, ll.Within(), loss="squared_error", sample_weight=[1.0, 1.0, 0.0], random_state=22
+        )
