@@ -12,7 +12,7 @@ import pytest
 from losslens.page.report import Report
 from losslens.results.clusters import Tried
 from losslens.results.files import atomic_file
-from losslens.results.storage import save
+from losslens.results.storage import load, save
 
 RESULT = Tried(2, 0.5, True)
 
@@ -168,3 +168,5 @@ def test_every_name_that_a_file_can_have(name, tmp_path):
 def test_what_is_no_name_of_a_file_is_refused(path):
     with pytest.raises(TypeError, match="path must be the name of a file; got"), atomic_file(path):
         pass
+    with pytest.raises(TypeError, match="path must be the name of a file; got"):
+        load(path)

@@ -35,10 +35,15 @@ def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def checked_target(path: str | Path) -> Path:
-    """The file that `path` leads to through links; an error where writing would replace anything but a regular file."""
+def check_name(path: str | Path) -> None:
+    """Raise TypeError for what names no file."""
     if not isinstance(path, (str, os.PathLike)) or "\0" in str(path):
         raise TypeError(f"path must be the name of a file; got {path!r}")
+
+
+def checked_target(path: str | Path) -> Path:
+    """The file that `path` leads to through links; an error where writing would replace anything but a regular file."""
+    check_name(path)
     try:
         found = Path(path).stat()
     except FileNotFoundError:

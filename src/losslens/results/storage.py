@@ -24,7 +24,7 @@ from losslens.donors.designs import DESIGNS, Design, Shifts
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss, from_metadata
 from losslens.results.base import Saveable, Stored
-from losslens.results.files import atomic_file
+from losslens.results.files import atomic_file, check_name
 from losslens.results.stored_content import check
 from losslens.tables.checks import memory_bytes
 from losslens.tables.column_scores import CodedRows
@@ -73,6 +73,7 @@ def load(path: str | Path, memory: str | int | None = None) -> Any:
     Traceback (most recent call last):
     FileNotFoundError: [Errno 2] No such file or directory: 'no such file'
     """
+    check_name(path)
     if not S_ISREG(Path(path).stat().st_mode):
         raise ValueError(f"{path} is not a losslens result: it is not a regular file")
     size = Path(path).stat().st_size
