@@ -18,6 +18,7 @@ import losslens as ll
 from losslens.cli import app
 from losslens.cli.errors import stopping_on_interrupt
 from losslens.cli.model_files import read_model
+from losslens.cli.printing import as_csv
 from losslens.cli.tables import read_table
 from model_folder import TREE, fill
 
@@ -104,6 +105,16 @@ def test_importance_by_a_column_that_is_no_input():
     found = json.loads(ask("importance", *LINEAR, "--by", "label", "--json").stdout)["result"]
     assert [(row["label"], row["feature"]) for row in found][::2] == [("(all)", "a"), ("down", "a"), ("up", "a")]
     assert ask("importance", *LINEAR, "--by", "label").stdout.splitlines()[2].startswith("label")
+
+
+@pytest.mark.parametrize("start", list("=+-@\t\r\n"))
+def test_csv_holds_no_formula(start):
+    """A spreadsheet runs a cell that begins like one; names and values come from data that others may have written."""
+    rows = [{"feature": f"{start}cmd|x", f"{start}2,a": "-1.5", "n": -2.5}, {"feature": "+1e-5", "n": None}]
+    head, first, second = csv.reader(io.StringIO(as_csv(rows), newline=""))
+    assert head == ["feature", f"'{start}2,a", "n"]
+    assert first == [f"'{start}cmd|x", "-1.5", "-2.5"]
+    assert second == ["+1e-5", "", ""]
 
 
 def test_curves_with_and_without_a_target():
@@ -206,6 +217,9 @@ def test_settings_from_a_file_and_the_command_line_wins(folder):
     assert [line.split(",")[0] for line in other.stdout.splitlines()] == ["feature", "x", "b"]
     assert "a sample" not in other.stderr  # quiet
     assert {row["feature"] for row in json.loads(ask("curves", "--config", "s.toml").stdout)["result"]} == {"a", "both"}
+    (folder / "trusting.toml").write_text('model = "linear.pkl"\ntrust = true\n')
+    told = ask("importance", "--config", "trusting.toml", "--target", "y", code=2).stderr
+    assert "trust can't be set in a file" in told
     (folder / "bad.toml").write_text('[report]\ntitel = "x"')
     told = ask("importance", *LINEAR, "--config", "bad.toml", code=2).stderr
     assert "unknown key 'titel'; did you mean 'title'?" in told

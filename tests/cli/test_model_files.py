@@ -1,10 +1,19 @@
 """Models from files: read as what they are, and nothing runs that wasn't asked for."""
 
+import functools
+import operator
+import os
 import pickle
+import subprocess
 import sys
 
 import numpy as np
 import pytest
+import skops.io
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils._testing import assert_run_python_script_without_output
 
 from losslens.cli import model_files
 from losslens.cli.model_files import columns_of, read_model
@@ -65,6 +74,56 @@ def test_skops_types_are_trusted_by_name_alone(folder):
         with pytest.raises(ValueError, match=f"if you trust them, add --trust-type {TREE}$"):
             read_model(path, **options)
     assert hasattr(read_model(path, trusted=[TREE, "another.Type"]), "predict")
+
+
+def step(function):
+    return make_pipeline(FunctionTransformer(function), LinearRegression()).fit(Z.to_numpy(), TABLE["y"])
+
+
+def scaled(X):
+    return X
+
+
+# Fitted with a harmless function, which is then replaced: fitting would call it.
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (eval, "builtins.eval"),
+        (os.system, "system"),
+        (subprocess.check_output, "subprocess.check_output"),
+        (functools.partial(os.system, "true"), "functools.partial"),
+        (operator.methodcaller("unlink"), "operator.methodcaller"),
+        (assert_run_python_script_without_output, "assert_run_python_script"),
+        (scaled, "scaled"),
+    ],
+)
+def test_trust_is_not_suggested_for_what_may_run_commands(tmp_path, function, name):
+    model = step(None)
+    model[0].func = function
+    skops.io.dump(model, tmp_path / "m.skops")
+    with pytest.raises(ValueError, match=f"asks for .*{name}.*may run commands; don't use the file") as told:
+        read_model(str(tmp_path / "m.skops"))
+    assert "--trust-type" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        (TREE, True),
+        ("sklearn.gaussian_process.kernels.RBF", True),
+        ("xgboost.core.Booster", True),
+        ("collections.OrderedDict", True),
+        ("sklearn.metrics.pairwise.rbf_kernel", False),
+        ("sklearn.nothing.Like", False),
+        ("sklearn.utils._testing.TempMemmap", False),
+        ("sklearnx.tree.Tree", False),
+        ("subprocess.Popen", False),
+        ("Popen", False),
+        ("", False),
+    ],
+)
+def test_only_classes_of_libraries_of_estimators_are_suggested(name, known):
+    assert model_files._is_estimator_class(name) is known
 
 
 @pytest.mark.parametrize(

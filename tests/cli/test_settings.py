@@ -10,7 +10,7 @@ COMMANDS = {
         Setting("rows", "one", "rows"),
         Setting("features", "many", "features"),
         Setting("group", "named", "group"),
-        Setting("trust-type", "many", "trust_type"),
+        Setting("drop", "many", "drop"),
         Setting("json", "flag", "json"),
     ],
     "compare": [
@@ -35,10 +35,10 @@ def test_a_command_takes_its_table_and_what_it_knows_of_the_top(tmp_path):
 
 
 def test_lists_and_tables_read_as_on_the_command_line(tmp_path):
-    text = 'features = ["a", "b,c"]\ntrust_type = "m.T"\ngroup = {size = ["a", "b"], one = "c"}'
+    text = 'features = ["a", "b,c"]\ndrop = "m,T"\ngroup = {size = ["a", "b"], one = "c"}'
     assert read(tmp_path, text) == {
         "features": ["a", '"b,c"'],
-        "trust_type": ["m.T"],
+        "drop": ["m,T"],
         "group": ["size=a,b", "one=c"],
     }
     assert read(tmp_path, 'group = ["size=a,b"]') == {"group": ["size=a,b"]}
@@ -63,6 +63,13 @@ def test_data_is_an_argument_and_an_option_of_compare(tmp_path):
         ("group = 3", "group takes a table of names; got 3"),
         ("features = {a = 1}", "features takes a list"),
         ("rows = ", "as TOML"),
+        ("trust = true", "trust can't be set in a file, which could trust itself; type --trust instead$"),
+        ("trust = false", "type --trust instead"),
+        (
+            '[importance]\ntrust_type = ["os.system"]',
+            r"\[importance\] trust_type can't be set .* type --trust-type instead",
+        ),
+        ('trust-type = "sklearn.tree._tree.Tree"', "type --trust-type instead"),
     ],
 )
 def test_what_is_wrong_is_told(tmp_path, text, message):

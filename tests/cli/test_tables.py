@@ -1,5 +1,6 @@
 """Tables from files and the columns that models read."""
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import pytest
@@ -72,6 +73,71 @@ def test_unreadable_tables_are_told_in_one_line(tmp_path, name, content, message
     with pytest.raises(ValueError, match=message) as told:
         read_table(str(path))
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("sep", "name"), [(";", "t.csv"), ("\t", "t.csv"), ("|", "t.csv"), ("\t", "t.tsv"), (";", "t.csv.gz")]
+)
+@pytest.mark.parametrize("missing", [(), ("pandas",), ("pandas", "polars")])
+def test_other_separators_are_seen(table, tmp_path, monkeypatch, sep, name, missing):
+    table.to_csv(tmp_path / name, sep=sep, index=False)
+    monkeypatch.setattr(tables, "find_spec", lambda library: None if library in missing else library)
+    found = nw.from_native(read_table(str(tmp_path / name)), eager_only=True)
+    assert found.columns == list(table)
+    assert np.array_equal(found["a"].to_numpy(), table["a"])
+    named = read_table(str(tmp_path / name), {"\t": "tab"}.get(sep, sep))
+    assert nw.from_native(named, eager_only=True).columns == list(table)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("a,b\n1;2,3\n4;5,6\n", ["a", "b"]),  # commas are as good as any
+        ("a\nx;y\n", ["a"]),  # one column
+        ("a;b\n1;2;3\n", ["a;b"]),  # not certain
+        ('"a;b",c\n1,2\n', ["a;b", "c"]),
+        ('"a,b";c\n1;2\n', ["a,b", "c"]),
+        ("\ufeffa;b\n1;2\n", ["a", "b"]),
+        ('a;b\n"x\n;y";2\n', ["a", "b"]),
+        ("a;b\n" + "1;2\n" * 70_000, ["a", "b"]),
+    ],
+)
+def test_a_separator_counts_where_all_lines_agree(tmp_path, text, columns):
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    if columns == ["a;b"]:
+        with pytest.raises(ValueError, match=r"no target 'y'.*; if semicolons separate the columns, say so with --sep"):
+            rows_for([lambda X: X], pd.DataFrame({"a;b": [1, 2]}), target="y")
+        return
+    assert list(read_table(str(tmp_path / "t.csv"))) == columns
+
+
+def test_separators_that_are_in_doubt_or_wrong_are_told(tmp_path, folder):
+    (tmp_path / "t.csv").write_text("a;b|c\n1;2|3\n")
+    with pytest.raises(ValueError, match=r"separated by semicolons or vertical bars; say which with --sep$"):
+        read_table(str(tmp_path / "t.csv"))
+    assert list(read_table(str(tmp_path / "t.csv"), "|")) == ["a;b", "c"]
+    for wrong in ("", ";;", "a", "semicolon", '"', "."):
+        with pytest.raises(ValueError, match="--sep takes one character such as"):
+            read_table(str(tmp_path / "t.csv"), wrong)
+    with pytest.raises(ValueError, match=r"lack columns .* if semicolons separate the columns, say so with --sep"):
+        rows_for([model(folder, "linear.skops")], pd.DataFrame({"a;b;y": ["1;2;3"], "y": 1}), target="y")
+
+
+def test_decimal_commas_are_told_and_not_read_as_words(tmp_path):
+    (tmp_path / "t.csv").write_text("a;b\n1,5;x\n-2,25;y\n")
+    with pytest.raises(ValueError, match=r"column 'a' has decimal commas, such as '1,5'; write numbers with points"):
+        read_table(str(tmp_path / "t.csv"))
+    (tmp_path / "t.csv").write_text("a;b\n1,5;x\nabout 2;y\n")
+    assert list(read_table(str(tmp_path / "t.csv"))["a"]) == ["1,5", "about 2"]
+
+
+@pytest.mark.parametrize("missing", [(), ("pandas",), ("pandas", "polars")])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_another_encoding_is_told(tmp_path, monkeypatch, missing, encoding):
+    (tmp_path / "t.csv").write_text("a,b\n1,Zürich\n2,Genève\n", encoding=encoding)
+    monkeypatch.setattr(tables, "find_spec", lambda library: None if library in missing else library)
+    with pytest.raises(ValueError, match=r"as CSV: it is not UTF-8 text; save it as UTF-8$"):
+        read_table(str(tmp_path / "t.csv"))
 
 
 def test_a_path_that_is_no_file(tmp_path):

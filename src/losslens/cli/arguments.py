@@ -40,8 +40,8 @@ def rows_of(args: Arguments, models: Sequence[Any], name: str, needs_target: boo
     if needs_target and args.target is None:
         raise ValueError("the target column is missing: name the column to predict with --target")
     loaded = rows_for(
-        models, read_table(name), target=args.target, weight=args.weight, drop=names(args.drop), rows=args.rows,
-        seed=args.seed,
+        models, read_table(name, args.sep), target=args.target, weight=args.weight, drop=names(args.drop),
+        rows=args.rows, seed=args.seed,
     )  # fmt: skip
     for text in loaded.notes:
         if not args.quiet and (args.csv or text not in sampled(loaded)):  # a table and JSON contain it

@@ -219,8 +219,8 @@ PAGE_ROWS = 5000  # rows of a report without --rows
 
 
 @takes(
-    "model", "data", "target", "weight", "drop", "rows", "seed", "models", "trust", "trust_type", "loss", "features",
-    "group", "by", "no_shapley", "interactions", "title", "output", *RUNNING,
+    "model", "data", "target", "weight", "sep", "drop", "rows", "seed", "models", "trust", "trust_type", "loss",
+    "features", "group", "by", "no_shapley", "interactions", "title", "output", *RUNNING,
 )  # fmt: skip
 def report(args: Arguments) -> None:
     """Everything in one HTML file.

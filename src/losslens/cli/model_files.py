@@ -21,6 +21,9 @@ SUFFIXES = {
     ".model": "an XGBoost or LightGBM model",
 } | dict.fromkeys(PICKLES, "a pickle")
 DAMAGED = "it is damaged, or of another format"
+# Libraries whose classes hold numbers, names and other models: a message may suggest to trust them.
+ESTIMATORS = ("sklearn", "xgboost", "lightgbm", "catboost", "imblearn", "interpret", "statsmodels", "pygam", "ngboost")
+APART = {"conftest", "datasets", "externals", "testing", "tests"}  # of their modules: tools, not estimators
 EXTRAS = {"skops": "safe", "onnxruntime": "onnx", "xgboost": "xgboost", "lightgbm": "lightgbm"}
 
 
@@ -100,12 +103,32 @@ def _skops(path: Path, trusted: Sequence[str]) -> Any:
 
     unknown = io.get_untrusted_types(file=path)
     strange = [name for name in unknown if name not in trusted]
+    unsafe = [name for name in strange if not _is_estimator_class(name)]
+    if unsafe:
+        raise UntrustedError(
+            f"{path} asks for {', '.join(unsafe[:5])}, which is no class of a library of estimators and may run "
+            "commands; don't use the file unless you know who wrote it, and why it needs that"
+        )
     if strange:
         raise UntrustedError(
             f"{path} holds types that skops does not list as safe; if you trust them, add "
             + " ".join(f"--trust-type {name}" for name in strange)
         )
     return io.load(path, trusted=[name for name in unknown if name in trusted])
+
+
+def _is_estimator_class(name: str) -> bool:
+    """Whether a type that a file asks for is a class of a known library, and no function: those may run commands."""
+    module, _, attribute = name.rpartition(".")
+    if name == "collections.OrderedDict":
+        return True
+    parts = module.split(".")
+    if parts[0] not in ESTIMATORS or APART & {part.lstrip("_") for part in parts}:
+        return False
+    try:
+        return isinstance(getattr(importlib.import_module(module), attribute, None), type)
+    except Exception:  # noqa: BLE001  an unknown module, or a library that is not installed
+        return False
 
 
 def _onnx(path: Path, trusted: Sequence[str]) -> Any:

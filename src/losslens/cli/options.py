@@ -60,13 +60,16 @@ class Arguments:
     """All arguments and options; a command takes some, the others keep their defaults."""
 
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file, or module:name.")] = ""
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A table: CSV, Parquet, Feather or Arrow.")] = ""
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A table: CSV, TSV, Parquet, Feather or Arrow.")] = ""
     curves_of: Annotated[
         list[str] | None, typer.Argument(metavar="FEATURE", help="Columns; default: all.", show_default=False)
     ] = None
     # the data
     target: Annotated[str | None, _option(DATA, "The column to predict.", "--target", "-t", metavar="COLUMN")] = None
     weight: Annotated[str | None, _option(DATA, "A column with the weights of rows.", metavar="COLUMN")] = None
+    sep: Annotated[
+        str | None, _option(DATA, "What separates the columns of a CSV file: , ; | or tab.", metavar="CHARACTER")
+    ] = None
     drop: Annotated[list[str] | None, _option(DATA, "Columns to leave out.", metavar="A,B")] = None
     rows: Annotated[int | None, _option(DATA, "Use a random sample of N rows.", metavar="N", min=2)] = None
     seed: Annotated[int, _option(DATA, "Seed of all random draws; default 0.", metavar="N", min=0)] = 0
@@ -128,7 +131,7 @@ class Arguments:
     title: Annotated[str | None, _option(OUT, "Title of the report.", metavar="TEXT")] = None
 
 
-SOURCE = ("model", "data", "target", "weight", "drop", "rows", "seed", "trust", "trust_type")
+SOURCE = ("model", "data", "target", "weight", "sep", "drop", "rows", "seed", "trust", "trust_type")
 RUNNING = ("jobs", "memory", "config", "quiet", "debug")
 TABLE = ("json", "csv")
 NAMED = ("group", "models", "more_data")  # name=value

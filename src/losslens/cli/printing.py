@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -102,11 +103,25 @@ def emit(args: Arguments, output: Output, command: str) -> None:
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Comma-separated, with a header; missing values are empty."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
+    lines: list[list[Any]] = [columns, *([row.get(name) for name in columns] for row in rows)]
+    return "".join(map(_csv_line, lines))
+
+
+def _csv_line(cells: Sequence[Any]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    csv.writer(text, lineterminator="\r\n").writerow(map(_inert, cells))  # cells with either character are quoted
+    return text.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _inert(value: Any) -> Any:
+    """Text that a spreadsheet would take for a formula, behind an apostrophe: names come from data.
+
+    >>> _inert("=1+1"), _inert("-1.5e3"), _inert(-1.5)
+    ("'=1+1", '-1.5e3', -1.5)
+    """
+    number = r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?"
+    formula = isinstance(value, str) and value.startswith(tuple("=+-@\t\r\n"))
+    return f"'{value}" if formula and not re.fullmatch(number, value, re.IGNORECASE | re.ASCII) else value
 
 
 def as_text(output: Output) -> str:

@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from losslens.cli.tables import suggestion
 
+TYPED = ("trust", "trust-type")  # on the command line only
+
 Kind = Literal["flag", "one", "many", "named"]  # named: name=value, any number of times
 
 
@@ -64,10 +66,15 @@ def read_settings(path: str | Path, commands: Mapping[str, Iterable[Setting]], c
 def _check(path: Path, where: str, part: Mapping[str, Any], known: list[Setting], more: list[str]) -> None:
     keys = list(dict.fromkeys(setting.key for setting in known))
     for key, value in part.items():
-        if key.replace("_", "-") not in keys:
+        option = key.replace("_", "-")
+        if option in TYPED:
+            raise ValueError(
+                f"{path}: {where}{key} can't be set in a file, which could trust itself; type --{option} instead"
+            )
+        if option not in keys:
             raise ValueError(f"{path}: {where}unknown key {key!r}{suggestion(key, [*keys, *more])}")
         if _fitting(key, value, known) is None:
-            kinds = {setting.kind for setting in known if setting.key == key.replace("_", "-")}
+            kinds = {setting.kind for setting in known if setting.key == option}
             raise ValueError(f"{path}: {where}{key} takes {_words(kinds)}; got {value!r}")
 
 

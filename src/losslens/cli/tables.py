@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
+import gzip
+import io
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,9 +19,13 @@ import numpy as np
 from losslens.cli.model_files import categories_of, columns_of, reason
 from losslens.tables.frames import as_table
 
-FORMATS = {".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet"} | dict.fromkeys(
-    (".feather", ".arrow", ".ipc"), "arrow"
+FORMATS = (
+    dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz"), "csv")
+    | {".parquet": "parquet"}
+    | dict.fromkeys((".feather", ".arrow", ".ipc"), "arrow")
 )
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+SHOWN = 1 << 18  # bytes of a CSV file that show its separator
 LIBRARIES = ("pandas", "polars", "pyarrow")  # the first that is installed and can read the format
 
 
@@ -36,8 +44,16 @@ class LoadedRows:
         return _column(self.table, name, "column")
 
 
-def read_table(name: str) -> Any:
-    """A data frame from a CSV, Parquet or Feather/Arrow file: pandas where it is installed, else polars or pyarrow."""
+def read_table(name: str, sep: str | None = None) -> Any:
+    """A data frame from a CSV, Parquet or Feather/Arrow file: pandas where it is installed, else polars or pyarrow.
+
+    Parameters
+    ----------
+    name
+        A path; its ending says what it is.
+    sep
+        What separates the columns of a CSV file, a character or ``"tab"``; by default what its first lines show.
+    """
     path = Path(name)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {name}")
@@ -46,18 +62,74 @@ def read_table(name: str) -> Any:
     kind = next((kind for suffix, kind in FORMATS.items() if path.name.lower().endswith(suffix)), None)
     if kind is None:
         raise ValueError(f"{name}: unknown kind of table; its name must end in one of {', '.join(FORMATS)}")
+    named = None if sep is None else _named_separator(sep)
     read = _reader(kind)
     try:
-        table = read(path)
+        table = read(path, (named or _shown_separator(path)) if kind == "csv" else "")
+    except AmbiguousError as error:
+        raise ValueError(f"{name}: {error}") from None
     except Exception as error:  # libraries raise different ones for a damaged file
         words = {"csv": "CSV", "parquet": "Parquet", "arrow": "Feather or Arrow"}[kind]
-        raise ValueError(f"could not read {name} as {words}: {reason(error)}") from error
+        foreign = isinstance(error, UnicodeDecodeError) or re.search("invalid utf-?8", str(error), re.IGNORECASE)
+        why = "it is not UTF-8 text; save it as UTF-8" if foreign else reason(error)
+        raise ValueError(f"could not read {name} as {words}: {why}") from error
     if len(table) == 0:
         raise ValueError(f"{name} has no rows")
+    if kind == "csv":
+        _check_decimals(name, table)
     return table
 
 
-def _reader(kind: str) -> Callable[[Path], Any]:
+class AmbiguousError(ValueError):
+    """The separator is not certain."""
+
+
+def _named_separator(text: str) -> str:
+    sep = "\t" if text.lower() in ("tab", "\\t") else text
+    if len(sep) != 1 or not sep.isascii() or sep.isalnum() or sep in "\"'\r\n.-+_":
+        raise ValueError(f"--sep takes one character such as ',' or ';', or the word tab; got {text!r}")
+    return sep
+
+
+def _shown_separator(path: Path) -> str:
+    """The separator that gives the first lines equally many columns; a comma where it is one, or where none is."""
+    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        start = file.read(SHOWN)
+    if len(start) == SHOWN:
+        start = start[: start.rfind(b"\n") + 1]  # complete lines
+    text = start.decode("utf-8-sig")  # raises for another encoding, which pyarrow would read as bytes
+    if path.name.lower().endswith((".tsv", ".tsv.gz")):
+        return "\t"
+    fitting = [sep for sep in SEPARATORS if _is_even(text, sep)]
+    if "," in fitting or not fitting:
+        return ","
+    if len(fitting) > 1:
+        words = " or ".join(SEPARATORS[sep] for sep in fitting)
+        raise AmbiguousError(f"its columns may be separated by {words}; say which with --sep")
+    return fitting[0]
+
+
+def _is_even(text: str, sep: str) -> bool:
+    try:
+        widths = [len(row) for row in csv.reader(io.StringIO(text), delimiter=sep) if row]
+    except csv.Error:
+        return False
+    return bool(widths) and widths[0] > 1 and len(set(widths)) == 1
+
+
+def _check_decimals(name: str, table: Any) -> None:
+    """Numbers such as 1,5 would be read as text."""
+    for column in nw.from_native(table, eager_only=True).iter_columns():
+        if column.dtype.is_numeric():
+            continue
+        texts = [value for value in column.head(100).to_list() if isinstance(value, str)]
+        if texts and all(re.fullmatch(r"\s*[+-]?\d+,\d+\s*", text) for text in texts):
+            raise ValueError(
+                f"{name}: column {column.name!r} has decimal commas, such as {texts[0]!r}; write numbers with points"
+            )
+
+
+def _reader(kind: str) -> Callable[[Path, str], Any]:
     for library in LIBRARIES:
         needs_arrow = library == "pandas" and kind != "csv"
         if find_spec(library) is not None and (not needs_arrow or find_spec("pyarrow") is not None):
@@ -66,27 +138,28 @@ def _reader(kind: str) -> Callable[[Path], Any]:
     raise ValueError(f"reading {kind} files needs {needed}: install one of them")
 
 
-def _pandas(kind: str) -> Callable[[Path], Any]:
+def _pandas(kind: str) -> Callable[[Path, str], Any]:
     import pandas as pd
 
     if kind == "csv":
-        return lambda path: pd.read_csv(path, low_memory=False)
-    return pd.read_parquet if kind == "parquet" else pd.read_feather
+        return lambda path, sep: pd.read_csv(path, sep=sep, low_memory=False)
+    return lambda path, _: pd.read_parquet(path) if kind == "parquet" else pd.read_feather(path)
 
 
-def _polars(kind: str) -> Callable[[Path], Any]:
+def _polars(kind: str) -> Callable[[Path, str], Any]:
     import polars as pl
 
     if kind == "csv":
-        return lambda path: pl.read_csv(path, infer_schema_length=None)
-    return pl.read_parquet if kind == "parquet" else pl.read_ipc
+        return lambda path, sep: pl.read_csv(path, separator=sep, infer_schema_length=None)
+    return lambda path, _: pl.read_parquet(path) if kind == "parquet" else pl.read_ipc(path)
 
 
-def _pyarrow(kind: str) -> Callable[[Path], Any]:
+def _pyarrow(kind: str) -> Callable[[Path, str], Any]:
     from pyarrow import csv, feather, parquet
 
-    readers = {"csv": csv.read_csv, "parquet": parquet.read_table, "arrow": feather.read_table}
-    return lambda path: readers[kind](str(path))
+    if kind == "csv":
+        return lambda path, sep: csv.read_csv(str(path), parse_options=csv.ParseOptions(delimiter=sep))
+    return lambda path, _: (parquet if kind == "parquet" else feather).read_table(str(path))
 
 
 def rows_for(
@@ -139,8 +212,14 @@ def _names(table: Any) -> list[str]:
 
 def _column(table: Any, name: str, what: str) -> Any:
     if name not in _names(table):
-        raise ValueError(f"the data have no {what} {name!r}{suggestion(name, _names(table))}")
+        raise ValueError(f"the data have no {what} {name!r}{suggestion(name, _names(table))}{_unsplit(_names(table))}")
     return nw.from_native(table, eager_only=True)[name].to_native()
+
+
+def _unsplit(names: Sequence[str]) -> str:
+    """The end of a message about a missing column, where names look like several columns in one."""
+    found = [sep for sep in SEPARATORS if any(sep in str(name) for name in names)]
+    return f"; if {SEPARATORS[found[0]]} separate the columns, say so with --sep" if found else ""
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:
@@ -171,7 +250,7 @@ def _inputs(
     wanted = list(dict.fromkeys(name for columns in known for name in columns.names or ()))
     missing = [name for name in wanted if name not in names or name in drop]
     if missing:
-        raise ValueError(_lacking(missing, [name for name in left if name not in wanted], drop))
+        raise ValueError(_lacking(missing, [name for name in left if name not in wanted], drop) + _unsplit(names))
     extra = [name for name in left if name not in wanted]
     some = ", ".join(extra[:5]) + (f" and {len(extra) - 5} more" if len(extra) > 5 else "")
     return wanted, [f"columns that the model does not use are left out: {some}"] if extra else []

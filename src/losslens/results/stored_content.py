@@ -198,16 +198,16 @@ def _shifts(shifts: Any) -> None:
         _within(getattr(shifts, name), 0, len(shifts.place), f"{name} of shifts")
 
 
-def _coded(coded: Any) -> None:
-    distinct = coded.values if hasattr(coded, "values") else coded.distinct
-    for j, values in enumerate(distinct):
-        _within(coded.codes[:, j], 0, len(values), "codes")
+def _coded_rows(rows: Any) -> None:
+    for values, codes in zip(rows.values, rows.codes.T, strict=True):
+        _check_grid(values, ("one",))
+        _within(codes, 0, len(values), "codes")
 
 
 def _values(values: Any) -> None:
-    _coded(values)
-    for distinct, columns in zip(values.distinct, values.columns, strict=True):
+    for distinct, codes, columns in zip(values.distinct, values.codes.T, values.columns, strict=True):
         _check_grid(distinct, columns)
+        _within(codes, 0, len(distinct), "codes")
 
 
 def _check_grid(values: Any, columns: tuple[str, ...]) -> None:
@@ -249,6 +249,10 @@ def _feature(one: Any) -> None:
     for name, length in (("mass", r), ("local", r), ("pi", size), ("weights", size), ("pd", size), ("caused", n)):
         values = getattr(means, name)
         _need(values is None or len(values) == length, f"means: {name} has a wrong length")
+    outputs = [one.sample.prediction.shape[1:]]
+    if one.sample.classes is not None:
+        outputs.append((len(one.sample.classes),))  # how often each label is predicted
+    _need(means.pd is None or means.pd.shape[1:] in outputs, "means: pd has other outputs than the predictions")
     _need(means.local is None or means.weights is not None, "importances without weights of the values")
     _need((means.caused is None) == (means.lent is None), "means of donors without their weights")
     if one.observed is not None:
@@ -407,7 +411,7 @@ def _named(result: Any) -> None:
 
 
 RULES: dict[str, Callable[[Any], None]] = {
-    "BreimanImportance": _named, "Clusters": _clusters, "CodedRows": _coded, "CommonGrid": _common_grid,
+    "BreimanImportance": _named, "Clusters": _clusters, "CodedRows": _coded_rows, "CommonGrid": _common_grid,
     "Comparison": _comparison, "Conditioning": _conditioning, "Effects": _effects, "Extrapolations": _extrapolations,
     "FeatureImportance": _importance, "FeatureResult": _feature, "FeatureScore": _score, "Importances": _importances,
     "Interactions": _interactions, "Observations": _observations, "OwnDonors": _own_donors, "PermutedTarget": _named,
