@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines import readers
-from losslens.engines.base import Declined, ExactEngine, Losses, ReadModel, Site
+from losslens.engines.base import Declined, ExactEngine, ReadModel, Site
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.readers.kernel_machines import read_product
 from losslens.engines.readers.linear import read_linear
@@ -32,6 +32,7 @@ ROUNDED_IN_SINGLE = (
     "the model sums in single precision, and its predictions are so far from 0 that digits are lost; centre the target"
 )
 CHECKED = 64  # rows on which the engine's predictions are compared with the model's
+MOST_REPLACED = 64  # columns that take values of other rows there: replacing them one by one takes time in wide frames
 # Tolerances, relative to the spread of the predictions and to the mean loss; the second for trees that are summed in
 # float32 (XGBoost). Never absolute: y in another unit must give the same decision.
 TOLERANCE, SINGLE_TOLERANCE = 1e-9, 1e-5
@@ -57,7 +58,7 @@ def choose_exact(
             unwrapped = unwrap(model.native, site.table)
             _check_columns(unwrapped, site.table)
             engine = read.engine(unwrapped, site)
-            check_predictions(engine, respond, site.table, sorted(site.requested), site.losses)
+            check_predictions(engine, respond, site)
         return engine, ""
     except Declined as declined:
         return None, str(declined)
@@ -85,20 +86,17 @@ def _plain(names: Any) -> list[str]:
     return [str(name).replace(" ", "_") for name in names]
 
 
-def check_predictions(
-    engine: ExactEngine, respond: Respond, table: Table, columns: Sequence[int], losses: Losses | None = None
-) -> None:
+def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> None:
     """Compare the engine with the model on some rows; raise `Declined` if predictions or losses differ.
 
-    Every second of the rows takes values of these columns from another row, since cells lie where no row of the table
-    does: one column, or half of them.
+    Every second of the rows takes values of requested columns from another row, since cells lie where no row of the
+    table does: one column, or half of them.
     """
-    rows = np.unique(np.linspace(0, table.n - 1, CHECKED).astype(np.intp))
-    source = _replaced(rows, columns, len(table.names))
-    edits = [
-        Edit(0, len(rows), j, table.column(j), source[:, j]) for j in columns if not np.array_equal(source[:, j], rows)
-    ]
-    own, mine = respond(Batch(table).fill(rows, edits)), engine.predict(source)
+    rows = np.unique(np.linspace(0, site.table.n - 1, CHECKED).astype(np.intp))
+    columns = sorted(site.requested)[:: len(site.requested) // MOST_REPLACED + 1]
+    source = _replaced(rows, columns, len(site.table.names))
+    edits = [Edit(0, len(rows), j, site.column(j), source[:, j]) for j in columns]
+    own, mine = respond(Batch(site.table).fill(rows, edits)), engine.predict(source)
     if own.shape != mine.shape:
         raise Declined(
             f"the model's predictions have shape {own.shape}, but those computed from its parameters {mine.shape}"
@@ -111,7 +109,7 @@ def check_predictions(
     spread = float(own.std(dtype=np.float64)) or largest  # constant predictions have no digits to lose
     if not np.sqrt(np.mean(gaps**2)) <= tolerance * spread:
         raise Declined(rounded)
-    if losses is not None and not _losses_agree(partial(losses, rows), own, mine, tolerance):
+    if site.losses is not None and not _losses_agree(partial(site.losses, rows), own, mine, tolerance):
         raise Declined(rounded)
 
 

@@ -13,7 +13,6 @@ from operator import add
 
 import numpy as np
 
-from losslens.engines.additive import Additive
 from losslens.engines.choice import CHECKED, check_predictions
 from losslens.losses import Loss
 from losslens.models import Model
@@ -111,8 +110,8 @@ def run(stream: Stream) -> ShapleyImportance:
     columns = tuple(feature.columns[0] for feature in stream.features)
     sums = ShareSums(linear, unwrapped, columns, np.zeros(len(columns)), stream.model_info, stream.loss)
     g, _ = sums.parts(stream.head)
-    engine = Additive.of(linear.coef, linear.intercept, unwrapped, stream.head)
-    check_predictions(engine, stream.model.responder(stream.response), stream.head, columns)
+    site = stream.site(stream.head)
+    check_predictions(linear.engine(unwrapped, site), stream.model.responder(stream.response), site)
     sums = replace(sums, shift=g.mean(axis=0))
     first = FirstPass(stream.data, (), Quantiles({}), labels=False, sums=sums)
     counted = first_pass(first, stream.stretches, stream.workers, stream.progress)

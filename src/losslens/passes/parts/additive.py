@@ -157,8 +157,8 @@ def run(stream: Stream) -> Summed:
         linear, unwrapped, stream.feature_columns, np.zeros(len(stream.feature_columns)), stream.model_info, stream.loss
     )
     g, _ = sums.parts(stream.head)
-    engine = Additive.of(linear.coef, linear.intercept, unwrapped, stream.head)
-    check_predictions(engine, stream.model.responder(stream.response), stream.head, stream.feature_columns)
+    site = stream.site(stream.head)
+    check_predictions(linear.engine(unwrapped, site), stream.model.responder(stream.response), site)
     sums = replace(sums, shift=np.where((g == g[0]).all(axis=0), g[0], g.mean(axis=0)))
     bins = Quantiles.of_rows(stream.spread_rows, stream.feature_columns, BINS)
     arguments = FirstPass(stream.data, stream.feature_columns, bins, labels=False, sums=sums)

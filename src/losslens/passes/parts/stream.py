@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from losslens.donors.designs import Design
 from losslens.donors.designs import resolve as resolve_design
-from losslens.engines.base import Declined, ReadModel
+from losslens.donors.questions import Subjects
+from losslens.engines.base import Declined, ReadModel, Site
 from losslens.engines.choice import read_model
 from losslens.engines.readers.pipelines import unwrap
 from losslens.engines.readers.unwrapped import UnwrappedModel
@@ -63,6 +64,11 @@ class Stream:
         columns = self.data.columns
         tables = (frame_table(self.data.reader.load(part, columns)) for part in some)
         return [as_columns(table, columns, None, as_array=self.data.as_array) for table in tables]
+
+    def site(self, table: Table) -> Site:
+        """The site of an engine on some rows."""
+        columns = frozenset(self.feature_columns)
+        return Site(table, Subjects(table).column, columns, self.memory, None, self.progress)
 
     @property
     def model_info(self) -> Model:

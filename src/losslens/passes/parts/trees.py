@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from losslens.cells.row_sums import PartSums, RowSums
 from losslens.donors.designs import All
-from losslens.donors.questions import Subjects
-from losslens.engines.base import Declined, Site
+from losslens.engines.base import Declined
 from losslens.engines.choice import CHECKED, choose_exact
 from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.readers.unwrapped import UnwrappedModel
@@ -229,9 +228,8 @@ def bound(stream: Stream, counted: Counted, bins: TreeBins) -> TreeWork:
 
 
 def _engine(stream: Stream, book: Table) -> Any:
-    site = Site(book, Subjects(book).column, frozenset(stream.feature_columns), stream.memory, None, stream.progress)
     respond = stream.model.responder(stream.response)
-    engine, why = choose_exact(stream.model, stream.response, respond, stream.loss, site)
+    engine, why = choose_exact(stream.model, stream.response, respond, stream.loss, stream.site(book))
     if engine is None:
         raise Declined(why)
     return engine
