@@ -85,6 +85,15 @@ def test_exact_is_exact_in_any_unit(name):
     assert len({engines[a, b] for a, b in UNITS[:4]}) == 1, engines
 
 
+def test_a_model_that_is_constant_is_read():
+    """A standard deviation of equal numbers need not be 0: 64 times 0.1 is not 6.4."""
+    for value in np.random.default_rng(0).normal(size=20):
+        forest = ensemble.RandomForestRegressor(7, min_samples_split=999).fit(TRAIN, np.full(len(TRAIN), value))
+        rows = np.tile(X, (3, 1))
+        found = ll.feature_importance(forest, rows, rows[:, 0])
+        assert (found.engine, found["x0"].pfi) == ("trees", 0.0)
+
+
 def test_a_linear_model_of_columns_far_from_0_is_asked():
     """Its own sums lose the digits in which rows differ; the closed form, which takes differences, does not."""
     model = linear.LinearRegression().fit(TRAIN, signal(TRAIN))

@@ -557,3 +557,17 @@ def test_labels_that_the_forest_has_not_seen():
         ll.breiman_importance(forest, X, np.where(np.arange(N) == 3, "new", WORDS))
     with pytest.raises(ValueError, match="gives labels and probabilities, not values"):
         ll.breiman_importance(forest, X, WORDS, loss="squared_error")
+
+
+def test_trees_with_a_predict_of_their_own_are_refused():
+    """Trees are read, not called: the answer would be that of other trees."""
+
+    class Own(DecisionTreeRegressor):
+        def predict(self, X, check_input=True):
+            return -super().predict(X, check_input)
+
+    forest = RandomForestRegressor(3, random_state=0).fit(X, Y)
+    forest.estimators_[2].predict = forest.estimators_[1].predict
+    for refused in (BaggingRegressor(Own(), 3, random_state=0).fit(X, Y), forest):
+        with pytest.raises(TypeError, match=r"can't be read: .*; feature_importance takes any model"):
+            ll.breiman_importance(refused, X, Y)

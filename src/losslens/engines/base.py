@@ -179,6 +179,17 @@ class ReadModel(ABC):
         """Raise `Declined` if data in files can't be processed in parts."""
 
 
+def spread(predictions: NDArray[Any]) -> float:
+    """The scale of a rounding error: how predictions vary, or how large they are if all are equal.
+
+    >>> spread(np.array([1.0, 3.0])), spread(np.full(3, 0.1))
+    (1.0, 0.1)
+    """
+    if np.ptp(predictions) > 0:  # a standard deviation of equal numbers may be a rounding error itself
+        return float(predictions.std(dtype=np.float64))
+    return float(np.abs(predictions).max())
+
+
 def coalition_count(p: int) -> float:
     """2^p, capped to stay a finite float."""
     return float(2.0 ** min(p, 900))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines import readers
-from losslens.engines.base import Declined, ExactEngine, ReadModel, Site
+from losslens.engines.base import Declined, ExactEngine, ReadModel, Site, spread
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.readers.kernel_machines import read_product
 from losslens.engines.readers.linear import read_linear
@@ -106,8 +106,7 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> None
     gaps, largest = np.abs(np.subtract(own, mine, dtype=np.float64)), float(np.abs(own).max())
     if not np.all(gaps <= tolerance * largest):
         raise Declined(DIFFERENT)
-    spread = float(own.std(dtype=np.float64)) or largest  # constant predictions have no digits to lose
-    if not np.sqrt(np.mean(gaps**2)) <= tolerance * spread:
+    if not np.sqrt(np.mean(gaps**2)) <= tolerance * spread(own):
         raise Declined(rounded)
     if site.losses is not None and not _losses_agree(partial(site.losses, rows), own, mine, tolerance):
         raise Declined(rounded)

@@ -31,6 +31,7 @@ from losslens.engines.base import (
     ReadModel,
     Site,
     coalition_count,
+    spread,
 )
 from losslens.losses import Loss, squared_error
 from losslens.progress import Tick
@@ -71,8 +72,7 @@ class ProductForm(ReadModel):
         matrix, memory = unwrapped.matrix(site.table), site.memory // 8
         engine = Products(self, matrix, images, memory, site.n_jobs, unwrapped.source)
         some = self.predict(matrix[:: max(1, len(matrix) // 50)])
-        spread = float(some.std()) or float(np.abs(some).max())  # constant predictions have no digits to lose
-        if EPS * float(np.linalg.norm(self.coef)) > ROUNDING_LIMIT * spread:
+        if EPS * float(np.linalg.norm(self.coef)) > ROUNDING_LIMIT * spread(some):
             raise Declined("its coefficients cancel so much that part of its predictions is rounding error")
         return engine
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.engines.base import Declined
+from losslens.engines.readers.recognition import kinds_of
 from losslens.losses import Loss
 from losslens.models import Model, as_model
 from losslens.progress import Tick
@@ -160,6 +162,10 @@ def as_forest(forest: Any) -> Model:
     if not all(hasattr(estimator, "tree_") for estimator in forest.estimators_):
         inside = type(forest.estimators_[0]).__name__
         raise TypeError(f"{name} holds {inside}, not single trees; feature_importance takes any model")
+    try:
+        kinds_of(forest.estimators_)
+    except Declined as why:  # their arrays are read, their predict is not called
+        raise TypeError(f"the trees of this {name} can't be read: {why}; feature_importance takes any model") from why
     if forest.estimators_[0].tree_.n_outputs > 1:
         raise ValueError(f"{name} is a multi-output model; fit a forest for each output")
     return known
