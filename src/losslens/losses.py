@@ -451,6 +451,8 @@ def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:
         problem = f"no numbers but {type(returned).__name__} of dtype {values.dtype}"
     elif values.ndim == 0:
         problem = "one number (an average?)"
+    elif np.ma.is_masked(returned):
+        problem = "masked values"
     elif values.shape != (n,):
         problem = f"an array of shape {values.shape}"
     elif (row := _outside(values, _LOSSES)) is not None:

@@ -306,6 +306,9 @@ def _as_array(returned: Any) -> Array:
     if hasattr(returned, "detach"):  # a torch tensor, maybe on a GPU, with a gradient, or in bfloat16
         returned = returned.detach().cpu()
         returned = returned.float() if "bfloat16" in str(returned.dtype) else returned
+    if np.ma.is_masked(returned):  # NumPy would use what is under the mask
+        hidden = np.flatnonzero(np.ma.getmaskarray(returned).reshape(len(returned), -1).any(axis=1))
+        raise ValueError(f"the model returned masked values for {len(hidden)} rows, first for row {hidden[0]}")
     try:
         return np.asarray(returned)
     except (TypeError, ValueError) as error:  # lists of different lengths

@@ -265,8 +265,9 @@ def test_y_comes_in_any_container(y):
 
 def test_a_frame_whose_index_is_not_that_of_y_pairs_rows_by_position():
     frame = pd.DataFrame(X, columns=["x0", "x1", "x2"], index=np.arange(N)[::-1])
-    found = explain(lambda t: model(t.to_numpy()), frame, pd.Series(Y, index=np.arange(N)))
-    assert found["x0"].pfi == explain()["x0"].pfi
+    for index in (frame.index, np.arange(N) + 1, [f"id{k}" for k in range(N)]):
+        found = explain(lambda t: model(t.to_numpy()), frame, pd.Series(Y, index=index))
+        assert found["x0"].pfi == explain()["x0"].pfi
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "brier", "zero_one", "hinge"])

@@ -75,7 +75,7 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
     """How much the features reduce the loss of each row, and the rows that look wrong."""
     if rows is None:
         return None
-    listed = rows.suspicious[:MOST_ROWS]
+    listed = rows.flagged[:MOST_ROWS]
     influence = None if rows.influence is None else rows.influence[listed]
     on = None if rows.influence_on is None else [str(name) for name in rows.influence_on[listed]]
     return {
@@ -83,7 +83,7 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
         "fence": rows.fence,
         "helped": int(np.sum(rows.importance > 0)),
         "hurt": int(np.sum(rows.importance < 0)),
-        "n_suspicious": len(rows.suspicious),
+        "n_suspicious": len(rows.flagged),
         "suspicious": listed,
         "influence": influence,
         "influence_on": on,

@@ -30,7 +30,8 @@ from losslens.results.importances import Importances
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
 from losslens.tables.columns import Distinct, is_missing
-from losslens.typing import Floats, Indices
+from losslens.tables.row_labels import row_name
+from losslens.typing import Floats
 from losslens.uncertainty import standard_errors
 from losslens.uncertainty.bands import Band, band
 
@@ -47,7 +48,7 @@ class ShownModel:
     title: str
     library: str
     columns: Mapping[str, Distinct]  # of the table, and of `by`
-    index: Indices  # (n,): row numbers in the user's table
+    index: NDArray[Any]  # (n,): labels of the rows, or their positions in the user's table
     n_given: int
     y: NDArray[Any]
     by: str | None
@@ -110,10 +111,15 @@ def _table(shown: ShownModel, models: Mapping[str, Importances]) -> dict[str, An
     return {
         "columns": [{"name": name, **_column(column)} for name, column in shown.columns.items()],
         "y": shown.y,
-        "index": shown.index,
+        "index": _names(shown.index),
         "weight": ones[0].sample.weight,
         "models": [{"prediction": _predicted(one), "loss": one._base} for one in ones],
     }
+
+
+def _names(index: NDArray[Any]) -> NDArray[Any] | list[str]:
+    """Row numbers, or labels as text."""
+    return index if index.dtype.kind in "iu" else [row_name(index, row) for row in range(len(index))]
 
 
 def _predicted(one: FeatureImportance) -> NDArray[Any]:
@@ -263,5 +269,5 @@ def _ice(one: FeatureImportance, grid: PackedGrid) -> dict[str, Any] | None:
         return None
     order = np.argsort(one.local, kind="stable")
     rows = np.unique(order[np.linspace(0, len(order) - 1, min(MOST_CURVES, len(order))).round().astype(np.intp)])
-    curves = grid.joined(effect.given(rows).ice)
+    curves = grid.joined(effect.at_positions(rows).ice)
     return {"rows": rows, "values": curves.astype(np.float32)}

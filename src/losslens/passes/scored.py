@@ -73,8 +73,8 @@ def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) 
     if y is None:
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
     table, weight = as_table(X), options.sample_weight
-    truth = checks.vector(y, table.n, "y")
-    weight = None if weight is None else checks.row_weights(weight, table.n) * table.n
+    truth = checks.vector(y, table.n, "y", table.index)
+    weight = None if weight is None else checks.row_weights(weight, table.n, table.index) * table.n
     _check_target(model, truth)
     rows = Batch(table).fill(np.arange(table.n), [])  # a copy: a scorer may write to it
     method = _method_used(model, rows, truth, weight, scorer)

@@ -135,7 +135,8 @@ def prepare(
         respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
     named = resolve_features(options.features, table.labels, by_position=table.backend == "numpy")
     subjects = Subjects(table)
-    weight = checks.row_weights(sample_weight, table.n, least=1 if loss is None else 2)  # a curve needs no other row
+    least = 1 if loss is None else 2  # a curve needs no other row
+    weight = checks.row_weights(sample_weight, table.n, table.index, least=least)
     sampled = callable(options.donors) and not isinstance(options.donors, (type, Design))
     design = bound(options.donors, table, weight) if sampled else resolve_design(options.donors)
     if design is not None:
@@ -146,7 +147,8 @@ def prepare(
         prediction=np.empty(0),
         y=target,
         classes=classes if len(classes) else None,
-        block=checks.group_numbers(options.groups, table.n),
+        block=checks.group_numbers(options.groups, table.n, table.index),
+        row_labels=table.row_labels,
     )
     columns = frozenset(j for feature in named for j in feature.columns)
     losses = partial(_losses, sample, loss) if loss else None
@@ -224,10 +226,10 @@ def _target(
         if loss is not None:
             raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
         return None, nothing if model.classes is None else model.classes
-    y = checks.vector(y, table.n, "y")
+    y = checks.vector(y, table.n, "y", table.index)
     if loss is not None and response == "values":
-        return checks.numbers(y, loss), nothing
-    observed = checks.observed_classes(y)
+        return checks.numbers(y, loss, table.index), nothing
+    observed = checks.observed_classes(y, table.index)
     classes = model.classes
     if classes is None:
         classes = observed if response == "labels" else classes_of_function(respond, table, observed)

@@ -18,6 +18,7 @@ from losslens.results.extrapolation import Extrapolation
 from losslens.results.feature import FeatureResult
 from losslens.results.importance import FeatureImportance
 from losslens.results.scores import FeatureScore
+from losslens.tables.row_labels import row_name
 from losslens.typing import Floats, Indices
 
 MOST_CURVES = 200  # curves of single rows: more would only cover each other
@@ -77,7 +78,8 @@ class Singles:
     def label(self, position: int, place: str) -> str:
         """The legend's name of a highlighted row."""
         kept = "" if self.result.complete else "kept "
-        return f"row {self.rows[position]}: {place} {kept}{self.integral_name}, {number(self.integral[position])}"
+        row = row_name(self.result.sample.row_labels, int(self.rows[position]))
+        return f"row {row}: {place} {kept}{self.integral_name}, {number(self.integral[position])}"
 
 
 @dataclass(frozen=True, eq=False)

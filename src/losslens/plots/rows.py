@@ -17,6 +17,7 @@ from losslens.plots.wording import count, labels, not_shown, number, percent, sh
 from losslens.results.clusters import Clusters
 from losslens.results.observations import Observations
 from losslens.results.row_influence import RowInfluence
+from losslens.tables.row_labels import Labels, row_name
 from losslens.typing import Floats, Indices
 
 MOST_DOTS = 5_000  # rows that are drawn
@@ -49,7 +50,7 @@ def plot_row_influence(influence: RowInfluence, *, ax: Axes | None = None) -> Ax
     'as a donor'
     """
     ax = canvas.new_axes() if ax is None else ax
-    order = influence.order[np.isfinite(influence.total[influence.order])]
+    order = influence.ranking[np.isfinite(influence.total[influence.ranking])]
     if len(order) == 0:
         raise ValueError("no row can be left out: too few would remain to compute the importance")
     x, y = influence.as_row, influence.as_donor
@@ -59,7 +60,7 @@ def plot_row_influence(influence: RowInfluence, *, ax: Axes | None = None) -> Ax
     drawn = _draw_rows(ax, x, y, order, moved)
     what = f"what the row adds to the importance of {shorten(influence.name, 40)}"
     _finish(ax, f"as an observation: {what}", "as a donor")
-    _number_rows(ax, x, y, moved)
+    _number_rows(ax, x, y, moved, influence.row_labels)
     notes = [f"importance with all rows: {number(influence.unbiased)} ({influence.title})", drawn]
     notes.append("numbers: rows with the largest total influence")
     canvas.caption(ax, notes, 1.05)
@@ -86,7 +87,7 @@ def plot_observations(observations: Observations, *, ax: Axes | None = None) -> 
     "squared error, the row's own"
     """
     ax = canvas.new_axes() if ax is None else ax
-    x, y, marked = observations.loss, observations.importance, observations.suspicious
+    x, y, marked = observations.loss, observations.importance, observations.flagged
     order = np.argsort(y, kind="stable")[: np.isfinite(y).sum()]
     if len(order) == 0:
         raise ValueError("no row has an importance: none has a donor")
@@ -101,7 +102,7 @@ def plot_observations(observations: Observations, *, ax: Axes | None = None) -> 
     _bend(ax, x)
     _finish(ax, f"{observations.title}, the row's own", f"importance: decrease in {observations.title}")
     if len(marked):
-        numbered = _number_rows(ax, x, y, marked[:MOST_NUMBERED])
+        numbered = _number_rows(ax, x, y, marked[:MOST_NUMBERED], observations.row_labels)
         with_numbers = f", {numbered} with their numbers" if numbered < len(marked) else ", with their numbers"
         notes.insert(0, f"diamonds: {count(len(marked), 'suspicious row')}{with_numbers}")
         notes.insert(1, "dashed: where they begin")
@@ -149,14 +150,14 @@ def _finish(ax: Axes, across: str, up: str) -> None:
     canvas.plain_frame(ax)
 
 
-def _number_rows(ax: Axes, x: Floats, y: Floats, rows: Indices) -> int:
-    """Row numbers beside the dots, without those that would overlap an earlier one; returns how many."""
+def _number_rows(ax: Axes, x: Floats, y: Floats, rows: Indices, labels: Labels | None) -> int:
+    """Row numbers, or labels, beside the dots, without those that would overlap an earlier one; returns how many."""
     size, axes = canvas.font_size("small"), canvas.size_left(ax)
     places = ax.transData.transform(np.column_stack([x[rows], y[rows]]))
     places = ax.transAxes.inverted().transform(places) * axes  # in points, in the final layout
     taken: list[tuple[float, float, float]] = []  # left and right end, and y of each text, in points
     for i, at in zip(rows.tolist(), places.tolist(), strict=True):
-        text = f"{i:,}"
+        text = f"{i:,}" if labels is None else shorten(row_name(labels, i), 16)
         width = canvas.text_width(text, size)
         left = at[0] + width + 8 > axes[0]  # of the dot
         start = at[0] - width - 6 if left else at[0] + 6

@@ -209,10 +209,10 @@ def read_forest(known: Model, table: Table, y: Any, loss: Loss) -> OutOfBagFores
 
 def _target(known: Model, table: Table, y: Any, loss: Loss) -> NDArray[Any]:
     """y as losses read it: numbers, or positions among the classes."""
-    y = checks.vector(y, table.n, "y")
+    y = checks.vector(y, table.n, "y", table.index)
     if known.classes is None:
-        return checks.numbers(y, loss)
-    checks.observed_classes(y)
+        return checks.numbers(y, loss, table.index)
+    checks.observed_classes(y, table.index)
     return checks.class_positions(y, known.classes, known.name)
 
 

@@ -101,11 +101,12 @@ def learner(estimator: Any, X: Any, y: Any, cv: Any, fit_params: Any, options: O
     table = as_table(X)
     if y is None:
         raise ValueError("y, the true values, is missing: a learner cannot be fitted without it")
-    target = checks.vector(y, table.n, "y")
+    target = checks.vector(y, table.n, "y", table.index)
     groups, weight = options.groups, options.sample_weight
+    groups = None if groups is None else checks.vector(groups, table.n, "groups", table.index)
     split = _splits(estimator, table.n, target, cv, groups, options.random_state)
     if weight is not None:
-        checks.row_weights(weight, table.n)
+        checks.row_weights(weight, table.n, table.index)
         weight = checks.vector(weight, table.n, "sample_weight")
     return Learner(
         estimator=estimator,
@@ -119,14 +120,13 @@ def learner(estimator: Any, X: Any, y: Any, cv: Any, fit_params: Any, options: O
     )
 
 
-def _splits(estimator: Any, n: int, y: NDArray[Any], cv: Any, groups: Any, entropy: int) -> Split:
+def _splits(estimator: Any, n: int, y: NDArray[Any], cv: Any, groups: NDArray[Any] | None, entropy: int) -> Split:
     """How to split the rows for a target."""
-    labels = None if groups is None else checks.vector(groups, n, "groups")
-    splitter = _splitter(estimator, y, cv, labels is not None, entropy)
+    splitter = _splitter(estimator, y, cv, groups is not None, entropy)
     if not hasattr(splitter, "split"):
         given = _checked(list(splitter), n)
         return lambda _: given
-    return lambda target: _checked(list(splitter.split(np.zeros((n, 1)), target, labels)), n)
+    return lambda target: _checked(list(splitter.split(np.zeros((n, 1)), target, groups)), n)
 
 
 def _checked(pairs: list[Any], n: int) -> Splits:

@@ -93,6 +93,7 @@ class LeaveOutFits:
             how=self.how,
             title=title,
             backend=self.known.table.backend,
+            row_labels=self.known.table.row_labels,
         )
 
 

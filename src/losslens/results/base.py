@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
-from losslens.results.selection import split
 from losslens.results.table import ResultTable
 from losslens.tables.features import pair_name, unknown_feature
 from losslens.tables.frames import make_frame
@@ -103,12 +102,12 @@ class ResultMapping(Mapping[str, T], Saveable):
         return {name: feature.declined for name, feature in self.features.items() if feature.declined}
 
     def given(self, rows: Any) -> Self:
-        """The result for these rows as observations, with donors from all rows."""
+        """The result for these rows (a mask, row labels or positions) as observations, with donors from all rows."""
         return self._each(lambda feature: feature.given(rows))
 
     def by(self, groups: Any) -> dict[Any, Self]:
         """``{label: given(groups == label)}`` for each label."""
-        return {label: self.given(mask) for label, mask in split(groups, len(self._first.at)).items()}
+        return {label: self.given(mask) for label, mask in self._first._split(groups).items()}
 
     def _each(self, change: Callable[[T], T]) -> Self:
         return replace(self, features={name: change(feature) for name, feature in self.features.items()})

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens.results.base import Result, Stored
 from losslens.results.table import ResultTable
 from losslens.tables.checks import is_one_of
+from losslens.tables.row_labels import Labels, row_names
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats, Indices
 
@@ -49,6 +51,7 @@ class Clusters(Result):
     features: tuple[str, ...]
     title: str  # of the loss
     backend: str
+    row_labels: Labels | None = None  # (n,), of a pandas index
 
     @property
     def k(self) -> int:
@@ -72,11 +75,11 @@ class Clusters(Result):
         """The share of rows that `described` has by assigning all rows to the largest cluster."""
         return float(self.shares.max())
 
-    def rows(self, cluster: int) -> Indices:
-        """The rows of one cluster, for `given` and `subset`."""
+    def rows(self, cluster: int) -> NDArray[Any]:
+        """The rows of one cluster, for `given` and `subset`: labels, or positions where there are none."""
         if not is_one_of(cluster, range(self.k)):
             raise ValueError(f"cluster is a whole number from 0 to {self.k - 1}; got {cluster!r}")
-        return np.flatnonzero(self.labels == cluster)
+        return row_names(self.row_labels, np.flatnonzero(self.labels == cluster))
 
     def _table(self) -> ResultTable:
         columns: dict[str, Any] = {

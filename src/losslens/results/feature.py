@@ -22,6 +22,7 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.results.extrapolation import Extrapolation
 from losslens.results.replaced_rows import ReplacedRows
 from losslens.results.selection import positions, split
+from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
@@ -97,6 +98,11 @@ class FeatureResult:
         return np.searchsorted(self.at, self.cells.rows)
 
     @property
+    def row_labels(self) -> Labels | None:
+        """The labels of these rows in a pandas index; None: they are known by position (`row_labels` module)."""
+        return take_labels(self.sample.row_labels, self.at)
+
+    @property
     def complete(self) -> bool:
         """Whether the cells of every row are kept."""
         return len(self.cells.rows) == len(self.at)
@@ -119,12 +125,16 @@ class FeatureResult:
         return curve.reshape(*curve.shape[:-1], *map(len, self.values))
 
     def given(self, rows: Any) -> Self:
-        """The result for these rows (a boolean mask or positions) as observations, with donors from all rows.
+        """The result for these rows as observations, with donors from all rows.
 
-        The mean of groups, weighted by their shares of the rows, is the result for all rows.
+        `rows` is a boolean mask or a list of rows: labels, if X is a pandas frame whose index has labels, otherwise
+        positions. The mean of groups, weighted by their shares of the rows, is the result for all rows.
         """
         self._need_rows("given")
-        chosen = positions(rows, len(self.at))
+        return self.at_positions(positions(rows, len(self.at), self.row_labels, self.backend))
+
+    def at_positions(self, chosen: Indices) -> Self:
+        """`given` for rows at these positions, sorted."""
         at, observed = self.at[chosen], None if self.observed is None else self.observed[chosen]
         if self.means.local is None and self.means.total is not None:
             self._need_cells("the importance for some rows")
@@ -158,7 +168,10 @@ class FeatureResult:
 
     def by(self, groups: Any) -> dict[Any, Self]:
         """``{label: given(groups == label)}`` for each label."""
-        return {label: self.given(mask) for label, mask in split(groups, len(self.at)).items()}
+        return {label: self.given(mask) for label, mask in self._split(groups).items()}
+
+    def _split(self, groups: Any) -> dict[Any, NDArray[np.bool_]]:
+        return split(groups, len(self.at), self.row_labels, self.backend)
 
     @property
     def leaves(self) -> dict[str, Self]:

@@ -22,7 +22,7 @@ from losslens.results.selection import all_but, positions
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.text import in_digits
-from losslens.typing import Axes, Floats
+from losslens.typing import Axes, Floats, Indices
 from losslens.uncertainty import standard_errors
 from losslens.uncertainty.bands import Band
 from losslens.uncertainty.leave_one_out import leave_one_out
@@ -101,7 +101,7 @@ class FeatureImportance(FeatureResult, Tabular):
         self._need_rows("row_influence")
         self._need_both_roles("row_influence")
         roles = leave_one_out(self.means, self.meeting, self.sample, self.unbiased)
-        return RowInfluence(self.name, self.loss.title, self.unbiased, *roles, self.backend)
+        return RowInfluence(self.name, self.loss.title, self.unbiased, *roles, self.backend, self.row_labels)
 
     @property
     def std_error(self) -> float:
@@ -179,10 +179,13 @@ class FeatureImportance(FeatureResult, Tabular):
 
     def subset(self, rows: Any) -> Self:
         """The result for these rows with donors among them: the same as a new call on the subset, without the model."""
-        chosen = positions(rows, len(self.at))
+        self._need_rows("subset")
+        return self._subset(positions(rows, len(self.at), self.row_labels, self.backend))
+
+    def _subset(self, chosen: Indices) -> Self:
         self._need_all_cells("subset")
         if not self.meeting.has_mass:  # no donors: only the curve over these rows
-            return self.given(chosen)
+            return self.at_positions(chosen)
         meeting, kept = self.meeting.subset(self.at[chosen])
         if len(kept) == 0:
             raise ValueError(f"no donor of {self.name!r} is among the chosen rows")
@@ -200,8 +203,8 @@ class FeatureImportance(FeatureResult, Tabular):
     def drop(self, rows: Any) -> Self:
         """The result without these rows, as observations and as donors: the `subset` of the others."""
         self._need_both_roles("drop")
-        others = all_but(rows, len(self.at))
-        return self if len(others) == len(self.at) else self.subset(others)
+        others = all_but(rows, len(self.at), self.row_labels, self.backend)
+        return self if len(others) == len(self.at) else self._subset(others)
 
     def with_loss(self, loss: str | Loss | Callable[..., Any]) -> Self:
         """The same predictions with another loss of the same response."""

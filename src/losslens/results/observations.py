@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from losslens.results.base import Result
 from losslens.results.table import IMPORTANCE, ResultTable
+from losslens.tables.row_labels import Labels, label_text, row_names
 from losslens.typing import Axes, Floats, Indices
 
 FENCE = 7.0  # distance of the fence from the median, in distances of the lower quartile: 4.7 normal standard deviations
@@ -38,6 +39,7 @@ class Observations(Result):
     influence_on: NDArray[Any] | None  # (n,): names of these features
     title: str  # of the loss
     backend: str
+    row_labels: Labels | None = None  # (n,), of a pandas index
 
     @cached_property
     def fence(self) -> float:
@@ -59,22 +61,27 @@ class Observations(Result):
             far = FENCE * QUARTILE * float(np.sqrt(weight @ below**2 / weight.sum()))
         return min(middle - far, 0.0)
 
-    @cached_property
-    def suspicious(self) -> Indices:
-        """Rows whose `importance` is below `fence`, the lowest first.
+    @property
+    def suspicious(self) -> NDArray[Any]:
+        """Rows whose `importance` is below `fence`, the lowest first: their labels, or positions where there are none.
 
         Their target may be wrong, or they differ from the training data. A wrong target that is further from the mean
         than the prediction is not detected: the features still reduce the loss, however large it is.
         """
+        return row_names(self.row_labels, self.flagged)
+
+    @cached_property
+    def flagged(self) -> Indices:
+        """The positions of the suspicious rows."""
         rows = np.flatnonzero((self.weight > 0) & (self.importance < self.fence))
         return rows[np.argsort(self.importance[rows], kind="stable")]
 
     def _table(self) -> ResultTable:
         order = np.argsort(self.importance, kind="stable")
         flagged = np.zeros(len(order), bool)
-        flagged[self.suspicious] = True
+        flagged[self.flagged] = True
         columns: dict[str, NDArray[Any] | None] = {
-            "row": np.arange(len(order)),
+            "row": row_names(self.row_labels, np.arange(len(order))),
             "importance": self.importance,
             "loss": self.loss,
             "target": self.target,
@@ -89,7 +96,7 @@ class Observations(Result):
             {name: column.tolist() if column.dtype.kind in "OU" else column for name, column in present.items()},
             ("row {row}: importance {importance}, loss {loss}[, target {target}, predicted {prediction}]",),
             (("least helped rows", "{row}"), IMPORTANCE, ("loss", "{loss}"), ("suspicious", "{suspicious}")),
-            formats={"row": "d"}, in_text=np.flatnonzero(flagged[order]).tolist(), most_in_text=ROWS_IN_TEXT,
+            formats={"row": label_text}, in_text=np.flatnonzero(flagged[order]).tolist(), most_in_text=ROWS_IN_TEXT,
             most=ROWS_IN_NOTEBOOK,
         )  # fmt: skip
 
@@ -103,7 +110,7 @@ class Observations(Result):
     def headline(self) -> str:
         """The number of rows, and of those with a negative importance."""
         n, negative = len(self.importance), int(np.sum(self.importance < 0))
-        suspicious = len(self.suspicious)
+        suspicious = len(self.flagged)
         return f"{n:,} rows; {negative:,} have a negative importance, {suspicious:,} are suspicious ({self.title})"
 
 

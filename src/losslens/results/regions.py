@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from numpy.typing import NDArray
+
 from losslens.results.base import Result, Stored
 from losslens.results.importance import FeatureImportance
 from losslens.results.table import INTERVAL, NONE, ResultTable
 from losslens.tables.features import position_of
 from losslens.tables.frames import make_frame
 from losslens.text import in_digits
-from losslens.typing import Axes, Indices
+from losslens.typing import Axes
 
 Target = Literal["interaction", "importance"]
 CONFIRMED = 0.05  # largest p of differences that sentences mention
@@ -25,7 +27,7 @@ class Region(Stored):
     feature: str
     rule: str  # "" for all rows
     depth: int
-    rows: Indices  # of the half of the rows for estimation
+    rows: NDArray[Any]  # of the half of the rows for estimation: labels, or positions where there are none
     pfi: float
     low: float
     high: float

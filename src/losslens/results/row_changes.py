@@ -13,6 +13,7 @@ from losslens.results.base import Result
 from losslens.results.selection import positions, split
 from losslens.results.shapley import mean_of, rows_only
 from losslens.results.table import FEATURE, IMPORTANCE, RANKED, ResultTable
+from losslens.tables.row_labels import Labels, take_labels
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats, Indices
 from losslens.uncertainty.inference import Estimates, Inference, cross_products
@@ -35,6 +36,7 @@ class RowChanges(Result, Inference):
     title: str  # of the loss
     backend: str
     block: Indices | None = None  # groups of rows
+    row_labels: Labels | None = None  # (n,), of a pandas index
 
     @property
     def importance(self) -> Floats:
@@ -191,8 +193,8 @@ class LeftOut(RowChanges):
         return "with all features"
 
     def given(self, rows: Any) -> LeftOut:
-        """The result for these rows; a boolean mask or row positions."""
-        chosen = positions(rows, len(self.weight))
+        """The result for these rows; a boolean mask, or row labels (positions where there are none)."""
+        chosen = positions(rows, len(self.weight), self.row_labels, self.backend)
         tested = (self.weight[chosen] > 0) & np.isfinite(self.loss[chosen])
         if not tested.any():
             raise ValueError("none of the chosen rows has a weight and is in the test set of a fold; choose others")
@@ -202,9 +204,12 @@ class LeftOut(RowChanges):
         block: Indices | None = None if self.block is None else self.block[chosen]
         return replace(
             self, local=self.local[chosen], loss=self.loss[chosen], weight=weight, error=error, block=block,
-            per_fold=np.empty((0, len(self.features))),
+            per_fold=np.empty((0, len(self.features))), row_labels=take_labels(self.row_labels, chosen),
         )  # fmt: skip
 
     def by(self, groups: Any) -> dict[Any, LeftOut]:
         """``{label: given(groups == label)}`` for each label."""
-        return {label: self.given(mask) for label, mask in split(groups, len(self.weight)).items()}
+        return {
+            label: self.given(mask)
+            for label, mask in split(groups, len(self.weight), self.row_labels, self.backend).items()
+        }

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from losslens.results.base import Result
 from losslens.results.table import ResultTable
+from losslens.tables.row_labels import Labels, label_text, row_names
 from losslens.typing import Axes, Floats, Indices
 
 ROWS_IN_TEXT, ROWS_IN_NOTEBOOK = 5, 15
@@ -34,6 +37,7 @@ class RowInfluence(Result):
     as_row: Floats  # (n,)
     as_donor: Floats  # (n,)
     backend: str
+    row_labels: Labels | None = None  # (n,), of a pandas index
 
     @property
     def total(self) -> Floats:
@@ -46,20 +50,29 @@ class RowInfluence(Result):
         return np.asarray(self.unbiased - self.total)
 
     @property
-    def order(self) -> Indices:
-        """Rows by decreasing size of their influence; those without a number last."""
+    def order(self) -> NDArray[Any]:
+        """Rows by decreasing size of their influence, those without a number last: labels, or else positions."""
+        return row_names(self.row_labels, self.ranking)
+
+    @property
+    def ranking(self) -> Indices:
+        """The positions of the rows in that order."""
         return np.argsort(-np.abs(np.nan_to_num(self.total, nan=0.0)) + np.isnan(self.total), kind="stable")
 
     def _table(self) -> ResultTable:
-        columns = {"row": np.arange(len(self.total)), "as_row": self.as_row, "as_donor": self.as_donor}
+        columns = {
+            "row": row_names(self.row_labels, np.arange(len(self.total))),
+            "as_row": self.as_row,
+            "as_donor": self.as_donor,
+        }
         return ResultTable(
             f"RowInfluence: {self.headline}", columns | {"total": self.total},
             ("row {row}", "{total} ({as_row} as a row, {as_donor} as a donor)"),
             (("row", "{row}"), ("influence", "{total}"), ("as a row", "{as_row}"), ("as a donor", "{as_donor}")),
             ["above 0: the feature would be less important without the row"],
-            formats={"row": "d"} | dict.fromkeys(("as_row", "as_donor", "total"), "+.3g"),
+            formats={"row": label_text} | dict.fromkeys(("as_row", "as_donor", "total"), "+.3g"),
             most_in_text=ROWS_IN_TEXT, most=ROWS_IN_NOTEBOOK,
-        ).ordered(self.order)  # fmt: skip
+        ).ordered(self.ranking)  # fmt: skip
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw each row's influence as a donor over that as an observation."""

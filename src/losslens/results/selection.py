@@ -1,4 +1,7 @@
-"""Row positions from what users choose rows by: masks, positions and labels of groups."""
+"""Row positions from what users choose rows by: masks, row labels or positions, and labels of groups.
+
+Where the rows have labels (`losslens.tables.row_labels`), rows are chosen by label, otherwise by position.
+"""
 
 from __future__ import annotations
 
@@ -7,43 +10,47 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.tables.checks import plain_array
 from losslens.tables.columns import is_missing
+from losslens.tables.row_labels import Labels, check_order, find_rows
 from losslens.typing import Indices
 
 
-def positions(rows: Any, n: int) -> Indices:
-    """Row positions from a boolean mask or from positions, checked and sorted."""
-    array = in_order(rows, n)
+def positions(rows: Any, n: int, labels: Labels | None = None, backend: str = "") -> Indices:
+    """Row positions from a boolean mask, from labels or from positions, checked and sorted."""
+    array = in_order(rows, n, labels, backend)
     if len(np.unique(array)) < len(array):
-        raise ValueError("a row position occurs twice; list each row once")
+        raise ValueError("a row occurs twice; list each row once")
     return np.sort(array)
 
 
-def all_but(rows: Any, n: int) -> Indices:
+def all_but(rows: Any, n: int, labels: Labels | None = None, backend: str = "") -> Indices:
     """The positions of all rows except these; `rows` may be empty, but not all rows."""
-    array = np.asarray(rows)
+    array = _listed(rows, labels)
     if array.shape == (0,) or (array.dtype == bool and array.shape == (n,) and not array.any()):
         return np.arange(n)
-    others = np.setdiff1d(np.arange(n), positions(array, n))
+    others = np.setdiff1d(np.arange(n), positions(rows, n, labels, backend))
     if len(others) == 0:
         raise ValueError("every row is left out; keep at least one")
     return others
 
 
-def in_order(rows: Any, n: int) -> Indices:
-    """Row positions from a boolean mask or from positions, checked, in the given order."""
-    array = np.asarray(rows)
+def in_order(rows: Any, n: int, labels: Labels | None = None, backend: str = "") -> Indices:
+    """Row positions from a boolean mask, from labels or from positions, checked, in the given order."""
+    array = _listed(rows, labels)
     if array.shape == (0,):
         raise ValueError("no row is chosen; choose at least one")
-    if array.dtype == object and all(isinstance(item, (bool, np.bool_)) for item in array.ravel()):
-        array = array.astype(bool)
-    if array.ndim != 1 or array.dtype.kind not in "biu":
-        raise TypeError(f"rows is a boolean mask or a list of row positions; got {type(rows).__name__}")
-    if array.dtype == bool:
+    if array.dtype == bool and array.ndim == 1:
         if len(array) != n:
             raise ValueError(f"the mask has {len(array)} entries for {n} rows")
+        check_order(rows, _order(labels, n, backend), "the mask")
         array = np.flatnonzero(array)
-    elif len(array) and (array.min() < -n or array.max() >= n):
+    elif labels is not None and array.ndim == 1:
+        return find_rows(rows, labels)
+    elif array.ndim != 1 or array.dtype.kind not in "iu":
+        named = "row labels" if labels is not None else "row positions"
+        raise TypeError(f"rows is a boolean mask or a list of {named}; got {type(rows).__name__}")
+    elif array.min() < -n or array.max() >= n:
         raise ValueError(f"row positions run from 0 to {n - 1}; got {array.min()} to {array.max()}")
     array = array.astype(np.intp) % n
     if len(array) == 0:
@@ -51,11 +58,12 @@ def in_order(rows: Any, n: int) -> Indices:
     return array
 
 
-def split(groups: Any, n: int) -> dict[Any, NDArray[np.bool_]]:
+def split(groups: Any, n: int, row_labels: Labels | None = None, backend: str = "") -> dict[Any, NDArray[np.bool_]]:
     """A mask for each label, in sorted order."""
-    labels = np.asarray(groups)
+    labels = plain_array(groups, "groups")
     if labels.ndim != 1 or len(labels) != n:
         raise ValueError(f"groups needs one label for each of {n} rows; got shape {labels.shape}")
+    check_order(groups, _order(row_labels, n, backend), "groups")
     missing = sum(map(is_missing, labels.tolist()))
     if missing:
         raise ValueError(f"groups has {missing} missing labels; name them or leave these rows out")
@@ -68,3 +76,16 @@ def split(groups: Any, n: int) -> dict[Any, NDArray[np.bool_]]:
     # `tolist` would convert dates in nanoseconds to integers.
     names = list(distinct) if distinct.dtype.kind in "mM" else distinct.tolist()
     return {name: codes.reshape(-1) == code for code, name in enumerate(names)}
+
+
+def _listed(rows: Any, labels: Labels | None) -> NDArray[Any]:
+    """What rows are chosen by as an array: of truth values, labels or positions."""
+    tuples = labels is not None and labels.dtype == object and isinstance(rows, (list, tuple))  # of a MultiIndex
+    array = np.fromiter(rows, object, len(rows)) if tuples else plain_array(rows, "rows")
+    is_mask = array.dtype == object and array.size > 0 and all(isinstance(r, (bool, np.bool_)) for r in array.flat)
+    return array.astype(bool) if is_mask else array
+
+
+def _order(labels: Labels | None, n: int, backend: str) -> Labels | None:
+    """The labels of X's rows, in its order; None if X has no index."""
+    return np.arange(n) if labels is None and backend == "pandas" else labels

@@ -20,6 +20,7 @@ from losslens.results.shapley_curve import ShapleyCurve, Values
 from losslens.results.table import ERROR, FEATURE, ResultTable, or_else
 from losslens.tables.checks import is_one_of
 from losslens.tables.features import position_of
+from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import in_digits, size_in_words
 from losslens.typing import Axes, Floats, Indices
@@ -136,6 +137,11 @@ class ShapleyImportance(Result, Inference):
         """Totals over all rows of files; None for data in memory."""
         return self.sample.totals
 
+    @property
+    def row_labels(self) -> Labels | None:
+        """The labels of these rows in a pandas index; None: they are known by position."""
+        return take_labels(self.sample.row_labels, self.at)
+
     # -- numbers --------------------------------------------------------------------------------------------------
 
     @property
@@ -236,8 +242,12 @@ class ShapleyImportance(Result, Inference):
     # -- some rows ------------------------------------------------------------------------------------------------
 
     def given(self, rows: Any) -> Self:
-        """The result for these rows (a boolean mask or positions) as observations, with donors from all rows."""
-        chosen = positions(rows, len(self.at))
+        """The result for these rows as observations, with donors from all rows.
+
+        `rows` is a boolean mask or a list of rows: labels, if X is a pandas frame whose index has labels, otherwise
+        positions.
+        """
+        chosen = positions(rows, len(self.at), self.row_labels, self.backend)
         known, at = self._row_shares, self.at[chosen]
         weight = self.sample.weight[at]
         if not weight.sum() > 0:
@@ -259,7 +269,10 @@ class ShapleyImportance(Result, Inference):
 
     def by(self, groups: Any) -> dict[Any, Self]:
         """``{label: given(groups == label)}`` for each label."""
-        return {label: self.given(mask) for label, mask in split(groups, len(self.at)).items()}
+        return {
+            label: self.given(mask)
+            for label, mask in split(groups, len(self.at), self.row_labels, self.backend).items()
+        }
 
     # -- where ----------------------------------------------------------------------------------------------------
 

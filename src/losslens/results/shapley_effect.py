@@ -11,6 +11,7 @@ from losslens.results.base import Result
 from losslens.results.selection import in_order, split
 from losslens.results.shapley_curve import Values
 from losslens.results.table import FEATURE, ResultTable
+from losslens.tables.row_labels import Labels, distinct_labels, row_name, take_labels
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats
 from losslens.uncertainty.standard_errors import check_level
@@ -35,6 +36,7 @@ class ShapleyEffect(Result):
     values: Values  # of the rows that are explained
     backend: str
     complete: bool = True  # False: interrupted
+    row_labels: Labels | None = None  # (r,), of a pandas index
 
     @property
     def importance(self) -> Floats:
@@ -49,23 +51,29 @@ class ShapleyEffect(Result):
         return self.local - reach, self.local + reach
 
     def given(self, rows: Any) -> Self:
-        """The result for these rows; a boolean mask or row positions."""
-        chosen = in_order(rows, len(self.local))
+        """The result for these rows; a boolean mask, or row labels (positions where there are none)."""
+        chosen = in_order(rows, len(self.local), self.row_labels, self.backend)
         values = replace(self.values, codes=self.values.codes[chosen])
         return replace(
             self, local=self.local[chosen], prediction=self.prediction[chosen], base=self.base[chosen],
             std_error=self.std_error[chosen], values=values,
+            row_labels=distinct_labels(take_labels(self.row_labels, chosen)),
         )  # fmt: skip
 
     def by(self, groups: Any) -> dict[Any, Self]:
         """``{label: given(groups == label)}`` for each label."""
-        return {label: self.given(mask) for label, mask in split(groups, len(self.local)).items()}
+        return {
+            label: self.given(mask)
+            for label, mask in split(groups, len(self.local), self.row_labels, self.backend).items()
+        }
 
     @property
     def headline(self) -> str:
         """What the numbers are."""
         what = "prediction" if self.target is None else f"{self.response} of {self.target}"
-        rows = "1 row" if len(self.local) == 1 else f"{len(self.local):,} rows"
+        rows = f"{len(self.local):,} rows"
+        if len(self.local) == 1:
+            rows = "1 row" if self.row_labels is None else f"row {row_name(self.row_labels, 0)}"
         return f"what each feature adds to the {what}; {rows}, {self.n_donors:,} donors"
 
     @property
@@ -78,11 +86,17 @@ class ShapleyEffect(Result):
         return notes
 
     def to_frame(self) -> Any:
-        """One row for each row explained: its prediction, the base, and what each feature adds."""
+        """One row for each row explained: its prediction, the base, and what each feature adds.
+
+        Labels of the rows are the index of a pandas frame.
+        """
         data: dict[str, Any] = {}
         for name, values in (("prediction", self.prediction), ("base", self.base)):
             data[name if name not in self.features else f"{name}_"] = values  # a feature keeps its name
-        return self._frame(data | dict(zip(self.features, self.local.T, strict=True)))
+        frame = self._frame(data | dict(zip(self.features, self.local.T, strict=True)))
+        if self.row_labels is not None and hasattr(frame, "set_axis"):
+            frame = frame.set_axis(self.row_labels, axis=0)
+        return frame
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the effects of one row from the base to its prediction, or those of many rows."""

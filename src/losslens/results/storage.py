@@ -33,7 +33,7 @@ from losslens.text import size_in_words
 from losslens.uncertainty.standard_errors import jackknife_factor
 
 FORMAT = "losslens result"
-VERSION = 2  # 2: rows for the extrapolation, sums over files
+VERSION = 3  # 2: rows for the extrapolation, sums over files; 3: labels of rows
 # Files refer to classes by name; these two were renamed after the first files were written.
 NAMES_IN_FILES = {CommonGrid: "Common", OwnDonors: "PerRow"}
 # Results register themselves; these are the classes of other rooms that they contain.
@@ -235,6 +235,8 @@ def _scalar(value: Any) -> Any:
         return {"datetime": value.isoformat()}
     if isinstance(value, dt.date):
         return {"date": value.isoformat()}
+    if isinstance(value, tuple):  # a row label of a pandas MultiIndex
+        return {"tuple": [_scalar(item) for item in value]}
     return {"text": str(value)}
 
 

@@ -14,6 +14,7 @@ from losslens.rows import splits
 from losslens.rows.divergence import divergence, is_constant
 from losslens.rows.splits import PermutationTest, SplitRule, in_words, with_rule
 from losslens.tables.columns import Distinct
+from losslens.tables.row_labels import row_names
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.inference import difference
 
@@ -104,15 +105,16 @@ def _groups(block: Indices, yes: Mask, rows: Mask) -> int:
 def _region(
     one: FeatureImportance, rows: Indices, rule: str, depth: int, tests: tuple[float, float], *, leaf: bool
 ) -> Region:
-    part = one.given(rows)
+    part = one.at_positions(rows)
     low, high = or_else(part.interval, (np.nan, np.nan))  # none if too few rows have weight
-    return Region(one.name, rule, depth, rows, part.pfi, low, high, *tests, leaf)
+    names = row_names(one.row_labels, rows)
+    return Region(one.name, rule, depth, names, part.pfi, low, high, *tests, leaf)
 
 
 def _differ(one: FeatureImportance, yes: Indices, no: Indices) -> float:
     """p-value of no difference between two sets of rows, which have the same donors."""
     try:
-        a, b = one.given(yes), one.given(no)
+        a, b = one.at_positions(yes), one.at_positions(no)
         error = (a.influence - b.influence).std_error
     except ValueError:
         return np.nan

@@ -28,6 +28,7 @@ from losslens.shapley.setup import GameSetup, set_up
 from losslens.shapley.walk_kinds import EffectWalk
 from losslens.tables import checks
 from losslens.tables.frames import Table, as_table, prepend_rows
+from losslens.tables.row_labels import Labels, distinct_labels, labels_of, take_labels
 from losslens.typing import Floats, Indices, Mask
 
 CELLS_AT_ONCE = 1 << 18  # pairs times coalitions, or pairs, in memory at a time
@@ -46,6 +47,7 @@ class EffectRequest:
     target: str | None  # its class
     method: str
     budget: int | None
+    row_labels: Labels | None  # (r,)
 
     @property
     def players(self) -> tuple[Subject, ...]:
@@ -67,36 +69,41 @@ def check_request(
 ) -> EffectRequest:
     """Check all arguments, and find the rows and their donors."""
     background, response = as_table(X), effect_response(model)
-    table, explained, donors = _rows_and_donors(background, rows)
-    mass = checks.row_weights(weight, background.n, least=1)
+    table, explained, donors, labels = _rows_and_donors(background, rows)
+    mass = checks.row_weights(weight, background.n, background.index, least=1)
     task = prepare(model, table, None, options, loss=None, response=response)
     check_players(task)
     column, label = class_of(task.sample, target, response)
     donors, mass = _drawn(task, donors[mass > 0], mass[mass > 0])
-    return EffectRequest(task, explained, donors, mass / mass.sum(), response, column, label, method, budget)
+    return EffectRequest(task, explained, donors, mass / mass.sum(), response, column, label, method, budget, labels)
 
 
-def _rows_and_donors(background: Table, rows: Any) -> tuple[Table, Indices, Indices]:
-    """A table of rows and donors, and their positions in it."""
+def _rows_and_donors(background: Table, rows: Any) -> tuple[Table, Indices, Indices, Labels | None]:
+    """A table of rows and donors, their positions in it, and the labels of the rows."""
     every = np.arange(background.n)
     at = _as_positions(rows, background)
     if at is not None:
-        return background, at, every
+        return background, at, every, distinct_labels(take_labels(background.row_labels, at))
     both = prepend_rows(rows, background)
     first = both.n - background.n
     if first == 0:
         raise ValueError("rows is empty; give at least one row to explain")
-    return both, np.arange(first), every + first
+    return both, np.arange(first), every + first, labels_of(rows.index) if background.backend == "pandas" else None
 
 
 def _as_positions(rows: Any, background: Table) -> Indices | None:
-    if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
-        return in_order([rows], background.n)
+    labels = background.row_labels
     if isinstance(rows, slice):
         return in_order(np.arange(background.n)[rows], background.n)
     if hasattr(rows, "columns") or hasattr(rows, "column_names"):
         return None
     array = np.asarray(rows)
+    if labels is not None and (array.ndim == 0 or (isinstance(rows, tuple) and rows in labels.tolist())):
+        return in_order([rows], background.n, labels)
+    if labels is not None and (array.ndim == 1 or isinstance(rows, list)):
+        return in_order(rows, background.n, labels)
+    if isinstance(rows, (int, np.integer)) and not isinstance(rows, bool):
+        return in_order([rows], background.n)
     return in_order(rows, background.n) if array.ndim == 1 and array.dtype.kind in "biu" and len(array) else None
 
 
@@ -239,6 +246,7 @@ def explain(request: EffectRequest) -> ShapleyEffect:
         values=replace(values_of(setup.players, task.table.names), codes=setup.codes[rows]),
         backend=task.table.backend,
         complete=shares.complete,
+        row_labels=request.row_labels,
     )
 
 

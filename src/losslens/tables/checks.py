@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from losslens.losses import LARGEST, TOO_LARGE, Loss
 from losslens.tables.columns import is_missing
+from losslens.tables.row_labels import check_order, labels_of, row_name
 from losslens.typing import Floats, Indices
 
 UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
@@ -18,19 +19,32 @@ UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 WEIGHT_RANGE = 1e100  # the largest weight over the smallest: products of three weights must not be 0
 
 
-def vector(values: Any, n: int, name: str) -> NDArray[Any]:
-    """One value for each row, from a list, an array or a series."""
-    array = np.asarray(values)
+def plain_array(values: Any, name: str) -> NDArray[Any]:
+    """An array; masked values are refused, because NumPy would use what is under the mask."""
+    if np.ma.is_masked(values):
+        mask = np.atleast_1d(np.ma.getmaskarray(values))
+        hidden = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1))
+        raise ValueError(
+            f"{name} has {len(hidden)} masked values (the first in row {hidden[0]}); leave these rows out, or "
+            "fill the values with .filled(...)"
+        )
+    return np.asarray(values)
+
+
+def vector(values: Any, n: int, name: str, index: Any = None) -> NDArray[Any]:
+    """One value for each row, from a list, an array or a series; `index` is that of X, if it is a pandas frame."""
+    array = plain_array(values, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"{name} needs one value for each row; got shape {array.shape}")
     if len(array) != n:
         raise ValueError(f"{name} has {len(array)} values, but X has {n} rows")
+    check_order(values, index, name)
     return array
 
 
-def numbers(y: NDArray[Any], loss: Loss) -> NDArray[Any]:
+def numbers(y: NDArray[Any], loss: Loss, index: Any = None) -> NDArray[Any]:
     """y as finite numbers."""
     if y.dtype.kind not in "biuf":
         try:
@@ -47,10 +61,11 @@ def numbers(y: NDArray[Any], loss: Loss) -> NDArray[Any]:
     y = y.astype(np.float64)
     if not np.isfinite(y).all():
         bad = np.flatnonzero(~np.isfinite(y))
-        raise ValueError(f"y has {len(bad)} missing or infinite values (the first in row {bad[0]}); drop these rows")
+        where = row_name(labels_of(index), int(bad[0]))
+        raise ValueError(f"y has {len(bad)} missing or infinite values (the first in row {where}); drop these rows")
     if np.abs(y).max(initial=0.0) > LARGEST:
         row = int(np.abs(y).argmax())
-        raise ValueError(f"y is {y[row]:g} in row {row}; {TOO_LARGE}")
+        raise ValueError(f"y is {y[row]:g} in row {row_name(labels_of(index), row)}; {TOO_LARGE}")
     loss.check_target(y)
     return y
 
@@ -67,27 +82,29 @@ def class_positions(y: NDArray[Any], classes: NDArray[Any], model: str) -> Indic
     return np.array([place[label] for label in labels], np.intp)
 
 
-def observed_classes(y: NDArray[Any]) -> NDArray[Any]:
+def observed_classes(y: NDArray[Any], index: Any = None) -> NDArray[Any]:
     """The distinct labels of y, sorted."""
     missing = [row for row, label in enumerate(y.tolist()) if is_missing(label)]
     if missing:
-        raise ValueError(f"y has {len(missing)} missing labels (the first in row {missing[0]}); drop these rows")
+        where = row_name(labels_of(index), missing[0])
+        raise ValueError(f"y has {len(missing)} missing labels (the first in row {where}); drop these rows")
     try:
         return np.unique(y)
     except TypeError:
         raise TypeError("y mixes labels of several types; make them all text or all numbers") from None
 
 
-def row_weights(sample_weight: Any, n: int, *, least: int = 2) -> Floats:
+def row_weights(sample_weight: Any, n: int, index: Any = None, *, least: int = 2) -> Floats:
     """Weights that sum to one, above zero for at least so many rows."""
     if sample_weight is None:
         return np.full(n, 1 / n)
-    weight = vector(sample_weight, n, "sample_weight")
+    weight = vector(sample_weight, n, "sample_weight", index)
     if weight.dtype.kind not in "biuf" or not np.isfinite(weight.astype(float)).all():
         raise ValueError("sample_weight must hold finite numbers")
     weight = weight.astype(float)
     if weight.min() < 0:
-        raise ValueError(f"sample_weight must not be negative; row {int(weight.argmin())} has {weight.min()}")
+        where = row_name(labels_of(index), int(weight.argmin()))
+        raise ValueError(f"sample_weight must not be negative; row {where} has {weight.min()}")
     some = weight[weight > 0]
     if len(some) < least:
         raise ValueError(f"sample_weight must be above zero for at least {'two rows' if least > 1 else 'one row'}")
@@ -101,11 +118,11 @@ def row_weights(sample_weight: Any, n: int, *, least: int = 2) -> Floats:
     return np.asarray(weight / weight.sum())
 
 
-def group_numbers(groups: Any, n: int) -> Indices | None:
+def group_numbers(groups: Any, n: int, index: Any = None) -> Indices | None:
     """The number of each row's group."""
     if groups is None:
         return None
-    labels = vector(groups, n, "groups").tolist()
+    labels = vector(groups, n, "groups", index).tolist()
     if any(is_missing(label) for label in labels):
         raise ValueError("groups has missing labels; give each row a group")
     number = {label: k for k, label in enumerate(dict.fromkeys(labels))}

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.tables.columns import Column, array_column, concat_series, frame_column, like_column
+from losslens.tables.row_labels import Labels, labels_of
 from losslens.typing import Indices
 
 
@@ -41,6 +43,16 @@ class Table:
     names: tuple[str, ...]
     n: int
     backend: str  # "numpy", "pandas", "polars", "pyarrow"
+
+    @property
+    def index(self) -> Any:
+        """The index of a pandas frame; None for other tables."""
+        return self.native.index if self.backend == "pandas" else None
+
+    @cached_property
+    def row_labels(self) -> Labels | None:
+        """The labels of the rows; None if they are known by position."""
+        return labels_of(self.index)
 
     def column(self, position: int) -> Column:
         """One column."""
@@ -98,7 +110,7 @@ def as_table(X: Any) -> Table:
         return X
     if type(X).__module__.startswith("scipy.sparse"):  # by name: importing it would slow `import losslens`
         raise TypeError("X is sparse; losslens needs dense data: pass X.toarray() or a data frame")
-    if isinstance(X, np.ma.MaskedArray):
+    if any(isinstance(part, np.ma.MaskedArray) for part in (X if isinstance(X, (list, tuple)) else (X,))):
         raise TypeError("X is a masked array; pass X.filled(numpy.nan), or a data frame with missing values")
     X = nw.to_native(X, pass_through=True)
     if isinstance(X, (list, tuple)):
@@ -308,6 +320,8 @@ def as_rows(rows: Any, like: Table) -> Any:
 
 
 def _array_rows(rows: Any, like: Table) -> NDArray[Any]:
+    if isinstance(rows, np.ma.MaskedArray):
+        raise TypeError("rows is a masked array; pass rows.filled(numpy.nan)")
     array = np.atleast_2d(np.asarray(rows))
     if array.ndim != 2 or array.shape[1] != len(like.names):
         raise ValueError(f"rows must have the {len(like.names)} columns of X; got shape {np.shape(rows)}")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.tables.checks import plain_array
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import Table, as_columns, frame_table
 from losslens.tables.sources import Part, Source, as_source, in_one_place
@@ -120,7 +121,7 @@ def _vector(y: Any, source: Source) -> NDArray[Any]:
         raise ValueError(f"y={y!r} is not a column of X. " + unknown_feature(y, source.names))
     other = as_source(y)
     if other is None:
-        array = np.asarray(y)
+        array = plain_array(y, "y")
         array = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     else:
         if len(other.names) != 1:

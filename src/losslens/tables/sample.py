@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.losses import Loss
+from losslens.tables.row_labels import Labels, take_labels
 from losslens.typing import Floats, Indices
 
 CHUNK = 1 << 18  # cells processed at a time: temporary arrays stay in the processor's cache
@@ -38,6 +39,7 @@ class Sample:
     classes: NDArray[Any] | None = None
     block: Indices | None = None  # groups of rows; donors come from other groups
     totals: Totals | None = None  # of all rows, for data in files
+    row_labels: Labels | None = None  # (n,), of a pandas index; None: rows are known by position
 
     @property
     def n(self) -> int:
@@ -85,6 +87,7 @@ class Sample:
             y=None if self.y is None else self.y[rows],
             loss=None if self.loss is None else self.loss[rows],
             block=None if self.block is None else self.block[rows],
+            row_labels=take_labels(self.row_labels, rows),
         )
 
     def with_loss(self, loss: Loss) -> Sample:

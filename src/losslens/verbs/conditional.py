@@ -93,6 +93,7 @@ def conditional_predictive_impact(
         error=setup.sample.error,
         title=chosen.title,
         backend=task.table.backend,
+        row_labels=task.table.row_labels,
     )
 
 

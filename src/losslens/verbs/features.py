@@ -58,7 +58,8 @@ def feature_importance(
     X, y
         A table (NumPy, pandas, polars, pyarrow) and the true values, unseen by the model if possible. Or data larger
         than memory: Parquet files (a path, a list, a folder, a pattern), a pyarrow dataset, a polars lazy frame, a dask
-        data frame; then `y` and `sample_weight` may be names of columns.
+        data frame; then `y` and `sample_weight` may be names of columns. Row labels of a pandas frame are kept: results
+        name rows by them, and a `y` with the same labels in another order is refused.
     loss
         A name such as ``"squared_error"``, a function ``(y, prediction) -> one loss a row``, or a scikit-learn scorer
         (which gives the global number and the PI curve only). Default: squared error for regressors, log loss for

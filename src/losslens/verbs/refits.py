@@ -249,4 +249,6 @@ def leave_one_covariate_out(
         progress=progress,
     )  # fmt: skip
     known = checked_learner(as_estimator(learner), X, y, cv, fit_params, options)
-    return leave_out_fits(known, features, how, loss).result(checks.group_numbers(groups, known.table.n))
+    return leave_out_fits(known, features, how, loss).result(
+        checks.group_numbers(groups, known.table.n, known.table.index)
+    )

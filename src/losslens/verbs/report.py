@@ -28,7 +28,7 @@ from losslens.shapley.stopping import ShapleySettings
 from losslens.tables import checks
 from losslens.tables.columns import Distinct, array_column
 from losslens.tables.frames import Table, as_table
-from losslens.typing import Indices
+from losslens.tables.row_labels import row_names
 from losslens.verbs.features import feature_importance, importances
 from losslens.verbs.interactions import pair_interactions
 from losslens.verbs.plan import plan
@@ -136,7 +136,7 @@ class _Data:
     y: NDArray[Any]
     loss: Loss
     options: Options
-    index: Indices  # row numbers in the user's table
+    index: NDArray[Any]  # labels of the rows, or their positions in the user's table
     n_given: int
     columns: dict[str, Distinct]
     by: str | None
@@ -146,9 +146,9 @@ def _sampled(table: Table, y: Any, by: Any, most: int, loss: Loss, options: Opti
     """At most so many rows, in the order of the table."""
     if y is None:
         raise ValueError("y, the true values, is missing: a report is about a model's performance")
-    target = checks.vector(y, table.n, "y")
+    target = checks.vector(y, table.n, "y", table.index)
     weight = options.sample_weight
-    weight = None if weight is None else checks.vector(weight, table.n, "sample_weight")
+    weight = None if weight is None else checks.vector(weight, table.n, "sample_weight", table.index)
     index = np.arange(table.n)
     if table.n > most:
         index = np.sort(np.random.default_rng([options.random_state, 8]).choice(table.n, most, replace=False))
@@ -159,7 +159,8 @@ def _sampled(table: Table, y: Any, by: Any, most: int, loss: Loss, options: Opti
     if labels is not None and name is not None:
         columns[name] = array_column(labels[index]).distinct
     options = replace(options, sample_weight=None if weight is None else weight[index])
-    return _Data(rows, target[index], loss, options, index, table.n, columns, name)
+    names = row_names(table.row_labels, index)
+    return _Data(rows, target[index], loss, options, names, table.n, columns, name)
 
 
 def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
@@ -173,7 +174,7 @@ def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
     name = str(getattr(by, "name", None) or "group")
     if name in table.names:
         raise ValueError(f"by has the name {name!r} of a column of X; pass the column's name, or rename the labels")
-    return checks.vector(by, table.n, "by"), name
+    return checks.vector(by, table.n, "by", table.index), name
 
 
 def _named(models: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -234,7 +235,7 @@ def _where(table: Table, first: Importances, entropy: int) -> tuple[Callable[[Fe
     def where(one: FeatureImportance) -> Regions | None:
         if one.name not in looked:
             return None
-        rows = one if part is table else one.given(some)
+        rows = one if part is table else one.at_positions(some)
         found: Regions | None = or_else(lambda: regions(rows, part, random_state=entropy), None)
         return found
 

@@ -24,6 +24,7 @@ from losslens.rows.regions import RegionSearch, half_of_rows
 from losslens.tables.checks import check_whole, entropy, is_one_of
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.frames import Table, as_table
+from losslens.tables.row_labels import Labels, has_other_order
 from losslens.uncertainty.standard_errors import check_level
 
 
@@ -93,7 +94,7 @@ def regions(
             f"values of {drawn[0]!r} were drawn given other columns; regions need the same donors for all rows"
         )
     first = next(iter(features.values()))
-    table = _explained_table(X, len(first.at))
+    table = _explained_table(X, len(first.at), first.row_labels)
     columns = {name: table.column(j).distinct for j, name in enumerate(table.names)}
     seed = entropy(random_state)
     block = None if first.sample.block is None else first.sample.block[first.at]
@@ -154,7 +155,7 @@ def clusters(
     if k is not None:
         check_whole(k, "k")
     local, weight = shapley.local, shapley.sample.weight[shapley.at]
-    table = _explained_table(X, len(local))
+    table = _explained_table(X, len(local), shapley.row_labels)
     counted = np.flatnonzero(np.isfinite(local).all(axis=1) & (weight > 0))
     if len(counted) < 2:
         raise ValueError(f"clusters need at least 2 rows with weight and donors; there are {len(counted)}")
@@ -177,6 +178,7 @@ def clusters(
         features=shapley.features,
         title=shapley.title,
         backend=shapley.backend,
+        row_labels=shapley.row_labels,
     )
 
 
@@ -227,6 +229,7 @@ def observations(shapley: ShapleyImportance, importances: Importances | None = N
         influence_on=on,
         title=shapley.title,
         backend=shapley.backend,
+        row_labels=shapley.row_labels,
     )
 
 
@@ -264,7 +267,7 @@ def extrapolation(
     if classifier is not None and not (hasattr(classifier, "fit") and hasattr(classifier, "predict_proba")):
         raise TypeError(f"classifier needs fit and predict_proba; {type(classifier).__name__} lacks one")
     first = next(iter(features.values()))
-    table = _explained_table(X, len(first.at))
+    table = _explained_table(X, len(first.at), first.row_labels)
     rows, seed = spread_rows(table, first.sample.weight[first.at]), entropy(random_state)
     real, table = CodedRows.of(table.names, copy_columns(table, rows)), table.at(rows)
     place = {name: j for j, name in enumerate(table.names)}
@@ -291,9 +294,11 @@ def _features(importance: Any, verb: str) -> Mapping[str, FeatureImportance]:
     return importance if isinstance(importance, Importances) else {importance.name: importance}
 
 
-def _explained_table(X: Any, n: int) -> Table:
-    """The table that was explained, which has as many rows as the result."""
+def _explained_table(X: Any, n: int, labels: Labels | None) -> Table:
+    """The table that was explained, which has as many rows as the result, in the same order."""
     table = as_table(X)
     if table.n != n:
         raise ValueError(f"X has {table.n} rows, the result {n}; pass the table that was explained")
+    if has_other_order(table.index, labels):
+        raise ValueError("X has the row labels of the result in another order; pass the table that was explained")
     return table

@@ -19,7 +19,7 @@ function observations(page) {
   function columns() {
     const { local } = page.data.features[page.open].models[page.model];
     const name = `local importance of ${page.data.features[page.open].name}`;
-    const all = [{ key: "index", name: "row", kind: "integer", values: page.data.table.index },
+    const all = [{ key: "index", name: "row", ...guessed(page.data.table.index) },
       { key: "local", name, kind: "number", made: true, values: local }, ...page.columns];
     return state.wide ? all : all.slice(0, COLUMNS_AT_FIRST);
   }
