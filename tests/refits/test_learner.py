@@ -257,7 +257,8 @@ def test_shapley_shares_of_a_scorer():
 def test_pandas_polars_and_arrays_of_the_same_values_give_the_same_numbers():
     frame = pd.DataFrame(X, columns=["x0", "x1", "x2"], index=np.arange(N)[::-1])
     expected = refit(LinearRegression()).per_fold
-    for table, y in ((frame, Y), (frame, pd.Series(Y, frame.index)), (pl.from_pandas(frame), pl.Series(Y)), (X.tolist(), list(Y))):
+    series = pd.Series(Y, frame.index)
+    for table, y in ((frame, Y), (frame, series), (pl.from_pandas(frame), pl.Series(Y)), (X.tolist(), list(Y))):
         np.testing.assert_allclose(refit(LinearRegression(), table, y).per_fold, expected, rtol=1e-9)
 
 
