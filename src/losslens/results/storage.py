@@ -256,11 +256,10 @@ class _ResultReader:
             return self._array(thing["array"])
         if "objects" in thing:
             items = [self.unpack(item) for item in thing["objects"]]
-            if not all(item is None or isinstance(item, (bool, int, float, str, dt.date)) for item in items):
+            parts = [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
+            if not all(part is None or isinstance(part, (bool, int, float, str, dt.date)) for part in parts):
                 raise ValueError("values of a column are lists, or objects")
-            array = np.empty(len(items), dtype=object)
-            array[:] = items
-            return array.reshape(thing["shape"])
+            return np.fromiter(items, object, len(items)).reshape(thing["shape"])
         if "text" in thing:
             return str(thing["text"])
         if "datetime" in thing:

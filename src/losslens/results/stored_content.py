@@ -14,6 +14,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import numpy as np
 
+from losslens.tables.row_labels import find_rows
+
 MOST = 1 << 62  # in absolute value, of whole numbers
 ALL_ROWS = 10_000_000  # that folds may have been drawn from, however few they are
 # One letter a dimension, or the length of a tuple: equal letters are equal numbers. "...": any further dimensions.
@@ -22,6 +24,7 @@ SHAPES = {
     "Cells": {"rows": "r", "predictions": "r c ...", "changes": "r c"},
     "Clusters": {
         "labels": "n", "weight": "n", "profiles": "k p", "rules": "k", "cluster_stability": "k", "features": "p",
+        "row_labels": "n",
     },
     "CodedRows": {"names": "p", "values": "p", "ordered": "p", "codes": "r p"},
     "CommonGrid": {"own": "n", "donors": "d"},
@@ -35,18 +38,22 @@ SHAPES = {
         "local": "r", "mass": "r", "pi": "g", "weights": "g", "pd": "g ...", "caused": "n", "lent": "n",
     },
     "Observations": dict.fromkeys(
-        ("importance", "loss", "weight", "target", "prediction", "influence", "influence_on"), "n"
+        ("importance", "loss", "weight", "target", "prediction", "influence", "influence_on", "row_labels"), "n"
     ),
     "OwnDonors": {"place": "a ..."},
     "PermutedTarget": {"features": "p", "importance": "p", "null": "b p"},
     "RefitCurve": {"grid": "g", "folds": "m g", "reach": "g"},
     "Refits": {"folds": "m", "tested": "m", "trained": "m"},
     "Region": {"rows": "n"},
-    "RowChanges": {"features": "p", "local": "n p", "weight": "n", "block": "n"},
-    "RowInfluence": {"as_row": "n", "as_donor": "n"},
-    "Sample": {"weight": "n", "prediction": "n ...", "y": "n", "loss": "n", "classes": "k", "block": "n"},
+    "RowChanges": {"features": "p", "local": "n p", "weight": "n", "block": "n", "row_labels": "n"},
+    "RowInfluence": {"as_row": "n", "as_donor": "n", "row_labels": "n"},
+    "Sample": {
+        "weight": "n", "prediction": "n ...", "y": "n", "loss": "n", "classes": "k", "block": "n", "row_labels": "n",
+    },
     "ShapleyCurve": {"grid": "g ...", "weights": "g", "importance": "g"},
-    "ShapleyEffect": {"features": "p", "local": "r p", "prediction": "r", "base": "r", "std_error": "r p"},
+    "ShapleyEffect": {
+        "features": "p", "local": "r p", "prediction": "r", "base": "r", "std_error": "r p", "row_labels": "r",
+    },
     "ShapleyImportance": {
         "features": "p", "sfimp": "p", "monte_carlo_error": "p", "sampling": "p", "index": "p p", "at": "r",
         "gains": "r", "table": "t",
@@ -67,6 +74,8 @@ def check(thing: Any) -> None:
             raise ValueError(f"{type(thing).__name__}.{field.name} is {_shown(value)}, and not {field.type}")
     for kind in reversed(type(thing).__mro__):
         _check_shapes(thing, SHAPES.get(kind.__name__, {}))
+    if (labels := vars(thing).get("row_labels")) is not None:
+        _need(len(set(labels.tolist())) == len(labels), "a label of a row occurs twice")
     for kind in reversed(type(thing).__mro__):
         if kind.__name__ in RULES:
             RULES[kind.__name__](thing)
@@ -392,7 +401,11 @@ def _regions(result: Any) -> None:
     _mapping(result.features, "FeatureImportance")
     for region in result.regions:
         _need(region.feature in result.features, f"a region of {region.feature!r}, which is no feature")
-        _within(region.rows, 0, len(result.features[region.feature].at), "rows of regions")
+        one = result.features[region.feature]
+        if one.row_labels is None:
+            _within(region.rows, 0, len(one.at), "rows of regions")
+        else:
+            find_rows(region.rows, one.row_labels)
     for name in result.found:
         _need(sum(region.depth == 1 for region in result.of(name)) == 2, f"not two sides of {name!r}")
 
