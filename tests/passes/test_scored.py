@@ -4,9 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import average_precision_score, get_scorer, make_scorer
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.metrics import average_precision_score, check_scoring, get_scorer, make_scorer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import brute
@@ -114,7 +118,7 @@ def test_weighted_scores_that_are_means_agree_with_the_weighted_loss():
 
 
 def test_a_scorer_without_weights_says_so():
-    with pytest.raises(ValueError, match="takes no sample_weight; leave it out, or use a loss"):
+    with pytest.raises(TypeError, match="takes no sample_weight; leave it out, or use a loss"):
         ll.feature_importance(LINEAR, X, Y, loss=get_scorer("neg_max_error"), sample_weight=np.ones(N))
 
 
@@ -298,3 +302,75 @@ def test_a_model_that_writes_into_its_table_changes_nothing_of_the_users():
     found = ll.feature_importance(Writes().fit(X, Y), mine, Y, loss=get_scorer("r2"), donors="all")
     np.testing.assert_array_equal(mine, before)
     assert found["x0"].pfi == pytest.approx(explain("r2")["x0"].pfi)
+
+
+# Scorers that call the model's own method `score`, and a scorer that calls nothing.
+
+
+class ScoresLogs(LinearRegression):
+    """A method `score` of its own, on top of the inherited one."""
+
+    def score(self, X, y, sample_weight=None):
+        return np.log1p(max(super().score(X, y, sample_weight), 0))
+
+
+OWN_SCORES = {
+    "regressor": (LINEAR, Y),
+    "classifier": (LOGISTIC, LABELS),
+    "pipeline": (make_pipeline(StandardScaler(), LinearRegression()).fit(X, Y), Y),
+    "search": (GridSearchCV(Ridge(), {"alpha": [1, 2]}, cv=2, scoring="neg_mean_squared_error").fit(X, Y), Y),
+    "search in a pipeline": (make_pipeline(StandardScaler(), GridSearchCV(Ridge(), {"alpha": [1]}, cv=2)).fit(X, Y), Y),
+    "of its own": (ScoresLogs().fit(X, Y), Y),
+    "dummy": (DummyClassifier().fit(X, LABELS), LABELS),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("case", OWN_SCORES)
+def test_the_models_own_score_is_a_scorer(case, weighted):
+    """`check_scoring(model)`: by brute force with the model's `score`, over all shifts."""
+    model, y = OWN_SCORES[case]
+    weight = RNG.uniform(1, 2, N) if weighted and "search" not in case else None
+    found = ll.feature_importance(model, X, y, loss=check_scoring(model), donors="all", sample_weight=weight)
+    assert found.title == "score"
+    scores, masses = [], []
+    for t in range(N):
+        donors = np.roll(np.arange(N), -t)
+        replaced = X.copy()
+        replaced[:, 0] = X[donors, 0]
+        pair = np.ones(N) if weight is None else weight * weight[donors]
+        scores.append(model.score(replaced, y, **({} if weight is None else {"sample_weight": pair})))
+        masses.append(pair.sum())
+    expected = model.score(X, y, **({} if weight is None else {"sample_weight": weight}))
+    assert found.score == pytest.approx(expected)
+    assert found["x0"].pfi == pytest.approx(expected - np.average(scores, weights=masses), abs=1e-12)
+
+
+def test_the_models_own_score_has_shapley_shares():
+    found = ll.shapley_importance(LINEAR, X, Y, loss=check_scoring(LINEAR), donors="all")
+    expected = ll.shapley_importance(LINEAR, X, Y, loss=get_scorer("r2"), donors="all")
+    np.testing.assert_allclose(found.sfimp, expected.sfimp)
+
+
+class ConstantScorer:
+    def __call__(self, estimator, X, y, sample_weight=None):
+        return 1
+
+
+class RowScorer:
+    """Reads the rows themselves: predictions of replaced rows are not all it needs."""
+
+    def __call__(self, estimator, X, y):
+        return float(np.mean(X[:, 0]))
+
+
+def test_a_constant_score_depends_on_no_feature():
+    for verb in (ll.feature_importance, ll.shapley_importance):
+        found = verb(LINEAR, X, Y, loss=ConstantScorer())
+        numbers = found.sfimp if hasattr(found, "sfimp") else [one.pfi for one in found.values()]
+        np.testing.assert_array_equal(numbers, 0)
+
+
+def test_a_scorer_that_reads_the_rows_is_refused():
+    with pytest.raises(ValueError, match="the scorer RowScorer called none of"):
+        ll.feature_importance(LINEAR, X, Y, loss=RowScorer())

@@ -153,13 +153,19 @@ def _check_target(model: Model, y: NDArray[Any]) -> None:
 
 
 class _StandIn:
-    """Looks like the model to a scorer, but its prediction methods call `answer`."""
+    """Looks like the model to a scorer, but its prediction methods call `answer`, and so does its `score`."""
 
     def __init__(self, native: Any, answer: Callable[[str, Any], Any]) -> None:
         self._native, self._answer = native, answer
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # super() inside the model's own methods asks for it
+        return type(self._native)
+
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._native, name)  # first: a method that the model lacks must be missing here too
+        if name == "score":
+            return partial(_score, self, self._native)
         if name not in METHODS:
             return attribute
         answer = partial(self._answer, name)
@@ -167,23 +173,50 @@ class _StandIn:
         return answer
 
 
+def _score(stand_in: _StandIn, native: Any, X: Any, y: Any, **options: Any) -> Any:
+    """The model's method `score`, with the predictions of the stand-in.
+
+    A pipeline calls that of its last step, with transformed rows; a search over parameters its own scorer.
+    """
+    if hasattr(native, "steps"):
+        return _score(stand_in, native.steps[-1][1], X, y, **options)
+    if hasattr(native, "best_estimator_"):
+        scorer = native.scorer_[native.refit] if native.multimetric_ else native.scorer_
+        return scorer(_StandIn(native.best_estimator_, stand_in._answer), X, y, **options)
+    return type(native).score(stand_in, X, y, **options)
+
+
 def _method_used(model: Model, rows: Any, y: NDArray[Any], weight: Floats | None, scorer: Any) -> str:
+    """The method of the model that the scorer calls; any of them, if its score depends on no predictions."""
     called: list[str] = []
 
     def note(method: str, X: Any) -> Any:
         called.append(method)
         return getattr(model.native, method)(X)
 
+    def score(rows: Any) -> Any:
+        return _call(scorer, lambda _: _StandIn(model.native, note), rows, y, weight)
+
     if not hasattr(model.native, "predict"):
         raise TypeError(f"a scorer needs an estimator with predict; {model.name} is a bare function: pass a loss")
-    value = _call(scorer, lambda _: _StandIn(model.native, note), rows, y, weight)
+    value = score(rows)
     if not np.isscalar(value) or not np.isfinite(value):
         raise ValueError(f"the scorer {_title(scorer)} returned {value!r}, not one finite number")
+    if not called and _is_constant(score, value):
+        return "predict"
     if len(set(called)) != 1:
         raise ValueError(
             f"the scorer {_title(scorer)} called {called or 'none'} of {METHODS}; it must call exactly one of them"
         )
     return called[0]
+
+
+def _is_constant(score: Callable[[Any], Any], value: Any) -> bool:
+    """Whether a score that is computed without predictions doesn't read the rows either."""
+    try:
+        return bool(score(None) == value)
+    except Exception:  # noqa: BLE001 - whatever a scorer raises that wants to read the rows
+        return False
 
 
 def _response(model: Model, method: str) -> Response:
@@ -216,9 +249,11 @@ def _call(
     except TypeError as error:
         if weight is None or "sample_weight" not in str(error):
             raise
-        raise ValueError(f"the scorer {_title(scorer)} takes no sample_weight; leave it out, or use a loss") from error
+        raise TypeError(f"the scorer {_title(scorer)} takes no sample_weight; leave it out, or use a loss") from error
 
 
 def _title(scorer: Any) -> str:
     function = getattr(scorer, "_score_func", None)
-    return str(getattr(function, "__name__", type(scorer).__name__))
+    # `check_scoring(model)` gives a scorer that calls the model's own method `score`.
+    kind = type(scorer).__name__.replace("_PassthroughScorer", "score")
+    return str(getattr(function, "__name__", kind))
