@@ -435,6 +435,16 @@ def active() -> Cluster | None:
     return _ACTIVE.get()
 
 
+@contextmanager
+def here() -> Iterator[None]:
+    """Work in this process, also inside a verb that has a cluster."""
+    token = _ACTIVE.set(None)
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(token)
+
+
 def choose_workers(n_jobs: int | None) -> Workers:
     """The cluster of the running verb, else joblib's backend: threads by default."""
     return active() or _joblib(n_jobs, prefer="threads")

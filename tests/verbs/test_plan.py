@@ -1,6 +1,7 @@
 """A plan says what the verb will do, and does next to nothing itself."""
 
 import tempfile
+import time
 from functools import partial
 
 import numpy as np
@@ -9,11 +10,10 @@ import polars as pl
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, make_scorer, r2_score
 
 import losslens as ll
 from losslens.engines import choice, rates
-from losslens.engines.blackbox import BlackBox
 from losslens.engines.trees import engine, two_columns
 from losslens.models import Responder
 from losslens.passes import auto
@@ -104,23 +104,26 @@ def test_a_scorer_is_planned_like_a_loss():
     assert planned.n_predictions == ll.feature_importance(model, X, Y, loss=scorer).n_predictions
 
 
-def test_a_plan_predicts_one_batch_at_most(monkeypatch):
-    _, asked, _, _ = plan_and_run()
-    assert 0 < sum(asked) <= N
+def test_a_plan_predicts_two_batches_at_most(monkeypatch):
+    """Calls of more and more rows up to a batch of the run; short ones are made twice."""
+    _, asked, ran, _ = plan_and_run()
+    assert max(asked) == max(ran)
+    assert sum(asked) < 2.5 * max(ran)
     monkeypatch.setattr(choice, "BATCH", 16)
-    _, asked, _, _ = plan_and_run()
-    assert 0 < sum(asked) <= 16
+    _, asked, ran, _ = plan_and_run()
+    assert asked == [max(ran)] * 2
 
 
-def test_a_plan_of_probabilities_needs_no_more():
+def test_a_plan_of_probabilities_needs_little_more():
     sizes = []
 
     def probability(X):
         sizes.append(len(X))
         return np.full(len(X), 0.5)
 
-    ll.plan(ll.feature_importance, probability, X, Y > 0, loss="log_loss")
-    assert sum(sizes) <= N + 1
+    planned = ll.plan(ll.feature_importance, probability, X, Y > 0, loss="log_loss")
+    assert len(sizes) < 10
+    assert max(sizes) <= planned.n_predictions
 
 
 def test_features_that_auto_samples_may_grow(monkeypatch):
@@ -130,6 +133,7 @@ def test_features_that_auto_samples_may_grow(monkeypatch):
     assert planned.designs == ("Systematic(8)", "All()", "All()")
     assert "x0  blackbox  Systematic(8)" in repr(planned)
     assert "at least, doubled until precise" in repr(planned)
+    assert repr(planned).startswith("Plan: at least ")
 
 
 def test_a_design_that_was_asked_for_does_not_grow():
@@ -157,10 +161,96 @@ def test_a_plan_is_a_frame_with_a_line_for_each_feature(kind):
     assert isinstance(frame, pd.DataFrame if kind is np.ndarray else kind)
 
 
-def test_the_seconds_are_those_of_one_batch_times_the_work(monkeypatch):
-    monkeypatch.setattr(BlackBox, "timed_batch", lambda self: (N, 3.0))
-    planned = ll.plan(ll.feature_effect, Counting(), X, features="x1")
-    assert planned.seconds == pytest.approx(3.0 * planned.n_predictions / N)
+# How long it says the call takes, by a clock that only the model advances.
+
+
+class Clock:
+    """Stands still but for the model, whose calls take `call` seconds, and `row` seconds for each row."""
+
+    def __init__(self, monkeypatch, call=0.0, row=0.0):
+        self.call, self.row, self.now, self.sizes = call, row, 0.0, []
+        for name in ("perf_counter", "thread_time"):
+            monkeypatch.setattr(time, name, lambda: self.now)
+
+    def __call__(self, X):
+        self.sizes.append(len(X))
+        self.now += self.call + self.row * len(X)
+        return X[:, 0] + X[:, 1]
+
+    def of(self, verb, *arguments, **options):
+        """Seconds of a call, the result, and the sizes of the calls of the model."""
+        started, self.sizes = self.now, []
+        result = verb(*arguments, progress=False, **options)
+        return self.now - started, result, self.sizes
+
+
+MANY = np.random.default_rng(3).normal(size=(300, 3))
+TIMES = [(0.0, 1e-5), (0.001, 1e-7), (0.02, 0.0), (0.02, 1e-4), (0.3, 0.0), (0.0, 0.02)]
+
+
+@pytest.mark.parametrize(("call", "row"), TIMES)
+@pytest.mark.parametrize("donors", ["all", ll.Latin(5), ll.Permutations(8), ll.Grid(10)], ids=repr)
+def test_the_planned_seconds_are_those_that_the_model_takes(monkeypatch, donors, call, row):
+    """Both parts of its time are found, however large the batches of the run are beside those of the plan."""
+    monkeypatch.setattr(choice, "BATCH", 2_000)
+    clock = Clock(monkeypatch, call, row)
+    options = {"loss": "squared_error", "donors": donors}
+    took, planned, asked = clock.of(partial(ll.plan, ll.feature_importance), clock, MANY, MANY[:, 0], **options)
+    assert took <= 1.0
+    assert len(asked) <= 2 if call == 0.3 else len(asked) <= 8
+    measured, result, sizes = clock.of(ll.feature_importance, clock, MANY, MANY[:, 0], **options)
+    assert planned.seconds == pytest.approx(measured, rel=0.05)
+    assert planned.calls == len(sizes)
+    assert planned.n_predictions == pytest.approx(result.n_predictions, rel=0.05)
+
+
+def test_a_model_slower_than_a_second_is_called_once(monkeypatch):
+    """Then the whole call counts as the time of its rows."""
+    clock = Clock(monkeypatch, 0.0, 0.1)
+    _, planned, asked = clock.of(partial(ll.plan, ll.feature_effect), clock, X, features="x1")
+    assert asked == [16]
+    assert planned.seconds == pytest.approx(0.1 * planned.n_predictions)
+
+
+def test_donors_that_auto_adds_are_part_of_the_seconds(monkeypatch):
+    """Noise that the donors cause: a trial on few rows shows how many more of them are needed."""
+    monkeypatch.setattr(auto, "EXACT_PREDICTIONS", 1000)
+    monkeypatch.setattr(auto, "NOISE_SHARE", 0.01)
+    rng, clock = np.random.default_rng(4), Clock(monkeypatch, 0.0, 1e-6)
+    table = rng.normal(size=(2_000, 4))
+    y = -table[:, 0]
+    _, planned, _ = clock.of(partial(ll.plan, ll.feature_importance), clock, table, y, loss="squared_error")
+    measured, result, _ = clock.of(ll.feature_importance, clock, table, y, loss="squared_error", random_state=0)
+    assert result["x0"].design.m > 8
+    assert result["x3"].design.m == 8
+    assert 0.5 < planned.seconds / measured < 2
+    assert planned.n_predictions < result.n_predictions
+
+
+def test_the_calls_of_a_scorer_are_part_of_the_seconds(monkeypatch):
+    clock, model = Clock(monkeypatch), LinearRegression().fit(X, Y)
+
+    def score(y, predictions):
+        clock.now += 0.01 + 1e-4 * len(y)
+        return r2_score(y, predictions)
+
+    scorer = make_scorer(score)
+    for options in ({}, {"donors": ll.Latin(5)}, {"donors": ll.Grid(7), "features": ["x0"]}):
+        _, planned, _ = clock.of(partial(ll.plan, ll.feature_importance), model, X, Y, loss=scorer, **options)
+        measured, *_ = clock.of(ll.feature_importance, model, X, Y, loss=scorer, random_state=0, **options)
+        assert planned.seconds == pytest.approx(measured, rel=0.1)
+
+
+@pytest.mark.parametrize("design", [ll.Permutations, ll.Latin, ll.Grid])
+def test_a_plan_does_not_draw_all_donors(monkeypatch, design):
+    drawn, lend = [], design.lend
+    monkeypatch.setattr(design, "lend", lambda self, n, rng: drawn.append((n, self.m)) or lend(self, n, rng))
+    table = np.random.default_rng(5).normal(size=(3_000, 2))
+    m = 10**6 if design is ll.Permutations else 2_900
+    planned = ll.plan(ll.feature_importance, Counting(), table, table[:, 0], loss="squared_error", donors=design(m))
+    assert all(n * m < 3e6 for n, m in drawn)
+    assert planned.predictions == (len(table) * min(m, len(table)),) * 2
+    assert planned.seconds > 0
 
 
 # Devices. A plan needs none: it counts.
@@ -168,9 +258,9 @@ def test_the_seconds_are_those_of_one_batch_times_the_work(monkeypatch):
 
 @pytest.fixture
 def elsewhere(monkeypatch):
-    """As if torch saw a GPU, and predictions took no time."""
+    """As if torch saw a GPU, and nothing that can be measured here took any time."""
     monkeypatch.setattr(checks, "check_device", lambda device: None)
-    monkeypatch.setattr(BlackBox, "timed_batch", lambda self: (N, 0.0))
+    Clock(monkeypatch)
     return RandomForestRegressor(5, random_state=0).fit(X, Y)
 
 
@@ -251,7 +341,7 @@ def test_black_boxes_part_by_part(folder, tmp_path):
     data, first, second = first_rows(folder, tmp_path), CountingNames(), CountingNames()
     options = {"loss": "squared_error", "memory": SMALL, "random_state": 0, "sample_weight": "w"}
     planned = ll.plan(ll.feature_importance, first, data, "y", donors=ll.Latin(3), **options)
-    assert len(first.sizes) == 1
+    assert len(first.sizes) <= 6
     result = ll.feature_importance(second, data, "y", donors=ll.Latin(3), **options)
     assert planned.engine == "blackbox" == result["many"].engine
     assert planned.n_predictions == planned.most

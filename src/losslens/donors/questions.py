@@ -111,6 +111,11 @@ class Question:
     observed: Floats | None = None  # (n, 2), of a pair: where the rows lie on the product grid
     conditioning: Conditioning | None = None  # of values drawn by a sampler
 
+    @property
+    def width(self) -> int:
+        """Cells in a row."""
+        return self.meeting.width
+
 
 class Subjects:
     """The features of a table; each column is read once."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from math import ceil
 from typing import Any, ClassVar
 
@@ -27,6 +28,42 @@ from losslens.tables.columns import Column
 from losslens.tables.frames import Batch, Edit, Table
 from losslens.typing import Indices, Mask
 from losslens.workers import PerThread, choose_workers
+
+FEW_ROWS, FASTEST_GROWTH = 16, 16  # rows of the first timed call, and how many times more the next may have
+EDITED = 8  # columns with replaced values in timed calls
+TIMED = 0.25  # seconds of all timed calls, about
+SHORT_CALL, LONG_CALL = 0.002, 1.0  # seconds of a call that is made twice, and of one that no other follows
+
+
+@dataclass(frozen=True, eq=False)
+class TimedCall:
+    """A call of the model."""
+
+    rows: int
+    seconds: float
+    predictions: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class CallTime:
+    """Seconds of a call of the model: a fixed part, and a part in proportion to the rows."""
+
+    call: float
+    row: float
+    predictions: NDArray[Any]  # of some rows
+
+    @classmethod
+    def of(cls, seen: Sequence[TimedCall]) -> CallTime:
+        """From the last two of calls with more and more rows; in proportion to the rows where there is only one."""
+        last = seen[-1]
+        if len(seen) == 1:
+            return cls(0.0, last.seconds / last.rows, last.predictions)
+        row = max(0.0, (last.seconds - seen[-2].seconds) / (last.rows - seen[-2].rows))
+        return cls(max(0.0, last.seconds - row * last.rows), row, last.predictions)
+
+    def seconds(self, calls: int, rows: int) -> float:
+        """Of so many calls, with so many rows in all of them."""
+        return calls * self.call + rows * self.row
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +98,42 @@ class BlackBox:
         block = ceil(n / ceil(n / self.batch_rows))
         return self.batch_rows // block * block
 
-    def timed_batch(self) -> tuple[int, float]:
-        """The number of rows of one batch of unchanged rows, and the seconds to predict them."""
-        rows = np.arange(min(self.table.n, self.batch_rows))
-        table = Batch(self.table).fill(rows, [])
-        started = time.perf_counter()
-        self.respond(table)
-        return len(rows), time.perf_counter() - started
+    def timed(self, rows: int) -> CallTime:
+        """The time of calls of up to so many rows with replaced values, from a few calls that grow towards it.
+
+        All of them take about `TIMED` seconds; of a model that takes longer for `FEW_ROWS` rows, it takes one or two.
+        """
+        seen, began = [self._seconds(min(FEW_ROWS, rows))], time.perf_counter()
+        while (last := seen[-1]).rows < rows:
+            affordable = int((TIMED - (time.perf_counter() - began)) / max(last.seconds, 1e-9))
+            if affordable < 2:  # times as many rows may take times as long
+                break
+            seen.append(self._seconds(min(rows, last.rows * min(affordable, FASTEST_GROWTH))))
+        if len(seen) == 1 and seen[0].rows < rows and seen[0].seconds < LONG_CALL:
+            seen.insert(0, self._seconds(1))
+        return CallTime.of(seen)
+
+    def _seconds(self, rows: int) -> TimedCall:
+        """The time to predict so many rows; of a short call that of the second, without what happens once."""
+        table = Batch(self.table).fill(np.arange(rows) % self.table.n, self._edits(rows))
+        for _ in range(2):
+            started = time.perf_counter()
+            predictions = self.respond(table)
+            seconds = time.perf_counter() - started
+            if seconds > SHORT_CALL:
+                break
+        return TimedCall(rows, seconds, predictions)
+
+    def _edits(self, rows: int) -> list[Edit]:
+        """Values of other rows for some columns, each in some of the rows: the same rows again are predicted faster."""
+        n, columns = self.table.n, np.unique(np.linspace(0, len(self.table.names) - 1, EDITED).astype(int)).tolist()
+        at = np.linspace(0, rows, len(columns) + 1).astype(int).tolist()
+        rng = np.random.default_rng(0)
+        return [
+            Edit(start, stop, j, self.table.column(j), rng.integers(0, n, stop - start))
+            for j, (start, stop) in zip(columns, pairwise(at), strict=True)
+            if rows > FEW_ROWS
+        ]
 
     def _batch_size(self, b: int, plans: Sequence[SharedGrid | OwnValues]) -> int:
         """Rows of a batch: a multiple of the block size, chosen so that all batches are of similar size."""

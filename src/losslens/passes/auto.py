@@ -68,10 +68,15 @@ def wants_more(importance: FeatureImportance) -> bool:
     return not importance.design.common and _noise_over_sampling(importance) > NOISE_SHARE
 
 
-def next_design(importance: FeatureImportance, subject: Subject, n: int) -> Design:
+def more_donors(importance: FeatureImportance) -> int:
     """Twice the donors, or four, eight, ... times where the noise, which falls as 1/m, requires it."""
-    design: Any = importance.design  # Latin or Systematic
     ratio = _noise_over_sampling(importance)
     doublings = int(np.clip(np.ceil(np.log2(ratio / NOISE_SHARE)), 1, 16)) if np.isfinite(ratio) else 1
-    m = design.m * 2**doublings
+    return int((importance.design.m or 1) * 2**doublings)
+
+
+def next_design(importance: FeatureImportance, subject: Subject, n: int) -> Design:
+    """The design of the next round."""
+    design: Any = importance.design  # Latin or Systematic
+    m = more_donors(importance)
     return All() if m >= len(subject.distinct) - 1 else replace(design, m=m)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,17 @@ from losslens.typing import Floats, Indices
 FEWEST_ROWS = 16  # rows that a streamed pass processes at a time, at least; if features are too many, in turns
 
 
+class HasWidth(Protocol):
+    """A question, or what a plan knows of it."""
+
+    @property
+    def width(self) -> int:
+        """Cells in a row."""
+
+
+Wide = TypeVar("Wide", bound=HasWidth)
+
+
 @dataclass(frozen=True)
 class Budget:
     """The rows and cells that fit into memory."""
@@ -32,15 +43,15 @@ class Budget:
     memory: int
     cell_bytes: int  # a cell's prediction and its change of loss
 
-    def fits(self, questions: Sequence[Question], n: int) -> bool:
+    def fits(self, questions: Sequence[HasWidth], n: int) -> bool:
         """Whether all cells fit into half of the memory."""
         return n * self.row_bytes(questions) <= self.memory // 2
 
-    def row_bytes(self, questions: Sequence[Question]) -> int:
+    def row_bytes(self, questions: Sequence[HasWidth]) -> int:
         """Bytes of the cells of one row."""
-        return self.cell_bytes * sum(question.meeting.width for question in questions)
+        return self.cell_bytes * sum(question.width for question in questions)
 
-    def kept_rows(self, questions: Sequence[Question], n: int) -> int:
+    def kept_rows(self, questions: Sequence[HasWidth], n: int) -> int:
         """Rows whose cells are kept."""
         return int(min(n, self.memory // 2 // self.row_bytes(questions)))
 
@@ -51,13 +62,13 @@ class Budget:
             return np.arange(n)
         return np.sort(np.random.default_rng([entropy, n]).permutation(n)[: self.memory // 2 // row_bytes])
 
-    def rows_at_a_time(self, questions: Sequence[Question]) -> int:
+    def rows_at_a_time(self, questions: Sequence[HasWidth]) -> int:
         """Rows that a streamed pass processes at a time: a sixteenth of the memory, as the loss makes copies."""
         return max(1, self.memory // 16 // self.row_bytes(questions))
 
-    def turns(self, questions: Sequence[Question]) -> Iterator[list[Question]]:
+    def turns(self, questions: Sequence[Wide]) -> Iterator[list[Wide]]:
         """Features that are streamed together."""
-        turn: list[Question] = []
+        turn: list[Wide] = []
         for question in questions:
             if turn and self.rows_at_a_time([*turn, question]) < FEWEST_ROWS:
                 yield turn

@@ -1,81 +1,206 @@
-"""The cost of importances and effects of data in memory: predictions, one timed batch of the model, and rates."""
+"""The cost of importances and effects of data in memory: counts of cells, timed calls of the model, and a rehearsal.
+
+What a call takes beside the model is rehearsed on a few rows, with a stand-in for the model that answers at once. Only
+how many donors ``donors="auto"`` needs is tried with the model itself, on few rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.donors.conditional import BoundSampler, bound
 from losslens.donors.designs import Design
-from losslens.donors.questions import Question, Subject, pose
+from losslens.donors.questions import FEW_VALUES, Subject, Subjects, pose
 from losslens.engines import rates
+from losslens.engines.blackbox import BlackBox, CallTime
 from losslens.engines.choice import CHECKED
-from losslens.passes import steps
-from losslens.passes.dispatch import Route, design_of, route
-from losslens.passes.task import Task
+from losslens.models import Model
+from losslens.passes import auto, dense, scored, steps
+from losslens.passes.dispatch import Asked, Route, design_of, route
+from losslens.passes.task import Options, Task
+from losslens.results.importance import FeatureImportance
 from losslens.results.plan import Plan
-from losslens.workers import active, packed_size
+from losslens.workers import active, here, packed_size
 
-TIMED = 200  # rows on which tree engines are timed
+REHEARSED = 0.25  # seconds of a rehearsal, about
+FEATURES, ROWS, GROWTH = 12, 40, 4  # of a rehearsal: most features, rows at first, and times more the next time
+SPACING = 64  # donors of "auto", most of the time a divisor of it
+MORE_ROWS, WIDE = 640, 64  # rows at first where all features have at most so many cells in a row
+DRAWN_ROWS = 500  # rows for which a sampler draws values in a rehearsal: it is fitted to them first
+TRIED = 240  # rows on which the donors of "auto" are tried
+TRIED_CELLS, TRIED_SHARE, TRIED_SECONDS = 30_000, 0.01, 0.15  # most predictions of that, their share, and seconds
+STEPPED = 200  # rows on which tree engines are timed
+FILLED = 400_000  # cells on which other exact engines are timed
+SUMMED = 10_000_000  # values of a table up to which closed forms are not estimated, but computed
+
+Build = Callable[[Task, Sequence[Asked]], Sequence[Any]]  # computes the results of some features, with these designs
 
 
-def plan_cells(task: Task, rule: Callable[[Subject, int], Design], more: int = 0) -> Plan:
-    """The cost of importances or effects; `rule` chooses the design of ``donors="auto"``."""
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """What a feature under a design takes, from counts; no donors are drawn."""
+
+    subject: Subject
+    design: Design
+    n: int
+
+    @property
+    def name(self) -> str:
+        """The feature."""
+        return self.subject.feature.name
+
+    @cached_property
+    def cells(self) -> tuple[int, int]:
+        """Cells in a row, and how many of them are predicted at most."""
+        design = self.design
+        if isinstance(design, BoundSampler):
+            return design.draws, design.draws
+        if design.values is not None or self.subject.feature.kind == "pair":
+            question = pose(self.subject, design, self.n, 0)
+            return question.width, question.ask.most(self.n) // self.n
+        values = len(self.subject.distinct)
+        others = values - int(values <= FEW_VALUES)
+        if design.all_pairs:
+            return values, others
+        m = design.m
+        assert m is not None  # donors are drawn
+        if design.common:  # another draw may have more distinct values
+            return min(m, values), min(m, values)
+        return m, min(m, others)
+
+    def with_donors(self, m: int) -> Expected:
+        """The same with another number of donors."""
+        design: Any = self.design
+        return replace(self, design=replace(design, m=m))
+
+    def on(self, few: Task) -> Expected:
+        """The same feature on few rows, with no more donors than they have."""
+        subject = next(s for s in few.subjects if s.feature.name == self.name)
+        if isinstance(few.design, BoundSampler):
+            return Expected(subject, few.design, few.n)
+        m = self.design.m
+        return replace(self if m is None or m < few.n else self.with_donors(few.n - 1), subject=subject, n=few.n)
+
+    @property
+    def width(self) -> int:
+        """Cells in a row."""
+        return self.cells[0]
+
+    @property
+    def predictions(self) -> int:
+        """The most predictions."""
+        return self.n * self.cells[1]
+
+
+def plan_cells(task: Task, rule: Callable[[Subject, int], Design], build: Build, started: float) -> Plan:
+    """The cost of importances or effects, whose preparation began at `started`.
+
+    `rule` chooses the design of ``donors="auto"``, and `build` computes the results of a round of donors.
+    """
     routes = [route(task, s) for s in task.subjects]
     designs = [design_of(task, s, rule) for s in task.subjects]
-    questions = [pose(s, d, task.n, task.entropy) for s, d in zip(task.subjects, designs, strict=True)]
-    answered = list(zip(questions, routes, strict=True))
-    counts = [0 if r.exact else _most(question, task.n) for question, r in answered]
-    complete = task.budget.fits(questions, task.n)
-    asked = [question for question, r in answered if not r.exact]
+    for design in designs:
+        design.check(task.n)
+    expected = [Expected(s, d, task.n) for s, d in zip(task.subjects, designs, strict=True)]
+    asked = [one for one, r in zip(expected, routes, strict=True) if not r.exact]
+    by_model = sum(one.predictions for one in asked)
+    seconds = time.perf_counter() - started  # the call begins with the same; it does not count values of other features
+    complete = task.budget.fits(expected, task.n)
     turns = 0 if not asked else 1 if complete else sum(1 for _ in task.budget.turns(asked))
     if task.design is not None and task.design.conditional:
         turns = len(asked)  # features are drawn one at a time
-    total = turns * task.n + sum(counts) + more + (min(task.n, CHECKED) if len(asked) < len(questions) else 0)
-    rows, seconds = task.engine.timed_batch()
-    kept = task.n if complete else task.budget.kept_rows(questions, task.n)
-    working = task.budget.memory // 8 if not complete else rows * (task.table.row_bytes + 64)
-    threads, predicting = spread(task, seconds * total / rows, total) if asked else (0, seconds * total / rows)
-    lanes, exactly = _exact_seconds(task, [(q, r) for q, r in answered if r.exact])
+    total = turns * task.n + by_model
+    checked = min(task.n, CHECKED) if len(asked) < len(expected) else 0  # exact engines are compared with the model
+    batch = min(total, task.engine.rows_a_call(task.n))
+    calls = ceil(total / batch) if asked else 0
+    threads, grows = 0, [one for one in asked if _grows(task, one)]
+    if asked:
+        with here():
+            model = task.engine.timed(batch)
+            rounds = [asked, *_more_rounds(task, grows, build, model)]
+            seconds += _beside_model(task, rounds, build, model)
+        rows = turns * task.n + sum(one.predictions for some in rounds for one in some)
+        threads, predicting = spread(task, model.seconds(ceil(rows / batch), rows), rows)
+        seconds += predicting
+    exact = [(one, r) for one, r in zip(expected, routes, strict=True) if r.exact]
+    lanes, exactly = _exact_seconds(task, exact, build)
+    kept = task.n if complete else task.budget.kept_rows(expected, task.n)
+    working = task.budget.memory // 8 if not complete else batch * (task.table.row_bytes + 64)
     return Plan(
-        features=tuple(q.subject.feature.name for q in questions),
+        features=tuple(one.name for one in expected),
         engines=tuple(r.label for r in routes),
-        designs=tuple(repr(q.design) for q in questions),
-        predictions=tuple(counts),
-        n_predictions=total,
-        calls=ceil(total / task.engine.rows_a_call(task.n)),
-        memory=kept * task.budget.row_bytes(questions) + working,
+        designs=tuple(repr(one.design) for one in expected),
+        predictions=tuple(0 if r.exact else one.predictions for one, r in zip(expected, routes, strict=True)),
+        n_predictions=total + checked,
+        calls=calls + bool(checked),
+        memory=kept * task.budget.row_bytes(expected) + working,
         complete=complete,
-        seconds=predicting + exactly,
-        grows=tuple(q.subject.feature.name for q in asked if _grows(task, q)),
+        seconds=seconds + exactly,
+        grows=tuple(one.name for one in grows),
         backend=task.table.backend,
         workers=max(threads, lanes),
     )
 
 
-def _exact_seconds(task: Task, answered: list[tuple[Question, Route]]) -> tuple[int, float]:
-    """The threads of a cluster that the exact engine uses, and its seconds: some rows timed, or counts and rates."""
-    engine, n = task.exact, task.n
-    seconds = sum(r.engine.seconds(q.subject, r.way) for q, r in answered if r.way != "steps")
-    walked = [q for q, r in answered if r.way == "steps"]
-    if not walked:
-        return 0, seconds
-    here = n * steps.seconds_per_row(engine, walked, task.sample, task.loss, TIMED)
-    cluster = active()
-    if cluster is None or not steps.cluster_is_faster(engine, n, len(walked), cluster):
-        return 0, seconds + here
-    return cluster.threads, seconds + steps.cluster_seconds(here, engine, n, len(walked), cluster)
+def plan_scores(model: Model, X: Any, y: Any, scorer: Any, options: Options, started: float) -> Plan:
+    """The cost of importances by a scorer: of the predictions, and of calls of the scorer, one of which is timed."""
+    method, task = scored.prepare_scored(model, X, y, scorer, options, few=True)
+
+    def build(task: Task, asked: Sequence[Asked]) -> Sequence[Any]:
+        return scored.predicted_cells(task, [pose(s, d, task.n, task.entropy) for s, d in asked])[1]
+
+    expected = [Expected(s, design_of(task, s, scored.score_design), task.n) for s in task.subjects]
+    scored.check_budget(task, expected)
+    plan = plan_cells(task, scored.score_design, build, started)
+    columns = sum(
+        (task.n if one.design.all_pairs else one.width) * one.design.has_columns + one.width * one.design.common
+        for one in expected
+    )
+    few = task.engine.timed(CHECKED)
+    for _ in range(2):  # the first time it may load something
+        began = time.perf_counter()
+        method.score(StandIn(few.predictions)(task.every), method.weight)
+        each = time.perf_counter() - began
+    # The verb calls the model once more, for the scorer to show which predictions of all rows it needs.
+    seconds = plan.seconds + (columns + 1) * each + few.seconds(1, task.n)
+    return replace(plan, seconds=seconds, n_predictions=plan.n_predictions + task.n)
 
 
-def _most(question: Question, n: int) -> int:
-    """The most predictions of a feature; a random grid may have fewer distinct values in another draw."""
-    design = question.design
-    if design.sampled_grid and design.m is not None and question.subject.feature.kind != "pair":
-        return n * min(design.m, len(question.subject.distinct))
-    return question.ask.most(n)
+# The model.
 
 
-def _grows(task: Task, question: Question) -> bool:
-    return task.design is None and task.loss is not None and not question.design.common
+def _grows(task: Task, one: Expected) -> bool:
+    return task.design is None and task.loss is not None and not one.design.common
+
+
+def _more_rounds(task: Task, grows: Sequence[Expected], build: Build, model: CallTime) -> list[list[Expected]]:
+    """The round of more donors that features will need, judging by a trial on few rows; without one, twice as many.
+
+    Both the noise of the donors and the sampling error fall as 1/n, so that few rows need as many donors as all.
+    """
+    if not grows:
+        return []
+    cells = sum(one.cells[1] for one in grows) + 1
+    most = max(TRIED_CELLS, int(TRIED_SHARE * task.n * cells))
+    rows = min(TRIED, task.n, most // cells, int(TRIED_SECONDS / (model.row * cells + 1e-12)))
+    if rows < TRIED // 4 or model.call > TRIED_SECONDS:
+        return [[one.with_donors(2 * one.width) for one in grows]]
+    few = thinned(task, rows, task.engine.respond)
+    tried = [one.on(few) for one in grows]
+    found: Sequence[FeatureImportance] = build(few, [(one.subject, one.design) for one in tried])
+    more = []
+    for one, importance in zip(grows, found, strict=True):
+        if auto.wants_more(importance):
+            more.append(one.with_donors(min(auto.more_donors(importance), len(one.subject.distinct) - 1)))
+    return [more] if more else []
 
 
 def spread(task: Task, seconds: float, cells: int) -> tuple[int, float]:
@@ -87,3 +212,116 @@ def spread(task: Task, seconds: float, cells: int) -> tuple[int, float]:
     threads = cluster.threads
     travels = packed_size(task.engine, cluster) + 8 * cells
     return threads, rates.on_a_cluster(seconds, tasks, threads, travels)
+
+
+# Beside the model.
+
+
+@dataclass(frozen=True, eq=False)
+class StandIn:
+    """Answers at once in place of the model: with predictions that it has given, over and over."""
+
+    predictions: NDArray[Any]
+
+    def __call__(self, table: Any) -> NDArray[Any]:
+        """As many predictions as rows."""
+        return np.asarray(self.predictions[np.arange(len(table)) % len(self.predictions)])
+
+
+def thinned(task: Task, rows: int, respond: Callable[[Any], NDArray[Any]]) -> Task:
+    """The same call on some of the rows, evenly spaced, in this process."""
+    at = np.unique(np.linspace(0, task.n - 1, rows).astype(np.intp))
+    table, sample, design = task.table.at(at), task.sample, task.design
+    subjects, weight = Subjects(table), sample.weight[at]
+    weight = weight / weight.sum() if weight.any() else np.full(len(at), 1 / len(at))
+    return replace(
+        task,
+        table=table,
+        subjects=tuple(subjects.subject(s.feature) for s in task.subjects),
+        design=bound(design.sampler, table, weight) if isinstance(design, BoundSampler) else design,
+        engine=BlackBox(table, respond, task.engine.batch_rows, n_jobs=1),
+        exact=None,
+        sample=replace(
+            sample,
+            weight=weight,
+            y=None if sample.y is None else sample.y[at],
+            block=None if sample.block is None else np.unique(sample.block[at], return_inverse=True)[1],
+        ),
+        n_jobs=1,
+        progress=False,
+    )
+
+
+def _beside_model(task: Task, rounds: Sequence[Sequence[Expected]], build: Build, model: CallTime) -> float:
+    """Seconds of all rounds beside the model: those of some features on few rows, in proportion to their work."""
+    drawn = task.design is not None and task.design.conditional
+    some = [r[:: max(1, ceil(len(rounds[0]) / (1 if drawn else FEATURES)))] for r in rounds]
+    rows = DRAWN_ROWS if drawn else ROWS if any(one.width > WIDE for one in some[0]) else MORE_ROWS
+    began, seen = time.perf_counter(), []
+    while True:
+        # Shifts are evenly spaced or not as in the call: standard errors take longer if not.
+        few = thinned(task, min(rows + (task.n - rows) % SPACING, task.n), StandIn(model.predictions))
+        tried = [[one.on(few) for one in r] for r in some]
+        started = time.thread_time()
+        for r in tried:
+            for importance, one in zip(build(few, [(one.subject, one.design) for one in r]), r, strict=True):
+                if _grows(task, one):
+                    auto.wants_more(importance)
+        took = time.thread_time() - started
+        seen.append((_all_work(tried), took))
+        quadratic = not drawn and any(one.width > few.n // 2 for one in tried[0])
+        rows *= GROWTH
+        if few.n >= task.n or time.perf_counter() - began + took * GROWTH ** (1 + quadratic) > REHEARSED:
+            break
+    return float(_all_work(rounds) @ _rates(seen))
+
+
+def _all_work(rounds: Sequence[Sequence[Expected]]) -> NDArray[np.float64]:
+    return np.asarray(np.sum([_work(r) for r in rounds], axis=0))
+
+
+def _work(expected: Sequence[Expected]) -> NDArray[np.float64]:
+    """Features, rows of features, and cells."""
+    return np.array([len(expected), sum(one.n for one in expected), sum(one.n * one.width for one in expected)], float)
+
+
+def _rates(seen: Sequence[tuple[NDArray[np.float64], float]]) -> NDArray[np.float64]:
+    """Seconds per unit of each kind of work, none of them negative, closest to what was seen, relatively."""
+    from scipy.optimize import nnls
+
+    work, seconds = np.array([work for work, _ in seen]), np.array([max(seconds, 1e-6) for _, seconds in seen])
+    return np.asarray(nnls(work / seconds[:, None], np.ones(len(seen)))[0])
+
+
+# Exact engines.
+
+
+def _exact_seconds(task: Task, answered: list[tuple[Expected, Route]], build: Build) -> tuple[int, float]:
+    """The threads of a cluster that the exact engine uses, and its seconds."""
+    engine, n, seconds = task.exact, task.n, 0.0
+    by_way: dict[str, list[Expected]] = {}
+    for one, r in answered:
+        by_way.setdefault(r.way, []).append(one)
+    if summed := by_way.get("sums", []):
+        seconds += _sums_seconds(task, summed, build)
+    if filled := by_way.get("cells", []):
+        questions = [pose(one.subject, one.design, n, 0) for one in filled]
+        rows = max(2, FILLED // sum(one.width for one in filled))
+        seconds += dense.expected_seconds(engine, questions, task.sample, task.loss, rows)
+    seconds += sum(engine.seconds(one.subject, "totals") for one in by_way.get("totals", []))
+    if not (stepped := by_way.get("steps", [])):
+        return 0, seconds
+    questions = [pose(one.subject, one.design, n, 0) for one in stepped]
+    alone = n * steps.seconds_per_row(engine, questions, task.sample, task.loss, STEPPED)
+    cluster = active()
+    if cluster is None or not steps.cluster_is_faster(engine, n, len(stepped), cluster):
+        return 0, seconds + alone
+    return cluster.threads, seconds + steps.cluster_seconds(alone, engine, n, len(stepped), cluster)
+
+
+def _sums_seconds(task: Task, summed: Sequence[Expected], build: Build) -> float:
+    if task.n * len(summed) > SUMMED:
+        return float(sum(task.exact.seconds(one.subject, "sums") for one in summed))
+    started = time.thread_time()
+    build(task, [(one.subject, one.design) for one in summed])
+    return time.thread_time() - started

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from losslens.donors.questions import Ask, Question
 from losslens.engines.base import Answer, CellEngine
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled
-from losslens.progress import Tick
+from losslens.progress import Tick, silent
 from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.typing import Floats, Indices
 
@@ -49,6 +50,19 @@ def run(
         filled += more
         asked += predicted
     return sample, filled, asked
+
+
+def expected_seconds(
+    engine: CellEngine, questions: Sequence[Question], sample: Sample, loss: Loss | None, rows: int
+) -> float:
+    """Seconds of a pass over all rows, from passes over one row, one row again, and `rows` rows."""
+    took = []
+    for some in (np.arange(1), np.arange(1), np.arange(min(rows, sample.n))):
+        started = time.thread_time()
+        _pass(engine, questions, sample, loss, some, [some], silent)
+        took.append(time.thread_time() - started)
+    each = max(0.0, took[2] - took[1]) / max(1, len(some) - 1)
+    return took[0] + (sample.n - 1) * each
 
 
 def _pass(

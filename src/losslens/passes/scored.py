@@ -6,7 +6,7 @@ cells, so that a scorer needs no more predictions than a loss.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from losslens.donors.designs import Design, Latin
 from losslens.donors.layout import CommonGrid
 from losslens.donors.questions import Question, Subject, pose
+from losslens.engines.choice import CHECKED
 from losslens.losses import Response, call_read_only, resolve
 from losslens.models import Model
 from losslens.passes import budget, dense
@@ -26,6 +27,7 @@ from losslens.progress import bar
 from losslens.results.scores import FeatureScore, Scores
 from losslens.tables import checks
 from losslens.tables.frames import Batch, as_table
+from losslens.tables.sample import Sample
 from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 
@@ -38,24 +40,21 @@ Score = Callable[[NDArray[Any], Floats | None], float]
 
 def score_importance(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> Scores:
     """Importance by a scorer: the score less its mean over the columns of the design."""
-    if options.groups is not None:
-        raise ValueError(
-            "groups= needs a loss, because a scorer can't leave out single cells; pass loss= instead of a scorer"
-        )
     method, task = prepare_scored(model, X, y, scorer, options)
     questions = [pose(s, task.design or score_design(s, task.n), task.n, task.entropy) for s in task.subjects]
-    if not task.budget.fits(questions, task.n):
-        needs = size_in_words(2 * task.n * task.budget.row_bytes(questions))
-        raise ValueError(f"a scorer needs all cells at once; pass memory='{needs}' or a design with fewer donors")
-    with bar(task.n + sum(q.ask.most(task.n) for q in questions), "explaining", task.progress) as tick:
-        sample, filled, predicted = dense.run(
-            task.engine, questions, task.sample, None, task.budget, task.entropy, tick
-        )
+    check_budget(task, questions)
+    sample, filled, predicted = predicted_cells(task, questions)
     base = method.score(sample.prediction, method.weight)
     features = {}
     for question, part in zip(questions, filled, strict=True):
         features[question.subject.feature.name] = _feature_score(task, question, part, method, base)
     return Scores(features, predicted + task.n)  # and once to see which method the scorer calls
+
+
+def predicted_cells(task: Task, questions: Sequence[Question]) -> tuple[Sample, list[budget.Filled], int]:
+    """All cells, and the number of predictions."""
+    with bar(task.n + sum(q.ask.most(task.n) for q in questions), "explaining", task.progress) as tick:
+        return dense.run(task.engine, questions, task.sample, None, task.budget, task.entropy, tick)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,22 +67,37 @@ class ScorerMethod:
     weight: Floats | None  # of the rows, which sum to n
 
 
-def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> tuple[ScorerMethod, Task]:
-    """Call the scorer once, to see which predictions it needs, and check the call."""
+def prepare_scored(
+    model: Model, X: Any, y: Any, scorer: Any, options: Options, few: bool = False
+) -> tuple[ScorerMethod, Task]:
+    """Call the scorer once, on all rows or on a few, to see which predictions it needs, and check the call."""
+    if options.groups is not None:
+        raise ValueError(
+            "groups= needs a loss, because a scorer can't leave out single cells; pass loss= instead of a scorer"
+        )
     if y is None:
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
     table, weight = as_table(X), options.sample_weight
     truth = checks.vector(y, table.n, "y", table.index)
     weight = None if weight is None else checks.row_weights(weight, table.n, table.index) * table.n
     _check_target(model, truth)
-    rows = Batch(table).fill(np.arange(table.n), [])  # a copy: a scorer may write to it
-    method = _method_used(model, rows, truth, weight, scorer)
-    score = _replay(model, scorer, method, rows, truth)
+    batch, rows = Batch(table), _few_rows(model, truth) if few else np.arange(table.n)
+    some = None if weight is None else weight[rows]
+    method = _method_used(model, batch.fill(rows, []), truth[rows], some, scorer)
+    every = batch.fill(np.arange(table.n), [])  # a copy: a scorer may write to it
+    score = _replay(model, scorer, method, every, truth)
     scored = ScorerMethod(_title(scorer), _response(model, method), score, weight)
     task = prepare(model, table, None, options, loss=None, response=scored.response, exact=False)
     if task.design is not None and task.design.conditional:
         raise ValueError(f"{task.design!r} draws values given the other columns, which needs a loss, not a scorer")
     return scored, task
+
+
+def check_budget(task: Task, questions: Sequence[budget.HasWidth]) -> None:
+    """Raise ValueError unless all cells fit into memory."""
+    if not task.budget.fits(questions, task.n):
+        needs = size_in_words(2 * task.n * task.budget.row_bytes(questions))
+        raise ValueError(f"a scorer needs all cells at once; pass memory='{needs}' or a design with fewer donors")
 
 
 def score_design(subject: Subject, n: int) -> Design:
@@ -184,6 +198,12 @@ def _score(stand_in: _StandIn, native: Any, X: Any, y: Any, **options: Any) -> A
         scorer = native.scorer_[native.refit] if native.multimetric_ else native.scorer_
         return scorer(_StandIn(native.best_estimator_, stand_in._answer), X, y, **options)
     return type(native).score(stand_in, X, y, **options)
+
+
+def _few_rows(model: Model, y: NDArray[Any]) -> Indices:
+    """Some rows, with all classes among them."""
+    spread = np.linspace(0, len(y) - 1, CHECKED).astype(np.intp)
+    return np.union1d(spread, np.unique(y, return_index=True)[1]) if model.kind == "classifier" else np.unique(spread)
 
 
 def _method_used(model: Model, rows: Any, y: NDArray[Any], weight: Floats | None, scorer: Any) -> str:

@@ -21,7 +21,7 @@ class Plan:
     most: int | None = None  # predictions, at most
     calls: int | None = None  # of the model
     memory: int  # bytes, of the result and the run; for data in parts, on each worker
-    seconds: float  # for the fewest predictions
+    seconds: float  # expected, with the donors or walks beyond the fewest that precision will need
     backend: str
     workers: int = 0  # threads of the cluster; 0: in this process
     # Importances and effects of data in memory
@@ -61,8 +61,9 @@ class Plan:
 
     def _in_memory(self) -> list[str]:
         kept = "all cells kept" if self.complete else "streamed: single curves kept for some rows"
+        least = "at least " if self.grows else ""
         lines = [
-            f"Plan: {self._predictions}, about {duration(self.seconds)}{self._on_cluster}",
+            f"Plan: {least}{self._predictions}, about {duration(self.seconds)}{self._on_cluster}",
             f"  memory: {size_in_words(self.memory)} ({kept})",
         ]
         width = max(map(len, self.features))

@@ -15,7 +15,9 @@ from losslens.shapley.stopping import ShapleySettings
 from losslens.shapley.ways import choose, engine_name
 
 
-def plan_shares(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings, options: Options) -> Plan:
+def plan_shares(
+    model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings, options: Options, started: float
+) -> Plan:
     """The cost of `shapley_importance` with these arguments."""
     if is_scorer(loss):
         raise ValueError(
@@ -25,8 +27,9 @@ def plan_shares(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings
     request = check_request(model, X, y, loss, settings, options)
     task, (way, cost) = request.task, choose(request)
     least, most = way.predictions(request)
-    rows, seconds = task.engine.timed_batch()
-    time, threads = seconds * least / rows, 0
+    rows = min(least, task.engine.rows_a_call(task.n))
+    model = task.engine.timed(rows)
+    time, threads = model.seconds(ceil(least / rows), least), 0
     if way.by_model:
         threads, time = spread(task, time, least)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.passes import auto
 from losslens.passes.budget import Answered
-from losslens.passes.dispatch import ask, design_of
+from losslens.passes.dispatch import Asked, ask, design_of
 from losslens.passes.parts import call
 from losslens.passes.scored import score_importance
 from losslens.passes.task import Options, Task, class_of, default_loss, effect_response, prepare
@@ -165,10 +166,25 @@ def feature_effect(
         if (data := call.opened(known, source, None, options)) is not None:
             return call.effects(known, data, response, target, options)
     task = prepare(known, X, None, options, loss=None, response=response)
-    k, label = class_of(task.sample, target, response)
-    answered, predicted = ask(task, [(s, design_of(task, s, auto.effect_design)) for s in task.subjects])
+    of = class_of(task.sample, target, response)
+    curves, predicted = effects_of(task, [(s, design_of(task, s, auto.effect_design)) for s in task.subjects], of)
+    return Effects({one.name: one for one in curves}, predicted)
+
+
+def effects_of(
+    task: Task, asked: Sequence[Asked], of: tuple[int | None, str | None]
+) -> tuple[list[FeatureEffect], int]:
+    """Effects with these designs on the class `of`, and the number of predictions."""
+    answered, predicted = ask(task, asked)
+    k, label = of
     curves = [FeatureEffect(**_shared(task, answer), target=label) for answer in answered]
-    return Effects({one.name: (one if k is None else of_class(one, k)).trimmed() for one in curves}, predicted)
+    return [(one if k is None else of_class(one, k)).trimmed() for one in curves], predicted
+
+
+def importances_of(task: Task, asked: Sequence[Asked], loss: Loss) -> tuple[list[FeatureImportance], int]:
+    """Importances with these designs, and the number of predictions."""
+    answered, predicted = ask(task, asked)
+    return [FeatureImportance(**_shared(task, answer), loss=loss).trimmed() for answer in answered], predicted
 
 
 def _until_precise(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int]:
@@ -179,14 +195,11 @@ def _until_precise(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int
     pending: Sequence[Subject] = task.subjects
     total = 0
     while pending:
-        answered, predicted = ask(task, [(s, designs[s.feature.name]) for s in pending])
+        more, predicted = importances_of(task, [(s, designs[s.feature.name]) for s in pending], loss)
         total += predicted
-        for answer in answered:
-            name = answer.feature.name
-            before = found[name].n_predictions if name in found else 0
-            fields = _shared(task, answer)
-            fields["n_predictions"] += before
-            found[name] = FeatureImportance(**fields, loss=loss).trimmed()
+        for one in more:
+            before = found[one.name].n_predictions if one.name in found else 0
+            found[one.name] = replace(one, n_predictions=one.n_predictions + before) if before else one
         pending = [] if task.design is not None else [s for s in pending if auto.wants_more(found[s.feature.name])]
         designs |= {s.feature.name: auto.next_design(found[s.feature.name], s, task.n) for s in pending}
     return [found[s.feature.name] for s in task.subjects], total

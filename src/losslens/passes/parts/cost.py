@@ -12,7 +12,7 @@ import numpy as np
 
 from losslens.engines import rates
 from losslens.engines.base import Declined
-from losslens.engines.blackbox import BlackBox
+from losslens.engines.blackbox import BlackBox, CallTime
 from losslens.engines.choice import CHECKED, batch_rows
 from losslens.passes.parts import additive, blackbox, trees
 from losslens.passes.parts.counting import MOST_VALUES, FirstPass, Quantiles, first_pass
@@ -139,10 +139,10 @@ def _box(stream: Stream, data: Opened) -> Plan:
     kept = min(n, int(np.clip(stream.memory // 8 // (24 * grid), blackbox.FEWEST_CURVES, blackbox.CURVES)))
     least, most = (sum(d[end] for d in donors.values()) for end in (0, 1))
     turns, more_turns = (_turns(stream, [d[end] for d in donors.values()]) for end in (0, 1))
-    rows_a_batch, batch = _one_batch(stream)
-    counted = _counted(stream, data)
+    model, rows_a_call = _timed_model(stream)
+    counted, predicted = _counted(stream, data), n * (turns + least) + kept * grid
     seconds = (
-        (n * (turns + least) + kept * grid) * batch / rows_a_batch
+        model.seconds(ceil(predicted / rows_a_call), predicted)
         + n * least * (rates.CELL + counted)
         + n * k * 3 * counted
         + _reading(stream, data, 1)
@@ -195,9 +195,10 @@ def _design(fewest: int, most: int, values: int, wide: bool) -> str:
     return f"Latin({fewest})" if fewest == most else f"Latin({fewest} to {most})"
 
 
-def _one_batch(stream: Stream) -> tuple[int, float]:
+def _timed_model(stream: Stream) -> tuple[CallTime, int]:
+    """The time of a call of the model, and its rows."""
     size = batch_rows(stream.model.native, stream.head, stream.memory)
-    return BlackBox(stream.head, stream.model.responder(stream.response), size).timed_batch()
+    return BlackBox(stream.head, stream.model.responder(stream.response), size).timed(size), size
 
 
 def _counted(stream: Stream, data: Opened) -> float:
