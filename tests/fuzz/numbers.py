@@ -6,7 +6,8 @@ quantity (an importance, local importances, a curve, shares of Shapley) of one f
 
 The gap of a case is its largest absolute difference over the scale of what is compared: for losses the larger of the
 mean losses over all pairs with and without replaced values, for predictions the spread of the predictions of all
-pairs, or a millionth of the largest where that is more: nearly constant predictions have no more digits. The unit and the origin of y are drawn too.
+pairs, or a millionth of the largest where that is more: nearly constant predictions have no more digits.
+The unit and the origin of y are drawn too.
 """
 
 import traceback
