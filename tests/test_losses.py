@@ -635,3 +635,9 @@ def test_parameters_that_are_no_numbers_are_refused_by_name(odd):
     if odd is not None and not isinstance(odd, str):
         with pytest.raises(TypeError, match="name must be text"):
             pointwise(np.subtract, reads="values", name=odd)
+
+
+@pytest.mark.parametrize("odd", [pd.DataFrame(), pd.Series([1.0, 2.0]), np.arange(3), 3])
+def test_what_is_no_loss_is_refused(odd):
+    with pytest.raises(TypeError, match="a loss is a name or a function"):
+        resolve(odd)

@@ -289,3 +289,8 @@ def test_what_compares_entry_by_entry_is_no_choice(value):
     assert checks.is_one_of(None, (None, "holm"))
     with pytest.raises(ValueError, match="progress is True, False, or None"):
         checks.check_workers(None, value)
+
+
+def test_lists_of_different_lengths_are_refused_by_name():
+    with pytest.raises(ValueError, match="y needs one value for each row; got lists of different lengths"):
+        checks.vector([[1], [2, 3]], 2, "y")

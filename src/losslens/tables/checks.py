@@ -28,7 +28,10 @@ def plain_array(values: Any, name: str) -> NDArray[Any]:
             f"{name} has {len(hidden)} masked values (the first in row {hidden[0]}); leave these rows out, or "
             "fill the values with .filled(...)"
         )
-    return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # lists of different lengths
+        raise ValueError(f"{name} needs one value for each row; got lists of different lengths") from error
 
 
 def vector(values: Any, n: int, name: str, index: Any = None) -> NDArray[Any]:
