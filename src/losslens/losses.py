@@ -324,7 +324,7 @@ def resolve(loss: str | Loss | Callable[..., Any], reads: Response = "values") -
     """
     if isinstance(loss, Loss):
         return loss
-    if any(loss is family for family in _FAMILIES.values()):
+    if not isinstance(loss, str) and any(loss is family for family in _FAMILIES.values()):
         loss = loss.__name__  # losses.pinball without a call: the default parameter
     if not isinstance(loss, str):
         return pointwise(loss, reads=reads)
