@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.checks import is_one_of
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
+from losslens.uncertainty.cell_weights import cell_weights, inverse
 
 # The largest skewness that intervals are corrected for: a larger estimate comes from single rows, and would only widen
 # the interval.
@@ -223,12 +224,14 @@ def fit_effects(means: Means, layout: OwnDonors, sample: Sample, rows: Indices) 
         )
     if means.local is None or means.caused is None:
         raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
-    weights, squares, cells = _shares(layout, sample, rows)
-    by_row, by_donor = _sums(weights)
-    row_total = by_row * np.where(by_row > 0, means.local - means.pfi, 0.0)
-    donor_total = by_donor * np.where(by_donor > 0, means.caused - means.pfi, 0.0)
-    row, donor = _least_squares(weights, row_total, donor_total)
-    freedom, components = _degrees_of_freedom(weights, cells)
+    weights = cell_weights(layout, sample, rows)
+    by_row, by_donor, cells = weights.by_row, weights.by_donor, weights.cells
+    row_total = np.where(by_row > 0, means.local - means.pfi, 0.0)
+    row_total *= by_row
+    donor_total = np.where(by_donor > 0, means.caused - means.pfi, 0.0)
+    donor_total *= by_donor
+    row, donor = weights.effects(row_total, donor_total)
+    freedom, components = weights.freedom, weights.components
     explained = row @ row_total + donor @ donor_total
     unexplained = max(float(means.square - means.pfi**2 - explained), 0.0)
     residual = unexplained * cells / freedom if freedom > 0 else np.nan  # D2
@@ -238,74 +241,16 @@ def fit_effects(means: Means, layout: OwnDonors, sample: Sample, rows: Indices) 
     )  # with all distinct shifts there is no noise
     balanced = complete or layout.binned or components > 1
     if balanced:
-        row = _inverse(by_row) * row_total
-        donor = _inverse(by_donor) * (donor_total - (0.0 if complete else weights.T @ row))
+        row = inverse(by_row) * row_total
+        donor = inverse(by_donor) * (donor_total - (0.0 if complete else weights.transposed(row)))
     return RowColumnFit(
         row=_centred(row, by_row),
         donor=_centred(donor, by_donor),
-        noise=residual * squares * left,
+        noise=residual * weights.squares * left,
         m=cells / int(np.sum(by_row > 0)),
         fitted=not balanced,
         complete=complete,
     )
-
-
-def _shares(layout: OwnDonors, sample: Sample, rows: Indices) -> tuple[Any, float, int]:
-    """Weights of the cells, a sparse matrix (rows, donors) with sum 1; their sum of squares; the number of cells.
-
-    A pair that occurs twice is one cell, unless each occurrence is a new draw.
-    """
-    from scipy import sparse
-
-    lent = layout.weights(sample, rows) * sample.weight[rows][:, None]
-    counted = lent > 0
-    a_row = counted.sum() / max(1, counted.any(axis=1).sum())
-    if a_row < 2:
-        raise ValueError(f"no standard error: rows have {a_row:.1f} donors with weight on average; use more donors")
-    where = np.repeat(np.arange(len(rows)), counted.sum(axis=1))
-    share = lent[counted] / lent.sum()
-    weights = sparse.csr_array((share, (where, np.asarray(layout.donors[rows])[counted])), shape=(len(rows), sample.n))
-    distinct = share if layout.fresh else weights.data
-    return weights, float(distinct @ distinct), len(distinct)
-
-
-def _sums(weights: Any) -> tuple[Floats, Floats]:
-    return np.asarray(weights.sum(axis=1), float), np.asarray(weights.sum(axis=0), float)
-
-
-def _least_squares(weights: Any, row_total: Floats, donor_total: Floats) -> tuple[Floats, Floats]:
-    """Row and donor effects: the normal equations, reduced to the donors and solved by conjugate gradients."""
-    from scipy.sparse import linalg
-
-    by_row, by_donor = _sums(weights)
-    per_row = _inverse(by_row)
-
-    def reduced(effect: Floats) -> Floats:
-        return np.asarray(by_donor * effect - weights.T @ (per_row * (weights @ effect)))
-
-    expected = weights.T @ (per_row * row_total)
-    # Where rows explain all of the donors' totals, what is left is rounding, which has no solution.
-    rounding = 1e-13 * float(np.abs(donor_total).sum() + np.abs(expected).sum())
-    operator = linalg.LinearOperator((weights.shape[1], weights.shape[1]), matvec=reduced, dtype=np.float64)
-    donor, _ = linalg.cg(operator, donor_total - expected, rtol=1e-10, atol=rounding, maxiter=500)
-    return np.asarray(per_row * (row_total - weights @ donor)), np.asarray(donor)
-
-
-def _degrees_of_freedom(weights: Any, n_cells: int) -> tuple[int, int]:
-    """Number of cells less that of estimable effects; and the number of components of the graph of rows and donors."""
-    from scipy import sparse
-    from scipy.sparse import csgraph
-
-    r, n = weights.shape
-    cells = weights.tocoo()
-    graph = sparse.csr_array((cells.data, (cells.coords[0], r + cells.coords[1])), shape=(r + n, r + n))
-    idle = sum(int(np.sum(mass == 0)) for mass in _sums(weights))
-    components = int(csgraph.connected_components(graph, directed=False)[0]) - idle
-    return n_cells - (r + n - idle) + components, components
-
-
-def _inverse(mass: Floats) -> Floats:
-    return np.divide(1.0, mass, out=np.zeros(len(mass)), where=mass > 0)
 
 
 def _centred(effect: Floats, mass: Floats) -> Floats:

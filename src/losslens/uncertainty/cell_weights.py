@@ -1,0 +1,291 @@
+"""Weights of the cells of an incomplete design as a matrix (rows, donors): its sums, products and components.
+
+The effects of rows and donors are fitted with products of this matrix and vectors. Shifts need no matrix for that: a
+shift pairs rows and donors in their cyclic orders, so that a product is a sum of m shifted vectors, and a million rows
+with a hundred donors each take a few vectors.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.donors.designs import Shifts
+from losslens.donors.layout import OwnDonors
+from losslens.tables.sample import CHUNK, Sample
+from losslens.typing import Floats, Indices, Mask
+
+ESTIMABLE = 1e-12  # the least share of a wave's variance within rows with which its effect can be estimated
+
+
+class CellWeights(ABC):
+    """The weight of each cell, as a matrix (r, n) that sums to 1."""
+
+    cells: int  # cells with weight; a pair that occurs twice is one cell, unless each occurrence is a new draw
+    squares: float  # sum of their squared weights
+
+    @abstractmethod
+    def times(self, donor: Floats) -> Floats:
+        """The matrix times a vector of the donors, (r,)."""
+
+    @abstractmethod
+    def transposed(self, row: Floats) -> Floats:
+        """The transposed matrix times a vector of the rows, (n,)."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Rows and donors."""
+
+    @property
+    @abstractmethod
+    def connected(self) -> int:
+        """Components of the graph of rows and donors, those without a cell included."""
+
+    @cached_property
+    def by_row(self) -> Floats:
+        """The weight of each row, (r,)."""
+        return self.times(np.ones(self.shape[1]))
+
+    @cached_property
+    def by_donor(self) -> Floats:
+        """The weight of each donor, (n,)."""
+        return self.transposed(np.ones(self.shape[0]))
+
+    def effects(self, row_total: Floats, donor_total: Floats) -> tuple[Floats, Floats]:
+        """The least-squares effects of rows and donors, from the weighted sums of their cells.
+
+        The normal equations, reduced to the donors.
+        """
+        per_row = inverse(self.by_row)
+        expected = self.transposed(per_row * row_total)
+        # Where rows explain all of the donors' totals, what is left is rounding, which has no solution.
+        rounding = 1e-13 * float(np.abs(donor_total).sum() + np.abs(expected).sum())
+        donor = self._solve(np.subtract(donor_total, expected, out=expected), per_row, rounding)
+        return np.asarray(per_row * (row_total - self.times(donor))), donor
+
+    def _solve(self, total: Floats, per_row: Floats, rounding: float) -> Floats:
+        """By conjugate gradients."""
+        from scipy.sparse import linalg
+
+        def reduced(effect: Floats) -> Floats:
+            return np.asarray(self.by_donor * effect - self.transposed(per_row * self.times(effect)))
+
+        operator = linalg.LinearOperator((len(total), len(total)), matvec=reduced, dtype=np.float64)
+        return np.asarray(linalg.cg(operator, total, rtol=1e-10, atol=rounding, maxiter=500)[0])
+
+    @property
+    def components(self) -> int:
+        """Components with a cell."""
+        return self.connected - self._idle
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom: the number of cells less that of estimable effects of rows and donors."""
+        return self.cells - (sum(self.shape) - self._idle) + self.components
+
+    @property
+    def _idle(self) -> int:
+        return sum(int(np.sum(mass == 0)) for mass in (self.by_row, self.by_donor))
+
+    def _check(self, cells: int, rows: int) -> None:
+        if cells < 2 * rows:
+            each = cells / max(1, rows)
+            raise ValueError(f"no standard error: rows have {each:.1f} donors with weight on average; use more donors")
+
+
+def inverse(mass: Floats) -> Floats:
+    """1 / mass, and 0 where there is none."""
+    return np.divide(1.0, mass, out=np.zeros(len(mass)), where=mass > 0)
+
+
+def cell_weights(layout: OwnDonors, sample: Sample, rows: Indices) -> CellWeights:
+    """The weights of the cells of these rows."""
+    donors = layout.donors
+    if isinstance(donors, Shifts) and not layout.even and len(rows) * donors.shape[1] > CHUNK:
+        return ShiftWeights(donors, sample, rows)
+    return MatrixWeights(layout, sample, rows)
+
+
+class MatrixWeights(CellWeights):
+    """Any donors, as a sparse matrix."""
+
+    def __init__(self, layout: OwnDonors, sample: Sample, rows: Indices) -> None:
+        from scipy import sparse
+
+        donors = np.asarray(layout.donors[rows])
+        lent = layout.weights(sample, rows, donors) * sample.weight[rows][:, None]
+        counted = lent > 0
+        self._check(int(counted.sum()), int(counted.any(axis=1).sum()))
+        where = np.repeat(np.arange(len(rows)), counted.sum(axis=1))
+        share = lent[counted] / lent.sum()
+        self.matrix = sparse.csr_array((share, (where, donors[counted])), shape=(len(rows), sample.n))
+        distinct = share if layout.fresh else self.matrix.data
+        self.cells, self.squares = len(distinct), float(distinct @ distinct)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and donors."""
+        r, n = self.matrix.shape
+        return int(r), int(n)
+
+    def times(self, donor: Floats) -> Floats:
+        """The matrix times a vector of the donors, (r,)."""
+        return np.asarray(self.matrix @ donor)
+
+    def transposed(self, row: Floats) -> Floats:
+        """The transposed matrix times a vector of the rows, (n,)."""
+        return np.asarray(self.matrix.T @ row)
+
+    @property
+    def connected(self) -> int:
+        """Components of the graph of rows and donors."""
+        cells = self.matrix.tocoo()
+        r, n = self.shape
+        return _components(cells.coords[0], r + cells.coords[1], r + n)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Shifted:
+    """A shift by s positions: ``v[(a + s) % n]`` for every position a."""
+
+    s: int
+
+    def of(self, v: Any) -> Any:
+        return np.concatenate([v[self.s :], v[: self.s]])
+
+    def add(self, v: Floats, total: Floats) -> None:
+        """Add the shifted vector."""
+        cut = len(v) - self.s
+        total[:cut] += v[self.s :]
+        total[cut:] += v[: self.s]
+
+    def add_back(self, v: Floats, total: Floats) -> None:
+        """Add the vector shifted in the other direction."""
+        cut = len(v) - self.s
+        total[self.s :] += v[:cut]
+        total[: self.s] += v[cut:]
+
+
+class ShiftWeights(CellWeights):
+    """Donors by shifts: row and donor vectors in their cyclic orders, one shift after the other."""
+
+    def __init__(self, donors: Shifts, sample: Sample, rows: Indices) -> None:
+        n = sample.n
+        self.donor, self.at = donors.donor, donors.places[rows]  # the donor at each position; the position of each row
+        self.shifts = [_Shifted(int(s) % n) for s in donors.shifts]
+        self.blocks: tuple[Indices, Indices] | None = None
+        if sample.block is not None:
+            of_rows = np.empty(n, sample.block.dtype)
+            of_rows[donors.places] = sample.block
+            self.blocks = of_rows, sample.block[self.donor]
+        # Whether all rows and donors weigh the same: then the matrix only depends on the distance of two positions.
+        self.cyclic = self.blocks is None and len(rows) == n and np.ptp(sample.weight) <= 1e-13 * sample.weight.max()
+        if self.cyclic:
+            self.cells = n * len(self.shifts)
+            self.squares = 1 / self.cells
+            self.row_weight, self.donor_weight = np.broadcast_to(1 / self.cells, n), np.broadcast_to(1.0, n)
+            self.by_row = self.by_donor = np.broadcast_to(1 / n, n)
+            self._check(self.cells, n)
+            return
+        self.row_weight, self.donor_weight = np.zeros(n), sample.weight[self.donor]
+        self.row_weight[self.at] = sample.weight[rows]
+        total = squares = 0.0
+        cells, met = 0, np.zeros(n, bool)
+        for shift, apart in self._each():
+            weight = self.row_weight * shift.of(self.donor_weight)
+            weight = weight if apart is None else weight * apart
+            counted = weight > 0
+            cells += int(counted.sum())
+            met |= counted
+            total += float(weight.sum())
+            squares += float(weight @ weight)
+        self._check(cells, int(met.sum()))
+        self.row_weight /= total
+        self.cells, self.squares = cells, squares / total**2
+
+    def _each(self) -> Iterator[tuple[_Shifted, Mask | None]]:
+        """Each shift, and which of its pairs are of two groups (None: all)."""
+        for shift in self.shifts:
+            yield shift, None if self.blocks is None else self.blocks[0] != shift.of(self.blocks[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and donors."""
+        return len(self.at), len(self.donor)
+
+    def times(self, donor: Floats) -> Floats:
+        """The matrix times a vector of the donors, (r,)."""
+        added, total = donor[self.donor], np.zeros(len(self.donor))
+        added *= self.donor_weight
+        for shift, apart in self._each():
+            if apart is None:
+                shift.add(added, total)
+            else:
+                total += shift.of(added) * apart
+        total *= self.row_weight
+        return np.asarray(total[self.at])
+
+    def transposed(self, row: Floats) -> Floats:
+        """The transposed matrix times a vector of the rows, (n,)."""
+        added, total = np.zeros(len(self.donor)), np.zeros(len(self.donor))
+        added[self.at] = row
+        added *= self.row_weight
+        for shift, apart in self._each():
+            shift.add_back(added if apart is None else added * apart, total)
+        total *= self.donor_weight
+        added[self.donor] = total
+        return added
+
+    def _solve(self, total: Floats, per_row: Floats, rounding: float) -> Floats:
+        """A cyclic matrix is diagonal in the Fourier basis: ``(1 - |l|^2) / n`` with l the mean of the shifts' waves.
+
+        Where that is 0, the effects of unconnected rows and donors can't be compared, and the smallest ones are taken.
+        """
+        if not self.cyclic:
+            return super()._solve(total, per_row, rounding)
+        n = len(total)
+        left = 1 - np.abs(np.fft.rfft(np.bincount([shift.s for shift in self.shifts], minlength=n))) ** 2 / (
+            len(self.shifts) ** 2
+        )
+        wave = np.fft.rfft(total[self.donor])
+        estimable = left > ESTIMABLE
+        np.divide(wave, left, out=wave, where=estimable)
+        wave[~estimable] = 0
+        effect = np.empty(n)
+        effect[self.donor] = n * np.fft.irfft(wave, n)
+        return effect
+
+    @property
+    def connected(self) -> int:
+        """Components of the graph of rows and donors.
+
+        If every pair of a shift weighs the same, donors that share a row are a difference of two shifts apart, in the
+        cyclic group of the positions: components are cosets of the differences. Otherwise shifts are added one by one.
+        """
+        n, r = len(self.donor), len(self.at)
+        if self.cyclic:
+            return int(np.gcd.reduce([n, *(shift.s - self.shifts[0].s for shift in self.shifts)]))
+        found, label, position = 2 * n, np.arange(2 * n), np.arange(n)
+        for shift, apart in self._each():
+            counted = (self.row_weight > 0) & (shift.of(self.donor_weight) > 0)
+            counted = counted if apart is None else counted & apart
+            found, renamed = _components(label[:n][counted], label[n:][shift.of(position)[counted]], found)
+            label = renamed[label]
+        return found - (n - r)  # positions of rows that are not asked for
+
+
+def _components(row: NDArray[Any], donor: NDArray[Any], size: int) -> tuple[int, Indices]:
+    """The number of components of a graph with these edges, and the component of each node."""
+    from scipy import sparse
+    from scipy.sparse import csgraph
+
+    graph = sparse.csr_array((np.ones(len(row), np.int8), (row, donor)), shape=(size, size))
+    found, label = csgraph.connected_components(graph, directed=False)
+    return int(found), np.asarray(label, np.intp)
