@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -75,7 +76,7 @@ def data(n: int) -> tuple[np.ndarray, np.ndarray]:
     return X, X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=n)
 
 
-def fitted(kind: str) -> Any:
+def fitted(kind: str, rows: int) -> Any:
     """A model of this kind."""
     from sklearn.ensemble import RandomForestRegressor
     from sklearn.linear_model import LinearRegression
@@ -83,7 +84,7 @@ def fitted(kind: str) -> Any:
     if kind == "function":
         return BlackBox()
     model = LinearRegression() if kind == "linear" else RandomForestRegressor(20, max_depth=6, random_state=0)
-    return model.fit(*data(2000))
+    return model.fit(*data(rows))
 
 
 def cases() -> dict[str, Callable[..., Any]]:
@@ -102,7 +103,7 @@ def cases() -> dict[str, Callable[..., Any]]:
         "conditional_predictive_impact": lambda model, X, y, **o: ll.conditional_predictive_impact(
             model, X, y, ll.Residual(), **few, **o
         ),
-        "pair_interactions": lambda *a, **o: ll.pair_interactions(*a, pairs=[(0, 1), (1, 2)], **o),
+        "pair_interactions": lambda *a, **o: ll.pair_interactions(*a, pairs=[("x0", "x1"), ("x1", "x2")], **o),
         "shapley_importance": ll.shapley_importance,
         "shapley_effect": lambda model, X, y, loss=None, **o: ll.shapley_effect(model, X, np.arange(100), **o),
         "compare": lambda model, X, y, **o: ll.compare({"a": model, "b": model}, X, y, shapley=False, **o),
@@ -151,9 +152,12 @@ def one(verb: str, kind: str, n: int, memory: str) -> None:
     import losslens as ll
     from losslens.tables.checks import memory_bytes
 
-    call, model = cases()[verb], fitted(kind)
+    call = cases()[verb]
+    model = fitted(kind, n if verb == "breiman_importance" else 2000)  # which asks for the training rows
     options: dict[str, Any] = {"memory": memory} | ({"loss": "squared_error"} if kind == "function" else {})
-    explain = ll.feature_importance if verb in ON_RESULTS else ll.shapley_importance if verb in ON_SHARES else None
+    explain: Any = ll.feature_importance if verb in ON_RESULTS else ll.shapley_importance if verb in ON_SHARES else None
+    if verb == "regions":  # needs every cell
+        explain = partial(ll.feature_importance, features=["x1"], donors=ll.Grid(10))
 
     def work(X: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
         if explain is None:
@@ -161,7 +165,10 @@ def one(verb: str, kind: str, n: int, memory: str) -> None:
         result = explain(model, X, y, **options)
         return lambda: call(result, X)
 
-    work(*data(FEW))()
+    if verb == "breiman_importance":
+        call(fitted(kind, FEW), *data(FEW))
+    else:
+        work(*data(FEW))()
     X, y = data(n)
     job = work(X, y)
     if kind == "function":
@@ -183,7 +190,7 @@ def methods(n: int) -> None:
     import losslens as ll
 
     X, y = data(n)
-    imp, groups = ll.feature_importance(fitted("forest"), X, y, memory="64 MiB"), np.arange(n) % 4
+    imp, groups = ll.feature_importance(fitted("forest", 2000), X, y, memory="64 MiB"), np.arange(n) % 4
     works: dict[str, Callable[[], Any]] = {
         "one.by": lambda: imp["x0"].by(groups),
         "given": lambda: imp.given(groups == 0),

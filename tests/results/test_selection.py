@@ -166,9 +166,9 @@ def test_choosing_rows_of_a_streamed_result_is_linear_in_the_rows(donors, monkey
     of designs with few donors a row. Twice the rows have at most twice as many; all pairs would have four times."""
     touched = []
 
-    def counted(rows, width):
+    def counted(rows, width, least=0):
         touched.append(len(rows) * width)
-        return chunks(rows, width)
+        return chunks(rows, width, least)
 
     for module in (matrix, importance):
         monkeypatch.setattr(module, "chunks", counted)

@@ -157,7 +157,7 @@ def test_a_streamed_result_has_the_standard_errors_of_all_its_rows():
     y = model(Z) + rng.normal(size=2000)
     options = {"loss": "squared_error", "features": "x0", "donors": ll.Grid(20), "random_state": 0}
     whole = ll.feature_importance(model, Z, y, **options)["x0"]
-    streamed = ll.feature_importance(model, Z, y, memory="200 KiB", **options)["x0"]
+    streamed = ll.feature_importance(model, Z, y, memory="544 KiB", **options)["x0"]
     assert not streamed.complete
     np.testing.assert_allclose(streamed.pi, whole.pi)
     np.testing.assert_allclose(streamed.band().std_error, whole.band().std_error, rtol=0.25)

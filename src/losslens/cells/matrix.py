@@ -20,6 +20,14 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.sample import Sample, chunks
 from losslens.typing import Floats, Indices
 
+KEPT_BYTES = 16  # of a row and feature in a result, besides its local importance: positions, what it causes as a donor
+WORKING_BYTES = 160  # of a row, for a feature that is being computed: sorted values, positions, sums, fitted effects
+
+
+def besides_cells(n: int, features: int) -> int:
+    """Bytes that results take besides cells and local importances, and that a feature takes while it is computed."""
+    return n * (KEPT_BYTES * features + WORKING_BYTES)
+
 
 @dataclass(frozen=True, eq=False)
 class Cells:
@@ -85,7 +93,7 @@ class Averages:
 
     def add(self, rows: Indices, predictions: NDArray[Any], changes: Floats | None) -> None:
         """Add all cells of these rows; each row is added once."""
-        for part in chunks(rows, self.layout.width):
+        for part in chunks(rows, self.layout.width, self.layout.size // 4):
             some = None if changes is None else changes[part]
             shown = predictions[part]
             if (
@@ -150,16 +158,18 @@ class Averages:
         self.pd_mass = self.pd_mass + mass
 
     def finish(self, rows: Indices) -> Means:
-        """The means over the cells of these rows (those that were added)."""
+        """The means over the cells of these rows (those that were added); the sums are used up."""
         has_mass = self.layout.has_mass
         total = self.value_mass.sum()
         counts = self.has_changes and has_mass
         with np.errstate(invalid="ignore"):  # 0 / 0: no cells, hence NaN
             pd_mass = self.pd_mass if self.pd_sum is None else self.pd_mass.reshape(-1, *[1] * (self.pd_sum.ndim - 1))
             caused, lent = self.columns.finish() if counts else (None, None)
+            whole = len(rows) == self.sample.n
+            row_sum, row_mass = (sums if whole else sums[rows] for sums in (self.row_sum, self.row_mass))
             return Means(
-                local=self.row_sum[rows] / self.row_mass[rows] if counts else None,
-                mass=self.sample.weight[rows] * self.row_mass[rows],
+                local=np.divide(row_sum, row_mass, out=row_sum) if counts else None,
+                mass=_even(np.multiply(row_mass, self.sample.weight[rows], out=row_mass)),
                 pi=self.curve_sum / self.curve_mass if self.has_changes else None,
                 weights=self.value_mass / total if has_mass else None,
                 pd=None if self.pd_sum is None else self.pd_sum / pd_mass,
@@ -184,7 +194,9 @@ class _PerRowColumns:
         self.mass += np.bincount(donors, weight, n)
 
     def finish(self) -> tuple[Floats, Floats]:
-        return self.sum / self.mass, self.mass / self.mass.sum()
+        caused = np.divide(self.sum, self.mass, out=self.sum)
+        self.mass /= self.mass.sum()
+        return caused, _even(self.mass)
 
 
 class _CommonColumns:
@@ -222,7 +234,13 @@ class _CommonColumns:
         mass = np.where(mass > 1e-12 * self.mass, mass, 0.0)
         caused[donors] = np.divide(total, mass, out=np.zeros(len(donors)), where=mass > 0)
         lent[donors] = self.sample.weight[donors] * mass
-        return caused, lent / lent.sum()
+        return caused, _even(lent / lent.sum())
+
+
+def _even(weight: Floats) -> Floats:
+    """Weights that are equal, to rounding, as one number in n places: most results then hold no vector of them."""
+    low, high = weight.min(initial=np.inf), weight.max(initial=-np.inf)
+    return np.broadcast_to(high, weight.shape) if high > 0 and high - low <= 1e-13 * high else weight
 
 
 def means(cells: Cells, layout: Layout, sample: Sample, ceiling: float | None = None) -> Means:

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from losslens.tables.checks import is_one_of
+from losslens.tables.columns import narrow
 from losslens.typing import Indices
 
 
@@ -27,26 +29,43 @@ class Shifts:
     ``shifts[rows]`` computes the donors of some rows: the (n, m) matrix of a million rows is never stored.
     """
 
-    place: Indices  # (n,): position of each row in the cyclic order
+    place: Indices | None  # (n,): position of each row in the cyclic order; None: that of the row among the donors
     donor: Indices  # (n,): the row at each position of the cyclic order of donors
     shifts: Indices  # (m,)
     ascending: bool = False  # donors of a row in the order of their place, not of the shifts
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "place", None if self.place is None else narrow(self.place))
+        object.__setattr__(self, "donor", narrow(self.donor))
+
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and donors a row."""
-        return len(self.place), len(self.shifts)
+        return len(self.donor), len(self.shifts)
+
+    @property
+    def places(self) -> Indices:
+        """The position of each row in the cyclic order, (n,)."""
+        return _inverse(self) if self.place is None else self.place
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Indices:
         return self[:] if dtype is None else self[:].astype(dtype)
 
     def __getitem__(self, rows: Any) -> Indices:
-        n = len(self.place)
-        places = self.place[rows][..., None] + self.shifts
+        n = len(self.donor)
+        places = self.places[rows][..., None] + self.shifts
         places -= n * (places >= n)
         if self.ascending:
             places.sort(axis=-1)
         return np.asarray(self.donor[places])
+
+
+@lru_cache(maxsize=1)
+def _inverse(shifts: Shifts) -> Indices:
+    """The position of each row among the donors: kept for the feature at hand only, as every feature has its own."""
+    place = np.empty_like(shifts.donor)
+    place[shifts.donor] = np.arange(len(place))
+    return place
 
 
 Lending = Indices | Shifts
@@ -293,7 +312,7 @@ class Systematic(_Columns):
 
     def lend(self, n: int, rng: np.random.Generator) -> Shifts:
         """Ranks of the donors of the row at each rank, ascending: one column a rank bin."""
-        return Shifts(np.arange(n), np.arange(n), self.shifts(n, rng), ascending=True)
+        return Shifts(None, np.arange(n), self.shifts(n, rng), ascending=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -326,7 +345,7 @@ class Derangements(Design):
     def lend(self, n: int, rng: np.random.Generator) -> Shifts:
         """The donor of a row is ``shift`` positions further in a random cyclic order; no shift is zero."""
         circle = rng.permutation(n)
-        return Shifts(np.argsort(circle), circle, 1 + rng.permutation(n - 1)[: self.m])
+        return Shifts(None, circle, 1 + rng.permutation(n - 1)[: self.m])
 
     def is_exact(self, n: int) -> bool:
         """With every non-zero shift."""

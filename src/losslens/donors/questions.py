@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from losslens.donors.conditional import BoundSampler, Conditioning
 from losslens.donors.designs import Design, Lending, Shifts
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
-from losslens.tables.columns import Column, Distinct, is_missing, joint
+from losslens.tables.columns import Column, Distinct, is_missing, joint, narrow
 from losslens.tables.features import Feature
 from losslens.tables.frames import Table
 from losslens.typing import Floats, Indices
@@ -30,10 +30,10 @@ class Met:
     """The values of each row's donors, computed when rows are indexed."""
 
     donors: Lending  # (n, m)
-    codes: NDArray[np.int32]  # (n,): the value of each row
+    codes: Indices  # (n,): the value of each row
     repeats: bool  # a row may get a value twice
 
-    def __getitem__(self, rows: Indices) -> NDArray[np.int32]:
+    def __getitem__(self, rows: Indices) -> Indices:
         return np.asarray(self.codes[self.donors[rows]])
 
 
@@ -84,6 +84,11 @@ class Subject:
     def distinct(self) -> Distinct:
         """The distinct values of the columns together."""
         return joint(self.parts)
+
+    def release(self) -> None:
+        """Forget the distinct values, which are computed again on the next access: they take more than the column."""
+        for holder, name in ((self, "distinct"), (self, "parts"), *((column, "distinct") for column in self.columns)):
+            vars(holder).pop(name, None)
 
     def generator(self, entropy: int) -> np.random.Generator:
         """Random numbers of this feature's own.
@@ -163,12 +168,11 @@ def _common(subject: Subject, design: Design, n: int, rng: np.random.Generator) 
     if design.sampled_grid:
         donors = _grid_donors(distinct, design, n, rng)
         kept = np.unique(distinct.codes[donors])
-        own = _places(distinct, kept)
+        own, first, values = _places(distinct, kept), distinct.first[kept], distinct.values[kept]
     else:  # all rows are donors
-        donors, kept, own = all_rows(n), np.arange(len(distinct)), distinct.codes
-    meeting = CommonGrid(own, donors, len(kept), design.leaves_out_own)
-    ask = _ask(subject, own, distinct.first[kept])
-    return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
+        donors, own, first, values = all_rows(n), distinct.codes, distinct.first, distinct.values
+    meeting = CommonGrid(own, donors, len(first), design.leaves_out_own)
+    return Question(subject, design, _ask(subject, own, first), meeting, (values,), distinct.ordered)
 
 
 @lru_cache(maxsize=1)
@@ -187,7 +191,7 @@ def _per_row(subject: Subject, design: Design, n: int, rng: np.random.Generator)
         subject,
         distinct.codes,
         distinct.first,
-        met=Met(donors, distinct.codes.astype(np.int32), repeats or _has_ties(distinct)),
+        met=Met(donors, distinct.codes, repeats or _has_ties(distinct)),
     )
     meeting = OwnDonors(donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own, repeats=repeats)
     return Question(subject, design, ask, meeting, (distinct.values,), distinct.ordered)
@@ -205,14 +209,12 @@ def _rank_bins(subject: Subject, design: Design, n: int, rng: np.random.Generato
     ranks = design.lend(n, rng)
     if not isinstance(ranks, Shifts):
         raise TypeError(f"{design!r} draws ranks, so its donors must be Shifts")
-    donors = replace(ranks, place=np.argsort(order), donor=order)
+    donors = replace(ranks, donor=order)
     m = donors.shape[1]
     middle = distinct.codes[order[np.floor((np.arange(m) + 0.5) * n / m).astype(np.intp)]]
-    kept, place = np.unique(middle, return_inverse=True)
-    ask = _ask(
-        subject, distinct.codes, distinct.first, met=Met(donors, distinct.codes.astype(np.int32), _has_ties(distinct))
-    )
-    meeting = OwnDonors(donors, place.reshape(-1), len(kept), binned=True)
+    kept, column = np.unique(middle, return_inverse=True)
+    ask = _ask(subject, distinct.codes, distinct.first, met=Met(donors, distinct.codes, _has_ties(distinct)))
+    meeting = OwnDonors(donors, column.reshape(-1), len(kept), binned=True)
     return Question(subject, design, ask, meeting, (distinct.values[kept],), distinct.ordered)
 
 
@@ -228,12 +230,12 @@ def _conditional(subject: Subject, design: BoundSampler, n: int, rng: np.random.
         cell = np.arange(m) * n + everyone
         sources = tuple(lent.sources[j] for j in feature.columns)
         index = (np.arange(n, n * (m + 1)),) * len(sources)  # after the column's own values
-        met = Met(cell, np.arange(n * m, dtype=np.int32), repeats=False)
+        met = Met(cell, narrow(np.arange(n * m)), repeats=False)
         ask = Ask(feature.name, feature.columns, sources, index, np.full(n, -1), n * m, met)
         place, values = drawn_places(sources, n + cell, distinct, feature.name)
     else:
         donors = np.where(lent.donors < 0, everyone, lent.donors)  # a row's own value is not predicted
-        met = Met(donors, distinct.codes.astype(np.int32), repeats=True)
+        met = Met(donors, distinct.codes, repeats=True)
         ask = _ask(subject, distinct.codes, distinct.first, met=met)
         bins, values = rank_bins(distinct)
         place = bins[distinct.codes]
@@ -262,7 +264,7 @@ def _sorted_rows(distinct: Distinct, n: int, rng: np.random.Generator) -> Indice
     if not distinct.ordered:
         count = np.bincount(key, minlength=len(distinct))
         key = np.argsort(np.lexsort((distinct.first, -count)))[key]
-    shuffled = rng.permutation(n)
+    shuffled = narrow(rng.permutation(n))
     return np.asarray(shuffled[np.argsort(key[shuffled], kind="stable")])
 
 
@@ -305,7 +307,7 @@ def _pair(subject: Subject, design: Design, n: int, rng: np.random.Generator) ->
     (a, in_a), (b, in_b) = axes
     size = len(in_a) * len(in_b)
     places = [_places(part, kept) for part, kept in axes]
-    own = np.where((places[0] < 0) | (places[1] < 0), -1, places[0] * len(in_b) + places[1])
+    own = np.where((places[0] < 0) | (places[1] < 0), -1, places[0].astype(np.intp) * len(in_b) + places[1])
     index = (np.repeat(a.first[in_a], len(in_b)), np.tile(b.first[in_b], len(in_a)))
     feature = subject.feature
     ask = Ask(feature.name, feature.columns, subject.columns, index, own, size)
@@ -340,7 +342,7 @@ def _steps(part: Distinct, kept: Indices) -> Floats:
 
 
 def _places(part: Distinct, kept: Indices) -> Indices:
-    place = np.full(len(part), -1, np.intp)
+    place = np.full(len(part), -1, part.codes.dtype)
     place[kept] = np.arange(len(kept))
     return np.asarray(place[part.codes])
 

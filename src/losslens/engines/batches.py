@@ -186,7 +186,7 @@ class SharedGrid:
 class OwnValues:
     """Each row at values drawn for it; a value drawn twice, or equal to the row's own, is not predicted twice."""
 
-    def __init__(self, own: Indices, met: NDArray[np.int32], sparing: bool) -> None:
+    def __init__(self, own: Indices, met: Indices, sparing: bool) -> None:
         self.met = met
         self.same = met == own[:, None]
         self.leader = first_with_value(met) if sparing else None
@@ -217,7 +217,7 @@ class OwnValues:
         cells[where] = base[where[0]]
 
 
-def first_with_value(met: NDArray[np.int32]) -> Indices:
+def first_with_value(met: Indices) -> Indices:
     """For each cell of a row the first column that holds the same value.
 
     >>> first_with_value(np.array([[3, 1, 3]], np.int32)).tolist()

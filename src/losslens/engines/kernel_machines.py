@@ -206,7 +206,7 @@ class _DonorTerms:
             np.matmul(kept, basis.T, out=out[:, part])
         out += self.form.intercept
 
-    def gather(self, kept: Floats, met: NDArray[np.int32]) -> Floats:
+    def gather(self, kept: Floats, met: Indices) -> Floats:
         """Predictions of each row at its own selection of values, (rows, m)."""
         if self.basis is not None and met.shape[1] * self.basis.shape[1] <= len(self.values):
             return np.asarray(np.einsum("br,bmr->bm", self.project(kept), self.basis[met]) + self.form.intercept)

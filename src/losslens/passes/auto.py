@@ -13,7 +13,6 @@ import numpy as np
 from losslens.donors.designs import All, Design, Grid, Latin, Systematic
 from losslens.donors.questions import Subject
 from losslens.results.importance import FeatureImportance
-from losslens.uncertainty import standard_errors
 
 EXACT_PREDICTIONS = 1_000_000  # a feature that needs at most so many is computed over all pairs
 FIRST_DRAW = 8  # donors a row in the first round of a sample
@@ -52,12 +51,10 @@ def _noise_over_sampling(importance: FeatureImportance) -> float:
     if importance.sample.units() < 3:  # no standard error: a fixed number of donors
         return 0.0 if (importance.design.m or 0) >= FIXED_DONORS else np.inf
     try:
-        sampling = importance.std_error**2
+        influence = importance.influence
     except ValueError:  # too few donors with positive weight
         return np.inf
-    noise = standard_errors.monte_carlo_variance(importance.means, importance.meeting, importance.sample, importance.at)
-    if not np.isfinite(noise):
-        return np.inf
+    noise, sampling = influence.noise, influence.variance
     if not importance.design.ranked:
         sampling -= noise
     return 0.0 if noise == 0 else noise / sampling if sampling > 0 else np.inf

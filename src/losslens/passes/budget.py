@@ -1,7 +1,9 @@
 """How many rows and cells fit into memory, and the outcome of a pass: means and kept cells of each feature.
 
-A pass is *complete* if half of the memory holds all cells. Otherwise it is *streamed*: rows are processed in parts,
-their cells are averaged and dropped, and only the cells of a random sample of rows are kept.
+A result holds a few numbers for each row and feature (`cells.matrix`), a feature that is being computed some more. Half
+of the memory that these leave is for cells. A pass is *complete* if that holds all of them. Otherwise it is *streamed*:
+rows are processed in parts, their cells are averaged and dropped, and only the cells of a random sample of rows are
+kept. Where memory is *tight*, features take turns, and what a turn needs is released before the next.
 """
 
 from __future__ import annotations
@@ -9,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.matrix import Cells, Means
+from losslens.cells.matrix import WORKING_BYTES, Cells, Means, besides_cells
+from losslens.donors.conditional import Conditioning
 from losslens.donors.designs import Design
 from losslens.donors.layout import Layout
 from losslens.donors.questions import Question
@@ -23,6 +26,8 @@ from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 
 FEWEST_ROWS = 16  # rows that a streamed pass processes at a time, at least; if features are too many, in turns
+PART_SHARE = 32  # their cells take at most this part of the memory
+TURN_SHARE = 4  # the features of a turn take at most this part of the memory, or there is one
 
 
 class HasWidth(Protocol):
@@ -33,19 +38,21 @@ class HasWidth(Protocol):
         """Cells in a row."""
 
 
-Wide = TypeVar("Wide", bound=HasWidth)
-
-
 @dataclass(frozen=True)
 class Budget:
     """The rows and cells that fit into memory."""
 
     memory: int
     cell_bytes: int  # a cell's prediction and its change of loss
+    beside: tuple[int, ...] = ()  # cells in a row of features that have been computed before and share the memory
 
     def fits(self, questions: Sequence[HasWidth], n: int) -> bool:
-        """Whether all cells fit into half of the memory."""
-        return n * self.row_bytes(questions) <= self.memory // 2
+        """Whether all cells are kept."""
+        return self.kept_rows(questions, n) == n
+
+    def is_tight(self, features: int, n: int) -> bool:
+        """Whether so many features are computed in turns."""
+        return features * n * WORKING_BYTES > self.memory // TURN_SHARE
 
     def row_bytes(self, questions: Sequence[HasWidth]) -> int:
         """Bytes of the cells of one row."""
@@ -53,27 +60,35 @@ class Budget:
 
     def kept_rows(self, questions: Sequence[HasWidth], n: int) -> int:
         """Rows whose cells are kept."""
-        return int(min(n, self.memory // 2 // self.row_bytes(questions)))
+        return self._rows_that_fit([question.width for question in questions], n)
 
     def rows_to_keep(self, widths: Sequence[int], n: int, entropy: int) -> Indices:
         """All rows, or a random sample, the same for all features with these numbers of cells a row."""
-        row_bytes = self.cell_bytes * sum(widths)
-        if n * row_bytes <= self.memory // 2:
+        kept = self._rows_that_fit(widths, n)
+        if kept == n:
             return np.arange(n)
-        return np.sort(np.random.default_rng([entropy, n]).permutation(n)[: self.memory // 2 // row_bytes])
+        return np.sort(np.random.default_rng([entropy, n]).permutation(n)[:kept])
+
+    def _rows_that_fit(self, widths: Sequence[int], n: int) -> int:
+        """Rows whose cells fit into half of the memory that is left, at least a sixteenth of all."""
+        widths = (*widths, *self.beside)
+        left = max((self.memory - besides_cells(n, len(widths))) // 2, self.memory // 16)
+        return int(min(n, left // (self.cell_bytes * sum(widths))))
 
     def rows_at_a_time(self, questions: Sequence[HasWidth]) -> int:
-        """Rows that a streamed pass processes at a time: a sixteenth of the memory, as the loss makes copies."""
-        return max(1, self.memory // 16 // self.row_bytes(questions))
+        """Rows that a streamed pass processes at a time: a small part of the memory, as the loss makes copies."""
+        return max(1, self.memory // PART_SHARE // self.row_bytes(questions))
 
-    def turns(self, questions: Sequence[Wide]) -> Iterator[list[Wide]]:
-        """Features that are streamed together."""
-        turn: list[Wide] = []
-        for question in questions:
-            if turn and self.rows_at_a_time([*turn, question]) < FEWEST_ROWS:
+    def turns(self, widths: Sequence[int], n: int) -> Iterator[list[int]]:
+        """Features that are computed together, as positions; they have so many cells a row."""
+        complete = self._rows_that_fit(widths, n) == n
+        turn: list[int] = []
+        for k in range(len(widths)):
+            rows = self.memory // PART_SHARE // (self.cell_bytes * sum(widths[j] for j in [*turn, k]))
+            if turn and ((rows < FEWEST_ROWS and not complete) or self.is_tight(len(turn) + 1, n)):
                 yield turn
                 turn = []
-            turn.append(question)
+            turn.append(k)
         yield turn
 
 
@@ -87,14 +102,16 @@ class Filled:
     means: Means
     cells: Cells
     n_predictions: int = 0
-    question: Question | None = None  # None where the engine needed none
+    observed: Floats | None = None
+    conditioning: Conditioning | None = None
+    drawn: tuple[NDArray[Any], ...] | None = None  # values that a sampler drew for the rows of `Task.real_rows`
 
     @classmethod
     def of(cls, question: Question, means: Means, cells: Cells, n_predictions: int = 0) -> Self:
-        """The outcome for a feature with a question."""
+        """The outcome for a feature with a question, which is not kept."""
         return cls(
             values=question.values, ordered=question.ordered, meeting=question.meeting, means=means, cells=cells,
-            n_predictions=n_predictions, question=question,
+            n_predictions=n_predictions, observed=question.observed, conditioning=question.conditioning,
         )  # fmt: skip
 
 
@@ -111,7 +128,7 @@ class Answered:
 
     def fields(self, names: Sequence[str], rows: Indices, backend: str) -> dict[str, Any]:
         """The fields that importances and effects share; `names` are those of the table's columns."""
-        filled, question, totals = self.filled, self.filled.question, self.sample.totals
+        filled, totals = self.filled, self.sample.totals
         n = self.sample.n if totals is None else totals.n
         return {
             "name": self.feature.name,
@@ -129,8 +146,8 @@ class Answered:
             "cells": filled.cells,
             "backend": backend,
             "declined": self.declined,
-            "observed": None if question is None else question.observed,
-            "conditioning": None if question is None else question.conditioning,
+            "observed": filled.observed,
+            "conditioning": filled.conditioning,
         }
 
 

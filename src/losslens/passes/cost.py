@@ -114,7 +114,7 @@ def plan_cells(task: Task, rule: Callable[[Subject, int], Design], build: Build,
     by_model = sum(one.predictions for one in asked)
     seconds = time.perf_counter() - started  # the call begins with the same; it does not count values of other features
     complete = task.budget.fits(expected, task.n)
-    turns = 0 if not asked else 1 if complete else sum(1 for _ in task.budget.turns(asked))
+    turns = sum(1 for _ in task.budget.turns([one.width for one in asked], task.n)) if asked else 0
     if task.design is not None and task.design.conditional:
         turns = len(asked)  # features are drawn one at a time
     total = turns * task.n + by_model

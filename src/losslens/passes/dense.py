@@ -32,24 +32,17 @@ def run(
     sample: Sample,
     loss: Loss | None,
     budget: Budget,
-    entropy: int,
+    kept: Indices,
     tick: Tick,
 ) -> tuple[Sample, list[Filled], int]:
-    """The sample with predictions and losses, the outcome for each feature, and the number of predictions."""
+    """The sample with predictions and losses, the outcome for each feature of a turn, and the number of predictions."""
     n = sample.n
-    kept = budget.rows_to_keep([question.meeting.width for question in questions], n, entropy)
-    if len(kept) == n:
-        return _pass(engine, questions, sample, loss, kept, [kept], tick)
-    filled: list[Filled] = []
-    asked = 0
-    for turn in budget.turns(questions):
-        step = budget.rows_at_a_time(turn)
-        rest = np.setdiff1d(np.arange(n), kept)
-        parts = [part[k : k + step] for part in (kept, rest) for k in range(0, len(part), step)]
-        sample, more, predicted = _pass(engine, turn, sample, loss, kept, parts, tick)
-        filled += more
-        asked += predicted
-    return sample, filled, asked
+    step = n if len(kept) == n else budget.rows_at_a_time(questions)
+    others = np.ones(n, bool)
+    others[kept] = False
+    rest = np.flatnonzero(others)
+    parts = [part[k : k + step] for part in (kept, rest) for k in range(0, len(part), step)]
+    return _pass(engine, questions, sample, loss, kept, parts, tick)
 
 
 def expected_seconds(

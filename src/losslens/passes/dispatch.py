@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from losslens.donors.designs import All, Design
-from losslens.donors.questions import Subject, pose
+from losslens.donors.questions import Question, Subject, pose
 from losslens.engines.base import AnswerWay, CellEngine, Declined
 from losslens.engines.choice import CHECKED
 from losslens.passes import dense, groups, steps, sums
@@ -53,7 +53,10 @@ def route(task: Task, subject: Subject) -> Route:
 
 def design_of(task: Task, subject: Subject, rule: Callable[[Subject, int], Design]) -> Design:
     """The design of a feature; for "auto" all rows if the engine is exact, else by the rule."""
-    return task.design or (All() if route(task, subject).exact else rule(subject, task.n))
+    design = task.design or (All() if route(task, subject).exact else rule(subject, task.n))
+    if task.budget.is_tight(len(task.subjects), task.n):
+        subject.release()
+    return design
 
 
 def ask(task: Task, asked: Sequence[Asked]) -> tuple[list[Answered], int]:
@@ -79,17 +82,72 @@ def _cells(task: Task, engine: CellEngine, asked: Sequence[Asked]) -> Passed:
         share = replace(task, budget=replace(task.budget, memory=task.budget.memory // len(asked)))
         parts = [_cells(share, engine, [one]) for one in asked]
         return parts[0][0], [filled for _, part, _ in parts for filled in part], sum(count for *_, count in parts)
-    questions = [pose(subject, design, task.n, task.entropy) for subject, design in asked]
-    most = task.n + sum(question.ask.most(task.n) for question in questions)
+    n, budget, sample = task.n, task.budget, task.sample
+    posed = _Posed(task, asked, keep=not budget.is_tight(len(asked), n))
+    kept = budget.rows_to_keep(posed.widths, n, task.entropy)
+    turns, filled, total = list(budget.turns(posed.widths, n)), [], 0
+    most = len(turns) * n + sum(posed.most)
     with bar(most, "explaining", task.progress, "predictions" if engine is task.engine else "cells") as tick:
-        sample, filled, count = dense.run(
-            engine, questions, task.sample, task.loss, task.budget, task.entropy, tick
-        )  # fmt: skip
-    return sample, filled, count if engine is task.engine else 0
+        for turn in turns:
+            questions = [posed[k] for k in turn]
+            other, more, count = dense.run(engine, questions, task.sample, task.loss, budget, kept, tick)
+            if len(sample.prediction) == 0 or len(kept) == n:  # cells are not compared with those of a turn again
+                sample = other
+            filled += [_drawn(task, question, part) for question, part in zip(questions, more, strict=True)]
+            total += count
+            if len(turns) > 1:
+                for question in questions:
+                    question.subject.release()
+            del questions, other  # what it holds of each row is released before the next turn
+    return sample, filled, total if engine is task.engine else 0
+
+
+class _Posed:
+    """The questions of a pass: all at once, or where memory is tight each when it is asked for."""
+
+    def __init__(self, task: Task, asked: Sequence[Asked], *, keep: bool) -> None:
+        self.task, self.asked = task, asked
+        self.held: dict[int, Question] = {}
+        self.widths, self.most = [], []  # cells in a row, and the most predictions, of each
+        for k, (subject, design) in enumerate(asked):
+            if not keep and (m := _drawn_per_row(design)) is not None:
+                self.widths.append(m)
+                self.most.append(m * task.n)
+                continue
+            question = self[k]
+            self.widths.append(question.meeting.width)
+            self.most.append(question.ask.most(task.n))
+            if keep:
+                self.held[k] = question
+            else:
+                subject.release()
+
+    def __getitem__(self, k: int) -> Question:
+        return self.held.get(k) or pose(*self.asked[k], self.task.n, self.task.entropy)
+
+
+def _drawn_per_row(design: Design) -> int | None:
+    """The number of donors that each row has of its own; None where it depends on the feature."""
+    return None if design.common or design.conditional else design.m
+
+
+def _drawn(task: Task, question: Question, filled: Filled) -> Filled:
+    """With what a sampler drew for some rows: replaced rows are compared with real ones."""
+    if question.conditioning is None:
+        return filled
+    ask, (rows, _) = question.ask, task.real_rows
+    assert ask.met is not None  # every row has its own draws
+    first = ask.met[rows][:, 0]
+    drawn = tuple(source.array[index[first]] for source, index in zip(ask.sources, ask.index, strict=True))
+    return replace(filled, drawn=drawn)
 
 
 def _steps(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
     questions = [pose(subject, design, task.n, task.entropy) for subject, design in asked]
+    if task.budget.is_tight(len(asked), task.n):  # an engine that knows the classes of rows asks for none of the values
+        questions = [replace(question, ask=replace(question.ask, index=())) for question in questions]
+        for subject, _ in asked:
+            subject.release()
     with bar(task.n, "explaining", task.progress, "rows") as tick:
         return *steps.run(
             engine, questions, task.sample, task.loss, task.budget, task.entropy, task.n_jobs, tick

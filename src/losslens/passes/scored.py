@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.cells.matrix import besides_cells
 from losslens.donors.designs import Design, Latin
 from losslens.donors.layout import CommonGrid
 from losslens.donors.questions import Question, Subject, pose
@@ -54,7 +55,7 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, options: Options
 def predicted_cells(task: Task, questions: Sequence[Question]) -> tuple[Sample, list[budget.Filled], int]:
     """All cells, and the number of predictions."""
     with bar(task.n + sum(q.ask.most(task.n) for q in questions), "explaining", task.progress) as tick:
-        return dense.run(task.engine, questions, task.sample, None, task.budget, task.entropy, tick)
+        return dense.run(task.engine, questions, task.sample, None, task.budget, np.arange(task.n), tick)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,7 @@ def prepare_scored(
 def check_budget(task: Task, questions: Sequence[budget.HasWidth]) -> None:
     """Raise ValueError unless all cells fit into memory."""
     if not task.budget.fits(questions, task.n):
-        needs = size_in_words(2 * task.n * task.budget.row_bytes(questions))
+        needs = size_in_words(2 * task.n * task.budget.row_bytes(questions) + besides_cells(task.n, len(questions)))
         raise ValueError(f"a scorer needs all cells at once; pass memory='{needs}' or a design with fewer donors")
 
 

@@ -56,12 +56,19 @@ def run(
         workers: Workers = cluster
     else:  # a user-defined loss may not be thread-safe
         workers = in_process(n_jobs if loss is None or not loss.custom else 1)
-    chunks = list(workers.map(_sum_chunk, (work, walkers), pairwise(edges), tick))
+    chunks, local = [], [np.empty(n if loss else 0) for _ in places]
+    summed = workers.map(_sum_chunk, (work, walkers), pairwise(edges), tick)
+    for rows, chunk in zip(pairwise(edges), summed, strict=True):
+        for of_feature, column in zip(local, chunk.local.T, strict=True):
+            of_feature[slice(*rows)] = column[: len(of_feature)]  # nothing without a loss
+        chunks.append(replace(chunk, local=chunk.local[:0].copy()))  # not held twice
     sample = replace(sample, prediction=np.concatenate([chunk.prediction for chunk in chunks]))
     if loss is not None:
         sample = replace(sample, loss=np.concatenate([chunk.loss for chunk in chunks]))
-    at, rows = {columns: k for k, columns in enumerate(places)}, RowMass(sample)
-    return sample, [_filled(at[q.ask.columns], q, axes, sample, rows, chunks, kept) for q in questions]
+    at, mass = {columns: k for k, columns in enumerate(places)}, RowMass(sample)
+    return sample, [
+        _filled(k, q, axes, sample, mass, chunks, local[k], kept) for q in questions for k in [at[q.ask.columns]]
+    ]
 
 
 def n_chunks(n: int) -> int:
@@ -108,10 +115,6 @@ class Axes:
     def part(self, k: int) -> slice:
         """The positions of the classes of a feature."""
         return slice(int(self.at[k]), int(self.at[k + 1]) - 1)
-
-    def on_grid(self, k: int, jumps: NDArray[Any]) -> NDArray[Any]:
-        """The cumulative sum of the jumps at each class, at each value of the grid."""
-        return np.asarray(np.cumsum(jumps, axis=0)[self.class_of[k]])
 
 
 def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> Axes:
@@ -237,42 +240,76 @@ def _losses(loss: Loss, sample: Sample, steps: Steps) -> tuple[Floats, Floats]:
 
 
 def _filled(
-    k: int, question: Question, axes: Axes, sample: Sample, rows: RowMass, chunks: Sequence[ChunkSums], kept: Indices
-) -> Filled:
+    k: int, question: Question, axes: Axes, sample: Sample, rows: RowMass, chunks: Sequence[ChunkSums], local: Floats,
+    kept: Indices,
+) -> Filled:  # fmt: skip
     meeting = question.meeting
     assert isinstance(meeting, CommonGrid)  # designs in which all rows are donors
+    jumps = np.sum([chunk.curve[axes.part(k)] for chunk in chunks], axis=0)  # sums of all rows, at each class
+    curves = ClassCurves(np.cumsum(jumps, axis=0), axes.class_of[k], meeting, sample, rows)
+    clipped = sum(chunk.clipped[k] for chunk in chunks)
     cells = spread_cells(k, axes, sample, [part for chunk in chunks for part in chunk.cells], kept)
-    return Filled.of(question, _means(k, meeting, axes, sample, rows, chunks), cells)
+    return Filled.of(question, curves.means(local, float(clipped)), cells)
 
 
-def _means(
-    k: int, meeting: CommonGrid, axes: Axes, sample: Sample, rows: RowMass, chunks: Sequence[ChunkSums]
-) -> Means:
-    weight, own, part = sample.weight, meeting.own, axes.part(k)
-    donor_mass = np.bincount(own, weight, meeting.size)
-    apart = meeting.leaves_out_own
-    value_mass = donor_mass - (np.bincount(own, weight**2, meeting.size) if apart else 0.0)
-    curves = axes.on_grid(k, np.sum([chunk.curve[part] for chunk in chunks], axis=0))  # sums of all rows, at each value
-    changes, pd = curves[:, 0], curves[:, 1:]
-    one = sample.prediction.ndim == 1 and sample.prediction.dtype.kind != "i"
-    shared = {
-        "mass": rows.mass if apart else weight,
-        "weights": value_mass / value_mass.sum(),
-        "pd": pd[:, 0] if one else pd,
-    }
-    if sample.loss is None:
-        return Means(local=None, **shared)
-    local = np.concatenate([chunk.local[:, k] for chunk in chunks])
-    with np.errstate(invalid="ignore", divide="ignore"):  # a value that a single row holds
-        pi = changes * donor_mass / value_mass if apart else changes
-    return Means(
-        local=local / rows.met if apart else local,
-        **shared,
-        pi=pi,
-        caused=changes[own] / rows.met if apart else changes[own],
-        lent=rows.lent if apart else weight,
-        clipped=float(sum(chunk.clipped[k] for chunk in chunks) / value_mass.sum()),
-    )
+@dataclass(frozen=True, eq=False)
+class ClassCurves:
+    """Mean changes and predictions of one feature at each class; what is as long as the grid is computed on access."""
+
+    by_class: Floats  # (classes, 1 + outputs): the change of loss, then the predictions
+    class_of: NDArray[np.int32]  # (g,)
+    meeting: CommonGrid
+    sample: Sample
+    rows: RowMass
+
+    def means(self, local: Floats, clipped: float) -> Means:
+        """The means of all cells."""
+        apart, weight = self.meeting.leaves_out_own, self.sample.weight
+        shared: dict[str, Any] = {
+            "mass": self.rows.mass if apart else weight,
+            "weights": deferred(self.weights),
+            "pd": deferred(self.pd),
+        }
+        if self.sample.loss is None:
+            return Means(local=None, **shared)
+        counted = weight.sum() - (weight @ weight if apart else 0.0)
+        return Means(
+            local=local / self.rows.met if apart else local,
+            **shared,
+            pi=deferred(self.pi),
+            caused=deferred(self.caused),
+            lent=self.rows.lent if apart else weight,
+            clipped=float(clipped / counted),
+        )
+
+    def _value_mass(self) -> Floats:
+        weight, own, size = self.sample.weight, self.meeting.own, self.meeting.size
+        mass = np.bincount(own, weight, size)
+        return np.asarray(mass - np.bincount(own, weight**2, size) if self.meeting.leaves_out_own else mass, float)
+
+    def weights(self) -> Floats:
+        """The share of the cells at each value, (g,)."""
+        mass = self._value_mass()
+        return np.asarray(mass / mass.sum())
+
+    def pd(self) -> NDArray[Any]:
+        """The mean prediction at each value, (g,) or (g, K)."""
+        one = self.sample.prediction.ndim == 1 and self.sample.prediction.dtype.kind != "i"
+        return np.asarray(self.by_class[self.class_of, 1] if one else self.by_class[self.class_of, 1:])
+
+    def pi(self) -> Floats:
+        """The mean change at each value, (g,)."""
+        changes = self.by_class[self.class_of, 0]
+        if not self.meeting.leaves_out_own:
+            return np.asarray(changes)
+        donor_mass = np.bincount(self.meeting.own, self.sample.weight, self.meeting.size)
+        with np.errstate(invalid="ignore", divide="ignore"):  # a value that a single row holds
+            return np.asarray(changes * donor_mass / self._value_mass())
+
+    def caused(self) -> Floats:
+        """The mean change that each row causes as a donor, (n,)."""
+        changes = self.by_class[self.class_of[self.meeting.own], 0]
+        return np.asarray(changes / self.rows.met if self.meeting.leaves_out_own else changes)
 
 
 def spread_cells(k: int, axes: Axes, sample: Sample, parts: Sequence[KeptCurves], kept: Indices) -> Cells:

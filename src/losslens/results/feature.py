@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.lazy import Deferred, deferred, lazy
-from losslens.cells.matrix import Cells, Means, curves, means, shares
+from losslens.cells.matrix import Cells, Means, besides_cells, curves, means, shares
 from losslens.donors.conditional import Conditioning
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
@@ -166,6 +166,12 @@ class FeatureResult:
             means=replace(self.means, pi=pi, pd=pd, weights=weights[kept]),
         )
 
+    def keeping(self, rows: Indices) -> Self:
+        """The same with the cells of these rows only, which are among those whose cells are kept."""
+        if len(self.cells.rows) <= len(rows):
+            return self
+        return replace(self, cells=take_rows(self.cells, np.searchsorted(self.cells.rows, rows)))
+
     def by(self, groups: Any) -> dict[Any, Self]:
         """``{label: given(groups == label)}`` for each label."""
         return {label: self.given(mask) for label, mask in self._split(groups).items()}
@@ -245,7 +251,7 @@ class FeatureResult:
     def full_size(self) -> int:
         """The `memory` that keeps every cell of this feature, in bytes: a change and its predictions a cell."""
         per_cell = 8 + 8 * int(np.prod(self.sample.prediction.shape[1:]))
-        return 2 * self.sample.n * self.meeting.width * per_cell
+        return 2 * self.sample.n * self.meeting.width * per_cell + besides_cells(self.sample.n, 1)
 
     def _need_rows(self, what: str) -> None:
         if self.whole is not None:

@@ -16,6 +16,11 @@ from numpy.typing import NDArray
 from losslens.typing import Indices
 
 
+def narrow(positions: Indices) -> Indices:
+    """Positions in half of the bytes, as long as they fit: a result holds some for each row and feature."""
+    return positions if len(positions) > np.iinfo(np.int32).max else positions.astype(np.int32, copy=False)
+
+
 @dataclass(frozen=True)
 class Distinct:
     """The distinct values of one or several columns.
@@ -28,6 +33,10 @@ class Distinct:
     codes: Indices
     first: Indices
     ordered: bool
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "codes", narrow(self.codes))
+        object.__setattr__(self, "first", narrow(self.first))
 
     def __len__(self) -> int:
         return len(self.first)

@@ -13,7 +13,7 @@ from losslens.losses import Loss
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.typing import Floats, Indices
 
-CHUNK = 1 << 18  # cells processed at a time: temporary arrays stay in the processor's cache
+CHUNK = 1 << 16  # cells processed at a time: temporary arrays stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +113,9 @@ class Sample:
         return prediction
 
 
-def chunks(rows: Indices, width: int) -> Iterator[slice]:
-    """Slices of `rows` that hold about CHUNK cells each."""
-    step = max(1, CHUNK // max(width, 1))
+def chunks(rows: Indices, width: int, least: int = 0) -> Iterator[slice]:
+    """Slices of `rows` that hold about CHUNK cells each, or `least`, where a slice is added to so many sums."""
+    step = max(1, max(CHUNK, least) // max(width, 1))
     for start in range(0, len(rows), step):
         yield slice(start, min(start + step, len(rows)))
 

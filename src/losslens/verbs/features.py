@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -184,7 +185,11 @@ def effects_of(
 def importances_of(task: Task, asked: Sequence[Asked], loss: Loss) -> tuple[list[FeatureImportance], int]:
     """Importances with these designs, and the number of predictions."""
     answered, predicted = ask(task, asked)
-    return [FeatureImportance(**_shared(task, answer), loss=loss).trimmed() for answer in answered], predicted
+    return [_importance(task, answer, loss) for answer in answered], predicted
+
+
+def _importance(task: Task, answer: Answered, loss: Loss) -> FeatureImportance:
+    return FeatureImportance(**_shared(task, answer), loss=loss).trimmed()
 
 
 def _until_precise(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int]:
@@ -192,17 +197,42 @@ def _until_precise(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int
     rule = partial(auto.first_design, blocked=task.blocked)
     designs = {s.feature.name: design_of(task, s, rule) for s in task.subjects}
     found: dict[str, FeatureImportance] = {}
+    spent: Counter[str] = Counter()  # predictions of each feature
+    tight = task.budget.is_tight(len(task.subjects), task.n)
     pending: Sequence[Subject] = task.subjects
     total = 0
     while pending:
-        more, predicted = importances_of(task, [(s, designs[s.feature.name]) for s in pending], loss)
+        asked = [(s, designs[s.feature.name]) for s in pending]
+        now = _beside(task, asked, found)
+        answered, predicted = ask(now, asked)
         total += predicted
-        for one in more:
-            before = found[one.name].n_predictions if one.name in found else 0
-            found[one.name] = replace(one, n_predictions=one.n_predictions + before) if before else one
-        pending = [] if task.design is not None else [s for s in pending if auto.wants_more(found[s.feature.name])]
-        designs |= {s.feature.name: auto.next_design(found[s.feature.name], s, task.n) for s in pending}
+        pending = []
+        for (subject, _), answer in zip(asked, answered, strict=True):
+            name, one = answer.feature.name, _importance(task, answer, loss)
+            spent[name] += one.n_predictions
+            if task.design is None and auto.wants_more(one):  # the draw so far is not kept while the next is computed
+                designs[name] = auto.next_design(one, subject, task.n)
+                pending = [*pending, subject]
+            elif one.design.common and spent[name] == one.n_predictions:  # computed at once
+                found[name] = one
+            else:  # a new result, without the influences that were computed for the decision
+                found[name] = replace(one, n_predictions=spent[name])
+            if tight:
+                subject.release()
+        del answered, answer, one
     return [found[s.feature.name] for s in task.subjects], total
+
+
+def _beside(task: Task, asked: Sequence[tuple[Subject, Design]], found: dict[str, FeatureImportance]) -> Task:
+    """The call with the memory that features computed before leave; these keep cells of no more rows than the next."""
+    cells = {name: feature.meeting.width for name, feature in found.items() if feature.engine == task.engine.name}
+    if not cells:
+        return task
+    budget = replace(task.budget, beside=tuple(cells.values()))
+    widths = [len(s.distinct) if design.m is None else design.m for s, design in asked]
+    kept = budget.rows_to_keep(widths, task.n, task.entropy)
+    found |= {name: found[name].keeping(kept) for name in cells}
+    return replace(task, budget=budget, sample=found[next(iter(cells))].sample)
 
 
 def _shared(task: Task, answer: Answered) -> dict[str, Any]:
@@ -216,11 +246,4 @@ def _replaced_rows(task: Task, answer: Answered) -> ReplacedRows | None:
     feature = answer.feature
     if feature.kind == "pair":
         return None
-    (rows, real), drawn = task.real_rows, None
-    if answer.design.conditional:
-        assert answer.filled.question is not None  # the black box answers for samplers
-        ask = answer.filled.question.ask
-        assert ask.met is not None  # every row has its own draws
-        first = ask.met[rows][:, 0]
-        drawn = tuple(source.array[index[first]] for source, index in zip(ask.sources, ask.index, strict=True))
-    return ReplacedRows(feature.name, feature.columns, real, drawn)
+    return ReplacedRows(feature.name, feature.columns, task.real_rows[1], answer.filled.drawn)

@@ -82,16 +82,31 @@ def tree_images(
     ensemble: Ensemble, unwrapped: UnwrappedModel, table: Table, wanted: Mapping[int, tuple[Column, Distinct]]
 ) -> Images:
     """The numbers that trees compare, at the distinct values of each column."""
-    used = set(np.unique(ensemble.feature).tolist())
     if unwrapped.transform is None:
-        of = {j: ensemble.numbers(j, distinct.values) for j, (_, distinct) in wanted.items() if j in used}
-        return {j: (np.array([j]), numbers[:, None]) for j, numbers in of.items()}
+        used = set(np.unique(ensemble.feature).tolist())
+        return _OwnImages(ensemble, {j: distinct for j, (_, distinct) in wanted.items() if j in used})
     images = unwrapped.images(table, {j: (column, distinct.first) for j, (column, distinct) in wanted.items()})
     return {
         j: (at, np.stack([ensemble.numbers(int(c), values[:, k]) for k, c in enumerate(at)], axis=1))
         for j, (at, values) in images.items()
         if len(at)
     }
+
+
+class _OwnImages(Mapping[int, tuple[NDArray[np.intp], Floats]]):
+    """The numbers of columns that the trees compare themselves: computed for one column at a time."""
+
+    def __init__(self, ensemble: Ensemble, distinct: Mapping[int, Distinct]) -> None:
+        self.ensemble, self.distinct = ensemble, distinct
+
+    def __getitem__(self, j: int) -> tuple[NDArray[np.intp], Floats]:
+        return np.array([j]), self.ensemble.numbers(j, self.distinct[j].values)[:, None]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.distinct)
+
+    def __len__(self) -> int:
+        return len(self.distinct)
 
 
 def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> BoundEnsemble:
@@ -103,16 +118,17 @@ def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> Bo
     p = len(distinct)
     size, special = np.ones(p, np.int32), np.ones(p, np.int32)
     class_of, sets = [], _Sets()
+    codes = np.empty((p, len(distinct[0].codes)), np.int32)
     for j, values in enumerate(distinct):
         at, image = images.get(j, (np.empty(0, np.intp), np.empty((len(values), 0))))
         compared = [(image[:, c], by_feature[column]) for c, column in enumerate(at) if column in by_feature]
         classes = _ColumnClasses(ensemble, len(values), compared)
         classes.write(nodes, j, sets)
         class_of.append(classes.class_of)
+        codes[j] = classes.class_of[values.codes]
         size[j], special[j] = classes.size, classes.special
     if np.any((ensemble.feature >= 0) & (nodes[:, node_rules.FEATURE] < 0)):
         raise Declined("its trees use a column that the table doesn't have")
-    codes = np.stack([of_values[values.codes] for of_values, values in zip(class_of, distinct, strict=True)])
     value, unit = _fixed_point(ensemble)
     leaf_at = np.append(np.searchsorted(_leaf_nodes(ensemble), ensemble.roots), len(value)).astype(np.int32)
     depth = _fill_ranges(nodes, ensemble.roots, special)
