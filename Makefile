@@ -1,12 +1,16 @@
 # The two commands of the README, and three more. Everything is installed into .venv; nothing else is touched.
 PYTHON ?= python3
 BIN := .venv/bin
+# Tests run in random order; on CI in the same one every time, as with Hypothesis's examples.
+ORDER := $(if $(CI),--randomly-seed=1)
 
-.PHONY: help demo test fuzz browser bench mutants gallery clean
+.PHONY: help demo test test-threads test-oldest fuzz browser bench mutants gallery clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
 	@echo "make test    ruff, mypy, import-linter and the tests"
+	@echo "make test-threads runs the tests of the computing rooms in four threads at once"
+	@echo "make test-oldest  runs the tests with the oldest supported version of every dependency, in .venv-oldest"
 	@echo "make fuzz    random calls, numbers against brute force, damaged files: 10,000, 100,000, 10,000"
 	@echo "make browser finds or installs chromium, for the tests of the report"
 	@echo "make bench   speed and accuracy against named peers"
@@ -22,7 +26,23 @@ test: .venv/installed-test browser
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q $(ORDER)
+
+# Each of these tests runs in four threads at once; what measures the whole process is marked thread_unsafe.
+# Left out: two files whose calls of polars the plugin cannot analyse.
+test-threads: .venv/installed-test
+	$(BIN)/pytest -q $(ORDER) -p run-parallel --parallel-threads=4 tests/test_losses.py tests/test_game_theory.py \
+		tests/cells tests/donors --ignore=tests/donors/test_questions.py tests/passes --ignore=tests/passes/parts tests/shapley/test_axioms.py
+
+# Old releases warn about newer ones of others, and draw pictures that differ in single pixels.
+test-oldest: .venv/installed-test
+	@test -d .venv-oldest || $(PYTHON) -m venv .venv-oldest
+	@$(BIN)/python -m tests.oldest > .venv-oldest/constraints.txt
+	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test]" \
+		--constraint .venv-oldest/constraints.txt
+	NUMBA_CACHE_DIR=.venv-oldest/numba .venv-oldest/bin/python -m pytest -q $(ORDER) --ignore=tests/plots/test_images.py \
+		-W ignore::DeprecationWarning -W ignore::FutureWarning -W ignore::PendingDeprecationWarning \
+		-W "ignore:numpy.ufunc size changed"
 
 # Another run: make fuzz SEED=7. A finding says how to repeat it.
 SEED ?= 0
@@ -53,7 +73,7 @@ gallery: .venv/installed-demo
 	@$(BIN)/python -m docs.gallery.page
 
 clean:
-	rm -rf .venv build dist docs/gallery/build .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oldest build dist docs/gallery/build .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests -type d -name __pycache__ -prune -exec rm -rf {} +
 
 $(BIN)/python:

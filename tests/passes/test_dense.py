@@ -235,6 +235,7 @@ def peak(run):
         tracemalloc.stop()
 
 
+@pytest.mark.thread_unsafe
 @pytest.mark.parametrize(
     ("design", "memory", "complete"),
     [
@@ -256,6 +257,7 @@ def test_the_peak_stays_within_memory(design, memory, complete):
     assert used < memory * 2**20
 
 
+@pytest.mark.thread_unsafe
 def test_the_peak_stays_within_memory_for_several_classes_and_groups_of_rows():
     rng = np.random.default_rng(7)
     Z = rng.normal(size=(500, 3))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.ensemble import (
     GradientBoostingRegressor,
     HistGradientBoostingClassifier,
@@ -44,7 +45,7 @@ def no_table(monkeypatch):
 
 def explained(name, **options):
     model, y, loss = MODELS[name]
-    fitted = model.fit(X, y)
+    fitted = clone(model).fit(X, y)  # tests may run in threads
     ask = fitted.predict_proba if loss in ("brier", "log_loss") else fitted.predict
     shared = {"features": GROUP, "donors": "all", "loss": loss, "progress": False} | options
     return ll.feature_importance(fitted, X, y, **shared), ll.feature_importance(ask, X, y, **shared)

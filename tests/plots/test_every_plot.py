@@ -32,7 +32,7 @@ from losslens.plots import shares as share_plots
 from pictures import looked_at
 
 # Letters that the font lacks: matplotlib says so to the user, who alone can choose another font.
-pytestmark = pytest.mark.filterwarnings("ignore:Glyph .* missing from font")
+pytestmark = pytest.mark.filterwarnings("ignore:Glyph .* missing from")
 
 LONG = "the share of households with two or more children in the municipality, in percent, as counted in the census"
 NAMES = (

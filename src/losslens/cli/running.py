@@ -67,7 +67,8 @@ def run(body: Body, args: Arguments) -> None:
 def _one_format(ctx: typer.Context, given: dict[str, Any]) -> dict[str, Any]:
     """JSON or CSV; the command line takes precedence over a settings file."""
     if given.get("json") and given.get("csv"):
-        typed = [name for name in TABLE if str(ctx.get_parameter_source(name)).endswith("COMMANDLINE")]
+        sources = {name: ctx.get_parameter_source(name) for name in TABLE}
+        typed = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
         if len(typed) != 1:
             raise ValueError("choose one of --json and --csv")
         given |= {name: name in typed for name in TABLE}

@@ -142,7 +142,8 @@ def _pandas(kind: str) -> Callable[[Path, str], Any]:
     import pandas as pd
 
     if kind == "csv":
-        return lambda path, sep: pd.read_csv(path, sep=sep, low_memory=False)
+        # round_trip: older releases of pandas read the last digit wrong without it
+        return lambda path, sep: pd.read_csv(path, sep=sep, low_memory=False, float_precision="round_trip")
     return lambda path, _: pd.read_parquet(path) if kind == "parquet" else pd.read_feather(path)
 
 

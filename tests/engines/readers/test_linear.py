@@ -89,9 +89,15 @@ REGRESSORS = [
 ]
 
 
+# Defaults that scikit-learn is changing: stated, they don't warn; older releases don't know them.
+NEW_DEFAULTS = {"use_legacy_attributes": False, "l1_ratios": (0,)}
+if "use_legacy_attributes" not in LogisticRegressionCV().get_params():
+    NEW_DEFAULTS.clear()
+
+
 CLASSIFIERS = [
     LogisticRegression(),
-    LogisticRegressionCV(cv=2, use_legacy_attributes=False, l1_ratios=(0,), scoring="neg_log_loss"),
+    LogisticRegressionCV(cv=2, scoring="neg_log_loss", **NEW_DEFAULTS),
     LinearSVC(random_state=0),
     SGDClassifier(random_state=0),
     SGDClassifier(loss="log_loss", random_state=0),
