@@ -84,7 +84,7 @@ def _models(folder, table):
     skops.io.dump(LinearRegression().fit(Z.to_numpy(), y), folder / "nameless.skops")
     skops.io.dump(DecisionTreeRegressor(max_depth=4).fit(Z, y), folder / "tree.skops")
     skops.io.dump(LogisticRegression().fit(Z, table["label"]), folder / "classes.skops")
-    words = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["size"]), ("passthrough", ["a", "b"]))
+    words = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["size"]), remainder="passthrough")
     skops.io.dump(make_pipeline(words, LinearRegression()).fit(X, y), folder / "words.skops")
     booster = xgboost.train({"max_depth": 3}, xgboost.DMatrix(X, y, enable_categorical=True), 10)
     for suffix in ("json", "ubj", "model"):

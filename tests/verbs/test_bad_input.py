@@ -348,7 +348,7 @@ def test_a_scorer_where_a_loss_is_needed():
 
 
 def test_values_of_ones_own_must_fit_the_column():
-    whole = pd.DataFrame({"a": np.arange(N), "w": ["x", "y"] * 15})
+    whole = pd.DataFrame({"a": np.arange(N), "w": pd.array(["x", "y"] * 15, "string")})
     for features, values in (("a", [1.5]), ("a", ["x"]), ("w", [3])):
         with pytest.raises(ValueError, match=r"Grid\(values=...\).*don't fit"):
             explain(lambda t: np.zeros(len(t)), whole, features=features, donors=ll.Grid(values=values))
