@@ -141,11 +141,13 @@ def test_a_column_that_the_model_ignores_adds_exactly_nothing(method, donors, we
     assert (found.std_error[:, 3] == 0.0).all()
 
 
-def test_donors_that_count_nothing_are_refused_when_no_others_were_drawn():
+def test_donors_that_count_nothing_are_never_drawn():
     weight = np.zeros(N)
-    weight[5] = 1.0
-    with pytest.raises(ValueError, match="weight"):
+    with pytest.raises(ValueError, match="sample_weight must be above zero for at least one row"):
         ll.shapley_effect(model, X, ROWS, donors=ll.Grid(1), sample_weight=weight, random_state=0)
+    weight[5] = 1.0
+    found = ll.shapley_effect(model, X, ROWS, donors=ll.Grid(1), sample_weight=weight, random_state=0)
+    np.testing.assert_allclose(found.base, model(X)[5])
 
 
 # Walks.

@@ -184,8 +184,12 @@ def test_sweeps_fit_into_memory():
     asked = StoppingRule(sweeps=8)
     assert told(asked, memory=8 * one).max_sweeps == told(asked, memory=8 * one).first_sweeps == 8
     assert told(asked).sweeps_needed([None] * 8) == 8
-    with pytest.raises(ValueError, match="memory is too small for 8 sweeps"):
-        _ = told(asked, memory=8 * one - 1).max_sweeps
+    for rule in (asked, StoppingRule(budget=830)):  # a number that was asked for is drawn, or an error says why not
+        assert told(rule, memory=8 * one, counted=30).max_sweeps == 8
+        with pytest.raises(ValueError, match=r"memory is too small for 8 sweeps .*; pass memory='\d+.* KiB'"):
+            _ = told(rule, memory=8 * one - 1, counted=30).max_sweeps
+    both = StoppingRule(budget=830, precision=Absolute(0.1))
+    assert told(both, memory=7 * one, counted=30).max_sweeps == 7
 
 
 def test_sweeps_are_drawn_until_their_variance_is_a_tenth_of_the_samplings():
@@ -216,12 +220,15 @@ def test_what_ended_a_run_is_said(monkeypatch):
     kind, sweeps, _ = kind_of_walk(monkeypatch, budget=2000)
     for rule, cut, text in (
         (StoppingRule(budget=5), True, "budget= ended it"),
-        (StoppingRule(), True, "the limit on predictions or memory ended it"),
+        (StoppingRule(), True, "the limit of 10,000,000 predictions ended it"),
         (StoppingRule(), False, None),
     ):
         said = replace(kind, rule=rule).allotment(walks.Walked(sweeps, True, cut), "", ["first"]).remarks
         assert said[0] == "first"
         assert (len(said) == 1) if text is None else said[1].startswith(text)
+    full = replace(kind, rule=StoppingRule(precision=Absolute(1e-9)), memory=3 * N * P * SWEEP_BYTES)
+    said = full.allotment(walks.Walked(sweeps[:3], True, True), "", []).remarks
+    assert said[0].startswith("memory= ended it")
 
 
 def test_the_error_beside_the_bar_is_that_of_the_widest_interval(monkeypatch):
@@ -323,12 +330,13 @@ def test_walks_to_rows_within_budget_and_memory(monkeypatch):
     sized = 3 * P * SWEEP_BYTES
     assert replace(kind, setup=setup, budget=100).max_sweeps == 10
     assert replace(kind, setup=setup, budget=100).first_sweeps == 10
-    assert replace(kind, setup=setup, memory=7 * sized).max_sweeps == 7
+    assert replace(kind, setup=setup, budget=100, memory=10 * sized).first_sweeps == 10
+    with pytest.raises(ValueError, match="memory is too small for 10 sweeps of walks to 3 rows"):
+        _ = replace(kind, setup=setup, budget=100, memory=10 * sized - 1).first_sweeps
     free = replace(kind, setup=setup, budget=None)
-    assert (free.max_sweeps, free.first_sweeps) == (min((10**7 - 10) // 9, kind.memory // sized), 10)
-    for tight in ({"budget": 27}, {"memory": 2 * sized - 1}):
-        with pytest.raises(ValueError, match="two walks a row take 18 predictions"):
-            _ = replace(kind, setup=setup, **tight).max_sweeps
+    assert (free.max_sweeps, free.first_sweeps) == ((10**7 - 10) // 9, 10)
+    with pytest.raises(ValueError, match="two walks a row take 18 predictions; raise budget="):
+        _ = replace(kind, setup=setup, budget=27).max_sweeps
     assert replace(kind, setup=setup, budget=28).max_sweeps == 2
 
 

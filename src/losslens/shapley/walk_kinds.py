@@ -21,6 +21,7 @@ from losslens.shapley.allotment import Allotment, all_pairs
 from losslens.shapley.setup import FullGain, GameSetup, full_gain
 from losslens.shapley.stopping import MOST_PREDICTIONS, StoppingRule, enough, stein
 from losslens.shapley.walks import Sweep, Walked, WalkKind, contributions, path, walk_from_donors
+from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 from losslens.uncertainty import standard_errors
 
@@ -33,6 +34,16 @@ RECENT = 100  # last sweeps, from which the interval beside the bar is estimated
 FIRST_EFFECT_SWEEPS = 10  # before the first stopping decision
 PRECISE = 0.01  # of the predictions' standard deviation: sweeps are drawn until the Monte-Carlo error is below
 MIN_WALKS = 40 * control_variates.BINS  # to estimate additive parts; fewer would fit noise
+
+
+def check_memory(sweeps: int, rows: int, p: int, memory: int) -> None:
+    """Raise ValueError unless the sweeps fit into memory: fewer would be another result."""
+    if sweeps * rows * p * SWEEP_BYTES > memory:
+        needs = size_in_words(2 * sweeps * rows * p * SWEEP_BYTES)
+        raise ValueError(
+            f"memory is too small for {sweeps:,} sweeps of walks to {rows:,} rows; pass memory='{needs}', or a smaller "
+            "budget="
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,22 +91,29 @@ class _PerformanceWalk(WalkKind):
 
     @cached_property
     def max_sweeps(self) -> int:
-        """The most sweeps that budget and memory allow."""
-        setup, rule, cost = self.setup, self.rule, max(1, self.cost)
-        by_budget = ((rule.budget or MOST_PREDICTIONS) - setup.counter.rows) // cost
-        by_memory = self.memory // (setup.n * setup.p * SWEEP_BYTES)
-        if by_memory < 1:
+        """The most sweeps that budget and memory allow; a budget alone is spent, or an error."""
+        setup, rule, by_budget = self.setup, self.rule, self._by_budget
+        if self._by_memory < 1:
             raise ValueError(f"memory is too small for {setup.n:,} walks of {setup.p} steps; raise memory=")
         if rule.budget is not None and by_budget < 1:
             raise ValueError(
-                f"budget={rule.budget:,} is too small: one sweep of walks takes up to {cost:,} predictions, and "
+                f"budget={rule.budget:,} is too small: one sweep of walks takes up to {self.cost:,} predictions, and "
                 f"{setup.n:,} are for the rows as they are"
             )
         if rule.sweeps is not None:
-            if by_memory < rule.sweeps:
-                raise ValueError(f"memory is too small for {rule.sweeps:,} sweeps of walks; raise memory=")
+            check_memory(rule.sweeps, setup.n, setup.p, self.memory)
             return rule.sweeps
-        return int(max(1, min(by_budget, by_memory)))
+        if rule.budget is not None and rule.precision is None:
+            check_memory(by_budget, setup.n, setup.p, self.memory)
+        return int(max(1, min(by_budget, self._by_memory)))
+
+    @property
+    def _by_budget(self) -> int:
+        return ((self.rule.budget or MOST_PREDICTIONS) - self.setup.counter.rows) // max(1, self.cost)
+
+    @property
+    def _by_memory(self) -> int:
+        return self.memory // (self.setup.n * self.setup.p * SWEEP_BYTES)
 
     @cached_property
     def half_width(self) -> float | None:
@@ -141,7 +159,8 @@ class _PerformanceWalk(WalkKind):
         """The shares, and remarks for the reader."""
         summary = self.summary(walked.sweeps)
         if walked.cut_short:
-            reason = "budget=" if self.rule.budget else "the limit on predictions or memory"
+            reason = "budget=" if self.rule.budget else f"the limit of {MOST_PREDICTIONS:,} predictions"
+            reason = "memory=" if self._by_memory < self._by_budget else reason
             remarks = [*remarks, f"{reason} ended it before the Monte-Carlo error was as small as required"]
         return Allotment(
             sfimp=summary.sfimp, method="walks", design=design, exact=False,
@@ -301,19 +320,18 @@ class EffectWalk(WalkKind):
 
     @cached_property
     def max_sweeps(self) -> int:
-        """The most sweeps that budget and memory allow."""
-        by_budget = ((self.budget or MOST_PREDICTIONS) - self.setup.counter.rows) // max(1, self.cost)
-        most = int(min(max(by_budget, 0), self.memory // (len(self.rows) * self.setup.p * SWEEP_BYTES)))
+        """The most sweeps that the budget allows."""
+        most = ((self.budget or MOST_PREDICTIONS) - self.setup.counter.rows) // max(1, self.cost)
         if most < 2:
-            raise ValueError(
-                f"two walks a row take {2 * self.cost:,} predictions and some memory; raise budget= or memory="
-            )
-        return most
+            raise ValueError(f"two walks a row take {2 * self.cost:,} predictions; raise budget=")
+        return int(most)
 
     @property
     def first_sweeps(self) -> int:
         """All that the budget allows, if there is one."""
-        return self.max_sweeps if self.budget is not None else min(FIRST_EFFECT_SWEEPS, self.max_sweeps)
+        first = self.max_sweeps if self.budget is not None else min(FIRST_EFFECT_SWEEPS, self.max_sweeps)
+        check_memory(first, len(self.rows), self.setup.p, self.memory)
+        return first
 
     @property
     def sweeps_at_once(self) -> int:
@@ -340,7 +358,9 @@ class EffectWalk(WalkKind):
         precise = PRECISE * float(self.setup.sample.prediction[self.donors].std())
         if not error > precise > 0:  # or all donors have the same prediction
             return len(sweeps)
-        return int(1 + len(sweeps) * min(4.0, (error / precise) ** 2))
+        needed = int(1 + len(sweeps) * min(4.0, (error / precise) ** 2))
+        check_memory(min(needed, self.max_sweeps), len(self.rows), self.setup.p, self.memory)
+        return needed
 
     def summary(self, sweeps: list[Sweep]) -> tuple[Floats, Floats]:
         """What each player adds to each row, and its Monte-Carlo error, (r, p) each.
