@@ -29,6 +29,8 @@ RUNNER = CliRunner()
 def folder(tmp_path_factory):
     folder = fill(tmp_path_factory.mktemp("files"))
     os.mkfifo(folder / "pipe")
+    (folder / "leaving.py").write_text("raise SystemExit(3)")
+    (folder / "gaps.csv").write_text("a,b,y\n1,2,3\n2,,4\n3,4,5\n")
     return folder
 
 
@@ -257,6 +259,24 @@ def test_settings_from_a_file_and_the_command_line_wins(folder):
         ((*LINEAR, "--memory", "much"), "memory is a size"),
         ((*LINEAR, "--json", "--csv"), "choose one of --json and --csv"),
         ((*LINEAR, "--by", "lable"), "no column 'lable'"),
+        (("", "t.csv", "--target", "y"), "the name of the model is empty"),
+        (("linear.skops", "", "--target", "y"), "the name of the table is empty"),
+        (("linear.skops", "pipe", "--target", "y"), "pipe is a pipe or a device, not a table: write its content"),
+        (("t.csv", "linear.skops", "--target", "y"), "t.csv is a table, not a model: the model comes first"),
+        (("leaving:model", "t.csv", "--target", "y"), "leaving:model: importing leaving failed: SystemExit: 3"),
+        (
+            ("linear.skops", "gaps.csv", "--target", "y"),
+            "the model failed on these data: ValueError: Input X contains NaN.",
+        ),
+        ((*LINEAR, "--features", ""), "--features names no column; leave it out for all columns"),
+        ((*LINEAR, "--jobs", 0), "--jobs is "),
+        ((*LINEAR, "--memory", 0), "--memory must be above zero"),
+        ((*LINEAR, "--weight", "label"), "--weight must hold finite numbers"),
+        ((*LINEAR, "--save", ""), "path must be the name of a file"),
+        (
+            (*LINEAR, "--sep", ";"),
+            "no target 'y'; there is a,b,size,y,label,id,weight; if commas separate the columns, say so",
+        ),
         ((*LINEAR, "--save", "no/where.losslens"), "could not write no/where.losslens: there is no folder no"),
         ((*LINEAR, "--save", "."), "it is a folder"),
         ((*LINEAR, "--save", "pipe"), "could not write pipe: it is not a regular file"),
@@ -323,6 +343,14 @@ def test_a_pipe_that_closes_and_a_full_one(folder):
     with open("/dev/full", "w") as full:  # noqa: PTH123
         err = run("importance", *LIGHT, "-q", stdout=full, code=2)[1]
     assert err == "error: could not write to the standard output: No space left on device\n"
+
+
+def test_output_that_the_caller_closed_is_not_missed(folder):
+    """`>&-`: there is no standard output; the file is written all the same, and doesn't take its place."""
+    program = f"{sys.executable} -c 'from losslens.cli import main; main()'"
+    command = f"{program} importance {' '.join(LIGHT)} --save closed >&- 2>&-"
+    assert subprocess.run(["sh", "-c", command], check=False).returncode == 0
+    assert "a" in ll.load(folder / "closed")
 
 
 @pytest.fixture

@@ -80,6 +80,13 @@ def test_what_is_wrong_is_told(tmp_path, text, message):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read_settings(tmp_path / "s.toml", COMMANDS, "compare")
+    with pytest.raises(IsADirectoryError, match="is a folder, not a settings file"):
+        read_settings(tmp_path, COMMANDS, "compare")
+    with pytest.raises(ValueError, match="the name of the settings file is empty"):
+        read_settings("", COMMANDS, "compare")
+    (tmp_path / "s.toml").write_bytes('target = "Größe"'.encode("latin-1"))
+    with pytest.raises(ValueError, match="as TOML: it is not UTF-8 text; save it as UTF-8"):
+        read_settings(tmp_path / "s.toml", COMMANDS, "compare")
 
 
 @pytest.mark.parametrize("names", [["a"], ["a", "b c"], ["a,b", 'quo"te'], []])

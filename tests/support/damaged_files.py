@@ -14,6 +14,7 @@ import time
 import traceback
 import warnings
 import zipfile
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -150,16 +151,16 @@ def edit(content, rng):
         holder, key = every[int(rng.integers(len(every)))]
         how = rng.random()
         if how < 0.45:
-            holder[key] = ODD[int(rng.integers(len(ODD)))]
+            holder[key] = deepcopy(ODD[int(rng.integers(len(ODD)))])
         elif how < 0.65:
             other, place = every[int(rng.integers(len(every)))]
-            holder[key] = json.loads(json.dumps(other[place]))
+            holder[key] = deepcopy(other[place])
         elif how < 0.75:
             del holder[key]
         elif how < 0.9 and isinstance(holder[key], (int, float)) and not isinstance(holder[key], bool):
             holder[key] = holder[key] * int(rng.integers(-3, 100)) + int(rng.integers(-2, 3))
         elif isinstance(holder, list):
-            holder.append(holder[key])
+            holder.append(deepcopy(holder[key]))
         elif isinstance(holder[key], str):
             holder[key] += "x"
     return packed(parts | {"result.json": json.dumps(description)})

@@ -5,8 +5,10 @@ It may import every other room; no room imports it.
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +21,9 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich" if sys.stdout.isatty() else None,  # boxes on a terminal, plain text in a pipe
+    rich_markup_mode="rich"
+    if sys.stdout is not None and sys.stdout.isatty()
+    else None,  # boxes on a terminal, plain text in a pipe
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -55,7 +59,9 @@ for _command in (report, commands.importance, commands.curves, commands.shapley,
 
 def main() -> Any:
     """Run the program."""
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller; a file that is opened later would take its place
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  open to the end
         with suppress(AttributeError):  # replace characters that the terminal can't print
-            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+            getattr(sys, name).reconfigure(errors="replace")
     app(prog_name="losslens")

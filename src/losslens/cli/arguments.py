@@ -84,7 +84,10 @@ def first_and_more(name: str, more: Mapping[str, str], option: str) -> dict[str,
 
 def features_of(args: Arguments, typed: Sequence[str] | None = None) -> Any:
     """Columns and groups as a verb takes them; None for all columns."""
-    single = names(typed if typed is not None else args.features)
+    chosen = typed if typed is not None else args.features
+    single = names(chosen)
+    if chosen and not single:
+        raise ValueError("--features names no column; leave it out for all columns")
     groups = {name: split(columns) for name, columns in pairs(args.group, "--group").items()}
     return [*single, *([groups] if groups else [])] or None
 

@@ -113,7 +113,7 @@ def message_and_code(error: BaseException) -> tuple[str, int]:
         return f"{error.filename}: {error.strerror}", WRONG_CALL
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if (HOME / "models.py", "_fitted") in frames and not ours:
-        return f"the model failed on these data: {what}", WRONG_CALL
+        return f"the model failed on these data: {type(error).__name__}: {reason(error)}", WRONG_CALL
     return f"unexpected {what}; --debug shows where it came from", UNEXPECTED
 
 
@@ -122,13 +122,16 @@ def in_options(text: str) -> str:
 
     >>> in_options("use loss='log_loss', or raise memory=")
     'use --loss log_loss, or raise --memory'
+    >>> in_options("n_jobs is a number of workers; got 0")
+    '--jobs is a number of workers; got 0'
     """
     text = re.sub(r"loss=sklearn\.metrics\.get_scorer\('(\w+)'\)", r"--loss scorer:\1", text)
     text = re.sub(r"features=\{'name': \[columns\]\}", "--group name=a,b", text)
     text = re.sub(r"\{'name': \[columns\]\}", "--group name=a,b", text)
 
-    text = re.sub(r"^loss must be named", "--loss must be named", text)
+    text = re.sub(rf"^({'|'.join(OPTIONS)}) (?=is |must |names |needs )", lambda found: f"--{OPTIONS[found[1]]} ", text)
     text = re.sub(r"^target must be one of the classes", "--class must be one of", text)
+    text = re.sub(r"^target='([^']*)' names a class", r"--class \1 names a class", text)
 
     def option(found: re.Match[str]) -> str:
         value = found[2].strip("'")
@@ -141,6 +144,27 @@ def in_options(text: str) -> str:
 def _one_line(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= 600 else text[:600] + "..."
+
+
+def reason(error: BaseException) -> str:
+    """The message of an exception, in one line."""
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : |^\[[\d:]+\] \S+:\d+: ", "", text)  # XGBoost: time and line
+    return f"{text[:200]}{'...' * (len(text) > 200)}" if text else type(error).__name__
+
+
+def existing_file(name: str, what: str) -> Path:
+    """The path of a file to read; an error where it is none."""
+    path = Path(name)
+    if not name:
+        raise ValueError(f"the name of the {what} is empty")
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {name}")
+    if path.is_dir():
+        raise IsADirectoryError(f"{name} is a folder, not a {what}")
+    if not path.is_file():  # it would be waited for, and can't be read twice
+        raise ValueError(f"{name} is a pipe or a device, not a {what}: write its content to a file first")
+    return path
 
 
 def check_writable(name: str) -> None:

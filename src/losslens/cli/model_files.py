@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from losslens.cli.errors import existing_file, reason
+
 PICKLES = (".joblib", ".pkl", ".pickle")
 SUFFIXES = {
     ".skops": "a skops file",
@@ -45,13 +47,12 @@ def read_model(name: str, *, trust: bool = False, trusted: Sequence[str] = ()) -
     path = Path(name)
     if re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", name) and not path.exists():
         return from_python(name)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {name}")
-    if path.is_dir():
-        raise IsADirectoryError(f"{name} is a folder, not a model")
+    existing_file(name, "model")
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         known = ", ".join(SUFFIXES)
+        if suffix in (".csv", ".gz", ".tsv", ".parquet", ".feather", ".arrow", ".ipc"):
+            raise ValueError(f"{name} is a table, not a model: the model comes first, then the data")
         raise ValueError(f"{name}: unknown kind of model; its name must end in one of {known}, or be module:name")
     if suffix in PICKLES and not trust:
         raise ValueError(
@@ -72,13 +73,6 @@ def _read(path: Path, suffix: str, trusted: Sequence[str]) -> Any:
         raise
     except Exception as error:  # libraries raise different ones for a damaged file
         raise ValueError(f"could not read {path} as {SUFFIXES[suffix]}: {reason(error)}") from error
-
-
-def reason(error: BaseException) -> str:
-    """The message of an exception, in one line."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    text = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : |^\[[\d:]+\] \S+:\d+: ", "", text)  # XGBoost: time and line
-    return f"{text[:200]}{'...' * (len(text) > 200)}" if text else type(error).__name__
 
 
 def _reader(path: Path, suffix: str) -> Callable[[Path, Sequence[str]], Any]:
@@ -189,7 +183,7 @@ def from_python(name: str) -> Any:
         if error.name and module_name.split(".")[0] != error.name.split(".")[0]:
             raise ValueError(f"{name}: the module {module_name} needs {error.name}, which is not installed") from error
         raise ValueError(f"{name}: there is no module {module_name}, installed or in the working directory") from error
-    except Exception as error:  # the user's code may raise any
+    except (Exception, SystemExit) as error:  # the user's code may raise any
         raise ValueError(f"{name}: importing {module_name} failed: {type(error).__name__}: {reason(error)}") from error
     for part in rest.split("."):
         if not hasattr(thing, part):

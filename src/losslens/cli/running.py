@@ -46,14 +46,14 @@ def takes(*names: str) -> Callable[[Body], Callable[..., None]]:
 
 def run(body: Body, args: Arguments) -> None:
     """Call, save, print. A result that can't be saved is still printed: it may have taken an hour."""
-    if args.save:
+    if args.save is not None:
         check_writable(args.save)
     with stopping_on_interrupt(), redirect_stdout(sys.stderr):  # stdout holds the result only: a model may print, too
         output = body(args)
     if output is None:
         return
     problem = None
-    if args.save:
+    if args.save is not None:
         try:
             with naming_file(args.save):
                 output.result.save(args.save)

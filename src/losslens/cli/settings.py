@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from losslens.cli.errors import existing_file
 from losslens.cli.tables import suggestion
 
 TYPED = ("trust", "trust-type")  # on the command line only
@@ -38,13 +39,13 @@ def read_settings(path: str | Path, commands: Mapping[str, Iterable[Setting]], c
     command
         The command that is run: its table takes precedence over the top of the file.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+    path = existing_file(str(path), "settings file")
     try:
         with path.open("rb") as file:
             content = tomllib.load(file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ValueError(f"could not read {path} as TOML: it is not UTF-8 text; save it as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
         raise ValueError(f"could not read {path} as TOML: {error}") from error
     known = {name: list(settings) for name, settings in commands.items()}
     everywhere = [setting for settings in known.values() for setting in settings]

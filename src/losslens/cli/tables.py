@@ -16,7 +16,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from losslens.cli.model_files import categories_of, columns_of, reason
+from losslens.cli.errors import existing_file, reason
+from losslens.cli.model_files import categories_of, columns_of
 from losslens.tables.frames import as_table
 
 FORMATS = (
@@ -54,11 +55,7 @@ def read_table(name: str, sep: str | None = None) -> Any:
     sep
         What separates the columns of a CSV file, a character or ``"tab"``; by default what its first lines show.
     """
-    path = Path(name)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {name}")
-    if path.is_dir():
-        raise IsADirectoryError(f"{name} is a folder, not a table")
+    path = existing_file(name, "table")
     kind = next((kind for suffix, kind in FORMATS.items() if path.name.lower().endswith(suffix)), None)
     if kind is None:
         raise ValueError(f"{name}: unknown kind of table; its name must end in one of {', '.join(FORMATS)}")

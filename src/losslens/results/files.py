@@ -37,7 +37,7 @@ def atomic_file(path: str | Path) -> Iterator[IO[bytes]]:
 
 def check_name(path: str | Path) -> None:
     """Raise TypeError for what names no file."""
-    if not isinstance(path, (str, os.PathLike)) or "\0" in str(path):
+    if not isinstance(path, (str, os.PathLike)) or "\0" in str(path) or not str(path):
         raise TypeError(f"path must be the name of a file; got {path!r}")
 
 

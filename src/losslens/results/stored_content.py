@@ -151,7 +151,7 @@ def _ascending(array: Any, what: str) -> None:
 
 
 def _numeric(array: Any, what: str) -> None:
-    _need(array.dtype.kind in "biuf", f"{what} are no numbers")
+    _need(array.dtype.kind in "iuf", f"{what} are no numbers")
 
 
 def _sample(sample: Any) -> None:
