@@ -429,7 +429,15 @@ def test_ctrl_c_counts_where_a_verb_took_it_for_enough():
                 signal.raise_signal(signal.SIGINT)
             reached.append("the file would be written")
 
+    def failing():
+        with stopping_on_interrupt():
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+            raise AttributeError("of a module whose import was interrupted")
+
     usual = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        failing()
     with pytest.raises(KeyboardInterrupt):
         body()
     assert reached == []

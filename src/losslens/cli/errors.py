@@ -66,6 +66,9 @@ def stopping_on_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGINT, stop)
     try:
         yield
+    except Exception:
+        if not pressed:  # else an import that was interrupted, for example, fails when it is used
+            raise
     finally:
         if mine:
             signal.signal(signal.SIGINT, usual)
