@@ -46,7 +46,7 @@ MODELS = {
     "splines": lambda: pipeline.make_pipeline(preprocessing.SplineTransformer(), linear.Ridge(1e-3)),
     "binned": lambda: pipeline.make_pipeline(preprocessing.MinMaxScaler(), tree.DecisionTreeRegressor(max_depth=5)),
 }
-UNITS = [(1.0, 0.0), (1e-9, 0.0), (1e-6, 0.0), (1e9, 0.0), (1e-3, 1.1), (1.0, 30.0), (1e6, -1e12)]
+UNITS = [(1.0, 0.0), (1e-9, 0.0), (1e-6, 0.0), (1e9, 0.0), (1e-3, 1.1), (1.0, 30.0), (1e6, -1e12), (1e-3, 1e6)]
 OWN, DONOR = np.divmod(np.arange(len(X) ** 2), len(X))
 
 
@@ -82,7 +82,8 @@ def test_exact_is_exact_in_any_unit(name):
             expected = pairs.mean(axis=(1, 2)) - own.mean()
             np.testing.assert_allclose([one.pfi for one in found.values()], expected, rtol=0, atol=bound * scale)
             np.testing.assert_allclose(found.local.T, pairs.mean(axis=2) - own, rtol=0, atol=30 * bound * scale)
-    assert len({engines[a, b] for a, b in UNITS[:4]}) == 1, engines
+    if name not in ("support vectors", "scaled"):  # their C and epsilon have a unit: these fit other curves
+        assert len({engines[a, b] for a, b in UNITS[:4]}) == 1, engines
 
 
 def test_a_model_that_is_constant_is_read():
