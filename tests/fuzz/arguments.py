@@ -4,6 +4,7 @@ import datetime as dt
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import scipy.sparse as sp
+from pyarrow import dataset
 from sklearn import ensemble, linear_model, neighbors, pipeline, preprocessing, svm, tree
 from sklearn.cluster import KMeans
 from sklearn.metrics import get_scorer, make_scorer, mean_squared_error
@@ -37,6 +39,7 @@ class Scene:
     loss: Any
     numeric: bool
     classes: tuple
+    labels: list  # of the columns
     result: Any = None  # of which a method is called
 
     def pick(self, choices):
@@ -44,7 +47,7 @@ class Scene:
 
     @property
     def names(self):
-        return [str(name) for name in getattr(self.X, "columns", [])] or [f"x{j}" for j in range(self.p)]
+        return [f"x{label}" if isinstance(self.X, np.ndarray) else str(label) for label in self.labels]
 
 
 # Tables.
@@ -376,8 +379,7 @@ def odd_loss(s):
 
 
 def columns(s):
-    names = list(getattr(s.X, "columns", range(s.p)))
-    names = list(getattr(s.X, "column_names", names))
+    names = s.labels
     one, other = names[0], names[-1]
     return s.pick([
         None, [one], [one, other] if one != other else [one], {"both": names}, {"a": [one]}, one,
@@ -685,4 +687,15 @@ def scene(rng):
             loss = ["hinge", "zero_one", None][rng.integers(3)]
         if rng.random() < 0.1:
             loss = get_scorer(SCORERS[task][0])
-    return Scene(rng, n, p, task, X, y, model, loss, numeric, tuple(names))
+    labels = list(getattr(X, "column_names", getattr(X, "columns", range(p))))
+    if isinstance(X, pd.DataFrame) and not isinstance(labels[0], int) and rng.random() < 0.3:
+        X, y = in_files(X, y, rng)
+    return Scene(rng, n, p, task, X, y, model, loss, numeric, tuple(names), labels)
+
+
+def in_files(X, y, rng):
+    """The same rows in a file of the current folder, opened in one of the ways; y is one of its columns."""
+    path = f"rows {rng.integers(10**9)}.parquet"
+    X.reset_index(drop=True).assign(y=np.asarray(y)).to_parquet(path)
+    ways = [str, lambda path: [path], pl.scan_parquet, dataset.dataset, Path]
+    return ways[rng.integers(len(ways))](path), "y"
