@@ -485,11 +485,36 @@ def as_cluster(executor: Any) -> Cluster | None:
     return Cluster(executor)
 
 
+_WARNED: ContextVar[set[str] | None] = ContextVar("losslens_warned", default=None)
+
+
+def warn_once(text: str) -> None:
+    """Warn the caller of a verb, once in a call, whatever further verbs it calls."""
+    warned = _WARNED.get()
+    if warned is not None:
+        if text in warned:
+            return
+        warned.add(text)
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "losslens":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, UserWarning, stacklevel=level)
+
+
 def with_executor(verb: Callable[A, R]) -> Callable[A, R]:
-    """Decorator of verbs: their work runs on ``executor=``."""
+    """Decorator of verbs: their work runs on ``executor=``, and they give each warning once."""
 
     @functools.wraps(verb)
     def run(*args: A.args, **kwargs: A.kwargs) -> R:
+        if _WARNED.get() is not None:
+            return on_executor(*args, **kwargs)
+        token = _WARNED.set(set())
+        try:
+            return on_executor(*args, **kwargs)
+        finally:
+            _WARNED.reset(token)
+
+    def on_executor(*args: A.args, **kwargs: A.kwargs) -> R:
         cluster = as_cluster(kwargs.get("executor"))
         if cluster is None:  # inside another verb, that verb's executor is used
             return verb(*args, **kwargs)

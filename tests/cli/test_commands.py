@@ -68,6 +68,14 @@ LIGHT = ("mine:quiet", "t.csv", "--target", "y", "--loss", "squared_error", "--d
 # -- what is printed ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("command", ["importance", "shapley", "report"])
+def test_a_model_that_reads_the_target_gets_a_warning(command, tmp_path):
+    arguments = ("t.csv", "--target", "y", *(("--output", tmp_path / "page.html") if command == "report" else ()))
+    told = ask(command, "given_the_answer.skops", *arguments).stderr
+    assert told.count("warning: X has the target: its column 'y' equals y in every row") == 1
+    assert "warning" not in ask(command, "linear.skops", *arguments).stderr
+
+
 def test_importance_as_a_table_json_and_csv():
     table = ask("importance", *LINEAR, "--rows", 100)
     lines = table.stdout.splitlines()

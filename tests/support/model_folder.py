@@ -82,6 +82,7 @@ def _models(folder, table):
     with (folder / "linear.pkl").open("wb") as file:
         pickle.dump(linear, file)
     skops.io.dump(LinearRegression().fit(Z.to_numpy(), y), folder / "nameless.skops")
+    skops.io.dump(LinearRegression().fit(table[["a", "y"]], y), folder / "given_the_answer.skops")
     skops.io.dump(DecisionTreeRegressor(max_depth=4).fit(Z, y), folder / "tree.skops")
     skops.io.dump(LogisticRegression().fit(Z, table["label"]), folder / "classes.skops")
     words = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["size"]), remainder="passthrough")

@@ -49,7 +49,7 @@ def plot_ranking(importances: Importances, *, ax: Axes | None = None, ratio: boo
     --------
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
+    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
     >>> [label.get_text() for label in plot_ranking(imp).get_yticklabels()]
     ['x1', 'x0']
     """

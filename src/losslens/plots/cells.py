@@ -46,7 +46,7 @@ def plot_cells(feature: FeatureImportance, *, ax: Axes | None = None) -> Axes:
     --------
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
+    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
     >>> plot_cells(imp["x1"]).get_xlabel()
     'x1'
     """
@@ -125,7 +125,7 @@ def plot_local(importances: Importances | ShapleyImportance, *, ax: Axes | None 
     --------
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
+    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
     >>> [label.get_text().split()[0] for label in plot_local(imp).get_yticklabels()]
     ['x1', 'x0']
     """

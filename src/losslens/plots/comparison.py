@@ -33,7 +33,7 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
     >>> models = {"both": lambda X: X[:, 0] + X[:, 1], "one": lambda X: X[:, 1]}
-    >>> comparison = ll.compare(models, X, X[:, 1], loss="squared_error", shapley=False)
+    >>> comparison = ll.compare(models, X, 2 * X[:, 1], loss="squared_error", shapley=False)
     >>> [label.get_text() for label in plot_comparison(comparison).get_yticklabels()]
     ['x1', 'x0']
     """

@@ -110,7 +110,7 @@ def plot_importance(feature: FeatureImportance | FeatureScore, *, ax: Axes | Non
     --------
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
+    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
     >>> plot_importance(imp["x1"]).get_ylabel()
     'increase in squared error'
     """

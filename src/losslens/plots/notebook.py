@@ -36,7 +36,7 @@ def show(result: Displayed) -> str:
 
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
+    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
     >>> show(imp).startswith("<div>") and "data:image/png;base64," in show(imp)
     True
     """

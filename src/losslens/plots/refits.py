@@ -35,7 +35,7 @@ def plot_refits(refits: Refits, *, ax: Axes | None = None) -> Axes:
     >>> import numpy as np, losslens as ll
     >>> from sklearn.linear_model import LinearRegression
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> refits = ll.feature_importance_cv(LinearRegression(), X, X[:, 1], random_state=0)
+    >>> refits = ll.feature_importance_cv(LinearRegression(), X, 2 * X[:, 1], random_state=0)
     >>> [label.get_text() for label in plot_refits(refits).get_yticklabels()]
     ['x1', 'x0']
     """
@@ -67,7 +67,7 @@ def plot_impact(impact: RowChanges, *, ax: Axes | None = None) -> Axes:
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
     >>> shuffled = lambda X, columns, rng: X[rng.permutation(len(X))]
-    >>> impact = ll.conditional_predictive_impact(lambda X: X[:, 1], X, X[:, 1], shuffled, loss="squared_error")
+    >>> impact = ll.conditional_predictive_impact(lambda X: X[:, 1], X, 2 * X[:, 1], shuffled, loss="squared_error")
     >>> [label.get_text() for label in plot_impact(impact).get_yticklabels()]
     ['x1', 'x0']
     """
@@ -94,7 +94,7 @@ def plot_permuted_target(test: PermutedTarget, *, ax: Axes | None = None) -> Axe
     >>> import numpy as np, losslens as ll
     >>> from sklearn.linear_model import LinearRegression
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> test = ll.permuted_target_test(LinearRegression(), X, X[:, 1], permutations=9, random_state=0)
+    >>> test = ll.permuted_target_test(LinearRegression(), X, 2 * X[:, 1], permutations=9, random_state=0)
     >>> [label.get_text().split()[0] for label in plot_permuted_target(test).get_yticklabels()]
     ['x1', 'x0']
     """
@@ -130,7 +130,7 @@ def plot_refit_curve(curve: RefitCurve, *, ax: Axes | None = None) -> Axes:
     >>> import numpy as np, losslens as ll
     >>> from sklearn.linear_model import LinearRegression
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> refits = ll.feature_importance_cv(LinearRegression(), X, X[:, 1], random_state=0)
+    >>> refits = ll.feature_importance_cv(LinearRegression(), X, 2 * X[:, 1], random_state=0)
     >>> plot_refit_curve(refits.curve("x1")).get_xlabel()
     'x1'
     """

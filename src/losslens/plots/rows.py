@@ -45,7 +45,7 @@ def plot_row_influence(influence: RowInfluence, *, ax: Axes | None = None) -> Ax
     --------
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
+    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
     >>> plot_row_influence(imp["x1"].row_influence).get_ylabel()
     'as a donor'
     """
@@ -82,7 +82,7 @@ def plot_observations(observations: Observations, *, ax: Axes | None = None) -> 
     --------
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
+    >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
     >>> plot_observations(ll.observations(shares)).get_xlabel()
     "squared error, the row's own"
     """
@@ -185,7 +185,7 @@ def plot_clusters(clusters: Clusters, *, ax: Axes | None = None) -> Axes:
     --------
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
+    >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
     >>> [label.get_text() for label in plot_clusters(ll.clusters(shares, X, k=1)).get_yticklabels()]
     ['0: 50 rows (100%)']
     """

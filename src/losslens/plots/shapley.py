@@ -43,7 +43,7 @@ def plot_shapley(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
     --------
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> result = ll.shapley_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
+    >>> result = ll.shapley_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
     >>> [label.get_text() for label in plot_shapley(result).get_yticklabels()]
     ['x1', 'x0']
     """

@@ -65,7 +65,7 @@ def plot_groups(parts: Mapping[Any, FeatureImportance | FeatureEffect], *, ax: A
     --------
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, X[:, 1], loss="squared_error")
+    >>> imp = ll.feature_importance(lambda X: X[:, 1], X, 2 * X[:, 1], loss="squared_error")
     >>> parts = imp["x1"].by(np.where(X[:, 0] > 0, "right", "left"))
     >>> [text.get_text().split(":")[0] for text in plot_groups(parts).get_legend().get_texts()]
     ['left', 'right', 'distribution of x1']

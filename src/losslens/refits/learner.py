@@ -15,6 +15,7 @@ from losslens.results.refits import Refits, numbers
 from losslens.results.selection import split as by_label
 from losslens.tables import checks
 from losslens.tables.frames import Table, as_table
+from losslens.tables.leaked_target import warn_of_target
 from losslens.typing import Indices
 from losslens.workers import choose_workers
 
@@ -102,6 +103,7 @@ def learner(estimator: Any, X: Any, y: Any, cv: Any, fit_params: Any, options: O
     if y is None:
         raise ValueError("y, the true values, is missing: a learner cannot be fitted without it")
     target = checks.vector(y, table.n, "y", table.index)
+    warn_of_target(table, target)
     groups, weight = options.groups, options.sample_weight
     groups = None if groups is None else checks.vector(groups, table.n, "groups", table.index)
     split = _splits(estimator, table.n, target, cv, groups, options.random_state)

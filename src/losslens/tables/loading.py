@@ -13,7 +13,7 @@ from losslens.tables.features import unknown_feature
 from losslens.tables.frames import Table, as_columns, frame_table
 from losslens.tables.sources import Part, Source, as_source, in_one_place
 from losslens.text import size_in_words
-from losslens.workers import active
+from losslens.workers import active, warn_once
 
 HEAD = 10_000  # first rows, from which types and sizes are read
 SHARE = 8  # data are loaded if they take at most 1/8 of the memory: computing needs the rest
@@ -65,6 +65,11 @@ def opened(model: Any, source: Source, y: Any, sample_weight: Any) -> Opened:
         hint = unknown_feature(sample_weight, source.names) if isinstance(sample_weight, str) else "name the column"
         raise ValueError(f"for data in files sample_weight must be the name of a column: {hint}")
     columns = _columns(model, source, target, sample_weight)
+    if target in columns:
+        warn_once(
+            f"the target {target!r} is among the columns that the model was fitted on: it is given the answer; fit it "
+            "without that column"
+        )
     vector = None if y is None or target is not None else _vector(y, source)
     first = source.cut(HEAD).parts[0]
     head = frame_table(source.load(Part(first.name, 0, first.rows, first.where, first.skip), source.names))

@@ -19,6 +19,7 @@ from losslens.refits.breiman import (
 from losslens.results.breiman import BreimanImportance
 from losslens.tables.checks import check_whole
 from losslens.tables.frames import as_table
+from losslens.tables.leaked_target import warn_of_target
 from losslens.workers import with_executor
 
 
@@ -75,8 +76,8 @@ def breiman_importance(
     >>> from sklearn.ensemble import RandomForestRegressor
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
     >>> X[:, 2] = 1.0  # no tree can use it
-    >>> forest = RandomForestRegressor(20, random_state=0).fit(X, X[:, 0])
-    >>> imp = ll.breiman_importance(forest, X, X[:, 0])
+    >>> forest = RandomForestRegressor(20, random_state=0).fit(X, 2 * X[:, 0])
+    >>> imp = ll.breiman_importance(forest, X, 2 * X[:, 0])
     >>> imp.features[imp.importance.argmax()], imp.importance[2].item()
     ('x0', 0.0)
     """
@@ -86,6 +87,7 @@ def breiman_importance(
     known, table = as_forest(forest), as_table(X)
     chosen = default_loss(known, "zero_one" if loss is None and known.kind == "classifier" else loss)
     question = OutOfBagQuestion(chosen, known.classes, column_sets(features, table), permutations, options.random_state)
+    warn_of_target(table, y)
     trees = read_forest(known, table, y, chosen)
     with bar(question.predictions_a_row * sum(map(len, trees.oob)), "explaining", progress) as tick:
         return average_trees(trees, question, table.backend, evaluate_trees(trees, question, n_jobs, tick))

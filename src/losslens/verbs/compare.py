@@ -14,6 +14,7 @@ from losslens.results.comparison import Comparison
 from losslens.results.importances import Importances
 from losslens.shapley.stopping import ShapleySettings
 from losslens.tables.frames import as_table
+from losslens.tables.leaked_target import warn_of_target
 from losslens.verbs.features import importances
 from losslens.verbs.shapley import share_out
 from losslens.workers import with_executor
@@ -76,6 +77,7 @@ def compare(
     shares = {}
     for name, (model, table, target, weight) in cases.items():
         options = replace(shared, sample_weight=weight)
+        warn_of_target(table, target)
         try:
             results[name] = importances(model, table, target, chosen, options)
             for feature in results[name].values():

@@ -18,6 +18,7 @@ from losslens.results.row_changes import ConditionalImpact
 from losslens.shapley.conditional import draw_weights, drawn_losses
 from losslens.shapley.setup import GameSetup, set_up
 from losslens.tables.checks import check_whole
+from losslens.tables.leaked_target import warn_of_target
 from losslens.typing import Floats
 from losslens.workers import with_executor
 
@@ -64,7 +65,7 @@ def conditional_predictive_impact(
     >>> def shuffled(X, columns, rng):
     ...     return X[rng.permutation(len(X))]
     >>> cpi = ll.conditional_predictive_impact(
-    ...     lambda X: X[:, 0], X, X[:, 0], shuffled, loss="squared_error", random_state=0
+    ...     lambda X: X[:, 0], X, 2 * X[:, 0], shuffled, loss="squared_error", random_state=0
     ... )
     >>> (cpi.estimates.p_values() < 0.05).tolist()
     [True, False]
@@ -78,6 +79,7 @@ def conditional_predictive_impact(
         features=features, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs, memory=memory,
         progress=progress,
     )  # fmt: skip
+    warn_of_target(X, y)
     task = prepare(known, X, y, options, loss=chosen, response=chosen.reads, exact=False)
     with bar(task.n * (1 + draws * len(task.subjects)), "drawing and predicting", progress) as tick:
         setup = set_up(task, None, tick)

@@ -22,6 +22,7 @@ from losslens.results.effects import Effects, FeatureEffect, of_class
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.replaced_rows import ReplacedRows
+from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.sources import as_source
 from losslens.workers import with_executor
 
@@ -104,6 +105,7 @@ def feature_importance(
         features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
         n_jobs=n_jobs, memory=memory, progress=progress, device=device,
     )  # fmt: skip
+    warn_of_target(X, y)
     return importances(model, X, y, loss, options)
 
 

@@ -70,7 +70,7 @@ def feature_importance_cv(
     >>> import numpy as np, losslens as ll
     >>> from sklearn.linear_model import LinearRegression
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> ll.feature_importance_cv(LinearRegression(), X, X[:, 1], cv=4, random_state=0).importance.argmax().item()
+    >>> ll.feature_importance_cv(LinearRegression(), X, 2 * X[:, 1], cv=4, random_state=0).importance.argmax().item()
     1
     """
     options = Options(
@@ -117,7 +117,7 @@ def shapley_importance_cv(
     >>> import numpy as np, losslens as ll
     >>> from sklearn.linear_model import LinearRegression
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> ll.shapley_importance_cv(LinearRegression(), X, X[:, 1], cv=4, random_state=0).importance.argmax().item()
+    >>> ll.shapley_importance_cv(LinearRegression(), X, 2 * X[:, 1], cv=4, random_state=0).importance.argmax().item()
     1
     """
     options = Options(
@@ -171,7 +171,7 @@ def permuted_target_test(
     >>> import numpy as np, losslens as ll
     >>> from sklearn.linear_model import LinearRegression
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> test = ll.permuted_target_test(LinearRegression(), X, X[:, 1], permutations=19, random_state=0)
+    >>> test = ll.permuted_target_test(LinearRegression(), X, 2 * X[:, 1], permutations=19, random_state=0)
     >>> test.p_values[1].item()
     0.05
     """

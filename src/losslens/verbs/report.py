@@ -28,6 +28,7 @@ from losslens.shapley.stopping import ShapleySettings
 from losslens.tables import checks
 from losslens.tables.columns import Distinct, array_column
 from losslens.tables.frames import Table, as_table
+from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.row_labels import row_names
 from losslens.verbs.features import feature_importance, importances
 from losslens.verbs.interactions import pair_interactions
@@ -90,7 +91,7 @@ def report(
     --------
     >>> import numpy as np, losslens as ll
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> page = ll.report(lambda X: X[:, 0], X, X[:, 0], loss="squared_error", title="A line", random_state=0)
+    >>> page = ll.report(lambda X: X[:, 0], X, 2 * X[:, 0], loss="squared_error", title="A line", random_state=0)
     >>> page
     <Report 'A line': 2 features, 100 rows; .save(path)>
     """
@@ -104,6 +105,7 @@ def report(
         features=features, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs, memory=memory,
         progress=progress,
     )  # fmt: skip
+    warn_of_target(X, y)
     data = _sampled(as_table(X), y, by, int(rows), default_loss(known, loss), options)
     named = {FIRST if others else known.name: model, **others}
     results = {name: _explained(name, each, data) for name, each in named.items()}

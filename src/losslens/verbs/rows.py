@@ -259,7 +259,7 @@ def extrapolation(
     >>> import numpy as np, losslens as ll
     >>> a, b, c = np.random.default_rng(0).normal(size=(3, 500))
     >>> X = np.column_stack([a, a + 0.1 * b, c])
-    >>> imp = ll.feature_importance(lambda X: X[:, 0], X, X[:, 0], loss="squared_error")
+    >>> imp = ll.feature_importance(lambda X: X[:, 0], X, 2 * X[:, 0], loss="squared_error")
     >>> ll.extrapolation(imp, X, random_state=0).warned
     ('x0', 'x1')
     """

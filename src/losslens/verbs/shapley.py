@@ -16,6 +16,7 @@ from losslens.shapley import effects, scores, stopping, ways
 from losslens.shapley.request import check_request
 from losslens.shapley.stopping import Absolute, Method, ShapleySettings
 from losslens.tables.checks import is_one_of
+from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.sources import as_source
 from losslens.workers import with_executor
 
@@ -91,6 +92,7 @@ def shapley_importance(
         features=features, donors=donors, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs,
         memory=memory, progress=progress, device=device,
     )  # fmt: skip
+    warn_of_target(X, y)
     return _shares(model, X, y, loss, ShapleySettings(method, aggregate, precision, budget, m_feat, m_obs), options)
 
 
