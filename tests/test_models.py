@@ -639,7 +639,7 @@ def test_not_numbers(values):
 def test_not_finite(bad, response):
     values = np.zeros(N)
     values[[7, 9]] = bad
-    with pytest.raises(ValueError, match="NaN or infinity for 2 rows, first for row 7"):
+    with pytest.raises(ValueError, match=rf"NaN or infinity for 2 of {N} rows, first for row 7"):
         respond(lambda table: values, response)
 
 

@@ -91,10 +91,10 @@ class Loss:
         losses: FloatArray = self.function(y, prediction, **dict(self.parameters))
         return losses
 
-    def check_target(self, y: Array) -> None:
-        """Raise ValueError unless this loss is defined for every y."""
+    def check_target(self, y: Array, row_name: Callable[[int], str] = str) -> None:
+        """Raise ValueError, with the name of a row, unless this loss is defined for every y."""
         if not self.custom:
-            self._check("y", y, (self.domains or _RESPONSES[self.reads][1])[0])
+            self._check("y", y, (self.domains or _RESPONSES[self.reads][1])[0], row_name)
 
     def check_prediction(self, prediction: Array) -> None:
         """Raise ValueError unless this loss is defined for every prediction."""
@@ -111,12 +111,12 @@ class Loss:
             slack = max(_SLACK, 10 * _eps(prediction.dtype))
             self._check("sum of probabilities", sums, Domain("1", "iuf", 1 - slack, 1 + slack, _PROBA))
 
-    def _check(self, what: str, values: Array, domain: Domain) -> None:
+    def _check(self, what: str, values: Array, domain: Domain, row_name: Callable[[int], str] = str) -> None:
         if values.dtype.kind not in domain.kinds:
             came, advice = f"the dtype is {values.dtype}", "convert it, or use a loss for such data"
         elif (cell := _outside(values, domain)) is not None:
             value = values.flat[cell]
-            came = f"that of row {cell * len(values) // values.size} is {value}"
+            came = f"that of row {row_name(cell * len(values) // values.size)} is {value}"
             advice = domain.advice if np.isfinite(value) else FINITE.advice
         else:
             return

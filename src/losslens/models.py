@@ -283,7 +283,8 @@ class Responder:
         if array.dtype.kind == "f" and array.size and not max(-float(array.min()), float(array.max())) <= LARGEST:
             rows = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))
             if len(rows):
-                raise ValueError(f"the model returned NaN or infinity for {len(rows)} rows, first for row {rows[0]}")
+                where = f"{len(rows)} of {n} rows, first for row {rows[0]}"
+                raise ValueError(f"the model returned NaN or infinity for {where}")
             raise ValueError(f"the model returned {array.flat[np.abs(array).argmax()]:g}; {TOO_LARGE}")
         alone = response == "probabilities" and array.ndim == 1  # only of the second class
         return np.column_stack([1 - array, array]) if alone else array
@@ -308,7 +309,8 @@ def _as_array(returned: Any) -> Array:
         returned = returned.float() if "bfloat16" in str(returned.dtype) else returned
     if np.ma.is_masked(returned):  # NumPy would use what is under the mask
         hidden = np.flatnonzero(np.ma.getmaskarray(returned).reshape(len(returned), -1).any(axis=1))
-        raise ValueError(f"the model returned masked values for {len(hidden)} rows, first for row {hidden[0]}")
+        where = f"{len(hidden)} of {len(returned)} rows, first for row {hidden[0]}"
+        raise ValueError(f"the model returned masked values for {where}")
     try:
         return np.asarray(returned)
     except (TypeError, ValueError) as error:  # lists of different lengths

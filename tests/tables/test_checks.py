@@ -1,5 +1,7 @@
 """What comes beside the table is checked, and a refusal names the argument, what came and what to do."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -98,6 +100,25 @@ def test_what_is_no_number_is_refused(y):
         checks.numbers(y, SQUARED)
 
 
+def test_integers_that_no_float_can_hold_are_refused():
+    with pytest.raises(ValueError, match="y has integers that floats can't hold"):
+        checks.numbers(np.array([10**400, 1], dtype=object), SQUARED)
+
+
+def test_rows_with_labels_are_named_by_them():
+    index = pd.Index(["ann", "bob"])
+    with pytest.raises(ValueError, match="the first in row bob"):
+        checks.numbers(np.array([1, np.nan]), SQUARED, index)
+    with pytest.raises(ValueError, match=r"needs every y to be .*, but that of row bob is -1"):
+        checks.numbers(np.array([1.0, -1.0]), resolve_loss("poisson_deviance"), index)
+    with pytest.raises(ValueError, match=r"y is 1e\+300 in row bob"):
+        checks.numbers(np.array([1.0, 1e300]), SQUARED, index)
+    with pytest.raises(ValueError, match=r"missing labels \(the first in row bob\)"):
+        checks.observed_classes(np.array(["a", None], dtype=object), index)
+    with pytest.raises(ValueError, match="row bob has -2"):
+        checks.row_weights([1, -2], 2, index)
+
+
 def test_a_loss_of_ones_own_may_read_words():
     y = np.array(["a", "b"])
     assert checks.numbers(y, resolve_loss(lambda y, f: f, "values")) is y
@@ -160,9 +181,15 @@ def test_weights_of_any_numeric_type_will_do(kind):
     np.testing.assert_allclose(checks.row_weights(pd.Series([1, 0, 1], dtype=kind), 3), [0.5, 0, 0.5])
 
 
+@pytest.mark.parametrize("weights", [[Decimal(1), Decimal(0), Decimal(1)], np.array([1, 0.0, 1], dtype=object)])
+def test_weights_may_be_objects_that_are_numbers(weights):
+    np.testing.assert_allclose(checks.row_weights(weights, 3), [0.5, 0, 0.5])
+
+
 @pytest.mark.parametrize(
     ("weights", "words"),
     [
+        ([1, Decimal("NaN"), 1], "sample_weight must hold finite numbers"),
         ([1, 2], "sample_weight has 2 values, but X has 3 rows"),
         ([1, -2, 3], "sample_weight must not be negative; row 1 has -2"),
         ([0, 0, 0], "sample_weight must be above zero for at least two rows"),

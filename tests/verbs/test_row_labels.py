@@ -250,7 +250,7 @@ def test_a_masked_table_is_refused(verb):
 
 def test_masked_predictions_losses_and_choices_are_refused(tmp_path):
     mask = np.arange(N) == 5
-    with pytest.raises(ValueError, match=r"the model returned masked values for \d+ rows, first for row 5"):
+    with pytest.raises(ValueError, match=r"the model returned masked values for \d+ of \d+ rows, first for row 5"):
         ll.feature_importance(
             lambda X: np.ma.masked_array(X[:, 0], np.arange(len(X)) % N == 5), VALUES_ONLY, Y, **OPTIONS
         )

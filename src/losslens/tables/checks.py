@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.losses import LARGEST, TOO_LARGE, Loss
-from losslens.tables.columns import is_missing
+from losslens.tables.columns import is_missing, numbers_among
 from losslens.tables.row_labels import check_order, labels_of, row_name
 from losslens.typing import Floats, Indices
 
@@ -54,6 +54,8 @@ def numbers(y: NDArray[Any], loss: Loss, index: Any = None) -> NDArray[Any]:
             if y.dtype.kind != "O" or any(isinstance(value, str) for value in y):
                 raise TypeError("dates and strings have no loss")  # NumPy would read the string "1" as a number
             y = np.array([np.nan if is_missing(value) else value for value in y.tolist()]).astype(float)
+        except OverflowError:
+            raise ValueError(f"y has integers that floats can't hold; {TOO_LARGE}") from None
         except (TypeError, ValueError):
             if loss.custom:
                 return y
@@ -69,7 +71,7 @@ def numbers(y: NDArray[Any], loss: Loss, index: Any = None) -> NDArray[Any]:
     if np.abs(y).max(initial=0.0) > LARGEST:
         row = int(np.abs(y).argmax())
         raise ValueError(f"y is {y[row]:g} in row {row_name(labels_of(index), row)}; {TOO_LARGE}")
-    loss.check_target(y)
+    loss.check_target(y, lambda row: row_name(labels_of(index), row))
     return y
 
 
@@ -102,6 +104,7 @@ def row_weights(sample_weight: Any, n: int, index: Any = None, *, least: int = 2
     if sample_weight is None:
         return np.full(n, 1 / n)
     weight = vector(sample_weight, n, "sample_weight", index)
+    weight = numbers_among(weight) if weight.dtype == object else weight
     if weight.dtype.kind not in "biuf" or not np.isfinite(weight.astype(float)).all():
         raise ValueError("sample_weight must hold finite numbers")
     weight = weight.astype(float)
