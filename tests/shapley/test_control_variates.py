@@ -1,5 +1,6 @@
 """Control variates: what is taken from a walk has mean 0 over all pairs and orders, and was not fitted to that walk."""
 
+import tracemalloc
 from dataclasses import replace
 from itertools import permutations
 
@@ -8,7 +9,15 @@ import pytest
 
 import losslens as ll
 from losslens.shapley import control_variates, walk_kinds
-from losslens.shapley.control_variates import _bins, _controls, _fit, _folds, _order_terms, additive_parts, gather
+from losslens.shapley.control_variates import (
+    _bins,
+    _controls,
+    _folds,
+    _LeastSquares,
+    _order_terms,
+    additive_parts,
+    gather,
+)
 
 RNG = np.random.default_rng(0)
 N, P = 60, 3
@@ -162,6 +171,15 @@ def test_controls_take_most_noise_off_a_model_of_few_interactions(monkeypatch):
     assert (after[used] < 0.05 * before[used]).all()
 
 
+def _fit(controls, cells, counts, step=5):
+    """Added a few rows at a time."""
+    fit = _LeastSquares(controls.shape[2])
+    for start in range(0, len(cells), step):
+        rows = slice(start, start + step)
+        fit.add_within_rows(controls[rows], cells[rows], counts[rows])
+    return fit.slopes()
+
+
 def test_slopes_are_weighted_least_squares_within_rows():
     rng = np.random.default_rng(4)
     controls, counts = rng.normal(size=(12, 5, 3)), rng.uniform(0.1, 3, (12, 5))
@@ -210,3 +228,35 @@ def test_rows_without_orders_terms_keep_their_gain(monkeypatch):
     np.testing.assert_allclose(after.sum(axis=2), before.sum(axis=2), atol=1e-9)
     spread = [np.square(cells - cells.mean(axis=1, keepdims=True)).sum() for cells in (before, after)]
     assert spread[1] < 0.1 * spread[0]
+
+
+@pytest.mark.parametrize("case", ["known ends", "unknown ends", "weights", "other rows"])
+def test_rows_are_corrected_a_few_at_a_time(monkeypatch, case):
+    """All rows at once are the same but for rounding."""
+    options = {
+        "known ends": {}, "unknown ends": {"features": ["x0", "x1"]}, "weights": {"sample_weight": WEIGHT},
+        "other rows": {"donors": ll.Derangements()},
+    }[case]  # fmt: skip
+    setup, sweeps, gain = walks(monkeypatch, **options)
+    found = []
+    for at_once in (1, 1 << 10, 1 << 30):
+        monkeypatch.setattr(control_variates, "AT_ONCE", at_once)
+        count = len(control_variates._blocks(N, len(sweeps), P))
+        assert count == {1: N, 1 << 30: 1}.get(at_once, count)
+        sfimp, shares = gather(setup, sweeps, gain, leaves_out_own=case == "other rows")
+        found.append([sfimp, shares.local, shares.caused, shares.cells])
+    for one in found[:2]:
+        for numbers, expected in zip(one, found[2], strict=True):
+            np.testing.assert_allclose(numbers, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_temporary_arrays_are_small_beside_the_cells(monkeypatch):
+    """Of the memory that a sweep counts with, 40 bytes a row and player, gathering takes less than half."""
+    setup, sweeps, gain = walks(monkeypatch, sweeps=150)
+    monkeypatch.setattr(control_variates, "AT_ONCE", 1 << 12)
+    cells = N * 4 * len(sweeps)
+    tracemalloc.start()
+    gather(setup, sweeps, gain, leaves_out_own=False)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < walk_kinds.SWEEP_BYTES / 2 * cells

@@ -7,6 +7,8 @@ additive approximation of the prediction (`additive_parts`), estimated from the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +22,7 @@ from losslens.typing import Floats, Indices, Mask
 CONTROLS = 14  # of each player
 CELLS_PER_CONTROL = 20  # fewer would fit noise
 BINS = 12  # of a column's values, for the additive approximation of the prediction
+AT_ONCE = 1 << 16  # numbers of a temporary array: cells are corrected a few rows at a time
 
 
 @one_thread()
@@ -32,24 +35,32 @@ def gather(
     """
     donors = np.stack([one.donors for one in sweeps], axis=1)
     cells = np.stack([one.shares for one in sweeps], axis=1)
-    weight = setup.sample.weight
-    donor_weight = weight[donors]
+    weight, (n, R, p) = setup.sample.weight, cells.shape
     if _has_controls(setup, sweeps):
-        cells = cells - _explained(setup, sweeps, cells, donors, leaves_out_own)
-    by_row = by_donor = cells
-    if gain is not None:
-        walked, row, donor = cells.sum(axis=2), gain.by_row[:, None], gain.by_donor[donors]
-        excess = walked - row - donor + gain.total(weight)  # its mean over any row or donor is 0
-        share = _slopes(cells, walked, excess, weight[:, None] * donor_weight)
-        by_row = cells - (walked - row)[:, :, None] * share
-        by_donor = cells - (walked - donor)[:, :, None] * share
-        cells = cells - excess[:, :, None] * share
-    local = _row_means(by_row, donor_weight)
+        _subtract_explained(setup, sweeps, cells, donors, leaves_out_own)
+    slopes = None if gain is None else _slopes(cells, donors, gain, weight)
+    local, by_donor = np.empty((n, p)), _DonorMeans(n, p)
+    for rows in _blocks(n, R, p):
+        some, lent = cells[rows], weight[donors[rows]]
+        if gain is None or slopes is None:
+            local[rows] = _row_means(some, lent)
+            by_donor.add(some, donors[rows], weight[rows])
+            continue
+        walked, excess = _excess(some, donors[rows], gain, weight, rows)
+        local[rows] = _row_means(some - (walked - gain.by_row[rows, None])[:, :, None] * slopes, lent)
+        by_donor.add(some - (walked - gain.by_donor[donors[rows]])[:, :, None] * slopes, donors[rows], weight[rows])
+        cells[rows] = some - excess[:, :, None] * slopes
     mass = weight * (1 - weight) if leaves_out_own else weight
     sfimp = mean_of(local, mass)
-    caused = with_mean(_donor_means(by_donor, donors, weight), mass, sfimp)
+    caused = with_mean(by_donor.means(), mass, sfimp)
     pairs = own_donors(donors, repeats=True, fresh=True, leaves_out_own=leaves_out_own)
     return sfimp, Shares(local, caused, pairs, cells)
+
+
+def _blocks(n: int, sweeps: int, p: int) -> list[slice]:
+    """Slices of rows whose temporary arrays are small."""
+    step = max(1, AT_ONCE // (sweeps * max(p, CONTROLS)))
+    return [slice(start, start + step) for start in range(0, n, step)]
 
 
 def _folds(sweeps: int) -> list[tuple[Indices, Indices]]:
@@ -65,31 +76,54 @@ def _row_means(cells: Floats, donor_weight: Floats) -> Floats:
         return np.asarray(np.einsum("irp,ir->ip", cells, donor_weight) / donor_weight.sum(axis=1, keepdims=True))
 
 
-def _donor_means(cells: Floats, donors: Indices, weight: Floats) -> Floats:
-    n, R, p = cells.shape
-    total, mass = np.zeros((n, p)), np.zeros(n)
-    for r in range(R):  # every donor once a sweep
-        total[donors[:, r]] += weight[:, None] * cells[:, r]
-        mass[donors[:, r]] += weight
-    with np.errstate(invalid="ignore"):
-        return total / mass[:, None]
+class _DonorMeans:
+    """Means over the cells of each donor, which are added a few rows at a time."""
+
+    def __init__(self, n: int, p: int) -> None:
+        self.total, self.mass = np.zeros((n, p)), np.zeros(n)
+
+    def add(self, cells: Floats, donors: Indices, weight: Floats) -> None:
+        for r in range(cells.shape[1]):  # every donor once a sweep
+            self.total[donors[:, r]] += weight[:, None] * cells[:, r]
+            self.mass[donors[:, r]] += weight
+
+    def means(self) -> Floats:
+        with np.errstate(invalid="ignore"):
+            return self.total / self.mass[:, None]
 
 
-def _slopes(cells: Floats, walked: Floats, excess: Floats, counts: Floats) -> Floats:
+def _excess(cells: Floats, donors: Indices, gain: FullGain, weight: Floats, rows: slice) -> tuple[Floats, Floats]:
+    """The total of each walk, and what exceeds the known gains of its row and donor: its mean over either is 0."""
+    walked = cells.sum(axis=2)
+    return walked, walked - gain.by_row[rows, None] - gain.by_donor[donors] + gain.total(weight)
+
+
+def _slopes(cells: Floats, donors: Indices, gain: FullGain, weight: Floats) -> Floats:
     """Each player's average part of a walk's excess, (R, p); the parts sum to one in every sweep."""
-    slopes = np.empty(cells.shape[1:])
-    for fit, use in _folds(cells.shape[1]):
-        inner = excess[:, fit]
-        if len(fit) > 1:
-            inner = inner - inner.mean(axis=1, keepdims=True)
-        pull = inner * counts[:, fit]
-        spread, own = float(np.sum(pull * walked[:, fit])), float(np.sum(pull * excess[:, fit]))
+    n, R, p = cells.shape
+    folds, size = _folds(R), np.zeros(p)
+    sums = [np.zeros(3 + p) for _ in folds]
+    for rows in _blocks(n, R, p):
+        some = cells[rows]
+        walked, excess = _excess(some, donors[rows], gain, weight, rows)
+        counts = weight[rows, None] * weight[donors[rows]]
+        size += np.abs(some).sum(axis=(0, 1))
+        for (fit, _), of_fold in zip(folds, sums, strict=True):
+            inner = excess[:, fit]
+            if len(fit) > 1:
+                inner = inner - inner.mean(axis=1, keepdims=True)
+            pull = inner * counts[:, fit]
+            of_fold[0] += np.sum(pull * walked[:, fit])
+            of_fold[1] += np.sum(pull * excess[:, fit])
+            of_fold[2] += np.sum(counts[:, fit] * walked[:, fit] ** 2)
+            of_fold[3:] += np.einsum("irp,ir->p", some[:, fit], pull)
+    slopes = np.empty((R, p))
+    for (_, use), (spread, own, square, *pulled) in zip(folds, sums, strict=True):
         # `walked` holds the effects of the drawn rows and donors: where these are large, slopes are unstable.
-        if own > 1e-12 * float(np.sum(counts[:, fit] * walked[:, fit] ** 2)) and 0.5 <= spread / own <= 2:
-            slopes[use] = np.einsum("irp,ir->p", cells[:, fit], pull) / spread
+        if own > 1e-12 * square and 0.5 <= spread / own <= 2:
+            slopes[use] = np.array(pulled) / spread
         else:  # proportional to size: a player that changes nothing keeps a share of 0
-            size = np.abs(cells).mean(axis=(0, 1))
-            slopes[use] = size / size.sum() if size.any() else 1 / len(size)
+            slopes[use] = size / size.sum() if size.any() else 1 / p
     return slopes
 
 
@@ -99,20 +133,35 @@ def _has_controls(setup: GameSetup, sweeps: list[Sweep]) -> bool:
     return _target(setup) is not None and setup.n * (len(sweeps) // 2) >= CELLS_PER_CONTROL * CONTROLS
 
 
-def _explained(setup: GameSetup, sweeps: list[Sweep], cells: Floats, donors: Indices, leaves_out_own: bool) -> Floats:
-    """What the controls explain of each cell, (n, R, p)."""
+def _subtract_explained(
+    setup: GameSetup, sweeps: list[Sweep], cells: Floats, donors: Indices, leaves_out_own: bool
+) -> None:
+    """Subtract what the controls explain of each cell, (n, R, p), in place."""
     y, f = _target(setup), single_number(setup.sample.prediction[:, None])
     assert y is not None and f is not None  # noqa: PT018  # `_has_controls` checks it
-    weight, orders = setup.sample.weight, np.stack([one.orders for one in sweeps], axis=1)
-    counts, explained = weight[:, None] * weight[donors], np.zeros_like(cells)
-    for fit, use in _folds(len(sweeps)):
-        parts = additive_parts(setup, [sweeps[r] for r in fit])
-        terms = _order_terms(parts, donors, orders)
-        for j in range(setup.p):
-            controls = _controls(parts[:, j], terms[:, :, j], f[:, 0], y, donors, weight, leaves_out_own)
-            slope = _fit(controls[:, fit], cells[:, fit, j], counts[:, fit])
-            explained[:, use, j] = controls[:, use] @ slope
-    return explained
+    weight, (n, R, p) = setup.sample.weight, cells.shape
+    folds, blocks = _folds(R), _blocks(n, R, p)
+    parts = [additive_parts(setup, [sweeps[r] for r in fit]) for fit, _ in folds]
+
+    def controls(k: int, rows: slice, some: Indices) -> Iterator[Floats]:
+        """Of some sweeps, player by player, with the parts of the k-th fold."""
+        lent, orders = donors[rows][:, some], np.stack([sweeps[r].orders[rows] for r in some], axis=1)
+        terms = _order_terms(parts[k], lent, orders, rows)
+        for j in range(p):
+            yield _controls(parts[k][:, j], terms[:, :, j], f[:, 0], y, lent, weight, leaves_out_own, rows)
+
+    slopes = np.zeros((len(folds), p, CONTROLS))
+    for k, (fit, _) in enumerate(folds):
+        fits = [_LeastSquares(CONTROLS) for _ in range(p)]
+        for rows in blocks:
+            counts = weight[rows, None] * weight[donors[rows][:, fit]]
+            for j, control in enumerate(controls(k, rows, fit)):
+                fits[j].add_within_rows(control, cells[rows][:, fit, j], counts)
+        slopes[k] = [one.slopes() for one in fits]
+    for rows in blocks:  # once both folds are fitted, to cells as they were
+        for k, (_, use) in enumerate(folds):
+            for j, control in enumerate(controls(k, rows, use)):
+                cells[rows, use, j] -= control @ slopes[k, j]
 
 
 @one_thread()
@@ -125,13 +174,23 @@ def without_order_terms(setup: GameSetup, sweeps: list[Sweep], cells: Floats, is
     if y is None or f is None or setup.p < 2:
         return cells
     steps = np.mean([one.steps for one in sweeps if one.steps is not None], axis=0)
-    orders = np.stack([one.orders for one in sweeps], axis=1)
-    terms = _order_terms(_own_parts(setup, steps, is_donor), None, orders)
-    controls = np.stack([terms, terms * y[:, None, None], terms * f[:, :, None]], axis=3)
-    axis = 1 if len(sweeps) > 1 else 0  # with a single sweep, means over rows
-    inner, target = controls - controls.mean(axis=axis, keepdims=True), cells - cells.mean(axis=axis, keepdims=True)
-    counts = np.broadcast_to(setup.sample.weight[:, None, None], cells.shape).reshape(-1)
-    return np.asarray(cells - controls @ _least_squares(inner.reshape(-1, 3), target.reshape(-1), counts))
+    parts, weight, (n, R, p) = _own_parts(setup, steps, is_donor), setup.sample.weight, cells.shape
+    blocks = _blocks(n, R, 3 * p) if R > 1 else [slice(0, n)]  # with a single sweep, means over rows
+
+    def controls(rows: slice) -> Floats:
+        terms = _order_terms(parts, None, np.stack([one.orders[rows] for one in sweeps], axis=1), rows)
+        return np.stack([terms, terms * y[rows, None, None], terms * f[rows, :, None]], axis=3)
+
+    fit = _LeastSquares(3)
+    for rows in blocks:
+        control, some, axis = controls(rows), cells[rows], 1 if R > 1 else 0
+        inner, target = (part - part.mean(axis=axis, keepdims=True) for part in (control, some))
+        counts = np.broadcast_to(weight[rows, None, None], some.shape).reshape(-1)
+        fit.add(inner.reshape(-1, 3), target.reshape(-1), counts)
+    slopes, left = fit.slopes(), np.empty_like(cells)
+    for rows in blocks:
+        left[rows] = cells[rows] - controls(rows) @ slopes
+    return left
 
 
 def _target(setup: GameSetup) -> Floats | None:
@@ -142,12 +201,13 @@ def _target(setup: GameSetup) -> Floats | None:
     return np.asarray(y, float) if classes is None or len(classes) == 2 else None
 
 
-def _order_terms(parts: Floats, donors: Indices | None, orders: NDArray[np.int16]) -> Floats:
+def _order_terms(parts: Floats, donors: Indices | None, orders: NDArray[np.int16], rows: slice = slice(None)) -> Floats:
     """``d_j (sum of d before j - sum of d after j)``, d = c(row) - c(donor): a reversed order changes its sign.
 
     This is how the squared loss of a sum depends on the order.
     """
-    gaps = np.broadcast_to(parts[:, None], orders.shape) if donors is None else parts[:, None] - parts[donors]
+    own = parts[rows, None]
+    gaps = np.broadcast_to(own, orders.shape) if donors is None else own - parts[donors]
     gaps = np.take_along_axis(gaps, orders.astype(np.intp), axis=2)
     up_to = np.cumsum(gaps, axis=2)
     terms = gaps * (2 * up_to - gaps - up_to[:, :, -1:])
@@ -155,8 +215,9 @@ def _order_terms(parts: Floats, donors: Indices | None, orders: NDArray[np.int16
 
 
 def _controls(
-    c: Floats, term: Floats, f: Floats, y: Floats, donors: Indices, weight: Floats, leaves_out_own: bool
-) -> Floats:
+    c: Floats, term: Floats, f: Floats, y: Floats, donors: Indices, weight: Floats, leaves_out_own: bool,
+    rows: slice = slice(None),
+) -> Floats:  # fmt: skip
     """(n, R, controls): products of a row's and a donor's variables, and terms of the order."""
     # Corrects for the missing pair of a row with itself.
     own = weight / (1 - weight) if leaves_out_own else np.zeros(len(weight))
@@ -166,28 +227,41 @@ def _controls(
 
     of_row = [centred(values) for values in (c, f, y, y * f, y * c)]
     of_donor = [centred(values) for values in (c, f)]
-    products = [a[:, None] * b[donors] + (own * a * b)[:, None] for a in of_row for b in of_donor]
-    terms = [term, term * y[:, None], term * f[:, None], term * f[donors]]
+    products = [a[rows, None] * b[donors] + (own * a * b)[rows, None] for a in of_row for b in of_donor]
+    terms = [term, term * y[rows, None], term * f[rows, None], term * f[donors]]
     return np.stack([*products, *terms], axis=2)
 
 
-def _fit(controls: Floats, cells: Floats, counts: Floats) -> Floats:
-    """The least-squares slopes of cells on controls, (controls,), within rows."""
-    inner, target = controls, cells
-    if cells.shape[1] > 1:
-        inner, target = inner - inner.mean(axis=1, keepdims=True), target - target.mean(axis=1, keepdims=True)
-    return _least_squares(inner.reshape(-1, inner.shape[2]), target.ravel(), counts.ravel())
+class _LeastSquares:
+    """Weighted least-squares slopes; what they are fitted to is added a few rows at a time."""
 
+    def __init__(self, k: int) -> None:
+        self.count, self.squares, self.gram, self.pull = 0, np.zeros(k), np.zeros((k, k)), np.zeros(k)
 
-def _least_squares(inner: Floats, target: Floats, counts: Floats) -> Floats:
-    """Slopes; 0 for controls that are 0 throughout."""
-    size = np.sqrt(np.mean(np.square(inner), axis=0))
-    used, slope = size > 0, np.zeros(inner.shape[1])
-    if used.any():
-        inner = inner[:, used] / size[used]
+    def add(self, inner: Floats, target: Floats, counts: Floats) -> None:
+        """Controls (m, k), what they explain, and weights."""
         weighted = inner * counts[:, None]
-        slope[used] = np.linalg.lstsq(weighted.T @ inner, weighted.T @ target, rcond=1e-10)[0] / size[used]
-    return slope
+        self.count += len(inner)
+        self.squares += np.square(inner).sum(axis=0)
+        self.gram += weighted.T @ inner
+        self.pull += weighted.T @ target
+
+    def add_within_rows(self, controls: Floats, cells: Floats, counts: Floats) -> None:
+        """Cells of some rows, (b, R), about their mean in each row; as they are where each row has one."""
+        inner, target = controls, cells
+        if cells.shape[1] > 1:
+            inner, target = inner - inner.mean(axis=1, keepdims=True), target - target.mean(axis=1, keepdims=True)
+        self.add(inner.reshape(-1, inner.shape[2]), target.ravel(), counts.ravel())
+
+    def slopes(self) -> Floats:
+        """0 for controls that are 0 throughout."""
+        size = np.sqrt(self.squares / max(self.count, 1))
+        used, slopes = np.flatnonzero(size > 0), np.zeros(len(size))
+        if len(used):
+            scale = size[used]
+            gram = self.gram[np.ix_(used, used)] / (scale[:, None] * scale)
+            slopes[used] = np.linalg.lstsq(gram, self.pull[used] / scale, rcond=1e-10)[0] / scale
+        return slopes
 
 
 # The additive approximation of the prediction.
