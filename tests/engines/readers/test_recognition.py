@@ -190,10 +190,12 @@ def test_recognition_names_the_class_or_says_why_not():
     assert kind_of(xgb.Booster()) == "xgboost.Booster"
     assert kinds_of([linear.Ridge(), linear.Ridge(), SVR()]) == {"sklearn.Ridge", "sklearn.SVR"}
     mine = type("Mine", (), {"__module__": "sklearn_extra"})()
+    spoofed = type("Ridge", (linear.Ridge,), {"__module__": "sklearn.linear_model", "predict": MyLinear.predict})()
     others = {
         "a function can be called": [len, np.exp, partial(max, 1), lambda X: X],
         "no reader for Mine of sklearn_extra": [mine],
         "MyTree, derived from DecisionTreeRegressor": [MyTree()],
+        "predict of Ridge was replaced in the class": [spoofed],
         "predict of a Ridge was replaced in the object": [shadowed(linear.Ridge(), "predict")],
     }
     for reason, things in others.items():
