@@ -19,7 +19,7 @@ from itertools import combinations
 
 import numpy as np
 from sklearn.metrics import get_scorer
-from tests.fuzz.worlds import LOSSES, POSITIVE, SCORERS, VALUES, World, mixed, pick, plain_value
+from tests.fuzz.worlds import LOSSES, POSITIVE, SCORERS, VALUES, World, assembled, mixed, pick, plain_value
 
 import brute
 import coalitions
@@ -86,6 +86,7 @@ class Checks(World):
         self.shapley(rng, loss, reads)
         self.interactions(rng, loss, reads)
         self.effects(rng)
+        self.product_grid(rng, loss, reads)
         if rng.random() < 0.3 and self.name != "function" and not self.positive:
             self.scores(rng)
 
@@ -177,7 +178,9 @@ class Checks(World):
 
     def at(self, found, columns):
         """The grid position of what each row holds; -1 where it is not on the grid."""
-        grid = found.grid
+        return self.at_values(found.grid, columns)
+
+    def at_values(self, grid, columns):
         values = (
             [tuple(map(plain_value, row)) for row in grid.tolist()]
             if grid.ndim == 2
@@ -306,6 +309,28 @@ class Checks(World):
         check = partial(self.check, engine=found.engine, scale=_spread(f), slack=2 * self.moved(reads, k))
         for j, name in enumerate(self.names):
             check(f"Shapley effect of {name}, {found.method}", found=found.local[:, j], expected=expected[j])
+
+    def product_grid(self, rng, loss, reads):
+        """A pair of columns: the mean change of loss with every row at each two values."""
+        asked, judge = self.judge(loss)
+        weight = self.weights(rng)
+        w = np.ones(self.n) if weight is None else weight
+        one, other = (int(j) for j in rng.choice(4, 2, replace=False))
+        pair = tuple(self.columns([one, other]))
+        (found,) = ll.feature_importance(
+            self.model, self.X, self.y, loss=asked, features=pair, sample_weight=weight, donors="all", progress=False
+        ).values()
+        rows, first, second = (np.ravel(at) for at in np.indices((self.n,) * 3))
+        index = [first if j == one else second if j == other else rows for j in range(4)]
+        said = np.asarray(self.respond(assembled(self.X, index), reads))
+        said = said.astype(float) if reads == "values" else said
+        losses = np.asarray(judge(self.target[rows], said), float).reshape((self.n,) * 3)
+        own = self.table_of(judge, reads)[-1].diagonal()
+        expected = np.tensordot(w / w.sum(), losses - own[:, None, None], axes=1)
+        at = [self.at_values(grid, [j]) for grid, j in zip(found.grid, (one, other), strict=True)]
+        scale = max(float(own.mean()), float(losses.mean()))
+        name = f"pi of the pair {pair}, {loss}"
+        self.check(name, found.engine, found.pi[np.ix_(*at)], expected, scale, self.slack(judge, reads))
 
     def scores(self, rng):
         """A scorer gives one number for all rows: its mean over the n cyclic shifts of the donors."""

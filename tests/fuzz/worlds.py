@@ -26,7 +26,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
 
 import brute
-import coalitions
 import losslens as ll
 
 TRAIN = 70
@@ -240,12 +239,20 @@ def contained(data, kind):
     )
 
 
+def assembled(X, index):
+    """A table whose column j holds the values of rows index[j], in the container that X is."""
+    if isinstance(X, np.ndarray):
+        return np.column_stack([X[at, j] for j, at in enumerate(index)])
+    if isinstance(X, pd.DataFrame):
+        return pd.concat([X.iloc[at, j].reset_index(drop=True) for j, at in enumerate(index)], axis=1)
+    if isinstance(X, pl.DataFrame):
+        return pl.DataFrame([X[:, j].gather(at) for j, at in enumerate(index)])
+    return pa.table({name: X.column(j).take(pa.array(index[j])) for j, name in enumerate(X.column_names)})
+
+
 def mixed(X, rows, donors, columns):
-    if not isinstance(X, pa.Table):
-        return coalitions.mixed(X, rows, donors, columns)
-    return pa.table(
-        {name: X.column(name).take(pa.array(donors if j in columns else rows)) for j, name in enumerate(X.column_names)}
-    )
+    """Rows with the donors' values in these columns."""
+    return assembled(X, [donors if j in columns else rows for j in range(4)])
 
 
 def numbers_of(X):
