@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from tests.fuzz import calls
-from tests.fuzz.arguments import scene
+from tests.fuzz.scenes import scene
 
 import losslens as ll
 
