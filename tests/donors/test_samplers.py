@@ -45,6 +45,34 @@ def test_conditional_importance_of_a_gaussian_line(sampler):
 
 
 @pytest.mark.parametrize("sampler", [ll.Within, ll.Residual], ids=lambda s: s.__name__)
+def test_a_column_is_not_drawn_given_itself(sampler):
+    """Given itself it would never change: an importance of 0."""
+    X, y, _ = gaussian(300)
+    asked = {"loss": "squared_error", "features": "x0", "random_state": 0}
+    found, plain = (
+        ll.feature_importance(line, X, y, donors=sampler(given=given), **asked)["x0"]
+        for given in (["x0", "x1"], ["x1"])
+    )
+    assert found.pfi == plain.pfi > 0.5
+    assert found.conditioning.given == ("x1",)
+
+
+def test_draws_given_coalitions_say_how_far_off_they_are():
+    """Two draws a row, 120 seeds: the variance that they state is that of the seeds, on average over the players.
+
+    Of two numbers the variance is their squared difference over 2: without the correction by n - 1 it would be half.
+    """
+    X, y, _ = gaussian(40)
+    found = [
+        ll.shapley_importance(line, X, y, loss="squared_error", donors=ll.Within(m=2), random_state=s)
+        for s in range(120)
+    ]
+    stated = np.mean([one.monte_carlo_error**2 for one in found], axis=0)
+    spread = np.var([one.sfimp for one in found], axis=0, ddof=1)
+    assert 0.7 < np.median(stated / spread) < 1.5
+
+
+@pytest.mark.parametrize("sampler", [ll.Within, ll.Residual], ids=lambda s: s.__name__)
 def test_importance_relative_to_some_columns(sampler):
     """Given G alone the truth is 2 b_j^2 var(X_j | X_G): 1 - rho^2 given one other column, 1 given none (then it is the
     permutation importance)."""

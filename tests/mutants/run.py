@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import gc
 import hashlib
+import inspect
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -29,11 +31,12 @@ from tests.mutants.sample import Mutant
 REPOSITORY = Path(__file__).parents[2]
 SOURCE = REPOSITORY / "src" / "losslens"
 CACHE = REPOSITORY / ".cache" / "mutants"
-FIRST = 5.0  # seconds of tests of the module's own, before all others
-LONGEST = 15.0  # seconds of tests run against a mutant, fastest first
+FIRST = 3.0  # seconds of tests of the module's own, before all others
+LONGEST = 6.0  # seconds of tests run against a mutant, fastest first
 SLOW_TESTS = 60.0  # seconds for those that were stopped while it was found what they reach
-PATIENCE = 20.0, 10.0  # a mutant has so many seconds, and so many times as long as its tests take without it
-COMPILING = 300.0  # more for compiled functions
+PATIENCE = 10.0, 4.0  # a mutant has so many seconds, and so many times as long as its tests take without it
+STUCK = 20.0  # times as long by the clock: on a busy machine that is no sign of an endless loop, but of a deadlock
+COMPILING = 100.0  # more for compiled functions
 # Whole programs, pictures, a browser, other libraries: slow, and what they say of a number is said by others.
 LEFT_OUT = (
     "tests/cli/", "tests/test_cluster", "tests/test_gallery", "tests/test_peers", "tests/test_readme",
@@ -209,11 +212,12 @@ class Jury:
         self.mutants, self.selection, self.tell = mutants, selection, tell
         self.items: dict[str, pytest.Item] = {}
         self.told = CACHE / f"killer-{os.getpid()}"
+        self.began = CACHE / f"began-{os.getpid()}"
         self.wrong: list[str] = []  # tests that fail without any mutant
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Judge all mutants, then see that the tests that killed pass without them."""
-        self.items = {item.nodeid: item for item in session.items}
+        self.items = {item.nodeid: item for item in session.items if not _hangs_in_a_fork(item)}
         self.program = Program.now()
         gc.freeze()  # a fork that collects garbage would copy all memory
         killers = set()
@@ -234,7 +238,15 @@ class Jury:
         usual = sum(min(10.0, self.selection.reach.seconds[test]) for test in tests)
         limit = PATIENCE[0] + PATIENCE[1] * usual + COMPILING * bool(mutant.compiled)
         callers = self.selection.callers.get(mutant.compiled, [])
-        outcome, killer = self._fork(tests, limit, lambda: self.program.put(mutant, callers))
+        while True:
+            outcome, killer = self._fork(tests, limit, lambda: self.program.put(mutant, callers))
+            if outcome != "timeout":
+                break
+            last = self.began.read_text()
+            if self._fork([last], PATIENCE[0], lambda: None)[0] != "timeout":
+                break
+            del self.items[last]  # hangs in a fork without any mutant, too: a library's threads are not there
+            tests.remove(last)
         return Verdict(mutant, outcome, killer, len(tests), time.monotonic() - start)
 
     def _fork(self, tests: list[str], limit: float, change: Callable[[], None]) -> tuple[str, str]:
@@ -242,15 +254,18 @@ class Jury:
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
+            resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 5))
             self._be_child(tests, change)
-        end = time.monotonic() + limit
+        end = time.monotonic() + STUCK * limit
         while time.monotonic() < end:
             done, status = os.waitpid(child, os.WNOHANG)
+            if done and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
+                return "timeout", ""
             if done:
                 killer = self.told.read_text() if self.told.exists() else ""
-                if status == 0:
-                    return "survived", ""
-                return "killed", killer or f"ended with status {status}"
+                return ("survived", "") if status == 0 else ("killed", killer or f"ended with status {status}")
+            if time.monotonic() > end - (STUCK - 2) * limit and _is_asleep(child):
+                break
             time.sleep(0.01)
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -269,6 +284,7 @@ class Jury:
                 self.told.write_text(f"{type(error).__name__} when it was put in: {error}"[:300])
                 os._exit(1)
             for test, after in zip(tests, [*tests[1:], None], strict=True):
+                self.began.write_text(test)
                 item, following = self.items[test], None if after is None else self.items[after]
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             code = 0
@@ -280,6 +296,21 @@ class Jury:
         if report.failed:
             self.told.write_text(report.nodeid)
             os._exit(1)
+
+
+def _is_asleep(child: int) -> bool:
+    """Whether it uses no processor for a second: it waits for a thread that is not there."""
+    stat = Path(f"/proc/{child}/stat")
+    before = stat.read_text().split()[13:15]
+    time.sleep(1.0)
+    return stat.read_text().split()[13:15] == before and ") S" in stat.read_text()
+
+
+def _hangs_in_a_fork(item: pytest.Item) -> bool:
+    """Whether it uses polars, whose threads a fork doesn't have."""
+    function = getattr(item, "function", None)
+    text = str(getattr(item, "dtest", "")) if function is None else inspect.getsource(function)
+    return "polars" in item.nodeid + text or "pl." in text
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,4 +378,5 @@ def judge(mutants: list[Mutant], tell: Callable[[Verdict], None], *, slow: bool)
     sys.path[:0] = [str(REPOSITORY / "src"), str(REPOSITORY)]
     pytest.main(["-n0", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-s", *files], plugins=[jury])
     jury.told.unlink(missing_ok=True)
+    jury.began.unlink(missing_ok=True)
     return jury.wrong

@@ -20,7 +20,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "cells": ("cells/*.py",),
     "uncertainty": ("uncertainty/*.py",),
     "results": ("results/*.py",),
-    "plots": ("plots/feature_data.py", "plots/scale.py", "plots/dots.py", "plots/named_rows.py"),
+    "plots": ("plots/feature_data.py",),
     "engines": ("engines/*.py", "engines/readers/*.py"),
     "trees": ("engines/trees/*.py",),
     "passes": ("passes/*.py",),

@@ -252,6 +252,13 @@ def test_a_precision_is_reached(precision):
     assert (np.abs(found.sfimp - truth().sfimp) <= 1.5 * width).all()
 
 
+def test_a_precision_of_all_pairs_of_different_rows_is_reached_and_one_of_drawn_donors_is_refused():
+    found = walk(precision=ll.Absolute(0.2), donors=ll.Derangements())
+    assert 2.5 * found.monte_carlo_error.max() <= 0.24
+    with pytest.raises(ValueError, match="fixes the number of draws; leave out precision="):
+        walk(precision=ll.Absolute(0.2), donors=ll.Latin(5))
+
+
 def test_a_precision_that_the_budget_does_not_allow_is_told():
     found = walk(precision=0.0005, budget=20_000)
     assert found.n_predictions <= 20_000

@@ -176,6 +176,8 @@ def test_bands_of_categories_classes_and_pairs():
 
 
 def test_what_a_band_needs():
+    three = explain()["x0"].given([0, 1, 2]).band()
+    assert (three.low < three.high).any()
     with pytest.raises(ValueError, match="at least 3 rows"):
         explain()["x0"].given([0, 1]).band()
     with pytest.raises(ValueError, match="level lies between 0 and 1"):
