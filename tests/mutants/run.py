@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import json
 import os
+import pickle
 import resource
 import signal
 import subprocess
@@ -231,14 +232,15 @@ class Jury:
         return True
 
     def _judge(self, mutant: Mutant) -> Verdict:
-        tests = [test for test in self.selection.tests(mutant) if test in self.items]
-        if not tests:
+        start, chosen = time.monotonic(), self.selection.tests(mutant)
+        tests = [test for test in chosen if test in self.items]
+        if not chosen:
             return Verdict(mutant, "not covered")
-        start = time.monotonic()
         usual = sum(min(10.0, self.selection.reach.seconds[test]) for test in tests)
         limit = PATIENCE[0] + PATIENCE[1] * usual + COMPILING * bool(mutant.compiled)
         callers = self.selection.callers.get(mutant.compiled, [])
-        while True:
+        outcome, killer = "survived", ""
+        while tests:
             outcome, killer = self._fork(tests, limit, lambda: self.program.put(mutant, callers))
             if outcome != "timeout":
                 break
@@ -247,7 +249,24 @@ class Jury:
                 break
             del self.items[last]  # hangs in a fork without any mutant, too: a library's threads are not there
             tests.remove(last)
-        return Verdict(mutant, outcome, killer, len(tests), time.monotonic() - start)
+        if outcome == "survived" and len(tests) < len(chosen):
+            outcome, killer = self._afresh([test for test in chosen if test not in tests], mutant, callers)
+        return Verdict(mutant, outcome, killer, len(chosen), time.monotonic() - start)
+
+    def _afresh(self, tests: list[str], mutant: Mutant, callers: list[str]) -> tuple[str, str]:
+        """In a process of its own: slower, but it has all threads."""
+        kept = CACHE / f"mutant-{os.getpid()}"
+        kept.write_bytes(pickle.dumps((mutant, callers)))
+        command = [sys.executable, "-m", "pytest", "-n0", "-qx", "--tb=no", "-p", "tests.mutants.afresh"]
+        done = subprocess.run(
+            [*command, "-p", "no:cacheprovider", *tests], cwd=REPOSITORY, capture_output=True, text=True, check=False,
+            env=os.environ | {"LOSSLENS_MUTANT": str(kept)},
+        )  # fmt: skip
+        kept.unlink()
+        last = next(
+            (line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), "a new process"
+        )
+        return ("survived", "") if done.returncode == 0 else ("killed", last)
 
     def _fork(self, tests: list[str], limit: float, change: Callable[[], None]) -> tuple[str, str]:
         self.told.unlink(missing_ok=True)

@@ -1,0 +1,105 @@
+"""Cells in a page: bins, the low-rank form, and that its stated errors are those of the groups it was measured on."""
+
+import numpy as np
+import pytest
+
+import losslens as ll
+from losslens.page.cells import FEWEST_ROWS, SAFETY, grid_of, low_rank, measured_on
+
+RNG = np.random.default_rng(0)
+N = 160
+X = RNG.normal(size=(N, 3))
+WEIGHT = RNG.uniform(0.5, 2, N)
+
+
+def model(X):
+    return np.sin(3 * X[:, 0]) * (1 + X[:, 1]) + X[:, 0] * X[:, 2] ** 2
+
+
+Y = model(X) + RNG.normal(size=N)
+
+
+def explained(weight=WEIGHT):
+    return ll.feature_importance(model, X, Y, loss="squared_error", features="x0", donors="all", sample_weight=weight)[
+        "x0"
+    ]
+
+
+def codes(column):
+    return np.unique(column, return_inverse=True)[1]
+
+
+def changes():
+    """D(i, k) of x0, by hand."""
+    replaced = np.stack([model(np.column_stack([np.full(N, v), X[:, 1:]])) for v in X[:, 0]], axis=1)
+    return (Y[:, None] - replaced) ** 2 - ((Y - model(X)) ** 2)[:, None]
+
+
+@pytest.mark.parametrize("most", [None, 40, 16])
+def test_bins_hold_weighted_means_of_the_cells(most):
+    grid = grid_of(explained(), codes(X[:, 0]), most)
+    D, w = changes(), WEIGHT / WEIGHT.sum()
+    order = np.argsort(X[:, 0])
+    place = np.empty(N, int)
+    place[order] = grid.bin  # values in order, all distinct
+    np.testing.assert_array_equal(grid.own, place)
+    g = len(grid.weights)
+    assert g == N if most is None else g <= most
+    np.testing.assert_allclose(grid.weights, np.bincount(place, w))
+    for b in range(g):
+        mine = place == b
+        np.testing.assert_allclose(grid.changes[:, b], D[:, mine] @ w[mine] / w[mine].sum(), atol=1e-9)
+        assert (grid.values[b], grid.last[b]) == (X[mine, 0].min(), X[mine, 0].max())
+    if most is not None:  # about as much weight each
+        assert grid.weights.max() < 2 / most
+
+
+def test_the_stated_errors_are_those_of_the_groups():
+    """The page adds a group's local importances to the rest of the curve and the low-rank interaction; its PFI within
+    the group is the mean over the group's own values. Against the definition, from all cells."""
+    one = explained()
+    grid, w, D = grid_of(one, codes(X[:, 0]), 16), WEIGHT / WEIGHT.sum(), changes()
+    groups = [X[:, 1] > 0.5, X[:, 2] < -0.3, np.arange(N) % 5 == 0]
+    form = low_rank(grid, one.local, w, groups)
+    assert form["row"].dtype == np.int8
+    assert np.abs(form["row"].astype(int)).max(axis=0).min() == 127  # every column uses the whole byte
+    interaction = form["row"].astype(float) * form["scale"] @ form["column"].astype(float)
+    off, curve_off, sizes = [], [], []
+    for group in groups:
+        share = w * group / w[group].sum()
+        curve = share @ one.local + w @ grid.changes - one.pfi + share @ interaction
+        within = np.bincount(grid.own, share, len(curve)) @ curve
+        off.append(abs(within - share @ D @ share))
+        curve_off.append(np.abs(curve - share @ grid.changes).max())
+        sizes.append(group.sum())
+    off, curve_off, sizes = np.array(off), np.array(curve_off), np.array(sizes)
+    assert form["error"] == pytest.approx(off.max(), rel=1e-5)
+    assert form["typical"] == pytest.approx(np.median(off), rel=1e-5)
+    assert form["error_times_n"] == pytest.approx(SAFETY * (off * sizes).max(), rel=1e-5)
+    assert form["pi_error_times_root_n"] == pytest.approx(SAFETY * (curve_off * np.sqrt(sizes)).max(), rel=1e-5)
+
+
+def test_as_many_ranks_as_the_cells_have_are_all_of_them():
+    """Cells are sums of five products of functions of row and donor: at most half a step of each byte is left."""
+    one = explained(None)
+    grid = grid_of(one, codes(X[:, 0]), 40)
+    form = low_rank(grid, one.local, np.full(N, 1 / N), [np.ones(N, bool)])
+    centred = grid.changes - one.local[:, None] - grid.changes.mean(axis=0) + one.pfi
+    left = centred - form["row"].astype(float) * form["scale"] @ form["column"].astype(float)
+    assert form["column"].shape == (5, 40)
+    assert (np.abs(left) <= form["scale"] / 2 @ np.abs(form["column"]) + 1e-5 * np.abs(centred).max()).all()
+    assert np.square(left).mean() < 1e-3 * np.square(centred).mean()
+
+
+def test_errors_are_measured_on_small_and_large_groups_of_every_column():
+    n = 400
+    columns = [RNG.normal(size=n) for _ in range(8)]
+    groups = measured_on(columns, n)
+    sizes = [int(group.sum()) for group in groups]
+    assert sizes[:4] == [10, 40, 100, 200]  # random rows: 2.5%, 10%, 25% and a half
+    assert len(groups) == 4 + 6 * 4 * 3  # both ends and the middle of six columns
+    assert all(size in (10, 40, 100, 200) for size in sizes)
+    ranks = np.argsort(np.argsort(columns[0]))
+    for group, (low, high) in zip(groups[4:7], [(0, 10), (195, 205), (390, 400)], strict=True):
+        np.testing.assert_array_equal(group, (ranks >= low) & (ranks < high))
+    assert min(group.sum() for group in measured_on(columns[:1], 60)) >= FEWEST_ROWS

@@ -1,0 +1,90 @@
+"""Splits: which are candidates, and how the best of them is tested."""
+
+import numpy as np
+import pytest
+
+import losslens as ll
+from losslens.rows import splits
+from losslens.rows.kmeans import settle
+from losslens.rows.splits import PermutationTest, best, candidates
+from losslens.tables.columns import array_column
+
+RNG = np.random.default_rng(0)
+
+
+def columns(**arrays):
+    return {name: array_column(np.asarray(values)).distinct for name, values in arrays.items()}
+
+
+def offered(values, least=1, estimating=None):
+    n = len(values)
+    every = np.ones(n, bool)
+    return candidates(columns(a=values), every, least, every if estimating is None else estimating, 1)
+
+
+def test_of_many_categories_the_most_frequent_are_candidates():
+    words = np.concatenate([np.repeat(f"w{k:02}", 3 + (k >= 8)) for k in range(40)])
+    found = {str(split.yes) for split in offered(words)}
+    assert found == {f"a = w{k:02}" for k in range(8, 40)}
+
+
+def test_of_many_numbers_thresholds_are_evenly_spaced_ranks():
+    found = offered(RNG.normal(size=3300))
+    below = np.array([split.rows.sum() for split in found])
+    np.testing.assert_array_equal(below, np.arange(1, 33) * 100)
+    few = offered(np.repeat(np.arange(33.0), 2))
+    assert len(few) == 32  # every threshold
+
+
+@pytest.mark.parametrize("at", [13, 50, 87, 101, 240])
+def test_a_step_between_two_candidates_is_found_where_it_is(at):
+    x = RNG.permutation(300).astype(float)
+    target = (x > at) + 0.001 * RNG.normal(size=300)
+    found, p = best(offered(x, 5), target, np.ones(300, bool), PermutationTest(99, 0.05, np.random.default_rng(0)))
+    np.testing.assert_array_equal(found.rows, x <= at)
+    assert p == 0.01
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"), [(1.51, 1.6, "1.55"), (1.0, 2.0, "1"), (0.1234, 0.1236, "0.1235"), (0.44, 0.5, "0.47")]
+)
+def test_a_threshold_has_the_fewest_digits_that_part_the_values(low, high, text):
+    split = offered(np.repeat([low - 5.125, low, high, high + 5.125], 5))[1]
+    assert split.yes.what in (text, "1.56")
+    assert low <= float(split.yes.what) < high
+
+
+def test_each_side_keeps_enough_rows_of_either_half():
+    x = np.arange(100.0)
+    estimating = np.zeros(100, bool)
+    estimating[40:60] = True
+    found = candidates(columns(a=x), np.ones(100, bool), 20, estimating, 5)
+    assert found
+    for split in found:
+        assert 20 <= split.rows.sum() <= 80
+        assert 5 <= (split.rows & estimating).sum() <= 15
+
+
+def test_features_share_the_level_and_permutations_can_reach_it(monkeypatch):
+    """Two features: first splits at 2.5%, which takes 39 permutations; further splits at 5%."""
+    asked = []
+
+    def record(found, target, here, test):
+        asked.append((int(here.sum()), test.level, test.permutations))
+        return best(found, target, here, test)
+
+    monkeypatch.setattr(splits, "best", record)
+    X = np.column_stack([RNG.normal(size=(400, 2)), RNG.integers(0, 2, 400), RNG.normal(size=400)])
+    f = lambda X: (X[:, 0] + X[:, 1]) * (1 + 4 * X[:, 2] + 2 * (X[:, 3] > 0))  # noqa: E731
+    imp = ll.feature_importance(f, X, f(X), loss="squared_error", features=["x0", "x1"], donors="all")
+    ll.regions(imp, X, random_state=0, permutations=19)
+    assert [one for one in asked if one[0] == 200] == [(200, 0.025, 39)] * 2
+    assert {one[1:] for one in asked if one[0] < 200} == {(0.05, 19)}
+
+
+def test_one_point_elsewhere_is_no_reason_to_stop():
+    """A centre goes to the mean of its points, though only one of 20,001 is not its own."""
+    points = np.append(RNG.normal(size=20_000), 500.0)[:, None]
+    found = settle(points, np.ones(20_001), np.array([[0.5], [500.0]]))
+    assert found.centres[0, 0] == pytest.approx(points[:-1].mean())
+    assert found.labels.tolist() == [0] * 20_000 + [1]
