@@ -29,6 +29,11 @@ def besides_cells(n: int, features: int) -> int:
     return n * (KEPT_BYTES * features + WORKING_BYTES)
 
 
+def drawn_cells(n: int, m: int) -> int:
+    """Bytes of m values that a sampler draws for each of n rows: the values, their donors and positions."""
+    return 24 * n * m
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
     """Cells that a result keeps: of every row, or of some rows."""

@@ -224,13 +224,14 @@ def _conditional(subject: Subject, design: BoundSampler, n: int, rng: np.random.
     if feature.kind == "pair":
         raise ValueError(f"the pair {feature.name!r} needs a grid: donors='auto', 'all' or Grid(m); got {design!r}")
     lent = design.lend_to(feature.columns, rng)
-    everyone = np.arange(n)[:, None]
+    everyone = narrow(np.arange(n))[:, None]
     if lent.sources:
         m = lent.donors.shape[1]
-        cell = np.arange(m) * n + everyone
+        every = narrow(np.arange(n * m))  # the values drawn, one draw for all rows after the other
+        cell = every.reshape(m, n).T
         sources = tuple(lent.sources[j] for j in feature.columns)
-        index = (np.arange(n, n * (m + 1)),) * len(sources)  # after the column's own values
-        met = Met(cell, narrow(np.arange(n * m)), repeats=False)
+        index = (every + n,) * len(sources)  # after the column's own values
+        met = Met(cell, every, repeats=False)
         ask = Ask(feature.name, feature.columns, sources, index, np.full(n, -1), n * m, met)
         place, values = drawn_places(sources, n + cell, distinct, feature.name)
     else:
@@ -239,6 +240,7 @@ def _conditional(subject: Subject, design: BoundSampler, n: int, rng: np.random.
         ask = _ask(subject, distinct.codes, distinct.first, met=met)
         bins, values = rank_bins(distinct)
         place = bins[distinct.codes]
+    place = place.astype(np.int16) if len(values) <= np.iinfo(np.int16).max else narrow(place)  # one for each cell
     meeting = OwnDonors(lent.donors, place, len(values), leaves_out_own=not lent.own, even=True, alone=lent.alone)
     names, given = design.numbers.table.names, design.given(feature.columns)
     conditioning = Conditioning(
@@ -377,9 +379,10 @@ def drawn_places(
     if len(sources) > 1:
         return _joint_places(sources, cell)
     bins, values = rank_bins(distinct)
-    drawn = sources[0].array[cell]
-    if drawn.dtype.kind in "iufmM" and distinct.ordered:
-        return _ordered_places(drawn, distinct, bins, values)
+    array = sources[0].array
+    if array.dtype.kind in "iufmM" and distinct.ordered:
+        return _ordered_places(array, cell, distinct, bins, values)
+    drawn = array[cell]
     place = {value: k for k, value in enumerate(distinct.values.tolist()) if not is_missing(value)}
     last = len(distinct) - 1 if _last_is_missing(distinct) else None
     codes = [last if is_missing(value) else place.get(value) for value in drawn.ravel().tolist()]
@@ -390,21 +393,25 @@ def drawn_places(
 
 
 def _ordered_places(
-    drawn: NDArray[Any], distinct: Distinct, bins: Indices, values: NDArray[Any]
+    array: NDArray[Any], cell: Indices, distinct: Distinct, bins: Indices, values: NDArray[Any]
 ) -> tuple[Indices, NDArray[Any]]:
-    """Numbers and dates go to the nearest bin, missing values to the last."""
+    """Numbers and dates go to the nearest bin, missing values to the last; one draw of all rows at a time."""
     known = len(values) - int(_last_is_missing(distinct))
     if len(values) == len(distinct):  # no bins: the nearest value
         numbers = values[:known]
         edges = numbers[:-1] + (numbers[1:] - numbers[:-1]) / 2
     else:
         edges = distinct.values[np.flatnonzero(np.diff(bins[: len(distinct) - int(_last_is_missing(distinct))])) + 1]
-    missing = np.isnat(drawn) if drawn.dtype.kind in "mM" else np.isnan(drawn)
-    place = np.where(missing, known, np.searchsorted(edges, drawn, side="right"))
-    if missing.any() and known == len(values):
+    place, any_missing = np.empty(cell.shape, np.int32).astype(cell.dtype, copy=False), False
+    for k in range(cell.shape[1]):
+        drawn = array[cell[:, k]]
+        missing = np.isnat(drawn) if drawn.dtype.kind in "mM" else np.isnan(drawn)
+        place[:, k] = np.where(missing, known, np.searchsorted(edges, drawn, side="right"))
+        any_missing |= bool(missing.any())
+    if any_missing and known == len(values):
         nothing = np.full(1, np.nan) if values.dtype.kind not in "mM" else np.full(1, "NaT", values.dtype)
         values = np.append(values, nothing)
-    return np.asarray(place, np.intp), values
+    return place, values
 
 
 def _joint_places(sources: Sequence[Column], cell: Indices) -> tuple[Indices, NDArray[Any]]:

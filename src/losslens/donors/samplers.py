@@ -17,7 +17,7 @@ from losslens.donors.designs import Latin
 from losslens.donors.leaves import grown, leaves_of
 from losslens.donors.residuals import FOLDS, Chances, Residuals, by_classes, rounded_like
 from losslens.tables.checks import check_whole
-from losslens.tables.columns import Column
+from losslens.tables.columns import Column, narrow
 from losslens.tables.frames import Batch, Edit, Table, as_table
 from losslens.tables.numbers import Numbers
 from losslens.typing import Floats, Indices
@@ -46,6 +46,9 @@ class DrawnValues:
     rules: tuple[str, ...] = ()
     own: bool = False  # a row may be its own donor
     alone: bool = False  # values were drawn for the row, without a donor
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "donors", narrow(self.donors))
 
 
 class Lender:

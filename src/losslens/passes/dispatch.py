@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from losslens.cells.matrix import drawn_cells
 from losslens.donors.designs import All, Design
 from losslens.donors.questions import Question, Subject, pose
 from losslens.engines.base import AnswerWay, CellEngine, Declined
@@ -80,11 +81,18 @@ def _cells(task: Task, engine: CellEngine, asked: Sequence[Asked]) -> Passed:
     if task.design is not None and task.design.conditional and len(asked) > 1:
         # One feature at a time: two features that share a column may have different draws of it.
         share = replace(task, budget=replace(task.budget, memory=task.budget.memory // len(asked)))
-        parts = [_cells(share, engine, [one]) for one in asked]
+        parts = []
+        for one in asked:
+            parts.append(_cells(share, engine, [one]))
+            if task.budget.is_tight(len(asked), task.n):
+                one[0].release()
         return parts[0][0], [filled for _, part, _ in parts for filled in part], sum(count for *_, count in parts)
     n, budget, sample = task.n, task.budget, task.sample
-    posed = _Posed(task, asked, keep=not budget.is_tight(len(asked), n))
-    kept = budget.rows_to_keep(posed.widths, n, task.entropy)
+    posed = _Posed(task, asked, keep=len(asked) == 1 or not budget.is_tight(len(asked), n))
+    drawn = sum(drawn_cells(n, m) for m in posed.widths) if task.design is not None and task.design.conditional else 0
+    kept = replace(budget, memory=max(budget.memory // 4, budget.memory - drawn)).rows_to_keep(
+        posed.widths, n, task.entropy
+    )
     turns, filled, total = list(budget.turns(posed.widths, n)), [], 0
     most = len(turns) * n + sum(posed.most)
     with bar(most, "explaining", task.progress, "predictions" if engine is task.engine else "cells") as tick:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.lazy import Deferred, deferred, lazy
-from losslens.cells.matrix import Cells, Means, besides_cells, curves, means, shares
+from losslens.cells.matrix import Cells, Means, besides_cells, curves, drawn_cells, means, shares
 from losslens.donors.conditional import Conditioning
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
@@ -251,7 +251,9 @@ class FeatureResult:
     def full_size(self) -> int:
         """The `memory` that keeps every cell of this feature, in bytes: a change and its predictions a cell."""
         per_cell = 8 + 8 * int(np.prod(self.sample.prediction.shape[1:]))
-        return 2 * self.sample.n * self.meeting.width * per_cell + besides_cells(self.sample.n, 1)
+        n, m = self.sample.n, self.meeting.width
+        drawn = 0 if self.conditioning is None else drawn_cells(n, m)
+        return 2 * n * m * per_cell + besides_cells(n, 1) + drawn
 
     def _need_rows(self, what: str) -> None:
         if self.whole is not None:

@@ -79,7 +79,8 @@ def compare(
         options = replace(shared, sample_weight=weight)
         warn_of_target(table, target)
         try:
-            results[name] = importances(model, table, target, chosen, options)
+            share = replace(options, memory=options.memory // len(cases))  # all results are held together
+            results[name] = importances(model, table, target, chosen, share)
             for feature in results[name].values():
                 _ = feature.pfi  # features with curves only are an error here, not later
             if shapley:
