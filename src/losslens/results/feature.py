@@ -1,9 +1,9 @@
 """What all results of one feature have in common: the grid, the layout of the cells, and the selection of rows.
 
-A result holds arrays, numbers and strings, but no table, model or engine (`lazy` fields included): cells of as many
-rows as fit into half of `memory`; for each feature a few vectors as long as the rows or the grid (local importances,
-grid positions, curves; of an additive model its column until curves are computed); and, once for all features of a
-call, copies of at most 2,000 rows and a million cells, from which `extrapolation` is computed.
+A result holds arrays, numbers and strings, but no table, model or engine (`lazy` fields included): for each feature a
+few vectors as long as the rows or the grid (local importances, grid positions, curves; of an additive model its column
+until curves are computed); cells of as many rows as fit into half of the `memory` that these leave; and, once for all
+features of a call, copies of at most 2,000 rows and a million cells, from which `extrapolation` is computed.
 """
 
 from __future__ import annotations
