@@ -157,6 +157,15 @@ def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path, monkeypatch):
     assert (names(tmp_path), path.read_bytes()) == (["r"], b"old")
 
 
+def test_a_folder_that_may_not_be_written_to_names_the_file_that_was_asked_for(tmp_path, monkeypatch):
+    def refuse(**options):
+        raise PermissionError(13, "Permission denied", "r.abcdefgh.part")
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    with pytest.raises(PermissionError, match=r"Permission denied: '.*/r'$"):
+        write(tmp_path / "r")
+
+
 @pytest.mark.parametrize("name", ["n" * 255, "ä" * 127, ".part", "a b\n*?[c].losslens"])
 def test_every_name_that_a_file_can_have(name, tmp_path):
     write(tmp_path / name, b"old")

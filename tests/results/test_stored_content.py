@@ -105,6 +105,14 @@ def test_a_header_that_claims_what_the_file_does_not_hold(path, header, message)
     assert refuse(path, message) < 2 * MIB
 
 
+@pytest.mark.parametrize("text", [b"{'descr': (((\0", b"(" * 9000, b"{'a': 1}", b"\xff\xfe", b"'" * 3, b""])
+def test_a_header_that_is_none(path, text):
+    parts = parts_of()
+    name = array_of(parts, "Means", "local")
+    write(path, parts | {name: b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(192)})
+    refuse(path, "damaged")
+
+
 def test_a_member_that_holds_more_than_the_archive_says(path):
     """The directory says 200 bytes; deflated content of 64 MiB is inflated up to these and no further."""
     parts = parts_of()

@@ -1,14 +1,9 @@
-"""Saved results of every kind, damaged at random: each loads and works, or is refused in one sentence.
-
-`python tests/support/damaged_files.py COUNT SEED` runs as many as asked.
-"""
+"""Saved results of every kind, damaged at random: each loads and works, or is refused in one sentence."""
 
 import contextlib
 import inspect
 import io
 import json
-import resource
-import sys
 import tempfile
 import time
 import traceback
@@ -344,12 +339,3 @@ def run(count, seed, names=None):
             if reason is not None:
                 failures.append((k, name, damage.__name__, reason))
     return failures, loaded
-
-
-if __name__ == "__main__":
-    found, opened = run(int(sys.argv[1]), int(sys.argv[2]))
-    for number, file, kind, why in found:
-        print(f"--- {number}: {file}, {kind}\n{why}")  # noqa: T201
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{sys.argv[1]} files, {opened} loaded, {len(found)} failures, peak {peak:.0f} MiB")  # noqa: T201
-    sys.exit(bool(found))

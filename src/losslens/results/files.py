@@ -64,7 +64,10 @@ def checked_target(path: str | Path) -> Path:
 def _new_part(target: Path) -> tuple[int, str]:
     """An empty file beside the target, locked while it is open, so that no other save takes it for a killed one's."""
     while True:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name[:SHOWN]}.", suffix=ENDING)
+        try:
+            handle, name = tempfile.mkstemp(dir=target.parent, prefix=f"{target.name[:SHOWN]}.", suffix=ENDING)
+        except OSError as error:  # such as a read-only folder: name the file that was asked for
+            raise type(error)(error.errno, error.strerror, str(target)) from None
         with suppress(OSError):  # a file system without locks
             _lock(handle, wait=True)
         if os.fstat(handle).st_nlink:
