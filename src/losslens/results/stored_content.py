@@ -203,8 +203,12 @@ def _lent(donors: Any) -> tuple[int, int]:
 
 
 def _shifts(shifts: Any) -> None:
+    n = len(shifts.donor)
     for name in ("place", "donor", "shifts"):
-        _within(getattr(shifts, name), 0, len(shifts.place), f"{name} of shifts")
+        if getattr(shifts, name) is not None:
+            _within(getattr(shifts, name), 0, n, f"{name} of shifts")
+    if shifts.place is None:  # computed from the donors
+        _need((np.bincount(shifts.donor, minlength=n) == 1).all(), "a donor of shifts occurs twice")
 
 
 def _coded_rows(rows: Any) -> None:
