@@ -81,6 +81,7 @@ ABSENT = re.compile(
     r"all rows together|standard error needs|no feature has a standard error|nothing to draw"
     r"|has no importance, only curves|no standard error|no shares of single rows|no common grid|has no classes"
 )
+STATED = re.compile("X has the target: its column")  # warnings of the library's own
 SIGNATURE = re.compile(r"\w+(\(\)|>\(\)) (takes|missing|got an unexpected)")  # of a function of the user's
 
 
@@ -405,6 +406,8 @@ def listening(heard):
         while frame is not None:
             name = frame.f_code.co_filename
             if name.startswith(LIBRARY):
+                if STATED.match(str(message)):
+                    return
                 heard.append((f"{category.__name__}: {str(message)[:300]}", f"{name}:{frame.f_lineno}"))
                 return
             if any(f"/{library}/" in name for library in MODELS) or name in OURS:

@@ -27,7 +27,7 @@ def odd_table(s):
         X.tolist, lambda: X[:0], lambda: X[:, :0], lambda: X[:1], lambda: X[0], lambda: X[None],
         lambda: X.astype(complex), lambda: X.astype(str), lambda: np.full_like(X, np.nan),
         lambda: np.full_like(X, np.inf),
-        lambda: _doubled(X), lambda: pd.DataFrame(X).iloc[:0], lambda: pd.DataFrame(X)[[]], pd.DataFrame,
+        lambda: pd.DataFrame(X).assign(y=np.resize(np.asarray(s.y), s.n)), lambda: _doubled(X), lambda: pd.DataFrame(X).iloc[:0], lambda: pd.DataFrame(X)[[]], pd.DataFrame,
         lambda: pd.DataFrame(X, columns=pd.MultiIndex.from_product([["a"], range(s.p)])),
         lambda: pd.DataFrame(X, columns=[None] + [1.5] * (s.p - 1)), lambda: pd.Series(X[:, 0]),
         lambda: pl.DataFrame(X).lazy(), lambda: pl.DataFrame(X).clear(), lambda: pl.Series(X[:, 0]),

@@ -125,3 +125,7 @@ def test_a_target_among_the_columns_of_files_is_named(tmp_path, memory):
     ) as caught:
         ll.feature_importance(forest, tmp_path / "rows.parquet", "price", memory=memory, **QUIET)
     assert len(caught) == 1
+
+
+def test_a_target_beyond_single_precision_is_compared_silently():
+    assert told(X.to_numpy(np.float32), 1e300 * PRICE) == []

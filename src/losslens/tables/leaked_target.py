@@ -46,7 +46,8 @@ def _equal_columns(table: Table, y: Any) -> list[str]:
 def _equal(column: Column, y: NDArray[Any]) -> bool:
     array = column.array
     if array.dtype.kind in "biuf" and y.dtype.kind in "biuf":
-        own = y.astype(array.dtype) if array.dtype.kind == "f" else y  # a table in single precision
+        with np.errstate(over="ignore"):
+            own = y.astype(array.dtype) if array.dtype.kind == "f" else y  # a table in single precision
         return bool(np.array_equal(array, own))
     if array.dtype.kind in "biufmM" or y.dtype.kind in "biufmM":
         return array.dtype.kind == y.dtype.kind and bool(np.array_equal(array, y))
