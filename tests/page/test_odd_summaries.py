@@ -249,3 +249,17 @@ def test_whole_numbers_are_written_in_full(opened: Open) -> None:
     summary = made(n=30)
     summary["table"]["columns"][1] |= {"kind": "integer", "values": np.arange(30) + 12345673.0}
     assert "12,345,673" in opened(summary).locator("#table-body").inner_text()
+
+
+def test_rows_may_be_called_by_words(opened: Open) -> None:
+    """In the table, which can be sorted by them, and on the card."""
+    summary = made(n=30)
+    names = [f"id{k:02d} <b>" for k in np.random.default_rng(0).permutation(30)]
+    summary["table"]["index"] = names
+    page = opened(summary)
+    assert page.locator("#table-body button.row").all_inner_texts() == names
+    page.locator('#table-head button[data-key="index"]').click()
+    page.locator('#table-head button[data-key="index"]').click()
+    assert page.locator("#table-body button.row").all_inner_texts() == sorted(names)
+    page.locator("#table-body button.row").nth(2).click()
+    assert page.locator("#card h3").inner_text() == "Row id02 <b>"
