@@ -13,10 +13,13 @@ import pyarrow as pa
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer
+from sklearn.tree import DecisionTreeRegressor
 
 import losslens as ll
 from losslens.engines import choice
+from losslens.page.summary import kind_of
 from losslens.tables.columns import is_missing
+from losslens.tables.frames import as_table
 
 RNG = np.random.default_rng(0)
 N = 12
@@ -103,6 +106,61 @@ SAME["read-only"].flags.writeable = False
 def test_every_container_gives_the_numbers_of_an_array(kind):
     for design in DESIGNS:
         assert_same(explain(SAME[kind], design), explain(NUMBERS, design))
+
+
+def held(kind, frame):
+    """Numbers in columns of objects, of decimals, or with zeros left out; some are missing."""
+    if kind == "pandas sparse":
+        return frame.astype(pd.SparseDtype(float, 0.0))
+    frame = frame.astype(object).where(frame.notna(), None) if kind == "objects" else frame
+    decimals = frame.map(lambda value: None if is_missing(value) else Decimal(value))
+    return {
+        "objects": frame.to_numpy,
+        "pandas decimals": lambda: decimals,
+        "pandas arrow decimals": lambda: decimals.astype(pd.ArrowDtype(pa.decimal128(8, 3))),
+        "polars decimals": lambda: pl.DataFrame(decimals.to_dict("list"), dict.fromkeys(NAMES, pl.Decimal(8, 3))),
+        "pyarrow decimals": lambda: pa.table(
+            decimals.to_dict("list"), pa.schema([(name, pa.decimal128(8, 3)) for name in NAMES])
+        ),
+    }[kind]()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["objects", "pandas sparse", "pandas decimals", "pandas arrow decimals", "polars decimals", "pyarrow decimals"],
+)
+def test_numbers_are_numbers_to_samplers_regions_and_pages(kind):
+    """Whatever holds them: the same draws, rules, axes and distances as those of floats.
+
+    A column of decimals rounds the values that residuals give to its own three places: their importance agrees to 0.1.
+    """
+    frame = pd.DataFrame(np.random.default_rng(3).integers(-8, 8, (120, 3)) / 8, columns=NAMES)
+    y = (frame["a"] * (1 + 5 * (frame["c"] > 0)) + frame["b"]).to_numpy()
+    frame.loc[::9, "b"] = np.nan
+
+    def predict(X):
+        a, b, c = np.nan_to_num(as_floats(X)).T
+        return a * (1 + 5 * (c > 0)) + b
+
+    found = []
+    for X in (held(kind, frame), frame.to_numpy() if kind == "objects" else frame):
+        columns = [as_table(X).column(j).distinct for j in range(3)]
+        first, second, _ = ("x0", "x1", "x2") if kind == "objects" else NAMES
+        imp = explain(X, ll.All(), predict, y, features=[first])
+        within = explain(X, ll.Within(m=2), predict, y, features=[second])
+        residual = explain(X, ll.Residual(DecisionTreeRegressor(max_depth=2), m=2), predict, y, features=[second])
+        found.append(
+            {
+                "kinds": [kind_of(column) for column in columns],
+                "regions": [region.rule for region in ll.regions(imp, X, random_state=0).regions],
+                "distance": imp[first].extrapolation.share,
+                "within": within[second].pfi,
+                "residual": round(residual[second].pfi, 1),
+            }
+        )
+    own, floats = found
+    assert any(own["regions"])  # some split was found
+    assert str(own) == str(floats)
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int8", "uint16", "object"])

@@ -269,6 +269,14 @@ def like_column(series: Any, values: Any) -> Any:
     return new
 
 
+def as_decimals(series: Any, values: NDArray[Any]) -> list[Decimal | None]:
+    """Floats as decimals with as many places as a column of decimals has; frame libraries convert only some of them."""
+    native = series.to_native()
+    kind = native.type if series.implementation.is_pyarrow() else native.dtype
+    places = getattr(kind, "pyarrow_dtype", kind).scale
+    return [None if np.isnan(value) else Decimal(f"{value:.{places}f}") for value in values.tolist()]
+
+
 def _like(series: Any, values: Sequence[Any]) -> Any:
     """The user's values as a series of the same type, or an error that names them."""
     wanted = list(values)

@@ -18,7 +18,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.tables.columns import Column, array_column, concat_series, frame_column, like_column
+from losslens.tables.columns import Column, array_column, as_decimals, concat_series, frame_column, like_column
 from losslens.tables.row_labels import Labels, labels_of
 from losslens.typing import Indices
 
@@ -65,9 +65,12 @@ class Table:
         if self.backend == "numpy":
             return array_column(np.append(self.native[:, position], values.astype(self.native.dtype)))
         series = self._series(position)
+        if series.dtype == nw.Decimal:
+            return frame_column(concat_series(series, like_column(series, as_decimals(series, values))))
         if not series.dtype.is_float() and np.isnan(values).any():  # integers with missing values fit no NumPy array
+            exact = int if series.dtype.is_integer() else float
             return frame_column(
-                concat_series(series, like_column(series, [None if np.isnan(v) else int(v) for v in values]))
+                concat_series(series, like_column(series, [None if np.isnan(v) else exact(v) for v in values]))
             )
         return frame_column(concat_series(series, like_column(series, values)))
 
