@@ -61,7 +61,7 @@ class Loss:
     `y` holds numbers for losses that read values, class positions 0..K-1 for the other named losses, and
     the user's y for custom ones. `prediction` is (N,) for values and labels, (N, K) for
     probabilities, (N,) or (N, K) for scores. `parameters` are passed to `function` as keywords. A custom
-    loss loaded from a file has no function.
+    function gets read-only arrays, and copies what it changes; loaded from a file, a custom loss has no function.
 
     >>> squared_error([1.0, 2.0], [1.5, 4.0])
     array([0.25, 4.  ])
