@@ -56,3 +56,22 @@ def test_effects_of_equal_weights_come_from_waves(n, design):
     shifts = ShiftWeights(donors, Sample(weight=np.full(n, 1 / n), prediction=np.zeros(n)), rows)
     row, donor = shifts.effects(row_total / cells.size, donor_total / cells.size)
     np.testing.assert_allclose((row[:, None] + donor[donors[:]]).ravel(), fitted, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_where_rows_explain_everything_donors_have_no_effect(seed):
+    """All cells of a row are equal: the normal equations of the donors have 0 on the right, up to rounding.
+
+    Conjugate gradients on that rounding divided by 0, and standard errors were NaN.
+    """
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 8))
+    effect = rng.normal(size=n) * 10.0 ** rng.integers(-8, 8)
+    donors, uneven = Derangements(n - 1).lend(n, rng), rng.uniform(0.5, 2, n)
+    for weight in (np.full(n, 1 / n), uneven / uneven.sum()):
+        sample = Sample(weight=weight, prediction=np.zeros(n))
+        matrix = MatrixWeights(OwnDonors(donors, np.arange(n), n), sample, np.arange(n))
+        for weights in (matrix, ShiftWeights(donors, sample, np.arange(n))):
+            row, donor = weights.effects(weights.by_row * effect, weights.transposed(effect))
+            np.testing.assert_allclose(row, effect, rtol=1e-9, atol=1e-9 * np.abs(effect).max())
+            np.testing.assert_allclose(donor, 0.0, atol=1e-9 * np.abs(effect).max())
