@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
 from typing import Any
@@ -222,9 +222,11 @@ class StandIn:
     """Answers at once in place of the model: with predictions that it has given, over and over."""
 
     predictions: NDArray[Any]
+    asked: list[int] = field(default_factory=list)  # rows of each call
 
     def __call__(self, table: Any) -> NDArray[Any]:
         """As many predictions as rows."""
+        self.asked.append(len(table))
         return np.asarray(self.predictions[np.arange(len(table)) % len(self.predictions)])
 
 
@@ -273,7 +275,7 @@ def _beside_model(task: Task, rounds: Sequence[Sequence[Expected]], build: Build
         rows *= GROWTH
         if few.n >= task.n or time.perf_counter() - began + took * GROWTH ** (1 + quadratic) > REHEARSED:
             break
-    return float(_all_work(rounds) @ _rates(seen))
+    return float(_all_work(rounds) @ fitted_rates(seen))
 
 
 def _all_work(rounds: Sequence[Sequence[Expected]]) -> NDArray[np.float64]:
@@ -285,7 +287,7 @@ def _work(expected: Sequence[Expected]) -> NDArray[np.float64]:
     return np.array([len(expected), sum(one.n for one in expected), sum(one.n * one.width for one in expected)], float)
 
 
-def _rates(seen: Sequence[tuple[NDArray[np.float64], float]]) -> NDArray[np.float64]:
+def fitted_rates(seen: Sequence[tuple[NDArray[np.float64], float]]) -> NDArray[np.float64]:
     """Seconds per unit of each kind of work, none of them negative, closest to what was seen, relatively."""
     from scipy.optimize import nnls
 

@@ -11,9 +11,10 @@ import numpy as np
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss
 from losslens.passes.task import Task
-from losslens.progress import ProgressBar
+from losslens.progress import ProgressBar, Tick
 from losslens.results.shapley import ShapleyImportance, Shares
 from losslens.results.shapley_curve import values_of
+from losslens.shapley.games import Game
 from losslens.shapley.request import CELLS_SHARE, Request
 from losslens.shapley.setup import GameSetup
 from losslens.tables.sample import Sample
@@ -79,6 +80,14 @@ class Way(ABC):
     @abstractmethod
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Compute the shares."""
+
+    def game(self, request: Request, setup: GameSetup, tick: Tick) -> Game | None:
+        """The game, for ways that go coalition by coalition."""
+        return None
+
+    def coalitions(self, request: Request) -> float:
+        """How many of them are computed; a coalition and its complement count once where they take the time of one."""
+        return 0.0
 
     def kept_bytes(self, request: Request) -> int:
         """Approximate size of the result: every pair, where memory allows."""

@@ -9,12 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from losslens import game_theory
+from losslens.engines.base import coalition_count
 from losslens.engines.choice import CHECKED
 from losslens.progress import ProgressBar, Tick
 from losslens.results.shapley import Shares
 from losslens.shapley.allotment import Allotment, Cost, Way, all_pairs
 from losslens.shapley.coalitions import MOST_PLAYERS, share_all
-from losslens.shapley.games import Value
+from losslens.shapley.games import Game, Value
 from losslens.shapley.request import Request
 from losslens.shapley.setup import GameSetup
 from losslens.typing import Floats, Mask
@@ -142,10 +143,16 @@ class SingleTree(EngineWay):
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Shares of rows and donors."""
-        errors = request.task.games.row_errors(setup.sample, request.loss)
         progress.set_total(1 << setup.p)
-        game = _RowGame(errors, setup.sample.weight, progress)
-        return share_all(setup, game, all_pairs(setup.n))
+        return share_all(setup, self.game(request, setup, progress), all_pairs(setup.n))
+
+    def game(self, request: Request, setup: GameSetup, tick: Tick) -> Game:
+        """Errors of rows and donors, from the engine."""
+        return _RowGame(request.task.games.row_errors(setup.sample, request.loss), setup.sample.weight, tick)
+
+    def coalitions(self, request: Request) -> float:
+        """All of them."""
+        return coalition_count(request.p)
 
 
 class PairsOnDevice(SingleTree):

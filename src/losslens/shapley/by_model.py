@@ -10,12 +10,13 @@ import numpy as np
 
 from losslens.donors.designs import Permutations
 from losslens.donors.layout import Layout
+from losslens.engines.base import coalition_count
 from losslens.game_theory import random_orders
-from losslens.progress import ProgressBar
+from losslens.progress import ProgressBar, Tick
 from losslens.shapley import walks
 from losslens.shapley.allotment import Allotment, Cost, Way, all_pairs, own_donors
 from losslens.shapley.coalitions import Orders, cost_by_model, count_predictions, mean_along, share_all
-from losslens.shapley.games import MeanGame, PairGame, Remembered, Value
+from losslens.shapley.games import Game, MeanGame, PairGame, Remembered, Value
 from losslens.shapley.request import BACKGROUND, Request
 from losslens.shapley.setup import GameSetup
 from losslens.shapley.stopping import MOST_PREDICTIONS, StoppingRule
@@ -58,20 +59,30 @@ class Coalitions(ModelWay):
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Shares of rows, donors and, where memory allows, pairs."""
-        design, donors = request.task.design, None
+        design = request.task.design
+        pairs: Layout = all_pairs(setup.n)
         progress.set_total(self.predictions(request)[1])
+        game = self.game(request, setup, progress)
+        pair_game = game.pairs if isinstance(game, MeanGame) else game
+        if pair_game.donors is not None:
+            assert design is not None
+            pairs = own_donors(pair_game.donors, repeats=design.repeats, leaves_out_own=design.leaves_out_own)
+        words = "all pairs" if pair_game.donors is None else repr(design)
+        return share_all(setup, game, pairs, keeps=pair_game.keeps_pairs, design=words)
+
+    def game(self, request: Request, setup: GameSetup, tick: Tick) -> PairGame | MeanGame:
+        """All pairs, or those that the design draws."""
+        design, donors = request.task.design, None
         if not request.all_pairs:
             donors = request.draw_donors(request.generator())
-        width = setup.n if donors is None else donors.shape[1]
-        keeps, leaves_out_own = request.keeps_pairs(width), False
-        pairs: Layout = all_pairs(setup.n)
-        if donors is not None:
-            assert design is not None
-            leaves_out_own = design.leaves_out_own
-            pairs = own_donors(donors, repeats=design.repeats, leaves_out_own=leaves_out_own)
-        pair_game = PairGame(setup, donors, keeps, leaves_out_own)
-        game = MeanGame(pair_game) if request.averages_predictions else pair_game
-        return share_all(setup, game, pairs, keeps=keeps, design="all pairs" if donors is None else repr(design))
+        keeps = request.keeps_pairs(setup.n if donors is None else donors.shape[1])
+        leaves_out_own = donors is not None and design is not None and design.leaves_out_own
+        pairs = PairGame(setup, donors, keeps, leaves_out_own)
+        return MeanGame(pairs) if request.averages_predictions else pairs
+
+    def coalitions(self, request: Request) -> float:
+        """All of them."""
+        return coalition_count(request.p)
 
 
 class Walks(ModelWay):
@@ -81,14 +92,18 @@ class Walks(ModelWay):
 
     def predictions(self, request: Request) -> tuple[int, int]:
         """Those of the first sweeps, and as many as the budget allows."""
-        n, settings = request.n, request.settings
-        sweep = self._sweep_cost(request, min(request.donors_a_row, BACKGROUND) if request.averages_predictions else 1)
+        n, settings, sweep = request.n, request.settings, self.predictions_a_sweep(request)
         if settings.budget is not None and settings.precision is None:
             return (n + (settings.budget - n) // max(1, sweep) * sweep,) * 2
         fewest = n + self._first_sweeps(request) * sweep
         if not request.all_pairs:
             return fewest, fewest
         return fewest, max(settings.budget or MOST_PREDICTIONS, fewest)
+
+    def predictions_a_sweep(self, request: Request) -> int:
+        """The most predictions of a sweep."""
+        donors = min(request.donors_a_row, BACKGROUND) if request.averages_predictions else 1
+        return self._sweep_cost(request, donors)
 
     def kept_bytes(self, request: Request) -> int:
         """Those of the first sweeps."""
@@ -108,40 +123,40 @@ class Walks(ModelWay):
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Shares of rows, donors and the pairs that were drawn."""
-        if request.averages_predictions:
-            return self._from_all_donors(request, setup, progress)
+        walk = self.walk(request, setup)
+        walked = walks.run(walk, progress)
+        sweeps, remarks = f"{len(walked.sweeps):,} sweeps", []
+        if isinstance(walk, MeanWalk):
+            donors = len(walk.donors)
+            if donors < int(np.sum(setup.sample.weight > 0)):
+                remarks = [f"{donors:,} donors were drawn for all rows; standard errors do not include this draw"]
+            return walk.allotment(walked, f"{sweeps} of walks from {donors:,} donors", remarks)
+        if walk.gain is None:
+            remarks = ["the total is estimated: the mean gain over the drawn pairs"]
+        words = "of Latin walks" if request.all_pairs else f"of walks, {request.task.design!r}"
+        return walk.allotment(walked, f"{sweeps} {words}", remarks)
+
+    def walk(self, request: Request, setup: GameSetup) -> LossWalk | MeanWalk:
+        """The kind of walks, and when they end."""
         design, settings, rng = request.task.design, request.settings, request.generator()
+        memory, fewest = request.task.budget.memory // 2, self._min_sweeps(request)
+        if request.averages_predictions:
+            background = request.draw_background(rng)
+            return MeanWalk(
+                setup=setup, rng=rng, rule=StoppingRule(settings.budget, settings.precision), memory=memory,
+                cost=self._sweep_cost(request, len(background)), fewest=fewest, donors=background,
+            )  # fmt: skip
         leaves_out_own = request.leaves_out_own
         donors, sweeps = latin_shifts(setup.n, rng, leaves_out_own=leaves_out_own), None
-        words = "sweeps of Latin walks"
         if not request.all_pairs:
             drawn = request.draw_donors(rng)
-            donors, sweeps, words = iter(drawn.T), drawn.shape[1], f"sweeps of walks, {design!r}"
+            donors, sweeps = iter(drawn.T), drawn.shape[1]
             if settings.budget is not None:
                 raise ValueError(f"donors={design!r} fixes the number of sweeps; leave out budget=")
-        walk = LossWalk(
-            setup=setup, rng=rng, rule=StoppingRule(settings.budget, settings.precision, sweeps),
-            memory=request.task.budget.memory // 2, cost=self._sweep_cost(request, 1), fewest=self._min_sweeps(request),
-            donors=donors, leaves_out_own=leaves_out_own,
+        return LossWalk(
+            setup=setup, rng=rng, rule=StoppingRule(settings.budget, settings.precision, sweeps), memory=memory,
+            cost=self._sweep_cost(request, 1), fewest=fewest, donors=donors, leaves_out_own=leaves_out_own,
         )  # fmt: skip
-        walked = walks.run(walk, progress)
-        remarks = [] if walk.gain is not None else ["the total is estimated: the mean gain over the drawn pairs"]
-        return walk.allotment(walked, f"{len(walked.sweeps):,} {words}", remarks)
-
-    def _from_all_donors(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
-        rng, settings = request.generator(), request.settings
-        donors = request.draw_background(rng)
-        walk = MeanWalk(
-            setup=setup, rng=rng, rule=StoppingRule(settings.budget, settings.precision),
-            memory=request.task.budget.memory // 2, cost=self._sweep_cost(request, len(donors)),
-            fewest=self._min_sweeps(request), donors=donors,
-        )  # fmt: skip
-        walked = walks.run(walk, progress)
-        remarks = []
-        if len(donors) < int(np.sum(setup.sample.weight > 0)):
-            remarks = [f"{len(donors):,} donors were drawn for all rows; standard errors do not include this draw"]
-        design = f"{len(walked.sweeps):,} sweeps of walks from {len(donors):,} donors"
-        return walk.allotment(walked, design, remarks)
 
 
 WALKS = Walks()
@@ -157,6 +172,14 @@ class Paper(ModelWay):
         n, p, settings = request.n, request.p, request.settings
         distinct = min(settings.orders * (p - 1), 2**p - 2)
         return n + n * (p - 1) * settings.permutations, n + distinct * n * settings.permutations
+
+    def game(self, request: Request, setup: GameSetup, tick: Tick) -> Game:
+        """Every coalition with its own permutations."""
+        return _FreshPairs(setup, request.settings.permutations, request.generator())
+
+    def coalitions(self, request: Request) -> float:
+        """Those along the orders, at most."""
+        return min(request.settings.orders * (request.p - 1.0), coalition_count(request.p))
 
     def kept_bytes(self, request: Request) -> int:
         """The same as for walks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from losslens.typing import Floats, Indices, Mask
 
 MOST_PLAYERS = 20  # in a table of all coalitions: 2^20 entries
 MOST_PREDICTIONS = 10**9  # with method='exact' and no budget
+MOST_TIMED = 64  # coalitions
 COALITION_OVERHEAD = 128  # predictions: a coalition takes at least as long as these, however few rows it has
 
 
@@ -71,6 +73,21 @@ def share_all(
         error_none=float(table[0] if exact else setup.sample.error + sfimp.sum()),
         gains=None if shares is None else ends[0] - ends[-1], table=table, monte_carlo_error=noise,
     )  # fmt: skip
+
+
+def seconds_a_coalition(setup: GameSetup, game: Game, seconds: float) -> tuple[float, int]:
+    """The time of a coalition, the mean over random ones that take about so long together, and their number."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, max(2, setup.p), MOST_TIMED)
+    sizes = sizes[np.argsort(np.abs(sizes - setup.p / 2))]  # few coalitions are about as costly as the mean of all
+    kept = rng.permuted(np.arange(setup.p) < sizes[:, None], axis=1)
+    tally, done, started = Tally(setup.n, setup.p), 0, time.thread_time()
+    for S, value in zip(kept, game.values(kept), strict=True):
+        tally.add(game_theory.coefficients(S[None])[0], value)
+        done += 1
+        if time.thread_time() - started > seconds:
+            break
+    return (time.thread_time() - started) / done, done
 
 
 def _idle_players(row_hashes: Indices, p: int) -> list[int]:

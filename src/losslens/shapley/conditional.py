@@ -5,7 +5,7 @@ The sampler is fitted again for every coalition, so coalitions are few: all of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,14 @@ class ConditionalCoalitions(ModelWay):
         """Every draw of every coalition."""
         rounds, m = _rounds_and_draws(request)
         return (request.n + rounds * _coalitions_a_round(request.p) * request.n * m,) * 2
+
+    def game(self, request: Request, setup: GameSetup, tick: Tick) -> ConditionalGame:
+        """The sampler is fitted for every coalition."""
+        return ConditionalGame(setup, _sampler(request), _rounds_and_draws(request)[1], request.task.entropy, None)
+
+    def coalitions(self, request: Request) -> float:
+        """Those that need draws."""
+        return float(_rounds_and_draws(request)[0] * _coalitions_a_round(request.p))
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Shares of rows and, where values come from donors, of donors."""
@@ -127,6 +135,10 @@ class ConditionalGame:
             tally.add(part / rounds, value)
             by_draw = by_draw + np.multiply.outer(value.by_draw, part)
         return np.asarray(by_draw)
+
+    def values(self, kept: Mask) -> Iterator[Value]:
+        """Coalition by coalition."""
+        return map(self.value, kept)
 
     def value(self, kept: Mask) -> Value:
         """Draw the replaced values and compute the losses. A donor's error: its rows' mean change."""

@@ -1,24 +1,46 @@
-"""The cost of `shapley_importance`, estimated before it runs."""
+"""The cost of `shapley_importance`, estimated before it runs: counts, timed calls of the model, and a rehearsal.
+
+Ways that go coalition by coalition are timed on some coalitions, the others on few rows; a stand-in answers for the
+model. How many sweeps of walks are needed is tried with the model itself, on few rows.
+"""
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
+import numpy as np
+
 from losslens.engines import rates
+from losslens.engines.blackbox import CallTime
 from losslens.losses import is_scorer
-from losslens.passes.cost import spread
+from losslens.passes.cost import REHEARSED, ROWS, TRIED, TRIED_SECONDS, StandIn, fitted_rates, spread, thinned
 from losslens.passes.task import Options
+from losslens.progress import silent
 from losslens.results.plan import Plan
-from losslens.shapley.request import check_request
+from losslens.shapley.allotment import Cost, Way
+from losslens.shapley.by_model import WALKS
+from losslens.shapley.coalitions import seconds_a_coalition
+from losslens.shapley.request import Request, check_request
+from losslens.shapley.setup import set_up
 from losslens.shapley.stopping import ShapleySettings
-from losslens.shapley.ways import choose, engine_name
+from losslens.shapley.ways import choose, engine_name, result_by
+from losslens.tables import checks
+from losslens.tables.frames import as_table
+from losslens.workers import here
+
+PAIRS = 300_000  # most predictions of a coalition in a rehearsal
+TRIED_STEPS, MOST_SWEEPS = 60_000, 20  # most predictions of walks that are tried, and sweeps of a rehearsal
+DECIDED = 0.2  # of the time of a stopping decision on few rows, the part that is in proportion to them, about
+GROWTH = 2  # times the rows of the next rehearsal
 
 
 def plan_shares(
     model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings, options: Options, started: float
 ) -> Plan:
-    """The cost of `shapley_importance` with these arguments."""
+    """The cost of `shapley_importance` with these arguments, whose preparation began at `started`."""
     if is_scorer(loss):
         raise ValueError(
             "plan estimates the cost of losses, not of scorers: there each coalition takes n predictions per donor; "
@@ -27,14 +49,23 @@ def plan_shares(
     request = check_request(model, X, y, loss, settings, options)
     task, (way, cost) = request.task, choose(request)
     least, most = way.predictions(request)
-    rows = min(least, task.engine.rows_a_call(task.n))
-    model = task.engine.timed(rows)
-    time, threads = model.seconds(ceil(least / rows), least), 0
+    batch, threads = min(least, task.engine.rows_a_call(task.n)), 0
+    seconds = time.perf_counter() - started  # the call begins with the same
     if way.by_model:
-        threads, time = spread(task, time, least)
+        with here():
+            timed = task.engine.timed(batch)
+            if way is WALKS:
+                (rows, beside), calls = _walks(request, timed), 0
+            else:
+                rows, beside, calls = most, *_coalitions(request, way, timed)
+        threads, predicting = spread(task, timed.seconds(max(calls, ceil(rows / batch)), rows), rows)
+        seconds += beside + predicting
+    elif task.device is not None and way.uses_device:
+        seconds += cost.amount * (rates.SECONDS | rates.DEVICE_SECONDS).get(way.name, 0.0)
+    elif way.coalitions(request):
+        seconds += _all_coalitions(request, way, cost)
     else:
-        rate = rates.SECONDS if task.device is None else rates.SECONDS | rates.DEVICE_SECONDS
-        time += cost.amount * rate.get(way.name, 0.0)
+        seconds += _on_few_rows(request, way, (model, X, y, loss, options))
     return Plan(
         features=tuple(player.feature.name for player in request.players),
         engines=(engine_name(request, way),) * request.p,
@@ -42,9 +73,139 @@ def plan_shares(
         exact=way.exact and request.all_pairs,
         n_predictions=least,
         most=most,
-        calls=ceil(least / task.engine.rows_a_call(task.n)),
-        memory=int(way.kept_bytes(request) + rows * (task.table.row_bytes + 64)),
-        seconds=time,
+        calls=ceil(least / batch),
+        memory=int(way.kept_bytes(request) + batch * (task.table.row_bytes + 64)),
+        seconds=seconds,
         backend=task.table.backend,
         workers=threads,
     )
+
+
+# By the model.
+
+
+def _walks(request: Request, model: CallTime) -> tuple[int, float]:
+    """Predictions of walks until they are precise, and seconds beside the model, as far as few rows tell."""
+    least, most = WALKS.predictions(request)
+    first = max(1, (least - request.n) // WALKS.predictions_a_sweep(request))
+    rows = min(TRIED, request.n, max(2, int(TRIED_STEPS * request.n / (least - request.n))))
+    affordable = model.call + (least - request.n) * rows / request.n * model.row < TRIED_SECONDS
+    few = _few(request, rows, model)
+    if least < most and affordable:  # the model itself shows how many are needed
+        respond = request.task.engine.respond
+        few = replace(few, task=replace(few.task, engine=replace(few.task.engine, respond=respond)))
+    walk = _few_walks(few, first)
+    sweeps = walk.sweeps(min(first, MOST_SWEEPS))
+    deciding, needed = _decision(walk, sweeps)
+    if request.settings.precision is not None:
+        needed = ceil(needed * rows / request.n)  # the variance of a sweep falls as 1/n, the precision does not
+    if not affordable or needed <= first or least == most:
+        needed = first
+    growth = DECIDED * deciding / rows
+    if deciding < REHEARSED / 4 and few.n < request.n:  # a second time, on more rows
+        more = _few_walks(_few(request, min(request.n, 4 * rows), model), first)
+        growth = max(0.0, _decision(more, more.sweeps(min(first, MOST_SWEEPS)))[0] - deciding) / (more.setup.n - rows)
+    deciding += growth * (request.n - rows)
+    steps = (least - request.n) / first * needed
+    decisions = 1.5 + (needed > first)  # with the last summary, half of one
+    return int(min(most, request.n + steps)), decisions * deciding + steps * _step(request, model, rows)
+
+
+def _few_walks(few: Request, first: int) -> Any:
+    """Walks without a budget."""
+    few = replace(few, settings=replace(few.settings, budget=None))
+    walk: Any = replace(WALKS.walk(few, set_up(few.task, None, silent)), fewest=first)
+    try:
+        walk.half_width  # noqa: B018 - of few rows the total may not be clearly different from 0
+    except ValueError:
+        walk = replace(walk, rule=replace(walk.rule, precision=None))
+    return walk
+
+
+def _decision(walk: Any, sweeps: list[Any]) -> tuple[float, int]:
+    """Seconds of a stopping decision, and how many sweeps it says are needed."""
+    started = time.thread_time()
+    needed = walk.sweeps_needed(sweeps)
+    return time.thread_time() - started, needed
+
+
+def _step(request: Request, model: CallTime, rows: int) -> float:
+    """Seconds of a step of a walk, beside its prediction."""
+    while True:
+        walk = _few_walks(_few(request, rows, model), 1)
+        started = time.thread_time()
+        walk.sweeps(1)
+        took = time.thread_time() - started
+        if took > REHEARSED / 8 or rows == request.n:
+            return float(took / max(1, walk.cost))
+        rows = min(request.n, 4 * rows)
+
+
+def _coalitions(request: Request, way: Way, model: CallTime) -> tuple[float, int]:
+    """Seconds beside the model, and how often it is called at least."""
+    coalitions = way.coalitions(request)
+    rows_a_coalition = way.predictions(request)[1] / coalitions
+    few = _few(request, int(request.n * min(1.0, (PAIRS / rows_a_coalition) ** 0.5)), model)
+    setup = set_up(few.task, None, silent)
+    game = way.game(few, setup, silent)
+    assert game is not None  # it has coalitions
+    stand_in: Any = few.task.engine.respond
+    stand_in.asked.clear()
+    seconds, done = seconds_a_coalition(setup, game, REHEARSED / 2)
+    more = max(1.0, way.predictions(request)[1] / way.predictions(few)[1])
+    return coalitions * seconds * more, int(coalitions * len(stand_in.asked) / done)
+
+
+def _few(request: Request, rows: int, model: CallTime) -> Request:
+    """The same request on few rows, with a stand-in for the model and no more donors than there are rows."""
+    task, design = thinned(request.task, rows, StandIn(model.predictions)), request.task.design
+    if design is not None and not design.conditional and (design.m or 0) >= task.n:
+        drawn: Any = design
+        task = replace(task, design=replace(drawn, m=task.n - 1))
+    return replace(request, task=task)
+
+
+# By an exact engine.
+
+
+def _all_coalitions(request: Request, way: Way, cost: Cost) -> float:
+    """Seconds of all coalitions, from some; by the rate if a single one takes too long."""
+    count = way.coalitions(request)
+    rate = rates.SECONDS.get(way.name, rates.SECONDS["tree totals"])
+    if cost.amount * rate / count > REHEARSED / 2:
+        return cost.amount * rate
+    started = time.thread_time()
+    setup = set_up(request.task, request.task.exact, silent)
+    game = way.game(request, setup, silent)
+    assert game is not None  # it has coalitions
+    beginning = time.thread_time() - started
+    return beginning + count * seconds_a_coalition(setup, game, REHEARSED / 2)[0]
+
+
+def _on_few_rows(request: Request, way: Way, call: tuple[Any, Any, Any, Any, Options]) -> float:
+    """Seconds of the same way on more and more rows, in proportion to rows, kept pairs and operations."""
+    model, X, y, loss, options = call
+    table, n, rows = as_table(X), request.n, min(ROWS, request.n)
+    y = checks.vector(y, n, "y", table.index)
+    keeps, seen, began = request.keeps_pairs(n), [], time.perf_counter()
+
+    def work(some: Request) -> Any:
+        amount = way.cost(some)
+        assert amount is not None  # it applies to all rows
+        return np.array([1.0, some.n * some.p, some.n**2 * some.p * keeps, amount.amount])
+
+    while True:
+        at = np.unique(np.linspace(0, n - 1, rows).astype(np.intp))
+        weight = request.task.sample.weight[at]
+        options = replace(options, sample_weight=weight if weight.any() else None, groups=None, progress=False)
+        small = check_request(model, table.at(at), y[at], loss, request.settings, options)
+        if not keeps:
+            small = replace(small, task=replace(small.task, budget=replace(small.task.budget, memory=0)))
+        started = time.thread_time()
+        result_by(way, small)
+        took = time.thread_time() - started
+        seen.append((work(small), took))
+        if small.n == n or time.perf_counter() - began + GROWTH**2 * took > REHEARSED:
+            break
+        rows = min(n, GROWTH * rows)
+    return float(work(request) @ fitted_rates(seen))

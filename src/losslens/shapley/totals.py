@@ -11,7 +11,7 @@ import numpy as np
 from losslens import game_theory
 from losslens.donors.designs import Latin
 from losslens.engines.base import coalition_count
-from losslens.progress import ProgressBar
+from losslens.progress import ProgressBar, Tick
 from losslens.results.shapley import Shares, monte_carlo_error
 from losslens.shapley.allotment import Allotment, Cost, all_pairs, own_donors
 from losslens.shapley.by_engine import EngineWay
@@ -27,6 +27,7 @@ from losslens.typing import Floats, Mask
 SAMPLED_DONORS = 6  # of a row, for the sampling error
 MOST_CELLS = 4e8  # pairs times coalitions for the sampling error: a few seconds
 MIN_CIRCLES = 8  # of orders, before their Monte-Carlo error is estimated
+USUAL_CIRCLES = 12  # until they are precise, most of the time
 PRECISE = 0.005  # of the total: orders are drawn until the Monte-Carlo error is below
 
 
@@ -61,9 +62,13 @@ class ProductTotals(EngineWay):
         remark = "the sampling error is unknown: single rows have no shares"
         return replace(allotment, gains=_gains(setup), absent=self.absent, remarks=(*allotment.remarks, remark))
 
-    def game(self, request: Request, setup: GameSetup, progress: ProgressBar) -> TotalGame:
+    def game(self, request: Request, setup: GameSetup, tick: Tick) -> TotalGame:
         """Totals of coalitions, from the engine."""
-        return TotalGame(request.task.games.total_errors(setup.sample, request.loss, progress))
+        return TotalGame(request.task.games.total_errors(setup.sample, request.loss, tick))
+
+    def coalitions(self, request: Request) -> float:
+        """All of them, each with its complement."""
+        return coalition_count(request.p) / 2
 
 
 class TreeTotals(ProductTotals):
@@ -100,6 +105,10 @@ class TreeOrders(TreeTotals):
         if circle is None:
             return None
         return Cost(MIN_CIRCLES * max(1.0, circle), self.operations, 4 * self.affordable(request))
+
+    def coalitions(self, request: Request) -> float:
+        """Those of as many circles as most models need."""
+        return USUAL_CIRCLES * request.p * (request.p - 1) / 2
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Totals, and the sampling error of a few pairs."""

@@ -69,7 +69,12 @@ def engine_name(request: Request, way: Way) -> str:
 
 def result_of(request: Request) -> ShapleyImportance:
     """Choose a way, run it, and make the result."""
-    task, (way, _) = request.task, choose(request)
+    return result_by(choose(request)[0], request)
+
+
+def result_by(way: Way, request: Request) -> ShapleyImportance:
+    """Run a way, and make the result."""
+    task = request.task
     exact = None if way.by_model else task.exact
     if exact is not None:
         with waiting(PREPARING, task.progress):
