@@ -147,6 +147,22 @@ def test_within_is_the_mean_over_pairs_of_one_leaf():
     assert np.mean([one.pfi * len(one.at) for one in found.leaves.values()]) * 3 == pytest.approx(found.pfi * 24)
 
 
+def test_the_share_that_leaves_explain():
+    """1 - sum of squares within leaves / sum of squares, of columns of mean 0."""
+    from losslens.donors.samplers import _share_explained
+
+    rng = np.random.default_rng(0)
+    leaf = rng.integers(0, 7, 200)
+    leaf[leaf == 3] = 4  # a leaf without rows
+    target = rng.normal(size=(200, 2)) + 0.7 * leaf[:, None]
+    target -= target.mean(axis=0)
+    means = np.stack([target[leaf == one].mean(axis=0) for one in leaf])
+    assert _share_explained(target, leaf) == pytest.approx(
+        1 - np.square(target - means).sum() / np.square(target).sum()
+    )
+    assert _share_explained(np.zeros((200, 1)), leaf) == 0.0
+
+
 def test_residuals_by_hand():
     """Every row meets the residual of every row: x_hat_i + r_k, with x_hat of a model that has not seen the row."""
     rng = np.random.default_rng(5)

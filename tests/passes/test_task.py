@@ -87,3 +87,13 @@ def test_a_model_that_fails_on_the_first_rows_is_told_which_rows(raised, kind):
     says = "the model was first asked for 64 rows of X, to see how many classes it has, and failed: .*not aligned"
     with pytest.raises(kind, match=says):
         ll.feature_importance(fails, X, LABELS, loss="log_loss")
+
+
+@pytest.mark.parametrize("design", [ll.Latin(21), ll.Grid(21), ll.Systematic(21), ll.Derangements(20)], ids=repr)
+def test_more_donors_than_there_are_rows_are_refused_before_anything_is_predicted(design):
+    def never(X):
+        raise AssertionError("the model was asked")
+
+    table = np.random.default_rng(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match=rf"asks for {design.m} donors, but 20 rows have only"):
+        ll.feature_importance(never, table, np.arange(20.0), loss="squared_error", donors=design)

@@ -200,6 +200,21 @@ def test_columns_that_say_nothing_describe_nothing(shapley):
     assert found.described < found.chance + 0.1
 
 
+def test_rules_are_judged_by_rows_that_they_were_not_learned_from():
+    """Labels by chance: half of the rows that rules have not seen are right, and more of those that they have."""
+    from losslens.rows.clusters import describe_clusters
+    from losslens.tables.frames import as_table
+
+    right = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        labels = rng.permutation(np.arange(80) % 2)
+        right.append(
+            describe_clusters(as_table(rng.normal(size=(80, 4))), np.arange(80), labels, np.full(80, 1 / 80), 3, rng)[2]
+        )
+    assert 0.45 < np.mean(right) < 0.55  # a standard error of .01
+
+
 def test_a_tree_says_both_sides_of_an_exclusive_or():
     """No single question tells anything apart from chance, two do; leaves of one cluster are joined by "or"."""
     rng = np.random.default_rng(0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import losslens as ll
-from losslens.rows import splits
+from losslens.rows import rule_tree, splits
 from losslens.rows.kmeans import settle
 from losslens.rows.splits import PermutationTest, best, candidates
 from losslens.tables.columns import array_column
@@ -88,3 +88,17 @@ def test_one_point_elsewhere_is_no_reason_to_stop():
     found = settle(points, np.ones(20_001), np.array([[0.5], [500.0]]))
     assert found.centres[0, 0] == pytest.approx(points[:-1].mean())
     assert found.labels.tolist() == [0] * 20_000 + [1]
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+def test_a_tree_of_rules_is_no_deeper_than_asked_for(depth):
+    """Eight stairs: every depth up to three tells more of them apart."""
+
+    def depth_of(node):
+        return 0 if node.split is None else 1 + max(depth_of(node.yes), depth_of(node.no))
+
+    x = np.arange(160.0)
+    labels = (x // 20).astype(int)
+    tree = rule_tree.grow(columns(a=x), labels, np.ones(160), np.ones(160, bool), depth)
+    assert depth_of(tree) == depth
+    assert tree.right == (rule_tree.predict(tree, 160) == labels).sum() >= 20 * (1 + depth)

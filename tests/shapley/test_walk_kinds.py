@@ -340,6 +340,16 @@ def test_walks_to_rows_within_budget_and_memory(monkeypatch):
     assert replace(kind, setup=setup, budget=28).max_sweeps == 2
 
 
+@pytest.mark.parametrize(("donors", "many"), [("auto", 512), ("all", 513)])
+def test_walks_from_all_donors_take_512_of_them_unless_all_are_asked_for(donors, many):
+    table = np.random.default_rng(0).normal(size=(513, 2))
+    found = ll.shapley_importance(
+        lambda X: X[:, 0] + X[:, 1], table, table[:, 0] + 1, loss="squared_error", aggregate="prediction",
+        method="walk", budget=300_000, donors=donors, random_state=0,
+    )  # fmt: skip
+    assert f"from {many} donors" in found.design
+
+
 def test_the_gain_of_other_pairs_is_a_mean_over_them(monkeypatch):
     """Over n - 1 donors, not n: by 1 / (1 - 1/n) larger. With weights a row's donors weigh differently: unknown."""
     kind, _, _ = kind_of_walk(monkeypatch, donors=ll.Derangements(), budget=2000)
