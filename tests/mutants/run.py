@@ -9,10 +9,12 @@ from __future__ import annotations
 import ast
 import gc
 import hashlib
+import importlib
 import inspect
 import json
 import os
 import pickle
+import re
 import resource
 import signal
 import subprocess
@@ -133,8 +135,12 @@ class Selection:
         self.uses: dict[str, set[str]] = defaultdict(set)
         calls: dict[str, set[str]] = defaultdict(set)
         trees = {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
-        compiled = {node.name for tree in trees.values() for node in ast.walk(tree) if is_compiled(node)}
+        home = {
+            node.name: Path(path).stem for path, tree in trees.items() for node in ast.walk(tree) if is_compiled(node)
+        }
         for path, tree in trees.items():
+            text = (SOURCE / path).read_text()
+            compiled = {name for name, stem in home.items() if stem in (Path(path).stem, *re.findall(r"\w+", text))}
             for stretch in (stretch for block in blocks(tree) for stretch in stretches(block)):
                 place = f"{path}:{stretch[0].lineno}"
                 self.starts[path].append((stretch[0].lineno, max(each.end_lineno or 0 for each in stretch), place))
@@ -144,8 +150,8 @@ class Selection:
                 if is_compiled(node):
                     for name in _named([node]) & compiled - {node.name}:
                         calls[name].add(node.name)
-        self.callers = {name: _closure(name, calls) for name in compiled}
-        self.uses = {name: set().union(*(self.uses[each] for each in self.callers[name])) for name in compiled}
+        self.callers = {name: _closure(name, calls) for name in home}
+        self.uses = {name: set().union(*(self.uses[each] for each in self.callers[name])) for name in home}
 
     def tests(self, mutant: Mutant) -> list[str]:
         """Fastest first, the module's own before others, up to a number of seconds."""
@@ -219,6 +225,8 @@ class Jury:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Judge all mutants, then see that the tests that killed pass without them."""
         self.items = {item.nodeid: item for item in session.items if not _hangs_in_a_fork(item)}
+        for mutant in self.mutants:  # some modules are imported when they are needed
+            importlib.import_module(mutant.module)
         self.program = Program.now()
         gc.freeze()  # a fork that collects garbage would copy all memory
         killers = set()
@@ -270,6 +278,7 @@ class Jury:
 
     def _fork(self, tests: list[str], limit: float, change: Callable[[], None]) -> tuple[str, str]:
         self.told.unlink(missing_ok=True)
+        self.began.write_text("")
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
@@ -282,6 +291,8 @@ class Jury:
                 return "timeout", ""
             if done:
                 killer = self.told.read_text() if self.told.exists() else ""
+                if not killer and not self.began.read_text():
+                    raise RuntimeError("the mutant could not be put in")
                 return ("survived", "") if status == 0 else ("killed", killer or f"ended with status {status}")
             if time.monotonic() > end - (STUCK - 2) * limit and _is_asleep(child):
                 break
@@ -291,6 +302,8 @@ class Jury:
         return "timeout", ""
 
     def _be_child(self, tests: list[str], change: Callable[[], None]) -> None:
+        from numba.core.errors import NumbaError
+
         code = 99
         try:
             os.setsid()
@@ -299,8 +312,8 @@ class Jury:
             os.dup2(quiet, 2)
             try:
                 change()
-            except Exception as error:  # noqa: BLE001 - numba refuses the mutant: no test could pass
-                self.told.write_text(f"{type(error).__name__} when it was put in: {error}"[:300])
+            except NumbaError as error:  # no test could pass
+                self.told.write_text(f"{type(error).__name__} when it was compiled")
                 os._exit(1)
             for test, after in zip(tests, [*tests[1:], None], strict=True):
                 self.began.write_text(test)
@@ -354,7 +367,7 @@ class Program:
 
     def put(self, mutant: Mutant, callers: list[str]) -> None:
         """Change the running program into the mutant."""
-        module = sys.modules["losslens." + mutant.path.removesuffix(".py").replace("/", ".")]
+        module = importlib.import_module(mutant.module)
         path = str(module.__file__)
         changed = 0
         for code in _codes(compile(mutant.text, path, "exec")):

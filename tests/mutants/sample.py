@@ -70,6 +70,11 @@ class Mutant:
     text: str  # of the whole module
 
     @property
+    def module(self) -> str:
+        """Its name."""
+        return "losslens." + self.path.removesuffix(".py").replace("/", ".")
+
+    @property
     def key(self) -> tuple[str, str, str]:
         """What a mutant is known by, however lines move."""
         return self.path, self.before, self.after

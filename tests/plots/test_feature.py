@@ -153,6 +153,16 @@ def test_effects_draw_the_same_way(imp):
     np.testing.assert_array_equal(named(ax, f"row {highest}: largest mean").get_ydata(), effect.ice[highest])
 
 
+def test_axes_of_importances_are_cut_at_far_rows_and_those_of_effects_never(imp):
+    from losslens.plots.feature_data import show
+
+    far = np.append(np.zeros(50), 1e9)
+    low, high = show(imp["x0"]).limits(far)
+    assert np.isfinite([low, high]).all()
+    assert high < 1e9
+    assert show(imp["x0"].effect).limits(far) == (-np.inf, np.inf)
+
+
 def test_effects_far_from_zero_fill_their_axis(X):
     effect = ll.feature_effect(lambda X: 25_000 + 1000 * X[:, 0], X)["x0"]
     low, high = looked_at(plot_effect(effect)).get_ylim()

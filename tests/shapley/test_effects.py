@@ -186,6 +186,13 @@ def test_walks_of_classes():
     assert (np.abs(found.local - expected) <= 5 * found.std_error + 1e-9).all()
 
 
+def test_a_result_says_whether_it_is_exact():
+    exact, walked = (ll.shapley_effect(model, X, ROWS, method=how, random_state=0) for how in ("exact", "walk"))
+    assert exact.notes[0].startswith("all coalitions, exact; ")
+    assert ", sampled; " in walked.notes[0]
+    assert walked.notes[0].endswith(f"; {walked.n_predictions:,} predictions")
+
+
 def test_the_same_seed_walks_the_same_way():
     one, again, other = (ll.shapley_effect(model, X, 3, method="walk", random_state=s, n_jobs=1) for s in (0, 0, 1))
     np.testing.assert_array_equal(one.local, again.local)

@@ -1,0 +1,90 @@
+"""Black boxes over files: the sums of some rows and donors, against their definitions."""
+
+from dataclasses import fields
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from losslens.cells.row_sums import RowSums
+from losslens.losses import squared_error
+from losslens.passes.parts.blackbox import _cells, _rows
+from losslens.tables.sample import Sample
+
+RNG = np.random.default_rng(0)
+N, M, G = 40, 6, 5
+SAMPLE = Sample(RNG.dirichlet(np.ones(N)), RNG.normal(size=N), RNG.normal(size=N), RNG.gamma(1, 1, N))
+ROWS, OWN = np.arange(3, 33), RNG.integers(0, G, 30)
+CHANGES = RNG.normal(size=(M, 30))
+
+
+def same(found, expected):
+    for field in fields(RowSums):
+        np.testing.assert_allclose(getattr(found, field.name), getattr(expected, field.name), atol=1e-12)
+
+
+def sums(mean, noise):
+    return RowSums.of(SAMPLE.weight[ROWS], mean, SAMPLE.loss[ROWS], OWN, G, noise)
+
+
+def test_means_over_donors_have_the_noise_of_a_mean():
+    """m donors that count alike: s^2 / m; the variance between donors is the mean of s^2 (n - 1)/n, as weights say."""
+    found, within = _rows(SAMPLE, ROWS, CHANGES, np.full((M, 30), 0.7), OWN, G, every=False)
+    same(found, sums(CHANGES.mean(axis=0), CHANGES.var(axis=0, ddof=1) / M))
+    w = SAMPLE.weight[ROWS]
+    assert within[0] / within[1] == pytest.approx(w @ CHANGES.var(axis=0, ddof=1) / w.sum())
+
+
+def test_all_donors_leave_no_noise():
+    found, within = _rows(SAMPLE, ROWS, CHANGES, np.full((M, 30), 0.7), OWN, G, every=True)
+    same(found, sums(CHANGES.mean(axis=0), np.zeros(30)))
+    assert within.tolist() == [0, 0]
+
+
+def test_weighted_means_state_their_noise_without_bias():
+    """Independent changes of variance 4 and shares s: the mean has variance 4 sum(s^2), as is stated on average."""
+    weights = np.repeat(RNG.uniform(0.2, 2, (M, 1)), 20_000, axis=1)
+    many = SimpleNamespace(weight=np.full(20_000, 1.0), loss=np.ones(20_000))
+    changes = 2 * np.random.default_rng(1).normal(size=(M, 20_000))
+    stated = []
+    original = RowSums.of
+
+    def record(w, R, loss, own, g, noise):
+        stated.append((R, noise))
+        return original(w, R, loss, own, g, noise)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RowSums, "of", record)
+        _, within = _rows(many, np.arange(20_000), changes, weights, np.zeros(20_000, int), 1, every=False)
+    share = weights[:, 0] / weights[:, 0].sum()
+    mean, noise = stated[0]
+    np.testing.assert_allclose(mean, share @ changes)
+    assert noise.mean() == pytest.approx(4 * share @ share, rel=0.03)
+    assert within[0] / within[1] == pytest.approx(4, rel=0.03)
+
+
+def test_rows_with_one_donor_or_none_have_no_noise():
+    weights = np.ones((M, 30))
+    weights[:, 0] = 0.0
+    weights[1:, 1] = 0.0
+    found, within = _rows(SAMPLE, ROWS, CHANGES, weights, OWN, G, every=False)
+    mean, noise = CHANGES.mean(axis=0), CHANGES.var(axis=0, ddof=1) / M
+    mean[:2], noise[:2] = [0, CHANGES[0, 1]], 0
+    same(found, sums(mean, noise))
+    w = SAMPLE.weight[ROWS][2:]
+    assert within[0] / within[1] == pytest.approx(w @ CHANGES.var(axis=0, ddof=1)[2:] / w.sum())
+
+
+@pytest.mark.parametrize("classes", [None, np.array(["a", "b", "c"])], ids=["numbers", "labels"])
+def test_cells_are_summed_at_the_value_that_they_hold(classes):
+    """Weight, change, clipped weight, and each output; labels count as one output a class."""
+    work = SimpleNamespace(loss=squared_error, classes=classes)
+    labels = classes is not None
+    prediction = RNG.integers(0, 3, 30) if labels else RNG.normal(size=(30, 2))
+    weight, at = RNG.uniform(size=30), RNG.integers(0, G, 30)
+    found = _cells(work, SAMPLE, ROWS, prediction, CHANGES[0], weight, at, G)
+    outputs = np.eye(3)[prediction] if labels else prediction
+    for value in range(G):
+        here = at == value
+        expected = [weight[here].sum(), weight[here] @ CHANGES[0, here], 0.0, *(weight[here] @ outputs[here])]
+        np.testing.assert_allclose(found[value], expected)
