@@ -294,7 +294,8 @@ def call(thing, name, method):
 
 def is_refusal(error):
     """Whether our own code raised the error on purpose, as undamaged results do where a number does not exist."""
-    if isinstance(error, np.linalg.LinAlgError):  # of numbers near the largest that there are
+    # Of numbers near the largest that there are; of names that are no text, which frames of an undamaged result refuse.
+    if isinstance(error, (np.linalg.LinAlgError, UnicodeEncodeError)):
         return True
     last = traceback.extract_tb(error.__traceback__)[-1]
     return HOME in Path(last.filename).parents and last.line.startswith("raise ")
