@@ -20,7 +20,7 @@ N = 30
 X = RNG.normal(size=(N, 3))
 Y = X[:, 0] + RNG.normal(size=N)
 FRAME = pd.DataFrame(X, columns=["LSTAT", "RM", "NOX"])
-VIEWS = pa.array(["a", "b"] * (N // 2)).cast(pa.string_view())
+VIEWS = pa.array(["a", "b"] * (N // 2), pa.string_view())
 BINARY = (Y > 0).astype(int)
 LOGISTIC = LogisticRegression().fit(X, BINARY)
 
@@ -100,7 +100,7 @@ def test_positions_beyond_an_array():
             TypeError,
             "column 'b' of X has the type string_view, .*; convert it to string",
         ),
-        (pd.DataFrame({"b": pd.Series(VIEWS, dtype=pd.ArrowDtype(VIEWS.type))}), TypeError, "'b' .* string_view"),
+        (pd.DataFrame({"b": pd.Series(pd.arrays.ArrowExtensionArray(VIEWS))}), TypeError, "'b' .* string_view"),
         (FRAME.astype({"RM": ">f4"}), TypeError, "column 'RM' of X has the type >f4, of which pandas can't"),
         (X.astype([("a", float)]), (TypeError, ValueError), "X"),
     ],
