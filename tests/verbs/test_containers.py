@@ -45,7 +45,7 @@ def as_floats(X):
     if isinstance(X, np.ndarray):
         return X.astype(float)
     if isinstance(X, pd.DataFrame):
-        return X.to_numpy(dtype=float)
+        return X.to_numpy(dtype=float, na_value=np.nan)
     return np.column_stack([np.asarray(X[name]) for name in NAMES]).astype(float)
 
 

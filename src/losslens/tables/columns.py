@@ -263,10 +263,15 @@ def like_column(series: Any, values: Any) -> Any:
     native = series.to_native()
     if series.implementation.is_pandas():
         return nw.from_native(type(native)(values, dtype=native.dtype, name=native.name), series_only=True)
+    if series.implementation.is_polars():
+        new = type(native)(native.name, values, dtype=native.dtype).cast(native.dtype)  # old releases may not convert
+        return nw.from_native(new, series_only=True)
+    if series.dtype in (nw.Decimal, nw.Categorical):  # old releases of narwhals do not know places and index types
+        import pyarrow as pa
+
+        return nw.from_native(pa.chunked_array([pa.array(values, native.type)]), series_only=True).alias(series.name)
     new = nw.new_series(series.name, values, dtype=series.dtype, backend=series.implementation)
-    if series.implementation.is_pyarrow():
-        return nw.from_native(new.to_native().cast(native.type), series_only=True).alias(series.name)
-    return new
+    return nw.from_native(new.to_native().cast(native.type), series_only=True).alias(series.name)
 
 
 def as_decimals(series: Any, values: NDArray[Any]) -> list[Decimal | None]:

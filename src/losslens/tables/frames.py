@@ -104,7 +104,11 @@ class Table:
         """Approximate bytes of a row of a batch."""
         if self.backend == "numpy":
             return int(self.native.itemsize * len(self.names))
-        return max(8 * len(self.names), int(_narwhals(self.native).estimated_size()) // max(self.n, 1))
+        if self.backend == "pandas":  # batches have no index
+            size = self.native.memory_usage(index=False, deep=True).sum()
+        else:
+            size = _narwhals(self.native).estimated_size()
+        return max(8 * len(self.names), int(size) // max(self.n, 1))
 
 
 def as_table(X: Any) -> Table:
