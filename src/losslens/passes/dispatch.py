@@ -54,7 +54,11 @@ def route(task: Task, subject: Subject) -> Route:
 
 def design_of(task: Task, subject: Subject, rule: Callable[[Subject, int], Design]) -> Design:
     """The design of a feature; for "auto" all rows if the engine is exact, else by the rule."""
-    design = task.design or (All() if route(task, subject).exact else rule(subject, task.n))
+    if task.design is not None:
+        return task.design
+    if route(task, subject).exact:
+        return All()
+    design = rule(subject, task.n)
     if task.budget.is_tight(len(task.subjects), task.n):
         subject.release()
     return design
@@ -151,11 +155,13 @@ def _drawn(task: Task, question: Question, filled: Filled) -> Filled:
 
 
 def _steps(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
-    questions = [pose(subject, design, task.n, task.entropy) for subject, design in asked]
-    if task.budget.is_tight(len(asked), task.n):  # an engine that knows the classes of rows asks for none of the values
-        questions = [replace(question, ask=replace(question.ask, index=())) for question in questions]
-        for subject, _ in asked:
+    questions = []
+    for subject, design in asked:
+        question = pose(subject, design, task.n, task.entropy)
+        if task.budget.is_tight(len(asked), task.n):  # the engine has the classes of all rows, and reads no values
+            question = replace(question, ask=replace(question.ask, index=()))
             subject.release()
+        questions.append(question)
     with bar(task.n, "explaining", task.progress, "rows") as tick:
         return *steps.run(
             engine, questions, task.sample, task.loss, task.budget, task.entropy, task.n_jobs, tick

@@ -127,6 +127,7 @@ def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> Bo
         class_of.append(classes.class_of)
         codes[j] = classes.class_of[values.codes]
         size[j], special[j] = classes.size, classes.special
+        del image, compared, classes  # of one column at a time
     if np.any((ensemble.feature >= 0) & (nodes[:, node_rules.FEATURE] < 0)):
         raise Declined("its trees use a column that the table doesn't have")
     value, unit = _fixed_point(ensemble)
@@ -241,7 +242,7 @@ class _ColumnClasses:
         ranked = np.cumsum(starts_class[: self.g], dtype=np.int32)
         self.class_of = np.empty(self.g, np.int32)
         self.class_of[order] = ranked
-        self.before = np.append(0, ranked + 1)  # number of classes among the first k values
+        self.before = np.append(np.int32(0), ranked + np.int32(1))  # number of classes among the first k values
         self.size = int(ranked[-1]) + 1
         self.special = self.size - self.missing
 
