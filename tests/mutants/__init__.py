@@ -2,6 +2,7 @@
 
 `python -m tests.mutants` (or `make mutants`) draws a seeded sample of mutants from the rooms that compute, runs for
 each the tests that reach it, and prints how many were killed. `sample.py` has the mutations, `reach.py` finds which
-tests execute which statements, `run.py` runs tests against a mutant, `equivalent.toml` lists mutants that no test can
-kill, with the reason.
+tests execute which statements (once; later only for tests that have changed), `run.py` runs tests against a mutant in
+a fork, `afresh.py` those that need a process of their own, `equivalent.toml` lists mutants that no test can kill, with
+the reason.
 """

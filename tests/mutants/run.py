@@ -163,6 +163,8 @@ class Selection:
             places = {inner[2]} if inner else {place for _, _, place in self.starts[mutant.path]}
         found = set().union(*(self.reach.places.get(place, set()) for place in places))
         own = f"/test_{Path(mutant.path).stem}.py", f"src/losslens/{mutant.path}"
+        if mutant.compiled:  # its own tests may call it themselves
+            found |= {test for test in self.reach.seconds if test.split("::")[0].endswith(own)}
         chosen: dict[str, None] = {}
         spent = 0.0
         for limit, only_own in ((FIRST, True), (LONGEST, False), (LONGEST + SLOW_TESTS * self.slow, False)):
