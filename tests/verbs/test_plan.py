@@ -1,5 +1,6 @@
 """A plan says what the verb will do, and does next to nothing itself."""
 
+import sys
 import tempfile
 import time
 from functools import partial
@@ -17,7 +18,8 @@ from losslens.engines import choice, rates
 from losslens.engines.trees import engine, two_columns
 from losslens.models import Responder
 from losslens.passes import auto
-from losslens.tables import checks
+from losslens.shapley import by_model
+from losslens.tables import checks, frames
 from losslens.tables.checks import memory_bytes
 
 RNG = np.random.default_rng(0)
@@ -251,6 +253,67 @@ def test_a_plan_does_not_draw_all_donors(monkeypatch, design):
     assert all(n * m < 3e6 for n, m in drawn)
     assert planned.predictions == (len(table) * min(m, len(table)),) * 2
     assert planned.seconds > 0
+
+
+# Large tables: a plan looks at some rows.
+
+
+def of_some_rows(monkeypatch):
+    module = sys.modules["losslens.verbs.plan"]
+    monkeypatch.setattr(module, "VALUES", 3 * 200)
+    monkeypatch.setattr(module, "FEWEST", 1)
+
+
+LARGE = np.column_stack([np.random.default_rng(6).normal(size=(2_000, 2)), np.arange(2_000) % 5])
+GROUPS = np.arange(len(LARGE)) // 4
+
+
+@pytest.mark.parametrize(
+    ("verb", "options"),
+    [
+        (ll.feature_importance, {}),
+        (ll.feature_importance, {"donors": "all", "sample_weight": 1.0 + (GROUPS % 2)}),
+        (ll.feature_importance, {"donors": ll.Latin(1500)}),
+        (ll.feature_importance, {"donors": ll.Permutations(10**6)}),
+        (ll.feature_importance, {"groups": GROUPS}),
+        (ll.feature_effect, {}),
+        (ll.feature_effect, {"features": [("x0", "x2")]}),
+        (ll.shapley_importance, {"method": "walk"}),
+        (ll.shapley_importance, {"method": "walk", "budget": 50_000}),
+    ],
+    ids=str,
+)
+def test_some_rows_of_a_large_table_give_the_same_counts(monkeypatch, verb, options):
+    """They show which columns have few values; time in proportion to the rows, by a clock that the model advances."""
+    monkeypatch.setattr(auto, "EXACT_PREDICTIONS", 100_000)  # fewer than those of the rows that are looked at
+    monkeypatch.setattr(auto, "NOISE_SHARE", 1e9)  # no more donors: few rows may ask for others than many
+    monkeypatch.setattr(by_model, "MIN_SWEEPS_AND_WALKS", (5, 1))  # otherwise few rows take more sweeps
+    clock = Clock(monkeypatch, 0.0, 1e-6)
+    arguments = (clock, LARGE) if verb is ll.feature_effect else (clock, LARGE, LARGE[:, 0])
+    options = {"random_state": 0} | options | ({} if verb is ll.feature_effect else {"loss": "squared_error"})
+    whole = ll.plan(verb, *arguments, **options)
+    of_some_rows(monkeypatch)
+    looked = []
+    monkeypatch.setattr(
+        frames.Table, "at", lambda self, rows, at=frames.Table.at: looked.append(self.n) or at(self, rows)
+    )
+    some = ll.plan(verb, *arguments, **options)
+    assert looked[0] == len(LARGE)
+    assert max(looked[1:], default=0) <= 200
+    assert (some.features, some.engines, some.designs, some.way) == (
+        whole.features, whole.engines, whole.designs, whole.way
+    )  # fmt: skip
+    assert some.n_predictions == pytest.approx(whole.n_predictions, rel=0.02)
+    assert 0.5 < some.seconds / whole.seconds < 2
+
+
+def test_some_rows_of_a_large_table_have_an_exact_engine_too(monkeypatch):
+    model = LinearRegression().fit(LARGE, LARGE[:, 0])
+    of_some_rows(monkeypatch)
+    for verb in (ll.feature_importance, ll.shapley_importance):
+        planned = ll.plan(verb, model, LARGE, LARGE[:, 0])
+        assert planned.engine == "additive"
+        assert planned.n_predictions == 64
 
 
 # Devices. A plan needs none: it counts.

@@ -58,15 +58,23 @@ class Expected:
         return self.subject.feature.name
 
     @cached_property
+    def values(self) -> int:
+        """Distinct values: of some rows, where the table is large; if most of these differ, so do those of all rows."""
+        counted, rows = len(self.subject.distinct), len(self.subject.distinct.codes)
+        return counted if rows == self.n or counted <= rows // 2 else counted * self.n // rows
+
+    @cached_property
     def cells(self) -> tuple[int, int]:
         """Cells in a row, and how many of them are predicted at most."""
         design = self.design
         if isinstance(design, BoundSampler):
-            return design.draws, design.draws
+            draws = design.sampler.draws(self.n)
+            return draws, draws
         if design.values is not None or self.subject.feature.kind == "pair":
-            question = pose(self.subject, design, self.n, 0)
-            return question.width, question.ask.most(self.n) // self.n
-        values = len(self.subject.distinct)
+            rows = len(self.subject.parts[0].codes)
+            question = pose(self.subject, design, rows, 0)
+            return question.width, question.ask.most(rows) // rows
+        values = self.values
         others = values - int(values <= FEW_VALUES)
         if design.all_pairs:
             return values, others
@@ -100,26 +108,30 @@ class Expected:
         return self.n * self.cells[1]
 
 
-def plan_cells(task: Task, rule: Callable[[Subject, int], Design], build: Build, started: float) -> Plan:
-    """The cost of importances or effects, whose preparation began at `started`.
+def plan_cells(
+    task: Task, rule: Callable[[Subject, int], Design], build: Build, started: float, n: int | None = None
+) -> Plan:
+    """The cost of importances or effects of n rows, whose preparation began at `started`; the task may have some rows.
 
     `rule` chooses the design of ``donors="auto"``, and `build` computes the results of a round of donors.
     """
+    n = task.n if n is None else n
+    times = n / task.n
     routes = [route(task, s) for s in task.subjects]
-    designs = [design_of(task, s, rule) for s in task.subjects]
+    designs = [design_of(task, s, lambda subject, _: rule(subject, n)) for s in task.subjects]
     for design in designs:
-        design.check(task.n)
-    expected = [Expected(s, d, task.n) for s, d in zip(task.subjects, designs, strict=True)]
+        design.check(n)
+    expected = [Expected(s, d, n) for s, d in zip(task.subjects, designs, strict=True)]
     asked = [one for one, r in zip(expected, routes, strict=True) if not r.exact]
     by_model = sum(one.predictions for one in asked)
-    seconds = time.perf_counter() - started  # the call begins with the same; it does not count values of other features
-    complete = task.budget.fits(expected, task.n)
-    turns = sum(1 for _ in task.budget.turns([one.width for one in asked], task.n)) if asked else 0
+    seconds = times * (time.perf_counter() - started)  # the call begins so; values of other features are not counted
+    complete = task.budget.fits(expected, n)
+    turns = sum(1 for _ in task.budget.turns([one.width for one in asked], n)) if asked else 0
     if task.design is not None and task.design.conditional:
         turns = len(asked)  # features are drawn one at a time
-    total = turns * task.n + by_model
-    checked = min(task.n, CHECKED) if len(asked) < len(expected) else 0  # exact engines are compared with the model
-    batch = min(total, task.engine.rows_a_call(task.n))
+    total = turns * n + by_model
+    checked = min(n, CHECKED) if len(asked) < len(expected) else 0  # exact engines are compared with the model
+    batch = min(total, task.engine.rows_a_call(n))
     calls = ceil(total / batch) if asked else 0
     threads, grows = 0, [one for one in asked if _grows(task, one)]
     if asked:
@@ -127,12 +139,12 @@ def plan_cells(task: Task, rule: Callable[[Subject, int], Design], build: Build,
             model = task.engine.timed(batch)
             rounds = [asked, *_more_rounds(task, grows, build, model)]
             seconds += _beside_model(task, rounds, build, model)
-        rows = turns * task.n + sum(one.predictions for some in rounds for one in some)
+        rows = turns * n + sum(one.predictions for some in rounds for one in some)
         threads, predicting = spread(task, model.seconds(ceil(rows / batch), rows), rows)
         seconds += predicting
     exact = [(one, r) for one, r in zip(expected, routes, strict=True) if r.exact]
     lanes, exactly = _exact_seconds(task, exact, build)
-    kept = task.n if complete else task.budget.kept_rows(expected, task.n)
+    kept = n if complete else task.budget.kept_rows(expected, n)
     working = task.budget.memory // 8 if not complete else batch * (task.table.row_bytes + 64)
     return Plan(
         features=tuple(one.name for one in expected),
@@ -143,25 +155,28 @@ def plan_cells(task: Task, rule: Callable[[Subject, int], Design], build: Build,
         calls=calls + bool(checked),
         memory=kept * task.budget.row_bytes(expected) + working,
         complete=complete,
-        seconds=seconds + exactly,
+        seconds=seconds + times * exactly,
         grows=tuple(one.name for one in grows),
         backend=task.table.backend,
         workers=max(threads, lanes),
     )
 
 
-def plan_scores(model: Model, X: Any, y: Any, scorer: Any, options: Options, started: float) -> Plan:
+def plan_scores(
+    model: Model, X: Any, y: Any, scorer: Any, options: Options, started: float, n: int | None = None
+) -> Plan:
     """The cost of importances by a scorer: of the predictions, and of calls of the scorer, one of which is timed."""
     method, task = scored.prepare_scored(model, X, y, scorer, options, few=True)
 
     def build(task: Task, asked: Sequence[Asked]) -> Sequence[Any]:
         return scored.predicted_cells(task, [pose(s, d, task.n, task.entropy) for s, d in asked])[1]
 
-    expected = [Expected(s, design_of(task, s, scored.score_design), task.n) for s in task.subjects]
-    scored.check_budget(task, expected)
-    plan = plan_cells(task, scored.score_design, build, started)
+    n = task.n if n is None else n
+    expected = [Expected(s, task.design or scored.score_design(s, n), n) for s in task.subjects]
+    scored.check_budget(task, expected, n)
+    plan = plan_cells(task, scored.score_design, build, started, n)
     columns = sum(
-        (task.n if one.design.all_pairs else one.width) * one.design.has_columns + one.width * one.design.common
+        (n if one.design.all_pairs else one.width) * one.design.has_columns + one.width * one.design.common
         for one in expected
     )
     few = task.engine.timed(CHECKED)
@@ -170,8 +185,8 @@ def plan_scores(model: Model, X: Any, y: Any, scorer: Any, options: Options, sta
         method.score(StandIn(few.predictions)(task.every), method.weight)
         each = time.perf_counter() - began
     # The verb calls the model once more, for the scorer to show which predictions of all rows it needs.
-    seconds = plan.seconds + (columns + 1) * each + few.seconds(1, task.n)
-    return replace(plan, seconds=seconds, n_predictions=plan.n_predictions + task.n)
+    seconds = plan.seconds + (columns + 1) * each * n / task.n + few.seconds(1, n)
+    return replace(plan, seconds=seconds, n_predictions=plan.n_predictions + n)
 
 
 # The model.
@@ -199,7 +214,7 @@ def _more_rounds(task: Task, grows: Sequence[Expected], build: Build, model: Cal
     more = []
     for one, importance in zip(grows, found, strict=True):
         if auto.wants_more(importance):
-            more.append(one.with_donors(min(auto.more_donors(importance), len(one.subject.distinct) - 1)))
+            more.append(one.with_donors(min(auto.more_donors(importance), one.values - 1)))
     return [more] if more else []
 
 
@@ -262,7 +277,7 @@ def _beside_model(task: Task, rounds: Sequence[Sequence[Expected]], build: Build
     began, seen = time.perf_counter(), []
     while True:
         # Shifts are evenly spaced or not as in the call: standard errors take longer if not.
-        few = thinned(task, min(rows + (task.n - rows) % SPACING, task.n), StandIn(model.predictions))
+        few = thinned(task, min(rows + (rounds[0][0].n - rows) % SPACING, task.n), StandIn(model.predictions))
         tried = [[one.on(few) for one in r] for r in some]
         started = time.thread_time()
         for r in tried:

@@ -43,7 +43,7 @@ def score_importance(model: Model, X: Any, y: Any, scorer: Any, options: Options
     """Importance by a scorer: the score less its mean over the columns of the design."""
     method, task = prepare_scored(model, X, y, scorer, options)
     questions = [pose(s, task.design or score_design(s, task.n), task.n, task.entropy) for s in task.subjects]
-    check_budget(task, questions)
+    check_budget(task, questions, task.n)
     sample, filled, predicted = predicted_cells(task, questions)
     base = method.score(sample.prediction, method.weight)
     features = {}
@@ -94,10 +94,10 @@ def prepare_scored(
     return scored, task
 
 
-def check_budget(task: Task, questions: Sequence[budget.HasWidth]) -> None:
-    """Raise ValueError unless all cells fit into memory."""
-    if not task.budget.fits(questions, task.n):
-        needs = size_in_words(2 * task.n * task.budget.row_bytes(questions) + besides_cells(task.n, len(questions)))
+def check_budget(task: Task, questions: Sequence[budget.HasWidth], n: int) -> None:
+    """Raise ValueError unless all cells of n rows fit into memory."""
+    if not task.budget.fits(questions, n):
+        needs = size_in_words(2 * n * task.budget.row_bytes(questions) + besides_cells(n, len(questions)))
         raise ValueError(f"a scorer needs all cells at once; pass memory='{needs}' or a design with fewer donors")
 
 

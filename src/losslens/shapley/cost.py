@@ -33,23 +33,35 @@ from losslens.workers import here
 
 PAIRS = 300_000  # most predictions of a coalition in a rehearsal
 TRIED_STEPS, MOST_SWEEPS = 60_000, 20  # most predictions of walks that are tried, and sweeps of a rehearsal
+DECIDED_PLAYERS = 100  # most players of a stopping decision that is timed
 DECIDED = 0.2  # of the time of a stopping decision on few rows, the part that is in proportion to them, about
 GROWTH = 2  # times the rows of the next rehearsal
 
 
 def plan_shares(
-    model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettings, options: Options, started: float
+    model: Any,
+    X: Any,
+    y: Any,
+    loss: Any,
+    settings: ShapleySettings,
+    options: Options,
+    started: float,
+    n: int | None = None,
 ) -> Plan:
-    """The cost of `shapley_importance` with these arguments, whose preparation began at `started`."""
+    """The cost of `shapley_importance` of n rows, whose preparation began at `started`; X may hold some of the rows."""
     if is_scorer(loss):
         raise ValueError(
             "plan estimates the cost of losses, not of scorers: there each coalition takes n predictions per donor; "
             "pass a loss"
         )
+    times = 1.0 if n is None else n / as_table(X).n
+    if times > 1 and settings.budget is not None:
+        settings = replace(settings, budget=ceil(settings.budget / times))
     request = check_request(model, X, y, loss, settings, options)
-    task, (way, cost) = request.task, choose(request)
+    task, (way, cost) = request.task, choose(request, times)
     least, most = way.predictions(request)
     batch, threads = min(least, task.engine.rows_a_call(task.n)), 0
+    predicted = times if way.by_model else 1.0  # an exact engine is compared with the model on some rows
     seconds = time.perf_counter() - started  # the call begins with the same
     if way.by_model:
         with here():
@@ -71,11 +83,11 @@ def plan_shares(
         engines=(engine_name(request, way),) * request.p,
         way=way.words,
         exact=way.exact and request.all_pairs,
-        n_predictions=least,
-        most=most,
-        calls=ceil(least / batch),
-        memory=int(way.kept_bytes(request) + batch * (task.table.row_bytes + 64)),
-        seconds=seconds,
+        n_predictions=int(least * predicted),
+        most=int(most * predicted),
+        calls=ceil(least * predicted / batch),
+        memory=int(times * way.kept_bytes(request) + batch * (task.table.row_bytes + 64)),
+        seconds=times * seconds,
         backend=task.table.backend,
         workers=threads,
     )
@@ -90,7 +102,11 @@ def _walks(request: Request, model: CallTime) -> tuple[int, float]:
     first = max(1, (least - request.n) // WALKS.predictions_a_sweep(request))
     rows = min(TRIED, request.n, max(2, int(TRIED_STEPS * request.n / (least - request.n))))
     affordable = model.call + (least - request.n) * rows / request.n * model.row < TRIED_SECONDS
-    few = _few(request, rows, model)
+    some, few = request, _few(request, rows, model)
+    if request.p > DECIDED_PLAYERS:  # decisions about all of them take too long, in proportion to their number
+        players = request.players[:: ceil(request.p / DECIDED_PLAYERS)]
+        some = replace(request, task=replace(request.task, subjects=players))
+        few = _few(some, rows, model)
     if least < most and affordable:  # the model itself shows how many are needed
         respond = request.task.engine.respond
         few = replace(few, task=replace(few.task, engine=replace(few.task.engine, respond=respond)))
@@ -103,9 +119,9 @@ def _walks(request: Request, model: CallTime) -> tuple[int, float]:
         needed = first
     growth = DECIDED * deciding / rows
     if deciding < REHEARSED / 4 and few.n < request.n:  # a second time, on more rows
-        more = _few_walks(_few(request, min(request.n, 4 * rows), model), first)
+        more = _few_walks(_few(some, min(request.n, 4 * rows), model), first)
         growth = max(0.0, _decision(more, more.sweeps(min(first, MOST_SWEEPS)))[0] - deciding) / (more.setup.n - rows)
-    deciding += growth * (request.n - rows)
+    deciding = (deciding + growth * (request.n - rows)) * request.p / some.p
     steps = (least - request.n) / first * needed
     decisions = 1.5 + (needed > first)  # with the last summary, half of one
     return int(min(most, request.n + steps)), decisions * deciding + steps * _step(request, model, rows)

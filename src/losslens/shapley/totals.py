@@ -27,7 +27,7 @@ from losslens.typing import Floats, Mask
 SAMPLED_DONORS = 6  # of a row, for the sampling error
 MOST_CELLS = 4e8  # pairs times coalitions for the sampling error: a few seconds
 MIN_CIRCLES = 8  # of orders, before their Monte-Carlo error is estimated
-USUAL_CIRCLES = 12  # until they are precise, most of the time
+USUAL_CIRCLES = 10  # until they are precise, most of the time
 PRECISE = 0.005  # of the total: orders are drawn until the Monte-Carlo error is below
 
 

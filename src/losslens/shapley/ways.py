@@ -25,15 +25,18 @@ WAYS: tuple[Way, ...] = (
 )  # fmt: skip
 
 
-def choose(request: Request) -> tuple[Way, Cost]:
-    """The way to use, and its cost; ValueError if method='exact' and no exact way is within its limit."""
+def choose(request: Request, times: float = 1.0) -> tuple[Way, Cost]:
+    """The way to use, and its cost; ValueError if method='exact' and no exact way is within its limit.
+
+    times: how many times the rows of the request there are.
+    """
     named = _named(request)
     ways = WAYS if named is None else (named,)
     if named is None and request.settings.method == "exact":
         ways = tuple(way for way in WAYS if way.exact)
     offers = [(way, cost) for way in ways if (cost := way.cost(request)) is not None]
     for way, cost in offers:
-        if cost.fits:
+        if replace(cost, amount=times * cost.amount).fits:
             return way, cost
     raise ValueError(_refusal(request, offers))
 
