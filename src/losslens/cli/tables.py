@@ -139,8 +139,9 @@ def _pandas(kind: str) -> Callable[[Path, str], Any]:
     import pandas as pd
 
     if kind == "csv":
-        # round_trip: older releases of pandas read the last digit wrong without it
-        return lambda path, sep: pd.read_csv(path, sep=sep, low_memory=False, float_precision="round_trip")
+        # Releases before 3 read the last digit wrong without it; newer ones warn that it is the default.
+        exact: Any = {"float_precision": "round_trip"} if int(pd.__version__.split(".")[0]) < 3 else {}
+        return lambda path, sep: pd.read_csv(path, sep=sep, low_memory=False, **exact)
     return lambda path, _: pd.read_parquet(path) if kind == "parquet" else pd.read_feather(path)
 
 
