@@ -139,8 +139,9 @@ def _pandas(kind: str) -> Callable[[Path, str], Any]:
     import pandas as pd
 
     if kind == "csv":
-        # Releases before 3 read the last digit wrong without it; newer ones warn that it is the default.
-        exact: Any = {"float_precision": "round_trip"} if int(pd.__version__.split(".")[0]) < 3 else {}
+        # Older releases read the last digit wrong without it; newer ones warn that it is the default.
+        is_old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
+        exact: Any = {"float_precision": "round_trip"} if is_old else {}
         return lambda path, sep: pd.read_csv(path, sep=sep, low_memory=False, **exact)
     return lambda path, _: pd.read_parquet(path) if kind == "parquet" else pd.read_feather(path)
 
