@@ -62,15 +62,13 @@ def summary(done: list[run.Verdict]) -> str:
         for one in done
         if one.outcome in ("survived", "not covered")
     ]
-    lines += [
-        f"{'room':12} killed timeout survived not covered equivalent   killed of those not equivalent, 95% interval"
-    ]
+    lines += [f"{'room':12} killed timeout survived not covered undecided equivalent   killed, 95% interval"]
     for room in [*ROOMS, "all"]:
         count = Counter(one.outcome for one in done if room in ("all", one.mutant.room))
-        dead, total = count["killed"] + count["timeout"], sum(count.values()) - count["equivalent"]
+        dead, total = count["killed"] + count["timeout"], sum(count.values()) - count["equivalent"] - count["undecided"]
         if total:
             low, high = wilson(dead, total)
-            widths = {"killed": 6, "timeout": 7, "survived": 8, "not covered": 11, "equivalent": 10}
+            widths = {"killed": 6, "timeout": 7, "survived": 8, "not covered": 11, "undecided": 9, "equivalent": 10}
             numbers = " ".join(f"{count[outcome]:{width}}" for outcome, width in widths.items())
             lines.append(f"{room:12} {numbers}   {dead} of {total}: {dead / total:.0%} ({low:.0%} to {high:.0%})")
     return "\n".join(lines)

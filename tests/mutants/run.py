@@ -40,6 +40,7 @@ SLOW_TESTS = 60.0  # seconds for those that were stopped while it was found what
 PATIENCE = 10.0, 4.0  # a mutant has so many seconds, and so many times as long as its tests take without it
 STUCK = 20.0  # times as long by the clock: on a busy machine that is no sign of an endless loop, but of a deadlock
 COMPILING = 100.0  # more for compiled functions
+ABSENT = 98  # exit status of a fork in which nothing could be changed
 # Whole programs, pictures, a browser, other libraries: slow, and what they say of a number is said by others.
 LEFT_OUT = (
     "tests/cli/", "tests/test_cluster", "tests/test_gallery", "tests/test_peers", "tests/test_readme",
@@ -280,7 +281,6 @@ class Jury:
 
     def _fork(self, tests: list[str], limit: float, change: Callable[[], None]) -> tuple[str, str]:
         self.told.unlink(missing_ok=True)
-        self.began.write_text("")
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
@@ -293,8 +293,8 @@ class Jury:
                 return "timeout", ""
             if done:
                 killer = self.told.read_text() if self.told.exists() else ""
-                if not killer and not self.began.read_text():
-                    raise RuntimeError("the mutant could not be put in")
+                if os.WIFEXITED(status) and os.WEXITSTATUS(status) == ABSENT:
+                    return "undecided", "nothing to change: the function is not loaded"
                 return ("survived", "") if status == 0 else ("killed", killer or f"ended with status {status}")
             if time.monotonic() > end - (STUCK - 2) * limit and _is_asleep(child):
                 break
@@ -304,8 +304,6 @@ class Jury:
         return "timeout", ""
 
     def _be_child(self, tests: list[str], change: Callable[[], None]) -> None:
-        from numba.core.errors import NumbaError
-
         code = 99
         try:
             os.setsid()
@@ -314,7 +312,9 @@ class Jury:
             os.dup2(quiet, 2)
             try:
                 change()
-            except NumbaError as error:  # no test could pass
+            except LookupError:
+                os._exit(ABSENT)
+            except Exception as error:  # noqa: BLE001 - the compiler refuses it: no test could pass
                 self.told.write_text(f"{type(error).__name__} when it was compiled")
                 os._exit(1)
             for test, after in zip(tests, [*tests[1:], None], strict=True):
@@ -386,7 +386,7 @@ class Program:
                     setattr(other, mutant.constant, fresh[mutant.constant])
                     changed += 1
         if not changed:
-            raise RuntimeError(f"nothing to change for {mutant.path}:{mutant.line}")
+            raise LookupError(f"nothing to change for {mutant.path}:{mutant.line}")
         if callers:
             from numba.core.caching import NullCache
 

@@ -134,7 +134,8 @@ class _Site:
 
 
 def _sites(tree: ast.Module) -> Iterator[_Site]:
-    """Inside functions, and in constants of the module."""
+    """Inside functions, and in constants of the module, unless they are compiled into functions."""
+    has_compiled = any(is_compiled(node) for node in ast.walk(tree))
 
     def inside(node: ast.AST, place: Place, site: _Site) -> Iterator[_Site]:
         if _is_text(node):
@@ -149,7 +150,7 @@ def _sites(tree: ast.Module) -> Iterator[_Site]:
         elif isinstance(place[0], ast.Module):
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             names = [each.id for each in targets if isinstance(each, ast.Name) and each.id.isupper()]
-            site = replace(site, constant=names[0] if names else "")
+            site = replace(site, constant=names[0] if names and not has_compiled else "")
         if site.function or (site.constant and not isinstance(node, ast.stmt)):
             choices = list(_choices(node, place))
             if choices:
