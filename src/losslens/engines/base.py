@@ -133,7 +133,7 @@ class ExactEngine(ABC):
 
     @abstractmethod
     def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """Estimated seconds for a feature, from counts and `rates`; the way "steps" is timed instead."""
+        """Estimated seconds for a feature, from counts and `rates`; plans time the ways "steps" and "cells" instead."""
 
     def label(self, way: AnswerWay) -> str:
         """The engine's name, with the device if it uses one."""

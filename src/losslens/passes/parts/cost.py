@@ -141,15 +141,16 @@ def _box(stream: Stream, data: Opened) -> Plan:
     turns, more_turns = (_turns(stream, [d[end] for d in donors.values()]) for end in (0, 1))
     model, rows_a_call = _timed_model(stream)
     counted, predicted = _counted(stream, data), n * (turns + least) + kept * grid
+    parts = sum(len(s.parts) for s in stream.stretches)
     seconds = (
         model.seconds(ceil(predicted / rows_a_call), predicted)
         + n * least * (rates.CELL + counted)
         + n * k * 3 * counted
         + _reading(stream, data, 1)
         + _reading(stream, data, 1 + turns, apart=True)
+        + parts * (2 + turns) * _converted(stream, data)
     )
     store = 8 * n * (k + (data.weight is not None))
-    parts = sum(len(s.parts) for s in stream.stretches)
     cluster = _cluster(stream)
     shared = 0 if cluster is None else 3 * packed_size(stream.model.responder(stream.response), cluster)
     back = store + len(stream.stretches) * grid * BIN_BYTES + turns * parts * grid * BIN_BYTES
@@ -208,6 +209,12 @@ def _counted(stream: Stream, data: Opened) -> float:
     arguments = FirstPass(head.data, stream.feature_columns, bins, labels=False)
     seconds = _timed(lambda few: first_pass(arguments, few.stretches, Serial(), progress=False), head)
     return seconds / head.n / len(stream.feature_columns)
+
+
+def _converted(stream: Stream, data: Opened) -> float:
+    """Seconds to convert and check the columns of a part that has been read."""
+    head = _of_head(stream, data, max(2, min(PROBED, _largest(stream))), 1)
+    return min(_timed(lambda few: list(few.data.rows(few.stretches[0])), head) for _ in range(2))
 
 
 # Shared by both.
