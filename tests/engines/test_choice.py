@@ -104,6 +104,38 @@ def test_a_linear_model_of_columns_far_from_0_is_asked():
         assert (found.engine, bool(found["x0"].declined)) == (engine, engine == "blackbox")
 
 
+def test_rows_of_weight_0_do_not_make_a_model_exact():
+    """Their predictions and losses are large, so that rounding errors of the rows that count would seem small."""
+    left_out = np.arange(200) % 10 == 0
+    rows = np.column_stack([RNG.normal(size=(200, 2)), left_out])
+    y = np.where(left_out, 1000.0, 1.1 + 1e-3 * rows[:, 0] + 1e-4 * RNG.normal(size=200))
+    model = xgb.XGBRegressor(n_estimators=30, max_depth=3, base_score=1.1, reg_lambda=0).fit(rows, y)
+    whole = ll.feature_importance(model, rows, y, sample_weight=~left_out, donors="all")
+    some = ll.feature_importance(model, rows[~left_out], y[~left_out], donors="all")
+    assert (whole.engine, whole["x0"].declined) == (some.engine, some["x0"].declined)
+    assert whole.engine == "blackbox"
+    assert whole["x0"].pfi == pytest.approx(some["x0"].pfi, rel=1e-12)
+
+
+def test_a_perfect_model_is_read():
+    """Its losses are rounding errors, which sums in another order don't share; a column that it ignores adds none."""
+    model = linear.LinearRegression().fit(TRAIN, 2 * TRAIN[:, 0])
+    found = ll.feature_importance(model, X, 2 * X[:, 0], features=["x1"])["x1"]
+    assert (found.engine, found.declined) == ("additive", "")
+    assert abs(found.pfi) < 1e-28
+
+
+def test_losses_that_rounding_errors_change_are_those_of_the_model():
+    """Errors a thousand times as large as rounding errors; and a loss that the last bit decides."""
+    model = linear.LinearRegression().fit(TRAIN, 2 * TRAIN[:, 0])
+    near = 2 * X[:, 0] + 1e-13 * RNG.normal(size=len(X))
+    found = ll.feature_importance(model, X, near, features=["x1"])["x1"]
+    assert (found.engine, found.declined) == ("blackbox", f"{choice.ROUNDED_LOSSES} more than 1e-10")
+    own, mine = np.full(4, 1.0), np.full(4, 1.0 + 2**-52)
+    with pytest.raises(choice.Declined, match=choice.ROUNDED_LOSSES):
+        choice._check_losses(lambda f: (f != 1.0).astype(float), own, mine, np.ones(4), 1e-10, 2**-50)
+
+
 def test_rows_with_replaced_values_are_compared(monkeypatch):
     """A model that is linear on every row of the table and bent elsewhere, by a function that no reader looks at."""
     x = RNG.normal(size=50)

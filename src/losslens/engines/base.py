@@ -159,6 +159,7 @@ class Site:
     progress: bool | None
     losses: Losses | None = None
     device: str | None = None  # on which trees are counted
+    weight: Floats | None = None  # of the rows; None: all alike
 
 
 class ReadModel(ABC):
@@ -179,14 +180,16 @@ class ReadModel(ABC):
         """Raise `Declined` if data in files can't be processed in parts."""
 
 
-def spread(predictions: NDArray[Any]) -> float:
+def spread(predictions: NDArray[Any], weight: Floats | None = None) -> float:
     """The scale of a rounding error: how predictions vary, or how large they are if all are equal.
 
     >>> spread(np.array([1.0, 3.0])), spread(np.full(3, 0.1))
     (1.0, 0.1)
     """
     if np.ptp(predictions) > 0:  # a standard deviation of equal numbers may be a rounding error itself
-        return float(predictions.std(dtype=np.float64))
+        rows = np.asarray(predictions, np.float64).reshape(len(predictions), -1)
+        squares = np.mean((rows - np.average(rows, axis=0, weights=weight).mean()) ** 2, axis=1)
+        return float(np.sqrt(np.average(squares, weights=weight)))
     return float(np.abs(predictions).max())
 
 

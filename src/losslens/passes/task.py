@@ -152,7 +152,9 @@ def prepare(
     )
     columns = frozenset(j for feature in named for j in feature.columns)
     losses = partial(_losses, sample, loss) if loss else None
-    site = Site(table, subjects.column, columns, memory, options.n_jobs, options.progress, losses, options.device)
+    site = Site(
+        table, subjects.column, columns, memory, options.n_jobs, options.progress, losses, options.device, weight
+    )
     engine, declined = None, "" if design is None else design.declined
     if exact and not declined:
         engine, declined = choose_exact(model, response, respond, loss, site)
