@@ -410,7 +410,8 @@ def is_scorer(loss: Any) -> bool:
 def call_read_only(function: Callable[..., Any], name: str, *arrays: ArrayLike | None) -> Any:
     """What a user's loss or scorer returns for arrays that belong to the library: it may read them, not write to them.
 
-    They are used again, so that a function that works in place would change later results.
+    They are used again, so that a function that works in place would change later results. Compiled functions may not
+    take read-only arrays at all: those get copies, and what they return counts if the copies are unchanged.
 
     >>> call_read_only(np.sort, "the loss 'sort'", np.array([2.0, 1.0]))
     array([1., 2.])
@@ -418,10 +419,21 @@ def call_read_only(function: Callable[..., Any], name: str, *arrays: ArrayLike |
     try:
         return function(*map(_read_only, arrays))
     except Exception as error:
-        if not _writes(function, arrays, str(error)):
+        if not re.search("read-?only", str(error)):
             raise
-        advice = "it should copy them first, such as prediction = prediction.copy()"
-        raise ValueError(f"{name} changed its arguments, which are read-only; {advice}") from error
+        copies, returned = [None if part is None else np.array(part) for part in arrays], []
+        with suppress(Exception):
+            returned.append(function(*copies))
+        if any(map(_differ, arrays, copies)):
+            advice = "it should copy them first, such as prediction = prediction.copy()"
+            raise ValueError(f"{name} changed its arguments, which are read-only; {advice}") from error
+        if not returned:
+            raise
+        return returned[0]
+
+
+def _differ(values: ArrayLike | None, copy: Array | None) -> bool:
+    return copy is not None and np.array(values).tobytes() != copy.tobytes()
 
 
 def _read_only(values: ArrayLike | None) -> Array | None:
@@ -430,18 +442,6 @@ def _read_only(values: ArrayLike | None) -> Array | None:
     view = np.asarray(values).view()
     view.flags.writeable = False
     return view
-
-
-def _writes(function: Callable[..., Any], arrays: tuple[ArrayLike | None, ...], message: str) -> bool:
-    """Whether an error comes from writing to an argument, not to another read-only array: tried on copies."""
-    if not re.search("read-?only", message):
-        return False
-    before, copies = ([None if part is None else np.array(part) for part in arrays] for _ in range(2))
-    with suppress(Exception):
-        function(*copies)
-    return any(
-        a is not None and b is not None and a.tobytes() != b.tobytes() for a, b in zip(before, copies, strict=True)
-    )
 
 
 def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:

@@ -181,9 +181,12 @@ def test_weights_of_any_numeric_type_will_do(kind):
     np.testing.assert_allclose(checks.row_weights(pd.Series([1, 0, 1], dtype=kind), 3), [0.5, 0, 0.5])
 
 
-@pytest.mark.parametrize("weights", [[Decimal(1), Decimal(0), Decimal(1)], np.array([1, 0.0, 1], dtype=object)])
+@pytest.mark.parametrize(
+    "weights", [[Decimal(1), Decimal(0), Decimal(1)], [1, 0.0, 1.0], [True, False, True], [np.True_, 0, 1]]
+)
 def test_weights_may_be_objects_that_are_numbers(weights):
-    np.testing.assert_allclose(checks.row_weights(weights, 3), [0.5, 0, 0.5])
+    for each in (weights, np.array(weights, dtype=object)):
+        np.testing.assert_allclose(checks.row_weights(each, 3), [0.5, 0, 0.5])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Functions of the user that work in place: a loss or scorer is told to copy, a model may do as it likes."""
 
 import narwhals as nw
+import numba
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -150,6 +151,20 @@ def test_another_read_only_array_is_not_blamed_on_the_arguments():
 
     with pytest.raises(ValueError, match=r"^assignment destination is read-only$"):
         ll.feature_importance(predict, X, Y, loss=writes)
+
+
+def test_compiled_losses_that_take_only_writable_arrays_get_copies():
+    """A signature of numba, or a memoryview of Cython, says nothing about writing."""
+    compiled = numba.njit("float64[:](float64[:], float64[:])")(lambda y, p: (y - p) ** 2)
+    mine, named = (ll.feature_importance(predict, X, Y, loss=loss)["x0"] for loss in (compiled, "squared_error"))
+    assert mine.pfi == pytest.approx(named.pfi, rel=1e-12)
+
+    def writes(y, p):
+        p -= y
+        return p * p
+
+    with pytest.raises(ValueError, match=TOLD):
+        ll.feature_importance(predict, X, Y, loss=numba.njit("float64[:](float64[:], float64[:])")(writes))
 
 
 def test_the_users_arrays_stay_writable():

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.losses import LARGEST, TOO_LARGE, Loss
-from losslens.tables.columns import is_missing, numbers_among
+from losslens.tables.columns import is_missing, is_number
 from losslens.tables.row_labels import check_order, labels_of, row_name
 from losslens.typing import Floats, Indices
 
@@ -104,7 +104,8 @@ def row_weights(sample_weight: Any, n: int, index: Any = None, *, least: int = 2
     if sample_weight is None:
         return np.full(n, 1 / n)
     weight = vector(sample_weight, n, "sample_weight", index)
-    weight = numbers_among(weight) if weight.dtype == object else weight
+    if weight.dtype == object and all(map(is_number, weight)):
+        weight = np.array(list(map(float, weight)))
     if weight.dtype.kind not in "biuf" or not np.isfinite(weight.astype(float)).all():
         raise ValueError("sample_weight must hold finite numbers")
     weight = weight.astype(float)

@@ -97,22 +97,23 @@ def is_number(value: Any) -> bool:
 
 
 def numbers_among(objects: NDArray[Any]) -> NDArray[Any]:
-    """Objects as integers or floats, if they are numbers of one type or missing, and stay different from each other.
+    """Objects as integers or floats, if they are numbers or missing and stay different from each other.
 
-    Truth values and numbers of several types stay objects: a model may tell True or 1.0 from 1.
+    Truth values, and equal numbers of several types, stay objects: a model may tell True or 1.0 from 1.
     """
     items = objects.tolist()
-    present = [item for item in items if not is_missing(item)]
-    kind = type(present[0]) if present else bool
-    if kind in (bool, np.bool_) or not all(type(item) is kind and is_number(item) for item in present):
+    if not all(is_missing(item) or (is_number(item) and not isinstance(item, (bool, np.bool_))) for item in items):
         return objects
+    present = [item for item in items if not is_missing(item)]
+    different = {(type(item), item) for item in present}
     try:
-        if len(present) == len(items) and issubclass(kind, Integral):
-            return np.array(items, np.int64)
-        array = np.array([np.nan if is_missing(item) else float(item) for item in items])
+        if len(present) == len(items) and all(isinstance(item, Integral) for item in items):
+            array = np.array(items, np.int64)
+        else:
+            array = np.array([np.nan if is_missing(item) else float(item) for item in items])
     except OverflowError:  # integers beyond 64 bits
         return objects
-    return array if len(set(array[~np.isnan(array)].tolist())) == len(set(present)) else objects
+    return array if present and len(set(array[array == array].tolist())) == len(different) else objects
 
 
 def _distinct_objects(items: list[Any], categories: tuple[Any, ...] | None, ordered: bool) -> Distinct:
