@@ -48,7 +48,8 @@ VERBS = [name for name in ll.__all__ if inspect.isfunction(getattr(ll, name))]
 MAKERS = ["Absolute", "Derangements", "Grid", "Latin", "Permutations", "Residual", "Systematic", "Within"]
 LOSSES = ["huber", "pinball", "tweedie_deviance", "pointwise", "resolve"]
 CHANCE = {"report": 0.15, "permuted_target_test": 0.5, "clusters": 0.7, "compare": 0.6}  # of slow verbs; others 1
-HIDDEN = {"kinds", "stored", "typed", "by_parts"}  # how results and designs are registered, not what they say
+# How results and designs are registered, and what other rooms call with positions that are checked already.
+HIDDEN = {"kinds", "stored", "typed", "by_parts", "at_positions", "keeping"}
 # Words that stand for an argument in messages.
 WORDS = {
     "model": {"predict", "prediction", "predictions", "model's", "fitted", "estimator"},

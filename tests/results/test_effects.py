@@ -251,3 +251,10 @@ def test_effects_are_chosen_by_group_like_importances():
     assert effects.exact
     assert effects.engine == "blackbox"
     assert [len(part["x0"].at) for part in effects.by([0, 0, 1, 1]).values()] == [2, 2]
+
+
+@pytest.mark.parametrize("odd", [int, "x", [1, 2]])
+def test_curves_are_centred_at_a_number(odd):
+    effect = ll.feature_effect(lambda X: X[:, 0], np.arange(6.0).reshape(3, 2))["x0"]
+    with pytest.raises(ValueError, match="at=.* is no number"):
+        effect.centred(odd)

@@ -319,6 +319,8 @@ def test_what_compares_entry_by_entry_is_no_choice(value):
     assert checks.is_one_of(None, (None, "holm"))
     with pytest.raises(ValueError, match="progress is True, False, or None"):
         checks.check_workers(None, value)
+    with pytest.raises(ValueError, match="shapley is True or False"):
+        checks.check_flag(value, "shapley")
 
 
 def test_lists_of_different_lengths_are_refused_by_name():

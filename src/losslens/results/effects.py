@@ -94,7 +94,10 @@ def _nearest(grid: NDArray[Any], at: Any) -> int:
     if is_missing(at) and len(grid) and is_missing(grid[-1]):
         return len(grid) - 1
     if grid.dtype.kind in "iuf" and not is_missing(at):
-        return int(np.nanargmin(np.abs(grid.astype(float) - float(at))))
+        try:
+            return int(np.nanargmin(np.abs(grid.astype(float) - float(at))))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"at={at!r} is no number, and the grid holds numbers") from error
     positions = np.flatnonzero(grid == at)
     if len(positions) == 0:
         raise ValueError(f"{at!r} is not on the grid {list(grid)!r}")

@@ -150,6 +150,12 @@ def is_one_of(value: Any, choices: Collection[Any]) -> bool:
     return isinstance(value, (str, int, np.bool_, np.integer, type(None))) and value in choices
 
 
+def check_flag(value: Any, name: str) -> None:
+    """Raise ValueError unless this is True or False."""
+    if not is_one_of(value, (True, False)):
+        raise ValueError(f"{name} is True or False; got {value!r}")
+
+
 def check_workers(n_jobs: Any, progress: Any) -> None:
     """n_jobs as joblib takes it, progress as yes, no or None."""
     whole = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)

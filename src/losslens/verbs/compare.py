@@ -13,6 +13,7 @@ from losslens.passes.task import Options, default_loss
 from losslens.results.comparison import Comparison
 from losslens.results.importances import Importances
 from losslens.shapley.stopping import ShapleySettings
+from losslens.tables.checks import check_flag
 from losslens.tables.frames import as_table
 from losslens.tables.leaked_target import warn_of_target
 from losslens.verbs.features import importances
@@ -69,6 +70,7 @@ def compare(
     cases = _cases(models, X, y, sample_weight)
     chosen = _one_loss({name: model for name, (model, *_) in cases.items()}, loss)
     _check_columns(cases)
+    check_flag(shapley, "shapley")
     shared = Options(  # the same seed, and so the same donors, for all
         features=features, donors=donors, groups=groups, random_state=random_state, n_jobs=n_jobs, memory=memory,
         progress=progress,

@@ -98,6 +98,7 @@ def report(
     if is_scorer(loss):
         raise ValueError("a scorer gives one number for all rows together; a report needs a loss of each row")
     checks.check_whole(rows, "rows", least=3)
+    checks.check_flag(shapley, "shapley")
     most = _paired_features(interactions)
     known = as_model(model)
     others = _named(models)
