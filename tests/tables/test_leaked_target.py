@@ -6,12 +6,14 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import get_scorer
 
 import losslens as ll
+from losslens.tables import frames
 from losslens.tables.leaked_target import warn_of_target
 
 RNG = np.random.default_rng(0)
@@ -41,6 +43,9 @@ def told(X, y):
         (X.assign(price=WORDS), WORDS),
         (X.assign(price=pd.Categorical(WORDS)), WORDS.astype(object)),
         (X.assign(price=PRICE > 0), (PRICE > 0).astype(int)),
+        (X.assign(a=[np.array([1, 2])] * N, b=pd.NA, price=PRICE), PRICE),
+        (X.assign(price=PRICE.astype(np.float16)), PRICE),
+        (pa.table(FULL), PRICE),
         (X.assign(price=pd.date_range("2024", periods=N)), pd.date_range("2024", periods=N).to_numpy()),
     ],
 )
@@ -121,7 +126,7 @@ def test_a_target_among_the_columns_of_files_is_named(tmp_path, memory):
     pd.concat([FULL] * 30).to_parquet(tmp_path / "rows.parquet", row_group_size=100)
     forest = RandomForestRegressor(3, max_depth=2, random_state=0).fit(FULL, PRICE)
     with pytest.warns(
-        UserWarning, match="the target 'price' is among the columns that the model was fitted on"
+        UserWarning, match=r"its column 'price' is also y, so a model that reads it .* ignore this if the model drops it"
     ) as caught:
         ll.feature_importance(forest, tmp_path / "rows.parquet", "price", memory=memory, **QUIET)
     assert len(caught) == 1
@@ -129,3 +134,15 @@ def test_a_target_among_the_columns_of_files_is_named(tmp_path, memory):
 
 def test_a_target_beyond_single_precision_is_compared_silently():
     assert told(X.to_numpy(np.float32), 1e300 * PRICE) == []
+
+
+def test_wide_tables_and_sorted_targets_are_compared_by_a_few_rows(monkeypatch):
+    """No column is read in full, though the first hundreds of rows of each equal y."""
+    read = []
+    monkeypatch.setattr(frames.Table, "column", lambda table, j: read.append(j))
+    rows = np.zeros((1000, 500))
+    rows[np.arange(500), np.arange(500)] = 1  # dummies
+    y = np.arange(1000) >= 999
+    for table in (rows, pd.DataFrame(rows).astype("Int64"), pl.DataFrame(rows)):
+        assert told(table, y) == []
+    assert read == []

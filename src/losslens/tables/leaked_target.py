@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from math import lgamma, log
 from typing import Any
@@ -11,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.tables.checks import vector
-from losslens.tables.columns import Column
+from losslens.tables.columns import Column, is_number
 from losslens.tables.frames import Table, as_table
 from losslens.workers import warn_once
 
-FEW = 64  # first rows, which rule out nearly every column
+FEW = 16  # rows, spread over the table, which rule out nearly every column
+NEAR = 1e-3  # relative difference of numbers there: a table may be rounded
 CHANCE = 1e-6  # of an equal column, above which it may be a coincidence
 
 
@@ -26,21 +28,41 @@ def warn_of_target(X: Any, y: Any) -> None:
     differ, n! / (n_1! n_2! ...), with n_v rows of value v. There is no warning where that exceeds one in a million: a
     constant, a few rows, few truth values.
     """
-    with suppress(TypeError, ValueError, OSError):
+    with suppress(TypeError, ValueError, ArithmeticError, OSError):
         for name in _equal_columns(as_table(X), y):
-            warn_once(
-                f"X has the target: its column {name!r} equals y in every row, so a model that reads it is given the "
-                "answer; leave it out"
-            )
+            warn_once(target_among(name, "equals y in every row"))
+
+
+def target_among(name: str, why: str) -> str:
+    """The warning for data in memory and in files."""
+    return (
+        f"X has the target: its column {name!r} {why}, so a model that reads it is given the answer; leave it out, or "
+        "ignore this if the model drops it"
+    )
 
 
 def _equal_columns(table: Table, y: Any) -> list[str]:
     values = vector(y, table.n, "y")
-    few = np.arange(min(FEW, table.n))
-    first = table.at(few)
-    alike = [j for j in range(len(table.names)) if _equal(first.column(j), values[few])]
-    found = [table.names[j] for j in alike if _equal(table.column(j), values)]
+    found = [table.names[j] for j in _near(table, values) if _equal(table.column(j), values)]
     return [] if not found or _by_chance(values) else found
+
+
+def _near(table: Table, y: NDArray[Any]) -> Sequence[int]:
+    """Columns that are near y in a few rows: some all over the table, and those of the smallest and the largest y."""
+    every = range(len(table.names))
+    if y.dtype.kind not in "biufOU":
+        return every
+    extreme = [int(y.argmin()), int(y.argmax())] if y.dtype.kind in "biuf" else []
+    few = np.unique(np.r_[extreme, np.linspace(0, table.n - 1, FEW)].astype(np.intp))
+    pairs = list(zip(table.entries(few), y[few].tolist(), strict=True))
+    return [j for j in every if all(_are_near(row[j], value) for row, value in pairs)]
+
+
+def _are_near(entry: Any, value: Any) -> bool:
+    if is_number(entry) and is_number(value):
+        return abs(float(entry) - float(value)) <= NEAR * abs(float(value))
+    same = entry == value
+    return isinstance(same, (bool, np.bool_)) and bool(same)  # neither pandas' NA nor an array
 
 
 def _equal(column: Column, y: NDArray[Any]) -> bool:

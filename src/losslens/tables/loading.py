@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from losslens.tables.checks import plain_array
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import Table, as_columns, frame_table
+from losslens.tables.leaked_target import target_among
 from losslens.tables.sources import Part, Source, as_source, in_one_place
 from losslens.text import size_in_words
 from losslens.workers import active, warn_once
@@ -66,10 +67,7 @@ def opened(model: Any, source: Source, y: Any, sample_weight: Any) -> Opened:
         raise ValueError(f"for data in files sample_weight must be the name of a column: {hint}")
     columns = _columns(model, source, target, sample_weight)
     if target in columns:
-        warn_once(
-            f"the target {target!r} is among the columns that the model was fitted on: it is given the answer; fit it "
-            "without that column"
-        )
+        warn_once(target_among(str(target), "is also y"))
     vector = None if y is None or target is not None else _vector(y, source)
     first = source.cut(HEAD).parts[0]
     head = frame_table(source.load(Part(first.name, 0, first.rows, first.where, first.skip), source.names))
