@@ -1,12 +1,22 @@
 """Labels of rows: which indices have them, how rows are found by them, and when two orders of them differ."""
 
 import datetime as dt
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from losslens.tables.row_labels import check_order, distinct_labels, find_rows, labels_of, row_name, row_names
+from losslens.tables.row_labels import (
+    check_order,
+    distinct_labels,
+    find_rows,
+    has_other_order,
+    labels_of,
+    plain_label,
+    row_name,
+    row_names,
+)
 
 DATES = pd.date_range("2024-03-01", periods=4)
 LABELLED = {
@@ -106,8 +116,38 @@ def test_other_labels_are_not_compared(own, of_table):
 
 
 def test_labels_that_repeat_in_another_order_are_refused():
-    with pytest.raises(ValueError, match="in another order"):
+    """`loc` would give a row for each pair of equal labels."""
+    with pytest.raises(ValueError, match=r"in another order, some of them twice: pass y.to_numpy\(\) if its rows"):
         check_order(pd.Series(range(4), [1, 0, 0, 1]), pd.Index([0, 0, 1, 1]), "y")
+
+
+def test_dates_are_no_numbers():
+    """In nanoseconds they would be equal."""
+    assert not has_other_order(DATES, DATES.asi8[::-1])
+
+
+@pytest.mark.parametrize("kind", LABELLED)
+def test_labels_from_files_are_those_of_the_index(kind):
+    index = LABELLED[kind]
+    labels = labels_of(index)
+    if labels.dtype == object:
+        labels = np.fromiter(map(plain_label, labels), object, 4)
+    np.testing.assert_array_equal(find_rows(index[[2, 0]], labels), [2, 0])
+    assert not has_other_order(index, labels)
+    assert has_other_order(index[::-1], labels)
+
+
+def test_numbers_and_dates_are_named_without_quotes():
+    found = {
+        "shuffled": "label '2'. X has row labels (2, 0, 3, ...)",
+        "dates": "label '2'. X has row labels (2024-03-01, 2024-03-02, 2024-03-03, ...)",
+        "two levels": "label '2'. X has row labels (('a', 1), ('a', 2), ('b', 1), ...)",
+        "words": "label 2. X has row labels ('w', 'x', 'y', ...)",
+    }
+    for kind, words in found.items():
+        for wanted in (["2"], np.array(["2"])) if kind != "words" else ([2], np.array([2])):
+            with pytest.raises(ValueError, match=re.escape(words)):
+                find_rows(wanted, labels_of(LABELLED[kind]))
 
 
 def test_a_row_that_is_taken_twice_has_no_label_of_its_own():

@@ -67,6 +67,19 @@ def test_rows_are_chosen_by_label(labelled, by_position, tmp_path):
         imp.given([*rows, "nobody"])
 
 
+def test_months_are_chosen_and_compared_after_loading(tmp_path):
+    """A file holds them as text, since loading imports no pandas."""
+    table = NUMBERS.set_axis(pd.period_range("2000-01", periods=N, freq="M"), axis=0)
+    imp = ll.feature_importance(model, table, Y.to_numpy(), **OPTIONS)
+    imp.save(tmp_path / "imp")
+    for result in (imp, ll.load(tmp_path / "imp")):
+        for months in (table.index[:5], ["2000-01", "2000-02", "2000-03", "2000-04", "2000-05"]):
+            assert result["a"].given(months).pfi == imp["a"].given(np.arange(N) < 5).pfi
+        assert len(ll.regions(result, table).of("a")) > 0
+        with pytest.raises(ValueError, match="X has the row labels of the result in another order"):
+            ll.regions(result, table[::-1])
+
+
 def test_rows_are_named_by_label(labelled, by_position, tmp_path):
     """Every table, text and plot that names rows; what is named chooses the row that is meant."""
     imp = ll.feature_importance(model, labelled, Y.to_numpy(), **OPTIONS)

@@ -28,6 +28,7 @@ from losslens.results.files import atomic_file, check_name
 from losslens.results.stored_content import check
 from losslens.tables.checks import memory_bytes
 from losslens.tables.column_scores import CodedRows
+from losslens.tables.row_labels import plain_label
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
 from losslens.uncertainty.standard_errors import jackknife_factor
@@ -227,17 +228,14 @@ class _Packer:
 
 
 def _scalar(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, dt.datetime):
-        return {"datetime": value.isoformat()}
-    if isinstance(value, dt.date):
-        return {"date": value.isoformat()}
-    if isinstance(value, tuple):  # a row label of a pandas MultiIndex
-        return {"tuple": [_scalar(item) for item in value]}
-    return {"text": str(value)}
+    plain = plain_label(value)
+    if isinstance(plain, dt.datetime):
+        return {"datetime": plain.isoformat()}
+    if isinstance(plain, dt.date):
+        return {"date": plain.isoformat()}
+    if isinstance(plain, tuple):  # a row label of a pandas MultiIndex
+        return {"tuple": [_scalar(item) for item in plain]}
+    return plain
 
 
 class _ResultReader:

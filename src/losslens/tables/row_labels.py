@@ -6,6 +6,7 @@ by their positions.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections import Counter
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.tables.columns import is_missing
 from losslens.typing import Indices
 
 Labels = NDArray[Any]  # (n,): distinct
@@ -23,18 +23,22 @@ def labels_of(index: Any) -> Labels | None:
     """The labels that a pandas index gives its rows, as a new array; None if rows are known by position."""
     if index is None or (type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1):
         return None
-    return distinct_labels(np.array(index.to_numpy()))
+    if not index.is_unique or (index.nlevels == 1 and index.hasnans):
+        return None
+    labels = np.array(index.to_numpy())
+    return None if _are_positions(labels) else labels
 
 
 def distinct_labels(labels: Labels | None) -> Labels | None:
-    """The labels, if they tell the rows apart and differ from positions; otherwise None."""
-    if labels is None or (labels.dtype.kind in "iu" and np.array_equal(labels, np.arange(len(labels)))):
+    """The labels of some rows, if they tell these apart and differ from positions; otherwise None."""
+    if labels is None or _are_positions(labels):
         return None
-    if labels.dtype == object:
-        n_known, missing = len(set(labels.tolist())), any(map(is_missing, labels.tolist()))
-    else:
-        n_known, missing = len(np.unique(labels)), bool((labels != labels).any())
-    return labels if n_known == len(labels) and not missing else None
+    n_known = len(set(labels.tolist()) if labels.dtype == object else np.unique(labels))
+    return labels if n_known == len(labels) else None
+
+
+def _are_positions(labels: Labels) -> bool:
+    return labels.dtype.kind in "iu" and np.array_equal(labels, np.arange(len(labels)))
 
 
 def take_labels(labels: Labels | None, rows: Indices) -> Labels | None:
@@ -57,23 +61,46 @@ def label_text(label: Any) -> str:
     return re.sub(r"([T ]00:00:00)?(\.0+)?$", "", str(label)) if isinstance(label, np.datetime64) else str(label)
 
 
+def plain_label(label: Any) -> Any:
+    """A label as files hold it: one of another type than Python's own, such as a month of pandas, as its text."""
+    if isinstance(label, np.generic):
+        label = label.item()
+    if label is None or isinstance(label, (bool, int, float, str, dt.date)):
+        return label
+    return tuple(map(plain_label, label)) if isinstance(label, tuple) else str(label)
+
+
+def _plain_labels(labels: Labels) -> list[Any]:
+    items: list[Any] = labels.tolist()
+    return items if set(map(type, items)) <= {str, int, float, bool} else list(map(plain_label, items))
+
+
 def find_rows(wanted: Any, labels: Labels) -> Indices:
     """The positions of the rows with these labels, in the given order."""
-    if labels.dtype == object:
-        place = {label: row for row, label in enumerate(labels.tolist())}
-        items = [item.item() if isinstance(item, np.generic) else item for item in wanted]
-        found = [place.get(item, -1) if _is_hashable(item) else -1 for item in items]
-        rows = np.array(found, np.intp)
-    else:
-        items, rows = list(wanted), _find_numbers(np.asarray(wanted), labels)
+    items = list(wanted)
+    rows = _find_objects(items, labels) if labels.dtype == object else _find_numbers(np.asarray(wanted), labels)
     if len(rows) and rows.min() < 0:
-        strange = items[int(np.argmin(rows))]
-        shown = ", ".join(repr(row_name(labels, row)) for row in range(min(3, len(labels))))
+        shown = ", ".join(_quoted(label) for label in labels[:3])
         raise ValueError(
-            f"no row of X has the label {strange!r}. X has row labels ({shown}, ...), so rows are chosen by label or "
-            "mask; for positions pass X.index[positions]"
+            f"no row of X has the label {_quoted(items[int(np.argmin(rows))])}. X has row labels ({shown}, ...), so "
+            "rows are chosen by label or mask; for positions pass X.index[positions]"
         )
     return rows
+
+
+def _quoted(label: Any) -> str:
+    return repr(str(label)) if isinstance(label, str) else label_text(label)
+
+
+def _find_objects(items: list[Any], labels: Labels) -> Indices:
+    """Positions of objects among the labels, -1 for those that are none."""
+    place = {label: row for row, label in enumerate(labels.tolist())}
+    items = [item.item() if isinstance(item, np.generic) else item for item in items]
+    found = [place.get(item, -1) if _is_hashable(item) else -1 for item in items]
+    if -1 in found:  # the labels, or those that are wanted, may come from a file
+        place = {label: row for row, label in enumerate(_plain_labels(labels))}
+        found = [place.get(plain_label(item), -1) if row < 0 else row for item, row in zip(items, found, strict=True)]
+    return np.array(found, np.intp)
 
 
 def _find_numbers(wanted: NDArray[Any], labels: Labels) -> Indices:
@@ -105,9 +132,11 @@ def check_order(values: Any, labels: Any, name: str) -> None:
     """
     in_pandas = type(values).__module__.partition(".")[0] == "pandas" and hasattr(values, "loc")
     if in_pandas and has_other_order(values.index, labels):
+        once = values.index.is_unique
+        came = "in another order" if once else "in another order, some of them twice"
         raise ValueError(
-            f"{name} has the row labels of X in another order: pass {name}.loc[X.index], or {name}.to_numpy() if its "
-            "rows correspond to those of X as they are"
+            f"{name} has the row labels of X {came}: pass {f'{name}.loc[X.index], or ' if once else ''}"
+            f"{name}.to_numpy() if its rows correspond to those of X as they are"
         )
 
 
@@ -116,8 +145,11 @@ def has_other_order(index: Any, labels: Any) -> bool:
     if index is None or labels is None or index is labels or len(index) != len(labels):
         return False
     first, second = index.to_numpy(), np.asarray(labels)
+    kinds = first.dtype.kind + second.dtype.kind
+    if "O" not in kinds:
+        comparable = kinds in ("mm", "MM") or not set(kinds) & set("mM")
+        return comparable and not np.array_equal(first, second) and np.array_equal(np.sort(first), np.sort(second))
     if np.array_equal(first, second):
         return False
-    if first.dtype == object or second.dtype == object or first.dtype.kind != second.dtype.kind:
-        return Counter(first.tolist()) == Counter(second.tolist())
-    return np.array_equal(np.sort(first), np.sort(second))
+    own, others = _plain_labels(first), _plain_labels(second)
+    return own != others and others[0] in own and Counter(own) == Counter(others)
