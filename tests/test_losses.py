@@ -315,6 +315,9 @@ def test_a_custom_loss_comes_back_without_its_function() -> None:
         (lambda: losses.pinball(float("nan")), "got nan"),
         (lambda: losses.huber(0), "huber needs a positive delta, got 0"),
         (lambda: losses.huber(float("inf")), "huber needs a positive delta, got inf"),
+        (lambda: losses.huber(np.complex128(1)), "huber needs a positive delta"),
+        (lambda: losses.pinball(np.complex128(0.5)), "pinball needs 0 < alpha < 1"),
+        (lambda: losses.tweedie_deviance(np.complex128(2)), "no Tweedie distribution has power"),
         (
             lambda: losses.tweedie_deviance(0.5),
             "no Tweedie distribution has power 0.5; use a power <= 0 or >= 1",

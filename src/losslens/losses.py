@@ -13,10 +13,13 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from losslens.tables.arrays import masked_rows, plain_array
 
 Response = Literal["values", "probabilities", "labels", "scores"]
 Array: TypeAlias = NDArray[Any]
@@ -81,10 +84,10 @@ class Loss:
             raise ValueError(
                 f"the loss {self.name!r} is a custom function, which files don't hold; pass it again, or a named loss"
             )
+        y, prediction = plain_array(y, "y"), plain_array(prediction, "prediction")
         if self.custom:
             returned = call_read_only(self.function, f"the loss {self.name!r}", y, prediction)
-            return _one_per_row(self, returned, np.shape(y)[0])
-        y, prediction = np.asarray(y), np.asarray(prediction)
+            return _one_per_row(self, returned, len(y))
         # Without this (N,) against (N, 1) would broadcast to all N x N pairs.
         if prediction.shape[:1] != y.shape or prediction.ndim not in _RESPONSES[self.reads][0]:
             raise ValueError(f"{self.name} cannot pair y of shape {y.shape} with {prediction.shape} predictions")
@@ -279,7 +282,7 @@ def huber(delta: float = 1.0) -> Loss:
     >>> huber(1.0)([0.0, 0.0], [0.5, 3.0])
     array([0.125, 2.5  ])
     """
-    if not (isinstance(delta, (int, float, np.number)) and 0 < delta < math.inf):
+    if not (isinstance(delta, Real) and 0 < delta < math.inf):
         raise ValueError(f"huber needs a positive delta, got {delta!r}; it is in the units of y")
     return Loss("huber", "values", f"Huber loss ({delta:g})", _huber, (("delta", float(delta)),))
 
@@ -290,7 +293,7 @@ def pinball(alpha: float = 0.5) -> Loss:
     >>> pinball(0.75)([0.0, 0.0], [-2.0, 2.0])
     array([1.5, 0.5])
     """
-    if not (isinstance(alpha, (int, float, np.number)) and 0 < alpha < 1):
+    if not (isinstance(alpha, Real) and 0 < alpha < 1):
         raise ValueError(f"pinball needs 0 < alpha < 1, got {alpha!r}; 0.9 is the 90% quantile")
     return Loss("pinball", "values", f"pinball loss ({alpha:g})", _pinball, (("alpha", float(alpha)),))
 
@@ -302,7 +305,7 @@ def tweedie_deviance(power: float = 1.5) -> Loss:
     >>> tweedie_deviance(2)([1.0], [1.0])
     array([0.])
     """
-    if not (isinstance(power, (int, float, np.number)) and math.isfinite(power)) or 0 < power < 1:
+    if not (isinstance(power, Real) and math.isfinite(power)) or 0 < power < 1:
         raise ValueError(f"no Tweedie distribution has power {power!r}; use a power <= 0 or >= 1, such as 1.5")
     target = FINITE if power <= 0 else NON_NEGATIVE if power < 2 else POSITIVE
     domains = target, (FINITE if power == 0 else POSITIVE)
@@ -451,7 +454,7 @@ def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:
         problem = f"no numbers but {type(returned).__name__} of dtype {values.dtype}"
     elif values.ndim == 0:
         problem = "one number (an average?)"
-    elif np.ma.is_masked(returned):
+    elif len(masked_rows(returned)):
         problem = "masked values"
     elif values.shape != (n,):
         problem = f"an array of shape {values.shape}"

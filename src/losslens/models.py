@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.losses import LARGEST, TOO_LARGE, Response
+from losslens.tables.arrays import masked_rows
 
 Kind = Literal["regressor", "classifier", "unknown"]
 Array: TypeAlias = NDArray[Any]
@@ -307,8 +308,7 @@ def _as_array(returned: Any) -> Array:
     if hasattr(returned, "detach"):  # a torch tensor, maybe on a GPU, with a gradient, or in bfloat16
         returned = returned.detach().cpu()
         returned = returned.float() if "bfloat16" in str(returned.dtype) else returned
-    if np.ma.is_masked(returned):  # NumPy would use what is under the mask
-        hidden = np.flatnonzero(np.ma.getmaskarray(returned).reshape(len(returned), -1).any(axis=1))
+    if len(hidden := masked_rows(returned)):
         where = f"{len(hidden)} of {len(returned)} rows, first for row {hidden[0]}"
         raise ValueError(f"the model returned masked values for {where}")
     try:

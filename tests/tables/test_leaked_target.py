@@ -125,9 +125,8 @@ def test_every_verb_says_it_once_to_its_caller(verb):
 def test_a_target_among_the_columns_of_files_is_named(tmp_path, memory):
     pd.concat([FULL] * 30).to_parquet(tmp_path / "rows.parquet", row_group_size=100)
     forest = RandomForestRegressor(3, max_depth=2, random_state=0).fit(FULL, PRICE)
-    with pytest.warns(
-        UserWarning, match=r"its column 'price' is also y, so a model that reads it .* ignore this if the model drops it"
-    ) as caught:
+    words = r"its column 'price' is also y, so a model that reads it .* ignore this if the model drops it"
+    with pytest.warns(UserWarning, match=words) as caught:
         ll.feature_importance(forest, tmp_path / "rows.parquet", "price", memory=memory, **QUIET)
     assert len(caught) == 1
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.tables.checks import plain_array
+from losslens.tables.arrays import plain_array
 from losslens.tables.columns import is_missing
 from losslens.tables.row_labels import Labels, check_order, find_rows
 from losslens.typing import Indices

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.losses import LARGEST, TOO_LARGE, Loss
+from losslens.tables.arrays import plain_array
 from losslens.tables.columns import is_missing, is_number
 from losslens.tables.row_labels import check_order, labels_of, row_name
 from losslens.typing import Floats, Indices
@@ -17,21 +18,6 @@ from losslens.typing import Floats, Indices
 UNITS = {"": 1, "b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 WEIGHT_RANGE = 1e100  # the largest weight over the smallest: products of three weights must not be 0
-
-
-def plain_array(values: Any, name: str) -> NDArray[Any]:
-    """An array; masked values are refused, because NumPy would use what is under the mask."""
-    if np.ma.is_masked(values):
-        mask = np.atleast_1d(np.ma.getmaskarray(values))
-        hidden = np.flatnonzero(mask.reshape(len(mask), -1).any(axis=1))
-        raise ValueError(
-            f"{name} has {len(hidden)} masked values (the first in row {hidden[0]}); leave these rows out, or "
-            "fill the values with .filled(...)"
-        )
-    try:
-        return np.asarray(values)
-    except ValueError as error:  # lists of different lengths
-        raise ValueError(f"{name} needs one value for each row; got lists of different lengths") from error
 
 
 def vector(values: Any, n: int, name: str, index: Any = None) -> NDArray[Any]:

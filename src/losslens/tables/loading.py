@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.tables.checks import plain_array
+from losslens.tables.arrays import plain_array
 from losslens.tables.features import unknown_feature
 from losslens.tables.frames import Table, as_columns, frame_table
 from losslens.tables.leaked_target import target_among

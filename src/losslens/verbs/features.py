@@ -203,7 +203,7 @@ def _until_precise(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int
     found: dict[str, FeatureImportance] = {}
     spent: Counter[str] = Counter()  # predictions of each feature
     tight = task.budget.is_tight(len(task.subjects), task.n)
-    pending: Sequence[Subject] = task.subjects
+    pending = list(task.subjects)
     total = 0
     while pending:
         asked = [(s, designs[s.feature.name]) for s in pending]
@@ -216,7 +216,7 @@ def _until_precise(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int
             spent[name] += one.n_predictions
             if task.design is None and auto.wants_more(one):  # the draw so far is not kept while the next is computed
                 designs[name] = auto.next_design(one, subject, task.n)
-                pending = [*pending, subject]
+                pending.append(subject)
             elif one.design.common and spent[name] == one.n_predictions:  # computed at once
                 found[name] = one
             else:  # a new result, without the influences that were computed for the decision
