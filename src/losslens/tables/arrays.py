@@ -1,4 +1,4 @@
-"""What users pass as an array, as an array; masked values are refused, because NumPy would use what is under the mask."""
+"""Arrays of users; masked values are refused, because NumPy would use what is under the mask."""
 
 from __future__ import annotations
 
