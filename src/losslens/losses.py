@@ -276,13 +276,17 @@ hinge = Loss("hinge", "scores", "hinge loss", _hinge)
 """max(0, 1 - margin): the margin is s or -s for two classes, s_y - max of the other scores for more."""
 
 
+def _is_real(parameter: object) -> bool:
+    return isinstance(parameter, Real)
+
+
 def huber(delta: float = 1.0) -> Loss:
     """Half the squared error up to delta, linear beyond: r^2/2 or delta (|r| - delta/2).
 
     >>> huber(1.0)([0.0, 0.0], [0.5, 3.0])
     array([0.125, 2.5  ])
     """
-    if not (isinstance(delta, Real) and 0 < delta < math.inf):
+    if not (_is_real(delta) and 0 < delta < math.inf):
         raise ValueError(f"huber needs a positive delta, got {delta!r}; it is in the units of y")
     return Loss("huber", "values", f"Huber loss ({delta:g})", _huber, (("delta", float(delta)),))
 
@@ -293,7 +297,7 @@ def pinball(alpha: float = 0.5) -> Loss:
     >>> pinball(0.75)([0.0, 0.0], [-2.0, 2.0])
     array([1.5, 0.5])
     """
-    if not (isinstance(alpha, Real) and 0 < alpha < 1):
+    if not (_is_real(alpha) and 0 < alpha < 1):
         raise ValueError(f"pinball needs 0 < alpha < 1, got {alpha!r}; 0.9 is the 90% quantile")
     return Loss("pinball", "values", f"pinball loss ({alpha:g})", _pinball, (("alpha", float(alpha)),))
 
@@ -305,7 +309,7 @@ def tweedie_deviance(power: float = 1.5) -> Loss:
     >>> tweedie_deviance(2)([1.0], [1.0])
     array([0.])
     """
-    if not (isinstance(power, Real) and math.isfinite(power)) or 0 < power < 1:
+    if not (_is_real(power) and math.isfinite(power)) or 0 < power < 1:
         raise ValueError(f"no Tweedie distribution has power {power!r}; use a power <= 0 or >= 1, such as 1.5")
     target = FINITE if power <= 0 else NON_NEGATIVE if power < 2 else POSITIVE
     domains = target, (FINITE if power == 0 else POSITIVE)
