@@ -85,6 +85,7 @@ ABSENT = re.compile(
     r"|has no importance, only curves|no standard error|no shares of single rows|no common grid|has no classes"
 )
 STATED = re.compile("X has the target: its column")  # warnings of the library's own
+FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
 SIGNATURE = re.compile(r"\w+(\(\)|>\(\)) (takes|missing|got an unexpected)")  # of a function of the user's
 
 
@@ -344,16 +345,24 @@ def _fitting(s):
 
 
 def _origin(error):
-    """Where an error was raised first: it may have been raised again with the name of its fold in front."""
+    """Where an error was raised first: it may have been raised again with the name of its fold or model in front."""
+    while (cause := error.__cause__) is not None and not _is_text(cause) and str(cause)[:40] in str(error):
+        if type(cause) is not type(error) and not isinstance(error, RuntimeError):
+            break  # raised on purpose, with another type
+        error = cause
     frames = traceback.extract_tb(error.__traceback__)
-    cause = error.__cause__
-    if cause is not None and "/joblib/" in frames[-1].filename:  # a thread's traceback comes as text
-        first = str(cause).split("The above exception was")[0]
-        found = re.findall(r'File "(.+?)", line (\d+), in (\S+)', first)
-        return [traceback.FrameSummary(name, int(line), function) for name, line, function in found] or frames
-    if cause is not None and str(cause)[:40] in str(error):
-        return traceback.extract_tb(cause.__traceback__)
-    return frames
+    if not _is_text(error.__cause__):
+        return frames
+    blocks = [
+        [traceback.FrameSummary(name, int(line), function) for name, line, function in FRAME.findall(block)]
+        for block in re.split(r"(?:The above|During handling of the above) exception", str(error.__cause__))
+    ]
+    return next((block for block in blocks if any(frame.filename.startswith(LIBRARY) for frame in block)), frames)
+
+
+def _is_text(cause):
+    """Whether this is the traceback of a thread, which joblib gives as text."""
+    return type(cause).__name__ == "_RemoteTraceback"
 
 
 def _is_models(frame):

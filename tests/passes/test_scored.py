@@ -122,6 +122,11 @@ def test_a_scorer_without_weights_says_so():
         ll.feature_importance(LINEAR, X, Y, loss=get_scorer("neg_max_error"), sample_weight=np.ones(N))
 
 
+def test_a_scorer_for_other_models_is_refused():
+    with pytest.raises(ValueError, match=r"the scorer roc_auc_score is for other models: .* Pass another loss"):
+        ll.feature_importance(LINEAR, X, Y, loss=get_scorer("roc_auc"))
+
+
 def test_a_scorer_checks_y_too():
     with pytest.raises(ValueError, match="1 missing or infinite"):
         ll.feature_importance(LINEAR, X, np.where(np.arange(N) == 0, np.nan, Y), loss=get_scorer("r2"))

@@ -203,6 +203,8 @@ def test_more_classes_need_a_target():
         effect(model=three)
     with pytest.raises(ValueError, match=r"target must be one of the classes .* got 3"):
         effect(model=three, target=3)
+    with pytest.raises(ValueError, match=r"target must be one of the classes .* got array"):
+        effect(model=three, target=np.arange(3))
     sums = sum(effect(model=three, target=k, features="x1").pd for k in range(3))
     np.testing.assert_allclose(sums, 1)
 

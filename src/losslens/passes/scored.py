@@ -267,6 +267,10 @@ def _call(
 
     try:
         return call_read_only(score, f"the scorer {_title(scorer)}", predictions, y, weight)
+    except AttributeError as error:
+        if "has none of the following attributes" not in str(error):  # scikit-learn's words
+            raise
+        raise ValueError(f"the scorer {_title(scorer)} is for other models: {error} Pass another loss") from error
     except TypeError as error:
         if weight is None or "sample_weight" not in str(error):
             raise

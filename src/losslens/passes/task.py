@@ -25,6 +25,7 @@ from losslens.models import Model, as_model
 from losslens.passes.budget import Budget
 from losslens.tables import checks
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
+from losslens.tables.columns import is_missing
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Table, as_table
 from losslens.tables.loading import load
@@ -210,7 +211,7 @@ def class_of(sample: Sample, target: Any, response: Response) -> tuple[int | Non
     classes = [] if sample.classes is None else sample.classes.tolist()
     if target is None and len(classes) == 2:
         target = classes[1]
-    if target not in classes:
+    if np.ndim(target) or is_missing(target) or target not in classes:
         raise ValueError(f"target must be one of the classes {classes!r}; got {target!r}")
     if response == "scores" and len(classes) == 2:  # one column, of the second class
         if target != classes[1]:
