@@ -101,6 +101,16 @@ def test_no_digits_are_lost_to_an_offset(name):
         close(errors.error(kept), squared(answers(model.predict, X, kept), Y + 1e6, UNEQUAL), 1e-9)
 
 
+@pytest.mark.parametrize("weight", WEIGHTS.values(), ids=WEIGHTS)
+def test_residuals_of_a_few_last_digits_are_told_exactly(weight):
+    """Targets near 2^40 that differ from the model by a few units in the last place: their mean is no such number."""
+    model = REGRESSORS["tree"].fit(TRAIN, TARGET + 2.0**40)
+    f = model.predict(X)
+    y = f + np.spacing(2.0**40) * np.random.default_rng(1).integers(-3, 4, N)
+    said = CoalitionErrors(bound_of(model, X), y, weight).error([0, 1, 2, 3])
+    assert said == pytest.approx(np.average((y - f) ** 2, weights=weight), rel=1e-8)
+
+
 def test_a_model_that_is_far_off_is_told_so():
     model = REGRESSORS["forest"].fit(TRAIN, TARGET + 1e6)
     close(squared_error(bound_of(model, X), [0], Y, EQUAL), squared(answers(model.predict, X, [0]), Y, EQUAL))

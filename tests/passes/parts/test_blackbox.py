@@ -4,8 +4,10 @@ from dataclasses import fields
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import losslens as ll
 from losslens.cells.row_sums import RowSums
 from losslens.losses import squared_error
 from losslens.passes.parts.blackbox import _cells, _rows
@@ -88,3 +90,29 @@ def test_cells_are_summed_at_the_value_that_they_hold(classes):
         here = at == value
         expected = [weight[here].sum(), weight[here] @ CHANGES[0, here], 0.0, *(weight[here] @ outputs[here])]
         np.testing.assert_allclose(found[value], expected)
+
+
+@pytest.fixture
+def halves(tmp_path):
+    """Two equal columns of six values, in two files."""
+    a = np.random.default_rng(0).integers(0, 6, 8000)
+    for k in range(2):
+        pd.DataFrame({"a": a, "b": a, "y": 1.0 + (a > 2)})[k::2].to_parquet(tmp_path / f"{k}.parquet")
+    return str(tmp_path)
+
+
+def test_predictions_of_changed_rows_that_the_loss_does_not_take_are_refused(halves):
+    """Every row is predicted 1, a row with another's value -1."""
+    with pytest.raises(ValueError, match=r"poisson_deviance needs every prediction to be .*is -1"):
+        ll.feature_importance(
+            lambda X: np.where(X["a"] == X["b"], 1.0, -1.0), halves, "y", loss="poisson", memory=200_000, progress=False
+        )
+
+
+def test_rows_are_kept_as_far_as_an_eighth_of_the_memory_holds_their_curves(halves):
+    """Three numbers of 8 bytes for each of 6 values of 2 columns."""
+    memory = 200_000
+    found = ll.feature_importance(
+        lambda X: X["a"] * 1.0, halves, "y", loss="squared_error", memory=memory, progress=False
+    )
+    assert len(found["a"].whole.rows) == memory // 8 // (24 * 12)

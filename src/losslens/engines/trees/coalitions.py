@@ -72,7 +72,8 @@ class CoalitionErrors:
         narrow = scale[walk.output[walk.leaf_tree]][:, None] if value.shape[1] < len(scale) else scale
         self.value = (value - base[walk.leaf_tree]) * narrow
         self.scale = scale
-        self.offset = bound.ensemble.offset / bound.ensemble.divisor - mean - rest + self.base * scale
+        # The mean cancels first: what is left has digits for the rest.
+        self.offset = bound.ensemble.offset / bound.ensemble.divisor + self.base * scale - mean - rest
 
     def error(self, kept: Kept) -> float:
         """The error if these columns are kept and all others replaced by a donor's."""
