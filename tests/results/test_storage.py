@@ -129,6 +129,24 @@ def test_groups_and_pairs_come_back(tmp_path):
     assert loaded["x0", "x2"].pi.shape == (20, 3)
 
 
+def test_the_extrapolation_of_a_group_comes_back(tmp_path):
+    result = ll.extrapolation(explain(features={"both": [0, 1], "one": 2}), X, random_state=0)
+    loaded = again(result, tmp_path)
+    assert repr(loaded) == repr(result)
+    assert loaded["both"].share == result["both"].share
+    np.testing.assert_array_equal(loaded["one"].at, result["one"].at)
+
+
+def test_folds_that_train_on_rows_several_times_come_back(tmp_path):
+    """Rows drawn with replacement, more of them than there are, to make up for a rare class, say."""
+    rows = np.arange(N)
+    folds = [(RNG.choice(rows[rows % 2 != k], 2 * N), rows[rows % 2 == k]) for k in range(2)]
+    result = ll.feature_importance_cv(LinearRegression(), X, Y, cv=folds, random_state=0)
+    loaded = again(result, tmp_path)
+    assert loaded.trained == result.trained == (2 * N, 2 * N)
+    assert repr(loaded) == repr(result)
+
+
 def test_values_of_ones_own_come_back(tmp_path):
     for values in ([0.5, -1.0], np.array([0.5, -1.0]), (0.5, -1.0)):
         result = explain(features="x0", donors=ll.Grid(values=values))

@@ -72,6 +72,38 @@ def test_dates_are_found_however_they_are_written(wanted):
     assert find_rows(wanted, labels_of(DATES)).tolist() == [1]
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_dates_are_the_same_only_to_the_last_digit(unit):
+    """In whatever unit the labels are, and the dates asked for: nothing is cut off, and nothing overflows."""
+    start = np.datetime64("2001-09-09T01:46:40", unit)
+    for index in (pd.DatetimeIndex(start + np.arange(60)), pd.TimedeltaIndex(np.arange(60).astype(f"m8[{unit}]") + 1)):
+        labels = labels_of(index)
+        for wanted in (index[[7, 3]], list(index[[7, 3]]), index[[7, 3]].to_numpy(), pd.Series(index[[7, 3]])):
+            assert find_rows(wanted, labels).tolist() == [7, 3]
+        absent = [index[7] + pd.Timedelta(1, "ns")] if unit != "ns" else [index[59] + pd.Timedelta(1, "ns")]
+        for strange in (absent, [5], [True], ["5"], [None]):
+            with pytest.raises(ValueError, match="no row of X has the label"):
+                find_rows(strange, labels)
+    wraps = labels_of(pd.DatetimeIndex([start, np.datetime64("2011-01-01", unit)]))
+    for strange in ([np.datetime64("5000-01-01")], [pd.Timestamp("2011-01-01", tz="UTC")]):
+        with pytest.raises(ValueError, match="no row of X has the label"):
+            find_rows(strange, wraps)
+    with pytest.raises(ValueError, match="the label 'nobody'"):
+        find_rows([pd.Timestamp("2011-01-01"), "nobody"], wraps)
+
+
+def test_large_numbers_are_the_same_only_to_the_last_digit():
+    """Identifiers above 2^53, signed and unsigned: not compared as fractions, which hold 53 bits."""
+    for large in (2**60 + np.arange(5), np.arange(5, dtype=np.uint64) + np.uint64(2**63)):
+        labels = labels_of(pd.Index(large[::-1]))
+        assert find_rows(large[[3, 0]].tolist(), labels).tolist() == [1, 4]
+    labels = labels_of(pd.Index(2**60 + np.arange(5)[::-1], dtype=np.uint64))
+    assert find_rows([2**60 + 3], labels).tolist() == [1]
+    for strange in ([-1], [2.0**60 + 256], [np.nan], [1e300]):
+        with pytest.raises(ValueError, match="no row of X has the label"):
+            find_rows(strange, labels)
+
+
 @pytest.mark.parametrize(
     ("wanted", "index"),
     [

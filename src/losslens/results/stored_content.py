@@ -29,7 +29,7 @@ SHAPES = {
     "CodedRows": {"names": "p", "values": "p", "ordered": "p", "codes": "r p"},
     "CommonGrid": {"own": "n", "donors": "d"},
     "Conditioning": {"leaf": "n"},
-    "Extrapolation": {"grid": "g", "at": "g"},
+    "Extrapolation": {"grid": "g ...", "at": "g"},
     "FeatureResult": {"at": "r", "observed": "r 2"},
     "FeatureScore": {"column_scores": "m", "column_shares": "m", "curve": "g", "shares": "g"},
     "Interactions": {"features": "p", "index": "p p", "unbiased": "p p", "std_error": "p p"},
@@ -381,7 +381,7 @@ def _refits(result: Any) -> None:
     for fold, rows, trained in zip(result.folds, result.tested, result.trained, strict=True):
         _need(rows.ndim == 1, "test rows are no list")
         _within(rows, 0, result.n, "test rows")
-        _need(0 < trained <= result.n, f"{trained} training rows of {result.n}")
+        _need(trained > 0, f"{trained} training rows")  # more than n where rows are drawn with replacement
         if type(fold).__name__ != "Scores":
             known = fold.at if hasattr(fold, "at") else next(iter(fold.features.values())).at
             _need(len(known) == len(rows), "a fold of other rows")

@@ -105,16 +105,28 @@ def _find_objects(items: list[Any], labels: Labels) -> Indices:
 
 def _find_numbers(wanted: NDArray[Any], labels: Labels) -> Indices:
     """Positions of numbers or dates among the labels, -1 for those that are none."""
-    if labels.dtype.kind in "mM":
-        try:
-            wanted = wanted.astype(labels.dtype)  # also of pandas' and Python's dates, and of text
-        except (TypeError, ValueError):
-            return np.full(len(wanted), -1)
-    if wanted.dtype.kind not in "iufmM":
+    if labels.dtype.kind in "mM" and wanted.dtype.kind != labels.dtype.kind:
+        return np.array([_find_numbers(_instant(item, labels.dtype.kind), labels)[0] for item in wanted], np.intp)
+    if wanted.dtype.kind not in "iufmM" or (wanted.dtype.kind in "mM") != (labels.dtype.kind in "mM"):
         return np.full(len(wanted), -1)
+    with np.errstate(invalid="ignore"):  # what does not fit, and NaN, is compared with what was wanted, either way
+        same = wanted.astype(labels.dtype)
+        exact = (same == wanted) & (same.astype(wanted.dtype) == wanted)
     order = np.argsort(labels, kind="stable")
-    rows = order[np.minimum(np.searchsorted(labels, wanted, sorter=order), len(labels) - 1)]
-    return np.where(labels[rows] == wanted, rows, -1)
+    rows = order[np.minimum(np.searchsorted(labels, same, sorter=order), len(labels) - 1)]
+    return np.where((labels[rows] == same) & exact, rows, -1)
+
+
+def _instant(item: Any, kind: str) -> NDArray[Any]:
+    """One date or duration of pandas, Python or as text, (1,), in its own unit; NaT if it is none, or has a zone."""
+    none = np.array(["NaT"], f"{kind}8[s]")
+    if getattr(item, "tzinfo", None) is not None:
+        return none
+    try:
+        found = np.array([getattr(item, "asm8", item)], f"{kind}8")  # NumPy reads pandas' own to the microsecond only
+    except (TypeError, ValueError):
+        return none
+    return none if np.datetime_data(found.dtype)[0] == "generic" else found
 
 
 def _is_hashable(item: Any) -> bool:
