@@ -117,6 +117,23 @@ def test_rows_of_weight_0_do_not_make_a_model_exact():
     assert whole["x0"].pfi == pytest.approx(some["x0"].pfi, rel=1e-12)
 
 
+def test_checked_rows_are_those_that_are_counted_as_predicted(monkeypatch):
+    """However few rows have a weight, and however few rows there are."""
+    model, asked = linear.LinearRegression().fit(TRAIN, signal(TRAIN)), []
+    checked = sys.modules["sklearn.linear_model._base"].validate_data
+
+    def counted(estimator, rows, **options):
+        asked.append(len(rows))
+        return checked(estimator, rows, **options)
+
+    monkeypatch.setattr("sklearn.linear_model._base.validate_data", counted)
+    for rows, weight in ((TRAIN, np.arange(120) < 5), (TRAIN, None), (X, np.arange(30) % 2), (X, None)):
+        asked.clear()
+        found = ll.feature_importance(model, rows, signal(rows), sample_weight=weight)
+        assert (found.engine, found.n_predictions) == ("additive", sum(asked))
+        assert sum(asked) == min(len(rows), choice.CHECKED)
+
+
 def test_a_perfect_model_is_read():
     """Its losses are rounding errors, which sums in another order don't share; a column that it ignores adds none."""
     model = linear.LinearRegression().fit(TRAIN, 2 * TRAIN[:, 0])

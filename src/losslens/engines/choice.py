@@ -95,7 +95,7 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> None
     table does: one column, or half of them. Rows of weight 0 are left out: no mean depends on them.
     """
     counted = np.arange(site.table.n) if site.weight is None else np.flatnonzero(site.weight)
-    rows = counted[np.unique(np.linspace(0, len(counted) - 1, CHECKED).astype(np.intp))]
+    rows = counted[np.linspace(0, len(counted) - 1, min(site.table.n, CHECKED)).astype(np.intp)]
     weight = np.ones(len(rows)) if site.weight is None else site.weight[rows]
     columns = sorted(site.requested)[:: len(site.requested) // MOST_REPLACED + 1]
     source = _replaced(rows, columns, len(site.table.names))

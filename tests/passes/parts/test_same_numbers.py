@@ -141,6 +141,19 @@ def test_shapley_importances_of_linear_models(folder, tmp_path, weight):
         found.local  # noqa: B018
 
 
+def test_rows_of_weight_0_do_not_make_a_linear_model_exact(tmp_path):
+    """Its sums lose the digits in which the others differ, as in memory."""
+    table = pd.DataFrame({"a": np.where(W > 0, 1e9, 0) + X["many"], "b": X["few"]})
+    model = LinearRegression().fit(table, Y)
+    model.coef_, model.intercept_ = np.ones(2), 0.0
+    table.assign(y=Y, w=W).to_parquet(tmp_path / "rows.parquet", row_group_size=500)
+    parts = ll.feature_importance(model, tmp_path / "rows.parquet", "y", sample_weight="w", memory=SMALL)
+    whole = ll.feature_importance(model, table, Y, sample_weight=W)
+    assert parts["a"].whole is not None
+    assert (parts.engine, parts["a"].declined) == (whole.engine, whole["a"].declined)
+    assert whole.engine == "blackbox"
+
+
 def interacting(table):
     return np.asarray(table["many"]) * np.asarray(table["few"])
 

@@ -86,7 +86,7 @@ def prepare(model: Model, opened: Opened, loss: Loss | None, response: Response,
     if not (design is None or design.by_parts):
         raise ValueError(f"data that are read in parts need donors='auto', 'all' or Latin(m); got {design!r}")
     as_array = _fitted_on_arrays(model.native)
-    head = as_columns(opened.head, opened.columns, None, as_array=as_array)
+    head = as_columns(_counting(opened), opened.columns, None, as_array=as_array)
     features = resolve_features(options.features, opened.columns, by_position=False)
     if several := [feature.name for feature in features if len(feature.columns) > 1]:
         raise ValueError(
@@ -104,6 +104,15 @@ def prepare(model: Model, opened: Opened, loss: Loss | None, response: Response,
         entropy=options.random_state, workers=choose_workers(options.n_jobs), progress=options.progress,
         read=read, unwrapped=unwrapped, declined=declined,
     )  # fmt: skip
+
+
+def _counting(opened: Opened) -> Table:
+    """The first rows, without those of weight 0: engines are checked on them."""
+    if opened.weight is None:
+        return opened.head
+    weight = opened.head.column(opened.head.names.index(opened.weight)).array
+    rows = np.flatnonzero(weight > 0) if weight.dtype.kind in "biuf" else []
+    return opened.head.at(rows) if len(rows) > 1 else opened.head
 
 
 def _fitted_on_arrays(native: Any) -> bool:
