@@ -111,7 +111,7 @@ def _counting(opened: Opened) -> Table:
     if opened.weight is None:
         return opened.head
     weight = opened.head.column(opened.head.names.index(opened.weight)).array
-    rows = np.flatnonzero(weight > 0) if weight.dtype.kind in "biuf" else []
+    rows = np.flatnonzero(weight > 0 if weight.dtype.kind in "biuf" else 0)
     return opened.head.at(rows) if len(rows) > 1 else opened.head
 
 
