@@ -15,6 +15,7 @@ from sklearn.metrics import get_scorer
 
 import losslens as ll
 from features_to_draw import N, explain, explain_column, model, word_length, words
+from losslens.plots import feature_data
 from losslens.plots.bars import plot_ranking
 from losslens.plots.canvas import BLUE, GREEN, SINGLE, VERMILLION
 from losslens.plots.feature import plot_effect, plot_importance
@@ -427,3 +428,11 @@ def test_odd_shapes_draw(n, p, values, scale, name):
         looked_at(plot_importance(one))
         looked_at(plot_effect(one.effect))
     plt.close("all")
+
+
+def test_mean_predictions_of_rows_are_over_their_own_donors(X):
+    """No row is its own donor: every row has its own weights on the common grid."""
+    singles = feature_data.show(explain(X, donors=ll.Derangements())["x0"].effect).singles
+    for row, integral in zip(singles.rows, singles.integral, strict=True):
+        others = np.delete(X, row, axis=0)
+        assert integral == pytest.approx(model(np.column_stack([others[:, 0], np.tile(X[row, 1:], (N - 1, 1))])).mean())

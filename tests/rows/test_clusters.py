@@ -304,3 +304,12 @@ def test_frame_file_and_text(tmp_path, found):
     assert again.tried == found.tried
     assert repr(again) == repr(found)
     assert all(rule in repr(found) for rule in found.rules)
+
+
+def test_jaccard_indices_are_those_of_sets():
+    rng = np.random.default_rng(0)
+    one, other = rng.integers(0, 3, 50), rng.integers(0, 4, 50)
+    sets = [[set(np.flatnonzero(labels == k)) for k in range(4)] for labels in (one, other)]
+    found = kmeans._jaccard(one, other, 4)
+    for k, mine in enumerate(sets[0]):
+        assert found[k] == max(len(mine & theirs) / max(1, len(mine | theirs)) for theirs in sets[1])

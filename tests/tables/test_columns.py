@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from losslens.tables.columns import array_column, frame_column, is_missing, joint
+from losslens.tables.frames import as_table
 
 DAY = dt.date(2024, 2, 29)
 NOON = dt.datetime(2024, 2, 29, 12)
@@ -366,3 +367,17 @@ def test_values_behind_an_array_keep_its_type():
     longer = array_column(np.array([0.5, np.nan], "float32")).extend([2, None])
     assert longer.array.dtype == np.float32
     np.testing.assert_array_equal(longer.gather(np.array([2, 3])), [2, np.nan])
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pl.DataFrame({"a": [Decimal("1.50"), None]}, {"a": pl.Decimal(8, 2)}),
+        pd.DataFrame({"a": pd.array([Decimal("1.50"), None], pd.ArrowDtype(pa.decimal128(8, 2)))}),
+        pa.table({"a": pa.array([Decimal("1.50"), None], pa.decimal128(8, 2))}),
+    ],
+    ids=["polars", "pandas", "arrow"],
+)
+def test_numbers_behind_a_column_of_decimals_have_its_places(frame):
+    column = as_table(frame).column_with(0, np.array([2.125, np.nan, -0.5]))
+    np.testing.assert_array_equal(np.asarray(column.array, float), [1.5, np.nan, 2.12, np.nan, -0.5])

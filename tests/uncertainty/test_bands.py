@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 import losslens as ll
+from losslens.uncertainty import bands
 from losslens.uncertainty.bands import band
 
 RNG = np.random.default_rng(3)
@@ -182,3 +183,18 @@ def test_what_a_band_needs():
         explain()["x0"].given([0, 1]).band()
     with pytest.raises(ValueError, match="level lies between 0 and 1"):
         explain()["x0"].band(95)
+
+
+def test_deviations_of_a_bootstrap_sample_are_in_its_own_standard_errors():
+    """Weights w and pulls z of units drawn with replacement, again and again: the mean z / w over the standard error
+    of a ratio, sqrt(u / (u - 1) sum (z_i - m w_i)^2) / sum w_i."""
+    rng = np.random.default_rng(0)
+    mass, pull = rng.uniform(0.5, 2, (7, 3)), rng.normal(size=(7, 3))
+    up, down = bands._deviations(mass, pull, np.random.default_rng(5))
+    drawn = np.random.default_rng(5).integers(7, size=(bands.BATCH, 7))
+    for b in (0, 1, bands.BATCH - 1):
+        w, z = mass[drawn[b]], pull[drawn[b]]
+        m = z.sum(axis=0) / w.sum(axis=0)
+        t = m / (np.sqrt(7 / 6 * ((z - m * w) ** 2).sum(axis=0)) / w.sum(axis=0))
+        assert up[b] == pytest.approx(t.max())
+        assert down[b] == pytest.approx(-t.min())

@@ -10,7 +10,7 @@ import pytest
 import losslens as ll
 from losslens.cells.row_sums import RowSums
 from losslens.losses import squared_error
-from losslens.passes.parts.blackbox import _cells, _rows
+from losslens.passes.parts.blackbox import _cells, _groups, _rows
 from losslens.tables.sample import Sample
 
 RNG = np.random.default_rng(0)
@@ -116,3 +116,13 @@ def test_rows_are_kept_as_far_as_an_eighth_of_the_memory_holds_their_curves(halv
         lambda X: X["a"] * 1.0, halves, "y", loss="squared_error", memory=memory, progress=False
     )
     assert len(found["a"].whole.rows) == memory // 8 // (24 * 12)
+
+
+@pytest.mark.parametrize("sizes", [[3, 3, 3, 3], [10, 1, 1, 9], [5, 6, 4, 1], [11, 2, 8, 3], [1]])
+def test_columns_go_together_as_long_as_they_fit(sizes):
+    groups = _groups(dict(enumerate(sizes)), 10)
+    assert [j for group in groups for j in group] == list(range(len(sizes)))
+    for group, after in zip(groups, [*groups[1:], None], strict=True):
+        held = sum(sizes[j] for j in group)
+        assert held <= 10 or len(group) == 1
+        assert after is None or held + sizes[after[0]] > 10
