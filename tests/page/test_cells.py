@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import losslens as ll
-from losslens.page.cells import FEWEST_ROWS, SAFETY, grid_of, low_rank, measured_on
+from losslens.page.cells import FEWEST_ROWS, SAFETY, grid_of, join, low_rank, measured_on
 
 RNG = np.random.default_rng(0)
 N = 160
@@ -103,3 +103,10 @@ def test_errors_are_measured_on_small_and_large_groups_of_every_column():
     for group, (low, high) in zip(groups[4:7], [(0, 10), (195, 205), (390, 400)], strict=True):
         np.testing.assert_array_equal(group, (ranks >= low) & (ranks < high))
     assert min(group.sum() for group in measured_on(columns[:1], 60)) >= FEWEST_ROWS
+
+
+@pytest.mark.parametrize("place", [[0, 0, 1, 2], [1, 0, 1, 2], [2, 1, 0, 0], [0, 2, 1, 2]])
+def test_curves_are_averaged_over_bins_in_any_order(place):
+    place, shares, curves = np.array(place), np.array([0.5, 0.25, 1.0, 2.0]), RNG.normal(size=(3, 4))
+    wanted = [(curves * shares)[:, place == k].sum(axis=1) for k in range(3)]
+    np.testing.assert_allclose(join(curves, place, shares), np.column_stack(wanted))

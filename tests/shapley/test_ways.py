@@ -1,5 +1,8 @@
 """Shapley feature importance, exact: every way against all coalitions of all pairs, asked of the model itself."""
 
+from itertools import combinations_with_replacement, permutations
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -22,6 +25,7 @@ import losslens as ll
 from losslens import losses
 from losslens.shapley import by_engine
 from losslens.shapley.by_engine import TreePairs
+from losslens.shapley.by_model import Paper
 
 RNG = np.random.default_rng(0)
 N = 14
@@ -340,3 +344,12 @@ def test_totals_of_a_kernel_machine():
     np.testing.assert_allclose(found.observations, expected.gains, atol=1e-9)
     with pytest.raises(ValueError, match="no shares of single rows"):
         _ = found.local
+
+
+@pytest.mark.parametrize(("p", "orders"), [(1, 3), (2, 1), (2, 4), (3, 1), (3, 2), (3, 5), (4, 2)])
+def test_the_papers_algorithm_predicts_no_fewer_and_no_more_coalitions_than_orders_can_have(p, orders):
+    """The proper coalitions along all choices of orders; each is predicted for n rows and 5 permutations."""
+    chains = [{frozenset(order[:k]) for k in range(1, p)} for order in permutations(range(p))]
+    counts = [len(set().union(*chosen)) for chosen in combinations_with_replacement(chains, orders)]
+    request = SimpleNamespace(n=10, p=p, settings=SimpleNamespace(orders=orders, permutations=5))
+    assert Paper().predictions(request) == (10 + 50 * min(counts), 10 + 50 * max(counts))

@@ -381,3 +381,8 @@ def test_values_behind_an_array_keep_its_type():
 def test_numbers_behind_a_column_of_decimals_have_its_places(frame):
     column = as_table(frame).column_with(0, np.array([2.125, np.nan, -0.5]))
     np.testing.assert_array_equal(np.asarray(column.array, float), [1.5, np.nan, 2.12, np.nan, -0.5])
+
+
+def test_values_without_a_common_order_are_sorted_by_type_and_text():
+    for items in (["b", 2, "a", 10, 1.5], [10, "a", 1.5, "b", 2]):
+        assert column(pd.Series(items, dtype=object)).distinct.values.tolist() == [1.5, 10, 2, "a", "b"]
