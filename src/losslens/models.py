@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -138,20 +139,27 @@ def _declared(model: Any) -> str | None:
 
 
 def _predict_readable(predict: Predict, table: Any, **options: Any) -> Any:
-    return predict(_readable(table), **options)
+    return predict(_readable(table, polars=_reads_polars(predict)), **options)
 
 
-def _readable(table: Any) -> Any:
+def _readable(table: Any, *, polars: bool = True) -> Any:
     """The table, as a pandas frame with the same categories where boosting libraries misread it.
 
     XGBoost 3.2 fails on categories from pyarrow, LightGBM 4.7 on any but pandas' (it can abort the process),
-    CatBoost 1.2 on polars categories and on every pyarrow table.
+    CatBoost 1.2 on polars categories and on every pyarrow table, and before 1.2.9 on every polars frame.
     """
     library = type(table).__module__.partition(".")[0]
     if library not in ("polars", "pyarrow"):
         return table
     categorical = {nw.Categorical, nw.Enum} & {type(dtype) for dtype in nw.from_native(table).schema.values()}
-    return table.to_pandas() if categorical or library == "pyarrow" else table
+    return table.to_pandas() if categorical or library == "pyarrow" or not polars else table
+
+
+def _reads_polars(predict: Any) -> bool:
+    owner = getattr(getattr(predict, "func", predict), "__self__", None)
+    if "catboost.CatBoost" not in _ancestors(owner):
+        return True
+    return tuple(int(part) for part in sys.modules["catboost"].__version__.split(".")[:3]) >= (1, 2, 9)
 
 
 # Boosters: the native models of the libraries, which have an objective and no scikit-learn interface.

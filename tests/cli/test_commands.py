@@ -20,7 +20,7 @@ from losslens.cli.errors import stopping_on_interrupt
 from losslens.cli.model_files import read_model
 from losslens.cli.printing import as_csv
 from losslens.cli.tables import read_table
-from model_folder import TREE, fill
+from model_folder import REMAINDER, TREE, fill
 
 RUNNER = CliRunner()
 
@@ -188,7 +188,7 @@ def test_a_scorer_has_no_empty_columns():
 )  # fmt: skip
 def test_every_kind_of_model(model, target):
     arguments = ["importance", model, "t.parquet", "--target", target, "--rows", 60, "--csv"]
-    trusted = (TREE, "sklearn.compose._column_transformer._RemainderColsList")  # the second up to scikit-learn 1.6
+    trusted = (TREE, REMAINDER)
     result = ask(*arguments, "--trust", *(part for name in trusted for part in ("--trust-type", name)))
     assert result.stdout.splitlines()[1].startswith("a,")
     assert ("warning: reading linear.joblib runs any code" in result.stderr) == (model == "linear.joblib")

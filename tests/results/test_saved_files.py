@@ -5,11 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy
 
 import losslens as ll
 
 FOLDER = Path(__file__).parent / "saved"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
+# Before SciPy 1.17 the quantiles of Student's t have ten digits.
+OF_QUANTILES = 1e-13 if tuple(int(part) for part in scipy.__version__.split(".")[:2]) >= (1, 17) else 1e-10
 
 
 def same(result, expected):
@@ -18,7 +21,8 @@ def same(result, expected):
         got = got() if callable(got) else got
         if np.shape(value) != np.shape(got):  # a local importance or an ICE curve: of one row
             got = got[3]
-        np.testing.assert_allclose(got, value, rtol=1e-13, atol=0)
+        rtol = OF_QUANTILES if name.endswith("interval") else 1e-13
+        np.testing.assert_allclose(got, value, rtol=rtol, atol=0)
 
 
 @pytest.mark.parametrize("name", EXPECTED)

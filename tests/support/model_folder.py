@@ -72,6 +72,10 @@ def _tables(folder, table):
         table.to_feather(folder / f"t.{suffix}")
 
 
+# Before scikit-learn 1.7 column transformers hold it, and skops does not trust it.
+REMAINDER = "sklearn.compose._column_transformer._RemainderColsList"
+
+
 def _models(folder, table):
     import skops.io  # slow to import: for the tests that read its files, not for all that are collected
 

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import xgboost as xgb
 
 from losslens.engines.base import Declined
 from losslens.engines.readers import read
@@ -13,6 +14,9 @@ from losslens.tables.frames import as_table
 
 N = 300
 
+
+# From 3.1 on a booster holds the codes of its categories, and binary:logitraw starts from a score.
+XGBOOST_3_1 = tuple(int(part) for part in xgb.__version__.split(".")[:2]) >= (3, 1)
 
 FLOAT64, FLOAT32 = 1e-12, 1e-5  # XGBoost adds up in float32, in an order of its own
 

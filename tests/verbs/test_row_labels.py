@@ -164,7 +164,7 @@ def test_positions_are_labels_where_there_is_no_index():
 
 
 def test_streamed_results_and_workers_keep_labels(labelled):
-    some = ll.feature_importance(model, labelled, Y.to_numpy(), memory=260_000, n_jobs=2, **OPTIONS)
+    some = ll.feature_importance(model, labelled, Y.to_numpy(), memory=300_000, n_jobs=2, **OPTIONS)
     whole = ll.feature_importance(model, labelled, Y.to_numpy(), **OPTIONS)
     assert not some["a"].complete
     rows = list(labelled.index[[3, 40]])

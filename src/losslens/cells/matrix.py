@@ -239,7 +239,8 @@ class _CommonColumns:
         mass = np.where(mass > 1e-12 * self.mass, mass, 0.0)
         caused[donors] = np.divide(total, mass, out=np.zeros(len(donors)), where=mass > 0)
         lent[donors] = self.sample.weight[donors] * mass
-        return caused, _even(lent / lent.sum())
+        given = lent.sum()  # 0 if no donor counts
+        return caused, _even(lent / given if given > 0 else np.full(n, np.nan))
 
 
 def _even(weight: Floats) -> Floats:

@@ -7,6 +7,7 @@ leaves only, and each leaf is weighted by its number of donors.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -83,7 +84,9 @@ def read(estimator: Any, columns: Indices, response: Response, n_classes: int, *
 
 
 def grew_on(tree: Tree, X: Numbers, bag: Indices) -> bool:
-    """Whether the leaves hold as many rows of the bag as in training."""
+    """Whether the leaves hold as many rows of the bag as in training, as far as can be known."""
+    if tree.missing_left is not None and not _counts_follow_splits():
+        return True
     sizes = tree.native.n_node_samples
     rows = np.unique(bag)
     if sizes[0] > len(rows):  # grown on copies of rows, not on weights
@@ -91,6 +94,15 @@ def grew_on(tree: Tree, X: Numbers, bag: Indices) -> bool:
     found = np.bincount(tree.leaves(X[rows]), minlength=len(sizes))
     leaf = tree.feature < 0
     return bool((sizes[leaf] <= found[leaf]).all())  # fewer: rows of weight zero were left out
+
+
+def _counts_follow_splits() -> bool:
+    """Whether a node counts the rows that its splits send there.
+
+    Before scikit-learn 1.8 some splits send missing values to one side in training and to the other in predictions.
+    """
+    major, minor = sys.modules["sklearn"].__version__.split(".")[:2]  # loaded: the trees are its own
+    return (int(major), int(minor)) >= (1, 8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,13 +223,28 @@ def _other_leaves(tree: Tree, X: Numbers, rows: Indices, feature_of: Indices, do
 
 def _off_own_path(tree: Tree, X: Numbers, rows: Indices, feature_of: Indices, donors_at: Indices) -> Paths:
     """At each node of a row's own path that splits on a feature: the other child, with the donors that go there."""
-    path = tree.native.decision_path(tree.seen(X[rows]))
-    row, node = np.repeat(rows, np.diff(path.indptr)), path.indices.astype(np.intp)
-    inner = np.flatnonzero(tree.feature.take(node) >= 0)
-    row, node = row.take(inner), node.take(inner)
+    row, node = _own_path(tree, X, rows)
     other = tree.children.take(2 * node + ~tree.turns_left(X, row, node))
     feature, donors = feature_of.take(tree.feature.take(node)), donors_at.take(other)
     return Paths(row, feature, other, donors).at(np.flatnonzero((feature >= 0) & (donors > 0)))
+
+
+def _own_path(tree: Tree, X: Numbers, rows: Indices) -> tuple[Indices, Indices]:
+    """The inner nodes that each row passes: the rows, and a node for each."""
+    if tree.missing_left is None:
+        path = tree.native.decision_path(tree.seen(X[rows]))
+        row, node = np.repeat(rows, np.diff(path.indptr)), path.indices.astype(np.intp)
+        inner = np.flatnonzero(tree.feature.take(node) >= 0)
+        return row.take(inner), node.take(inner)
+    # Before scikit-learn 1.8 `decision_path` ignores `missing_go_to_left`, unlike `apply` and `predict`.
+    passed, node = [], np.zeros(len(rows), np.intp)
+    while len(rows):
+        inner = np.flatnonzero(tree.feature.take(node) >= 0)
+        rows, node = rows.take(inner), node.take(inner)
+        passed.append((rows, node))
+        node = tree.children.take(2 * node + tree.turns_left(X, rows, node))
+    row, node = (np.concatenate(part) for part in zip(*passed, strict=True))
+    return row, node
 
 
 def _step(tree: Tree, X: Numbers, paths: Paths, feature_of: Indices, donors_at: Indices) -> Paths:

@@ -145,8 +145,8 @@ def clusters(
     >>> X[:, 2] = X[:, 2] > 0
     >>> f = lambda X: np.where(X[:, 2] == 1, X[:, 0], 10 + X[:, 1])
     >>> found = ll.clusters(ll.shapley_importance(f, X, f(X), loss="squared_error"), X, k=2, random_state=0)
-    >>> found.sizes.sum(), len(found.rules)
-    (np.int64(300), 2)
+    >>> int(found.sizes.sum()), len(found.rules)
+    (300, 2)
     """
     if not isinstance(shapley, ShapleyImportance):
         raise TypeError(f"clusters needs the result of shapley_importance; got {type(shapley).__name__}")
