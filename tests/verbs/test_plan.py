@@ -281,7 +281,7 @@ GROUPS = np.arange(len(LARGE)) // 4
         (ll.shapley_importance, {"method": "walk"}),
         (ll.shapley_importance, {"method": "walk", "budget": 50_000}),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", None) or " ".join(value),
 )
 def test_some_rows_of_a_large_table_give_the_same_counts(monkeypatch, verb, options):
     """They show which columns have few values; time in proportion to the rows, by a clock that the model advances."""
