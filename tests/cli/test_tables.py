@@ -4,6 +4,7 @@ import narwhals as nw
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.dummy import DummyClassifier
 
 from losslens.cli import tables
 from losslens.cli.model_files import read_model
@@ -117,6 +118,10 @@ def test_separators_that_are_in_doubt_or_wrong_are_told(tmp_path, folder):
     with pytest.raises(ValueError, match=r"separated by semicolons or vertical bars; say which with --sep$"):
         read_table(str(tmp_path / "t.csv"))
     assert list(read_table(str(tmp_path / "t.csv"), "|")) == ["a;b", "c"]
+    (tmp_path / "t.csv").write_text("a;b,c\n1;2,3\n4;5,6\n")
+    with pytest.raises(ValueError, match=r"separated by commas or semicolons; say which with --sep$"):
+        read_table(str(tmp_path / "t.csv"))
+    assert list(read_table(str(tmp_path / "t.csv"), ",")) == ["a;b", "c"]
     for wrong in ("", ";;", "a", "semicolon", '"', "."):
         with pytest.raises(ValueError, match="--sep takes one character such as"):
             read_table(str(tmp_path / "t.csv"), wrong)
@@ -125,11 +130,41 @@ def test_separators_that_are_in_doubt_or_wrong_are_told(tmp_path, folder):
 
 
 def test_decimal_commas_are_told_and_not_read_as_words(tmp_path):
-    (tmp_path / "t.csv").write_text("a;b\n1,5;x\n-2,25;y\n")
-    with pytest.raises(ValueError, match=r"column 'a' has decimal commas, such as '1,5'; write numbers with points"):
-        read_table(str(tmp_path / "t.csv"))
+    """Wherever numbers are needed; a column that is left out, or a model that takes it as text, does not need them."""
+    (tmp_path / "t.csv").write_text("a;b;y\n1,5;x;3\n-2,25;y;4\n")
+    table = read_table(str(tmp_path / "t.csv"))
+    wanted = r"column 'a' has decimal commas, such as '1,5'; write numbers with points"
+
+    def numbers(X):
+        return X["a"].astype(float)
+
+    def words(X):
+        return X["a"].str.len()
+
+    classifier = DummyClassifier().fit([[0], [1]], ["1,5", "-2,25"])
+    with pytest.raises(ValueError, match=wanted):
+        rows_for([words, numbers], table, target="y")
+    for wrong in ({"target": "a"}, {"target": "y", "weight": "a"}):
+        with pytest.raises(ValueError, match=wanted):
+            rows_for([lambda X: X["b"]], table, **wrong)
+    assert list(rows_for([numbers], table, target="y", drop=["a"]).X) == ["b"]
+    assert list(rows_for([words], table, target="y").X["a"]) == ["1,5", "-2,25"]
+    assert list(rows_for([classifier], table, target="a", drop=["b"]).y) == ["1,5", "-2,25"]
     (tmp_path / "t.csv").write_text("a;b\n1,5;x\nabout 2;y\n")
-    assert list(read_table(str(tmp_path / "t.csv"))["a"]) == ["1,5", "about 2"]
+    assert list(rows_for([numbers], read_table(str(tmp_path / "t.csv")), target="b").X["a"]) == ["1,5", "about 2"]
+
+
+def test_values_do_not_move_to_other_columns(tmp_path):
+    """Separators at the ends of lines are one too many; further values have no name."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2,\n3,4,\n")
+    found = read_table(str(path))
+    assert found["a"].tolist() == [1, 3]
+    assert found["b"].tolist() == [2, 4]
+    for text in ("a,b\n1,2,3\n4,5,6\n", "a,b\n1,2,3\n4,5\n", "a,b\n1,2\n3,4,5\n", "a,b\n1,2,\n3,4,5\n"):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=r"as CSV: .*(more values than the first line|Expected 2 fields)"):
+            read_table(str(path))
 
 
 @pytest.mark.parametrize("missing", [(), ("pandas",), ("pandas", "polars")])

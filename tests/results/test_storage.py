@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import zipfile
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -35,6 +36,8 @@ KINDS = {
     "nullable": pd.Series([pd.NA, *range(N - 1)], dtype="Int64"),
     "numbers": pd.Series([np.nan, *RNG.normal(size=N - 1)]),
     "mixed": pd.Series([1, "1", 1.5, None] * 6, dtype=object),
+    "missing dates among words": pd.Series(["b", "a", pd.NaT] * 8, dtype=object),
+    "missing numbers among words": pd.Series(["b", "a", pd.NA] * 8, dtype=object),
 }
 
 
@@ -145,6 +148,31 @@ def test_folds_that_train_on_rows_several_times_come_back(tmp_path):
     loaded = again(result, tmp_path)
     assert loaded.trained == result.trained == (2 * N, 2 * N)
     assert repr(loaded) == repr(result)
+
+
+MONTHS = pd.period_range("2024-01", periods=N, freq="M")
+LABELS = {
+    "nanoseconds": pd.DatetimeIndex(np.arange(N) + 10**18, tz="Europe/Paris"),
+    "a zone": pd.date_range("2024-10-27", periods=N, freq="30min", tz="Europe/Paris"),  # an hour occurs twice
+    "an offset": pd.date_range("2024-10-27", periods=N, freq="h", tz="+01:30"),
+    "intervals": pd.interval_range(0, N),
+    "decimals": pd.Index([Decimal(k) / 4 for k in range(N)], dtype=object),
+    "bytes": pd.Index([bytes([k]) for k in range(N)], dtype=object),
+    "two levels": pd.MultiIndex.from_arrays([MONTHS, np.arange(N)]),
+    "two levels, one missing": pd.MultiIndex.from_arrays([KINDS["missing dates"], np.arange(N)]),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_rows_of_a_loaded_result_are_found_by_their_labels(kind, tmp_path):
+    result = explain(lambda t: t["a"].to_numpy(), pd.DataFrame(X, LABELS[kind], ["a", "b", "c"]))
+    loaded = again(result, tmp_path)
+    for row in (1, 3, 5, 7):
+        assert loaded.given([LABELS[kind][row]])["a"].at.tolist() == [row]
+    if "levels" not in kind:
+        assert list(map(str, loaded["a"].row_labels)) == list(map(str, result["a"].row_labels))
+    if kind in ("nanoseconds", "a zone"):
+        assert {str(label.tzinfo) for label in loaded["a"].row_labels} == {"Europe/Paris"}
 
 
 def test_values_of_ones_own_come_back(tmp_path):

@@ -1,5 +1,7 @@
 """The weights of cells as a matrix: shifts, which need no matrix, against the matrix."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,14 @@ def test_shifts_are_the_matrix(design, weight, block, rows):
     np.testing.assert_allclose(shifts.by_donor, matrix.by_donor, atol=1e-15)
     assert shifts.squares == pytest.approx(matrix.squares)
     assert (shifts.cells, shifts.components, shifts.freedom) == (matrix.cells, matrix.components, matrix.freedom)
+
+
+def test_rows_without_weight_have_no_standard_error():
+    sample = Sample(weight=np.eye(1, N, 5)[0], prediction=np.zeros(N))
+    layout = OwnDonors(Latin(7).lend(N, np.random.default_rng(1)), np.arange(N), N)
+    for weights in (partial(MatrixWeights, layout), partial(ShiftWeights, layout.donors)):
+        with pytest.raises(ValueError, match=r"no standard error: rows have 0\.0 donors with weight on average"):
+            weights(sample, np.arange(10, 20))
 
 
 @pytest.mark.parametrize(("n", "design"), [(60, Latin(7)), (60, Systematic(6)), (61, Systematic(7)), (300, Latin(20))])

@@ -7,6 +7,7 @@ import difflib
 import gzip
 import io
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ import numpy as np
 
 from losslens.cli.errors import existing_file, reason
 from losslens.cli.model_files import categories_of, columns_of
+from losslens.models import Model, as_model
 from losslens.tables.frames import as_table
 
 FORMATS = (
@@ -42,7 +44,7 @@ class LoadedRows:
 
     def column(self, name: str) -> Any:
         """One column, or an error with the nearest name."""
-        return _column(self.table, name, "column")
+        return _column(self.table, name).to_native()
 
 
 def read_table(name: str, sep: str | None = None) -> Any:
@@ -72,8 +74,6 @@ def read_table(name: str, sep: str | None = None) -> Any:
         raise ValueError(f"could not read {name} as {words}: {why}") from error
     if len(table) == 0:
         raise ValueError(f"{name} has no rows")
-    if kind == "csv":
-        _check_decimals(name, table)
     return table
 
 
@@ -89,7 +89,7 @@ def _named_separator(text: str) -> str:
 
 
 def _shown_separator(path: Path) -> str:
-    """The separator that gives the first lines equally many columns; a comma where it is one, or where none is."""
+    """The separator that gives the first lines equally many columns; a comma where none does."""
     with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
         start = file.read(SHOWN)
     if len(start) == SHOWN:
@@ -98,12 +98,10 @@ def _shown_separator(path: Path) -> str:
     if path.name.lower().endswith((".tsv", ".tsv.gz")):
         return "\t"
     fitting = [sep for sep in SEPARATORS if _is_even(text, sep)]
-    if "," in fitting or not fitting:
-        return ","
     if len(fitting) > 1:
         words = " or ".join(SEPARATORS[sep] for sep in fitting)
         raise AmbiguousError(f"its columns may be separated by {words}; say which with --sep")
-    return fitting[0]
+    return fitting[0] if fitting else ","
 
 
 def _is_even(text: str, sep: str) -> bool:
@@ -112,18 +110,6 @@ def _is_even(text: str, sep: str) -> bool:
     except csv.Error:
         return False
     return bool(widths) and widths[0] > 1 and len(set(widths)) == 1
-
-
-def _check_decimals(name: str, table: Any) -> None:
-    """Numbers such as 1,5 would be read as text."""
-    for column in nw.from_native(table, eager_only=True).iter_columns():
-        if column.dtype.is_numeric():
-            continue
-        texts = [value for value in column.head(100).to_list() if isinstance(value, str)]
-        if texts and all(re.fullmatch(r"\s*[+-]?\d+,\d+\s*", text) for text in texts):
-            raise ValueError(
-                f"{name}: column {column.name!r} has decimal commas, such as {texts[0]!r}; write numbers with points"
-            )
 
 
 def _reader(kind: str) -> Callable[[Path, str], Any]:
@@ -142,7 +128,16 @@ def _pandas(kind: str) -> Callable[[Path, str], Any]:
         # Older releases read the last digit wrong without it; newer ones warn that it is the default.
         is_old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
         exact: Any = {"float_precision": "round_trip"} if is_old else {}
-        return lambda path, sep: pd.read_csv(path, sep=sep, low_memory=False, **exact)
+
+        def read(path: Path, sep: str) -> Any:
+            with warnings.catch_warnings():  # values beyond the last name would be lost
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                try:
+                    return pd.read_csv(path, sep=sep, low_memory=False, index_col=False, **exact)
+                except pd.errors.ParserWarning:
+                    raise ValueError("its lines have more values than the first line has names") from None
+
+        return read
     return lambda path, _: pd.read_parquet(path) if kind == "parquet" else pd.read_feather(path)
 
 
@@ -193,8 +188,8 @@ def rows_for(
         chosen = np.sort(np.random.default_rng(seed).choice(len(table), rows, replace=False))
         notes.append(f"a sample of {rows:,} of {len(table):,} rows, seed {seed}")
         table = as_table(table).rows(chosen)
-    y = None if target is None else _column(table, target, "target")
-    weights = None if weight is None else _column(table, weight, "weight")
+    y = None if target is None else _column(table, target, "target").to_native()
+    weights = None if weight is None else _column(table, weight, "weight").to_native()
     for name in drop:
         _column(table, name, "column to drop")
     beside = [name for name in (target, weight) if name is not None]
@@ -203,17 +198,46 @@ def rows_for(
     for model in models:
         X, seen = _with_categories(X, model)
         more += seen
+    _check_decimals(models, table, X, target, weight)
     return LoadedRows(table, X, y, weights, (*notes, *more))
+
+
+def _check_decimals(models: Sequence[Any], table: Any, X: Any, target: str | None, weight: str | None) -> None:
+    """Raise where numbers such as 1,5, which are read as text, are needed: classes may be such text, and inputs."""
+    known = [as_model(model) for model in models]
+    asked = [weight] if any(model.classes is not None for model in known) else [target, weight]
+    columns = [*nw.from_native(X, eager_only=True).iter_columns(), *(_column(table, name) for name in asked if name)]
+    found = {column.name: text for column in columns if (text := _with_comma(column)) is not None}
+    first = nw.from_native(X, eager_only=True).head(1).to_native()
+    if set(found).isdisjoint(_names(X)) or all(_takes(model, first) for model in known):
+        found = {name: text for name, text in found.items() if name in asked}
+    for name, text in found.items():
+        raise ValueError(f"column {name!r} has decimal commas, such as {text!r}; write numbers with points")
+
+
+def _with_comma(column: Any) -> str | None:
+    """A value, if all are text that may be numbers with decimal commas."""
+    texts = [] if column.dtype.is_numeric() else [one for one in column.head(100).to_list() if isinstance(one, str)]
+    return texts[0] if texts and all(re.fullmatch(r"\s*[+-]?\d+,\d+\s*", text) for text in texts) else None
+
+
+def _takes(model: Model, table: Any) -> bool:
+    """Whether a model predicts these rows."""
+    try:
+        next(iter(model.responses.values()))(table)
+    except Exception:  # noqa: BLE001  any: models differ in how they refuse text
+        return False
+    return True
 
 
 def _names(table: Any) -> list[str]:
     return list(nw.from_native(table, eager_only=True).columns)
 
 
-def _column(table: Any, name: str, what: str) -> Any:
+def _column(table: Any, name: str, what: str = "column") -> Any:
     if name not in _names(table):
         raise ValueError(f"the data have no {what} {name!r}{suggestion(name, _names(table))}{_unsplit(_names(table))}")
-    return nw.from_native(table, eager_only=True)[name].to_native()
+    return nw.from_native(table, eager_only=True)[name]
 
 
 def _unsplit(names: Sequence[str]) -> str:

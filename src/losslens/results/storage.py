@@ -5,14 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import re
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from stat import S_ISREG
-from typing import IO, Any
+from typing import IO, Any, cast
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -230,12 +234,29 @@ class _Packer:
 def _scalar(value: Any) -> Any:
     plain = plain_label(value)
     if isinstance(plain, dt.datetime):
-        return {"datetime": plain.isoformat()}
+        zone = getattr(plain.tzinfo, "key", getattr(plain.tzinfo, "zone", None))  # of zoneinfo, and of pytz
+        return {"datetime": plain.isoformat()} | ({} if zone is None else {"zone": zone})
     if isinstance(plain, dt.date):
         return {"date": plain.isoformat()}
     if isinstance(plain, tuple):  # a row label of a pandas MultiIndex
         return {"tuple": [_scalar(item) for item in plain]}
     return plain
+
+
+def _moment(text: str, zone: str | None) -> dt.datetime:
+    """A time; of pandas where that is installed and more than Python's are able to tell apart.
+
+    Those of Python have no nanoseconds, and those of one zone are equal in the hour that occurs twice.
+    """
+    moment, finer = dt.datetime.fromisoformat(text), re.search(r"\.\d{6}(\d{3})", text)
+    if (zone is None and finer is None) or find_spec("pandas") is None:
+        return moment
+    import pandas as pd
+
+    exact = pd.Timestamp(moment) + pd.Timedelta(int(finer[1]) if finer else 0, "ns")
+    with suppress(ZoneInfoNotFoundError):  # its offset is known, on any machine
+        exact = exact if zone is None else exact.tz_convert(ZoneInfo(zone))
+    return cast("dt.datetime", exact)
 
 
 class _ResultReader:
@@ -261,7 +282,7 @@ class _ResultReader:
         if "text" in thing:
             return str(thing["text"])
         if "datetime" in thing:
-            return dt.datetime.fromisoformat(thing["datetime"])
+            return _moment(thing["datetime"], thing.get("zone"))
         if "date" in thing:
             return dt.date.fromisoformat(thing["date"])
         if "loss" in thing:

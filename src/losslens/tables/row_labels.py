@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.tables.columns import is_missing
 from losslens.typing import Indices
 
 Labels = NDArray[Any]  # (n,): distinct
@@ -65,7 +66,11 @@ def plain_label(label: Any) -> Any:
     """A label as files hold it: one of another type than Python's own, such as a month of pandas, as its text."""
     if isinstance(label, np.generic):
         label = label.item()
-    if label is None or isinstance(label, (bool, int, float, str, dt.date)):
+    if isinstance(label, (bool, int, float, str)):
+        return label
+    if is_missing(label):  # NaT, which claims to be a date, among them
+        return None
+    if isinstance(label, dt.date):
         return label
     return tuple(map(plain_label, label)) if isinstance(label, tuple) else str(label)
 

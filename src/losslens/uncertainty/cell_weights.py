@@ -95,7 +95,7 @@ class CellWeights(ABC):
         return sum(int(np.sum(mass == 0)) for mass in (self.by_row, self.by_donor))
 
     def _check(self, cells: int, rows: int) -> None:
-        if cells < 2 * rows:
+        if cells < 2 * max(1, rows):
             each = cells / max(1, rows)
             raise ValueError(f"no standard error: rows have {each:.1f} donors with weight on average; use more donors")
 
