@@ -349,6 +349,8 @@ def _origin(error):
     while (cause := error.__cause__) is not None and not _is_text(cause) and str(cause)[:40] in str(error):
         if type(cause) is not type(error) and not isinstance(error, RuntimeError):
             break  # raised on purpose, with another type
+        if not any(frame.filename.startswith(LIBRARY) for frame in traceback.extract_tb(cause.__traceback__)):
+            break  # within the model
         error = cause
     frames = traceback.extract_tb(error.__traceback__)
     if not _is_text(error.__cause__):
