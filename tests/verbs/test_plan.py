@@ -280,6 +280,7 @@ GROUPS = np.arange(len(LARGE)) // 4
         (ll.feature_effect, {"features": [("x0", "x2")]}),
         (ll.shapley_importance, {"method": "walk"}),
         (ll.shapley_importance, {"method": "walk", "budget": 50_000}),
+        (ll.shapley_importance, {"method": "walk", "donors": ll.Permutations(1000)}),
     ],
     ids=lambda value: getattr(value, "__name__", None) or " ".join(value),
 )

@@ -7,6 +7,7 @@ model. How many sweeps of walks are needed is tried with the model itself, on fe
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
 from typing import Any
@@ -17,7 +18,7 @@ from losslens.engines import rates
 from losslens.engines.blackbox import CallTime
 from losslens.losses import is_scorer
 from losslens.passes.cost import REHEARSED, ROWS, TRIED, TRIED_SECONDS, StandIn, fitted_rates, spread, thinned
-from losslens.passes.task import Options
+from losslens.passes.task import Options, Task
 from losslens.progress import silent
 from losslens.results.plan import Plan
 from losslens.shapley.allotment import Cost, Way
@@ -47,8 +48,12 @@ def plan_shares(
     options: Options,
     started: float,
     n: int | None = None,
+    restored: Callable[[Task], Task] = lambda task: task,
 ) -> Plan:
-    """The cost of `shapley_importance` of n rows, whose preparation began at `started`; X may hold some of the rows."""
+    """The cost of `shapley_importance` of n rows, whose preparation began at `started`; X may hold some of the rows.
+
+    `restored` gives a task the design of all rows, which has more donors than some rows do.
+    """
     if is_scorer(loss):
         raise ValueError(
             "plan estimates the cost of losses, not of scorers: there each coalition takes n predictions per donor; "
@@ -57,7 +62,8 @@ def plan_shares(
     times = 1.0 if n is None else n / as_table(X).n
     if times > 1 and settings.budget is not None:
         settings = replace(settings, budget=ceil(settings.budget / times))
-    request = check_request(model, X, y, loss, settings, options)
+    some = check_request(model, X, y, loss, settings, options)
+    request = replace(some, task=restored(some.task))
     task, (way, cost) = request.task, choose(request, times)
     least, most = way.predictions(request)
     batch, threads = min(least, task.engine.rows_a_call(task.n)), 0
@@ -75,7 +81,7 @@ def plan_shares(
     elif task.device is not None and way.uses_device:
         seconds += cost.amount * (rates.SECONDS | rates.DEVICE_SECONDS).get(way.name, 0.0)
     elif way.coalitions(request):
-        seconds += _all_coalitions(request, way, cost)
+        seconds += _all_coalitions(some, way, cost)
     else:
         seconds += _on_few_rows(request, way, (model, X, y, loss, options))
     return Plan(

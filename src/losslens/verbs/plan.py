@@ -30,7 +30,7 @@ from losslens.verbs.features import effects_of, feature_effect, feature_importan
 from losslens.verbs.shapley import shapley_importance
 from losslens.workers import with_executor
 
-VALUES, FEWEST = 2_000_000, 2_000  # values of a table that a plan looks at, at most, but at so many rows at least
+VALUES, MOST, FEWEST = 500_000, 200_000, 2_000  # values and rows of a table that a plan looks at, and rows at least
 
 
 def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options: Any) -> Plan:
@@ -97,7 +97,7 @@ class _Rows:
 def _looked_at(rows: _Rows) -> _Rows:
     """Of a large table evenly spaced rows, so that a plan takes no longer than of a small one."""
     table, options = as_table(rows.X), rows.options
-    most = max(FEWEST, VALUES // len(table.names))
+    most = max(FEWEST, min(MOST, VALUES // len(table.names)))
     if table.n <= most:
         return replace(rows, n=table.n)
     at = np.unique(np.linspace(0, table.n - 1, most).astype(np.intp))
@@ -142,7 +142,7 @@ def _effects(known: Model, data: Opened | None, arguments: dict[str, Any], rows:
 def _shares(known: Model, data: Opened | None, arguments: dict[str, Any], rows: _Rows) -> Plan:
     wanted, loss, options = picked(ShapleySettings, arguments), arguments["loss"], rows.options
     if data is None:
-        return plan_shares(known, rows.X, rows.y, loss, wanted, options, rows.started, rows.n)
+        return plan_shares(known, rows.X, rows.y, loss, wanted, options, rows.started, rows.n, rows.restored)
     from losslens.shapley import parts  # imports compiled engines
 
     return _in_parts(parts.share_stream(known, data, default_loss(known, loss), wanted, options), data, parts.run)
