@@ -178,7 +178,7 @@ def one(verb: str, kind: str, n: int, memory: str) -> None:
     if kind == "function" and model.most:
         batch = X[np.arange(model.most) % n]
         own = growth(lambda: model(batch))[1]
-    local = 0 if verb == "feature_effect" else 8 * n * P
+    local = {"feature_effect": 0, "compare": 2}.get(verb, 1) * 8 * n * P  # of each model
     share = peak / (memory_bytes(memory) + own + local)
     numbers = "".join(f"{size / MIB:>10,.0f}" for size in (own, local, peak, kept))
     within = "yes" if share <= 1 else "NO"

@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression
 
 import losslens as ll
 
@@ -13,6 +14,9 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(N, P))
 Y = X[:, 0] + X[:, 1] * X[:, 2] + RNG.normal(size=N)
 FOREST = RandomForestRegressor(5, max_depth=5, random_state=0).fit(X[:1000], Y[:1000])
+
+
+LINEAR = LinearRegression().fit(X[:1000], Y[:1000])
 
 
 def function(X):
@@ -27,6 +31,17 @@ def effect(model, rows, memory):
     return ll.feature_effect(model, X[:rows], memory=memory, random_state=0)
 
 
+def measured(verb, model):
+    """The result, and the bytes that are kept and that were taken at the peak."""
+    verb(model, 500, "1 GiB")  # imports and compiled code are not counted
+    tracemalloc.start()
+    try:
+        result = verb(model, N, MEMORY)
+        return result, *tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("model", [function, FOREST], ids=["black box", "trees"])
 @pytest.mark.parametrize("verb", [importance, effect])
 def test_peak_and_result_stay_within_memory(verb, model):
@@ -34,14 +49,53 @@ def test_peak_and_result_stay_within_memory(verb, model):
 
     The model's own use is the sum of two columns of a batch, under a hundredth of `memory`.
     """
-    verb(model, 500, "1 GiB")  # imports and compiled code are not counted
-    tracemalloc.start()
-    try:
-        result = verb(model, N, MEMORY)
-        kept, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    result, kept, peak = measured(verb, model)
     allowed = MEMORY + (8 * N * P if verb is importance else 0)
     assert peak <= 1.01 * allowed
     assert kept <= 0.75 * allowed
     assert len(result["x0"].rows) < N
+
+
+def shares(model, rows, memory):
+    return ll.shapley_importance(model, X[:rows], Y[:rows], memory=memory, random_state=0)
+
+
+def interactions(model, rows, memory):
+    return ll.pair_interactions(model, X[:rows], Y[:rows], pairs=[("x0", "x1"), ("x1", "x2")], memory=memory)
+
+
+def impact(model, rows, memory):
+    sampler = ll.Residual(LinearRegression())
+    options = {"loss": "squared_error", "features": ["x0", "x1"], "memory": memory, "random_state": 0}
+    return ll.conditional_predictive_impact(model, X[:rows], Y[:rows], sampler, **options)
+
+
+@pytest.mark.parametrize(
+    ("verb", "model"),
+    [(shares, LINEAR), (interactions, FOREST), (impact, function)],
+    ids=["closed form of shares", "totals of trees", "residuals"],
+)
+def test_verbs_stay_within_memory(verb, model):
+    _, _, peak = measured(verb, model)
+    assert peak <= 1.01 * (MEMORY + 8 * N * P)
+
+
+def latin(model, rows, memory):
+    return ll.feature_importance(
+        model, X[:rows], Y[:rows], loss="squared_error", donors=ll.Latin(8), memory=memory, random_state=0
+    )
+
+
+def test_a_latin_design_keeps_what_it_cannot_compute_again():
+    """Bytes of a row and feature, all values distinct.
+
+    8 for its local importance, what it causes as a donor, its value and the mean prediction there; 4 for its position
+    on the grid and in each of the two orders. PI is what the donor of a value causes; weights are equal.
+    """
+    result, kept, _ = measured(latin, function)
+    cells = sum(one.cells.predictions.nbytes + one.cells.changes.nbytes for one in result.values())
+    of_rows = 8 * 8 * N  # y, weights, predictions, losses: once for all features
+    assert kept - cells <= (4 * 8 + 3 * 4) * N * P + of_rows
+    one = result["x1"]
+    assert one.pi @ one.weights == pytest.approx(one.pfi, rel=1e-12)
+    assert np.array_equal(one.pi[one.meeting.place], one.means.caused)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.lazy import lazy
+from losslens.cells.lazy import deferred, lazy
 from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.sample import Sample, chunks
@@ -175,14 +175,31 @@ class Averages:
             return Means(
                 local=np.divide(row_sum, row_mass, out=row_sum) if counts else None,
                 mass=_even(np.multiply(row_mass, self.sample.weight[rows], out=row_mass)),
-                pi=self.curve_sum / self.curve_mass if self.has_changes else None,
-                weights=self.value_mass / total if has_mass else None,
-                pd=None if self.pd_sum is None else self.pd_sum / pd_mass,
+                pi=self._pi(caused) if self.has_changes else None,
+                weights=_even(self.value_mass / total) if has_mass else None,
+                pd=None if self.pd_sum is None else np.divide(self.pd_sum, pd_mass, out=self.pd_sum),
                 caused=caused,
                 lent=lent,
                 square=self.square / total if counts else float("nan"),
                 clipped=float(self.clipped / total) if has_mass else 0.0,
             )
+
+    def _pi(self, caused: Floats | None) -> Floats:
+        """The mean change at each value; where every donor has a value of its own, from what it causes, on access."""
+        layout = self.layout
+        if (
+            isinstance(layout, OwnDonors) and not layout.binned and layout.place.ndim == 1
+            and caused is not None and layout.size == self.sample.n
+        ):  # fmt: skip
+            return deferred(_at_places, caused, layout.place)
+        return self.curve_sum / self.curve_mass
+
+
+def _at_places(of_rows: Floats, place: Indices) -> Floats:
+    """Numbers of the rows in the order of their places, which are all different."""
+    at = np.empty_like(of_rows)
+    at[place] = of_rows
+    return at
 
 
 class _PerRowColumns:

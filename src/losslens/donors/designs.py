@@ -271,7 +271,7 @@ class Permutations(_Columns):
 
     def lend(self, n: int, rng: np.random.Generator) -> Lending:
         """One permutation of the rows a column."""
-        return np.stack([rng.permutation(n) for _ in range(self.m)], axis=1)
+        return np.stack([narrow(rng.permutation(n)) for _ in range(self.m)], axis=1)
 
     def is_exact(self, n: int) -> bool:
         """Never: permutations repeat pairs."""
@@ -291,7 +291,7 @@ class Latin(_Columns):
 
     def lend(self, n: int, rng: np.random.Generator) -> Shifts:
         """Rows and donors relabelled at random, then m distinct shifts."""
-        return Shifts(rng.permutation(n), rng.permutation(n), rng.permutation(n)[: self.m])
+        return Shifts(rng.permutation(n), rng.permutation(n), rng.permutation(n)[: self.m].copy())
 
 
 @dataclass(frozen=True, repr=False)

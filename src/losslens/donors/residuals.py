@@ -75,13 +75,13 @@ def _expected(values: Floats, known: Indices, others: Floats, regressor: Any, se
     if others.shape[1] == 0:
         return np.full(len(values), values[known].mean())
     if regressor is None:
-        regressor = _best(_regressors(), others[known], values[known], seed, _squared_error)
+        regressor = _best(_regressors(), others, values, known, seed, _squared_error)
     return _out_of_fold(regressor, others, values, known, seed)
 
 
-def _best(candidates: list[Any], others: Floats, aim: NDArray[Any], seed: int, error: Error) -> Any:
-    """The estimator with the least error on a held-out fold."""
-    train, test = next(_folds(len(aim), seed))
+def _best(candidates: list[Any], others: Floats, aim: NDArray[Any], rows: Indices, seed: int, error: Error) -> Any:
+    """The estimator with the least error on a held-out fold of these rows."""
+    train, test = (rows[fold] for fold in next(_folds(len(rows), seed)))
     errors = [error(_fit(one, others[train], aim[train], seed), others[test], aim[test]) for one in candidates]
     return candidates[int(np.argmin(errors))]
 
@@ -98,7 +98,8 @@ def _log_loss(fitted: Any, others: Floats, codes: Indices) -> float:
 
 def _regressors() -> list[Any]:
     pipeline, linear, scale = scikit_learn("pipeline"), scikit_learn("linear_model"), scikit_learn("preprocessing")
-    straight = pipeline.make_pipeline(scale.StandardScaler(), linear.Ridge(alpha=1e-3))
+    ridge = linear.Ridge(alpha=1e-3, copy_X=False)  # scaled numbers are a copy
+    straight = pipeline.make_pipeline(scale.StandardScaler(), ridge)
     return [straight, scikit_learn("ensemble").HistGradientBoostingRegressor()]
 
 
@@ -146,7 +147,7 @@ class Chances:
         if others.shape[1] == 0 or len(shares) < 2:
             return cls((None,) * FOLDS, fold, len(shares), shares, 0.0)
         if classifier is None:
-            classifier = _best(_classifiers(len(shares)), others[rows], codes[rows], seed, _log_loss)
+            classifier = _best(_classifiers(len(shares)), others, codes, rows, seed, _log_loss)
         folds = [(np.intersect1d(train, rows), np.intersect1d(test, rows)) for train, test in folds]
         fitted = [_fit(classifier, others[train], codes[train], seed) for train, _ in folds]
         errors = [_log_loss(one, others[test], codes[test]) for one, (_, test) in zip(fitted, folds, strict=True)]

@@ -95,7 +95,10 @@ class AdditiveGames(PlayerGames):
 
     def contributions(self, weight: Floats) -> Floats:
         """The centred contributions c of all players, (n, p)."""
-        return np.stack([self.engine.contribution(player.feature.columns, weight) for player in self.players], axis=1)
+        parts = np.empty((len(weight), len(self.players)))
+        for k, player in enumerate(self.players):
+            parts[:, k] = self.engine.contribution(player.feature.columns, weight)
+        return parts
 
     def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
         """Closed form for the squared loss, from `contributions`."""

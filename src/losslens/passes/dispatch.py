@@ -174,7 +174,8 @@ def _sums(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
 
 def _totals(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
     assert task.loss is not None  # totals are sums of losses
-    return *groups.run(engine, asked, task.sample, task.loss, task.entropy), 0
+    tight = task.budget.is_tight(len(task.subjects), task.n)
+    return *groups.run(engine, asked, task.sample, task.loss, task.entropy, tight=tight), 0
 
 
 PASSES: dict[AnswerWay, Callable[[Task, Any, Sequence[Asked]], Passed]] = {

@@ -25,14 +25,20 @@ if TYPE_CHECKING:
 
 
 def run(
-    engine: Trees, asked: Sequence[tuple[Subject, Design]], sample: Sample, loss: Loss, entropy: int
+    engine: Trees, asked: Sequence[tuple[Subject, Design]], sample: Sample, loss: Loss, entropy: int, *, tight: bool
 ) -> tuple[Sample, list[Filled]]:
-    """The sample with predictions and losses, and the means of each group."""
+    """The sample with predictions and losses, and the means of each group; `tight`: values of one at a time."""
     sample = replace(sample, prediction=engine.predict(np.arange(sample.n)))
     loss.check_prediction(sample.prediction)
     sample = sample.with_loss(loss)
     find = _single_tree if engine.is_single else _total
-    return sample, [_filled(find(engine, s, d, sample, loss), s, d, sample, entropy) for s, d in asked]
+    filled = []
+    for subject, design in asked:
+        for one, _ in asked if tight else ():
+            one.release()
+        means = find(engine, subject, design, sample, loss)
+        filled.append(_filled(means, subject, design, sample, entropy))
+    return sample, filled
 
 
 def _filled(means: Means, subject: Subject, design: Design, sample: Sample, entropy: int) -> Filled:

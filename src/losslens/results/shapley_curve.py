@@ -25,13 +25,16 @@ class Values(Stored):
 
 
 def values_of(players: Sequence[Any], names: Sequence[str]) -> Values:
-    """The values of players, which have a feature and its distinct values."""
-    return Values(
-        tuple(player.distinct.values for player in players),
-        np.stack([player.distinct.codes for player in players], axis=1).astype(np.int32),
-        tuple(player.distinct.ordered for player in players),
-        tuple(tuple(names[j] for j in player.feature.columns) for player in players),
-    )
+    """The values of players, which have a feature and its distinct values; they are released: the result has them."""
+    values, ordered = [], []
+    codes = np.empty((len(players[0].distinct.codes), len(players)), np.int32)
+    for k, player in enumerate(players):
+        codes[:, k] = player.distinct.codes
+        values.append(player.distinct.values)
+        ordered.append(player.distinct.ordered)
+        player.release()
+    columns = tuple(tuple(names[j] for j in player.feature.columns) for player in players)
+    return Values(tuple(values), codes, tuple(ordered), columns)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

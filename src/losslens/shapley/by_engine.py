@@ -18,6 +18,7 @@ from losslens.shapley.coalitions import MOST_PLAYERS, share_all
 from losslens.shapley.games import Game, Value
 from losslens.shapley.request import Request
 from losslens.shapley.setup import GameSetup
+from losslens.tables.sample import chunks
 from losslens.typing import Floats, Mask
 
 EXACT_FACTOR = 16  # times the usual limit with method='exact'
@@ -65,19 +66,23 @@ class ClosedForm(EngineWay):
         parts = request.task.games.contributions(weight)
         total, residual = parts.sum(axis=1), np.asarray(sample.y, float) - sample.prediction
         reach = 2 * residual + total
-        local = parts * reach[:, None] + (weight * total) @ parts
-        caused = (weight * reach) @ parts - parts * (weight @ reach - total)[:, None]
+        # Replacing j and l adds 2 d_j d_l to a pair's loss, d = c_i - c_k: the mean is 4 cov(c_j, c_l).
+        index = np.zeros((setup.p, setup.p))
+        for some in chunks(request.task.every, setup.p):
+            index -= 4 * (parts[some] * weight[some, None]).T @ parts[some]
         cells = None
         if request.keeps_pairs(setup.n):
             gaps = parts[:, None] - parts
             cells = gaps * (reach[:, None] - total)[:, :, None]
-        sfimp = weight @ local
-        # Replacing j and l adds 2 d_j d_l to a pair's loss, d = c_i - c_k: the mean is 4 cov(c_j, c_l).
-        index = -4 * (parts * weight[:, None]).T @ parts
+        local = parts * reach[:, None]
+        local += (weight * total) @ parts
+        sfimp, lent = weight @ local, (weight * reach) @ parts
+        parts *= (total - weight @ reach)[:, None]  # from here on what a row causes as a donor: not held twice
+        parts += lent
         np.fill_diagonal(index, 0.0)
         return Allotment(
             sfimp=sfimp, method="closed form", error_none=sample.error + float(sfimp.sum()),
-            shares=Shares(local, caused, all_pairs(setup.n), cells), gains=local.sum(axis=1),
+            shares=Shares(local, parts, all_pairs(setup.n), cells), gains=local.sum(axis=1),
             monte_carlo_error=np.zeros(setup.p), index=index,
         )  # fmt: skip
 

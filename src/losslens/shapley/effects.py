@@ -230,6 +230,7 @@ def explain(request: EffectRequest) -> ShapleyEffect:
     base = prediction[rows] - shares.local.sum(axis=1)
     if setup.covers_table:
         base = np.full(len(rows), request.weight @ prediction[request.donors])
+    values = values_of(setup.players, task.table.names)
     return ShapleyEffect(
         features=tuple(player.feature.name for player in setup.players),
         local=shares.local,
@@ -243,7 +244,7 @@ def explain(request: EffectRequest) -> ShapleyEffect:
         exact=shares.std_error is None,
         n_donors=len(request.donors),
         n_predictions=setup.counter.rows,
-        values=replace(values_of(setup.players, task.table.names), codes=setup.codes[rows]),
+        values=replace(values, codes=values.codes[rows]),
         backend=task.table.backend,
         complete=shares.complete,
         row_labels=request.row_labels,

@@ -81,6 +81,9 @@ def set_up(task: Task, exact: Any, tick: Tick) -> GameSetup:
     """Predict the rows as they are, by an exact engine or else (None) by the model, and compute their losses."""
     columns = {j: column for s in task.subjects for j, column in zip(s.feature.columns, s.columns, strict=True)}
     counter, every, mixer = PredictionCounter(tick), task.every, None
+    if task.budget.is_tight(len(task.subjects), task.n):  # the choice of a way counted their values
+        for subject in task.subjects:
+            subject.release()
     if exact is None:
         players = [s.feature.columns for s in task.subjects]
         mixer = task.engine.mixer(players, columns)

@@ -15,6 +15,7 @@ from losslens.tables.frames import Table
 from losslens.typing import Floats
 
 LARGEST = 3e38  # about the largest number of single precision
+MOST_HELD = 1 << 20  # rows times columns that are held as numbers: 8 MiB
 MOST_INDICATORS = 32  # of a categorical column: its most frequent values
 
 
@@ -41,7 +42,7 @@ class Axis:
 
 
 class Numbers:
-    """The columns of a table as numbers; each is converted once."""
+    """The columns of a table as numbers; each is converted once, as long as they are few numbers."""
 
     def __init__(self, table: Table, weight: Floats | None = None) -> None:
         self.table = table
@@ -50,10 +51,11 @@ class Numbers:
 
     def of(self, columns: Sequence[int]) -> tuple[Floats, tuple[Axis, ...]]:
         """These columns side by side, (n, d), and the meaning of each number."""
+        parts: list[tuple[Floats, tuple[Axis, ...]]] = []
         for j in columns:
-            if j not in self._converted:
-                self._converted[j] = _convert(self.table.column(j), self.table.names[j])
-        parts = [self._converted[j] for j in columns]
+            parts.append(self._converted.get(j) or _convert(self.table.column(j), self.table.names[j]))
+            if self.table.n * len(self.table.names) <= MOST_HELD:
+                self._converted[j] = parts[-1]
         if not parts:
             return np.empty((self.table.n, 0)), ()
         return np.concatenate([part for part, _ in parts], axis=1), tuple(axis for _, axes in parts for axis in axes)

@@ -104,11 +104,14 @@ def list_rows(at, bits, rows):
 @compiled(
     types.void(
         array_of(i4), array_of(i4), array_of(i4, 2), array_of(i4), array_of(u8, 2), array_of(f8, 2), array_of(u8, 3),
-        array_of(i8), array_of(i4, 2), array_of(i4, 2), array_of(i4, 2), array_of(u8, 2), array_of(f8, 3),
+        array_of(i8), array_of(i4, 2), array_of(i4, 2), array_of(i4, 2), array_of(u8, 2), array_of(f8, 3), u1,
     )
 )  # fmt: skip
-def divide(above, inner, place, test, tests, moments, stack, rows, level, pattern, parts, bits, sums):
-    """The patterns of both sides at each node, and sums of moments over their rows; the stacks start with all rows."""
+def divide(above, inner, place, test, tests, moments, stack, rows, level, pattern, parts, bits, sums, first_slab):
+    """The patterns of both sides at each node, and sums of moments over their rows; the stacks start with all rows.
+
+    Rows may come in slabs: the first one decides which half is the basis, and sums are added to those of the others.
+    """
     for s in range(len(above)):
         a = above[s]
         if a < 0:
@@ -125,13 +128,15 @@ def divide(above, inner, place, test, tests, moments, stack, rows, level, patter
             size += count_bits(part)
             rest += count_bits(word ^ part)
         if left:
+            mine = size <= rest if first_slab else parts[at, 1] != 0
             for w in range(U(stack.shape[2])):
-                bits[at, w] = stack[o, depth + 1, w] if size <= rest else stack[o, depth, w] ^ stack[o, depth + 1, w]
-            parts[at, 0], parts[at, 1], parts[at, 2] = parent, size <= rest, min(size, rest)
-            list_rows(at, bits, rows)
+                bits[at, w] = stack[o, depth + 1, w] if mine else stack[o, depth, w] ^ stack[o, depth + 1, w]
+            parts[at, 0], parts[at, 1], parts[at, 2] = parent, mine, size if mine else rest
+            if moments.shape[1] > 0:
+                list_rows(at, bits, rows)
             for m in range(moments.shape[1]):
-                total = 0.0
-                for q in range(min(size, rest)):
+                total = 0.0 if first_slab else sums[o, first, m]
+                for q in range(parts[at, 2]):
                     total += moments[rows[q], m]
                 sums[o, first, m], sums[o, first + 1, m] = total, sums[o, parent, m] - total
         level[s, o], pattern[s, o] = depth + 1, first + (left != parts[at, 1])
@@ -157,7 +162,7 @@ def transpose(start, stop, bits, table):
     )
 )  # fmt: skip
 def count(first, last, start, after, bits, table, rows, planes, digit, shared):
-    """How many rows the basis patterns first .. last share with those of the table, numbered from `start` on.
+    """Add how many rows the basis patterns first .. last share with those of the table, numbered from `start` on.
 
     Patterns before ``after[at]`` belong to the same tree or to one before it, and are not needed.
     """
@@ -184,7 +189,7 @@ def count(first, last, start, after, bits, table, rows, planes, digit, shared):
                         digit[b] += ((word >> b) & ONE) << q
                 column = U(COLUMNS * c) + U(64) * w
                 for b in range(bits_per_word):
-                    shared[U(at - first), column + b] = np.int64(digit[b])
+                    shared[U(at - first), column + b] += np.int64(digit[b])
 
 
 @compiled(
@@ -194,7 +199,7 @@ def count(first, last, start, after, bits, table, rows, planes, digit, shared):
     )
 )  # fmt: skip
 def weigh(first, last, bits, table, weight, rows, begins, columns, shared):
-    """Total weight of the rows that the basis patterns first .. last share with those of the table.
+    """Add the weight of the rows that the basis patterns first .. last share with those of the table.
 
     The columns of each row are listed once per table: `begins` ends with -1 until that is done.
     """
@@ -210,8 +215,6 @@ def weigh(first, last, bits, table, weight, rows, begins, columns, shared):
                     word &= word - ONE
         begins[i + 1] = end
     for at in range(first, last):
-        for c in range(shared.shape[1]):
-            shared[at - first, c] = 0.0
         for q in range(list_rows(at, bits, rows)):
             i = rows[q]
             for e in range(U(begins[i]), U(begins[i + 1])):

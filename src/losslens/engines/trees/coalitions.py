@@ -50,16 +50,16 @@ class CoalitionErrors:
     weights all counts are integers; the rounding error is some 1e-15 of the variance of y and predictions.
     """
 
-    def __init__(self, bound: BoundEnsemble, y: Floats, weight: Floats) -> None:
+    def __init__(self, bound: BoundEnsemble, y: Floats, weight: Floats, memory: int = 1 << 27) -> None:
         rows = np.flatnonzero(weight > 0)
         weight = weight[rows] / weight[rows].sum()
         equal = bool(np.all(weight == weight[0]))
         self.mass = float(len(rows)) if equal else 1.0
         self.weight = weight[:0] if equal else weight  # empty: rows are counted
-        self.bound, self.codes, self.share = bound, np.ascontiguousarray(bound.codes[:, rows]), weight
+        codes = bound.codes if len(rows) == bound.codes.shape[1] else np.ascontiguousarray(bound.codes[:, rows])
+        self.bound, self.codes, self.share = bound, codes, weight
         self.walk = walk = _CoalitionWalk.of(bound)
-        test, self.tests = node_tests(bound, self.codes)
-        self.test = test[walk.order]
+        self.slabs = _Slabs.of(bound, walk, codes, memory)
         y = np.asarray(y, np.float64).reshape(len(y), -1)[rows]
         mean = weight @ y
         rest = weight @ (y - mean)  # rounding error of the mean
@@ -91,7 +91,7 @@ class CoalitionErrors:
         shift = np.add.reduceat(self.value * joint, walk.first_leaf[:-1], axis=0)  # the means of the trees
         value = self.value - shift[walk.leaf_tree]
         offset = self.offset + _by_output(walk, shift, len(self.offset))
-        cross = _CrossProducts(walk, sides, value, self.weight, self.codes.shape[1]).total() / self.mass**2
+        cross = _CrossProducts(walk, self.slabs, sides, value, self.weight).total() / self.mass**2
         square = np.sum(value**2 * joint) + 2 * cross + np.sum(offset**2) + np.sum(self.share @ self.y**2)
         products = self._product(value, of_rows, of_donors), self._product(value, of_donors, of_rows)
         return float(square - 2 * products[0]), float(square - 2 * products[1])
@@ -112,7 +112,7 @@ class CoalitionErrors:
 
     def _divide(self, kept: NDArray[np.bool_]) -> _Sides:
         """The two sides, given which inner nodes compare a kept column."""
-        walk, words, n = self.walk, self.tests.shape[1], self.codes.shape[1]
+        walk, slabs = self.walk, self.slabs
         side = np.where(kept, 0, 1)
         by, counts = np.argsort(side, kind="stable"), np.bincount(side, minlength=2)
         place = np.empty((len(side), 3), np.int32)
@@ -123,18 +123,15 @@ class CoalitionErrors:
             before[o] = o * counts[0] + np.append(0, np.cumsum(side == o))[walk.inner]
         starts = np.ascontiguousarray(before[:, walk.root])
         level, pattern = np.zeros((2, len(walk.above), 2), np.int32)
-        parts, bits = np.empty((len(side), 3), np.int32), np.empty((len(side), words), np.uint64)
+        parts = np.empty((len(side), 3), np.int32)
         sums = np.empty((2, 1 + 2 * int(counts.max()), self.moments.shape[1]))
         sums[:, 0] = self.moments.sum(axis=0)
-        stack = np.empty((2, self.bound.depth + 2, words), np.uint64)
-        stack[:, 0] = pack_bits(np.ones((1, n), np.bool_))[0]
-        coalition_kernels.divide(
-            walk.above, walk.inner, place, self.test, self.tests, self.moments, stack, np.empty(n, np.int64), level,
-            pattern, parts, bits, sums,
-        )  # fmt: skip
+        for slab in slabs.rows:
+            bits = slabs.divide(slab, place, self.moments[slab], level, pattern, parts, sums)
         tree = np.searchsorted(walk.inner[walk.root], by, "right") - 1
-        leaf_pattern = pattern[np.diff(walk.inner) == 0]
-        return _Sides(place, before, starts, starts[side[by], tree + 1], level, leaf_pattern, parts, bits, sums)
+        leaf_pattern, whole = pattern[np.diff(walk.inner) == 0], bits if len(slabs.rows) == 1 else None
+        after = starts[side[by], tree + 1]
+        return _Sides(place, before, starts, after, level, pattern, leaf_pattern, parts, whole, sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,10 +174,53 @@ class _Sides:
     starts: Ints  # (2, T + 1): the same before a tree
     after: Ints  # (I,), by place: the first place of the next tree
     level: Ints  # (N, 2): nodes of each side above
+    pattern: Ints  # (N, 2)
     leaf_pattern: Ints  # (leaves, 2)
-    parts: Ints  # (I, 3), by place: the pattern that is split, whether the basis is its left part, rows of the basis
-    bits: Words  # (I, words), by place: the basis
+    parts: Ints  # (I, 3), by place: the pattern that is split, whether the basis is its left part, its rows in a slab
+    bits: Words | None  # (I, words), by place: the basis, if there is one slab
     sums: Floats  # (2, patterns, 1 + outputs): rows of a pattern, or their weight, and the sum of their y
+
+
+@dataclass(frozen=True, eq=False)
+class _Slabs:
+    """Slabs of rows whose patterns fit into memory: counts of rows add up over slabs. Mostly there is one."""
+
+    bound: BoundEnsemble
+    walk: _CoalitionWalk
+    codes: Ints
+    rows: list[slice]
+    tests: tuple[Ints, Words] | None  # if there is one slab
+
+    @classmethod
+    def of(cls, bound: BoundEnsemble, walk: _CoalitionWalk, codes: Ints, memory: int) -> _Slabs:
+        """As large as memory allows, with a basis, a test and a line of both tables a row."""
+        n, row_bytes = codes.shape[1], len(walk.order) // 4 + 4 * 8 * coalition_kernels.WORDS
+        size = max(64, memory // row_bytes // 64 * 64)
+        rows = [slice(start, min(start + size, n)) for start in range(0, n, size)]
+        return cls(bound, walk, codes, rows, node_tests(bound, codes) if len(rows) == 1 else None)
+
+    def divide(
+        self, slab: slice, place: Ints, moments: Floats, level: Ints, pattern: Ints, parts: Ints, sums: Floats
+    ) -> Words:
+        """The bases of a slab; sums of moments, if there are any, are added to those of slabs before."""
+        test, tests = self.tests or node_tests(self.bound, np.ascontiguousarray(self.codes[:, slab]))
+        n = slab.stop - slab.start
+        bits = np.empty((len(place), tests.shape[1]), np.uint64)
+        stack = np.empty((2, self.bound.depth + 2, tests.shape[1]), np.uint64)
+        stack[:, 0] = pack_bits(np.ones((1, n), np.bool_))[0]
+        fresh = slab.start == 0 and moments.shape[1] > 0
+        coalition_kernels.divide(
+            self.walk.above, self.walk.inner, place, test[self.walk.order], tests, moments, stack,
+            np.empty(n, np.int64), level, pattern, parts, bits, sums, int(fresh),
+        )  # fmt: skip
+        return bits
+
+    def bases(self, slab: slice, sides: _Sides) -> Words:
+        """The bases of a slab, of sides that have been divided."""
+        if sides.bits is not None:
+            return sides.bits
+        nothing = np.empty((slab.stop - slab.start, 0))
+        return self.divide(slab, sides.place, nothing, sides.level, sides.pattern, sides.parts, sides.sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,31 +228,35 @@ class _CrossProducts:
     """Sum over pairs of different trees of the products of their predictions: a few trees against all before them."""
 
     walk: _CoalitionWalk
+    slabs: _Slabs
     sides: _Sides
     value: Floats
     weight: Floats
-    n: int
 
     def total(self) -> float:
         walk, sides, total = self.walk, self.sides, 0.0
         blocks = list(self._blocks())
         widest = max(int(np.max(sides.starts[:, u1] - sides.starts[:, u0])) for _, u0, u1 in blocks)
         chunks = -(-widest // coalition_kernels.COLUMNS)
-        table = np.empty((2, chunks, self.n + 1, coalition_kernels.WORDS), np.uint64)  # the last row is empty
-        step = max(16, SHARED_COUNTS // (chunks * coalition_kernels.COLUMNS))
+        step = min(max(16, SHARED_COUNTS // (chunks * coalition_kernels.COLUMNS)), len(walk.above))
         shared = np.empty((2, step, chunks * coalition_kernels.COLUMNS))
         on_path = np.empty((2, int(sides.level.max()) + 1, sides.sums.shape[1]))
         on_path[:, 0] = sides.sums[:, :, 0]
         for t0, u0, u1 in blocks:
             if u1 - t0 == 1:
                 continue  # a single tree: no product
-            table[:] = 0
-            count_shared = [self._counter(o, u0, u1, table[o], shared[o]) for o in range(2)]
+            counters = None
             for s0 in range(walk.root[t0], walk.root[u1], step):
                 s1 = min(s0 + step, walk.root[u1])
                 top = np.ascontiguousarray(sides.before[:, max(s0 - 1, 0)])  # a left child needs its parent's counts
-                for o in range(2):
-                    count_shared[o](top[o], sides.before[o, s1 - 1])
+                for o in range(2):  # only what is used
+                    shared[o, : sides.before[o, s1 - 1] - top[o]] = 0
+                for slab in self.slabs.rows:
+                    if counters is None or len(self.slabs.rows) > 1:
+                        counters = None  # released before the next
+                        counters = self._counters(slab, u0, u1, chunks)
+                    for o in range(2):
+                        counters[o](top[o], sides.before[o, s1 - 1], shared[o])
                 t = int(np.searchsorted(walk.root, s0, "right")) - 1
                 total += coalition_kernels.sum_products(
                     s0, s1, t, u0, u1, walk.root, walk.above, walk.inner, sides.place, sides.starts, sides.parts,
@@ -220,27 +264,35 @@ class _CrossProducts:
                 )  # fmt: skip
         return total
 
-    def _counter(self, o: int, u0: int, u1: int, table: Words, shared: Floats) -> Callable[[int, int], None]:
-        """A function that counts, or weighs, the rows that some basis patterns share with those of trees u0 .. u1."""
-        sides, rows = self.sides, np.empty(self.n + coalition_kernels.GROUP, np.int64)
+    def _counters(self, slab: slice, u0: int, u1: int, chunks: int) -> list[Callable[[int, int, Floats], None]]:
+        """For each side a function that adds the rows of a slab that some bases share with those of trees u0 .. u1."""
+        bits, n = self.slabs.bases(slab, self.sides), slab.stop - slab.start
+        table = np.zeros((2, chunks, n + 1, coalition_kernels.WORDS), np.uint64)  # the last row is empty
+        return [self._counter(o, u0, u1, bits, table[o], self.weight[slab]) for o in range(2)]
+
+    def _counter(
+        self, o: int, u0: int, u1: int, bits: Words, table: Words, weight: Floats
+    ) -> Callable[[int, int, Floats], None]:
+        sides, n = self.sides, table.shape[1] - 1
+        rows = np.empty(n + coalition_kernels.GROUP, np.int64)
         start, stop = sides.starts[o, u0], sides.starts[o, u1]
-        coalition_kernels.transpose(start, stop, sides.bits, table)
-        if len(self.weight):
-            begins = np.full(self.n + 1, -1, np.int64)
+        coalition_kernels.transpose(start, stop, bits, table)
+        if len(weight):
+            begins = np.full(n + 1, -1, np.int64)
             columns = np.empty(int(sides.parts[start:stop, 2].sum()), np.int32)
-            return lambda first, last: coalition_kernels.weigh(
-                first, last, sides.bits, table, self.weight, rows, begins, columns, shared
+            return lambda first, last, shared: coalition_kernels.weigh(
+                first, last, bits, table, weight, rows, begins, columns, shared
             )
         planes = np.empty((coalition_kernels.PLANES, coalition_kernels.WORDS), np.uint64)
         digit = np.empty(64, np.uint64)
-        return lambda first, last: coalition_kernels.count(
-            first, last, start, sides.after, sides.bits, table, rows, planes, digit, shared
+        return lambda first, last, shared: coalition_kernels.count(
+            first, last, start, sides.after, bits, table, rows, planes, digit, shared
         )
 
     def _blocks(self) -> Iterator[tuple[int, int, int]]:
         """Ranges of trees that fit into a table: first tree of the same output, first tree, end."""
-        output, starts = self.walk.output, self.sides.starts
-        columns = min(TABLE_PATTERNS, max(coalition_kernels.COLUMNS, TABLE_BYTES // (8 * self.n) * 64))
+        output, starts, widest_slab = self.walk.output, self.sides.starts, self.slabs.rows[0].stop
+        columns = min(TABLE_PATTERNS, max(coalition_kernels.COLUMNS, TABLE_BYTES // (8 * widest_slab) * 64))
         t0 = u0 = 0
         for t in range(1, len(output)):
             other = output[t] != output[u0]

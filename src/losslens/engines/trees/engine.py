@@ -180,7 +180,7 @@ class Trees(ExactEngine):
             return DeviceErrors(self._boxes(rows), target[rows], weight[rows], self.device)
         from losslens.engines.trees.coalitions import CoalitionErrors
 
-        return CoalitionErrors(self.bound, target, weight)
+        return CoalitionErrors(self.bound, target, weight, self.memory // 2)
 
     def device_loss(self, loss: Loss) -> DeviceLoss | None:
         """The loss of single pairs on the device; None if there is no device, or the loss is not supported there."""
