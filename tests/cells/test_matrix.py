@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from few_rows import CHANGES, CODES, EVERY, MET, WEIGHT, N, everybody, sample
-from losslens.cells.matrix import Averages, Cells, curves, means
+from losslens.cells.matrix import Averages, Cells, curves, means, shares
 from losslens.donors.layout import OwnDonors
 
 # Means.
@@ -87,3 +87,11 @@ def test_rank_bins_are_columns():
     binned = OwnDonors(MET, np.array([0, 1]), 2, binned=True)
     np.testing.assert_allclose(curves(CHANGES, binned, sample(), EVERY), CHANGES)
     np.testing.assert_allclose(means(Cells(EVERY, CHANGES, CHANGES), binned, sample()).pi, [4, 5])
+
+
+def test_shares_of_cells_at_values_are_counted():
+    """Every row meets two donors: 2, 4 and 2 of 8 cells hold the values 0, 1 and 2; of the first two rows half."""
+    layout = OwnDonors(MET, CODES, 3)
+    np.testing.assert_allclose(shares(layout, sample(), EVERY), [2 / 8, 4 / 8, 2 / 8])
+    counts = np.bincount(CODES[MET[:2]].ravel(), minlength=3)
+    np.testing.assert_allclose(shares(layout, sample(), EVERY[:2]), counts / 4)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from losslens.donors.designs import All, Derangements, Grid, Latin, Permutations, Systematic
-from losslens.donors.questions import Subjects, pose
+from losslens.donors.questions import Ask, Subjects, pose
 from losslens.tables.features import resolve
 from losslens.tables.frames import as_table
 
@@ -262,3 +262,8 @@ def test_a_draw_of_words_hangs_on_which_rows_share_one_alone(items, seed):
     column = np.array(items)
     words, others = (np.array(list(letters), dtype=object)[column][:, None] for letters in ("abcd", "zxyw"))
     assert draws("x0", words, seed) == draws("x0", others, seed)
+
+
+def test_a_rows_own_value_saves_a_prediction_only_if_all_rows_have_theirs_on_the_grid():
+    for own, each in (([0, 2, 1], 2), ([0, -1, 2], 3)):
+        assert Ask("x", (), (), (), np.array(own), 3).most(10) == 10 * each

@@ -1,9 +1,12 @@
 """Cells in a page: bins, the low-rank form, and that its stated errors are those of the groups it was measured on."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import losslens as ll
+from losslens.page import summary
 from losslens.page.cells import FEWEST_ROWS, SAFETY, grid_of, join, low_rank, measured_on
 
 RNG = np.random.default_rng(0)
@@ -110,3 +113,10 @@ def test_curves_are_averaged_over_bins_in_any_order(place):
     place, shares, curves = np.array(place), np.array([0.5, 0.25, 1.0, 2.0]), RNG.normal(size=(3, 4))
     wanted = [(curves * shares)[:, place == k].sum(axis=1) for k in range(3)]
     np.testing.assert_allclose(join(curves, place, shares), np.column_stack(wanted))
+
+
+def test_bins_are_labelled_by_their_ends_and_words_by_the_first():
+    numbers = SimpleNamespace(bin=np.array([0, 0, 1, 1, 1]), last=np.array([1.0, 9.0]))
+    assert summary._labels(np.array([0.0, 5.0]), numbers) == ["0 to 1", "5 to 9"]
+    words = SimpleNamespace(bin=np.array([0, 1, 1, 1]), last=np.array(["a", "b"]))
+    assert summary._labels(np.array(["a", "b"]), words) == ["a", "b and 2 rarer"]

@@ -436,3 +436,10 @@ def test_mean_predictions_of_rows_are_over_their_own_donors(X):
     for row, integral in zip(singles.rows, singles.integral, strict=True):
         others = np.delete(X, row, axis=0)
         assert integral == pytest.approx(model(np.column_stack([others[:, 0], np.tile(X[row, 1:], (N - 1, 1))])).mean())
+
+
+def test_a_value_of_a_common_grid_has_a_cell_of_every_row(X):
+    singles = feature_data.show(explain(X, donors=ll.Derangements())["x0"]).singles
+    for k, (cells, weight) in zip([0, 7], singles.by_value(np.array([0, 7])), strict=True):
+        np.testing.assert_array_equal(cells, singles.cells[:, k])
+        np.testing.assert_array_equal(weight, singles.weight)

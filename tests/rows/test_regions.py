@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy import stats
 
 import losslens as ll
+from losslens.rows import regions
 from losslens.rows.divergence import divergence, is_constant
 from losslens.rows.splits import PermutationTest, SplitRule, best, candidates, in_words, with_rule
 
@@ -489,3 +491,14 @@ def test_rules_say_which_rows_they_hold_for(seed):
     assert found.found
     for region in found.of("a"):
         assert _holds(region.rule, X)[region.rows].all(), region.rule
+
+
+def test_a_difference_has_the_degrees_of_freedom_of_the_smaller_part():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = X[:, 0] * X[:, 1] + np.random.default_rng(1).normal(size=60)
+    one = ll.feature_importance(lambda X: X[:, 0] * X[:, 1], X, y, loss="squared_error")["x0"]
+    few, many = one.at_positions(np.arange(6)), one.at_positions(np.arange(6, 60))
+    t = (few.unbiased - many.unbiased) / (few.influence - many.influence).std_error
+    p = 2 * stats.t.sf(abs(t), 5)
+    for parts in ((np.arange(6), np.arange(6, 60)), (np.arange(6, 60), np.arange(6))):
+        assert regions._differ(one, *parts) == pytest.approx(p)

@@ -10,6 +10,7 @@ import pytest
 import losslens as ll
 from coalitions import mixed
 from losslens.shapley import walks
+from losslens.shapley.request import Request
 from losslens.shapley.stopping import Absolute, StoppingRule
 from losslens.shapley.walk_kinds import (
     GROWTH,
@@ -362,3 +363,21 @@ def test_the_gain_of_other_pairs_is_a_mean_over_them(monkeypatch):
     other, _, _ = kind_of_walk(monkeypatch, donors=ll.Derangements(), budget=2000, sample_weight=WEIGHT)
     assert other.gain is None
     assert np.isinf(other.total_error)
+
+
+def test_a_budget_with_a_precision_is_spent_as_far_as_memory_goes():
+    """A budget alone says how many sweeps there are: fewer would be another result."""
+    asked = SimpleNamespace(setup=SimpleNamespace(n=100, p=3), cost=1, memory=10_000, _by_budget=10**6, _by_memory=5)
+    asked.rule = StoppingRule(10**9, Absolute(0.1), None)
+    assert _PerformanceWalk.max_sweeps.func(asked) == 5
+    asked.rule = StoppingRule(10**9, None, None)
+    with pytest.raises(ValueError, match="memory is too small for 1,000,000 sweeps"):
+        _PerformanceWalk.max_sweeps.func(asked)
+
+
+def test_a_background_has_no_row_twice_and_none_of_weight_0():
+    weight = np.repeat([0.0, 1.0], [10, 30])
+    task = SimpleNamespace(sample=SimpleNamespace(weight=weight), design=SimpleNamespace(all_pairs=False, m=25))
+    drawn = Request.draw_background(SimpleNamespace(task=task), np.random.default_rng(0))
+    assert len(set(drawn.tolist())) == 25
+    assert drawn.min() >= 10

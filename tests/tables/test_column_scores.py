@@ -4,6 +4,7 @@ import pytest
 from scipy.special import ndtri
 
 from coded import coded_rows
+from losslens.tables import column_scores
 from losslens.tables.column_scores import MOST_ROWS, FeatureScores, fit_logistic, score_column, spread_rows
 from losslens.tables.columns import array_column
 from losslens.tables.frames import as_table
@@ -81,3 +82,10 @@ def test_missing_values_and_words_have_indicators():
     with pytest.raises(ValueError, match="'z' is no value"):
         words.nearest(np.array(["a", "z"], dtype=object))
     assert FeatureScores.of([column, words]).scores.shape == (60, 7)
+
+
+@pytest.mark.parametrize(("absent", "of", "counts"), [(4, 100, 0), (5, 100, 1), (9, 1000, 0), (10, 1000, 1)])
+def test_missing_values_have_an_indicator_unless_they_are_rare(absent, of, counts):
+    """At least 5 rows, and 1% of all."""
+    scores, _ = column_scores._powers(np.array([0.0, 1.0, np.nan]), np.array([of / 2, of / 2 - absent, absent]))
+    assert scores.shape == (3, 1 + counts)

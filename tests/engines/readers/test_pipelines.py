@@ -1,5 +1,7 @@
 """Pipelines are taken apart into columns; what can't be is declined."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -735,3 +737,9 @@ def test_the_pieces_together():
         columns, values = unwrapped.image(table, j, distinct.first)
         total += (values @ linear.coef[columns])[distinct.codes]
     np.testing.assert_allclose(total, model.predict(FRAME), **rounding(Y))
+
+
+@pytest.mark.parametrize("func", [np.modf, np.add, np.matmul])
+def test_functions_of_several_arrays_are_not_columnwise(func):
+    with pytest.raises(Declined, match=func.__name__):
+        pipelines._function(SimpleNamespace(func=func, kw_args=None), None)
