@@ -233,7 +233,8 @@ def draw(rng, model, loss, container="float64", k=0, n=None, train=150, missing=
         at = [at, np.nextafter(at, -np.inf), np.nextafter(at, np.inf)][rng.integers(3)]
         data.loc[rng.choice(n, n // 2, replace=False), name] = at
     if container == "categories" and isinstance(model, xgb.XGBModel) and not XGBOOST_3_1:
-        more["engine"] = "blackbox"
+        codes = read(as_model(model), "probabilities" if k else "values").feature == list(data).index("c")
+        more["engine"] = "blackbox" if codes.any() else "trees"
     return Case(model, contained(data, container), target(signal), loss, **more)
 
 
