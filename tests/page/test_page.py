@@ -35,14 +35,9 @@ def usual_page(chromium: Any, usual: Made, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def page(usual_page: Any) -> Any:
-    """The page of the usual summary as it is in the beginning: opening one for each test would take too long."""
+    """The page of the usual summary as it is in the beginning, whatever the last test has done with it."""
     usual_page.mouse.move(2, 2)
-    usual_page.keyboard.press("Escape")
-    if usual_page.locator("#clear").is_enabled():
-        usual_page.locator("#clear").click()
-    usual_page.locator('input[name="donors"][value="given"]').check()
-    usual_page.locator('button.feature[data-feature="0"]').click()
-    usual_page.locator("#table-filter").fill("")
+    usual_page.reload()
     return usual_page
 
 
