@@ -9,6 +9,8 @@ from sklearn.linear_model import LinearRegression
 
 import losslens as ll
 
+pytestmark = pytest.mark.thread_unsafe  # tracemalloc counts what all threads take
+
 N, P, MEMORY = 40_000, 10, 16 * 2**20
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(N, P))
