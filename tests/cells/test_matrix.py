@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import losslens as ll
 from few_rows import CHANGES, CODES, EVERY, MET, WEIGHT, N, everybody, sample
 from losslens.cells.matrix import Averages, Cells, curves, means, shares
 from losslens.donors.layout import OwnDonors
@@ -95,3 +96,14 @@ def test_shares_of_cells_at_values_are_counted():
     np.testing.assert_allclose(shares(layout, sample(), EVERY), [2 / 8, 4 / 8, 2 / 8])
     counts = np.bincount(CODES[MET[:2]].ravel(), minlength=3)
     np.testing.assert_allclose(shares(layout, sample(), EVERY[:2]), counts / 4)
+
+
+def test_chosen_rows_that_are_as_many_as_values_need_not_have_one_each():
+    """Three rows of four, with two of the three values of the feature: PI at a value is over all of its donors."""
+    X = np.array([[1.0, 0.5], [2.0, -1.0], [2.0, 0.3], [-1.0, 0.0]])
+    importance = ll.feature_importance(
+        lambda X: X[:, 0] * X[:, 1], X, X[:, 1], loss="squared_error", features="x0", donors=ll.Latin(3), progress=False
+    )
+    part = importance["x0"].subset([0, 1, 2])
+    np.testing.assert_allclose(np.nansum(part.pi * part.weights), part.pfi, rtol=1e-12)
+    assert np.isfinite(part.pi[part.weights > 0]).all()

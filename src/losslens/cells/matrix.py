@@ -189,7 +189,7 @@ class Averages:
         layout = self.layout
         if (
             isinstance(layout, OwnDonors) and not layout.binned and layout.place.ndim == 1
-            and caused is not None and layout.size == self.sample.n
+            and caused is not None and (np.bincount(layout.place, minlength=layout.size) == 1).all()
         ):  # fmt: skip
             return deferred(_at_places, caused, layout.place)
         return self.curve_sum / self.curve_mass
