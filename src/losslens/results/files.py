@@ -76,7 +76,7 @@ def _new_part(target: Path) -> tuple[int, str]:
 
 
 def _remove_unfinished(target: Path) -> None:
-    """Remove parts that a killed process left: those that nobody has locked."""
+    """Remove parts that a killed process left: those without a lock."""
     left = re.compile(rf"{re.escape(target.name[:SHOWN])}\.[a-z0-9_]{{8}}{re.escape(ENDING)}")
     with suppress(OSError), os.scandir(target.parent) as entries:  # a folder that can't be listed
         for entry in entries:
