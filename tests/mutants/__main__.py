@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import random
 import tomllib
 from collections import Counter
@@ -24,48 +25,68 @@ def main() -> None:
     asked.add_argument("--only", nargs="+", choices=list(ROOMS), help="rooms to sample")
     asked.add_argument("--again", type=Path, metavar="FILE", help="only what survived or was not covered in this file")
     asked.add_argument("--slow", action="store_true", help="run slow tests, too, where all others pass")
+    asked.add_argument("--jobs", type=int, default=2, help="processes")
     asked.add_argument("--out", type=Path, default=RESULTS, metavar="FILE", help=f"verdicts, a line each; {RESULTS}")
     asked.add_argument("--list", action="store_true", help="print the mutants and stop")
     options = asked.parse_args()
     mutants = sample(run.SOURCE, options.count, options.seed, options.only)
     if options.again:
-        alive = {tuple(one["key"]) for one in _read(options.again) if one["outcome"] not in ("killed", "timeout")}
+        alive = {tuple(one["key"]) for one in _read(options.again) if one.get("outcome", "killed") != "killed"}
         mutants = [mutant for mutant in mutants if mutant.key in alive]
     if options.list:
         print("\n".join(_shown(mutant) for mutant in mutants))
         return
     known = _equivalent()
-    done = [run.Verdict(mutant, "equivalent") for mutant in mutants if mutant.key in known]
     left = [mutant for mutant in mutants if mutant.key not in known]
     random.Random(0).shuffle(left)  # whenever it is stopped, what is done is a sample of all rooms
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    with options.out.open("w") as out:
-
-        def tell(verdict: run.Verdict) -> None:
-            done.append(verdict)
-            mutant = verdict.mutant
-            numbers = {"tests": verdict.tests, "seconds": round(verdict.seconds, 1), "line": mutant.line}
-            one = {"room": mutant.room, "key": mutant.key, "outcome": verdict.outcome, "killer": verdict.killer}
-            print(json.dumps(one | numbers), file=out, flush=True)
-            seconds = f"{verdict.seconds:.1f} s"
-            print(f"{len(done)}/{len(mutants)} {verdict.outcome} {seconds} {mutant.path}:{mutant.line}", flush=True)
-
-        wrong = run.judge(left, tell, slow=options.slow)
+    options.out.write_text("")
+    selection = run.Selection(run.find_reach(), slow=options.slow)
+    forking = multiprocessing.get_context("fork")
+    parts = [left[start :: options.jobs] for start in range(min(options.jobs, len(left)))]
+    processes = [forking.Process(target=_judge, args=(part, selection, options.out)) for part in parts]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    of_key = {mutant.key: mutant for mutant in left}
+    lines = _read(options.out)
+    done = [run.Verdict(mutant, "equivalent") for mutant in mutants if mutant.key in known]
+    done += [
+        run.Verdict(of_key[tuple(one["key"])], one["outcome"], one["killer"], one["tests"])
+        for one in lines
+        if "key" in one
+    ]
     print(summary(done))
+    wrong = [test for one in lines for test in one.get("wrong", [])]
     print(f"tests that killed mutants and fail without one: {', '.join(wrong) or 'none'}")
 
 
+def _judge(mutants: list[Mutant], selection: run.Selection, path: Path) -> None:
+    """Judge mutants in this process; a line each is added to the file."""
+    with path.open("a", buffering=1) as out:
+
+        def tell(verdict: run.Verdict) -> None:
+            mutant = verdict.mutant
+            numbers = {"tests": verdict.tests, "seconds": round(verdict.seconds, 1), "line": mutant.line}
+            one = {"room": mutant.room, "key": mutant.key, "outcome": verdict.outcome, "killer": verdict.killer}
+            out.write(json.dumps(one | numbers) + "\n")
+            print(f"{verdict.outcome} {verdict.seconds:.1f} s {mutant.path}:{mutant.line}", flush=True)
+
+        out.write(json.dumps({"wrong": run.judge(mutants, selection, tell)}) + "\n")
+
+
 def summary(done: list[run.Verdict]) -> str:
-    """What survived, and a table of rooms."""
+    """What survived, and a table of rooms. A timeout counts as survived: it may be the machine's."""
     lines = [
         _shown(one.mutant) + f"\n    {one.outcome}, {one.tests} tests"
         for one in done
-        if one.outcome in ("survived", "not covered")
+        if one.outcome in ("survived", "not covered", "timeout")
     ]
     lines += [f"{'room':12} killed timeout survived not covered undecided equivalent   killed, 95% interval"]
     for room in [*ROOMS, "all"]:
         count = Counter(one.outcome for one in done if room in ("all", one.mutant.room))
-        dead, total = count["killed"] + count["timeout"], sum(count.values()) - count["equivalent"] - count["undecided"]
+        dead, total = count["killed"], sum(count.values()) - count["equivalent"] - count["undecided"]
         if total:
             low, high = wilson(dead, total)
             widths = {"killed": 6, "timeout": 7, "survived": 8, "not covered": 11, "undecided": 9, "equivalent": 10}

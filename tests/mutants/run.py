@@ -261,19 +261,23 @@ class Jury:
             del self.items[last]  # hangs in a fork without any mutant, too: a library's threads are not there
             tests.remove(last)
         if outcome == "survived" and len(tests) < len(chosen):
-            outcome, killer = self._afresh([test for test in chosen if test not in tests], mutant, callers)
+            outcome, killer = self._afresh([test for test in chosen if test not in tests], mutant, callers, limit)
         return Verdict(mutant, outcome, killer, len(chosen), time.monotonic() - start)
 
-    def _afresh(self, tests: list[str], mutant: Mutant, callers: list[str]) -> tuple[str, str]:
+    def _afresh(self, tests: list[str], mutant: Mutant, callers: list[str], limit: float) -> tuple[str, str]:
         """In a process of its own: slower, but it has all threads."""
         kept = CACHE / f"mutant-{os.getpid()}"
         kept.write_bytes(pickle.dumps((mutant, callers)))
         command = [sys.executable, "-m", "pytest", "-n0", "-qx", "--tb=no", "-p", "tests.mutants.afresh"]
-        done = subprocess.run(
-            [*command, "-p", "no:cacheprovider", *tests], cwd=REPOSITORY, capture_output=True, text=True, check=False,
-            env=os.environ | {"LOSSLENS_MUTANT": str(kept)},
-        )  # fmt: skip
-        kept.unlink()
+        try:
+            done = subprocess.run(
+                [*command, "-p", "no:cacheprovider", *tests], cwd=REPOSITORY, capture_output=True, text=True,
+                check=False, env=os.environ | {"LOSSLENS_MUTANT": str(kept)}, timeout=STUCK * limit,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return "timeout", ""
+        finally:
+            kept.unlink()
         last = next(
             (line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))), "a new process"
         )
@@ -402,9 +406,8 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(inner)
 
 
-def judge(mutants: list[Mutant], tell: Callable[[Verdict], None], *, slow: bool) -> list[str]:
+def judge(mutants: list[Mutant], selection: Selection, tell: Callable[[Verdict], None]) -> list[str]:
     """Judge mutants; returns tests that killed some and fail without any, too."""
-    selection = Selection(find_reach(), slow=slow)
     jury = Jury(mutants, selection, tell)
     files = sorted({test.split("::")[0] for mutant in mutants for test in selection.tests(mutant)})
     os.environ.update(_environment())
