@@ -39,6 +39,7 @@ LONGEST = 6.0  # seconds of tests run against a mutant, fastest first
 SLOW_TESTS = 60.0  # seconds for those that were stopped while it was found what they reach
 PATIENCE = 10.0, 4.0  # a mutant has so many seconds, and so many times as long as its tests take without it
 STUCK = 20.0  # times as long by the clock: on a busy machine that is no sign of an endless loop, but of a deadlock
+ASLEEP = 4.0  # seconds without any use of the processor: it waits for a thread that a fork doesn't have
 COMPILING = 100.0  # more for compiled functions
 ABSENT = 98  # exit status of a fork in which nothing could be changed
 # Whole programs, pictures, a browser, other libraries: slow, and what they say of a number is said by others.
@@ -290,8 +291,9 @@ class Jury:
         if child == 0:
             resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit) + 5))
             self._be_child(tests, change)
-        end = time.monotonic() + STUCK * limit
-        while time.monotonic() < end:
+        end, worked = time.monotonic() + STUCK * limit, time.monotonic()
+        used: list[str] = []  # of the processor, by the program and by the system
+        while time.monotonic() < end and time.monotonic() < worked + ASLEEP:
             done, status = os.waitpid(child, os.WNOHANG)
             if done and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
                 return "timeout", ""
@@ -300,8 +302,9 @@ class Jury:
                 if os.WIFEXITED(status) and os.WEXITSTATUS(status) == ABSENT:
                     return "undecided", "nothing to change: the function is not loaded"
                 return ("survived", "") if status == 0 else ("killed", killer or f"ended with status {status}")
-            if time.monotonic() > end - (STUCK - 2) * limit and _is_asleep(child):
-                break
+            state = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            if state[0] != "S" or state[11:13] != used:  # it runs, waits for a processor, or has used one
+                worked, used = time.monotonic(), state[11:13]
             time.sleep(0.01)
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -310,7 +313,7 @@ class Jury:
     def _be_child(self, tests: list[str], change: Callable[[], None]) -> None:
         code = 99
         try:
-            os.setsid()
+            os.setpgid(0, 0)
             quiet = os.open(os.devnull, os.O_WRONLY)
             os.dup2(quiet, 1)
             os.dup2(quiet, 2)
@@ -334,14 +337,6 @@ class Jury:
         if report.failed:
             self.told.write_text(report.nodeid)
             os._exit(1)
-
-
-def _is_asleep(child: int) -> bool:
-    """Whether it uses no processor for a second: it waits for a thread that is not there."""
-    stat = Path(f"/proc/{child}/stat")
-    before = stat.read_text().split()[13:15]
-    time.sleep(1.0)
-    return stat.read_text().split()[13:15] == before and ") S" in stat.read_text()
 
 
 def _hangs_in_a_fork(item: pytest.Item) -> bool:
