@@ -64,7 +64,7 @@ class Case:
     y: np.ndarray
     loss: Any
     engine: str = "trees"
-    tolerance: float = 1e-9  # of max(1, error)
+    tolerance: float = 1e-9  # of the largest error, or of what `close` is given
 
     @property
     def n(self):
@@ -128,9 +128,16 @@ class Case:
         """These rows alone."""
         return replace(self, X=self.X.iloc[rows] if isinstance(self.X, pd.DataFrame) else self.X[rows], y=self.y[rows])
 
-    def close(self, found, expected, what, loss=None):
-        scale = max(1.0, float(self.judge(self.said, loss=loss).mean()))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=self.tolerance * scale, err_msg=what)
+    def close(self, found, expected, what, loss=None, scale=None):
+        atol = self.tolerance * (largest_error(self, loss) if scale is None else scale)
+        np.testing.assert_allclose(found, expected, rtol=1e-15, atol=atol, err_msg=what)  # a constant has no spread
+
+
+@cache
+def largest_error(case, loss):
+    """GE_P + GE_j, j the column that the model needs most: rounding of a loss is relative to it, in any unit."""
+    changes = [case.cells(name, loss).mean() for name in case.names]
+    return 2 * case.judge(case.said, loss=loss).mean() + max(0.0, *changes)
 
 
 def agrees(case, result, weight=None, own=True, loss=None):
@@ -149,7 +156,7 @@ def agrees(case, result, weight=None, own=True, loss=None):
         at = places(found.grid, case.column(name))
         held = np.eye(len(found.grid))[at]  # (n, g)
         mass = expected.mass.sum(axis=0) @ held
-        close(found.weights, mass / mass.sum(), f"weights of {name}")
+        close(found.weights, mass / mass.sum(), f"weights of {name}", scale=1.0)
         # At a value whose holders have no weight there is a mean over the rows all the same.
         pi = (w @ cells / w.sum())[held.argmax(axis=0)] if own else (expected.mass * cells).sum(axis=0) @ held / mass
         close(found.pi, pi, f"pi of {name}")
@@ -160,8 +167,8 @@ def agrees(case, result, weight=None, own=True, loss=None):
         for target, effect in effects(case, found):
             said = predicted == target if case.loss == "zero_one" else predicted
             said = predicted[..., target] if predicted.ndim == 3 else said
-            close(effect.ice[:, at], said, f"ice of {name}")
-            close(effect.pd[at], w @ said / w.sum(), f"pd of {name}")
+            close(effect.ice[:, at], said, f"ice of {name}", scale=said.std())
+            close(effect.pd[at], w @ said / w.sum(), f"pd of {name}", scale=said.std())
 
 
 def effects(case, found):
@@ -377,7 +384,7 @@ def test_standard_errors_and_clipped_shares_are_those_of_the_black_box(kind, k, 
     for name, found in case.result.items():
         case.close(found.std_error, black_box[name].std_error, f"standard error of {name}")
         case.close(found.interval(), black_box[name].interval(), f"interval of {name}")
-        case.close(found.clipped, black_box[name].clipped, f"clipped share of {name}")
+        case.close(found.clipped, black_box[name].clipped, f"clipped share of {name}", scale=1.0)
 
 
 @some_cases
@@ -404,8 +411,8 @@ def test_effects_are_those_of_brute_force(kind, k, seed):
         j = case.names.index(name)
         said = ask(paired(case.X, j)).reshape(case.n, case.n, -1)[..., -1]
         at = places(found.grid, case.column(name))
-        case.close(found.ice[:, at], said, f"ice of {name}")
-        case.close(found.pd[at], said.mean(axis=0), f"pd of {name}")
+        case.close(found.ice[:, at], said, f"ice of {name}", scale=said.std())
+        case.close(found.pd[at], said.mean(axis=0), f"pd of {name}", scale=said.std())
 
 
 @some_cases
@@ -436,7 +443,7 @@ def test_threads_features_and_memory_change_nothing(kind, k):
                 case.close(getattr(other[name], what), getattr(found, what), f"{what} of {name}")
         assert not streamed[name].complete
         case.close(streamed[name].ici, found.ici[streamed[name].rows], f"ici of {name}")
-        case.close(streamed[name].means.pd, found.means.pd, f"pd of {name}")
+        case.close(streamed[name].means.pd, found.means.pd, f"pd of {name}", scale=case.said.std())
 
 
 def test_a_streamed_result_may_have_no_room_for_any_single_curve():

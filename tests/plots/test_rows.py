@@ -90,6 +90,25 @@ def test_rows_with_a_number_have_a_dot(n):
     assert inside(ax)
 
 
+def test_rows_with_labels_have_no_numbers():
+    X, y = table(200, wrong=(5, 60))
+    X = pd.DataFrame(X, columns=list("abc"), index=[f"town {i}" for i in range(200)])
+
+    def model(X):
+        return predict(X.to_numpy())
+
+    one = ll.feature_importance(model, X, y, loss="squared_error", features="a")["a"]
+    found = ll.observations(ll.shapley_importance(model, X, y, loss="squared_error", random_state=0))
+    for ax, said in (
+        (plot_row_influence(one.row_influence), "labels: rows with the largest total influence"),
+        (plot_observations(found), "2 suspicious rows, with their labels"),
+    ):
+        looked_at(ax)
+        assert all(text.get_text().startswith("town ") for text in ax.texts if text.get_gid() == NUMBERED)
+        assert said in caption(ax)
+        assert "numbers" not in caption(ax)
+
+
 @pytest.fixture(scope="module")
 def clusters():
     rng = np.random.default_rng(0)

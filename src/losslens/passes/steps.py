@@ -45,8 +45,7 @@ def run(
     """The sample with predictions and losses, and the means and cells of each feature."""
     n = sample.n
     kept = budget.rows_to_keep([question.meeting.width for question in questions], n, entropy)
-    # The order of the engine: that of the columns in the table, each once.
-    places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
+    places = _in_engine_order(questions)
     axes = _axes(engine, list(places.values()), sample)
     edges = np.linspace(0, n, n_chunks(n) + 1).astype(int).tolist()
     walkers = PerThread(partial(engine.walker, [question.ask for question in places.values()]))
@@ -93,7 +92,7 @@ def seconds_per_row(
     engine: StepEngine, questions: Sequence[Question], sample: Sample, loss: Loss | None, rows: int
 ) -> float:
     """Seconds per row, from timing some rows after two that trigger the compilation."""
-    places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
+    places = _in_engine_order(questions)
     axes, walker = _axes(engine, list(places.values()), sample), engine.walker([q.ask for q in places.values()])
     work = ChunkWork(axes, sample, loss, engine.predict(np.arange(1)), kept=np.empty(0, np.intp))
     rows, seconds = min(rows, sample.n), 0.0
@@ -102,6 +101,11 @@ def seconds_per_row(
         work.sums(0, stop, walker)
         seconds = time.thread_time() - started
     return seconds / rows
+
+
+def _in_engine_order(questions: Sequence[Question]) -> dict[tuple[int, ...], Question]:
+    """The questions in the order of their columns in the table, each once, by columns."""
+    return {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
 
 
 class Axes:

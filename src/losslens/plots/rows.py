@@ -62,7 +62,7 @@ def plot_row_influence(influence: RowInfluence, *, ax: Axes | None = None) -> Ax
     _finish(ax, f"as an observation: {what}", "as a donor")
     _number_rows(ax, x, y, moved, influence.row_labels)
     notes = [f"importance with all rows: {number(influence.unbiased)} ({influence.title})", drawn]
-    notes.append("numbers: rows with the largest total influence")
+    notes.append(f"{_called(influence.row_labels)}: rows with the largest total influence")
     canvas.caption(ax, notes, 1.05)
     return ax
 
@@ -103,8 +103,9 @@ def plot_observations(observations: Observations, *, ax: Axes | None = None) -> 
     _finish(ax, f"{observations.title}, the row's own", f"importance: decrease in {observations.title}")
     if len(marked):
         numbered = _number_rows(ax, x, y, marked[:MOST_NUMBERED], observations.row_labels)
-        with_numbers = f", {numbered} with their numbers" if numbered < len(marked) else ", with their numbers"
-        notes.insert(0, f"diamonds: {count(len(marked), 'suspicious row')}{with_numbers}")
+        some = f"{numbered} " if numbered < len(marked) else ""
+        named = f"{some}with their {_called(observations.row_labels)}"
+        notes.insert(0, f"diamonds: {count(len(marked), 'suspicious row')}, {named}")
         notes.insert(1, "dashed: where they begin")
     else:
         notes.insert(0, "no row is suspicious")
@@ -148,6 +149,11 @@ def _finish(ax: Axes, across: str, up: str) -> None:
     named_rows.label_across(ax, across, 0.9 * width)
     ax.set_ylabel(folded(up, 0.9 * height), parse_math=False)
     canvas.plain_frame(ax)
+
+
+def _called(labels: Labels | None) -> str:
+    """What stands beside the dots."""
+    return "numbers" if labels is None else "labels"
 
 
 def _number_rows(ax: Axes, x: Floats, y: Floats, rows: Indices, labels: Labels | None) -> int:

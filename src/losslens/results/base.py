@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
+from losslens.results.selection import Grouped
 from losslens.results.table import ResultTable
 from losslens.tables.features import pair_name, unknown_feature
 from losslens.tables.frames import make_frame
+from losslens.typing import Mask
 
 
 class Stored:
@@ -75,7 +77,7 @@ T = TypeVar("T", bound=Any)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ResultMapping(Mapping[str, T], Saveable):
+class ResultMapping(Mapping[str, T], Grouped, Saveable):
     """A mapping from features to their results, in the requested order."""
 
     features: dict[str, T]
@@ -105,9 +107,9 @@ class ResultMapping(Mapping[str, T], Saveable):
         """The result for these rows (a mask, row labels or positions) as observations, with donors from all rows."""
         return self._each(lambda feature: feature.given(rows))
 
-    def by(self, groups: Any) -> dict[Any, Self]:
-        """``{label: given(groups == label)}`` for each label."""
-        return {label: self.given(mask) for label, mask in self._first._split(groups).items()}
+    def _split(self, groups: Any) -> dict[Any, Mask]:
+        masks: dict[Any, Mask] = self._first._split(groups)
+        return masks
 
     def _each(self, change: Callable[[T], T]) -> Self:
         return replace(self, features={name: change(feature) for name, feature in self.features.items()})

@@ -21,18 +21,18 @@ from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.results.extrapolation import Extrapolation
 from losslens.results.replaced_rows import ReplacedRows
-from losslens.results.selection import positions, split
+from losslens.results.selection import Grouped, positions, split
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
-from losslens.typing import Floats, Indices
+from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.bands import Band, band
 
 MIN_CURVES = 30  # rows with kept cells that the mean curve of a streamed group needs: fewer are too noisy
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FeatureResult:
+class FeatureResult(Grouped):
     """Cells of one feature and their means."""
 
     name: str
@@ -172,11 +172,7 @@ class FeatureResult:
             return self
         return replace(self, cells=take_rows(self.cells, np.searchsorted(self.cells.rows, rows)))
 
-    def by(self, groups: Any) -> dict[Any, Self]:
-        """``{label: given(groups == label)}`` for each label."""
-        return {label: self.given(mask) for label, mask in self._split(groups).items()}
-
-    def _split(self, groups: Any) -> dict[Any, NDArray[np.bool_]]:
+    def _split(self, groups: Any) -> dict[Any, Mask]:
         return split(groups, len(self.at), self.row_labels, self.backend)
 
     @property

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from losslens.results.base import Result
-from losslens.results.selection import positions, split
+from losslens.results.selection import Grouped, positions, split
 from losslens.results.shapley import mean_of, rows_only
 from losslens.results.table import FEATURE, IMPORTANCE, RANKED, ResultTable
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.text import in_digits
-from losslens.typing import Axes, Floats, Indices
+from losslens.typing import Axes, Floats, Indices, Mask
 from losslens.uncertainty.inference import Estimates, Inference, cross_products
 from losslens.uncertainty.standard_errors import Influence, Target, check_target
 
@@ -145,7 +145,7 @@ How = Literal["drop", "constant"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class LeftOut(RowChanges):
+class LeftOut(Grouped, RowChanges):
     """How much the loss on test rows increases when a learner is fitted without a feature.
 
     Standard errors, intervals and tests are about *these fits on new rows*: the fitted models of all folds.
@@ -192,7 +192,7 @@ class LeftOut(RowChanges):
         """The condition under which `error` was computed."""
         return "with all features"
 
-    def given(self, rows: Any) -> LeftOut:
+    def given(self, rows: Any) -> Self:
         """The result for these rows; a boolean mask, or row labels (positions where there are none)."""
         chosen = positions(rows, len(self.weight), self.row_labels, self.backend)
         tested = (self.weight[chosen] > 0) & np.isfinite(self.loss[chosen])
@@ -207,9 +207,5 @@ class LeftOut(RowChanges):
             per_fold=np.empty((0, len(self.features))), row_labels=take_labels(self.row_labels, chosen),
         )  # fmt: skip
 
-    def by(self, groups: Any) -> dict[Any, LeftOut]:
-        """``{label: given(groups == label)}`` for each label."""
-        return {
-            label: self.given(mask)
-            for label, mask in split(groups, len(self.weight), self.row_labels, self.backend).items()
-        }
+    def _split(self, groups: Any) -> dict[Any, Mask]:
+        return split(groups, len(self.weight), self.row_labels, self.backend)

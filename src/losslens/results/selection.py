@@ -5,7 +5,7 @@ Where the rows have labels (`losslens.tables.row_labels`), rows are chosen by la
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,23 @@ from numpy.typing import NDArray
 from losslens.tables.arrays import plain_array
 from losslens.tables.columns import is_missing
 from losslens.tables.row_labels import Labels, check_order, find_rows
-from losslens.typing import Indices
+from losslens.typing import Indices, Mask
+
+
+class Grouped:
+    """A result whose rows can be chosen: that of each group of rows is `given` for them."""
+
+    def given(self, rows: Any) -> Self:
+        """The result for these rows."""
+        raise NotImplementedError
+
+    def by(self, groups: Any) -> dict[Any, Self]:
+        """``{label: given(groups == label)}`` for each label."""
+        return {label: self.given(mask) for label, mask in self._split(groups).items()}
+
+    def _split(self, groups: Any) -> dict[Any, Mask]:
+        """A mask of the rows of each group."""
+        raise NotImplementedError
 
 
 def positions(rows: Any, n: int, labels: Labels | None = None, backend: str = "") -> Indices:
@@ -58,7 +74,7 @@ def in_order(rows: Any, n: int, labels: Labels | None = None, backend: str = "")
     return array
 
 
-def split(groups: Any, n: int, row_labels: Labels | None = None, backend: str = "") -> dict[Any, NDArray[np.bool_]]:
+def split(groups: Any, n: int, row_labels: Labels | None = None, backend: str = "") -> dict[Any, Mask]:
     """A mask for each label, in sorted order."""
     labels = plain_array(groups, "groups")
     if labels.ndim != 1 or len(labels) != n:

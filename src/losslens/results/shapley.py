@@ -15,7 +15,7 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.losses import Loss
 from losslens.results.base import Result, Stored
 from losslens.results.interactions import Interactions
-from losslens.results.selection import positions, split
+from losslens.results.selection import Grouped, positions, split
 from losslens.results.shapley_curve import ShapleyCurve, Values
 from losslens.results.table import ERROR, FEATURE, ResultTable, or_else
 from losslens.tables.checks import is_one_of
@@ -23,7 +23,7 @@ from losslens.tables.features import position_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import in_digits, size_in_words
-from losslens.typing import Axes, Floats, Indices
+from losslens.typing import Axes, Floats, Indices, Mask
 from losslens.uncertainty import standard_errors
 from losslens.uncertainty.inference import Estimates, Inference
 from losslens.uncertainty.standard_errors import Influence, Target, check_level
@@ -98,7 +98,7 @@ def rows_only(local: Floats, weight: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ShapleyImportance(Result, Inference):
+class ShapleyImportance(Grouped, Result, Inference):
     """How much of a model's performance each feature contributes; the shares sum to ``error_none - error_all``.
 
     `to_frame()` has one row a feature, the most important first.
@@ -267,12 +267,8 @@ class ShapleyImportance(Result, Inference):
         )  # fmt: skip
         return replace(new, monte_carlo_error=new._monte_carlo(self.monte_carlo_error))
 
-    def by(self, groups: Any) -> dict[Any, Self]:
-        """``{label: given(groups == label)}`` for each label."""
-        return {
-            label: self.given(mask)
-            for label, mask in split(groups, len(self.at), self.row_labels, self.backend).items()
-        }
+    def _split(self, groups: Any) -> dict[Any, Mask]:
+        return split(groups, len(self.at), self.row_labels, self.backend)
 
     # -- where ----------------------------------------------------------------------------------------------------
 

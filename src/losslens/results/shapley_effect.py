@@ -8,17 +8,17 @@ from typing import Any, Self
 import numpy as np
 
 from losslens.results.base import Result
-from losslens.results.selection import in_order, split
+from losslens.results.selection import Grouped, in_order, split
 from losslens.results.shapley_curve import Values
 from losslens.results.table import FEATURE, ResultTable
 from losslens.tables.row_labels import Labels, distinct_labels, row_name, take_labels
 from losslens.text import in_digits
-from losslens.typing import Axes, Floats
+from losslens.typing import Axes, Floats, Mask
 from losslens.uncertainty.standard_errors import check_level
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class ShapleyEffect(Result):
+class ShapleyEffect(Grouped, Result):
     """What each feature adds to each row's prediction; a row sums to ``prediction - base``."""
 
     features: tuple[str, ...]
@@ -60,12 +60,8 @@ class ShapleyEffect(Result):
             row_labels=distinct_labels(take_labels(self.row_labels, chosen)),
         )  # fmt: skip
 
-    def by(self, groups: Any) -> dict[Any, Self]:
-        """``{label: given(groups == label)}`` for each label."""
-        return {
-            label: self.given(mask)
-            for label, mask in split(groups, len(self.local), self.row_labels, self.backend).items()
-        }
+    def _split(self, groups: Any) -> dict[Any, Mask]:
+        return split(groups, len(self.local), self.row_labels, self.backend)
 
     @property
     def headline(self) -> str:

@@ -229,6 +229,18 @@ def _check_grid(values: Any, columns: tuple[str, ...]) -> None:
     _need(values.shape == expected, f"a grid of shape {values.shape} for {len(columns)} columns")
 
 
+def _check_grids(one: Any) -> None:
+    """Of a feature, or of the two of a pair."""
+    _need(len(one.values) in (1, 2) and len(one.columns) >= len(one.values), "a grid of no feature, or of three")
+    for values, columns in zip(one.values, [one.columns] if len(one.values) == 1 else one.columns, strict=False):
+        _check_grid(values, columns if isinstance(columns, tuple) else (columns,))
+
+
+def _rows_paired(meeting: Any) -> int:
+    """The rows that a layout pairs with donors."""
+    return len(meeting.own) if hasattr(meeting, "own") else int(meeting.donors.shape[0])
+
+
 def _conditioning(conditioning: Any) -> None:
     if conditioning.leaf is not None:
         _within(conditioning.leaf, 0, len(conditioning.rules), "leaves")
@@ -245,11 +257,9 @@ def _replaced_rows(rows: Any) -> None:
 def _feature(one: Any) -> None:
     """The parts of a feature's result fit together."""
     n, r, size, cells, means = one.sample.n, len(one.at), one.meeting.size, one.cells, one.means
-    _need(len(one.values) in (1, 2) and len(one.columns) >= len(one.values), "a grid of no feature, or of three")
-    for values, columns in zip(one.values, [one.columns] if len(one.values) == 1 else one.columns, strict=False):
-        _check_grid(values, columns if isinstance(columns, tuple) else (columns,))
+    _check_grids(one)
     _need(size == prod(map(len, one.values)), f"{size} grid positions for grids of {[len(v) for v in one.values]}")
-    rows = one.meeting.own.shape[0] if hasattr(one.meeting, "own") else one.meeting.donors.shape[0]
+    rows = _rows_paired(one.meeting)
     _need(rows == n, f"donors of {rows} rows for a sample of {n}")
     _need(r > 0, "no rows")
     _ascending(one.at, "rows")
@@ -316,9 +326,7 @@ def _effects(result: Any) -> None:
 
 
 def _score(one: Any) -> None:
-    _need(len(one.values) in (1, 2), "a grid of no feature, or of three")
-    for values, columns in zip(one.values, [one.columns] if len(one.values) == 1 else one.columns, strict=False):
-        _check_grid(values, columns if isinstance(columns, tuple) else (columns,))
+    _check_grids(one)
     if one.curve is not None:
         _need(len(one.curve) == prod(map(len, one.values)), "a curve that does not fit its grid")
     if one.shares is not None:
@@ -345,8 +353,7 @@ def _shapley(result: Any) -> None:
     _need(result.sample.loss is not None, "shares without losses")
     _need(shares.local.shape == (r, p), "shares of other rows or features")
     _need(shares.caused is None or shares.caused.shape == (n, p), "shares of other donors")
-    rows = shares.meeting.own.shape[0] if hasattr(shares.meeting, "own") else shares.meeting.donors.shape[0]
-    _need(rows == n == shares.meeting.size, "pairs of other rows")
+    _need(_rows_paired(shares.meeting) == n == shares.meeting.size, "pairs of other rows")
     _need(shares.cells is None or shares.cells.shape == (r, shares.meeting.width, p), "shares of other pairs")
 
 
