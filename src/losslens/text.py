@@ -31,7 +31,11 @@ def size_in_words(size: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as milliseconds, seconds or minutes."""
+    """Seconds as milliseconds, seconds or minutes.
+
+    >>> duration(0.25), duration(1), duration(119), duration(120)
+    ('250 ms', '1 s', '119 s', '2 min')
+    """
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

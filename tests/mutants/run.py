@@ -254,10 +254,13 @@ class Jury:
         outcome, killer = "survived", ""
         while tests:
             outcome, killer = self._fork(tests, limit, lambda: self.program.put(mutant, callers))
-            if outcome != "timeout":
+            if outcome not in ("timeout", "endless"):
                 break
             last = self.began.read_text()
-            if self._fork([last], PATIENCE[0], lambda: None)[0] != "timeout":
+            if self._fork([last], PATIENCE[0] + COMPILING, lambda: None)[0] in ("survived", "killed"):
+                # Alone, with the mutant, it uses up its time once more: it doesn't end.
+                alone = self._fork([last], limit, lambda: self.program.put(mutant, callers))[0]
+                outcome, killer = ("killed", f"{last} does not end") if alone == "endless" else ("timeout", "")
                 break
             del self.items[last]  # hangs in a fork without any mutant, too: a library's threads are not there
             tests.remove(last)
@@ -296,7 +299,7 @@ class Jury:
         while time.monotonic() < end and time.monotonic() < worked + ASLEEP:
             done, status = os.waitpid(child, os.WNOHANG)
             if done and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
-                return "timeout", ""
+                return "endless", ""
             if done:
                 killer = self.told.read_text() if self.told.exists() else ""
                 if os.WIFEXITED(status) and os.WEXITSTATUS(status) == ABSENT:

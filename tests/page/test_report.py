@@ -354,6 +354,7 @@ def test_bins_keep_missing_apart_and_rare_words_together():
     values = np.append(np.arange(300.0), np.nan)
     place = cells._bins(values, np.full(301, 1 / 301), ordered=True, most=128)
     assert place[-1] == place.max() == place[-2] + 1
+    assert len(place) == 301
     assert place.max() < 128
     words = cells._bins(
         np.array([f"w{k}" for k in range(300)], object), np.arange(300, 0, -1.0), ordered=False, most=128

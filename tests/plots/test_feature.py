@@ -177,6 +177,14 @@ def test_an_effect_on_a_class_names_it(X):
     assert looked_at(plot_effect(effect)).get_ylabel() == "prediction for class yes"
 
 
+@pytest.mark.parametrize("letters", [30, 31])
+def test_a_long_name_of_a_class_is_shortened_to_thirty_letters(X, letters):
+    classifier = LogisticRegression().fit(X, np.where(X[:, 0] > 0, letters * "y", "no"))
+    shown = plot_effect(ll.feature_effect(classifier, X)["x0"]).get_ylabel().removeprefix("prediction for class ")
+    assert len(shown) == 30
+    assert (shown == letters * "y") == (letters == 30)
+
+
 def test_methods_of_results_draw(imp):
     ax = plt.figure().add_subplot()
     assert imp["x0"].plot(ax) is ax

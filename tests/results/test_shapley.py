@@ -16,6 +16,7 @@ import losslens as ll
 from losslens import losses
 from losslens.shapley import request
 from losslens.shapley.by_engine import TreePairs
+from losslens.text import in_digits
 from losslens.uncertainty import standard_errors
 
 RNG = np.random.default_rng(0)
@@ -245,7 +246,8 @@ def test_a_curve_of_a_group_has_a_row_for_each_pair_of_values():
 def test_what_a_result_says_of_itself():
     found = share()
     text = repr(found)
-    assert text.startswith("ShapleyImportance: decrease in squared error that each feature earns; ")
+    ends = f"{in_digits(found.error_none)} without, {in_digits(found.error_all)} with all features"
+    assert text.startswith(f"ShapleyImportance: decrease in squared error that each feature earns; {ends}")
     assert "all coalitions, exact over all pairs; blackbox" in text
     assert all(name in text for name in found.features)
     assert "SAGE: predictions averaged over donors before the loss" in repr(share(aggregate="prediction"))
@@ -325,3 +327,12 @@ def test_a_loss_of_ones_own_comes_back_by_name(tmp_path):
     loaded = again(result, tmp_path)
     np.testing.assert_array_equal(loaded.local, result.local)
     assert repr(loaded) == repr(result)
+
+
+def test_shares_of_a_small_gain_are_shown():
+    """A share is a ratio: it does not depend on the unit of the loss."""
+    small = ll.shapley_importance(lambda X: 1e-3 * model(X), X, 1e-3 * Y, loss="squared_error")
+    assert 0 < small.sfimp.sum() < 1
+    percent = [f"{part:.1%}" for part in small.share if abs(part) > 0.01]
+    assert percent
+    assert all(text in repr(small) for text in percent)

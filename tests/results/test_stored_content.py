@@ -151,6 +151,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 EDITS = [
     ("all", "Importances", "n_predictions", "many", r"Importances\.n_predictions is 'many', and not int"),
     ("all", "Importances", "n_predictions", 10**40, r"n_predictions is 1000.*, and not int"),
+    ("all", "Importances", "n_predictions", 1 << 62, r"n_predictions is 4611.*, and not int"),
     ("all", "Importances", "features", {"dict": []}, "there are no features"),
     ("all", "FeatureImportance", "name", "other", "'a' is not a FeatureImportance of this name"),
     ("all", "FeatureImportance", "ordered", "yes", r"ordered is 'yes', and not bool"),
@@ -186,6 +187,15 @@ def test_arrays_that_point_outside_are_refused(path):
     donors = np.lib.format.read_array(io.BytesIO(parts[name]))
     write(path, parts | {name: written(donors + 1)})
     refuse(path, "donors are outside 0 to 23")
+
+
+@pytest.mark.parametrize("factor", [0.0, 1.1, -1.0, np.nan])
+def test_weights_that_do_not_sum_to_one_are_refused(path, factor):
+    parts = parts_of()
+    name = array_of(parts, "Sample", "weight")
+    weight = np.lib.format.read_array(io.BytesIO(parts[name]))
+    write(path, parts | {name: written(factor * weight)})
+    refuse(path, "weights are negative, or do not sum to one")
 
 
 def test_every_kind_of_result_loads_and_works(path):

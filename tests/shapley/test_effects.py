@@ -20,6 +20,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import coalitions
 import losslens as ll
+from losslens.shapley import effects
 
 RNG = np.random.default_rng(0)
 N = 25
@@ -390,3 +391,10 @@ def test_nothing_of_the_user_is_changed():
     ll.shapley_effect(reads_words, frame, rows, method="walk", random_state=0)
     pd.testing.assert_frame_equal(frame, FRAME)
     pd.testing.assert_frame_equal(rows, before)
+
+
+def test_coalitions_may_take_as_many_predictions_as_walks_of_all_features(monkeypatch):
+    """4 rows, 25 donors, 4 features: (2^4 - 2) 4 25 = 1,400 predictions at most, of which a limit of 350 each allows."""
+    for limit, way in ((350, "all coalitions"), (100, "walk")):
+        monkeypatch.setattr(effects, "EXACT_PREDICTIONS", limit)
+        assert way in ll.shapley_effect(model, X, ROWS, random_state=0).method

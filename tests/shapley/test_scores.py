@@ -201,6 +201,7 @@ def test_orders_of_scores():
     assert orders.sfimp.sum() == pytest.approx(orders.error_none - orders.error_all)
     assert (np.abs(orders.sfimp - exact.sfimp) <= 5 * orders.monte_carlo_error + 1e-9).all()
     assert "orders" in orders.method
+    assert (exact.exact, orders.exact) == (True, False)
 
 
 @pytest.mark.parametrize("design", ["auto", ll.Latin(6), ll.Permutations(3), ll.Derangements(4)], ids=str)

@@ -21,6 +21,7 @@ def test_rows_are_spread_over_the_table():
     assert len(np.unique(rows)) == MOST_ROWS
     assert np.diff(rows).max() < 2 * 10_000 / MOST_ROWS
     np.testing.assert_array_equal(spread_rows(as_table(np.zeros((50, 2)))), np.arange(50))
+    np.testing.assert_array_equal(spread_rows(as_table(np.zeros((49, 2))), np.full(49, 1 / 49)), np.arange(49))
     assert len(spread_rows(as_table(np.zeros((10_000, 2_000))))) < MOST_ROWS
 
 

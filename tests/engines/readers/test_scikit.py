@@ -189,3 +189,9 @@ def test_histogram_boosting_with_categories_of_an_array():
     others[::2, 1] = np.random.default_rng(0).choice([3.0, 13.0, 14.0, -1.0, 1e9], N // 2)
     agree(model, X)
     agree(model, others)
+
+
+def test_a_tree_that_skips_a_node_is_not_in_preorder():
+    """Both children of the root are node 2: brackets balance, but node 1 is never reached."""
+    assert not layout._is_preorder_block(np.array([2, -1, -1]), np.array([2, -1, -1]))
+    assert layout._is_preorder_block(np.array([1, -1, -1]), np.array([2, -1, -1]))

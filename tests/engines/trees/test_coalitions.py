@@ -252,3 +252,12 @@ def test_pairs_of_several_outputs(model, response):
     assert np.array_equal(raw, pair_table(bound, None, [1, 3], values, np.arange(N)))
     got = bound.respond(raw.reshape(-1, 3)).reshape(N, len(donors), 3)
     np.testing.assert_allclose(got, answers(predict, X, [1, 3])[:, donors], rtol=1e-12, atol=1e-12)
+
+
+def test_as_many_rows_with_weight_as_columns():
+    """Rows without weight count for nothing, however many are left."""
+    model = REGRESSORS["boosting"].fit(TRAIN, TARGET)
+    weight = np.zeros(len(X))
+    weight[[3, 8, 1, 7, 20, 15, 30, 11][:P]] = np.arange(1.0, P + 1)
+    errors, kept = CoalitionErrors(bound_of(model, X), Y, weight), [0]
+    close(errors.error(kept), squared(answers(model.predict, X, kept), Y, weight))
