@@ -509,3 +509,14 @@ def test_what_can_not_be_drawn_is_said():
         ll.feature_importance(fitted, X[["a"]], y, donors=ll.Within(), loss=scorer)
     with pytest.raises(ValueError, match="no leaves"):
         ll.feature_importance(seen, X, y, features="a", **ask)["a"].leaves  # noqa: B018
+
+
+def test_a_row_may_have_its_own_residual_but_not_its_own_category():
+    """Numbers are V-statistics over donors, the row itself among them; categories are drawn without donors."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(60, 2)), rng.integers(0, 3, 60)])
+    found = ll.feature_importance(
+        lambda X: X[:, 0] + X[:, 1] * X[:, 2], X, X[:, 1], loss="squared_error", donors=ll.Residual(), random_state=0
+    )
+    assert found["x0"].unbiased == pytest.approx(found["x0"].pfi * 60 / 59)
+    assert found["x2"].unbiased == found["x2"].pfi
