@@ -394,7 +394,7 @@ def test_nothing_of_the_user_is_changed():
 
 
 def test_coalitions_may_take_as_many_predictions_as_walks_of_all_features(monkeypatch):
-    """4 rows, 25 donors, 4 features: (2^4 - 2) 4 25 = 1,400 predictions at most, of which a limit of 350 each allows."""
+    """4 rows, 25 donors, 4 features: (2^4 - 2) 4 25 = 1,400 predictions at most, which 350 for each feature allow."""
     for limit, way in ((350, "all coalitions"), (100, "walk")):
         monkeypatch.setattr(effects, "EXACT_PREDICTIONS", limit)
         assert way in ll.shapley_effect(model, X, ROWS, random_state=0).method
