@@ -1,6 +1,7 @@
 """Every design draws what it promises: who lends to whom, how often, and never more than there are."""
 
 import datetime as dt
+import pickle
 from dataclasses import dataclass
 from itertools import permutations, product
 
@@ -21,6 +22,7 @@ from losslens.donors.designs import (
     Grid,
     Latin,
     Permutations,
+    Redrawn,
     Systematic,
     resolve,
 )
@@ -172,6 +174,21 @@ def test_some_rows_have_the_donors_that_they_have_among_all(design):
     lent = design.lend(9, np.random.default_rng(5))
     assert lent.shape == drawn(design, 9, 5).shape
     np.testing.assert_array_equal(lent[rows], drawn(design, 9, 5)[rows])
+
+
+@pytest.mark.parametrize("design", [ll.Latin(3), ll.Permutations(3), ll.Derangements(3)], ids=str)
+def test_donors_are_drawn_again_from_their_seed_and_one_draw_is_held(design):
+    """A copy through pickle has the donors themselves: another release of NumPy may draw others from a seed."""
+    one, other = (Redrawn(design, (seed,), (20, 3)) for seed in (1, 2))
+    expected = design.draw(20, np.random.default_rng((1,)))
+    np.testing.assert_array_equal(one[:], expected)
+    assert one.drawn is one.drawn
+    np.testing.assert_array_equal(other[np.array([5])], design.draw(20, np.random.default_rng((2,)))[[5]])
+    assert list(vars(one)) == ["design", "seed", "shape"]  # its draw is not held any more
+    np.testing.assert_array_equal(np.asarray(one), expected)
+    copy = pickle.loads(pickle.dumps(one))
+    assert not isinstance(copy, Redrawn)
+    np.testing.assert_array_equal(copy[:], expected)
 
 
 def test_shifts_of_many_rows_are_not_held():

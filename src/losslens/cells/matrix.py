@@ -89,10 +89,15 @@ class Averages:
         self.layout, self.sample, self.ceiling = layout, sample, ceiling
         n, g = sample.n, layout.size
         self.row_sum, self.row_mass = np.zeros(n), np.zeros(n)
-        self.curve_sum, self.curve_mass, self.value_mass = np.zeros(g), np.zeros(g), np.zeros(g)
+        self.curve_sum, self.value_mass = np.zeros(g), np.zeros(g)
         self.pd_sum: NDArray[Any] | None = None
-        self.pd_mass = np.zeros(g)
-        self.columns = _CommonColumns(layout, sample) if isinstance(layout, CommonGrid) else _PerRowColumns(sample)
+        self.columns: _CommonColumns | _PerRowColumns | None
+        if isinstance(layout, CommonGrid):
+            self.curve_mass, self.pd_mass = np.zeros(g), np.zeros(g)
+            self.columns = _CommonColumns(layout, sample)
+        else:  # the same cells are in all three
+            self.curve_mass = self.pd_mass = self.value_mass
+            self.columns = None if _has_own_values(layout) else _PerRowColumns(sample)
         self.square = self.clipped = 0.0
         self.has_changes = False
 
@@ -115,7 +120,8 @@ class Averages:
         same = layout.block(self.sample) is None  # all rows have the same donor weights
         self.row_mass[rows] = lent.sum(axis=1)
         self.value_mass += weight.sum() * lent[0] if same else weight @ lent
-        self._add_pd(np.tensordot(weight, predictions, 1), weight.sum())
+        self._add_pd(np.tensordot(weight, predictions, 1))
+        self.pd_mass += weight.sum()
         if changes is None:
             return
         self.has_changes = True
@@ -128,6 +134,7 @@ class Averages:
             self.row_sum[rows] = weighted.sum(axis=1)
             self.curve_sum += weight @ weighted
             self.curve_mass += weight @ lent
+        assert self.columns is not None  # donors share values
         self.columns.add(rows, changes, weight)
         self._count_clipped(rows, changes, weight[:, None] * lent)
 
@@ -137,19 +144,19 @@ class Averages:
         weight = (self.sample.weight[rows][:, None] * lent).ravel()
         places, g = layout.places(rows, donors).ravel(), layout.size
         self.row_mass[rows] = lent.sum(axis=1)
-        mass = np.bincount(places, weight, g)
-        self.value_mass += mass
+        self.value_mass += np.bincount(places, weight, g)
         flat = predictions.reshape(len(places), -1)
-        sums = np.stack([np.bincount(places, weight * column, g) for column in flat.T], axis=-1)
-        self._add_pd(sums.reshape(g, *predictions.shape[2:]), mass)
+        sums = [np.bincount(places, weight * column, g) for column in flat.T]
+        self._add_pd(sums[0] if predictions.ndim == 2 else np.stack(sums, axis=-1))
+        del sums
         if changes is None:
             return
         self.has_changes = True
         weighted = weight * changes.ravel()
         self.row_sum[rows] = (lent * changes).sum(axis=1)
         self.curve_sum += np.bincount(places, weighted, g)
-        self.curve_mass += mass
-        self.columns.add(donors, changes, weight)
+        if self.columns is not None:
+            self.columns.add(donors, changes, weight)
         self.square += float(weighted @ changes.ravel())
         self._count_clipped(rows, changes, weight.reshape(changes.shape))
 
@@ -158,9 +165,11 @@ class Averages:
             bound = changes + self.sample.loss[rows][:, None] >= self.ceiling * (1 - 1e-9)
             self.clipped += float(np.sum(bound * weight))
 
-    def _add_pd(self, sums: NDArray[Any], mass: Any) -> None:
-        self.pd_sum = sums.astype(float) if self.pd_sum is None else self.pd_sum + sums
-        self.pd_mass = self.pd_mass + mass
+    def _add_pd(self, sums: NDArray[Any]) -> None:
+        if self.pd_sum is None:
+            self.pd_sum = sums.astype(float, copy=False)
+        else:
+            self.pd_sum += sums
 
     def finish(self, rows: Indices) -> Means:
         """The means over the cells of these rows (those that were added); the sums are used up."""
@@ -169,7 +178,7 @@ class Averages:
         counts = self.has_changes and has_mass
         with np.errstate(invalid="ignore"):  # 0 / 0: no cells, hence NaN
             pd_mass = self.pd_mass if self.pd_sum is None else self.pd_mass.reshape(-1, *[1] * (self.pd_sum.ndim - 1))
-            caused, lent = self.columns.finish() if counts else (None, None)
+            caused, lent = self._of_donors() if counts else (None, None)
             whole = len(rows) == self.sample.n
             row_sum, row_mass = (sums if whole else sums[rows] for sums in (self.row_sum, self.row_mass))
             return Means(
@@ -184,15 +193,32 @@ class Averages:
                 clipped=float(self.clipped / total) if has_mass else 0.0,
             )
 
+    def _of_donors(self) -> tuple[Floats, Floats]:
+        """The mean change that each row causes as a donor, and its weight as a donor."""
+        if self.columns is not None:
+            return self.columns.finish()
+        assert isinstance(self.layout, OwnDonors)  # whose donors have values of their own
+        place = self.layout.place
+        lent = self.value_mass[place]
+        caused = self.curve_sum[place]
+        caused /= lent
+        lent /= lent.sum()
+        return caused, _even(lent)
+
     def _pi(self, caused: Floats | None) -> Floats:
         """The mean change at each value; where every donor has a value of its own, from what it causes, on access."""
-        layout = self.layout
-        if (
-            isinstance(layout, OwnDonors) and not layout.binned and layout.place.ndim == 1
-            and caused is not None and (np.bincount(layout.place, minlength=layout.size) == 1).all()
-        ):  # fmt: skip
-            return deferred(_at_places, caused, layout.place)
+        if self.columns is None and caused is not None and isinstance(self.layout, OwnDonors):
+            return deferred(_at_places, caused, self.layout.place)
         return self.curve_sum / self.curve_mass
+
+
+def _has_own_values(layout: OwnDonors) -> bool:
+    """Whether every donor has a value of its own: the cells of a donor are then those of a value."""
+    if layout.binned or layout.place.ndim != 1 or len(layout.place) != layout.size:
+        return False
+    seen = np.zeros(layout.size, bool)
+    seen[layout.place] = True
+    return bool(seen.all())
 
 
 def _at_places(of_rows: Floats, place: Indices) -> Floats:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
+from weakref import ref
 
 import numpy as np
 
@@ -68,7 +69,46 @@ def _inverse(shifts: Shifts) -> Indices:
     return place
 
 
-Lending = Indices | Shifts
+@dataclass(frozen=True, eq=False)
+class Redrawn:
+    """Donors as results hold them: the seed, from which they are drawn again when they are needed.
+
+    Of all results only the one that was asked last holds its draw.
+    """
+
+    design: Design
+    seed: tuple[int, ...]
+    shape: tuple[int, int]  # rows and donors a row
+    latest: ClassVar[ref[Redrawn] | None] = None
+
+    @property
+    def drawn(self) -> Drawn:
+        """The draw."""
+        held: Drawn | None = vars(self).get("_held")
+        if held is None:
+            held = self.design.lend(self.shape[0], np.random.default_rng(self.seed))
+            before = None if Redrawn.latest is None else Redrawn.latest()
+            if before is not None:
+                vars(before).pop("_held", None)
+            vars(self)["_held"], Redrawn.latest = held, ref(self)
+        return held
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Indices:
+        return np.asarray(self[:], dtype)
+
+    def __getitem__(self, rows: Any) -> Indices:
+        return self.drawn[rows]
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return _same, (self.drawn,)  # another release of NumPy may draw other numbers
+
+
+def _same(drawn: Drawn) -> Drawn:
+    return drawn
+
+
+Drawn = Indices | Shifts
+Lending = Drawn | Redrawn
 
 
 class Design:
@@ -128,7 +168,7 @@ class Design:
     def check(self, n: int) -> None:
         """Raise if the design does not fit a table of n rows."""
 
-    def lend(self, n: int, rng: np.random.Generator) -> Lending:
+    def lend(self, n: int, rng: np.random.Generator) -> Drawn:
         """Draw the donors of all rows; ``[rows]`` gives those of some rows."""
         raise NotImplementedError
 
@@ -158,7 +198,7 @@ class All(Design):
     common = all_pairs = by_parts = True
     m = None
 
-    def lend(self, n: int, rng: np.random.Generator) -> Lending:
+    def lend(self, n: int, rng: np.random.Generator) -> Drawn:
         """Every row in order, for each row (a view: nothing of size n x n is held)."""
         return np.broadcast_to(np.arange(n), (n, n))
 
@@ -223,7 +263,7 @@ class Grid(Design):
         if self.m is not None:
             _no_more_than(self.m, n, self, n)
 
-    def lend(self, n: int, rng: np.random.Generator) -> Lending:
+    def lend(self, n: int, rng: np.random.Generator) -> Drawn:
         """One draw of m rows (or ranks), the same for each row."""
         if self.m is None:
             raise ValueError("Grid(values=...) has no donors to draw")
@@ -269,9 +309,12 @@ class Permutations(_Columns):
     def check(self, n: int) -> None:
         """Any number of permutations is allowed."""
 
-    def lend(self, n: int, rng: np.random.Generator) -> Lending:
+    def lend(self, n: int, rng: np.random.Generator) -> Drawn:
         """One permutation of the rows a column."""
-        return np.stack([narrow(rng.permutation(n)) for _ in range(self.m)], axis=1)
+        donors = np.empty((n, self.m), np.int32 if n <= np.iinfo(np.int32).max else np.intp)
+        for k in range(self.m):
+            donors[:, k] = rng.permutation(n)
+        return donors
 
     def is_exact(self, n: int) -> bool:
         """Never: permutations repeat pairs."""

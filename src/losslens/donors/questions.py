@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.conditional import BoundSampler, Conditioning
-from losslens.donors.designs import Design, Lending, Shifts
+from losslens.donors.designs import Design, Lending, Redrawn, Shifts
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.columns import Column, Distinct, is_missing, joint, narrow
 from losslens.tables.features import Feature
 from losslens.tables.frames import Table
+from losslens.tables.sample import CHUNK
 from losslens.typing import Floats, Indices
 
 FEW_VALUES = 64  # with more, a row's own value is a small share: predicting it too keeps batches regular
@@ -91,16 +92,22 @@ class Subject:
             vars(holder).pop(name, None)
 
     def generator(self, entropy: int) -> np.random.Generator:
-        """Random numbers of this feature's own.
+        """Random numbers of this feature's own, from its `seed`."""
+        return np.random.default_rng(self.seed(entropy))
 
-        They depend on the order of its values (of categories: on which rows share one) only: not on the other
+    def seed(self, entropy: int) -> tuple[int, ...]:
+        """The seed of this feature.
+
+        It depends on the order of its values (of categories: on which rows share one) only: not on the other
         features, their order, or the kind of table.
         """
         codes = self.distinct.codes
         if not self.distinct.ordered:
             codes = np.argsort(np.argsort(self.distinct.first))[codes]
-        digest = hashlib.blake2b(codes.astype("<i8").tobytes(), digest_size=16).digest()
-        return np.random.default_rng([entropy, *np.frombuffer(digest, "<u4").tolist()])
+        digest = hashlib.blake2b(digest_size=16)
+        for start in range(0, len(codes), CHUNK):
+            digest.update(codes[start : start + CHUNK].astype("<i8").tobytes())
+        return entropy, *np.frombuffer(digest.digest(), "<u4").tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +122,14 @@ class Question:
     ordered: bool
     observed: Floats | None = None  # (n, 2), of a pair: where the rows lie on the product grid
     conditioning: Conditioning | None = None  # of values drawn by a sampler
+    redrawn: Redrawn | None = None  # the donors of `meeting`, if they can be drawn again
+
+    @property
+    def lasting(self) -> Layout:
+        """The layout as results hold it."""
+        if self.redrawn is None or isinstance(self.meeting, CommonGrid):
+            return self.meeting
+        return replace(self.meeting, donors=self.redrawn)
 
     @property
     def width(self) -> int:
@@ -143,7 +158,8 @@ class Subjects:
 def pose(subject: Subject, design: Design, n: int, entropy: int) -> Question:
     """The question of one feature under one design."""
     design.check(n)
-    rng = np.random.default_rng(0) if design.all_pairs else subject.generator(entropy)  # all pairs draw nothing
+    seed = (0,) if design.all_pairs else subject.seed(entropy)  # all pairs draw nothing
+    rng = np.random.default_rng(seed)
     if isinstance(design, BoundSampler):
         return _conditional(subject, design, n, rng)
     if subject.feature.kind == "pair":
@@ -154,7 +170,9 @@ def pose(subject: Subject, design: Design, n: int, entropy: int) -> Question:
         raise ValueError(f"a group such as {subject.feature.name!r} has no order for {design!r}; use Latin(m)")
     if design.common:
         return _common(subject, design, n, rng)
-    return _per_row(subject, design, n, rng)
+    if design.ranked:
+        return _rank_bins(subject, design, n, rng)
+    return _per_row(subject, design, n, seed)
 
 
 def _ask(subject: Subject, own: Indices, first: Indices, **more: Any) -> Ask:
@@ -181,11 +199,9 @@ def all_rows(n: int) -> Indices:
     return np.arange(n)
 
 
-def _per_row(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
-    if design.ranked:
-        return _rank_bins(subject, design, n, rng)
+def _per_row(subject: Subject, design: Design, n: int, seed: tuple[int, ...]) -> Question:
     distinct = subject.distinct
-    donors = design.lend(n, rng)
+    donors = design.lend(n, np.random.default_rng(seed))
     repeats = design.repeats
     ask = _ask(
         subject,
@@ -194,7 +210,8 @@ def _per_row(subject: Subject, design: Design, n: int, rng: np.random.Generator)
         met=Met(donors, distinct.codes, repeats or _has_ties(distinct)),
     )
     meeting = OwnDonors(donors, distinct.codes, len(distinct), leaves_out_own=design.leaves_out_own, repeats=repeats)
-    return Question(subject, design, ask, meeting, (distinct.values,), distinct.ordered)
+    redrawn = Redrawn(design, seed, donors.shape)
+    return Question(subject, design, ask, meeting, (distinct.values,), distinct.ordered, redrawn=redrawn)
 
 
 def _has_ties(distinct: Distinct) -> bool:

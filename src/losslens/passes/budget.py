@@ -110,7 +110,7 @@ class Filled:
     def of(cls, question: Question, means: Means, cells: Cells, n_predictions: int = 0) -> Self:
         """The outcome for a feature with a question, which is not kept."""
         return cls(
-            values=question.values, ordered=question.ordered, meeting=question.meeting, means=means, cells=cells,
+            values=question.values, ordered=question.ordered, meeting=question.lasting, means=means, cells=cells,
             n_predictions=n_predictions, observed=question.observed, conditioning=question.conditioning,
         )  # fmt: skip
 

@@ -107,9 +107,8 @@ def _cells(task: Task, engine: CellEngine, asked: Sequence[Asked]) -> Passed:
                 sample = other
             filled += [_drawn(task, question, part) for question, part in zip(questions, more, strict=True)]
             total += count
-            if len(turns) > 1:
-                for question in questions:
-                    question.subject.release()
+            for k in turn if len(turns) > 1 else ():
+                asked[k][0].release()
             del questions, other  # what it holds of each row is released before the next turn
     return sample, filled, total if engine is task.engine else 0
 

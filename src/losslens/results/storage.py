@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from losslens.cells.matrix import Cells, Means
 from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.conditional import Conditioning
-from losslens.donors.designs import DESIGNS, Design, Shifts
+from losslens.donors.designs import DESIGNS, Design, Redrawn, Shifts
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss, from_metadata
 from losslens.results.base import Saveable, Stored
@@ -201,6 +201,8 @@ class _Packer:
     def pack(self, thing: Any) -> Any:
         if isinstance(thing, Stored):
             thing = thing.stored
+        if isinstance(thing, Redrawn):
+            thing = thing.drawn
         if isinstance(thing, np.ndarray):
             return self._array(thing)
         if isinstance(thing, Loss):

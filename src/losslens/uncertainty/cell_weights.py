@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.designs import Shifts
+from losslens.donors.designs import Redrawn, Shifts
 from losslens.donors.layout import OwnDonors
 from losslens.tables.sample import CHUNK, Sample
 from losslens.typing import Floats, Indices, Mask
@@ -107,7 +107,7 @@ def inverse(mass: Floats) -> Floats:
 
 def cell_weights(layout: OwnDonors, sample: Sample, rows: Indices) -> CellWeights:
     """The weights of the cells of these rows."""
-    donors = layout.donors
+    donors = layout.donors.drawn if isinstance(layout.donors, Redrawn) else layout.donors
     if isinstance(donors, Shifts) and not layout.even and len(rows) * donors.shape[1] > CHUNK:
         return ShiftWeights(donors, sample, rows)
     return MatrixWeights(layout, sample, rows)

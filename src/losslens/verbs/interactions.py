@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from losslens.cells.matrix import means
-from losslens.donors.designs import Design, Lending
+from losslens.donors.designs import Design, Drawn
 from losslens.losses import Loss
 from losslens.results.importance import FeatureImportance
 from losslens.results.interactions import Interactions
@@ -122,7 +122,7 @@ class _SameDonors(Design):
     def check(self, n: int) -> None:
         self.design.check(n)
 
-    def lend(self, n: int, rng: np.random.Generator) -> Lending:
+    def lend(self, n: int, rng: np.random.Generator) -> Drawn:
         """The donors of each row, the same for all features."""
         return self.design.lend(n, np.random.default_rng(self.seed))
 
