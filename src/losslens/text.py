@@ -10,6 +10,8 @@ def in_digits(value: float, like: float | None = None) -> str:
 
     >>> in_digits(26504.3), in_digits(0.96907), in_digits(1389.2, like=26504.3)
     ('26,504', '0.9691', '1,389')
+    >>> in_digits(999_999_999), in_digits(1_000_000_000), in_digits(0.00001), in_digits(0.000009)
+    ('999,999,999', '1e+09', '0.00001000', '9e-06')
     """
     size = abs(value if like is None else like)
     if not 1e-5 <= size < 1e9:

@@ -645,3 +645,17 @@ def test_one_bump_is_a_product_of_means():
     expected = (A * B) @ (A * B) / 40 - 2 * np.mean(A**2 * B) * B.mean() + np.mean(A**2) * np.mean(B**2)
     found = ll.feature_importance(model, X, model.predict(X))["x1"]
     assert (found.engine, found.pfi) == ("products", pytest.approx((2 / 1.1) ** 2 * expected, rel=1e-10))
+
+
+def test_clipped_cells_of_rows_that_are_wrong_already():
+    """A row whose own loss is large is clipped where the loss is at its ceiling, not where the change is."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = (X[:, 0] + rng.normal(size=120) > 0).astype(int)
+    forest = ensemble.RandomForestClassifier(4, max_depth=3, random_state=0).fit(X[:60], y[:60])
+    exact = ll.feature_importance(forest, X[60:], y[60:], loss="log_loss", memory="1 MiB")
+    asked = ll.feature_importance(forest.predict_proba, X[60:], y[60:], loss="log_loss", donors="all")
+    for one, other in zip(exact.values(), asked.values(), strict=True):
+        assert one.engine == "trees"
+        assert one.clipped == pytest.approx(other.clipped)
+    assert any(one.clipped > 0 for one in exact.values())

@@ -8,6 +8,7 @@ import pytest
 import losslens as ll
 from losslens.page import summary
 from losslens.page.cells import FEWEST_ROWS, SAFETY, grid_of, join, low_rank, measured_on
+from losslens.page.summary import label
 
 RNG = np.random.default_rng(0)
 N = 160
@@ -120,3 +121,8 @@ def test_bins_are_labelled_by_their_ends_and_words_by_the_first():
     assert summary._labels(np.array([0.0, 5.0]), numbers) == ["0 to 1", "5 to 9"]
     words = SimpleNamespace(bin=np.array([0, 1, 1, 1]), last=np.array(["a", "b"]))
     assert summary._labels(np.array(["a", "b"]), words) == ["a", "b and 2 rarer"]
+
+
+def test_dates_are_labelled_by_their_day_and_missing_ones_as_missing():
+    assert label(np.datetime64("2020-01-31")) == "2020-01-31"
+    assert label(np.datetime64("NaT")) == label(np.nan) == label(None) == "missing"

@@ -345,3 +345,21 @@ def test_a_split_must_classify_a_hundredth_of_the_rows_right_beyond_the_others(w
     side[: 31 + 31 - wrong] = 1.0
     tree = rule_tree.grow({"a": array_column(side).distinct}, labels, np.ones(300), np.ones(300, bool), 1)
     assert (tree.split is not None) == (wrong == 4)
+
+
+def test_the_share_that_rules_describe_counts_weights():
+    """One column tells the clusters apart but for one row; a row counts as much as it weighs."""
+    from losslens.rows.clusters import describe_clusters
+    from losslens.tables.frames import as_table
+
+    labels = np.arange(200) % 2
+    X = labels[:, None].astype(float)
+    X[0] = 1.0
+    weight = np.ones(200)
+    weight[0] = 40.0
+    rules, columns, right = describe_clusters(
+        as_table(X), np.arange(200), labels, weight / weight.sum(), 3, np.random.default_rng(0)
+    )
+    assert right == pytest.approx(199 / 239)
+    assert columns == ("x0",)
+    assert all(rules)
