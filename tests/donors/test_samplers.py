@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import losslens as ll
+from losslens.donors import leaves
 from losslens.tables.frames import as_table
 from losslens.tables.numbers import Numbers
 
@@ -520,3 +521,12 @@ def test_a_row_may_have_its_own_residual_but_not_its_own_category():
     )
     assert found["x0"].unbiased == pytest.approx(found["x0"].pfi * 60 / 59)
     assert found["x2"].unbiased == found["x2"].pfi
+
+
+def test_sixty_rows_can_be_split_in_two_leaves_and_fewer_can_not():
+    """A third is held out; of the other 40 rows each leaf has its 20."""
+    for n, count in ((60, 2), (57, 1)):
+        held = np.random.default_rng(5).permutation(n) % leaves.HELD_OUT == 0
+        x = np.empty(n)
+        x[~held], x[held] = np.arange((~held).sum()) % 2, np.arange(held.sum()) % 2
+        assert leaves._best_count(x[:, None], x, 5) == count

@@ -265,3 +265,10 @@ def test_a_scorer_of_ones_own():
     found = scored(LINEAR, Y, scorer)
     table = shifted(LINEAR.predict, Y, lambda y, f, sample_weight: -np.median(np.abs(y - f)), [[0], [1], [2], [3]])
     np.testing.assert_allclose(found.table, table, atol=1e-9)
+
+
+def test_pairs_of_different_rows_are_all_other_shifts():
+    """Derangements() has every shift but that by 0: all coalitions of them agree with all shifts, less the own rows."""
+    every, others = (scored(LINEAR, Y, "r2", method="exact", donors=donors) for donors in ("all", ll.Derangements()))
+    n = len(Y)
+    np.testing.assert_allclose(others.error_none - every.error_all, (every.error_none - every.error_all) * n / (n - 1))
