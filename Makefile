@@ -38,7 +38,7 @@ test-threads: .venv/installed-test
 test-oldest: .venv/installed-test
 	@test -d .venv-oldest || $(PYTHON) -m venv .venv-oldest
 	@$(BIN)/python -m tests.oldest > .venv-oldest/constraints.txt
-	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test]" \
+	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[suite]" \
 		--constraint .venv-oldest/constraints.txt
 	NUMBA_CACHE_DIR=.venv-oldest/numba .venv-oldest/bin/python -m pytest -q $(ORDER) --ignore=tests/plots/test_images.py \
 		-W ignore::DeprecationWarning -W ignore::FutureWarning -W ignore::PendingDeprecationWarning \
