@@ -451,3 +451,12 @@ def test_a_value_of_a_common_grid_has_a_cell_of_every_row(X):
     for k, (cells, weight) in zip([0, 7], singles.by_value(np.array([0, 7])), strict=True):
         np.testing.assert_array_equal(cells, singles.cells[:, k])
         np.testing.assert_array_equal(weight, singles.weight)
+
+
+@pytest.mark.parametrize("letters", [60, 61])
+def test_a_long_name_of_a_feature_is_shortened_to_sixty_letters(X, letters):
+    table = pd.DataFrame(X[:, :2], columns=[letters * "a", "b"])
+    imp = ll.feature_importance(lambda F: F.iloc[:, 0], table, X[:, 0], loss="squared_error")
+    shown = plot_importance(imp[letters * "a"]).get_xlabel().replace("\n", "")
+    assert len(shown) == 60
+    assert (shown == letters * "a") == (letters == 60)

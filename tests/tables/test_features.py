@@ -123,3 +123,11 @@ def test_a_wide_table_is_not_listed_in_full():
     message = unknown_feature("nothing like it", [f"x{j}" for j in range(50)])
     assert "x19, ... (50 in all)" in message
     assert "x20" not in message
+
+
+def test_a_label_that_is_a_tuple_is_one_column_of_a_group():
+    labels = [("a", "low"), ("a", "high"), "b"]
+    (feature,) = resolve({"g": ("a", "high")}, labels, by_position=False)
+    assert (feature.columns, feature.kind) == ((1,), "single")
+    (pair,) = resolve({"g": ("b", ("a", "low"))}, labels, by_position=False)
+    assert pair.columns == (2, 0)

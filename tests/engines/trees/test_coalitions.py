@@ -130,9 +130,10 @@ def test_the_brier_score_of_forests(weight):
         close(errors_two.error(kept), squared(second, (KINDS > 0).astype(float), weight))
 
 
+@pytest.mark.parametrize("trees", [1, 8])
 @pytest.mark.parametrize("weight", WEIGHTS.values(), ids=WEIGHTS)
-def test_trees_that_take_turns_in_adding_to_outputs(weight):
-    model = GradientBoostingClassifier(n_estimators=8, random_state=0).fit(TRAIN, CLASSES)
+def test_trees_that_take_turns_in_adding_to_outputs(weight, trees):
+    model = GradientBoostingClassifier(n_estimators=trees, random_state=0).fit(TRAIN, CLASSES)
     wanted = RNG.normal(size=(N, 3))
     errors = CoalitionErrors(bound_of(model, X, "scores"), wanted, weight)
     for kept in SOME:
