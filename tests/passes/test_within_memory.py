@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
@@ -103,3 +104,43 @@ def test_donors_of_each_row_are_drawn_again_not_kept(donors):
     one = result["x1"]
     assert one.pi @ one.weights == pytest.approx(one.pfi, rel=1e-12)
     assert np.array_equal(one.pi[one.meeting.place], one.means.caused)
+
+
+def left_out(model, rows, memory):
+    return ll.leave_one_covariate_out(model, X[:rows], Y[:rows], cv=2, random_state=0)
+
+
+def test_features_are_left_out_of_one_table_at_a_time():
+    """Ten tables of nine columns would take 72 bytes a row and feature; losses with and without take 16."""
+    _, _, peak = measured(left_out, LINEAR)
+    assert peak <= 60 * N * P
+
+
+def test_clusters_hold_no_values_of_all_rows():
+    """A point of each row, and what one column takes while its values are sorted; splits of 10,000 rows, 64 at a time.
+
+    Distinct values of all columns would be 12 bytes a row and feature more, a matrix of 256 splits 30 MB.
+    """
+    known = {rows: shares(LINEAR, rows, "1 GiB") for rows in (500, N)}
+
+    def clustered(_, rows, memory):
+        return ll.clusters(known[rows], X[:rows], k=3, starts=2, random_state=0)
+
+    _, _, peak = measured(clustered, None)
+    assert peak <= 8 * N * P + 12 * 64 * 10_000 + 160 * N
+
+
+def test_a_forest_is_asked_for_its_bags_once():
+    """4 bytes for each row and tree in scikit-learn's list of bags, and for the 37% that are out of bag.
+
+    16 for each row and feature: the table in single precision, local importances, and those of one tree.
+    """
+    trees = 40
+
+    def breiman(_, rows, memory):
+        return ll.breiman_importance(forests[rows], X[:rows], Y[:rows])
+
+    made = RandomForestRegressor(trees, max_depth=1, max_features=1, random_state=0)
+    forests = {rows: clone(made).fit(X[:rows], Y[:rows]) for rows in (500, N)}
+    _, _, peak = measured(breiman, None)
+    assert peak <= 4 * 1.37 * trees * N + 16 * N * P

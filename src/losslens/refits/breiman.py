@@ -22,7 +22,7 @@ from losslens.refits import out_of_bag
 from losslens.refits.out_of_bag import Tree
 from losslens.results.breiman import BreimanImportance
 from losslens.tables import checks
-from losslens.tables.columns import is_missing
+from losslens.tables.columns import is_missing, narrow
 from losslens.tables.features import Feature
 from losslens.tables.features import resolve as resolve_features
 from losslens.tables.frames import Batch, Table
@@ -120,10 +120,11 @@ def average_trees(
             local[one.rows] += one.changes
             counts[one.rows] += 1
     local[counts == 0] = np.nan
+    local /= np.maximum(counts, 1)[:, None]
     return BreimanImportance(
         features=tuple(feature.name for feature in question.features),
         trees=trees,
-        local=local / np.maximum(counts, 1)[:, None],
+        local=local,
         error=float(np.mean(errors)),
         forest_error=_forest_error(forest, question, votes, voters),
         loss=question.loss,
@@ -195,11 +196,13 @@ def read_forest(known: Model, table: Table, y: Any, loss: Loss) -> OutOfBagFores
     target = _target(known, table, y, loss)
     respond(Batch(table).fill(np.arange(min(table.n, CHECKED_ROWS)), []))
     X = _numbers(table)
-    bags = [np.asarray(bag, np.intp) for bag in known.native.estimators_samples_]
-    oob = [np.flatnonzero(np.bincount(bag, minlength=table.n) == 0) for bag in bags]
+    bags = known.native.estimators_samples_
+    oob = [narrow(np.flatnonzero(np.bincount(bag, minlength=table.n) == 0)) for bag in bags]
+    ends = bags[0], bags[-1]  # warm_start adds trees later
+    del bags  # of all trees
     _check_oob(known, oob)
     trees = _read(known, X, loss)
-    if not all(out_of_bag.grew_on(trees[t], X, bags[t]) for t in (0, -1)):  # -1: warm_start adds trees later
+    if not all(out_of_bag.grew_on(trees[t], X, np.asarray(bag, np.intp)) for t, bag in zip((0, -1), ends, strict=True)):
         raise ValueError(
             f"the {known.name} was not fitted on this X: its leaves don't hold as many rows of their bag as in "
             "training. Pass exactly the X and y that it was fitted on, in the same order"

@@ -31,14 +31,13 @@ class LeaveOutFits:
     """All fits: one a fold and table."""
 
     known: Learner
-    tables: list[Table]  # the full one first
-    names: list[str]  # of the feature left out of each
+    left: tuple[Feature, ...]  # each is left out of one table; the first table is the full one
     how: How
     loss: Any
 
     def result(self, block: Indices | None) -> LeftOut:
         """Make the fits and compare the losses."""
-        known, folds, tables = self.known, len(self.known.splits), len(self.tables)
+        known, folds, tables = self.known, len(self.known.splits), 1 + len(self.left)
         total, means, title = np.zeros((tables, known.table.n)), np.empty((folds, tables)), ""
         todo = [(k, t) for k in range(folds) for t in range(tables)]
         with bar(len(todo), "fitting without features", known.options.progress, "fits") as tick:
@@ -54,7 +53,7 @@ class LeaveOutFits:
         try:
             losses, title = self._losses(k, t)
         except Exception as error:
-            fold = f"fold {k + 1} of {len(self.known.splits)}" + (f" without {self.names[t]!r}" if t else "")
+            fold = f"fold {k + 1} of {len(self.known.splits)}" + (f" without {self.left[t - 1].name!r}" if t else "")
             hint = "; a learner that names its columns needs how='constant'" if t and self.how == "drop" else ""
             raise named(error, fold, hint) from error
         tick(1)
@@ -62,7 +61,7 @@ class LeaveOutFits:
 
     def _losses(self, k: int, t: int) -> tuple[Floats, str]:
         train, test = self.known.splits[k]
-        known = replace(self.known, table=self.tables[t])
+        known = replace(self.known, table=self._table(t))
         model = as_model(known.fitted(train, known.y))
         chosen, rows = default_loss(model, self.loss), known.table.rows(test)
         options = Options(features=[known.table.labels[0]], random_state=0, memory=known.options.memory, progress=False)
@@ -73,18 +72,24 @@ class LeaveOutFits:
         assert losses is not None
         return losses, chosen.title
 
+    def _table(self, t: int) -> Table:
+        """The full table, or that without a feature, which is made for one fit at a time."""
+        without = _without_columns if self.how == "drop" else _with_constant_columns
+        return without(self.known.table, self.left[t - 1].columns) if t else self.known.table
+
     def _result(self, total: Floats, means: Floats, block: Indices | None, title: str) -> LeftOut:
         """From the losses of each row, summed over the folds that test it, (1 + p, n), and their means, (M, 1 + p)."""
         n, splits = self.known.table.n, self.known.splits
         times = np.bincount(np.concatenate([test for _, test in splits]), minlength=n)
-        losses = np.where(times > 0, total / np.maximum(times, 1), np.nan)
+        losses = np.divide(total, np.maximum(times, 1), out=total)
+        losses[:, times == 0] = np.nan
         weight = np.where(times > 0, checks.row_weights(self.known.weight, n), 0.0)
         weight = weight / weight.sum()
         tested, trained = (sum(len(pair[side]) for pair in splits) for side in (1, 0))
         return LeftOut(
-            features=tuple(self.names[1:]),
+            features=tuple(one.name for one in self.left),
             local=(losses[1:] - losses[0]).T,
-            loss=losses[0],
+            loss=losses[0].copy(),  # the others are not held with it
             weight=weight,
             error=float(weight[times > 0] @ losses[0, times > 0]),
             block=block,
@@ -99,10 +104,7 @@ class LeaveOutFits:
 
 def leave_out_fits(known: Learner, features: Any, how: How, loss: Any) -> LeaveOutFits:
     """The fits with all features and without each, their features checked."""
-    left = _features_to_leave_out(features, known, how)
-    without = _without_columns if how == "drop" else _with_constant_columns
-    tables = [known.table, *(without(known.table, one.columns) for one in left)]
-    return LeaveOutFits(known, tables, ["", *(one.name for one in left)], how, loss)
+    return LeaveOutFits(known, _features_to_leave_out(features, known, how), how, loss)
 
 
 def _fold_mean(losses: Floats, weight: Any, test: Indices) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from losslens.results.clusters import Tried
@@ -20,12 +22,20 @@ RESTARTS = 3  # of k-means on halves
 
 def compress_shares(local: Floats, weight: Floats) -> Floats:
     """Shares on one scale for all features: linear for most rows, logarithmic for the largest shares."""
-    length = np.sqrt(np.square(local).sum(axis=1))
+    length = np.concatenate([np.sqrt(np.square(some).sum(axis=1)) for some in _parts(local)])
     order = np.argsort(length)
     cumulated = np.cumsum(weight[order])
     scale = float(length[order][np.searchsorted(cumulated, cumulated[-1] / 2)])
     scale = scale if scale > 1e-9 * float(length.max()) else float(weight @ length / weight.sum())
-    return np.asarray(np.arcsinh(local / scale)) if scale > 0 else np.zeros_like(local)
+    if not scale > 0:
+        return np.zeros_like(local)
+    points = local / scale
+    return np.arcsinh(points, out=points)
+
+
+def _parts(points: Floats) -> Iterator[Floats]:
+    """Some points at a time."""
+    return (points[start : start + RULE_ROWS] for start in range(0, len(points), RULE_ROWS))
 
 
 def cluster_points(
@@ -66,6 +76,14 @@ def _distinct(points: Floats, enough: int) -> int:
     return count if count >= enough else len(np.unique(points.round(12), axis=0))
 
 
+def _among(column: Distinct, rows: Indices) -> Distinct:
+    """The distinct values of some rows, and the next larger of each, which thresholds lie below."""
+    kept = np.zeros(len(column) + 1, bool)
+    kept[column.codes[rows]] = kept[column.codes[rows] + 1] = True
+    place, kept = np.cumsum(kept) - 1, kept[:-1]
+    return Distinct(column.values[kept], place[column.codes[rows]], column.first[kept], column.ordered)
+
+
 def describe_clusters(
     table: Table, counted: Indices, labels: Indices, weight: Floats, depth: int, rng: np.random.Generator
 ) -> tuple[tuple[str, ...], tuple[str, ...], float]:
@@ -74,10 +92,7 @@ def describe_clusters(
     if k == 1:
         return ("",), (), 1.0
     used = np.sort(rng.permutation(len(counted))[:RULE_ROWS])
-    columns = {
-        name: Distinct(every.values, every.codes[counted[used]], every.first, every.ordered)
-        for name, every in ((name, table.column(j).distinct) for j, name in enumerate(table.names))
-    }
+    columns = {name: _among(table.column(j).distinct, counted[used]) for j, name in enumerate(table.names)}
     cluster, mass = labels[used], weight[used]
     half = rng.permutation(len(used)) < len(used) / 2
     right = 0.0

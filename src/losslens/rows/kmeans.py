@@ -12,6 +12,7 @@ from losslens.typing import Floats, Indices
 MAX_STEPS = 50  # of Lloyd's algorithm
 SETTLED = 1e-4  # it stops when at most this share of the points changes its cluster
 SPLITS = 10  # random splits of the points into halves
+AT_A_TIME = 10_000  # points whose distances are computed at a time
 BIN = 0.2  # width of a histogram's bin, as a fraction of the distance between two centres
 
 
@@ -41,8 +42,8 @@ def settle(points: Floats, weight: Floats, centres: Floats) -> Clustering:
             break
         centres = np.where(mass[:, None] > 0, group_means(points, weight, labels, k), centres)
         for empty in np.flatnonzero(mass == 0):  # moved to the point that is farthest from its centre
-            centres[empty] = points[int(np.argmax(weight * _distance(points, centres[labels])))]
-    return Clustering(centres, labels, float(weight @ _distance(points, centres[labels])))
+            centres[empty] = points[int(np.argmax(weight * _distance(points, centres, labels)))]
+    return Clustering(centres, labels, float(weight @ _distance(points, centres, labels)))
 
 
 def group_means(points: Floats, weight: Floats, labels: Indices, k: int) -> Floats:
@@ -59,8 +60,13 @@ def nearest(points: Floats, centres: Floats) -> Indices:
     return np.asarray((np.square(centres).sum(axis=1)[:, None] - 2 * centres @ points.T).argmin(axis=0))
 
 
-def _distance(points: Floats, to: Floats) -> Floats:
-    return np.asarray(np.square(points - to).sum(axis=1))
+def _distance(points: Floats, centres: Floats, labels: Indices) -> Floats:
+    """The squared distance of each point from the centre with its label."""
+    distance = np.empty(len(points))
+    for start in range(0, len(points), AT_A_TIME):
+        some = slice(start, start + AT_A_TIME)
+        distance[some] = np.square(points[some] - centres[labels[some]]).sum(axis=1)
+    return distance
 
 
 def _seeds(points: Floats, weight: Floats, k: int, rng: np.random.Generator) -> Floats:
@@ -68,11 +74,12 @@ def _seeds(points: Floats, weight: Floats, k: int, rng: np.random.Generator) -> 
     chance = weight.copy()
     distance = np.full(len(points), np.inf)
     chosen: list[int] = []
+    first = np.zeros(len(points), np.intp)
     for _ in range(k):
         cumulated = np.cumsum(chance)
         place = int(np.searchsorted(cumulated, rng.random() * cumulated[-1], side="right"))
         chosen.append(min(place, len(points) - 1))
-        distance = np.minimum(distance, _distance(points, points[chosen[-1]]))
+        distance = np.minimum(distance, _distance(points, points[chosen[-1:]], first))
         chance = weight * distance
         if not chance.sum() > 0:
             chance = weight

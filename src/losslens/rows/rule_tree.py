@@ -14,7 +14,7 @@ from losslens.typing import Floats, Indices, Mask
 
 LEAST_ROWS, LEAST_SHARE = 5, 0.01  # on either side of a split
 LEAST_GAIN = 0.01  # share of the rows that a split must classify right beyond those that are right without it
-BATCH = 256  # splits evaluated at a time
+BATCH = 64  # splits evaluated at a time
 
 
 @dataclass(frozen=True, eq=False)

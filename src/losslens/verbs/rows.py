@@ -159,7 +159,8 @@ def clusters(
     counted = np.flatnonzero(np.isfinite(local).all(axis=1) & (weight > 0))
     if len(counted) < 2:
         raise ValueError(f"clusters need at least 2 rows with weight and donors; there are {len(counted)}")
-    points, mass = compress_shares(local[counted], weight[counted]), weight[counted] / weight[counted].sum()
+    shares = local if len(counted) == len(local) else local[counted]
+    points, mass = compress_shares(shares, weight[counted]), weight[counted] / weight[counted].sum()
     rng = np.random.default_rng([entropy(random_state), 12])
     labels, stable, tried = cluster_points(points, mass, k, int(starts), rng)
     rules, columns, described = describe_clusters(table, counted, labels, mass, int(depth), rng)
@@ -168,7 +169,7 @@ def clusters(
     return Clusters(
         labels=every,
         weight=weight / weight.sum(),
-        profiles=kmeans.group_means(local[counted], mass, labels, len(stable)),
+        profiles=kmeans.group_means(shares, mass, labels, len(stable)),
         rules=rules,
         columns=columns,
         described=described,
