@@ -94,6 +94,35 @@ def slow(n: int, p: int, seconds: float) -> Made:
     return predict, X, y
 
 
+def unfitted(model: Any, n: int, p: int) -> Made:
+    """A learner, and the rows to fit it on."""
+    return model, *data(n, p)[2:]
+
+
+def unfitted_classes(model: Any, n: int, p: int) -> Made:
+    """The same of two classes."""
+    _, X, y = unfitted(model, n, p)
+    return model, X, y > 14
+
+
+def out_of_bag(trees: int, n: int, p: int) -> Made:
+    """A forest and its own training rows."""
+    _, X, y = unfitted(None, n, p)
+    return RandomForestRegressor(trees, random_state=0).fit(X, y), X, y
+
+
+def explained(made: Callable[..., Made], rows: int, *args: Any) -> Made:
+    """With positions of rows in place of y."""
+    model, X, _ = made(*args)
+    return model, X, np.arange(rows)
+
+
+def two_models(n: int, p: int) -> Made:
+    """Two models by name."""
+    first, X, y = regression(LinearRegression(), n, p)
+    return {"linear": first, "function": friedman}, X, y
+
+
 def labelled(n: int) -> Made:
     """Numbers and words, one-hot encoded in a pipeline."""
     rng = np.random.default_rng(0)
@@ -157,6 +186,9 @@ def table(folder: Path) -> list[Call]:
 
     def shares(name: str, make: Callable[..., Made], *args: Any, **options: Any) -> Call:
         return Call(f"shapley, {name}", ll.shapley_importance, partial(make, *args), options)
+
+    def call(verb: Callable[..., Any], name: str, make: Callable[..., Made], *args: Any, **options: Any) -> Call:
+        return Call(f"{verb.__name__.replace('_', ' ')}, {name}", verb, partial(make, *args), options)
 
     calls = [
         importance("linear, n = 100, p = 5", of, linear, 100, 5),
@@ -239,6 +271,40 @@ def table(folder: Path) -> list[Call]:
                **squared),
         shares("function, residuals, n = 200, p = 5", function, 200, 5, donors=ll.Residual(), **squared),
         shares("network, budget, n = 500, p = 20", of, network(), 500, 20, budget=200_000),
+        shares("AUC, logistic, n = 300, p = 5", classification, logistic(), 300, 5, loss=get_scorer("roc_auc")),
+        shares("R2, linear, n = 200, p = 12", of, linear, 200, 12, loss=get_scorer("r2")),
+        call(ll.shapley_effect, "linear, n = 500, p = 8", explained, of, 50, linear, 500, 8),
+        call(ll.shapley_effect, "boosting, n = 1,000, p = 10", explained, of, 100, boosting(), 1_000, 10),
+        call(ll.shapley_effect, "function, n = 300, p = 6", explained, function, 20, 300, 6),
+        call(ll.shapley_effect, "function, n = 500, p = 20", explained, function, 50, 500, 20),
+        call(ll.shapley_effect, "logistic pipeline, n = 300, p = 6", explained, classification, 30, logistic(), 300, 6),
+        call(ll.pair_interactions, "function, n = 300, p = 6", function, 300, 6, **squared),
+        call(ll.pair_interactions, "boosting, n = 500, p = 8", of, boosting(), 500, 8),
+        call(ll.pair_interactions, "function, Latin, n = 1,000, p = 8", function, 1_000, 8, donors=ll.Latin(8),
+             **squared),
+        call(ll.conditional_predictive_impact, "residuals, n = 1,000, p = 6", function, 1_000, 6,
+             sampler=ll.Residual(), **squared),
+        call(ll.conditional_predictive_impact, "within, n = 2,000, p = 10", of, network(), 2_000, 10,
+             sampler=ll.Within(), draws=5),
+        call(ll.breiman_importance, "n = 1,000, p = 8", out_of_bag, 100, 1_000, 8),
+        call(ll.breiman_importance, "permutations, n = 5,000, p = 20", out_of_bag, 50, 5_000, 20, permutations=2),
+        call(ll.compare, "two models, n = 300, p = 5", two_models, 300, 5, **squared),
+        call(ll.compare, "without shares, n = 2,000, p = 20", two_models, 2_000, 20, shapley=False, **squared),
+        call(ll.report, "function, n = 300, p = 6", function, 300, 6, **squared),
+        call(ll.report, "linear, n = 2,000, p = 10", of, linear, 2_000, 10),
+        call(ll.report, "boosting, n = 500, p = 10", of, boosting(max_iter=50), 500, 10),
+        call(ll.feature_importance_cv, "linear, n = 5,000, p = 20", unfitted, linear, 5_000, 20),
+        call(ll.feature_importance_cv, "logistic pipeline, n = 500, p = 8", unfitted_classes, logistic(), 500, 8),
+        call(ll.feature_importance_cv, "boosting, n = 1,000, p = 10", unfitted, boosting(), 1_000, 10),
+        call(ll.feature_importance_cv, "forest, n = 2,000, p = 10", unfitted, forest, 2_000, 10),
+        call(ll.feature_importance_cv, "SVR, n = 1,000, p = 8", unfitted, SVR(C=10), 1_000, 8),
+        call(ll.shapley_importance_cv, "linear, n = 1,000, p = 8", unfitted, linear, 1_000, 8),
+        call(ll.shapley_importance_cv, "logistic pipeline, n = 300, p = 5", unfitted_classes, logistic(), 300, 5),
+        call(ll.permuted_target_test, "linear, n = 300, p = 5", unfitted, linear, 300, 5, permutations=39),
+        call(ll.permuted_target_test, "tree, n = 1,000, p = 10", unfitted, tree, 1_000, 10, permutations=19),
+        call(ll.leave_one_covariate_out, "linear, n = 1,000, p = 8", unfitted, linear, 1_000, 8),
+        call(ll.leave_one_covariate_out, "boosting, n = 1,000, p = 5", unfitted, boosting(), 1_000, 5),
+        call(ll.leave_one_covariate_out, "forest, n = 1,000, p = 5", unfitted, forest, 1_000, 5),
         importance("files, linear, n = 100,000, p = 10", files, folder, linear, 100_000, 10, memory="4 MB"),
         importance("files, boosting, n = 100,000, p = 10", files, folder, boosting(max_iter=30), 100_000, 10,
                    memory="4 MB"),
@@ -281,8 +347,8 @@ def seconds(work: Callable[[], Any]) -> tuple[float, float, Any]:
 
 def load(call: Call, model: Any, X: Any, y: Any, options: dict[str, Any]) -> None:
     """The same call on few rows: everything is imported, compiled and sent to the workers."""
-    if not isinstance(X, Path):
-        X, y = X[:FEW], y[:FEW]
+    if call.verb is not ll.breiman_importance and not isinstance(X, Path):  # that takes its training rows only
+        X, y = X[:FEW], y[y < FEW] if call.verb is ll.shapley_effect else y[:FEW]
         options = options | {k: v[:FEW] for k, v in options.items() if k in ("groups", "sample_weight")}
         if call.options.get("budget"):
             options = options | {"budget": 20 * FEW * X.shape[1]}

@@ -259,7 +259,7 @@ def test_a_plan_does_not_draw_all_donors(monkeypatch, design):
 
 
 def of_some_rows(monkeypatch):
-    module = sys.modules["losslens.verbs.plan"]
+    module = sys.modules["losslens.verbs.costs"]
     monkeypatch.setattr(module, "VALUES", 3 * 200)
     monkeypatch.setattr(module, "FEWEST", 1)
 

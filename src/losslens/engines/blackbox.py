@@ -32,7 +32,7 @@ from losslens.workers import PerThread, choose_workers
 FEW_ROWS, FASTEST_GROWTH = 16, 16  # rows of the first timed call, and how many times more the next may have
 EDITED = 8  # columns with replaced values in timed calls
 TIMED = 0.25  # seconds of all timed calls, about
-SHORT_CALL, LONG_CALL = 0.002, 1.0  # seconds of a call that is made twice, and of one that no other follows
+SHORT_CALL, LONG_CALL = 0.01, 1.0  # seconds of a call that is made twice, and of one that no other follows
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,14 +98,14 @@ class BlackBox:
         block = ceil(n / ceil(n / self.batch_rows))
         return self.batch_rows // block * block
 
-    def timed(self, rows: int) -> CallTime:
+    def timed(self, rows: int, within: float = TIMED) -> CallTime:
         """The time of calls of up to so many rows with replaced values, from a few calls that grow towards it.
 
-        All of them take about `TIMED` seconds; of a model that takes longer for `FEW_ROWS` rows, it takes one or two.
+        All of them take about `within` seconds; of a model that takes longer for `FEW_ROWS` rows, it takes one or two.
         """
         seen, began = [self._seconds(min(FEW_ROWS, rows))], time.perf_counter()
         while (last := seen[-1]).rows < rows:
-            affordable = int((TIMED - (time.perf_counter() - began)) / max(last.seconds, 1e-9))
+            affordable = int((within - (time.perf_counter() - began)) / max(last.seconds, 1e-9))
             if affordable < 2:  # times as many rows may take times as long
                 break
             seen.append(self._seconds(min(rows, last.rows * min(affordable, FASTEST_GROWTH))))

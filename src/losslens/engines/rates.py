@@ -19,6 +19,10 @@ DEVICE_SECONDS = {"device pairs": 1.3e-14, "tree totals": 1e-12}
 CELL = 1.5e-7  # a cell of a black box, beside its prediction: gather, loss, sum
 DONOR_VALUE = 5e-8  # a donor's value, looked up among all rows
 
+# The page of a report, beside importances, shares and pairs (`benchmarks.plans`).
+PAGE = {"report": 0.5, "feature": 0.1, "value": 1e-4}  # of a page, of a feature, and of a row of a feature
+PAGE_ROWS = 2000  # rows beyond which the page takes no longer
+
 # A cluster (`benchmarks.scale`).
 TASK = 0.01  # sending a task and receiving its result
 WORKER_FACTOR = 1.6  # time on a worker / time in this process: it also serves its scheduler and frees memory at once

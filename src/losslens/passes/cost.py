@@ -7,7 +7,9 @@ how many donors ``donors="auto"`` needs is tried with the model itself, on few r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil
@@ -20,7 +22,7 @@ from losslens.donors.conditional import BoundSampler, bound
 from losslens.donors.designs import Design
 from losslens.donors.questions import FEW_VALUES, Subject, Subjects, pose
 from losslens.engines import rates
-from losslens.engines.blackbox import BlackBox, CallTime
+from losslens.engines.blackbox import TIMED, BlackBox, CallTime
 from losslens.engines.choice import CHECKED
 from losslens.models import Model
 from losslens.passes import auto, dense, scored, steps
@@ -28,20 +30,39 @@ from losslens.passes.dispatch import Asked, Route, design_of, route
 from losslens.passes.task import Options, Task
 from losslens.results.importance import FeatureImportance
 from losslens.results.plan import Plan
+from losslens.uncertainty.cell_weights import MATRIX_CELLS
 from losslens.workers import active, here, packed_size
 
 REHEARSED = 0.25  # seconds of a rehearsal, about
-FEATURES, ROWS, GROWTH = 12, 40, 4  # of a rehearsal: most features, rows at first, and times more the next time
+FEATURES, ROWS, GROWTH = 6, 40, 4  # of a rehearsal: most features, rows at first, and times more the next time
+FEW_FEATURES = 4  # of a rehearsal on many rows
 SPACING = 64  # donors of "auto", most of the time a divisor of it
-MORE_ROWS, WIDE = 640, 64  # rows at first where all features have at most so many cells in a row
+MORE_ROWS, WIDE = 160, 64  # rows at first where all features have at most so many cells in a row
 DRAWN_ROWS = 500  # rows for which a sampler draws values in a rehearsal: it is fitted to them first
 TRIED = 240  # rows on which the donors of "auto" are tried
-TRIED_CELLS, TRIED_SHARE, TRIED_SECONDS = 30_000, 0.01, 0.15  # most predictions of that, their share, and seconds
+TRIED_CELLS, TRIED_SHARE, TRIED_SECONDS = 100_000, 0.01, 0.15  # most predictions of that, their share, and seconds
 STEPPED = 200  # rows on which tree engines are timed
 FILLED = 400_000  # cells on which other exact engines are timed
 SUMMED = 10_000_000  # values of a table up to which closed forms are not estimated, but computed
 
+_PACE: ContextVar[float] = ContextVar("pace", default=1.0)
+
 Build = Callable[[Task, Sequence[Asked]], Sequence[Any]]  # computes the results of some features, with these designs
+
+
+@contextmanager
+def hurried(share: float) -> Iterator[None]:
+    """Rehearsals and timed calls take only this share of their seconds: one of several plans that are made together."""
+    token = _PACE.set(share * _PACE.get())
+    try:
+        yield
+    finally:
+        _PACE.reset(token)
+
+
+def allowed(seconds: float) -> float:
+    """So many seconds, or the share of them that one of several plans has."""
+    return seconds * _PACE.get()
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +129,45 @@ class Expected:
         return self.n * self.cells[1]
 
 
+@dataclass(frozen=True, eq=False)
+class CountedCells:
+    """What all features take, from counts."""
+
+    expected: list[Expected]
+    routes: list[Route]
+    grows: list[Expected]  # features that may need more donors
+    by_model: int  # rows that the model predicts, unchanged ones included
+    checked: int  # rows on which it is compared with an exact engine
+
+    @property
+    def asked(self) -> list[Expected]:
+        """Features whose cells the model predicts."""
+        return [one for one, r in zip(self.expected, self.routes, strict=True) if not r.exact]
+
+    @property
+    def n_predictions(self) -> int:
+        """All of them, at least."""
+        return self.by_model + self.checked
+
+
+def count_cells(task: Task, rule: Callable[[Subject, int], Design], n: int) -> CountedCells:
+    """The cells of n rows, of which the task may have some; `rule` chooses the design of ``donors="auto"``."""
+    routes = [route(task, s) for s in task.subjects]
+    designs = [design_of(task, s, lambda subject, _: rule(subject, n)) for s in task.subjects]
+    for design in designs:
+        design.check(n)
+    expected = [Expected(s, d, n) for s, d in zip(task.subjects, designs, strict=True)]
+    asked = [one for one, r in zip(expected, routes, strict=True) if not r.exact]
+    turns = sum(1 for _ in task.budget.turns([one.width for one in asked], n)) if asked else 0
+    if task.design is not None and task.design.conditional:
+        turns = len(asked)  # features are drawn one at a time
+    return CountedCells(
+        expected, routes, [one for one in asked if _grows(task, one)],
+        by_model=turns * n + sum(one.predictions for one in asked),
+        checked=min(n, CHECKED) if len(asked) < len(expected) else 0,
+    )  # fmt: skip
+
+
 def plan_cells(
     task: Task, rule: Callable[[Subject, int], Design], build: Build, started: float, n: int | None = None
 ) -> Plan:
@@ -116,31 +176,22 @@ def plan_cells(
     `rule` chooses the design of ``donors="auto"``, and `build` computes the results of a round of donors.
     """
     n = task.n if n is None else n
-    times = n / task.n
-    routes = [route(task, s) for s in task.subjects]
-    designs = [design_of(task, s, lambda subject, _: rule(subject, n)) for s in task.subjects]
-    for design in designs:
-        design.check(n)
-    expected = [Expected(s, d, n) for s, d in zip(task.subjects, designs, strict=True)]
-    asked = [one for one, r in zip(expected, routes, strict=True) if not r.exact]
-    by_model = sum(one.predictions for one in asked)
-    seconds = times * (time.perf_counter() - started)  # the call begins so; values of other features are not counted
+    times, counted = n / task.n, count_cells(task, rule, n)
+    expected, routes, grows, asked, total = (
+        counted.expected, counted.routes, counted.grows, counted.asked, counted.by_model
+    )  # fmt: skip
     complete = task.budget.fits(expected, n)
-    turns = sum(1 for _ in task.budget.turns([one.width for one in asked], n)) if asked else 0
-    if task.design is not None and task.design.conditional:
-        turns = len(asked)  # features are drawn one at a time
-    total = turns * n + by_model
-    checked = min(n, CHECKED) if len(asked) < len(expected) else 0  # exact engines are compared with the model
+    seconds = times * (time.thread_time() - started)  # the call begins so; values of other features are not counted
     batch = min(total, task.engine.rows_a_call(n))
     calls = ceil(total / batch) if asked else 0
-    threads, grows = 0, [one for one in asked if _grows(task, one)]
+    threads = 0
     if asked:
         with here():
-            model = task.engine.timed(batch)
+            model = task.engine.timed(batch, allowed(TIMED))
             rounds = [asked, *_more_rounds(task, grows, build, model)]
             seconds += _beside_model(task, rounds, build, model)
-        rows = turns * n + sum(one.predictions for some in rounds for one in some)
-        threads, predicting = spread(task, model.seconds(ceil(rows / batch), rows), rows)
+        more = sum(one.predictions for some in rounds[1:] for one in some)
+        threads, predicting = spread(task, model.seconds(ceil((total + more) / batch), total + more), total + more)
         seconds += predicting
     exact = [(one, r) for one, r in zip(expected, routes, strict=True) if r.exact]
     lanes, exactly = _exact_seconds(task, exact, build)
@@ -151,8 +202,8 @@ def plan_cells(
         engines=tuple(r.label for r in routes),
         designs=tuple(repr(one.design) for one in expected),
         predictions=tuple(0 if r.exact else one.predictions for one, r in zip(expected, routes, strict=True)),
-        n_predictions=total + checked,
-        calls=calls + bool(checked),
+        n_predictions=counted.n_predictions,
+        calls=calls + bool(counted.checked),
         memory=kept * task.budget.row_bytes(expected) + working,
         complete=complete,
         seconds=seconds + times * exactly,
@@ -163,15 +214,22 @@ def plan_cells(
 
 
 def plan_scores(
-    model: Model, X: Any, y: Any, scorer: Any, options: Options, started: float, n: int | None = None
+    model: Model,
+    X: Any,
+    y: Any,
+    scorer: Any,
+    options: Options,
+    started: float,
+    n: int,
+    restored: Callable[[Task], Task],
 ) -> Plan:
     """The cost of importances by a scorer: of the predictions, and of calls of the scorer, one of which is timed."""
     method, task = scored.prepare_scored(model, X, y, scorer, options, few=True)
+    task = restored(task)
 
     def build(task: Task, asked: Sequence[Asked]) -> Sequence[Any]:
         return scored.predicted_cells(task, [pose(s, d, task.n, task.entropy) for s, d in asked])[1]
 
-    n = task.n if n is None else n
     expected = [Expected(s, task.design or scored.score_design(s, n), n) for s in task.subjects]
     scored.check_budget(task, expected, n)
     plan = plan_cells(task, scored.score_design, build, started, n)
@@ -179,14 +237,20 @@ def plan_scores(
         (n if one.design.all_pairs else one.width) * one.design.has_columns + one.width * one.design.common
         for one in expected
     )
-    few = task.engine.timed(CHECKED)
-    for _ in range(2):  # the first time it may load something
-        began = time.perf_counter()
-        method.score(StandIn(few.predictions)(task.every), method.weight)
-        each = time.perf_counter() - began
+    few = task.engine.timed(CHECKED, allowed(TIMED))
+    each = scorer_seconds(method, task, few)
     # The verb calls the model once more, for the scorer to show which predictions of all rows it needs.
     seconds = plan.seconds + (columns + 1) * each * n / task.n + few.seconds(1, n)
     return replace(plan, seconds=seconds, n_predictions=plan.n_predictions + n)
+
+
+def scorer_seconds(method: scored.ScorerMethod, task: Task, model: CallTime) -> float:
+    """Seconds of a call of the scorer: of the second one, because the first may load something."""
+    for _ in range(2):
+        began = time.perf_counter()
+        method.score(StandIn(model.predictions)(task.every), method.weight)
+        each = time.perf_counter() - began
+    return each
 
 
 # The model.
@@ -205,8 +269,8 @@ def _more_rounds(task: Task, grows: Sequence[Expected], build: Build, model: Cal
         return []
     cells = sum(one.cells[1] for one in grows) + 1
     most = max(TRIED_CELLS, int(TRIED_SHARE * task.n * cells))
-    rows = min(TRIED, task.n, most // cells, int(TRIED_SECONDS / (model.row * cells + 1e-12)))
-    if rows < TRIED // 4 or model.call > TRIED_SECONDS:
+    rows = min(TRIED, task.n, most // cells, int(allowed(TRIED_SECONDS) / (model.row * cells + 1e-12)))
+    if rows < TRIED // 4 or model.call > allowed(TRIED_SECONDS):
         return [[one.with_donors(2 * one.width) for one in grows]]
     few = thinned(task, rows, task.engine.respond)
     tried = [one.on(few) for one in grows]
@@ -272,8 +336,10 @@ def thinned(task: Task, rows: int, respond: Callable[[Any], NDArray[Any]]) -> Ta
 def _beside_model(task: Task, rounds: Sequence[Sequence[Expected]], build: Build, model: CallTime) -> float:
     """Seconds of all rounds beside the model: those of some features on few rows, in proportion to their work."""
     drawn = task.design is not None and task.design.conditional
-    some = [r[:: max(1, ceil(len(rounds[0]) / (1 if drawn else FEATURES)))] for r in rounds]
-    rows = DRAWN_ROWS if drawn else ROWS if any(one.width > WIDE for one in some[0]) else MORE_ROWS
+    fewest = min(task.n, max((_like_all(one) for r in rounds for one in r if _grows(task, one)), default=0))
+    most = 1 if drawn else FEW_FEATURES if fewest else FEATURES
+    some = [r[:: max(1, ceil(len(r) / most))] for r in rounds]
+    rows = DRAWN_ROWS if drawn else ROWS if any(one.width > WIDE for one in some[0]) else max(MORE_ROWS, fewest)
     began, seen = time.perf_counter(), []
     while True:
         # Shifts are evenly spaced or not as in the call: standard errors take longer if not.
@@ -288,9 +354,15 @@ def _beside_model(task: Task, rounds: Sequence[Sequence[Expected]], build: Build
         seen.append((_all_work(tried), took))
         quadratic = not drawn and any(one.width > few.n // 2 for one in tried[0])
         rows *= GROWTH
-        if few.n >= task.n or time.perf_counter() - began + took * GROWTH ** (1 + quadratic) > REHEARSED:
+        if few.n >= task.n or time.perf_counter() - began + took * GROWTH ** (1 + quadratic) > allowed(REHEARSED):
             break
     return float(_all_work(rounds) @ fitted_rates(seen))
+
+
+def _like_all(one: Expected) -> int:
+    """Rows above which standard errors are computed in the same way as for all rows."""
+    m = one.width
+    return MATRIX_CELLS // m + 1 if one.n % m and one.n * m > MATRIX_CELLS else 0
 
 
 def _all_work(rounds: Sequence[Sequence[Expected]]) -> NDArray[np.float64]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -170,6 +171,15 @@ def as_forest(forest: Any) -> Model:
     if forest.estimators_[0].tree_.n_outputs > 1:
         raise ValueError(f"{name} is a multi-output model; fit a forest for each output")
     return known
+
+
+def some_trees(known: Model, count: int) -> Model:
+    """The same forest with its first trees only."""
+    native = copy(known.native)
+    for name in ("estimators_", "estimators_features_", "_seeds"):  # the last two of bagged trees
+        if hasattr(native, name):
+            setattr(native, name, getattr(native, name)[:count])
+    return replace(known, native=native)
 
 
 def column_sets(features: Any, table: Table) -> tuple[Feature, ...]:

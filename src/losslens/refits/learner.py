@@ -58,8 +58,13 @@ class Learner:
 
     def fold(self, k: int, explain: Explain) -> Any:
         """The result of one fold."""
-        train, test = self.splits[k]
-        model = self.fitted(train, self.y)
+        result = self.explained_by(self.fitted(self.splits[k][0], self.y), k, explain)
+        numbers(result)  # results with curves only are an error before the other folds are fitted
+        return result
+
+    def explained_by(self, model: Any, k: int, explain: Explain) -> Any:
+        """What `explain` gives of a model on the test rows of a fold."""
+        test = self.splits[k][1]
         options = replace(
             self.options,
             sample_weight=None if self.weight is None else self.weight[test],
@@ -68,9 +73,7 @@ class Learner:
             memory=max(self.options.memory // len(self.splits), 1),
             progress=False,
         )
-        result = explain(model, self.table.rows(test), self.y[test], options=options)
-        numbers(result)  # results with curves only are an error before the other folds are fitted
-        return result
+        return explain(model, self.table.rows(test), self.y[test], options=options)
 
     def fitted(self, train: Indices, y: NDArray[Any]) -> Any:
         """A clone, fitted on these rows."""

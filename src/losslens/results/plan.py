@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from losslens.tables.frames import make_frame
 from losslens.text import duration, size_in_words
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step of a call that consists of several."""
+
+    name: str
+    seconds: float
+    n_predictions: int = 0  # at least
+    calls: int = 0  # of the model
+    fits: int = 0  # of the learner
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +48,10 @@ class Plan:
     read: int | None = None  # bytes, in all passes
     travels: int | None = None  # bytes sent to the cluster and back
     scratch: int | None = None  # bytes of a temporary file
+    # Calls that consist of several steps
+    stages: tuple[Stage, ...] | None = None
+    fits: int | None = None  # of the learner
+    timed_rows: int | None = None  # rows of the largest fit that was timed; if fewer than a fit has, extrapolated
 
     @property
     def engine(self) -> str:
@@ -44,7 +59,9 @@ class Plan:
         return ", ".join(dict.fromkeys(self.engines))
 
     def to_frame(self) -> Any:
-        """One row a feature; a single row for Shapley importances, which all features share."""
+        """One row a feature; a single row for Shapley importances, which all features share; or one row a stage."""
+        if self.stages is not None:
+            return make_frame({f.name: [getattr(s, f.name) for s in self.stages] for f in fields(Stage)}, self.backend)
         if self.way is not None:
             names = ("way", "engine", "exact", "n_predictions", "most", "calls", "memory", "seconds")
             return make_frame({name: [getattr(self, name)] for name in names}, self.backend)
@@ -55,6 +72,8 @@ class Plan:
         )
 
     def __repr__(self) -> str:
+        if self.stages is not None:
+            return "\n".join(self._in_stages(self.stages))
         if self.way is not None:
             return "\n".join(self._shares())
         return "\n".join(self._in_memory() if self.parts is None else self._in_parts())
@@ -80,6 +99,22 @@ class Plan:
             f"  {self._predictions}{self._at_most}, about {duration(self.seconds)}{self._on_cluster}",
             f"  memory: {size_in_words(self.memory)}",
         ]
+
+    def _in_stages(self, stages: tuple[Stage, ...]) -> list[str]:
+        fits = f"{self.fits:,} fits and " if self.fits else ""
+        least = "at least " if self.grows or (self.most or 0) > self.n_predictions else ""
+        lines = [
+            f"Plan: {fits}{least}{self._predictions}, about {duration(self.seconds)}{self._on_cluster}",
+            f"  memory: {size_in_words(self.memory)}",
+        ]
+        if self.timed_rows:
+            lines.append(f"  the time of a fit is extrapolated from fits on up to {self.timed_rows:,} rows")
+        width = max(len(stage.name) for stage in stages)
+        for stage in stages:
+            counts = [f"{stage.fits:,} fits"] * bool(stage.fits)
+            counts += [f"{stage.n_predictions:,} predictions"] * bool(stage.n_predictions)
+            lines.append(f"  {stage.name:<{width}}  {', '.join([*counts, f'about {duration(stage.seconds)}'])}")
+        return lines
 
     def _in_parts(self) -> list[str]:
         parts = f"{self.parts:,} part{'s' * (self.parts != 1)}"

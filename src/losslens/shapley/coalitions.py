@@ -75,17 +75,22 @@ def share_all(
     )  # fmt: skip
 
 
-def seconds_a_coalition(setup: GameSetup, game: Game, seconds: float) -> tuple[float, int]:
-    """The time of a coalition, the mean over random ones that take about so long together, and their number."""
+def seconds_a_coalition(setup: GameSetup, game: Game, seconds: float, fewest: int = 1) -> tuple[float, int]:
+    """The time of a coalition, the mean over random ones that take about so long together, and their number.
+
+    With two or more, every other one is the complement of the one before.
+    """
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, max(2, setup.p), MOST_TIMED)
     sizes = sizes[np.argsort(np.abs(sizes - setup.p / 2))]  # few coalitions are about as costly as the mean of all
     kept = rng.permuted(np.arange(setup.p) < sizes[:, None], axis=1)
+    if fewest > 1:
+        kept[1::2] = ~kept[: len(kept) - 1 : 2]
     tally, done, started = Tally(setup.n, setup.p), 0, time.thread_time()
     for S, value in zip(kept, game.values(kept), strict=True):
         tally.add(game_theory.coefficients(S[None])[0], value)
         done += 1
-        if time.thread_time() - started > seconds:
+        if done >= fewest and time.thread_time() - started > seconds:
             break
     return (time.thread_time() - started) / done, done
 

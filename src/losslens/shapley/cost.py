@@ -1,4 +1,4 @@
-"""The cost of `shapley_importance`, estimated before it runs: counts, timed calls of the model, and a rehearsal.
+"""The cost of Shapley values, estimated before it runs: counts, timed calls of the model, and a rehearsal.
 
 Ways that go coalition by coalition are timed on some coalitions, the others on few rows; a stand-in answers for the
 model. How many sweeps of walks are needed is tried with the model itself, on few rows.
@@ -9,24 +9,42 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from math import ceil
+from math import ceil, comb
 from typing import Any
 
 import numpy as np
 
+from losslens.donors.designs import Design
 from losslens.engines import rates
-from losslens.engines.blackbox import CallTime
-from losslens.losses import is_scorer
-from losslens.passes.cost import REHEARSED, ROWS, TRIED, TRIED_SECONDS, StandIn, fitted_rates, spread, thinned
+from losslens.engines.base import coalition_count
+from losslens.engines.blackbox import TIMED, CallTime
+from losslens.engines.choice import CHECKED
+from losslens.models import Model
+from losslens.passes.cost import (
+    REHEARSED,
+    ROWS,
+    TRIED,
+    TRIED_SECONDS,
+    StandIn,
+    allowed,
+    fitted_rates,
+    scorer_seconds,
+    spread,
+    thinned,
+)
 from losslens.passes.task import Options, Task
 from losslens.progress import silent
 from losslens.results.plan import Plan
 from losslens.shapley.allotment import Cost, Way
 from losslens.shapley.by_model import WALKS
 from losslens.shapley.coalitions import seconds_a_coalition
+from losslens.shapley.effects import EffectRequest, by_coalitions, by_walks, effect_walk, explain_by, of_one_number
+from losslens.shapley.effects import choose as choose_effects
 from losslens.shapley.request import Request, check_request
+from losslens.shapley.scores import MAX_ROUNDS, MIN_ROUNDS, check_scores, donors_a_row, score_game
 from losslens.shapley.setup import set_up
-from losslens.shapley.stopping import ShapleySettings
+from losslens.shapley.stopping import MOST_PREDICTIONS, ShapleySettings
+from losslens.shapley.walk_kinds import FIRST_EFFECT_SWEEPS
 from losslens.shapley.ways import choose, engine_name, result_by
 from losslens.tables import checks
 from losslens.tables.frames import as_table
@@ -37,6 +55,7 @@ TRIED_STEPS, MOST_SWEEPS = 60_000, 20  # most predictions of walks that are trie
 DECIDED_PLAYERS = 100  # most players of a stopping decision that is timed
 DECIDED = 0.2  # of the time of a stopping decision on few rows, the part that is in proportion to them, about
 GROWTH = 2  # times the rows of the next rehearsal
+FEW_EXPLAINED = 4  # rows that are explained at first in a rehearsal of `shapley_effect`
 
 
 def plan_shares(
@@ -54,11 +73,6 @@ def plan_shares(
 
     `restored` gives a task the design of all rows, which has more donors than some rows do.
     """
-    if is_scorer(loss):
-        raise ValueError(
-            "plan estimates the cost of losses, not of scorers: there each coalition takes n predictions per donor; "
-            "pass a loss"
-        )
     times = 1.0 if n is None else n / as_table(X).n
     if times > 1 and settings.budget is not None:
         settings = replace(settings, budget=ceil(settings.budget / times))
@@ -68,10 +82,10 @@ def plan_shares(
     least, most = way.predictions(request)
     batch, threads = min(least, task.engine.rows_a_call(task.n)), 0
     predicted = times if way.by_model else 1.0  # an exact engine is compared with the model on some rows
-    seconds = time.perf_counter() - started  # the call begins with the same
+    seconds = time.thread_time() - started  # the call begins with the same
     if way.by_model:
         with here():
-            timed = task.engine.timed(batch)
+            timed = task.engine.timed(batch, allowed(TIMED))
             if way is WALKS:
                 (rows, beside), calls = _walks(request, timed), 0
             else:
@@ -99,6 +113,132 @@ def plan_shares(
     )
 
 
+def plan_effects(request: EffectRequest, started: float, n: int, design: Design | None, explained: float) -> Plan:
+    """The cost of `shapley_effect` with n rows in X, whose preparation began at `started`; X may hold some of them.
+
+    The way itself runs on more and more of the rows to explain, with a stand-in for the model. `design` is that of all
+    rows, where X has too few; there are `explained` times as many rows to explain as in the request.
+    """
+    task, r, p = request.task, int(explained * len(request.rows)), len(request.players)
+    design = design or task.design
+    donors = n if design is None or design.all_pairs else design.m or n
+    times = explained * max(1.0, donors / len(request.donors))
+    way, count = choose_effects(request, times)
+    by_model, walks = way in (by_coalitions, by_walks), way is by_walks
+    seconds, threads, batch = max(1.0, n / task.n) * (time.thread_time() - started), 0, 1
+    least = most = min(n, CHECKED)
+    small, sweeps = request, 0
+    if by_model:
+        batch = task.engine.rows_a_call(task.n)
+        with here():
+            timed = task.engine.timed(batch, allowed(TIMED))
+            fewest, sweeps = _effect_sweeps(request, timed) if walks else (0, 0)
+        unchanged = max(n, task.n)
+        steps = explained * request.steps
+        least, most = (unchanged + (int(many * steps) if walks else count - r) for many in (fewest, sweeps))
+        threads, predicting = spread(task, timed.seconds(ceil(most / batch), most), most)
+        seconds += predicting
+        if walks and request.budget is None:
+            most = MOST_PREDICTIONS
+        small = replace(request, task=replace(task, engine=replace(task.engine, respond=StandIn(timed.predictions))))
+    seconds += (explained if walks else times) * _explained(small, way, sweeps)
+    return Plan(
+        features=tuple(player.feature.name for player in request.players),
+        engines=(task.engine.name if by_model else task.exact.name,) * p,
+        way="walks" if walks else "all coalitions, by the model" if by_model else "by the engine",
+        exact=not walks,
+        n_predictions=int(least),
+        most=int(most),
+        calls=ceil(least / batch) if by_model else 1,
+        memory=8 * r * p + batch * (task.table.row_bytes + 64),
+        seconds=seconds,
+        backend=task.table.backend,
+        workers=threads,
+    )
+
+
+def _explained(request: EffectRequest, way: Any, sweeps: int) -> float:
+    """Seconds of all rows to explain, in proportion to them, from some."""
+    r, seen, began = len(request.rows), [], time.perf_counter()
+    rows, task = min(len(request.rows), FEW_EXPLAINED), replace(request.task, progress=False)
+    while True:
+        some = replace(request, rows=request.rows[np.linspace(0, r - 1, rows).astype(np.intp)], task=task)
+        if way is by_walks:  # as many as in the call
+            some = replace(some, budget=task.n + max(2, sweeps) * some.steps)
+        started = time.thread_time()
+        explain_by(way, rows, some)
+        seen.append((np.array([1.0, rows]), time.thread_time() - started))
+        if rows == r or time.perf_counter() - began + 4 * seen[-1][1] > allowed(REHEARSED):
+            return float(np.array([1.0, r]) @ fitted_rates(seen))
+        rows = min(r, 4 * rows)
+
+
+def _effect_sweeps(request: EffectRequest, model: CallTime) -> tuple[int, int]:
+    """The fewest sweeps of walks, and those that a trial with the model on few rows says are needed."""
+    if request.budget is not None:
+        return ((request.budget - request.task.n) // max(1, request.steps),) * 2
+    fewest, a_row = FIRST_EFFECT_SWEEPS, request.steps / len(request.rows)
+    affordable = (allowed(TRIED_SECONDS) - model.seconds(1, request.task.n)) / (model.row * a_row * fewest + 1e-12)
+    rows = int(min(len(request.rows), TRIED, TRIED_STEPS / (a_row * fewest), affordable))
+    if rows < FEW_EXPLAINED:
+        return fewest, fewest
+    few = replace(request, rows=request.rows[:rows], task=replace(request.task, progress=False))
+    walk = effect_walk(few, set_up(of_one_number(few), None, silent))
+    sweeps = walk.sweeps(fewest)
+    while (noise := walk.noise(sweeps)) > 4 and 4 * len(sweeps) * few.steps < TRIED_STEPS:  # as in the call
+        sweeps += walk.sweeps(3 * len(sweeps))
+    return fewest, int(len(sweeps) * noise)
+
+
+def plan_score_shares(
+    model: Model, X: Any, y: Any, scorer: Any, settings: ShapleySettings, options: Options, started: float, n: int,
+    restored: Callable[[Task], Task],
+) -> Plan:  # fmt: skip
+    """The cost of `shapley_importance` of n rows by a scorer, as in `plan_shares`.
+
+    The scorer is timed on all of X; some coalitions are predicted on few rows, with a stand-in for the model.
+    """
+    request = check_scores(model, X, y, scorer, settings, options, n, restored)
+    task, method, p = request.task, request.method, len(request.task.subjects)
+    m = donors_a_row(task, n)
+    coalitions = coalition_count(p), coalition_count(p)
+    if not request.by_coalitions:
+        most = MAX_ROUNDS if settings.budget is None else max(1, (settings.budget - 2 * n) // (p * (p - 1) * n * m))
+        coalitions = _along_circles(p, min(MIN_ROUNDS, most)), _along_circles(p, most)
+    least, most = (2 * n + int(count - 2) * n * m for count in coalitions)
+    batch = min(least, task.engine.rows_a_call(n))
+    seconds = n / task.n * (time.thread_time() - started)
+    with here():
+        timed = task.engine.timed(batch, allowed(TIMED))
+        few = thinned(task, int(min(task.n, PAIRS**0.5)), StandIn(timed.predictions))
+        if task.design is not None and not task.design.all_pairs and m > few.n:
+            drawn: Any = task.design
+            few = replace(few, design=replace(drawn, m=few.n))
+        game = score_game(few, set_up(few, None, silent), lambda *_: 0.0, None)
+        gathering = seconds_a_coalition(game.pairs.setup, game, allowed(REHEARSED / 2))[0] * n * m / game.donors.size
+    scoring = scorer_seconds(method, task, timed) * n / task.n
+    threads, predicting = spread(task, timed.seconds(ceil(least / batch), least), least)
+    return Plan(
+        features=tuple(player.feature.name for player in task.subjects),
+        engines=(task.engine.name,) * p,
+        way="all coalitions, by the model" if request.by_coalitions else "orders",
+        exact=request.by_coalitions and m == n,
+        n_predictions=least,
+        most=most,
+        calls=ceil(least / batch),
+        memory=16 * n * m + batch * (task.table.row_bytes + 64),
+        seconds=seconds + coalitions[0] * (gathering + m * scoring) + predicting,
+        backend=task.table.backend,
+        workers=threads,
+    )
+
+
+def _along_circles(p: int, rounds: int) -> float:
+    """Different coalitions, about, along so many random circles of orders, each with p of every size between."""
+    sizes = [comb(p, s) for s in range(1, p)]
+    return 2 + sum(count * (1 - (1 - min(1.0, p / count)) ** rounds) for count in sizes)
+
+
 # By the model.
 
 
@@ -107,7 +247,7 @@ def _walks(request: Request, model: CallTime) -> tuple[int, float]:
     least, most = WALKS.predictions(request)
     first = max(1, (least - request.n) // WALKS.predictions_a_sweep(request))
     rows = min(TRIED, request.n, max(2, int(TRIED_STEPS * request.n / (least - request.n))))
-    affordable = model.call + (least - request.n) * rows / request.n * model.row < TRIED_SECONDS
+    affordable = model.call + (least - request.n) * rows / request.n * model.row < allowed(TRIED_SECONDS)
     some, few = request, _few(request, rows, model)
     if request.p > DECIDED_PLAYERS:  # decisions about all of them take too long, in proportion to their number
         players = request.players[:: ceil(request.p / DECIDED_PLAYERS)]
@@ -124,7 +264,7 @@ def _walks(request: Request, model: CallTime) -> tuple[int, float]:
     if not affordable or needed <= first or least == most:
         needed = first
     growth = DECIDED * deciding / rows
-    if deciding < REHEARSED / 4 and few.n < request.n:  # a second time, on more rows
+    if deciding < allowed(REHEARSED / 4) and few.n < request.n:  # a second time, on more rows
         more = _few_walks(_few(some, min(request.n, 4 * rows), model), first)
         growth = max(0.0, _decision(more, more.sweeps(min(first, MOST_SWEEPS)))[0] - deciding) / (more.setup.n - rows)
     deciding = (deciding + growth * (request.n - rows)) * request.p / some.p
@@ -158,7 +298,7 @@ def _step(request: Request, model: CallTime, rows: int) -> float:
         started = time.thread_time()
         walk.sweeps(1)
         took = time.thread_time() - started
-        if took > REHEARSED / 8 or rows == request.n:
+        if took > allowed(REHEARSED / 8) or rows == request.n:
             return float(took / max(1, walk.cost))
         rows = min(request.n, 4 * rows)
 
@@ -173,7 +313,9 @@ def _coalitions(request: Request, way: Way, model: CallTime) -> tuple[float, int
     assert game is not None  # it has coalitions
     stand_in: Any = few.task.engine.respond
     stand_in.asked.clear()
-    seconds, done = seconds_a_coalition(setup, game, REHEARSED / 2)
+    conditional = request.task.design is not None and request.task.design.conditional
+    # Values are drawn for each column that is not kept: a coalition and its complement together take the mean time.
+    seconds, done = seconds_a_coalition(setup, game, allowed(REHEARSED / 2), 1 + conditional)
     more = max(1.0, way.predictions(request)[1] / way.predictions(few)[1])
     return coalitions * seconds * more, int(coalitions * len(stand_in.asked) / done)
 
@@ -194,7 +336,7 @@ def _all_coalitions(request: Request, way: Way, cost: Cost) -> float:
     """Seconds of all coalitions, from some; by the rate if a single one takes too long."""
     count = way.coalitions(request)
     rate = rates.SECONDS.get(way.name, rates.SECONDS["tree totals"])
-    if cost.amount * rate / count > REHEARSED / 2:
+    if cost.amount * rate / count > allowed(REHEARSED / 2):
         return cost.amount * rate
     started = time.thread_time()
     setup = set_up(request.task, request.task.exact, silent)
@@ -202,7 +344,7 @@ def _all_coalitions(request: Request, way: Way, cost: Cost) -> float:
     assert game is not None  # it has coalitions
     next(iter(game.values(np.eye(1, request.p, dtype=bool))))  # the first one takes longer
     beginning = time.thread_time() - started
-    return beginning + count * seconds_a_coalition(setup, game, REHEARSED / 2)[0]
+    return beginning + count * seconds_a_coalition(setup, game, allowed(REHEARSED / 2))[0]
 
 
 def _on_few_rows(request: Request, way: Way, call: tuple[Any, Any, Any, Any, Options]) -> float:
@@ -228,7 +370,7 @@ def _on_few_rows(request: Request, way: Way, call: tuple[Any, Any, Any, Any, Opt
         result_by(way, small)
         took = time.thread_time() - started
         seen.append((work(small), took))
-        if small.n == n or time.perf_counter() - began + GROWTH**2 * took > REHEARSED:
+        if small.n == n or time.perf_counter() - began + GROWTH**2 * took > allowed(REHEARSED):
             break
         rows = min(n, GROWTH * rows)
     return float(work(request) @ fitted_rates(seen))

@@ -54,6 +54,11 @@ class EffectRequest:
         """The features."""
         return self.task.subjects
 
+    @property
+    def steps(self) -> int:
+        """Predictions of a walk to every row: the two ends are known, unless some columns are always kept."""
+        return len(self.rows) * (len(self.players) - int(covers_table(self.task)))
+
     @cached_property
     def engine_work(self) -> dict[str, float]:
         """The ways that the exact engine offers, and the number of cells of each."""
@@ -89,6 +94,15 @@ def _rows_and_donors(background: Table, rows: Any) -> tuple[Table, Indices, Indi
     if first == 0:
         raise ValueError("rows is empty; give at least one row to explain")
     return both, np.arange(first), every + first, labels_of(rows.index) if background.backend == "pandas" else None
+
+
+def explained_rows(background: Table, rows: Any, most: int) -> tuple[Any, float]:
+    """At most so many of the rows to explain, as a table, and how many times as many there are."""
+    at = _as_positions(rows, background)
+    table = as_table(rows) if at is None else background
+    at = np.arange(table.n) if at is None else at
+    some = at[np.unique(np.linspace(0, len(at) - 1, most).astype(np.intp))]
+    return table.rows(some), len(at) / len(some)
 
 
 def _as_positions(rows: Any, background: Table) -> Indices | None:
@@ -157,7 +171,7 @@ def _inside_trees(request: EffectRequest, setup: GameSetup, progress: ProgressBa
     return EffectShares(local, "all coalitions")
 
 
-def _by_coalitions(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
+def by_coalitions(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
     """All coalitions of all rows and donors, predicted by the model."""
     means = np.stack([_means(request, setup, S) for S in all_coalitions(setup.p)])
     return EffectShares(0.0 - game_theory.values(means).T, "all coalitions")
@@ -183,46 +197,60 @@ def _means(request: EffectRequest, setup: GameSetup, S: Mask) -> Floats:
     return means
 
 
-def _by_walks(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
-    """Walks from donors to rows, until they are precise or the budget is spent."""
+def effect_walk(request: EffectRequest, setup: GameSetup) -> EffectWalk:
+    """The kind of walks, and when they end."""
     rng, memory = np.random.default_rng([request.task.entropy, 7]), request.task.budget.memory // 2
-    walk = EffectWalk(
-        setup=setup, rng=rng, cost=len(request.rows) * (setup.p - int(setup.covers_table)), rows=request.rows,
-        donors=request.donors, weight=request.weight, budget=request.budget, memory=memory,
+    return EffectWalk(
+        setup=setup, rng=rng, cost=request.steps, rows=request.rows, donors=request.donors, weight=request.weight,
+        budget=request.budget, memory=memory,
     )  # fmt: skip
+
+
+def by_walks(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
+    """Walks from donors to rows, until they are precise or the budget is spent."""
+    walk = effect_walk(request, setup)
     sweeps, complete, _ = walks.run(walk, progress)
     local, error = walk.summary(sweeps)
     return EffectShares(local, f"{len(sweeps)} walks a row", error, complete)
 
 
-def _choose(request: EffectRequest) -> tuple[EffectWay, int]:
-    """The way, and the steps of its progress bar: an exact engine where it is cheap, else the model."""
+def choose(request: EffectRequest, times: float = 1.0) -> tuple[EffectWay, int]:
+    """The way, and the steps of its progress bar: an exact engine where it is cheap, else the model.
+
+    times: how many times the donors of the request there are.
+    """
     r, p = len(request.rows), len(request.players)
     if request.method == "walk":
-        return _by_walks, r
+        return by_walks, r
     if "closed form" in request.engine_work:
         return _in_closed_form, r
-    if request.engine_work.get("all coalitions", np.inf) <= TreePairs.limit and p <= MOST_PLAYERS:
+    if times * request.engine_work.get("all coalitions", np.inf) <= TreePairs.limit and p <= MOST_PLAYERS:
         return _inside_trees, r
     limit = request.budget or (MOST_PREDICTIONS if request.method == "exact" else EXACT_PREDICTIONS * p)
-    predictions = count_predictions(request.players, r, len(request.donors), covers_table(request.task))
+    donors = int(times * len(request.donors))
+    predictions = count_predictions(request.players, r, donors, covers_table(request.task))
     if predictions <= limit:
-        return _by_coalitions, int(predictions)
+        return by_coalitions, int(predictions)
     if request.method == "exact":
         raise ValueError(
             f"the exact values would take {predictions:,.0f} predictions, more than {limit:,.0f}; explain fewer rows, "
             "draw donors with Grid(m), raise budget=, or use method='walk'"
         )
-    return _by_walks, r
+    return by_walks, r
 
 
 def explain(request: EffectRequest) -> ShapleyEffect:
     """Choose a way, run it, and make the result."""
-    task, (way, steps), rows = request.task, _choose(request), request.rows
-    by_model = way in (_by_coalitions, _by_walks)
+    return explain_by(*choose(request), request)
+
+
+def explain_by(way: EffectWay, steps: int, request: EffectRequest) -> ShapleyEffect:
+    """Run a way, and make the result."""
+    task, rows = request.task, request.rows
+    by_model = way in (by_coalitions, by_walks)
     with bar(steps, "Shapley values", task.progress, "predictions" if by_model else "rows") as progress:
         if by_model:
-            setup = set_up(_of_one_number(request), None, progress)
+            setup = set_up(of_one_number(request), None, progress)
         else:
             setup = set_up(task, _Picked(request), progress)
         shares = way(request, setup, progress)
@@ -251,7 +279,7 @@ def explain(request: EffectRequest) -> ShapleyEffect:
     )
 
 
-def _of_one_number(request: EffectRequest) -> Task:
+def of_one_number(request: EffectRequest) -> Task:
     """The task with a model that predicts only the explained class."""
     if request.column is None:
         return request.task

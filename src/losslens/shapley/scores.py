@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from losslens.passes.task import Options, Task
 from losslens.progress import ProgressBar, bar
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import walks
-from losslens.shapley.allotment import Allotment, as_result
+from losslens.shapley.allotment import Allotment, Cost, as_result
 from losslens.shapley.coalitions import Orders, all_coalitions, cost_by_model, mean_along, without_and_with_all
 from losslens.shapley.games import Game, PairGame, Remembered, Value
 from losslens.shapley.request import check_players, covers_table
@@ -36,20 +36,13 @@ def score_shapley(
     model: Model, X: Any, y: Any, scorer: Any, settings: ShapleySettings, options: Options
 ) -> ShapleyImportance:
     """Shapley values of a score: from all coalitions where they are few, otherwise along some orders."""
-    wants_exact, budget = settings.method == "exact", settings.budget
-    _check(settings)
-    method, task = scored.prepare_scored(model, X, y, scorer, options)
-    check_players(task)
-    donors = _donors(task)
-    cost = cost_by_model(task.subjects, task.n, donors.shape[1], covers_table(task), budget, wants_exact)
-    if wants_exact and not cost.fits:
-        raise ValueError(f"all coalitions would take {cost}, more than {cost.limit:,.0f}; use method='walk'")
+    request = check_scores(model, X, y, scorer, settings, options)
+    method, task, cost, budget = request.method, request.task, request.cost, settings.budget
     with bar(int(min(cost.amount, cost.limit)), "Shapley values", task.progress) as progress:
         setup = set_up(task, None, progress)
         setup.counter.rows += task.n  # one pass to see which responses the scorer calls
-        repeats = task.design is not None and task.design.repeats
-        game = _ScoreGame(PairGame(setup, donors), method.score, method.weight, repeats)
-        if cost.fits and settings.method != "walk":
+        game = score_game(task, setup, method.score, method.weight)
+        if request.by_coalitions:
             allotment, everything = _by_coalitions(setup, game)
         else:
             rng = np.random.default_rng([task.entropy, 4])
@@ -57,6 +50,43 @@ def score_shapley(
     absent = f"the scorer {method.title} gives one number for all rows together; use a loss, such as 'log_loss'"
     allotment = replace(allotment, absent=absent)
     return as_result(allotment, task, setup, title=method.title, loss=None, engine="blackbox", error_all=everything)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreRequest:
+    """A checked call of `shapley_importance` with a scorer."""
+
+    method: scored.ScorerMethod
+    task: Task
+    cost: Cost  # of all coalitions
+    by_coalitions: bool  # or else along some orders
+
+
+def check_scores(
+    model: Model, X: Any, y: Any, scorer: Any, settings: ShapleySettings, options: Options, n: int | None = None,
+    restored: Callable[[Task], Task] = lambda task: task,
+) -> ScoreRequest:  # fmt: skip
+    """Check all arguments; with n, X holds some of n rows, and the scorer is called on a few of them.
+
+    `restored` gives a task the design of all rows, which has more donors than some rows do.
+    """
+    wants_exact = settings.method == "exact"
+    _check(settings)
+    method, task = scored.prepare_scored(model, X, y, scorer, options, few=n is not None)
+    task = restored(task)
+    check_players(task)
+    n = n or task.n
+    m, budget = donors_a_row(task, n), settings.budget
+    cost = cost_by_model(task.subjects, n, m, covers_table(task), budget, wants_exact)
+    if wants_exact and not cost.fits:
+        raise ValueError(f"all coalitions would take {cost}, more than {cost.limit:,.0f}; use method='walk'")
+    return ScoreRequest(method, task, cost, cost.fits and settings.method != "walk")
+
+
+def score_game(task: Task, setup: GameSetup, score: scored.Score, weight: Floats | None) -> ScoreGame:
+    """The game of the scores of coalitions."""
+    repeats = task.design is not None and task.design.repeats
+    return ScoreGame(PairGame(setup, _donors(task)), score, weight, repeats)
 
 
 def _check(settings: ShapleySettings) -> None:
@@ -68,22 +98,30 @@ def _check(settings: ShapleySettings) -> None:
         raise ValueError("the paper's algorithm needs a loss of each row; with a scorer use method='auto'")
 
 
+def donors_a_row(task: Task, n: int) -> int:
+    """Columns of donors: each column gives every row a donor, because a score needs all rows."""
+    design = task.design
+    if design is None:
+        return min(DEFAULT_DONORS, n)
+    if not design.has_columns:
+        raise ValueError(
+            f"a scorer needs a design with one donor of each row per column: 'all' or Latin(m); got {design!r}"
+        )
+    return n - int(design.leaves_out_own) if design.all_pairs else design.m or n
+
+
 def _donors(task: Task) -> Indices:
-    """Columns of donors, (n, m): each column gives every row a donor, because a score needs all rows."""
+    """The donors, (n, m)."""
     rng, n = np.random.default_rng([task.entropy, 5]), task.n
     if task.design is None:
-        return Latin(min(DEFAULT_DONORS, n)).draw(n, rng)
-    if not task.design.has_columns:
-        raise ValueError(
-            f"a scorer needs a design with one donor of each row per column: 'all' or Latin(m); got {task.design!r}"
-        )
+        return Latin(donors_a_row(task, n)).draw(n, rng)
     if task.design.all_pairs and not task.design.leaves_out_own:
         return (np.arange(n)[:, None] + np.arange(n)) % n  # the n cyclic shifts
     return task.design.draw(n, rng)
 
 
 @dataclass(frozen=True, eq=False)
-class _ScoreGame:
+class ScoreGame:
     """The negative score of a coalition, averaged over the columns of donors."""
 
     pairs: PairGame
@@ -95,6 +133,7 @@ class _ScoreGame:
     )  # of each evaluated coalition, the negative scores of all columns
 
     def values(self, kept: Mask) -> Iterator[Value]:
+        """Coalition by coalition."""
         for S in self.pairs.in_batches(kept):
             cells = np.concatenate([predictions for _, _, predictions in self.pairs.cells(S)])
             scores = np.array([self._score(cells[:, r], r) for r in range(cells.shape[1])])
@@ -126,7 +165,7 @@ class _ScoreGame:
         return 0.0 if pair is not None and not pair.any() else self.score(predictions, pair)
 
 
-def _by_coalitions(setup: GameSetup, game: _ScoreGame) -> tuple[Allotment, float]:
+def _by_coalitions(setup: GameSetup, game: ScoreGame) -> tuple[Allotment, float]:
     """The shares, and the error with all players, from all coalitions."""
     table, (n, m) = np.array([value.total for value in game.values(all_coalitions(setup.p))]), game.donors.shape
     allotment = Allotment(
@@ -137,7 +176,7 @@ def _by_coalitions(setup: GameSetup, game: _ScoreGame) -> tuple[Allotment, float
 
 
 def _by_orders(
-    setup: GameSetup, scores: _ScoreGame, rng: np.random.Generator, budget: int | None, progress: ProgressBar
+    setup: GameSetup, scores: ScoreGame, rng: np.random.Generator, budget: int | None, progress: ProgressBar
 ) -> tuple[Allotment, float]:
     """The same from some orders."""
     game, (n, m) = Remembered(scores), scores.donors.shape

@@ -352,15 +352,17 @@ class EffectWalk(WalkKind):
 
     def sweeps_needed(self, sweeps: list[Sweep]) -> int:
         """Until the errors are small compared to the spread of the predictions."""
-        if self.budget is not None:
+        if self.budget is not None or (missing := self.noise(sweeps)) <= 1:
             return len(sweeps)
-        error = np.sqrt(np.mean(np.square(self.summary(sweeps)[1]), axis=0)).max()
-        precise = PRECISE * float(self.setup.sample.prediction[self.donors].std())
-        if not error > precise > 0:  # or all donors have the same prediction
-            return len(sweeps)
-        needed = int(1 + len(sweeps) * min(4.0, (error / precise) ** 2))
+        needed = int(1 + len(sweeps) * min(4.0, missing))
         check_memory(min(needed, self.max_sweeps), len(self.rows), self.setup.p, self.memory)
         return needed
+
+    def noise(self, sweeps: list[Sweep]) -> float:
+        """The variance of these sweeps over that of precise ones; 1 if all donors have the same prediction."""
+        error = np.sqrt(np.mean(np.square(self.summary(sweeps)[1]), axis=0)).max()
+        precise = PRECISE * float(self.setup.sample.prediction[self.donors].std())
+        return float((error / precise) ** 2) if error > precise > 0 else 1.0
 
     def summary(self, sweeps: list[Sweep]) -> tuple[Floats, Floats]:
         """What each player adds to each row, and its Monte-Carlo error, (r, p) each.

@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from losslens.donors.designs import Redrawn, Shifts
 from losslens.donors.layout import OwnDonors
-from losslens.tables.sample import CHUNK, Sample
+from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices, Mask
 
 ESTIMABLE = 1e-12  # the least share of a wave's variance within rows with which its effect can be estimated
+
+MATRIX_CELLS = 1 << 16  # of uneven shifts, above which no matrix is laid out
 
 
 class CellWeights(ABC):
@@ -108,7 +110,7 @@ def inverse(mass: Floats) -> Floats:
 def cell_weights(layout: OwnDonors, sample: Sample, rows: Indices) -> CellWeights:
     """The weights of the cells of these rows."""
     donors = layout.donors.drawn if isinstance(layout.donors, Redrawn) else layout.donors
-    if isinstance(donors, Shifts) and not layout.even and len(rows) * donors.shape[1] > CHUNK:
+    if isinstance(donors, Shifts) and not layout.even and len(rows) * donors.shape[1] > MATRIX_CELLS:
         return ShiftWeights(donors, sample, rows)
     return MatrixWeights(layout, sample, rows)
 

@@ -62,27 +62,19 @@ def compare(
     >>> found.difference("x1", "both", "one").low > 0
     True
     """
-    if is_scorer(loss):
-        raise ValueError("a scorer gives one number for all rows together; differences need a loss of each row")
-    paired = not isinstance(X, Mapping)
-    if groups is not None and (shapley or not paired):
-        raise ValueError("groups need one set of rows and no Shapley shares: pass one X and shapley=False")
-    cases = _cases(models, X, y, sample_weight)
-    chosen = _one_loss({name: model for name, (model, *_) in cases.items()}, loss)
-    _check_columns(cases)
-    check_flag(shapley, "shapley")
+    cases, chosen = checked_cases(models, X, y, loss, shapley, sample_weight, groups)
     shared = Options(  # the same seed, and so the same donors, for all
         features=features, donors=donors, groups=groups, random_state=random_state, n_jobs=n_jobs, memory=memory,
         progress=progress,
     )  # fmt: skip
     results: dict[str, Importances] = {}
     shares = {}
-    for name, (model, table, target, weight) in cases.items():
+    for name, case in cases.items():
+        model, table, target, weight = case
         options = replace(shared, sample_weight=weight)
         warn_of_target(table, target)
         try:
-            share = replace(options, memory=options.memory // len(cases))  # all results are held together
-            results[name] = importances(model, table, target, chosen, share)
+            results[name] = importances(model, table, target, chosen, options_of_each(options, len(cases)))
             for feature in results[name].values():
                 _ = feature.pfi  # features with curves only are an error here, not later
             if shapley:
@@ -90,10 +82,30 @@ def compare(
         except (ValueError, TypeError) as error:
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"{name!r}: {error}") from error
-    return Comparison(importances=results, shapley=shares, paired=paired)
+    return Comparison(importances=results, shapley=shares, paired=not isinstance(X, Mapping))
 
 
 Case = tuple[Any, Any, Any, Any]  # a model, its table, target and weights
+
+
+def checked_cases(
+    models: Any, X: Any, y: Any, loss: Any, shapley: bool, weight: Any, groups: Any
+) -> tuple[dict[str, Case], Loss]:
+    """The cases to compare, by name, and the loss of all of them."""
+    if is_scorer(loss):
+        raise ValueError("a scorer gives one number for all rows together; differences need a loss of each row")
+    if groups is not None and (shapley or isinstance(X, Mapping)):
+        raise ValueError("groups need one set of rows and no Shapley shares: pass one X and shapley=False")
+    cases = _cases(models, X, y, weight)
+    chosen = _one_loss({name: model for name, (model, *_) in cases.items()}, loss)
+    _check_columns(cases)
+    check_flag(shapley, "shapley")
+    return cases, chosen
+
+
+def options_of_each(options: Options, cases: int) -> Options:
+    """The options of the importances of one of so many cases: all results are held together."""
+    return replace(options, memory=options.memory // cases)
 
 
 def _cases(models: Any, X: Any, y: Any, weight: Any) -> dict[str, Case]:

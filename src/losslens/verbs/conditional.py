@@ -70,36 +70,44 @@ def conditional_predictive_impact(
     >>> (cpi.estimates.p_values() < 0.05).tolist()
     [True, False]
     """
-    if not callable(sampler) or isinstance(sampler, type):
-        raise TypeError(f"sampler must be a function (X, columns, rng) -> a table like X; got {type(sampler).__name__}")
-    check_whole(draws, "draws")
-    known = as_model(model)
-    chosen = default_loss(known, loss)
     options = Options(
         features=features, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs, memory=memory,
         progress=progress,
     )  # fmt: skip
     warn_of_target(X, y)
-    task = prepare(known, X, y, options, loss=chosen, response=chosen.reads, exact=False)
+    task = checked_task(model, X, y, sampler, loss, draws, options)
     with bar(task.n * (1 + draws * len(task.subjects)), "drawing and predicting", progress) as tick:
         setup = set_up(task, None, tick)
         design = bound(sampler, task.table, task.sample.weight)
-        changes = [_changes(task, setup, subject, design, draws, tick) for subject in task.subjects]
+        changes = [mean_changes(task, setup, subject, design, draws, tick) for subject in task.subjects]
     local = np.stack(changes, axis=1)
     if np.isnan(local[setup.sample.weight > 0]).any(axis=1).all():
         raise ValueError(f"sampler={sampler!r} has no donor with weight for any row with weight; pass more rows")
+    assert task.loss is not None  # `checked_task` has chosen one
     return ConditionalImpact(
         features=tuple(subject.feature.name for subject in task.subjects),
         local=local,
         weight=setup.sample.weight,
         error=setup.sample.error,
-        title=chosen.title,
+        title=task.loss.title,
         backend=task.table.backend,
         row_labels=task.table.row_labels,
     )
 
 
-def _changes(task: Task, setup: GameSetup, subject: Subject, design: BoundSampler, draws: int, tick: Tick) -> Floats:
+def checked_task(model: Any, X: Any, y: Any, sampler: Sampler, loss: Any, draws: int, options: Options) -> Task:
+    """Every argument checked."""
+    if not callable(sampler) or isinstance(sampler, type):
+        raise TypeError(f"sampler must be a function (X, columns, rng) -> a table like X; got {type(sampler).__name__}")
+    check_whole(draws, "draws")
+    known = as_model(model)
+    chosen = default_loss(known, loss)
+    return prepare(known, X, y, options, loss=chosen, response=chosen.reads, exact=False)
+
+
+def mean_changes(
+    task: Task, setup: GameSetup, subject: Subject, design: BoundSampler, draws: int, tick: Tick
+) -> Floats:
     """The mean change of each row's loss over the draws, (n,)."""
     columns, base = subject.feature.columns, setup.sample.loss
     assert base is not None

@@ -17,7 +17,7 @@ from losslens.results.interactions import Interactions
 from losslens.results.scores import FeatureScore
 from losslens.tables.checks import entropy
 from losslens.tables.features import resolve
-from losslens.tables.frames import as_table
+from losslens.tables.frames import Table, as_table
 from losslens.uncertainty.standard_errors import Influence, influence
 from losslens.verbs.features import feature_importance
 
@@ -64,6 +64,40 @@ def pair_interactions(
     2.0
     """
     table = as_table(X)
+    wanted = wanted_pairs(table, features, pairs)
+    alone, together = wanted.alone, wanted.together
+    found = feature_importance(model, table, y, loss=loss, features=wanted.features, **_with_same_donors(options))
+    names = tuple(alone)
+    of_pairs = {
+        (names.index(a), names.index(b)): strength(found[a], found[b], found[name]) for (a, b), name in together.items()
+    }
+    first = found[names[0]]
+    kind = KIND if first.conditioning is None else f"{KIND}, values drawn {first.conditioning.condition}"
+    return Interactions(
+        names, _matrix(of_pairs, "value", len(names), 0.0), kind, found.title, table.backend,
+        unbiased=_matrix(of_pairs, "unbiased", len(names)),
+        std_error=_matrix(of_pairs, "std_error", len(names)),
+        units=0 if isinstance(first, FeatureScore) else first._units,
+        absent=next((one.absent for one in of_pairs.values() if one.absent), ""),
+        n_predictions=found.n_predictions,
+    )  # fmt: skip
+
+
+class WantedPairs(NamedTuple):
+    """The columns of the features of all pairs, and for each pair a name and the columns of both."""
+
+    alone: dict[str, list[Any]]
+    together: dict[tuple[str, str], str]
+    columns: dict[str, list[Any]]
+
+    @property
+    def features(self) -> dict[str, list[Any]]:
+        """What is replaced: each feature alone, and each pair."""
+        return self.alone | self.columns
+
+
+def wanted_pairs(table: Table, features: Any, pairs: Sequence[tuple[Any, Any]] | None) -> WantedPairs:
+    """The pairs to replace, checked."""
     named = resolve(features, table.labels, by_position=table.backend == "numpy")
     if any(feature.kind == "pair" for feature in named):
         raise ValueError("features must be columns or groups of columns; name the pairs in pairs=[(a, b), ...]")
@@ -79,22 +113,8 @@ def pair_interactions(
     between = " and "
     while any(f"{a}{between}{b}" in columns for a, b in wanted):  # the name is taken
         between += " "
-    together = {f"{a}{between}{b}": [*columns[a], *columns[b]] for a, b in wanted}
-    found = feature_importance(model, table, y, loss=loss, features=alone | together, **_with_same_donors(options))
-    names = tuple(alone)
-    of_pairs = {
-        (names.index(a), names.index(b)): _strength(found[a], found[b], found[f"{a}{between}{b}"]) for a, b in wanted
-    }
-    first = found[names[0]]
-    kind = KIND if first.conditioning is None else f"{KIND}, values drawn {first.conditioning.condition}"
-    return Interactions(
-        names, _matrix(of_pairs, "value", len(names), 0.0), kind, found.title, table.backend,
-        unbiased=_matrix(of_pairs, "unbiased", len(names)),
-        std_error=_matrix(of_pairs, "std_error", len(names)),
-        units=0 if isinstance(first, FeatureScore) else first._units,
-        absent=next((one.absent for one in of_pairs.values() if one.absent), ""),
-        n_predictions=found.n_predictions,
-    )  # fmt: skip
+    together = {(a, b): f"{a}{between}{b}" for a, b in wanted}
+    return WantedPairs(alone, together, {name: [*columns[a], *columns[b]] for (a, b), name in together.items()})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,7 +166,7 @@ class _Strength(NamedTuple):
     absent: str = ""  # why there is no standard error
 
 
-def _strength(first: FeatureImportance, second: FeatureImportance, both: FeatureImportance) -> _Strength:
+def strength(first: FeatureImportance, second: FeatureImportance, both: FeatureImportance) -> _Strength:
     """The interaction and its standard error, from the influence of each row as observation and as donor."""
     value, unbiased = first.pfi + second.pfi - both.pfi, first.unbiased + second.unbiased - both.unbiased
     try:

@@ -4,48 +4,76 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
+from math import ceil
 from typing import Any
 
 import numpy as np
 
-from losslens.donors.designs import Design
-from losslens.losses import is_scorer
-from losslens.models import Model, as_model
-from losslens.passes.auto import effect_design, first_design
-from losslens.passes.cost import plan_cells, plan_scores
-from losslens.passes.parts import call
-from losslens.passes.parts.stream import Stream
-from losslens.passes.task import Options, Task, class_of, default_loss, effect_response, picked, prepare
-from losslens.results.plan import Plan
-from losslens.shapley.cost import plan_shares
+from losslens.donors.conditional import bound
+from losslens.engines import rates
+from losslens.engines.blackbox import TIMED
+from losslens.passes.cost import DRAWN_ROWS, REHEARSED, StandIn, allowed, fitted_rates, hurried, spread, thinned
+from losslens.passes.task import Options, default_loss, picked
+from losslens.progress import silent
+from losslens.refits.breiman import OutOfBagQuestion, as_forest, column_sets
+from losslens.refits.cost import timed_fits, tree_seconds
+from losslens.refits.learner import Learner
+from losslens.refits.learner import learner as checked_learner
+from losslens.refits.leave_out import as_estimator, leave_out_fits
+from losslens.results.importance import FeatureImportance
+from losslens.results.plan import Plan, Stage
+from losslens.shapley.cost import plan_effects
+from losslens.shapley.effects import explained_rows
+from losslens.shapley.setup import set_up
 from losslens.shapley.stopping import ShapleySettings
 from losslens.tables import checks
+from losslens.tables.features import resolve
 from losslens.tables.frames import as_table
-from losslens.tables.loading import Opened
-from losslens.tables.sources import as_source
-from losslens.verbs.features import effects_of, feature_effect, feature_importance, importances_of
-from losslens.verbs.shapley import shapley_importance
-from losslens.workers import with_executor
+from losslens.verbs.breiman import breiman_importance
+from losslens.verbs.compare import checked_cases, compare, options_of_each
+from losslens.verbs.conditional import checked_task, conditional_predictive_impact, mean_changes
+from losslens.verbs.costs import effects_cost, importances_cost, rows_of_table, shares_cost
+from losslens.verbs.features import feature_effect, feature_importance
+from losslens.verbs.interactions import pair_interactions, strength, wanted_pairs
+from losslens.verbs.refits import (
+    check_how,
+    feature_importance_cv,
+    leave_one_covariate_out,
+    permuted_target_test,
+    shapley_importance_cv,
+)
+from losslens.verbs.report import affordable_pairs, checked_report, report
+from losslens.verbs.rows import clusters, extrapolation, observations, regions
+from losslens.verbs.shapley import checked_effects, shapley_effect, shapley_importance
+from losslens.workers import active, here, packed_size, with_executor
 
-VALUES, MOST, FEWEST = 500_000, 200_000, 2_000  # values and rows of a table that a plan looks at, and rows at least
+SECONDS = 0.8  # of a plan that consists of several, about
+ONE_PLAN = 0.6  # seconds of one of them, if it takes its time
+AGAIN = 0.1  # seconds of a plan of a fold that is made twice
+
+Arguments = dict[str, Any]
 
 
 def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options: Any) -> Plan:
-    """The cost of a call of a verb: predictions, calls of the model, memory and seconds.
+    """The cost of a call of a verb: predictions, fits, calls of the model, memory and seconds.
 
     The model is timed in a few calls, and the rest of the work is rehearsed on few rows: a plan takes less than a
     second, or as long as two calls of the model on 16 rows, if that is longer. Of data that would be read in parts,
-    only the metadata and the first rows are read; of a table of millions of values, some rows.
+    only the metadata and the first rows are read; of a table of millions of values, some rows. A learner is fitted on
+    some of the rows, at least once (100 rows, or 5 a column), and the time of a fit on all of them is extrapolated:
+    ``timed_rows`` says from how many.
 
     Parameters
     ----------
     verb
-        `losslens.feature_importance`, `losslens.feature_effect` or `losslens.shapley_importance`.
+        Any verb that takes a model or an estimator, such as `losslens.shapley_importance`, `losslens.report` or
+        `losslens.feature_importance_cv`. Those that take a finished result predict nothing, and have no plan.
     model, X, y, options
-        The arguments of that verb, `executor` and `device` included.
+        The arguments of that verb, `executor` and `device` included; for `shapley_effect` the rows in place of `y`.
 
     Examples
     --------
@@ -54,108 +82,328 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     >>> ll.plan(ll.feature_effect, lambda X: X[:, 0], X).n_predictions
     190
     """
-    if verb not in PLANNED:
-        names = ", ".join(known.__name__ for known in PLANNED)
-        raise ValueError(f"the first argument of plan is one of {names}; got {verb!r}")
-    parameters = inspect.signature(verb).parameters
-    if unknown := options.keys() - parameters.keys():
+    if not callable(verb) or verb not in PLANNED:
+        raise ValueError(_refusal(verb))
+    return _planned(model, X, y, verb, **_arguments(verb, y, options))
+
+
+def _refusal(verb: Any) -> str:
+    if verb in OF_RESULTS:
+        return f"{verb.__name__} takes a finished result and makes no predictions: there is nothing to plan"
+    names = ", ".join(known.__name__ for known in PLANNED)
+    return f"the first argument of plan is one of {names}; got {verb!r}"
+
+
+def _arguments(verb: Callable[..., Any], y: Any, options: Arguments) -> Arguments:
+    """All arguments of the verb beside model, X and y, with their defaults."""
+    parameters = dict(inspect.signature(verb).parameters)
+    if parameters.pop("options", None):  # those of `feature_importance`
+        parameters = dict(inspect.signature(feature_importance).parameters) | parameters
+    named = dict(list(parameters.items())[2:])
+    if "rows" in named and named["rows"].default is inspect.Parameter.empty and y is not None:
+        options = {"rows": y} | options
+    named.pop("y", None)
+    if unknown := options.keys() - named.keys():
         raise TypeError(f"{verb.__name__} has no argument {min(unknown)!r}")
-    defaults = {name: parameters[name].default for name in parameters if name not in ("model", "X", "y")}
-    return _planned(model, X, y if "y" in parameters else None, verb, **defaults | options)
+    found = {name: parameter.default for name, parameter in named.items()} | options
+    if missing := [name for name, value in found.items() if value is inspect.Parameter.empty]:
+        raise TypeError(f"{verb.__name__} needs the argument {missing[0]!r}: pass {missing[0]}=")
+    return {"executor": None} | found
 
 
 @with_executor
 def _planned(model: Any, X: Any, y: Any, verb: Callable[..., Any], *, executor: Any, **arguments: Any) -> Plan:
     """The plan, made where the verb would run: in this process or on the cluster of `executor`."""
-    started = time.perf_counter()
-    known, options = as_model(model), picked(Options, arguments)
-    data = None
-    if not is_scorer(arguments.get("loss")) and (source := as_source(X)) is not None:
-        X, data = source, call.opened(known, source, y, options)
-    rows = _Rows(X, y, options, None, started)
-    if data is None and as_source(X) is None:
-        rows = _looked_at(rows)
-    return PLANNED[verb](known, data, arguments, rows)
+    return PLANNED[verb](model, X, y, arguments)
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The rows that a plan looks at, of n rows."""
-
-    X: Any
-    y: Any
-    options: Options
-    n: int | None
-    started: float
-    design: Design | None = None  # that of all rows, where some rows have too few donors for it
-
-    def restored(self, task: Task) -> Task:
-        """The task with the design of all rows."""
-        return task if self.design is None else replace(task, design=self.design)
+# One model on one table.
 
 
-def _looked_at(rows: _Rows) -> _Rows:
-    """Of a large table evenly spaced rows, so that a plan takes no longer than of a small one."""
-    table, options = as_table(rows.X), rows.options
-    most = max(FEWEST, min(MOST, VALUES // len(table.names)))
-    if table.n <= most:
-        return replace(rows, n=table.n)
-    at = np.unique(np.linspace(0, table.n - 1, most).astype(np.intp))
-
-    def some(values: Any, name: str) -> Any:
-        return None if values is None else checks.vector(values, table.n, name, table.index)[at]
-
-    weight, design = some(options.sample_weight, "sample_weight"), options.donors
-    if weight is not None and np.count_nonzero(weight) < 2:
-        weight = None
-    options = replace(options, sample_weight=weight, groups=some(options.groups, "groups"))
-    if isinstance(design, Design) and (design.m or 0) >= len(at):
-        drawn: Any = design
-        options = replace(options, donors=replace(drawn, m=1))
-    else:
-        design = None
-    return _Rows(table.at(at), some(rows.y, "y"), options, table.n, rows.started, design)
+def _importances(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
+    return importances_cost(model, X, y, given["loss"], picked(Options, given))
 
 
-def _importances(known: Model, data: Opened | None, arguments: dict[str, Any], rows: _Rows) -> Plan:
-    X, y, options = rows.X, rows.y, rows.options
-    if is_scorer(arguments["loss"]):
-        return plan_scores(known, X, y, arguments["loss"], options, rows.started, rows.n)
-    loss = default_loss(known, arguments["loss"])
-    if data is not None:
-        return _in_parts(call.importance_stream(known, data, loss, options), data)
-    task = rows.restored(prepare(known, X, y, options, loss=loss, response=loss.reads))
-    rule = partial(first_design, blocked=task.blocked)
-    return plan_cells(task, rule, lambda task, asked: importances_of(task, asked, loss)[0], rows.started, rows.n)
+def _effects(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
+    return effects_cost(model, X, given["target"], picked(Options, given))
 
 
-def _effects(known: Model, data: Opened | None, arguments: dict[str, Any], rows: _Rows) -> Plan:
-    options = rows.options
-    response, target = effect_response(known), arguments["target"]
-    if data is not None:
-        return _in_parts(call.effect_stream(known, data, response, target, options), data)
-    task = rows.restored(prepare(known, rows.X, None, options, loss=None, response=response))
-    of = class_of(task.sample, target, response)
-    return plan_cells(task, effect_design, lambda task, asked: effects_of(task, asked, of)[0], rows.started, rows.n)
+def _shares(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
+    return shares_cost(model, X, y, given["loss"], picked(ShapleySettings, given), picked(Options, given))
 
 
-def _shares(known: Model, data: Opened | None, arguments: dict[str, Any], rows: _Rows) -> Plan:
-    wanted, loss, options = picked(ShapleySettings, arguments), arguments["loss"], rows.options
-    if data is None:
-        return plan_shares(known, rows.X, rows.y, loss, wanted, options, rows.started, rows.n, rows.restored)
-    from losslens.shapley import parts  # imports compiled engines
-
-    return _in_parts(parts.share_stream(known, data, default_loss(known, loss), wanted, options), data, parts.run)
-
-
-def _in_parts(stream: Stream, data: Opened, run: Callable[[Stream], Any] | None = None) -> Plan:
-    from losslens.passes.parts.cost import plan_stream  # imports compiled engines
-
-    return plan_stream(stream, data, run)
+def _shapley_effects(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
+    some, explained, times = rows_of_table(X, None, picked(Options, given), time.thread_time()), given["rows"], 1.0
+    if some.X is not X:  # positions are those of all rows
+        explained, times = explained_rows(as_table(X), explained, some.X.n)
+    options, weight = replace(some.options, sample_weight=None), some.options.sample_weight
+    asked = (given["target"], given["method"], given["budget"], weight, options)
+    request = checked_effects(model, some.X, explained, *asked)
+    return plan_effects(request, some.started, some.n, some.design, times)
 
 
-PLANNED: dict[Callable[..., Any], Callable[..., Plan]] = {
+def _pairs(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
+    table = as_table(X)
+    features = wanted_pairs(table, given["features"], given["pairs"]).features
+    options = picked(Options, given | {"features": features})  # the same donors for all cost as much as others
+    return importances_cost(model, table, y, given["loss"], options, _strengths)
+
+
+def _strengths(found: Sequence[FeatureImportance]) -> None:
+    """As many interactions as there are importances, about."""
+    for three in zip(found, found[1:], found[2:], strict=False):
+        strength(*three)
+
+
+def _conditional(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
+    """Draws and losses of some features, on more and more rows, with a stand-in for the model."""
+    started, sampler, draws, options = time.thread_time(), given["sampler"], given["draws"], picked(Options, given)
+    some = rows_of_table(X, y, options, started)
+    task = checked_task(model, some.X, some.y, sampler, given["loss"], draws, some.options)
+    n, p = some.n, len(task.subjects)
+    total = n * (1 + draws * p)
+    seconds, batch = n / task.n * (time.thread_time() - started), min(total, task.engine.rows_a_call(n), n)
+    with here():
+        timed = task.engine.timed(batch, allowed(TIMED))
+        seen: list[Any] = []
+        few_rows, began = min(task.n, DRAWN_ROWS), time.perf_counter()
+        while True:
+            few = thinned(task, few_rows, StandIn(timed.predictions))
+            setup, design = set_up(few, None, silent), bound(sampler, few.table, few.sample.weight)
+            before = time.thread_time()
+            mean_changes(few, setup, few.subjects[len(seen) * 7 % p], design, draws, silent)
+            took = time.thread_time() - before
+            seen.append((np.array([1.0, few.n]), took))
+            if time.perf_counter() - began + 2 * took > allowed(REHEARSED) or len(seen) > p:
+                break
+            few_rows = min(task.n, 2 * few_rows)
+    each = float(np.array([1.0, n]) @ fitted_rates(seen))
+    threads, predicting = spread(task, timed.seconds(ceil(n / batch) * (1 + draws * p), total), total)
+    return Plan(
+        features=tuple(subject.feature.name for subject in task.subjects),
+        engines=(task.engine.name,) * p,
+        designs=(f"{sampler!r}, {draws} draw{'s' * (draws != 1)}",) * p,
+        predictions=(n * draws,) * p,
+        n_predictions=total,
+        calls=ceil(n / batch) * (1 + draws * p),
+        memory=8 * n * (p + 3 * draws) + batch * (task.table.row_bytes + 64),
+        complete=True,
+        seconds=seconds + p * each + predicting,
+        grows=(),
+        backend=task.table.backend,
+        workers=threads,
+    )
+
+
+def _trees_out_of_bag(forest: Any, X: Any, y: Any, given: Arguments) -> Plan:
+    options, permutations = picked(Options, given), given["permutations"]
+    if permutations is not None:
+        checks.check_whole(permutations, "permutations")
+    known, table = as_forest(forest), as_table(X)
+    loss = default_loss(known, "zero_one" if given["loss"] is None and known.kind == "classifier" else given["loss"])
+    features = column_sets(options.features, table)
+    question = OutOfBagQuestion(loss, known.classes, features, permutations, options.random_state)
+    seconds, predictions = tree_seconds(known, table, y, loss, question)
+    names = tuple(feature.name for feature in features)
+    return Plan(
+        features=names,
+        engines=("trees",) * len(names),
+        way="exact, over all pairs of out-of-bag rows" if permutations is None else f"{permutations} permutations",
+        exact=permutations is None,
+        n_predictions=int(predictions),
+        most=int(predictions),
+        calls=len(known.native.estimators_),
+        memory=16 * table.n * (len(names) + 1) + 4 * table.n * len(table.names),
+        seconds=seconds,
+        backend=table.backend,
+    )
+
+
+# Several plans together.
+
+
+@dataclass(eq=False)
+class _Parts:
+    """Plans that are made one after the other, in about a second: each gets its share of the time that is left."""
+
+    count: int
+    began: float = field(default_factory=time.perf_counter)
+    stages: list[Stage] = field(default_factory=list)
+    plans: list[Plan] = field(default_factory=list)
+
+    @contextmanager
+    def share(self) -> Iterator[None]:
+        """The time of the next one."""
+        left = SECONDS - (time.perf_counter() - self.began)
+        with hurried(min(1.0, max(0.02, left / ONE_PLAN / max(1, self.count)))):
+            yield
+        self.count -= 1
+
+    def add(self, name: str, cost: Callable[[], Plan]) -> Plan:
+        """The next plan."""
+        with self.share():
+            found = cost()
+        self.plans.append(found)
+        self.stages.append(Stage(name, found.seconds, found.n_predictions, found.calls or 0))
+        return found
+
+    def together(self, **more: Any) -> Plan:
+        """The plan of the whole call, with the features of the first."""
+        first, stages = self.plans[0], self.stages
+        n_predictions = sum(stage.n_predictions for stage in stages)
+        most = n_predictions + sum(max(0, (one.most or 0) - one.n_predictions) for one in self.plans)
+        return Plan(
+            **{
+                "features": first.features,
+                "engines": first.engines,
+                "designs": first.designs,
+                "n_predictions": n_predictions,
+                "most": most,
+                "calls": sum(stage.calls for stage in stages),
+                "memory": max(one.memory for one in self.plans),
+                "seconds": sum(stage.seconds for stage in stages),
+                "grows": first.grows,
+                "backend": first.backend,
+                "workers": max(one.workers for one in self.plans),
+                "stages": tuple(stages),
+            }
+            | more
+        )
+
+
+def _compared(models: Any, X: Any, y: Any, given: Arguments) -> Plan:
+    shapley, weight = given["shapley"], given["sample_weight"]
+    cases, loss = checked_cases(models, X, y, given["loss"], shapley, weight, given["groups"])
+    shared = replace(picked(Options, given | {"sample_weight": None}))
+    parts = _Parts(len(cases) * (1 + shapley))
+    for name, (model, table, target, mass) in cases.items():
+        options = replace(shared, sample_weight=mass)
+        alone = options_of_each(options, len(cases))
+        parts.add(f"{name}: importances", partial(importances_cost, model, table, target, loss, alone))
+        if shapley:
+            share = partial(shares_cost, model, table, target, loss, ShapleySettings(), options)
+            parts.add(f"{name}: Shapley shares", share)
+    return parts.together(memory=sum(one.memory for one in parts.plans))
+
+
+def _reported(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
+    shapley, asked = given["shapley"], {name: given[name] for name in ("models", "loss", "by", "interactions", "rows")}
+    models, data, most = checked_report(model, X, y, **asked, shapley=shapley, options=picked(Options, given))
+    parts = _Parts(len(models) * (1 + shapley) + 1)
+    call = (data.X, data.y, data.loss)
+    for name, each in models.items():
+        parts.add(f"{name}: importances", partial(importances_cost, each, *call, data.options))
+    for name, each in models.items() if shapley else ():
+        parts.add(f"{name}: Shapley shares", partial(shares_cost, each, *call, ShapleySettings(), data.options))
+    table, p = as_table(data.X), len(parts.plans[0].features)
+    named = resolve(data.options.features, table.labels, by_position=table.backend == "numpy")
+    chosen = {one.name: [table.labels[j] for j in one.columns] for one in named[:most]}
+    paired = affordable_pairs(model, data, chosen, parts.plans[0].n_predictions) if len(chosen) > 1 else None
+    if paired is not None:
+        parts.add("pairs of features", lambda: _pairs(model, data.X, data.y, given | vars(paired) | {"pairs": None}))
+    page, n = rates.PAGE, min(table.n, rates.PAGE_ROWS)
+    parts.stages.append(Stage("the page", page["report"] + p * (page["feature"] + n * page["value"])))
+    return parts.together()
+
+
+# Learners.
+
+
+def _refits(known: Learner, explain: Callable[..., Plan], times: int) -> Plan:
+    """Fits and explanations of all folds, so many times; from fits on some rows, and the first fold."""
+    parts, cluster = _Parts(1), active()
+    with here():  # a fold is one task
+        fit = timed_fits(known, lambda few: few.fitted(few.splits[0][0], few.y))
+    fits, trained = times * len(known.splits), [len(train) for train, _ in known.splits]
+    fitting = times * sum(fit.seconds(rows) for rows in trained)
+    parts.stages.append(Stage("fits", fitting, fits=fits))
+
+    def explained() -> Plan:
+        began = time.perf_counter()
+        with here():
+            one: Plan = known.explained_by(fit.result, 0, explain)
+            if fits > 2 and time.perf_counter() - began < AGAIN:  # what happens once does not happen in every fold
+                one = known.explained_by(fit.result, 0, explain)
+        sizes = [len(test) for _, test in known.splits]
+        folds = fits * (1.0 if max(sizes) - min(sizes) <= 1 else sum(sizes) / len(sizes) / sizes[0])
+        counts = {name: round(folds * getattr(one, name)) for name in ("n_predictions", "calls")}
+        most = None if one.most is None else round(folds * one.most)
+        return replace(one, seconds=folds * one.seconds, most=most, **counts)
+
+    plan = parts.add("explanations", explained)
+    seconds, threads = fitting + plan.seconds, 0
+    if cluster is not None:
+        threads, tasks = cluster.threads, len(known.splits) if times == 1 else times
+        seconds = rates.on_a_cluster(seconds, tasks, threads, packed_size(known, cluster))
+    timed_rows = fit.rows[-1] if fit.rows[-1] < trained[0] else None
+    return parts.together(fits=fits, seconds=seconds, workers=threads, timed_rows=timed_rows)
+
+
+def _learner(estimator: Any, X: Any, y: Any, given: Arguments) -> Learner:
+    return checked_learner(estimator, X, y, given["cv"], given["fit_params"], picked(Options, given))
+
+
+def _importances_cv(estimator: Any, X: Any, y: Any, given: Arguments) -> Plan:
+    explain = partial(importances_cost, loss=given["loss"])
+    return _refits(_learner(estimator, X, y, given), explain, 1)
+
+
+def _shares_cv(estimator: Any, X: Any, y: Any, given: Arguments) -> Plan:
+    explain = partial(shares_cost, loss=given["loss"], wanted=picked(ShapleySettings, given))
+    return _refits(_learner(estimator, X, y, given), explain, 1)
+
+
+def _permuted_targets(estimator: Any, X: Any, y: Any, given: Arguments) -> Plan:
+    checks.check_whole(given["permutations"], "permutations")
+    explain = partial(importances_cost, loss=given["loss"])
+    return _refits(_learner(estimator, X, y, given), explain, 1 + given["permutations"])
+
+
+def _left_out(estimator: Any, X: Any, y: Any, given: Arguments) -> Plan:
+    """Fits, predictions and losses of the first fold, as often as there are folds and features, and one more."""
+    how, loss, cluster = given["how"], given["loss"], active()
+    check_how(how)
+    known = _learner(as_estimator(estimator), X, y, given)
+    fits_without = leave_out_fits(known, given["features"], how, loss)
+    left = fits_without.left
+    with here():
+        fit = timed_fits(known, lambda few: replace(fits_without, known=few).one((0, 0), silent))
+    trained, tested = ([len(pair[side]) for pair in known.splits] for side in (0, 1))
+    fits = (1 + len(left)) * len(known.splits)
+    seconds, threads = (1 + len(left)) * sum(fit.seconds(rows) for rows in trained), 0
+    if cluster is not None:
+        threads = cluster.threads
+        seconds = rates.on_a_cluster(seconds, fits, threads, packed_size(known, cluster))
+    predictions = (1 + len(left)) * sum(tested)
+    table = known.table
+    return Plan(
+        features=tuple(one.name for one in left),
+        engines=("blackbox",) * len(left),
+        n_predictions=predictions,
+        calls=fits,
+        memory=table.n * (8 * (1 + 2 * len(left)) + 2 * table.row_bytes),
+        seconds=seconds,
+        backend=table.backend,
+        workers=threads,
+        stages=(Stage("fits and predictions", seconds, predictions, fits, fits),),
+        fits=fits,
+        timed_rows=fit.rows[-1] if fit.rows[-1] < trained[0] else None,
+    )
+
+
+PLANNED: dict[Callable[..., Any], Callable[[Any, Any, Any, Arguments], Plan]] = {
     feature_importance: _importances,
     feature_effect: _effects,
     shapley_importance: _shares,
+    shapley_effect: _shapley_effects,
+    pair_interactions: _pairs,
+    conditional_predictive_impact: _conditional,
+    compare: _compared,
+    report: _reported,
+    breiman_importance: _trees_out_of_bag,
+    feature_importance_cv: _importances_cv,
+    shapley_importance_cv: _shares_cv,
+    permuted_target_test: _permuted_targets,
+    leave_one_covariate_out: _left_out,
 }
+OF_RESULTS = (regions, clusters, observations, extrapolation)

@@ -242,8 +242,7 @@ def leave_one_covariate_out(
     >>> (loco.importance > 0.1).tolist()
     [True, False, False]
     """
-    if not checks.is_one_of(how, ("drop", "constant")):
-        raise ValueError(f"how must be 'drop' or 'constant'; got {how!r}")
+    check_how(how)
     options = Options(
         features=features, sample_weight=sample_weight, groups=groups, random_state=random_state, n_jobs=n_jobs,
         progress=progress,
@@ -252,3 +251,9 @@ def leave_one_covariate_out(
     return leave_out_fits(known, features, how, loss).result(
         checks.group_numbers(groups, known.table.n, known.table.index)
     )
+
+
+def check_how(how: Any) -> None:
+    """Raise ValueError unless `how` is one of the two ways to leave out a feature."""
+    if not checks.is_one_of(how, ("drop", "constant")):
+        raise ValueError(f"how must be 'drop' or 'constant'; got {how!r}")

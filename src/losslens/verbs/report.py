@@ -30,9 +30,9 @@ from losslens.tables.columns import Distinct, array_column
 from losslens.tables.frames import Table, as_table
 from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.row_labels import row_names
-from losslens.verbs.features import feature_importance, importances
-from losslens.verbs.interactions import pair_interactions
-from losslens.verbs.plan import plan
+from losslens.verbs.costs import importances_count
+from losslens.verbs.features import importances
+from losslens.verbs.interactions import pair_interactions, wanted_pairs
 from losslens.verbs.rows import clusters, observations, regions
 from losslens.verbs.shapley import share_out
 from losslens.workers import with_executor
@@ -95,20 +95,13 @@ def report(
     >>> page
     <Report 'A line': 2 features, 100 rows; .save(path)>
     """
-    if is_scorer(loss):
-        raise ValueError("a scorer gives one number for all rows together; a report needs a loss of each row")
-    checks.check_whole(rows, "rows", least=3)
-    checks.check_flag(shapley, "shapley")
-    most = _paired_features(interactions)
-    known = as_model(model)
-    others = _named(models)
     options = Options(
         features=features, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs, memory=memory,
         progress=progress,
     )  # fmt: skip
+    named, data, most = checked_report(model, X, y, models, loss, by, shapley, interactions, rows, options)
     warn_of_target(X, y)
-    data = _sampled(as_table(X), y, by, int(rows), default_loss(known, loss), options)
-    named = {FIRST if others else known.name: model, **others}
+    known = as_model(model)
     results = {name: _explained(name, each, data) for name, each in named.items()}
     shares: dict[str, ShapleyImportance] = {}
     if shapley:
@@ -131,8 +124,22 @@ def report(
         return Report(summarise(shown, results, shares, findings, complete, tick))
 
 
+def checked_report(
+    model: Any, X: Any, y: Any, models: Any, loss: Any, by: Any, shapley: bool, interactions: bool | int, rows: int,
+    options: Options,
+) -> tuple[dict[str, Any], ExplainedRows, int]:  # fmt: skip
+    """The models by name, the rows that are explained, and the number of features whose pairs are computed."""
+    if is_scorer(loss):
+        raise ValueError("a scorer gives one number for all rows together; a report needs a loss of each row")
+    checks.check_whole(rows, "rows", least=3)
+    checks.check_flag(shapley, "shapley")
+    most, known, others = _paired_features(interactions), as_model(model), _named(models)
+    data = _sampled(as_table(X), y, by, int(rows), default_loss(known, loss), options)
+    return {FIRST if others else known.name: model, **others}, data, most
+
+
 @dataclass(frozen=True, eq=False)
-class _Data:
+class ExplainedRows:
     """The rows that are explained, and how."""
 
     X: Any
@@ -145,7 +152,7 @@ class _Data:
     by: str | None
 
 
-def _sampled(table: Table, y: Any, by: Any, most: int, loss: Loss, options: Options) -> _Data:
+def _sampled(table: Table, y: Any, by: Any, most: int, loss: Loss, options: Options) -> ExplainedRows:
     """At most so many rows, in the order of the table."""
     if y is None:
         raise ValueError("y, the true values, is missing: a report is about a model's performance")
@@ -163,7 +170,7 @@ def _sampled(table: Table, y: Any, by: Any, most: int, loss: Loss, options: Opti
         columns[name] = array_column(labels[index]).distinct
     options = replace(options, sample_weight=None if weight is None else weight[index])
     names = row_names(table.row_labels, index)
-    return _Data(rows, target[index], loss, options, names, table.n, columns, name)
+    return ExplainedRows(rows, target[index], loss, options, names, table.n, columns, name)
 
 
 def _groups(table: Table, by: Any) -> tuple[NDArray[Any] | None, str | None]:
@@ -192,7 +199,7 @@ def _named(models: Mapping[str, Any] | None) -> dict[str, Any]:
     return found
 
 
-def _explained(name: str, model: Any, data: _Data) -> Importances:
+def _explained(name: str, model: Any, data: ExplainedRows) -> Importances:
     found: Importances = _called(name, importances, model, data)
     for feature in found.values():
         if not feature.means.has_weights:
@@ -209,7 +216,9 @@ def _paired_features(interactions: bool | int) -> int:
     return int(interactions)
 
 
-def _findings(model: Any, data: _Data, first: Importances, share: ShapleyImportance | None, most: int) -> Findings:
+def _findings(
+    model: Any, data: ExplainedRows, first: Importances, share: ShapleyImportance | None, most: int
+) -> Findings:
     """Further results of the first model; only pairs of features need more predictions."""
     table, seed = as_table(data.X), data.options.random_state
     with bar(len(first), "looking for extrapolation", data.options.progress, "features") as tick:
@@ -247,27 +256,24 @@ def _where(table: Table, first: Importances, entropy: int) -> tuple[Callable[[Fe
     return where, f"Regions were searched{limits}." if limits else ""
 
 
-def _pairs(model: Any, data: _Data, first: Importances, most: int) -> tuple[Interactions | None, str]:
+def _pairs(model: Any, data: ExplainedRows, first: Importances, most: int) -> tuple[Interactions | None, str]:
     """Interactions of the most important features, and how: exact where that is cheap, else with sampled donors."""
     chosen = _apart(data, first, most)
     if len(chosen) < 2:
         return None, ""
-    allowed = max(first.n_predictions, PAIR_PREDICTIONS)
-    for count in range(len(chosen), 1, -1):
-        some = dict(list(chosen.items())[:count])
-        donors = _affordable(model, data, some, allowed)
-        if donors is None:
-            continue
-        options = vars(replace(data.options, features=some, donors=donors))
-        ask = partial(pair_interactions, model, data.X, data.y, loss=data.loss, **options)
-        found: Interactions | None = or_else(ask, None)
-        how = "exact over all pairs of rows" if donors == "auto" else f"sampled with {donors}"
-        what = f"The {count} most important features" if count < len(first) else f"The {count} features"
-        return found, "" if found is None else f"{what} in pairs: {how}, {found.n_predictions:,} predictions."
-    return None, f"Pairs of features were not computed: they take more than {allowed:,} predictions."
+    options = affordable_pairs(model, data, chosen, first.n_predictions)
+    if options is None:
+        allowed = max(first.n_predictions, PAIR_PREDICTIONS)
+        return None, f"Pairs of features were not computed: they take more than {allowed:,} predictions."
+    count, donors = len(options.features), options.donors
+    ask = partial(pair_interactions, model, data.X, data.y, loss=data.loss, **vars(options))
+    found: Interactions | None = or_else(ask, None)
+    how = "exact over all pairs of rows" if donors == "auto" else f"sampled with {donors}"
+    what = f"The {count} most important features" if count < len(first) else f"The {count} features"
+    return found, "" if found is None else f"{what} in pairs: {how}, {found.n_predictions:,} predictions."
 
 
-def _apart(data: _Data, first: Importances, most: int) -> dict[str, list[Any]]:
+def _apart(data: ExplainedRows, first: Importances, most: int) -> dict[str, list[Any]]:
     """The most important features and their columns; of features that share columns only the more important one."""
     table = as_table(data.X)
     label = dict(zip(table.names, table.labels, strict=True))
@@ -279,19 +285,27 @@ def _apart(data: _Data, first: Importances, most: int) -> dict[str, list[Any]]:
     return chosen
 
 
-def _affordable(model: Any, data: _Data, some: Mapping[str, list[Any]], allowed: int) -> str | Latin | None:
-    """Donors for single features and pairs: all where that is affordable, else a sample; None if that is too small."""
-    names = list(some)
-    both = {f"{a}\n{b}": [*some[a], *some[b]] for k, a in enumerate(names) for b in names[k + 1 :]}
-    options = vars(replace(data.options, features={**some, **both}, progress=False))
-    cost = plan(feature_importance, model, data.X, data.y, loss=data.loss, **options)
-    if not cost.grows and cost.n_predictions <= allowed:
-        return "auto"
-    m = allowed // (len(some) + len(both)) // len(data.y)
-    return Latin(min(m, len(data.y))) if m >= PAIR_DONORS else None
+def affordable_pairs(
+    model: Any, data: ExplainedRows, chosen: Mapping[str, list[Any]], predicted: int
+) -> Options | None:
+    """Which of the features, and which donors: as many features as can be afforded, with all donors or a sample.
+
+    As many predictions can be afforded as were made before; None if even two features take more.
+    """
+    allowed = max(predicted, PAIR_PREDICTIONS)
+    for count in range(len(chosen), 1, -1):
+        some = dict(list(chosen.items())[:count])
+        both = wanted_pairs(as_table(data.X), some, None).features
+        options = replace(data.options, features=both, progress=False)
+        cells = importances_count(model, data.X, data.y, data.loss, options)
+        if not cells.grows and cells.n_predictions <= allowed:
+            return replace(data.options, features=some)
+        if (m := allowed // len(both) // len(data.y)) >= PAIR_DONORS:
+            return replace(data.options, features=some, donors=Latin(min(m, len(data.y))))
+    return None
 
 
-def _called(name: str, verb: Callable[..., Any], model: Any, data: _Data) -> Any:
+def _called(name: str, verb: Callable[..., Any], model: Any, data: ExplainedRows) -> Any:
     """The result of a verb; an error gets the model's name."""
     try:
         return verb(model, data.X, data.y, loss=data.loss, options=data.options)
@@ -300,7 +314,7 @@ def _called(name: str, verb: Callable[..., Any], model: Any, data: _Data) -> Any
         raise kind(f"{name}: {error}") from error
 
 
-def _again(one: FeatureImportance, model: Any, data: _Data) -> FeatureImportance:
+def _again(one: FeatureImportance, model: Any, data: ExplainedRows) -> FeatureImportance:
     """One feature explained again, alone, so that all of its cells are kept."""
     memory = max(data.options.memory, one.full_size)
     if not one.design.all_pairs or memory > 4 * data.options.memory:

@@ -167,12 +167,17 @@ def shapley_effect(
     >>> ll.shapley_effect(lambda X: X[:, 0] + X[:, 0] * X[:, 1], X, 1).local
     array([[3., 2.]])
     """
-    if not is_one_of(method, ("auto", "exact", "walk")):
-        raise ValueError(f"method is 'auto', 'exact' or 'walk'; got {method!r}")
-    stopping.check(None, budget)
     options = Options(
         features=features, donors=donors, random_state=random_state, n_jobs=n_jobs, memory=memory, progress=progress
     )
-    return effects.explain(
-        effects.check_request(as_model(model), X, rows, target, method, budget, sample_weight, options)
-    )
+    return effects.explain(checked_effects(model, X, rows, target, method, budget, sample_weight, options))
+
+
+def checked_effects(
+    model: Any, X: Any, rows: Any, target: Any, method: Any, budget: Any, weight: Any, options: Options
+) -> effects.EffectRequest:
+    """A call of `shapley_effect`, with all of its arguments checked."""
+    if not is_one_of(method, ("auto", "exact", "walk")):
+        raise ValueError(f"method is 'auto', 'exact' or 'walk'; got {method!r}")
+    stopping.check(None, budget)
+    return effects.check_request(as_model(model), X, rows, target, method, budget, weight, options)

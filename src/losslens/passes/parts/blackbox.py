@@ -221,6 +221,15 @@ def run(stream: Stream) -> Summed:
     return Summed(stream, "blackbox", sample, by_column, n_predictions)
 
 
+def donors_needed(stream: Stream) -> dict[int, int]:
+    """How many donors a row needs in each column, with ``donors="auto"``, judging by these rows."""
+    counted, work = _count(stream)
+    parts = [part for stretch in with_checksums(stream.stretches, counted) for part in stretch.each()]
+    kept = _gather(stream, work, parts, Store(stream.n, 1 << 62))
+    columns = {j: _kept_column(stream, work, kept, j, answer) for j, answer in _curves(stream, work, kept).items()}
+    return {j: column.design.m or len(column.grid) for j, column in columns.items()}
+
+
 def _count(stream: Stream) -> tuple[Counted, BoxWork]:
     """The first pass, and the arguments of the later ones."""
     bins = Quantiles.of_rows(stream.spread_rows, stream.feature_columns, BINS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -14,6 +14,7 @@ from losslens.engines import rates
 from losslens.engines.base import Declined
 from losslens.engines.blackbox import BlackBox, CallTime
 from losslens.engines.choice import CHECKED, batch_rows
+from losslens.passes.cost import TRIED_SECONDS, allowed
 from losslens.passes.parts import additive, blackbox, trees
 from losslens.passes.parts.counting import MOST_VALUES, FirstPass, Quantiles, first_pass
 from losslens.passes.parts.kept_rows import MOST_KEPT
@@ -29,6 +30,8 @@ from losslens.workers import Cluster, Serial, packed_size
 PROBED = 5000  # most rows of a timed part
 TREE_ROWS = 10**6  # most rows times trees of a timed part
 PARTS_IN_MEMORY = 6  # memory of a worker, as a multiple of the largest part
+TRIED_COLUMNS = 5  # columns whose number of donors is tried
+FEW_BYTES = 1 << 22  # memory of that trial: few rows are kept
 BIN_BYTES = 64  # returned by a worker for a value of a grid
 
 Run = Callable[[Stream], Any]
@@ -140,15 +143,17 @@ def _box(stream: Stream, data: Opened) -> Plan:
     least, most = (sum(d[end] for d in donors.values()) for end in (0, 1))
     turns, more_turns = (_turns(stream, [d[end] for d in donors.values()]) for end in (0, 1))
     model, rows_a_call = _timed_model(stream)
-    counted, predicted = _counted(stream, data), n * (turns + least) + kept * grid
+    needed = least if least == most else _needed(stream, data, donors, model)
+    passes = _turns(stream, [ceil(d[0] * needed / least) for d in donors.values()])
+    counted, predicted = _counted(stream, data), n * (passes + needed) + kept * grid
     parts = sum(len(s.parts) for s in stream.stretches)
     seconds = (
         model.seconds(ceil(predicted / rows_a_call), predicted)
-        + n * least * (rates.CELL + counted)
+        + n * needed * (rates.CELL + counted)
         + n * k * 3 * counted
         + _reading(stream, data, 1)
-        + _reading(stream, data, 1 + turns, apart=True)
-        + parts * (2 + turns) * _converted(stream, data)
+        + _reading(stream, data, 1 + passes, apart=True)
+        + parts * (2 + passes) * _converted(stream, data)
     )
     store = 8 * n * (k + (data.weight is not None))
     cluster = _cluster(stream)
@@ -159,7 +164,7 @@ def _box(stream: Stream, data: Opened) -> Plan:
         predictions=tuple(n * donors[j][0] for j in each), passes=2 + turns, least=n * (turns + least) + kept * grid,
         most=n * (more_turns + most) + kept * grid, travels=shared + 8 * n * least + back,
         memory=min(store, stream.memory // 4) + kept * 24 * grid, scratch=max(0, store - stream.memory // 4),
-        fixed=rates.DONOR_VALUE * n * least, seconds=seconds, tasks=len(stream.stretches) + (1 + turns) * parts,
+        fixed=rates.DONOR_VALUE * n * needed, seconds=seconds, tasks=len(stream.stretches) + (1 + turns) * parts,
     )  # fmt: skip
 
 
@@ -179,6 +184,22 @@ def _donors(stream: Stream, values: int, wide: bool) -> tuple[int, int]:
     if not wide and values <= fewest + 1:
         return values, values
     return fewest, most if wide else min(most, values)
+
+
+def _needed(stream: Stream, data: Opened, donors: Mapping[int, tuple[int, int]], model: CallTime) -> int:
+    """Donors of all columns together that ``"auto"`` will need, from some columns of the first rows.
+
+    The fewest, where the model is too slow to try it.
+    """
+    fewest = sum(low for low, _ in donors.values())
+    features = stream.features[:: ceil(len(stream.features) / TRIED_COLUMNS)]
+    cells = len(features) * blackbox.BINS * blackbox.FEWEST_CURVES
+    if model.seconds(len(features) * (1 + cells // PROBED), cells) > allowed(TRIED_SECONDS):
+        return fewest
+    head = _of_head(stream, data, min(PROBED, data.head.n), 1)
+    found = blackbox.donors_needed(replace(head, features=features, memory=min(stream.memory, FEW_BYTES)))
+    tried = sum(min(max(found[j], donors[j][0]), donors[j][1]) for j in found)
+    return int(fewest * tried / sum(donors[j][0] for j in found))
 
 
 def _turns(stream: Stream, donors: Sequence[int]) -> int:
