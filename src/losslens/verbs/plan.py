@@ -223,7 +223,7 @@ def _trees_out_of_bag(forest: Any, X: Any, y: Any, given: Arguments) -> Plan:
 
 
 @dataclass(eq=False)
-class _Parts:
+class _PlansTogether:
     """Plans that are made one after the other, in about a second: each gets its share of the time that is left."""
 
     count: int
@@ -275,7 +275,7 @@ def _compared(models: Any, X: Any, y: Any, given: Arguments) -> Plan:
     shapley, weight = given["shapley"], given["sample_weight"]
     cases, loss = checked_cases(models, X, y, given["loss"], shapley, weight, given["groups"])
     shared = replace(picked(Options, given | {"sample_weight": None}))
-    parts = _Parts(len(cases) * (1 + shapley))
+    parts = _PlansTogether(len(cases) * (1 + shapley))
     for name, (model, table, target, mass) in cases.items():
         options = replace(shared, sample_weight=mass)
         alone = options_of_each(options, len(cases))
@@ -289,7 +289,7 @@ def _compared(models: Any, X: Any, y: Any, given: Arguments) -> Plan:
 def _reported(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
     shapley, asked = given["shapley"], {name: given[name] for name in ("models", "loss", "by", "interactions", "rows")}
     models, data, most = checked_report(model, X, y, **asked, shapley=shapley, options=picked(Options, given))
-    parts = _Parts(len(models) * (1 + shapley) + 1)
+    parts = _PlansTogether(len(models) * (1 + shapley) + 1)
     call = (data.X, data.y, data.loss)
     for name, each in models.items():
         parts.add(f"{name}: importances", partial(importances_cost, each, *call, data.options))
@@ -311,7 +311,7 @@ def _reported(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
 
 def _refits(known: Learner, explain: Callable[..., Plan], times: int) -> Plan:
     """Fits and explanations of all folds, so many times; from fits on some rows, and the first fold."""
-    parts, cluster = _Parts(1), active()
+    parts, cluster = _PlansTogether(1), active()
     with here():  # a fold is one task
         fit = timed_fits(known, lambda few: few.fitted(few.splits[0][0], few.y))
     fits, trained = times * len(known.splits), [len(train) for train, _ in known.splits]
