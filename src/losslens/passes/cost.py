@@ -80,9 +80,8 @@ class Expected:
 
     @cached_property
     def values(self) -> int:
-        """Distinct values: of some rows, where the table is large; if most of these differ, so do those of all rows."""
-        counted, rows = len(self.subject.distinct), len(self.subject.distinct.codes)
-        return counted if rows == self.n or counted <= rows // 2 else counted * self.n // rows
+        """Distinct values of all rows; estimated where the table is large, and the subject has some of them."""
+        return values_of_all(len(self.subject.distinct), len(self.subject.distinct.codes), self.n)
 
     @cached_property
     def cells(self) -> tuple[int, int]:
@@ -127,6 +126,22 @@ class Expected:
     def predictions(self) -> int:
         """The most predictions."""
         return self.n * self.cells[1]
+
+
+def values_of_all(counted: int, rows: int, n: int) -> int:
+    """Distinct values of n rows, of which some have so many.
+
+    If D values are equally frequent, a value occurs n / D times, and is among the rows with probability
+    1 - (1 - rows/n)^(n/D): D is the number with which the expected count is the one found.
+    """
+    low, high = counted, n
+    while low < high:
+        middle = (low + high) // 2
+        if middle * (1 - (1 - rows / n) ** (n / middle)) < counted - 0.5:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @dataclass(frozen=True, eq=False)

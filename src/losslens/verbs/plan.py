@@ -64,7 +64,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
     The model is timed in a few calls, and the rest of the work is rehearsed on few rows: a plan takes less than a
     second, or as long as two calls of the model on 16 rows, if that is longer. Of data that would be read in parts,
     only the metadata and the first rows are read; of a table of millions of values, some rows. A learner is fitted on
-    some of the rows, at least once (100 rows, or 5 a column), and the time of a fit on all of them is extrapolated:
+    some of the rows, at least once (64 rows, or two a column), and the time of a fit on all of them is extrapolated:
     ``timed_rows`` says from how many.
 
     Parameters
