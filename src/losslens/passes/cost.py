@@ -134,7 +134,7 @@ def values_of_all(counted: int, rows: int, n: int) -> int:
     If D values are equally frequent, a value occurs n / D times, and is among the rows with probability
     1 - (1 - rows/n)^(n/D): D is the number with which the expected count is the one found.
     """
-    low, high = counted, n
+    low, high = n if counted == rows else counted, n
     while low < high:
         middle = (low + high) // 2
         if middle * (1 - (1 - rows / n) ** (n / middle)) < counted - 0.5:
@@ -195,8 +195,8 @@ def plan_cells(
     expected, routes, grows, asked, total = (
         counted.expected, counted.routes, counted.grows, counted.asked, counted.by_model
     )  # fmt: skip
-    complete = task.budget.fits(expected, n)
     seconds = times * (time.thread_time() - started)  # the call begins so; values of other features are not counted
+    complete = task.budget.fits(expected, n)
     batch = min(total, task.engine.rows_a_call(n))
     calls = ceil(total / batch) if asked else 0
     threads = 0
