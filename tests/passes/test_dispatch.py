@@ -1,5 +1,6 @@
-"""Each feature says why no exact engine computed it, wherever the model was asked; and says nothing elsewhere."""
+"""A pass: each feature says why no exact engine computed it, where the model was asked; progress comes to its end."""
 
+from contextlib import contextmanager
 from functools import partial
 
 import catboost
@@ -17,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import losslens as ll
+from losslens.passes import dispatch
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -133,3 +135,34 @@ def test_the_table_gives_the_reason_where_numbers_are_sampled_for_lack_of_an_eng
     assert (asked.exact, complete.exact) == (False, True)
     assert "no exact engine: a function can be called" in repr(asked)
     assert "no exact engine" not in repr(wanted) + repr(complete)
+
+
+# -- progress ---------------------------------------------------------------------------------------------------------
+
+COUNTED = ensemble.RandomForestRegressor(3, random_state=0).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("model", "features", "unit"),
+    [
+        (COUNTED, {"g": [0, 1]}, "cells"),
+        (linear.LinearRegression().fit(X, Y).predict, ["x0", "x1"], "predictions"),
+        (COUNTED.predict, {"g": [0, 1]}, "predictions"),
+    ],
+    ids=["trees", "function", "function of a group"],
+)
+def test_the_bar_has_a_unit_and_comes_to_its_end(model, features, unit, monkeypatch):
+    bars = []
+
+    @contextmanager
+    def recorded(total, title, progress, unit):
+        steps = []
+        yield steps.append
+        bars.append((unit, total, sum(steps)))
+
+    monkeypatch.setattr(dispatch, "bar", recorded)
+    ll.feature_importance(model, X, Y, loss="squared_error", features=features, donors="all")
+    assert bars
+    for shown, total, done in bars:
+        assert shown == unit
+        assert done == total
