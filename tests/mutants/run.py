@@ -137,12 +137,15 @@ class Selection:
         self.uses: dict[str, set[str]] = defaultdict(set)
         calls: dict[str, set[str]] = defaultdict(set)
         trees = {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
-        home = {
-            node.name: Path(path).stem for path, tree in trees.items() for node in ast.walk(tree) if is_compiled(node)
-        }
+        home: dict[str, set[str]] = defaultdict(set)  # modules of the compiled functions of a name
+        for path, tree in trees.items():
+            for node in ast.walk(tree):
+                if is_compiled(node):
+                    home[node.name].add(Path(path).stem)
         for path, tree in trees.items():
             text = (SOURCE / path).read_text()
-            compiled = {name for name, stem in home.items() if stem in (Path(path).stem, *re.findall(r"\w+", text))}
+            near = {Path(path).stem, *re.findall(r"\w+", text)}
+            compiled = {name for name, stems in home.items() if stems & near}
             for stretch in (stretch for block in blocks(tree) for stretch in stretches(block)):
                 place = f"{path}:{stretch[0].lineno}"
                 self.starts[path].append((stretch[0].lineno, max(each.end_lineno or 0 for each in stretch), place))
@@ -354,19 +357,19 @@ class Program:
     """What is loaded of the package: its functions by file and qualified name, and numba's dispatchers by name."""
 
     functions: dict[tuple[str, str], list[FunctionType]]
-    dispatchers: dict[str, Any]
+    dispatchers: dict[str, list[Any]]
 
     @classmethod
     def now(cls) -> Program:
         """All that is loaded."""
         from numba.core.dispatcher import Dispatcher
 
-        functions, dispatchers = defaultdict(list), {}
+        functions, dispatchers = defaultdict(list), defaultdict(list)
         for each in gc.get_objects():
             if type(each) is FunctionType and each.__code__.co_filename.startswith(str(SOURCE)):
                 functions[each.__code__.co_filename, each.__code__.co_qualname].append(each)
             elif isinstance(each, Dispatcher) and each.py_func.__code__.co_filename.startswith(str(SOURCE)):
-                dispatchers[each.py_func.__name__] = each
+                dispatchers[each.py_func.__name__].append(each)
         return cls(functions, dispatchers)
 
     def put(self, mutant: Mutant, callers: list[str]) -> None:
@@ -392,7 +395,7 @@ class Program:
         if callers:
             from numba.core.caching import NullCache
 
-            for dispatcher in (self.dispatchers[name] for name in callers if name in self.dispatchers):
+            for dispatcher in (each for name in callers for each in self.dispatchers[name]):
                 dispatcher._cache = NullCache()
                 dispatcher.recompile()
 
