@@ -54,8 +54,9 @@ class Shifts:
 
     def __getitem__(self, rows: Any) -> Indices:
         n = len(self.donor)
-        places = self.places[rows][..., None] + self.shifts
-        places -= n * (places >= n)
+        shifts = narrow(self.shifts) if 2 * n <= np.iinfo(np.int32).max else self.shifts
+        places = self.places[rows][..., None] + shifts
+        np.subtract(places, n, out=places, where=places >= n)
         if self.ascending:
             places.sort(axis=-1)
         return np.asarray(self.donor[places])

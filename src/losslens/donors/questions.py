@@ -244,13 +244,14 @@ def _conditional(subject: Subject, design: BoundSampler, n: int, rng: np.random.
     everyone = narrow(np.arange(n))[:, None]
     if lent.sources:
         m = lent.donors.shape[1]
-        every = narrow(np.arange(n * m))  # the values drawn, one draw for all rows after the other
+        narrowed = np.int32 if n * m <= np.iinfo(np.int32).max else np.intp
+        every = np.arange(n * m, dtype=narrowed)  # the values drawn, one draw for all rows after the other
         cell = every.reshape(m, n).T
         sources = tuple(lent.sources[j] for j in feature.columns)
         index = (every + n,) * len(sources)  # after the column's own values
         met = Met(cell, every, repeats=False)
         ask = Ask(feature.name, feature.columns, sources, index, np.full(n, -1), n * m, met)
-        place, values = drawn_places(sources, n + cell, distinct, feature.name)
+        place, values = drawn_places(sources, index[0].reshape(m, n).T, distinct, feature.name)
     else:
         donors = np.where(lent.donors < 0, everyone, lent.donors)  # a row's own value is not predicted
         met = Met(donors, distinct.codes, repeats=True)

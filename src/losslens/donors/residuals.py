@@ -68,7 +68,9 @@ class Residuals:
 
     def of_donors(self, donors: Indices) -> Floats:
         """Each row's prediction plus a donor's residual, (m, n); NaN where the donor's value is missing."""
-        return np.asarray(self.expected + self.residual[donors])
+        values = self.residual[donors]
+        values += self.expected
+        return np.asarray(values)
 
 
 def _expected(values: Floats, known: Indices, others: Floats, regressor: Any, seed: int) -> Floats:

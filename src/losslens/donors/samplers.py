@@ -119,7 +119,9 @@ class Within(Lender):
         self, numbers: Numbers, columns: Sequence[int], given: Sequence[int], m: int, rng: np.random.Generator
     ) -> DrawnValues:
         """Donors of each row, from its leaf and never itself."""
-        (others, axes), counted = numbers.of(given), numbers.counted
+        # Trees of scikit-learn read single precision.
+        others, axes = numbers.of(given, np.float64 if self.tree is not None else np.float32)
+        counted = numbers.counted if len(numbers.counted) < numbers.table.n else slice(None)
         target = _scaled(numbers.of(columns)[0], counted)
         seed = int(rng.integers(2**31))
         tree = grown(self.tree, others[counted], target[counted], seed) if axes else None
@@ -175,9 +177,11 @@ class Residual(Lender):
         donors = Latin(min(m, table.n)).draw(table.n, rng)
         categories = [j for j in columns if by_classes(table.column(j), table.names[j])]
         draw = _Draw(numbers, numbers.of(given)[0], donors, seed)
-        for j in columns:
-            if j not in categories:
-                draw.number(j, self.regressor)
+        fitted = {j: draw.residuals(j, self.regressor) for j in columns if j not in categories}
+        if not categories:
+            draw.seen.clear()  # they are read no more
+        for j, residuals in fitted.items():
+            draw.number(j, residuals, recorded=bool(categories))
         for j in categories:
             draw.category(j, self.classifier, rng)
         alone = len(categories) == len(columns)
@@ -194,15 +198,20 @@ class _Draw:
         self.sources: dict[int, Column] = {}
         self.explained: list[float] = []
 
-    def number(self, j: int, regressor: Any) -> None:
-        """Numbers are predicted from observed columns and take the residuals of the same donor."""
-        column = self.table.column(j)
+    def residuals(self, j: int, regressor: Any) -> Residuals:
+        """Numbers are predicted from observed columns."""
         rows = self.numbers.counted
-        residuals = Residuals.of(column, self.seen[0], rows, regressor, self.seed, self.table.names[j])
+        return Residuals.of(self.table.column(j), self.seen[0], rows, regressor, self.seed, self.table.names[j])
+
+    def number(self, j: int, residuals: Residuals, *, recorded: bool) -> None:
+        """Numbers take the residuals of the same donor; `recorded` for categories, which are predicted from them."""
+        column = self.table.column(j)
         values = residuals.of_donors(self.donors.T).ravel()
         self.sources[j] = self.table.column_with(j, rounded_like(values, column))
         self.explained.append(residuals.explained)
-        self._record(np.nan_to_num(np.asarray(column.array, float), nan=residuals.middle)[:, None], values[:, None])
+        if recorded:
+            own = np.nan_to_num(np.asarray(column.array, float), nan=residuals.middle)
+            self._record(own[:, None], values[:, None])
 
     def category(self, j: int, classifier: Any, rng: np.random.Generator) -> None:
         """Categories are also predicted from the columns drawn before."""
@@ -302,7 +311,7 @@ def _call_text(name: str, estimator: Any, given: Iterable[Any] | None) -> str:
     return f"{name}({', '.join(parts)})"
 
 
-def _scaled(target: Floats, counted: Indices) -> Floats:
+def _scaled(target: Floats, counted: Indices | slice) -> Floats:
     spread = target[counted].std(axis=0)
     return np.asarray((target - target[counted].mean(axis=0)) / np.where(spread > 0, spread, 1.0))
 
@@ -320,7 +329,7 @@ def _donors_in_leaves(leaf: Indices, m: int, rng: np.random.Generator) -> Indice
     order = order[np.argsort(leaf[order], kind="stable")]
     count = np.bincount(leaf)
     m = min(m, int(count.max()) - 1)
-    donors = np.full((len(leaf), max(m, 1)), -1, np.intp)
+    donors = np.full((len(leaf), max(m, 1)), -1, narrow(leaf).dtype)
     for rows in np.split(order, np.cumsum(count)[:-1]):
         s = len(rows)
         shifts = 1 + rng.permutation(s - 1)[:m]

@@ -63,7 +63,7 @@ class Table:
     def column_with(self, position: int, values: NDArray[Any]) -> Column:
         """A column with numbers appended, which take its type."""
         if self.backend == "numpy":
-            return array_column(np.append(self.native[:, position], values.astype(self.native.dtype)))
+            return array_column(np.append(self.native[:, position], values.astype(self.native.dtype, copy=False)))
         series = self._series(position)
         if series.dtype == nw.Decimal:
             return frame_column(concat_series(series, like_column(series, as_decimals(series, values))))

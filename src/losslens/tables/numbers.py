@@ -49,16 +49,23 @@ class Numbers:
         self.counted = np.arange(table.n) if weight is None else np.flatnonzero(weight > 0)  # rows to learn from
         self._converted: dict[int, tuple[Floats, tuple[Axis, ...]]] = {}
 
-    def of(self, columns: Sequence[int]) -> tuple[Floats, tuple[Axis, ...]]:
+    def of(self, columns: Sequence[int], dtype: type = np.float64) -> tuple[Floats, tuple[Axis, ...]]:
         """These columns side by side, (n, d), and the meaning of each number."""
-        parts: list[tuple[Floats, tuple[Axis, ...]]] = []
+        parts: list[Floats] = []
+        axes: tuple[Axis, ...] = ()
         for j in columns:
-            parts.append(self._converted.get(j) or _convert(self.table.column(j), self.table.names[j]))
+            part, of_part = self._converted.get(j) or _convert(self.table.column(j), self.table.names[j])
             if self.table.n * len(self.table.names) <= MOST_HELD:
-                self._converted[j] = parts[-1]
-        if not parts:
-            return np.empty((self.table.n, 0)), ()
-        return np.concatenate([part for part, _ in parts], axis=1), tuple(axis for _, axes in parts for axis in axes)
+                self._converted[j] = part, of_part
+            parts.append(part.astype(dtype, copy=False))
+            axes += of_part
+        together: Floats = np.empty((self.table.n, len(axes)), dtype)
+        start = 0
+        while parts:  # each is released once it is written
+            part = parts.pop(0)
+            together[:, start : start + part.shape[1]] = part
+            start += part.shape[1]
+        return together, axes
 
 
 def _convert(column: Column, name: str) -> tuple[Floats, tuple[Axis, ...]]:
