@@ -139,6 +139,18 @@ def test_pairs_take_the_planned_predictions(options):
     assert planned.n_predictions == sum(sizes)
 
 
+def test_of_very_many_pairs_some_are_planned():
+    """12 features and 66 pairs of 30 rows, of which every second one is looked at; all have as many predictions."""
+    table = np.random.default_rng(5).normal(size=(30, 12))
+    model = Counting()
+    planned = ll.plan(ll.pair_interactions, model, table, table[:, 0], **LOSS, **SMALL)
+    model.sizes.clear()
+    ll.pair_interactions(model, table, table[:, 0], **LOSS, **SMALL)
+    assert len(planned.features) == len(planned.engines) == len(planned.predictions) == 78
+    assert sum(planned.predictions) == sum(model.sizes) - 30
+    assert planned.n_predictions == pytest.approx(sum(model.sizes), rel=0.05)
+
+
 @pytest.mark.parametrize("draws", [1, 3])
 def test_conditional_impact_takes_the_planned_predictions(draws):
     planned, sizes = counted(ll.conditional_predictive_impact, Y, sampler=shuffled, draws=draws, **LOSS)

@@ -53,6 +53,7 @@ from losslens.workers import active, here, packed_size, with_executor
 
 SECONDS = 0.8  # of a plan that consists of several, about
 ONE_PLAN = 0.6  # seconds of one of them, if it takes its time
+EXPLAINED, PAIRED = 2_000, 60  # rows to explain, and single features and pairs, that a plan looks at
 AGAIN = 0.1  # seconds of a plan of a fold that is made twice
 
 Arguments = dict[str, Any]
@@ -135,7 +136,7 @@ def _shares(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
 def _shapley_effects(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
     some, explained, times = rows_of_table(X, None, picked(Options, given), time.thread_time()), given["rows"], 1.0
     if some.X is not X:  # positions are those of all rows
-        explained, times = explained_rows(as_table(X), explained, some.X.n)
+        explained, times = explained_rows(as_table(X), explained, EXPLAINED)
     options, weight = replace(some.options, sample_weight=None), some.options.sample_weight
     asked = (given["target"], given["method"], given["budget"], weight, options)
     request = checked_effects(model, some.X, explained, *asked)
@@ -144,9 +145,22 @@ def _shapley_effects(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
 
 def _pairs(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
     table = as_table(X)
-    features = wanted_pairs(table, given["features"], given["pairs"]).features
-    options = picked(Options, given | {"features": features})  # the same donors for all cost as much as others
-    return importances_cost(model, table, y, given["loss"], options, _strengths)
+    wanted = wanted_pairs(table, given["features"], given["pairs"])
+    alone, together = list(wanted.alone), list(wanted.columns)
+    step = ceil(len(wanted.features) / PAIRED)
+    some = {name: wanted.features[name] for name in (*alone[::step], *together[::step])}
+    options = picked(Options, given | {"features": some})  # the same donors for all cost as much as others
+    found = importances_cost(model, table, y, given["loss"], options, _strengths)
+    if step == 1:
+        return found
+    at = [k // step for k in range(len(alone))] + [len(alone[::step]) + k // step for k in range(len(together))]
+    times = len(at) / len(some)
+    every = {name: tuple(getattr(found, name)[k] for k in at) for name in ("engines", "designs", "predictions")}
+    grows = tuple(name for name, k in zip(wanted.features, at, strict=True) if found.features[k] in (found.grows or ()))
+    counts = {name: ceil(times * getattr(found, name)) for name in ("n_predictions", "calls", "memory")}
+    return replace(
+        found, features=tuple(wanted.features), grows=grows, seconds=times * found.seconds, **every, **counts
+    )
 
 
 def _strengths(found: Sequence[FeatureImportance]) -> None:
