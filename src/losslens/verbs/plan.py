@@ -155,7 +155,7 @@ def _pairs(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
         return found
     at = [k // step for k in range(len(alone))] + [len(alone[::step]) + k // step for k in range(len(together))]
     times = len(at) / len(some)
-    every = {name: tuple(getattr(found, name)[k] for k in at) for name in ("engines", "designs", "predictions")}
+    every: Any = {name: tuple(getattr(found, name)[k] for k in at) for name in ("engines", "designs", "predictions")}
     grows = tuple(name for name, k in zip(wanted.features, at, strict=True) if found.features[k] in (found.grows or ()))
     counts = {name: ceil(times * getattr(found, name)) for name in ("n_predictions", "calls", "memory")}
     return replace(
