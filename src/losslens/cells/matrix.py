@@ -176,7 +176,7 @@ class Averages:
         has_mass = self.layout.has_mass
         total = self.value_mass.sum()
         counts = self.has_changes and has_mass
-        with np.errstate(invalid="ignore"):  # 0 / 0: no cells, hence NaN
+        with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0: no cells, hence NaN; to NumPy 1.26 also "divide"
             pd_mass = self.pd_mass if self.pd_sum is None else self.pd_mass.reshape(-1, *[1] * (self.pd_sum.ndim - 1))
             caused, lent = self._of_donors() if counts else (None, None)
             whole = len(rows) == self.sample.n
