@@ -52,7 +52,7 @@ from losslens.workers import here
 
 PAIRS = 300_000  # most predictions of a coalition in a rehearsal
 TRIED_STEPS, MOST_SWEEPS = 60_000, 20  # most predictions of walks that are tried, and sweeps of a rehearsal
-DECIDED_PLAYERS = 100  # most players of a stopping decision that is timed
+DECIDED_PLAYERS = 32  # most players of a stopping decision that is timed
 DECIDED = 0.2  # of the time of a stopping decision on few rows, the part that is in proportion to them, about
 GROWTH = 2  # times the rows of the next rehearsal
 FEW_EXPLAINED = 4  # rows that are explained at first in a rehearsal of `shapley_effect`
