@@ -66,7 +66,7 @@ class Comparison(Result):
         value = a.unbiased - b.unbiased
         if not self.paired:
             return _unpaired((first, second), value, (a.influence, b.influence), (a._units, b._units), level)
-        return difference((first, second), value, _paired(a, b).std_error, a._units - 1, level)
+        return _of(_paired(a, b), (first, second), value, a._units, level)
 
     def error_difference(self, first: str, second: str, level: float = 0.95) -> Difference:
         """How much larger the error of one model is than that of the other, nothing replaced."""
@@ -75,7 +75,7 @@ class Comparison(Result):
         moved = [standard_errors.influence_on_error(one.sample, one.at) for one in (a, b)]
         if not self.paired:
             return _unpaired((first, second), value, (moved[0], moved[1]), (a._units, b._units), level)
-        return difference((first, second), value, (moved[0] - moved[1]).std_error, a._units - 1, level)
+        return _of(moved[0] - moved[1], (first, second), value, a._units, level)
 
     def _share_difference(self, feature: str, first: str, second: str, level: float) -> Difference:
         if not self.shapley:
@@ -90,7 +90,7 @@ class Comparison(Result):
         # Both may have drawn the same walks. The covariance of their noise is unknown: the least favourable is assumed.
         moved = one.moved - other.moved
         both = Influence(moved, total=float(moved @ moved + drawn**2))
-        return difference((first, second), float(value), both.std_error, units[0] - 1, level)
+        return _of(both, (first, second), float(value), units[0], level)
 
     def differences(
         self,
@@ -226,12 +226,18 @@ def _paired(a: FeatureImportance, b: FeatureImportance) -> Influence:
     return a.influence - b.influence
 
 
+def _of(moved: Influence, names: tuple[str, str], value: float, units: float, level: float) -> Difference:
+    freedom = standard_errors.degrees_of_freedom(units)
+    return difference(names, value, moved.std_error, freedom, level, moved.skewness)
+
+
 def _unpaired(
-    names: tuple[str, str], value: float, moved: tuple[Influence, Influence], units: tuple[int, int], level: float
+    names: tuple[str, str], value: float, moved: tuple[Influence, Influence], units: tuple[float, float], level: float
 ) -> Difference:
     """The difference between independent sets of rows, with Welch's and Satterthwaite's degrees of freedom."""
-    variances = [one.variance for one in moved]
+    variances, freedoms = [one.variance for one in moved], list(map(standard_errors.degrees_of_freedom, units))
     total = sum(variances)
-    parts = sum(v**2 / (n - 1) for v, n in zip(variances, units, strict=True))
-    freedom = int(total**2 / parts) if parts > 0 else min(units) - 1
-    return difference(names, value, float(np.sqrt(total)), max(freedom, 1), level)
+    parts = sum(v**2 / f for v, f in zip(variances, freedoms, strict=True))
+    freedom = int(total**2 / parts) if parts > 0 else min(freedoms)
+    skewness = (moved[0].third_moment - moved[1].third_moment) / total**1.5 if total > 0 else 0.0
+    return difference(names, value, float(np.sqrt(total)), max(freedom, 1), level, skewness)

@@ -100,7 +100,7 @@ class FeatureImportance(FeatureResult, Tabular):
         self._need_donors("importance")
         self._need_rows("row_influence")
         self._need_both_roles("row_influence")
-        roles = leave_one_out(self.means, self.meeting, self.sample, self.unbiased)
+        roles = leave_one_out(self.means, self.meeting, self.sample, self.at, self.unbiased)
         return RowInfluence(self.name, self.loss.title, self.unbiased, *roles, self.backend, self.row_labels)
 
     @property
@@ -128,7 +128,7 @@ class FeatureImportance(FeatureResult, Tabular):
     @property
     def p_value(self) -> float:
         """p-value of the one-sided test that this model's importance on new data is at most 0."""
-        return standard_errors.p_value(self.unbiased, self.std_error, self._units)
+        return standard_errors.p_value(self.unbiased, self.std_error, self._units, self.influence.skewness)
 
     @property
     def ratio_std_error(self) -> float:
@@ -275,8 +275,9 @@ class FeatureImportance(FeatureResult, Tabular):
         return self.sample.classes
 
     @property
-    def _units(self) -> int:
-        return self.sample.units(self.at)
+    def _units(self) -> float:
+        """The effective number of rows, or groups of rows."""
+        return self.sample.effective_units(self.at)
 
     def _drawn_interval(self, level: float) -> tuple[float, float]:
         """Interval of the mean over all pairs of these rows: only the sampling of donors is uncertain."""

@@ -19,7 +19,8 @@ from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
 from losslens.text import in_digits, size_in_words
 from losslens.typing import Axes, Floats
-from losslens.uncertainty.inference import Estimates, Inference, cross_products
+from losslens.uncertainty.inference import Estimates, Inference, cross_products, cubed_differences
+from losslens.uncertainty.standard_errors import degrees_of_freedom
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,8 +79,10 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         # The noise of sampled donors is independent between features: it is part of the variances only.
         np.fill_diagonal(covariance, [one.variance for one in influences])
         return Estimates(
-            tuple(features), np.array([f.unbiased for f in features.values()]), covariance, self._first._units - 1,
+            tuple(features), np.array([f.unbiased for f in features.values()]), covariance,
+            degrees_of_freedom(self._first._units),
             np.array([one.skewness for one in influences]), np.array([one.noise for one in influences]),
+            cubed_differences(moved) * (1 if self._first.whole is None else np.sqrt(len(moved) / self._first.whole.units)),
         )  # fmt: skip
 
     def subset(self, rows: Any) -> Self:

@@ -34,7 +34,7 @@ class Interactions(Result):
     backend: str
     unbiased: Floats | None = None  # the U-statistics: the centres of intervals
     std_error: Floats | None = None
-    units: int = 0  # number of rows, or groups of rows
+    units: float = 0  # effective number of rows, or groups of rows
     absent: str = ""  # why some or all pairs have no standard error
     n_predictions: int = 0  # rows that the model predicted
 

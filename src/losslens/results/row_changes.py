@@ -11,13 +11,20 @@ import numpy as np
 
 from losslens.results.base import Result
 from losslens.results.selection import Grouped, positions, split
-from losslens.results.shapley import mean_of, rows_only
+from losslens.results.shapley import mean_of
 from losslens.results.table import FEATURE, IMPORTANCE, RANKED, ResultTable
 from losslens.tables.row_labels import Labels, take_labels
+from losslens.tables.sample import by_unit, effective_number
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats, Indices, Mask
-from losslens.uncertainty.inference import Estimates, Inference, cross_products
-from losslens.uncertainty.standard_errors import Influence, Target, check_target
+from losslens.uncertainty.inference import Estimates, Inference, cross_products, cubed_differences
+from losslens.uncertainty.standard_errors import (
+    Influence,
+    Target,
+    check_target,
+    degrees_of_freedom,
+    influence_on_mean,
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -61,15 +68,13 @@ class RowChanges(Result, Inference):
         if units < 3:
             what = "rows" if self.block is None else "groups"
             raise ValueError(f"a standard error needs at least 3 {what} with weight; there are {units}")
-        rows = self._counted
-        moved = rows_only(self.local[rows], self.weight[rows])
-        if self.block is not None:
-            group, n = np.unique(self.block[rows], return_inverse=True)[1], len(moved)
-            sums = np.zeros((units, moved.shape[1]))
-            np.add.at(sums, group, moved)
-            moved = sums * np.sqrt(units / (units - 1) * (n - 1) / n)
+        weight, local = self._counted_weight, np.where(np.isnan(self.local), 0.0, self.local)
+        moved = influence_on_mean(local, weight, self.block)
         skewness = np.array([Influence(column).skewness for column in moved.T])
-        return Estimates(self.features, self.importance, cross_products(moved), units - 1, skewness)
+        freedom = degrees_of_freedom(effective_number(by_unit(weight, self.block)))
+        return Estimates(
+            self.features, self.importance, cross_products(moved), freedom, skewness, cubes=cubed_differences(moved)
+        )
 
     @property
     def what(self) -> str:
@@ -114,6 +119,13 @@ class RowChanges(Result, Inference):
     def _counted(self) -> Indices:
         """Rows with weight and importances."""
         return np.flatnonzero((self.weight > 0) & ~np.isnan(self.local).any(axis=1))
+
+    @property
+    def _counted_weight(self) -> Floats:
+        """The weight of these rows, 0 of the others, (n,)."""
+        weight = np.zeros(len(self.weight))
+        weight[self._counted] = self.weight[self._counted]
+        return weight
 
     @property
     def _units(self) -> int:

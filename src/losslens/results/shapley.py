@@ -88,15 +88,6 @@ def monte_carlo_error(shares: Shares, sample: Sample, at: Indices) -> Floats:
     return np.asarray(np.sqrt(np.array(variance)))
 
 
-def rows_only(local: Floats, weight: Floats) -> Floats:
-    """Influence of each row on the means with donors fixed, (r, p)."""
-    weight = weight / weight.sum()
-    n = int(np.sum(weight > 0))
-    if n < 2:
-        raise ValueError("a standard error needs at least 2 rows with weight")
-    return np.asarray(np.sqrt(n / (n - 1)) * weight[:, None] * (local - weight @ local))
-
-
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ShapleyImportance(Grouped, Result, Inference):
     """How much of a model's performance each feature contributes; the shares sum to ``error_none - error_all``.
@@ -219,13 +210,15 @@ class ShapleyImportance(Grouped, Result, Inference):
             raise ValueError("no test and no difference: the covariance of the shares was not computed")
         if np.isnan(self.std_error).any():
             raise ValueError("no test and no difference: the Monte-Carlo error of the shares is unknown")
-        drawn = self.monte_carlo_error
+        drawn, cubes = self.monte_carlo_error, np.zeros((len(self.features),) * 2)
         covariance = np.diag(np.square(self.std_error))
         for j, k in combinations(range(len(self.features)), 2):
-            own = self.sampling_error[j] ** 2 + self.sampling_error[k] ** 2
+            own, of_both = self.sampling_error[j] ** 2 + self.sampling_error[k] ** 2, self._influence((j, k))
             # Shares of one walk are negatively correlated: for sampling, the least favourable covariance is assumed.
-            covariance[j, k] = covariance[k, j] = (own - self._influence((j, k)).variance) / 2 - drawn[j] * drawn[k]
-        return Estimates(self.features, self.unbiased, covariance, self._units - 1, self._skewness)
+            covariance[j, k] = covariance[k, j] = (own - of_both.variance) / 2 - drawn[j] * drawn[k]
+            cubes[j, k], cubes[k, j] = of_both.third_moment, -of_both.third_moment
+        freedom = standard_errors.degrees_of_freedom(self._units)
+        return Estimates(self.features, self.unbiased, covariance, freedom, self._skewness, cubes=cubes)
 
     @property
     def interactions(self) -> Interactions:
@@ -378,8 +371,9 @@ class ShapleyImportance(Grouped, Result, Inference):
         return 1 / (1 - self.sample.own_share(self.at, self.sample.weight[self.at]))
 
     @property
-    def _units(self) -> int:
-        return self.sample.units(self.at)
+    def _units(self) -> float:
+        """The effective number of rows."""
+        return self.sample.effective_units(self.at)
 
     @property
     def _skewness(self) -> Floats:
@@ -397,7 +391,8 @@ class ShapleyImportance(Grouped, Result, Inference):
         """Influence of each row on the share of a feature, or on the difference of two."""
         known = self._row_shares
         if self.aggregate == "prediction":
-            return Influence(rows_only(known.of(j)[:, None], self.sample.weight[self.at])[:, 0])
+            weight = self.sample.weight[self.at]
+            return Influence(standard_errors.influence_on_mean(known.of(j)[:, None], weight)[:, 0])
         if known.cells is None and len(self.at) < self.sample.n:
             raise ValueError(f"no standard error for some rows: {self._needs_pairs}")
         averages = known.means(j, self.sample, self.at)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from losslens.cells.matrix import Means
 from losslens.game_theory import random_orders
-from losslens.results.shapley import Shares, monte_carlo_error, rows_only
+from losslens.results.shapley import Shares, monte_carlo_error
 from losslens.shapley import control_variates
 from losslens.shapley.allotment import Allotment, all_pairs
 from losslens.shapley.setup import FullGain, GameSetup, full_gain
@@ -267,7 +267,9 @@ class MeanWalk(_PerformanceWalk):
         """From the gains of rows."""
         if self.gain is None:
             return np.inf
-        return float(np.linalg.norm(rows_only(self.gain.by_row[:, None], self.setup.sample.weight)))
+        return float(
+            np.linalg.norm(standard_errors.influence_on_mean(self.gain.by_row[:, None], self.setup.sample.weight))
+        )
 
     def sweeps(self, count: int) -> list[Sweep]:
         """In each, every row has one order for all donors."""
@@ -305,7 +307,9 @@ class MeanWalk(_PerformanceWalk):
 
     def sampling(self, summary: WalkSummary) -> Floats:
         """From the variation between rows; donors are taken as fixed."""
-        return np.asarray(np.linalg.norm(rows_only(summary.shares.local, self.setup.sample.weight), axis=0))
+        return np.asarray(
+            np.linalg.norm(standard_errors.influence_on_mean(summary.shares.local, self.setup.sample.weight), axis=0)
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

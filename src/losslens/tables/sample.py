@@ -58,6 +58,18 @@ class Sample:
         counted = np.flatnonzero(self.weight > 0) if rows is None else rows[self.weight[rows] > 0]
         return len(counted) if self.block is None else len(np.unique(self.block[counted]))
 
+    def effective_units(self, rows: Indices) -> float:
+        """The number of rows, or groups of rows, of equal weight that would tell as much."""
+        if self.totals is not None:
+            return 1 / self.totals.squares
+        weight = np.zeros(self.n)
+        weight[rows] = self.weight[rows]
+        return effective_number(self.by_unit(weight))
+
+    def by_unit(self, of_rows: Floats) -> Floats:
+        """Numbers of all rows, added within groups of rows."""
+        return by_unit(of_rows, self.block)
+
     def mean_loss(self, rows: Indices) -> float:
         """The mean loss of these unchanged rows."""
         if self.totals is not None:
@@ -111,6 +123,21 @@ class Sample:
                 labels[prediction < 0] = None
             return labels
         return prediction
+
+
+def by_unit(of_rows: Floats, block: Indices | None) -> Floats:
+    """Numbers of rows, added within groups of rows, (n, ...) -> (G, ...); unchanged without groups."""
+    if block is None:
+        return of_rows
+    number = np.unique(block, return_inverse=True)[1]
+    sums = np.zeros((int(number.max()) + 1, *of_rows.shape[1:]))
+    np.add.at(sums, number, of_rows)
+    return sums
+
+
+def effective_number(weight: Floats) -> float:
+    """As many numbers of equal weight have a mean of the same variance: ``W^2 / sum of w^2``."""
+    return float(weight.sum() ** 2 / (weight @ weight)) if weight.any() else 0.0
 
 
 def chunks(rows: Indices, width: int, least: int = 0) -> Iterator[slice]:

@@ -14,7 +14,7 @@ from losslens.tables.checks import is_one_of
 from losslens.tables.features import position_of
 from losslens.text import in_digits
 from losslens.typing import Floats
-from losslens.uncertainty.standard_errors import check_level, interval, p_value
+from losslens.uncertainty.standard_errors import check_level, interval, p_value, reach
 
 Adjustment = Literal["holm", "benjamini_hochberg"]
 DRAWS, BATCH = 5000, 100  # simulated vectors of estimates, in all and at a time
@@ -46,11 +46,14 @@ class Estimates:
     names: tuple[str, ...]
     value: Floats  # (p,)
     covariance: Floats  # (p, p)
-    freedom: int  # degrees of freedom of the variances
+    freedom: float  # degrees of freedom of the variances
     skewness: Floats = field(default_factory=lambda: np.zeros(0))  # (p,), or empty where it is unknown
     noise: Floats = field(
         default_factory=lambda: np.zeros(0)
     )  # (p,): variance from sampling donors, independent between features; empty: 0
+    cubes: Floats = field(
+        default_factory=lambda: np.zeros((0, 0))
+    )  # (p, p): the third moment of each difference, row less column; empty: not known, and not bent
 
     @classmethod
     def of_folds(cls, names: tuple[str, ...], per_fold: Floats, correction: float) -> Self:
@@ -77,6 +80,7 @@ class Estimates:
             float(self._difference_errors[j, k]),
             self.freedom,
             level,
+            float(self._difference_skewness[j, k]),
         )
 
     @property
@@ -87,6 +91,14 @@ class Estimates:
         least = (noise[:, None] + noise) * (1 - np.eye(len(own)))
         return np.asarray(np.sqrt(np.maximum(own[:, None] + own - 2 * self.covariance, least)))
 
+    @property
+    def _difference_skewness(self) -> Floats:
+        """Skewness of all differences, (p, p)."""
+        error = self._difference_errors
+        if not self.cubes.size:
+            return np.zeros_like(error)
+        return np.divide(self.cubes, error**3, out=np.zeros_like(error), where=error > 0)
+
     def ranks(self, level: float = 0.95) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
         """The rank of each estimate (1 is the largest) with simultaneous lower and upper confidence limits.
 
@@ -95,9 +107,10 @@ class Estimates:
         """
         error = self._difference_errors
         differences = self.value[:, None] - self.value
-        reach = _largest_difference(self.covariance, error, self.freedom, check_level(level)) * error
+        t = _largest_difference(self.covariance, error, self.freedom, check_level(level))
+        down, up = (error * far for far in reach(t, self._difference_skewness))
         rank = 1 + np.argsort(np.argsort(-self.value, kind="stable"), kind="stable")
-        best, worst = 1 + np.sum(differences + reach < 0, axis=1), len(rank) - np.sum(differences - reach > 0, axis=1)
+        best, worst = 1 + np.sum(differences + up < 0, axis=1), len(rank) - np.sum(differences - down > 0, axis=1)
         return rank, best, worst
 
     def intervals(self, level: float = 0.95) -> tuple[Floats, Floats]:
@@ -107,7 +120,7 @@ class Estimates:
 
     def p_values(self) -> Floats:
         """One-sided p-values of the hypothesis of no importance, (p,)."""
-        return np.array([p_value(v, e, self.freedom + 1) for v, e, _ in self._each()])
+        return np.array([p_value(v, e, self.freedom + 1, a) for v, e, a in self._each()])
 
     def _each(self) -> list[tuple[float, float, float]]:
         skewness = self.skewness if len(self.skewness) else np.zeros(len(self.names))
@@ -181,11 +194,25 @@ def adjusted(p: Floats, how: Adjustment) -> Floats:
     return out
 
 
-def difference(names: tuple[str, str], value: float, error: float, freedom: int, level: float) -> Difference:
-    """A difference with its Student interval and two-sided p-value."""
-    low, high = interval(value, error, freedom + 1, level)
-    p = float(value == 0) if error == 0 else 2 * p_value(abs(value), error, freedom + 1)
-    return Difference(*names, value, error, low, high, p, level)
+def difference(
+    names: tuple[str, str], value: float, error: float, freedom: float, level: float, skewness: float = 0.0
+) -> Difference:
+    """A difference with its interval and the two-sided p-value: the interval at level 1 - p ends at 0."""
+    low, high = interval(value, error, freedom + 1, level, skewness)
+    p = (
+        float(value == 0)
+        if error == 0
+        else 2 * p_value(abs(value), error, freedom + 1, np.copysign(1, value) * skewness)
+    )
+    return Difference(*names, value, error, low, high, min(p, 1.0), level)
+
+
+@one_thread()
+def cubed_differences(moved: Floats) -> Floats:
+    """Sums over rows of the cubed difference of every two columns, (u, p) -> (p, p)."""
+    squares = np.square(moved).T @ moved  # of a^2 b; the diagonal holds a^3
+    cubes = np.diag(squares)
+    return np.asarray(cubes[:, None] - 3 * squares + 3 * squares.T - cubes)
 
 
 @one_thread()
@@ -195,7 +222,7 @@ def cross_products(moved: Floats, factor: float = 1.0) -> Floats:
 
 
 @one_thread()
-def _largest_difference(covariance: Floats, error: Floats, freedom: int, level: float) -> float:
+def _largest_difference(covariance: Floats, error: Floats, freedom: float, level: float) -> float:
     """The quantile of the largest absolute difference in standard errors, simulated from a multivariate t."""
     rng = np.random.default_rng(20180417)  # a fixed seed: the same result always has the same ranks
     size, axes = np.linalg.eigh(covariance)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,13 +12,11 @@ from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.checks import is_one_of
-from losslens.tables.sample import Sample
-from losslens.typing import Floats, Indices
+from losslens.tables.sample import Sample, by_unit
+from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.cell_weights import cell_weights, inverse
+from losslens.uncertainty.leave_one_out import leave_one_out
 
-# The largest skewness that intervals are corrected for: a larger estimate comes from single rows, and would only widen
-# the interval.
-MAX_SKEWNESS = 0.4
 Target = Literal["sample", "model", "learner"]
 
 
@@ -47,11 +45,16 @@ class Influence:
 
     @property
     def skewness(self) -> float:
-        """Skewness of the estimate: that of the influences, divided by the square root of their number."""
-        if not self.variance > 0:
-            return 0.0
-        cubes = np.sum(self.moved**3) if self.cubes is None else self.cubes
-        return float(np.clip(cubes / self.variance**1.5, -MAX_SKEWNESS, MAX_SKEWNESS))
+        """Skewness of the estimate: that of the influences, divided by the square root of their number.
+
+        As it is estimated: `interval` limits how far it goes.
+        """
+        return self.third_moment / self.variance**1.5 if self.variance > 0 else 0.0
+
+    @property
+    def third_moment(self) -> float:
+        """The third central moment of the estimate."""
+        return float(np.sum(self.moved**3)) if self.cubes is None else self.cubes
 
     def __sub__(self, other: Influence) -> Influence:
         """Influence on the difference of two estimates from the same rows and independently sampled donors."""
@@ -64,28 +67,35 @@ def std_error(means: Means, layout: Layout, sample: Sample, rows: Indices) -> fl
 
 
 def influence(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Influence:
-    """Influence of each row on the PFI of this model.
+    """Influence of each row, or group of rows, on the PFI of this model: the jackknife.
 
-    Each row has two roles, observation and donor: its influence is ``w_i a_i + u_i c_i``, with a and c its effects in
-    both roles (cell ~ PFI + a_i + c_k) and w and u its weights among rows and donors. Influences are first added within
-    groups of rows. Sampling donors adds noise to both effects; its excess is subtracted.
+    Each row has two roles, observation and donor. Where the means are over all pairs, or over a grid that all rows
+    share, a row or group is deleted exactly from the sums (`leave_one_out`). Where donors were sampled for each row,
+    its influence is ``w_i a_i + u_i c_i``, with a and c its effects in both roles (cell ~ PFI + a_i + c_k) and w and u
+    its weights among rows and donors; sampling donors adds noise to both effects, whose excess is subtracted.
     """
     units, used = sample.units(), sample.units(rows)
     _check_units(used, sample)
-    factor = jackknife_factor(units, leaves_out_own=sample.block is not None or layout.leaves_out_own)
     if isinstance(layout, OwnDonors) and layout.alone:
-        return _influence_alone(means, sample, rows, used)
+        assert means.local is not None  # set wherever there is an importance
+        local, mass = np.zeros(sample.n), np.zeros(sample.n)
+        local[rows], mass[rows] = np.where(means.mass > 0, means.local, 0.0), means.mass
+        return Influence(influence_on_mean(local[:, None], mass, sample.block)[:, 0])
     if isinstance(layout, CommonGrid):
-        moved = np.sqrt(factor) * _by_unit(_influence(means, layout, sample, rows), sample)
-        return Influence(moved) if means.influences is None else _of_all_rows(moved, means.influences, factor, units)
+        if means.influences is not None:
+            return _of_all_rows(means, means.influences, units)
+        return Influence(_deleted(means, layout, sample, rows))
     fit = fit_effects(means, layout, sample, rows)
     if not np.isfinite(fit.noise):
         raise ValueError(
             "no standard error: too few cells to separate the effects of rows and donors from noise; use more donors"
         )
+    if fit.complete and not layout.even:
+        return Influence(_deleted(means, layout, sample, rows))
+    factor = jackknife_factor(units, leaves_out_own=sample.block is not None or layout.leaves_out_own)
     if fit.fitted and (sample.block is not None or layout.leaves_out_own):
         factor = _of_a_mean(units)  # fitted effects, unlike means, include those of the own group
-    moved = np.sqrt(factor) * _by_unit(_influence_of(fit, means, sample, rows), sample)
+    moved = np.sqrt(factor) * _influence_of(fit, means, sample, rows)
     if not fit.fitted:
         return Influence(moved, noise=0.0 if fit.complete else fit.noise)
     # A fitted effect has variance D2/(m-1), not D2/m, because donor effects are fitted too. Both roles together add
@@ -94,8 +104,62 @@ def influence(means: Means, layout: Layout, sample: Sample, rows: Indices) -> In
     return Influence(moved, fit.noise * (2 * fit.m / (fit.m - 1) * factor - 1), fit.noise)
 
 
-def _of_all_rows(moved: Floats, sums: InfluenceSums, factor: float, units: int) -> Influence:
+def _deleted(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Floats:
+    """What each unit moves, by exact deletion: ``(G-1)/G sum of (U_(-g) - mean)^2`` is the variance.
+
+    `given` leaves r units as observations and all as donors, a grid may have few donors: the roles are samples of
+    different sizes, and each has the jackknife's factor of its own size. With all rows in both roles it is one factor.
+    """
+    if means.local is None or means.caused is None or means.lent is None:
+        raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
+    mass = np.zeros(sample.n)
+    mass[rows] = means.mass
+    observed, lends = sample.by_unit(mass) > 0, sample.by_unit(means.lent) > 0
+    if lends.sum() < 2:
+        raise ValueError("no standard error: there is one donor only, and donors must be compared; use more")
+    up = 1.0
+    if sample.block is None and not layout.leaves_out_own:
+        up = 1 - sample.own_share(rows, means.mass)
+    roles = leave_one_out(means, layout, sample, rows, means.pfi / up, whole_groups=True)
+    return _jackknife(roles[0], observed) + _jackknife(roles[1], lends)
+
+
+def _jackknife(changes: Floats, counted: Mask) -> Floats:
+    """Changes by deletion of each unit, about their mean and scaled so that their squares sum to the variance."""
+    u = int(counted.sum())
+    return np.where(counted, np.sqrt((u - 1) / u) * (changes - changes[counted].mean()), 0.0)
+
+
+def influence_on_mean(values: Floats, weight: Floats, block: Indices | None = None) -> Floats:
+    """What each row, or group of rows, moves weighted means by exact deletion, (n, p) -> (n, p) or (G, p).
+
+    Without group g a mean is ``(S - S_g) / (W - W_g)``, S the sum of w x: it changes by ``(S_g - W_g mean) / (W - W_g)``.
+    """
+    total, of_unit = weight.sum(), by_unit(weight, block)
+    if np.count_nonzero(of_unit) < 2:
+        raise ValueError(f"a standard error needs at least 2 {_called(block)} with weight")
+    pull = by_unit(weight[:, None] * (values - weight @ values / total), block)
+    changes = pull / (total - of_unit)[:, None]
+    return np.stack([_jackknife(column, of_unit > 0) for column in changes.T], axis=1)
+
+
+def influence_on_error(sample: Sample, rows: Indices) -> Influence:
+    """Influence of each row on the mean loss of these rows, nothing replaced."""
+    assert sample.loss is not None  # results with a loss have it
+    used = sample.units(rows)
+    _check_units(used, sample)
+    weight = np.zeros(sample.n)
+    weight[rows] = sample.weight[rows]
+    total = None if sample.totals is None else _of_a_mean(used) * sample.totals.error_square
+    return Influence(influence_on_mean(sample.loss[:, None], weight, sample.block)[:, 0], total=total)
+
+
+def _of_all_rows(means: Means, sums: InfluenceSums, units: int) -> Influence:
     """Sums over all rows of files; influences of the kept rows are scaled so that their squares sum to the variance."""
+    if means.local is None or means.caused is None or means.lent is None:
+        raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
+    moved = means.lent * (means.caused - means.pfi) + means.mass / means.mass.sum() * (means.local - means.pfi)
+    factor = jackknife_factor(units)
     variance, square = factor * sums.square + sums.noise, float(moved @ moved)
     return Influence(
         moved * np.sqrt(variance / square) if square > 0 else moved,
@@ -111,26 +175,6 @@ def _of_a_mean(units: int) -> float:
     return units / (units - 1)
 
 
-def _influence_alone(means: Means, sample: Sample, rows: Indices, used: int) -> Influence:
-    """Influence of each row on the PFI where values come from no donors: as an observation only."""
-    assert means.local is not None  # set wherever there is an importance
-    counted, moved = means.mass > 0, np.zeros(sample.n)
-    moved[rows[counted]] = means.mass[counted] / means.mass[counted].sum() * (means.local[counted] - means.pfi)
-    return Influence(np.sqrt(_of_a_mean(used)) * _by_unit(moved, sample))
-
-
-def influence_on_error(sample: Sample, rows: Indices) -> Influence:
-    """Influence of each row on the mean loss of these rows, nothing replaced."""
-    assert sample.loss is not None  # results with a loss have it
-    share = sample.weight[rows] / sample.weight[rows].sum()
-    moved = np.zeros(sample.n)
-    moved[rows] = share * (sample.loss[rows] - share @ sample.loss[rows])
-    used = sample.units(rows)
-    _check_units(used, sample)
-    total = None if sample.totals is None else _of_a_mean(used) * sample.totals.error_square
-    return Influence(np.sqrt(_of_a_mean(used)) * _by_unit(moved, sample), total=total)
-
-
 def ratio_influence(importance: Influence, on_error: Influence, unbiased: float, error: float) -> Influence:
     """Influence of each row on ``1 + importance / error``, to first order: both numbers depend on the rows."""
     slope = unbiased / error
@@ -144,8 +188,11 @@ def ratio_influence(importance: Influence, on_error: Influence, unbiased: float,
 
 def _check_units(units: int, sample: Sample) -> None:
     if units < 3:
-        what = "rows" if sample.block is None else "groups"
-        raise ValueError(f"a standard error needs at least 3 {what} with weight; there are {units}")
+        raise ValueError(f"a standard error needs at least 3 {_called(sample.block)} with weight; there are {units}")
+
+
+def _called(block: Indices | None) -> str:
+    return "rows" if block is None else "groups"
 
 
 def monte_carlo_variance(means: Means, layout: Layout, sample: Sample, rows: Indices) -> float:
@@ -174,23 +221,6 @@ def grid_influence(means: Means, design: Design, sample: Sample) -> Influence:
     return Influence(np.sqrt(d / (d - 1) * left) * means.lent[donors] * (means.caused[donors] - means.pfi))
 
 
-def _influence(means: Means, layout: CommonGrid, sample: Sample, rows: Indices) -> Floats:
-    """Influence of each row on the PFI, as an observation and as a donor, (n,)."""
-    if means.local is None or means.caused is None or means.lent is None:
-        raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
-    moved = np.where(means.lent > 0, means.lent * (means.caused - means.pfi), 0.0)
-    d = int(np.sum(means.lent > 0))
-    if (
-        d < np.count_nonzero(sample.weight) and sample.block is None
-    ):  # a grid of few donors is a small sample of its own
-        if d < 2:
-            raise ValueError("no standard error: there is one donor only, and donors must be compared; use more")
-        moved *= np.sqrt(d / (d - 1))
-    counted = means.mass > 0
-    moved[rows[counted]] += means.mass[counted] / means.mass[counted].sum() * (means.local[counted] - means.pfi)
-    return moved
-
-
 @dataclass(frozen=True, eq=False)
 class RowColumnFit:
     """The least-squares fit cell ~ PFI + row + donor, on the computed cells."""
@@ -204,9 +234,23 @@ class RowColumnFit:
 
 
 def _influence_of(fit: RowColumnFit, means: Means, sample: Sample, rows: Indices) -> Floats:
+    """The influence of each unit, with effects that were fitted (or are means) in a sampled design, less one factor.
+
+    Deleting unit g from a weighted mean of effects moves it by ``s_g a_g / (1 - s_g)``, s_g its share of the weight
+    and a_g its own mean effect, where u equal shares have ``s_g a_g u / (u - 1)``. The common factor is for n equal
+    shares: beside it each unit is scaled by ``(1 - 1/u) / (1 - s_g)``. A role of u < n units, such as the rows of
+    `given`, has the variance of a mean of u, larger than that of n by ``u (n - 1) / ((u - 1) n)``.
+    """
     assert means.lent is not None  # `Averages` sets it for OwnDonors
-    moved = means.lent * fit.donor
-    moved[rows] += means.mass / means.mass.sum() * fit.row  # a row without donors has effect 0
+    mass, row = np.zeros(sample.n), np.zeros(sample.n)
+    mass[rows], row[rows] = means.mass / means.mass.sum(), fit.row  # a row without donors has effect 0
+    n = sample.units()
+    moved = np.zeros(len(sample.by_unit(mass)))
+    for share, effect in ((mass, row), (means.lent, fit.donor)):
+        each, pull = sample.by_unit(share), sample.by_unit(share * effect)
+        u = int(np.sum(each > 0))
+        scaled = np.divide((1 - 1 / u) * pull, 1 - each, out=np.zeros(len(each)), where=each > 0)
+        moved += np.sqrt(u * (n - 1) / ((u - 1) * n)) * np.where(each > 0, scaled - scaled[each > 0].mean(), 0.0)
     return moved
 
 
@@ -257,13 +301,6 @@ def _centred(effect: Floats, mass: Floats) -> Floats:
     return np.where(mass > 0, effect - (effect @ mass) / mass.sum(), 0.0)
 
 
-def _by_unit(moved: Floats, sample: Sample) -> Floats:
-    """Influences, added within groups of rows."""
-    if sample.block is None:
-        return moved
-    return np.asarray(np.bincount(np.unique(sample.block, return_inverse=True)[1], moved), float)
-
-
 def jackknife_factor(units: int, *, leaves_out_own: bool = False) -> float:
     """The factor from a sum of squared influences to the jackknife variance of a mean over pairs of rows.
 
@@ -274,25 +311,65 @@ def jackknife_factor(units: int, *, leaves_out_own: bool = False) -> float:
 
 
 def interval(estimate: float, error: float, units: float, level: float, skewness: float = 0.0) -> tuple[float, float]:
-    """A confidence interval: Student's, corrected for skewness by Hall's transformation."""
+    """A confidence interval: Student's, each end bent outward where Hall's correction for skewness is farther away.
+
+    `units` are effective (`Sample.effective_units`); `skewness` is that of the estimate, and is limited here.
+    """
     from scipy.stats import t
 
-    reach = float(t.ppf((1 + check_level(level)) / 2, units - 1))
-    return estimate - error * _hall(reach, skewness), estimate - error * _hall(-reach, skewness)
+    down, up = reach(float(t.ppf((1 + check_level(level)) / 2, degrees_of_freedom(units))), skewness)
+    return estimate - error * float(down), estimate + error * float(up)
 
 
-def p_value(estimate: float, error: float, units: float) -> float:
-    """One-sided p-value of Student's test of no importance, against a positive one.
-
-    Not corrected for skewness: under the hypothesis there is none, and its estimate increases with the importance.
-    """
+def p_value(estimate: float, error: float, units: float, skewness: float = 0.0) -> float:
+    """One-sided p-value of no importance, against a positive one: the level at which the lower end is 0, inverted."""
     from scipy.stats import t
 
     if not np.isfinite(error):
         return float("nan")
     if not error > 0:
         return 0.0 if estimate > 0 else 1.0
-    return float(t.sf(estimate / error, units - 1))
+    return float(t.sf(_quantile_at(estimate / error, skewness), degrees_of_freedom(units)))
+
+
+def degrees_of_freedom(units: float) -> float:
+    """Of Student's t, from the effective number of rows or groups."""
+    return max(units - 1, 1.0)
+
+
+def skewness_limit(t: Any) -> Any:
+    """The largest skewness that an interval with quantile t is bent by: ``3 (sqrt(t^2 + 1/2) - t)``.
+
+    A larger estimate comes from a few rows. The limit falls as t grows, so that intervals grow with their level, and
+    reach no farther than ``REACH (t + sqrt(t^2 + 1/2))`` standard errors: 3 at 95%, 3.9 at 99%.
+    """
+    return 3 * (np.sqrt(t**2 + 0.5) - t)
+
+
+REACH = 2 * (
+    1 - 0.25 ** (1 / 3)
+)  # Hall's at the limit is (3 / a)(1 - cbrt(1 - a t - a^2 / 6)) = (3 / a)(1 - cbrt(1/4))
+
+
+def reach(t: Any, skewness: Any) -> tuple[Floats, Floats]:
+    """How far an interval with quantile t extends down and up, in standard errors: the farther of Hall's and Student's.
+
+    Positive skewness moves the upper end only: bending the lower one in would exclude 0 more often than stated.
+    """
+    a = np.clip(skewness, -skewness_limit(t), skewness_limit(t))
+    return np.maximum(t, _hall(t, a)), np.maximum(t, -_hall(-t, a))
+
+
+def _quantile_at(distance: float, skewness: float) -> float:
+    """The quantile whose interval reaches this far down: the inverse of `reach`, continued below 0."""
+    x, a = distance, skewness
+    if a >= 0:
+        return x
+    bent = x + a * x**2 / 3 + a**2 * x**3 / 27 + a / 6
+    if x > 0:  # the limit applies where it reaches less far
+        y = x / REACH
+        bent = max(bent, (y**2 - 0.5) / (2 * y))
+    return min(x, bent)
 
 
 def check_target(target: Target) -> Target:
@@ -314,9 +391,11 @@ def check_level(level: float) -> float:
     return level
 
 
-def _hall(t: float, a: float) -> float:
+def _hall(t: Any, a: Any) -> Floats:
     """Inverse of Hall's (1992) ``t + a t^2 / 3 + a^2 t^3 / 27 + a / 6``, which is nearly symmetric for skewness a.
 
     That is ``(3 / a) (cbrt(1 + a (t - a / 6)) - 1)``.
     """
-    return t if abs(a) < 1e-6 else float(3 / a * (np.cbrt(1 + a * (t - a / 6)) - 1))
+    curved = np.abs(a) >= 1e-6
+    safe = np.where(curved, a, 1.0)
+    return np.asarray(np.where(curved, 3 / safe * (np.cbrt(1 + safe * (t - safe / 6)) - 1), t))
