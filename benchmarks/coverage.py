@@ -22,7 +22,7 @@ from io import StringIO
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.inspection import permutation_importance
@@ -101,9 +101,9 @@ HEAD = f"{'case':15}{'number':43}{'n':>4}{'%':>6} ± {'MC':5}{'single features':
 
 
 def simulate(run: Run, runs: int) -> Counted:
-    """All runs, on two processes."""
-    parts = [part for part in np.array_split(np.arange(runs), 16) if len(part)]
-    found = Parallel(n_jobs=2)(delayed(_several)(run, part.tolist()) for part in parts)
+    """All runs, on as many processes as the command line says."""
+    parts = [part for part in np.array_split(np.arange(runs), 64) if len(part)]
+    found = Parallel()(delayed(_several)(run, part.tolist()) for part in parts)
     return {name: np.concatenate([some[name] for some in found]) for name in found[0]}
 
 
@@ -385,15 +385,17 @@ def print_table(name: str, doc: str | None, parts: dict[str, Callable[[int], Ite
     parser.add_argument("--only", default="", help=f"some of {', '.join(parts)}")
     parser.add_argument("--quick", action="store_true", help="few simulations: nothing is held to a bar")
     parser.add_argument("--simulations", type=int, default=None, help="a line; 1000 unless told")
+    parser.add_argument("--jobs", type=int, default=2, help="processes; 2 unless told")
     asked = parser.parse_known_args()[0]
     chosen = [word for word in asked.only.split(",") if word] or list(parts)
     if not set(chosen) <= set(parts):
         parser.error(f"--only takes some of {', '.join(parts)}")
     runs = asked.simulations or (50 if asked.quick else 1000)
     print(HEAD)
-    for part in chosen:
-        for line in parts[part](runs):
-            print(line, flush=True)
+    with parallel_config(n_jobs=asked.jobs):
+        for part in chosen:
+            for line in parts[part](runs):
+                print(line, flush=True)
 
 
 if __name__ == "__main__":

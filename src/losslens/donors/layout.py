@@ -20,6 +20,9 @@ class CommonGrid:
     donors: Indices  # (d,): the donor rows; empty for values given by the user
     size: int
     leaves_out_own: bool = False
+    # Of a grid at quantiles, whose donors stand for all rows, (n,): where each row's value lies between grid values, in
+    # steps from the first; NaN: nowhere.
+    steps: Floats | None = None
 
     @property
     def width(self) -> int:
@@ -90,15 +93,16 @@ class CommonGrid:
         inside[rows] = np.arange(len(rows))
         donors = inside[self.donors][inside[self.donors] >= 0]
         own = self.own[rows]
-        kept = np.unique(own[donors])
-        return replace(self, own=own, donors=donors).keep(kept), kept
+        kept, steps = np.unique(own[donors]), None if self.steps is None else self.steps[rows]
+        return replace(self, own=own, donors=donors, steps=steps).keep(kept), kept
 
     def keep(self, kept: Indices) -> CommonGrid:
         """These grid values only."""
         place = np.full(self.size + 1, -1, np.intp)  # the last entry is for own == -1
         place[kept] = np.arange(len(kept))
-        own = np.asarray(place[self.own])
-        return replace(self, own=own, donors=self.donors[own[self.donors] >= 0], size=len(kept))
+        own, donors = np.asarray(place[self.own]), self.donors
+        steps = None if self.steps is None or not len(kept) else np.interp(self.steps, kept, np.arange(len(kept)))
+        return replace(self, own=own, donors=donors[own[donors] >= 0], size=len(kept), steps=steps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -182,14 +182,16 @@ def _ask(subject: Subject, own: Indices, first: Indices, **more: Any) -> Ask:
 
 
 def _common(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
-    distinct = subject.distinct
+    distinct, steps = subject.distinct, None
     if design.sampled_grid:
         donors = _grid_donors(distinct, design, n, rng)
         kept = np.unique(distinct.codes[donors])
         own, first, values = _places(distinct, kept), distinct.first[kept], distinct.values[kept]
+        if design.ranked:
+            steps = np.clip(_steps(distinct, kept), 0, len(kept) - 1)
     else:  # all rows are donors
         donors, own, first, values = all_rows(n), distinct.codes, distinct.first, distinct.values
-    meeting = CommonGrid(own, donors, len(first), design.leaves_out_own)
+    meeting = CommonGrid(own, donors, len(first), design.leaves_out_own, steps)
     return Question(subject, design, _ask(subject, own, first), meeting, (values,), distinct.ordered)
 
 

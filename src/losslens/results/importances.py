@@ -75,14 +75,14 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
             raise ValueError(f"no feature has a standard error; {self._first.name!r}: {_reason(self._first)}")
         influences = [f.influence for f in features.values()]
         moved = np.stack([one.moved for one in influences], axis=1)
-        covariance = cross_products(moved)
+        covariance, whole = cross_products(moved), self._first.whole
         # The noise of sampled donors is independent between features: it is part of the variances only.
         np.fill_diagonal(covariance, [one.variance for one in influences])
         return Estimates(
             tuple(features), np.array([f.unbiased for f in features.values()]), covariance,
             degrees_of_freedom(self._first._units),
             np.array([one.skewness for one in influences]), np.array([one.noise for one in influences]),
-            cubed_differences(moved) * (1 if self._first.whole is None else np.sqrt(len(moved) / self._first.whole.units)),
+            cubed_differences(moved) * (1.0 if whole is None else np.sqrt(len(moved) / whole.units)),
         )  # fmt: skip
 
     def subset(self, rows: Any) -> Self:

@@ -27,7 +27,7 @@ SHAPES = {
         "row_labels": "n",
     },
     "CodedRows": {"names": "p", "values": "p", "ordered": "p", "codes": "r p"},
-    "CommonGrid": {"own": "n", "donors": "d"},
+    "CommonGrid": {"own": "n", "donors": "d", "steps": "n"},
     "Conditioning": {"leaf": "n"},
     "Extrapolation": {"grid": "g ...", "at": "g"},
     "FeatureResult": {"at": "r", "observed": "r 2"},

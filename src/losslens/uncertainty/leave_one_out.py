@@ -1,4 +1,4 @@
-"""The change of a feature's importance when a row, or a group of rows, is left out: the jackknife, from means of cells."""
+"""The change of a feature's importance when a row, or a group, is left out: the jackknife, from means of cells."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ def leave_one_out(
 
     With T the weighted sum of the cells and M the sum of their weights, U = T / M. Without row i both lose its row and
     its column: ``U - U_(-i) = (R_i + C_i - U (M - M_(-i))) / M_(-i)``. The lost weight is split between row and
-    column in proportion to theirs, own cells apart. ``whole_groups``: the same for each group of rows (`groups=`), (G,) each: no pair
-    inside a group counts, so that sums over its rows and its donors have no cell in common.
+    column in proportion to theirs, own cells apart.
+
+    ``whole_groups``: the same for each group of rows (`groups=`), (G,) each. No pair inside a group counts, so that
+    the sums over its rows and over its donors have no cell in common.
     """
     if isinstance(layout, OwnDonors) and (layout.alone or layout.even):
         raise ValueError(

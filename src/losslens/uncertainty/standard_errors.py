@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -84,7 +84,7 @@ def influence(means: Means, layout: Layout, sample: Sample, rows: Indices) -> In
     if isinstance(layout, CommonGrid):
         if means.influences is not None:
             return _of_all_rows(means, means.influences, units)
-        return Influence(_deleted(means, layout, sample, rows))
+        return Influence(_deleted(*_by_all_rows(means, layout, sample), sample, rows))
     fit = fit_effects(means, layout, sample, rows)
     if not np.isfinite(fit.noise):
         raise ValueError(
@@ -102,6 +102,24 @@ def influence(means: Means, layout: Layout, sample: Sample, rows: Indices) -> In
     # 2 D2/(n(m-1)), of which D2/(nm) is variance of the estimate: the rest is subtracted. Rank bins (Systematic)
     # balance the donors of each row: there the noise is counted about once without a correction.
     return Influence(moved, fit.noise * (2 * fit.m / (fit.m - 1) * factor - 1), fit.noise)
+
+
+def _by_all_rows(means: Means, layout: CommonGrid, sample: Sample) -> tuple[Means, CommonGrid]:
+    """A grid at quantiles, with every row in the role of a donor: what it causes is interpolated on the curve.
+
+    Its donors are no sample of m rows: they are where they are because of all rows. A row moves the quantiles beside
+    its own value, and so the mean over them as far as the curve rises there; beyond the last quantile no farther.
+    """
+    if layout.steps is None or means.caused is None or means.lent is None or not layout.has_mass:
+        return means, layout
+    curve, place = np.full(layout.size, np.nan), layout.own[layout.donors]
+    curve[place] = means.caused[layout.donors]
+    known = np.flatnonzero(np.isfinite(curve))
+    caused = np.interp(layout.steps, known, curve[known])
+    lent = sample.weight / sample.weight.sum()
+    mean = lent[np.isfinite(caused)] @ caused[np.isfinite(caused)] / lent[np.isfinite(caused)].sum()
+    caused = np.where(np.isfinite(caused), caused - mean, 0.0) + means.pfi
+    return replace(means, caused=caused, lent=lent), replace(layout, donors=np.arange(sample.n))
 
 
 def _deleted(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Floats:
@@ -133,7 +151,7 @@ def _jackknife(changes: Floats, counted: Mask) -> Floats:
 def influence_on_mean(values: Floats, weight: Floats, block: Indices | None = None) -> Floats:
     """What each row, or group of rows, moves weighted means by exact deletion, (n, p) -> (n, p) or (G, p).
 
-    Without group g a mean is ``(S - S_g) / (W - W_g)``, S the sum of w x: it changes by ``(S_g - W_g mean) / (W - W_g)``.
+    Without group g a mean is ``(S - S_g) / (W - W_g)``, S the sum of w x: less by ``(S_g - W_g mean) / (W - W_g)``.
     """
     total, of_unit = weight.sum(), by_unit(weight, block)
     if np.count_nonzero(of_unit) < 2:
