@@ -384,9 +384,8 @@ def _quantile_at(distance: float, skewness: float) -> float:
     if a >= 0:
         return x
     bent = x + a * x**2 / 3 + a**2 * x**3 / 27 + a / 6
-    if x > 0:  # the limit applies where it reaches less far
-        y = x / REACH
-        bent = max(bent, (y**2 - 0.5) / (2 * y))
+    if -a > skewness_limit(bent):  # `reach` at the limit, inverted; x > 0 here, as bent < a / 6 elsewhere
+        bent = (x**2 - 0.5 * REACH**2) / (2 * REACH * x)
     return min(x, bent)
 
 
