@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -191,7 +191,7 @@ def rare(runs: int) -> Iterator[Any]:
     """5 % positives; lines of x2, which is worth nothing, are apart."""
     for n in (100, 300):
         for loss in ("brier", "zero_one", "log_loss"):
-            found = simulate(partial(_rare, n, loss), runs)
+            found = simulate(partial(_rare, n, loss, rare_truth(loss)), runs)
             bars: dict[str, Bar | None] = {
                 f"PFI, {loss}": Bar(0.91) if n == 100 else Bar(0.93, 0.97),
                 f"worthless: lower end above 0, {loss}": Bar(high=0.035),
@@ -200,7 +200,6 @@ def rare(runs: int) -> Iterator[Any]:
             yield from lines("5 % positives", n, found, bars)
 
 
-@cache
 def rare_model() -> Any:
     """The truth itself."""
     model = LogisticRegression()
@@ -218,7 +217,6 @@ def expected_loss(loss: str, p: Floats, told: Floats) -> Floats:
     return -p * np.log(told) - (1 - p) * np.log1p(-told)
 
 
-@cache
 def rare_truth(loss: str) -> Floats:
     """PFI of x0 and x1 to the model that tells y's own probability but for x2; of x2 it is 0."""
     rng = np.random.default_rng(1)
@@ -238,14 +236,14 @@ def true_probability(X: Floats) -> Floats:
     return np.asarray(expit(X[:, :2] @ LOGIT[:2] + INTERCEPT))
 
 
-def _rare(n: int, loss: str, seed: int) -> Counted:
+def _rare(n: int, loss: str, truth: Floats, seed: int) -> Counted:
     rng = np.random.default_rng([seed, n])
     X = rng.normal(size=(n, 3))
     y = (rng.uniform(size=n) < true_probability(X)).astype(int)
     if y.sum() == 0:  # no sample of two classes
         y[np.argmax(X[:, 0])] = 1
     imp = ll.feature_importance(rare_model(), X, y, donors="all", loss=loss, progress=False)
-    interval, truth = ends(imp), rare_truth(loss)
+    interval = ends(imp)
     above = interval[0][2:] > 0
     return {
         f"PFI, {loss}": within(interval, truth)[:2],
@@ -293,6 +291,4 @@ PARTS = {
 
 
 if __name__ == "__main__":
-    from benchmarks import coverage_data  # processes import functions from there
-
-    print_table("coverage_data", __doc__, coverage_data.PARTS)
+    print_table("coverage_data", __doc__, PARTS)

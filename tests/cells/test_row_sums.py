@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from losslens.cells.matrix import Means
-from losslens.cells.row_sums import PartSums, RowSums
+from losslens.cells.row_sums import Deletion, PartSums, RowSums
 from losslens.donors.layout import CommonGrid
 from losslens.tables.sample import Sample, Totals
 from losslens.uncertainty.standard_errors import influence, influence_on_error, ratio_influence
@@ -24,19 +24,26 @@ CELLS = RNG.normal(size=(N, G)) + RNG.normal(size=(N, 1))  # changes of loss, of
 LENT = np.bincount(OWN, WEIGHT, G)
 LOCAL, CAUSED = CELLS @ LENT, WEIGHT @ CELLS
 PFI, ERROR = float(WEIGHT @ LOCAL), float(WEIGHT @ LOSS)
+DELETION = Deletion(float(WEIGHT @ WEIGHT), N)
 PARTS = np.split(np.arange(N), [1, 20, 21, 50])
 
 
 def summed(noise=0.0):
-    parts = (RowSums.of(WEIGHT[part], LOCAL[part], LOSS[part], OWN[part], G) for part in PARTS)
-    return reduce(add, parts).influences(PFI, CAUSED, ERROR, noise)
+    parts = (RowSums.of(WEIGHT[part], LOCAL[part], LOSS[part], OWN[part], G, DELETION) for part in PARTS)
+    return reduce(add, parts).influences(PFI, CAUSED, ERROR, DELETION, noise)
+
+
+def pull_on_error():
+    """w_i (l_i - mean) / (1 - w_i) about its mean, times (n - 1)/n: as equal weights have it without deletion."""
+    pull = (N - 1) / N * WEIGHT / (1 - WEIGHT) * (LOSS - ERROR)
+    return pull - pull.mean()
 
 
 def results(rows=None):
     """The means and the sample of all rows; or those of some rows beside sums over all."""
     kept = np.arange(N) if rows is None else rows
     weight = WEIGHT[kept] / WEIGHT[kept].sum()
-    totals = Totals(N, kept, N, float(WEIGHT @ WEIGHT), ERROR, float(np.sum((WEIGHT * (LOSS - ERROR)) ** 2)))
+    totals = Totals(N, kept, N, float(WEIGHT @ WEIGHT), ERROR, float(np.sum(pull_on_error() ** 2)))
     sample = Sample(weight, np.zeros(len(kept)), loss=LOSS[kept], totals=None if rows is None else totals)
     means = Means(
         local=LOCAL[kept],
@@ -50,20 +57,34 @@ def results(rows=None):
 
 
 def test_sums_of_parts_are_those_of_the_rows():
-    u = WEIGHT * (LOCAL + CAUSED[OWN] - 2 * PFI)
+    """U - U_(-i) = (w_i (R_i + C_i) - 2 U w_i (1 - w_i)) / (Z - 2 w_i (1 - w_i)), Z = 1 - sum of w^2, U = V / Z.
+
+    The factor (n - 1)(n - 2)/n^2 makes it w_i (R_i + C_i - 2 V) where weights are equal. Sums are about its mean.
+    """
+    Z = 1 - WEIGHT @ WEIGHT
+    u = (WEIGHT * (LOCAL + CAUSED[OWN]) - 2 * PFI / Z * WEIGHT * (1 - WEIGHT)) / (Z - 2 * WEIGHT * (1 - WEIGHT))
+    u = (N - 1) * (N - 2) / N**2 * (u - u.mean())
     found = summed(noise=0.5)
     assert found.square == pytest.approx(u @ u)
     assert found.cube == pytest.approx(np.sum(u**3))
-    assert found.with_error == pytest.approx(u @ (WEIGHT * (LOSS - ERROR)))
+    assert found.with_error == pytest.approx(u @ pull_on_error())
     assert found.noise == 0.5
 
 
 def test_noise_of_means_is_taken_off_their_squares():
     noise = RNG.random(N)
-    plain = RowSums.of(WEIGHT, LOCAL, LOSS, OWN, G).influences(PFI, CAUSED, ERROR)
-    less = RowSums.of(WEIGHT, LOCAL, LOSS, OWN, G, noise).influences(PFI, CAUSED, ERROR)
-    assert less.square == pytest.approx(plain.square - WEIGHT**2 @ noise)
-    assert (less.cube, less.with_error) == (plain.cube, plain.with_error)
+    plain = RowSums.of(WEIGHT, LOCAL, LOSS, OWN, G, DELETION).influences(PFI, CAUSED, ERROR, DELETION)
+    less = RowSums.of(WEIGHT, LOCAL, LOSS, OWN, G, DELETION, noise).influences(PFI, CAUSED, ERROR, DELETION)
+    assert less.square == pytest.approx(plain.square - DELETION.of_pairs(WEIGHT)[0] ** 2 @ noise)
+    assert less.with_error == plain.with_error
+
+
+def test_equal_weights_move_the_mean_over_all_pairs():
+    w, even = np.full(5, 0.2), Deletion(0.2, 5)
+    a, o = even.of_pairs(w)
+    np.testing.assert_allclose(a, w)
+    np.testing.assert_allclose(o / even.pairs, w)
+    np.testing.assert_allclose(even.of_mean(w), w)
 
 
 @pytest.mark.parametrize("rows", [np.arange(N), np.arange(0, N, 3)], ids=["all kept", "some kept"])

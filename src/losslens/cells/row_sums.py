@@ -1,9 +1,9 @@
 """Influence of rows on an importance, from sums that are added over parts of the rows: each row is read once.
 
-With R_i the mean change of row i over the donors and C_v the mean change that a donor of class v causes, row i moves
-the importance by ``u_i = w_i (R_i + D_v(i)), D = C - 2 PFI``. C is known only after all rows have been read. So sums
-of powers of w and R are kept, over all rows and by class, and ``sum of u^2 = sum w^2 R^2 + 2 sum_v D_v (sum of w^2 R in
-v) + sum_v D_v^2 (sum of w^2 in v)``. Where R is the mean over a few donors, its sampling variance is subtracted
+With R_i the mean change of row i over the donors and C_v the mean change that a donor of class v causes, deleting row i
+moves the importance U by ``u_i = a_i (R_i + C_v(i)) - 2 U o_i``, a and o made of its weight (`Deletion`). C and U are
+known only after all rows have been read. So sums of products of a R, a and o are kept, over all rows and by class, from
+which the sums of u, u^2 and u^3 follow. Where R is the mean over a few donors, its sampling variance is subtracted
 from its square.
 """
 
@@ -20,12 +20,49 @@ from losslens.typing import Floats
 
 @dataclass(frozen=True, eq=False)
 class InfluenceSums:
-    """Sums over all rows of powers of u, the influence of each row on an importance."""
+    """Sums over all rows of powers of u about its mean, u the influence of each row on an importance."""
 
     square: float
     cube: float
     with_error: float  # of u times the influence of the row on the mean loss
     noise: float = 0.0  # variance of the importance that is due to sampling donors
+
+    @classmethod
+    def of_powers(
+        cls, units: int, total: float, square: float, cube: float, product: float, pull: float, noise: float = 0.0
+    ) -> Self:
+        """From the sums of u, u^2, u^3, u times the influence on the mean loss, and of that influence."""
+        mean = total / units
+        about_mean = max(square - units * mean**2, 0.0)
+        return cls(about_mean, cube - 3 * mean * square + 2 * units * mean**3, product - mean * pull, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Deletion:
+    """What the deletion of a row does to means over all rows, as far as its weight says.
+
+    Weights sum to one. Pairs of different rows have the mass ``Z = 1 - sum of w^2``, and ``Z_i = Z - 2 w_i (1 - w_i)``
+    without row i: ``U - U_(-i) = (w_i (R_i + C_i) - 2 U w_i (1 - w_i)) / Z_i``. It is scaled so that equal weights
+    have ``w_i (R_i + C_i - 2 V)``, V the mean over all pairs.
+    """
+
+    squares: float  # sum of the squared weights
+    units: int  # rows with a weight above zero
+
+    @property
+    def pairs(self) -> float:
+        """The mass of pairs of different rows."""
+        return 1 - self.squares
+
+    def of_pairs(self, w: Floats) -> tuple[Floats, Floats]:
+        """The factors a of R + C and o of 2 U."""
+        left, u = self.pairs - 2 * w * (1 - w), self.units
+        a = np.divide((u - 1) * (u - 2) / u**2 * w, left, out=np.zeros(len(w)), where=left > 0)
+        return a, a * (1 - w)
+
+    def of_mean(self, w: Floats) -> Floats:
+        """The factor of a row's distance from a mean over rows, w_i of equal weights: ``w_i / (1 - w_i)``, scaled."""
+        return (self.units - 1) / self.units * np.divide(w, 1 - w, out=np.zeros(len(w)), where=w < 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,22 +88,31 @@ def _plus(a: Any, b: Any) -> Any:
 class RowSums(PartSums):
     """Sums of one feature over the rows of a part."""
 
-    rows: Floats  # (5,): of w R, w^2 R, w^2 R^2, w^2 R l, w^3 R^3
-    classes: Floats  # (6, g): of w^2, w^2 R, w^2 l, w^3, w^3 R, w^3 R^2
+    rows: Floats  # (16,): of w R, x, o, products of x and o, b l, b, and products of x or o with b l or b; x = a R
+    classes: Floats  # (12, g): of a times products of x and o, of a b l and a b
 
     @classmethod
-    def of(cls, w: Floats, R: Floats, loss: Floats, at: NDArray[Any], g: int, noise: Floats | float = 0.0) -> RowSums:
+    def of(
+        cls, w: Floats, R: Floats, loss: Floats, at: NDArray[Any], g: int, deletion: Deletion,
+        noise: Floats | float = 0.0,
+    ) -> RowSums:  # fmt: skip
         """Sums over rows with weights w, importances R (sampling variance `noise`), losses, and classes `at`."""
-        w2, w3 = w**2, w**3
-        rows = np.array([w @ R, w2 @ R, w2 @ (R**2 - noise), w2 @ (R * loss), w3 @ R**3])
-        each = (w2, w2 * R, w2 * loss, w3, w3 * R, w3 * R**2)
-        return cls(rows, np.stack([np.bincount(at, weight, g) for weight in each]))
+        (a, o), b = deletion.of_pairs(w), deletion.of_mean(w)
+        x, bl = a * R, b * loss
+        squares = [np.sum(x**2 - a**2 * noise), x @ o, o @ o]
+        cubes = [np.sum(x**3), x**2 @ o, x @ o**2, np.sum(o**3)]
+        rows = [w @ R, x.sum(), o.sum(), *squares, *cubes, bl.sum(), b.sum(), x @ bl, x @ b, o @ bl, o @ b]
+        each = (a, a * x, a * o, a * x**2, a * x * o, a * o**2, a**2, a**2 * x, a**2 * o, a**3, a * bl, a * b)
+        return cls(np.array(rows), np.stack([np.bincount(at, one, g) for one in each]))
 
-    def influences(self, pfi: float, caused: Floats, error: float, noise: float = 0.0) -> InfluenceSums:
+    def influences(self, pfi: float, C: Floats, error: float, deletion: Deletion, noise: float = 0.0) -> InfluenceSums:
         """After all rows: from the PFI, the mean change C that donors of each class cause, and the mean loss."""
-        D = caused - 2 * pfi
-        w2, w2r, w2l, w3, w3r, w3r2 = self.classes
-        square = self.rows[2] + 2 * D @ w2r + D**2 @ w2
-        cube = self.rows[4] + 3 * D @ w3r2 + 3 * D**2 @ w3r + D**3 @ w3
-        with_error = self.rows[3] - error * self.rows[1] + D @ (w2l - error * w2)
-        return InfluenceSums(max(float(square), 0.0), float(cube), float(with_error), noise)
+        U = 2 * pfi / deletion.pairs
+        _, x, o, xx, xo, oo, xxx, xxo, xoo, ooo, bl, b, xbl, xb, obl, ob = self.rows
+        a, ax, ao, axx, axo, aoo, aa, aax, aao, aaa, abl, ab = self.classes
+        square = xx - 2 * U * xo + U**2 * oo + 2 * C @ (ax - U * ao) + C**2 @ aa
+        cube = xxx - 3 * U * xxo + 3 * U**2 * xoo - U**3 * ooo
+        cube += 3 * C @ (axx - 2 * U * axo + U**2 * aoo) + 3 * C**2 @ (aax - U * aao) + C**3 @ aaa
+        product = xbl - error * xb - U * (obl - error * ob) + C @ (abl - error * ab)
+        sums = (float(one) for one in (x - U * o + C @ a, square, cube, product, bl - error * b))
+        return InfluenceSums.of_powers(deletion.units, *sums, noise)

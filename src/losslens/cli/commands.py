@@ -57,7 +57,7 @@ def importance(args: Arguments) -> Output:
     sheet = Sheet([*([group] if args.by else []), *columns], lines, words=(group, "feature"))
     facts = {"loss": imp.title, "error": imp.base, "exact": imp.exact, "engine": imp.engine, "design": imp.design}
     facts |= {"n_rows": len(rows.y), "n_predictions": imp.n_predictions}
-    notes = [*sampled(rows), *imp.notes]
+    notes = [*sampled(rows), *imp.notes, *imp.cautions]
     return Output(f"Importance: {imp.headline}", [sheet], notes, entries, facts, imp)
 
 
@@ -106,7 +106,7 @@ def shapley(args: Arguments) -> Output:
     sheet = Sheet(columns, shap._table().texts(columns))
     facts = {"loss": shap.title, "error_all": shap.error_all, "error_none": shap.error_none, "exact": shap.exact}
     facts |= {"engine": shap.engine, "method": shap.method, "n_rows": len(rows.y), "n_predictions": shap.n_predictions}
-    notes = [*sampled(rows), *shap.notes]
+    notes = [*sampled(rows), *shap.notes, *shap.cautions]
     return Output(f"Shapley importance: {shap.headline}", [sheet], notes, records(shap.to_frame()), facts, shap)
 
 

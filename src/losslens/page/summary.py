@@ -215,6 +215,7 @@ def _entry(one: FeatureImportance, share: ShapleyImportance | None, grid: Packed
     numbers = {name: number_of(one, name) for name in NUMBERS}
     entry: dict[str, Any] = {
         "pfi": numbers.pop("importance"), **numbers, "p": or_else(lambda: one.p_value, np.nan),
+        "caution": one.caution,
         **_share(one.name, share),
         "exact": one.exact, "design": repr(one.design), "engine": one.engine, "local": one.local,
         **dict.fromkeys(("pi", "pi_low", "pi_high", "pd", "pd_low", "pd_high", "ice", "cells")),

@@ -32,6 +32,8 @@ from losslens.tables.loading import load
 from losslens.tables.sample import Sample
 from losslens.tables.sources import as_source
 from losslens.typing import Floats, Indices
+from losslens.uncertainty.cautions import few_groups
+from losslens.workers import warn_once
 
 Held = TypeVar("Held")
 PROBED = 64  # rows that a function predicts first, to see how many classes it has
@@ -151,6 +153,10 @@ def prepare(
         block=checks.group_numbers(options.groups, table.n, table.index),
         row_labels=table.row_labels,
     )
+    if loss is not None and sample.block is not None:
+        caution = few_groups(sample.effective_units(np.arange(sample.n)))
+        if caution:
+            warn_once(caution)
     columns = frozenset(j for feature in named for j in feature.columns)
     losses = partial(_losses, sample, loss) if loss else None
     site = Site(

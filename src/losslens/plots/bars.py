@@ -157,6 +157,7 @@ def _ranking_notes(importances: Importances, bars: Sequence[Bar], shown: int) ->
         notes.append("lines: 95% intervals")
     if any(bar.mark for bar in bars[:shown]):
         notes.append(f"{WARNS.strip()}: with its values replaced, rows differ from real ones (AUC > {WARNING})")
+    notes += importances.cautions
     notes += not_shown(len(bars) - shown)
     if len(bars) < len(importances):
         notes.append(f"{count(len(importances) - len(bars), 'feature')} without an importance left out")

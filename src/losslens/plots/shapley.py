@@ -56,7 +56,7 @@ def plot_shapley(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
     width = draw_bars(ax, bars[:most], own, shares=_shares(result, bars[:most]))
     label_across(ax, result.headline.split(";")[0], width)
     notes = _notes(result) + ([what] if any(bar.interval for bar in bars[:most]) else [])
-    canvas.caption(ax, notes + not_shown(len(bars) - most))
+    canvas.caption(ax, notes + result.cautions + not_shown(len(bars) - most))
     return ax
 
 

@@ -112,7 +112,9 @@ class Comparison(Result):
         data: dict[str, Any] = {"feature": [feature for feature, _ in rows]}
         data |= {column: [getattr(each, name) for _, each in rows] for column, name in fields.items()}
         data["p"] = p
-        return self._frame(data if adjust is None else data | {"p_adjusted": adjusted(p, adjust)})
+        if adjust is not None:
+            data["p_adjusted"] = adjusted(p, adjust)
+        return self._frame(data | {"caution": [each.caution for _, each in rows]})
 
     def errors(self, level: float = 0.95) -> Any:
         """The error of each model with its interval, nothing replaced; a data frame, the smallest first."""
@@ -151,6 +153,7 @@ class Comparison(Result):
             rows: dict[str, list[Any]] = {"model": [name] * len(importances), "feature": list(importances)}
             for key in ("importance", "std_error", "low", "high"):
                 rows[key] = [number_of(feature, key) for feature in importances.values()]
+            rows["caution"] = [feature.caution for feature in importances.values()]
             if self.shapley:
                 shares = self.shapley[name]
                 missing = np.full(len(shares.features), np.nan)

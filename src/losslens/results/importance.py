@@ -23,7 +23,7 @@ from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats, Indices
-from losslens.uncertainty import standard_errors
+from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.bands import Band
 from losslens.uncertainty.leave_one_out import leave_one_out
 from losslens.uncertainty.standard_errors import Influence, Target, check_target
@@ -129,6 +129,15 @@ class FeatureImportance(FeatureResult, Tabular):
     def p_value(self) -> float:
         """p-value of the one-sided test that this model's importance on new data is at most 0."""
         return standard_errors.p_value(self.unbiased, self.std_error, self._units, self.influence.skewness)
+
+    @cached_property
+    def caution(self) -> str:
+        """Why the number or its interval is to be taken with caution, in plain words; empty if it is not."""
+        found = or_else(lambda: self.influence, None)
+        if found is None:
+            return ""
+        grouped = self.sample.block is not None
+        return cautions.of_estimate(found.skewness, self._units, grouped=grouped, clipped_share=self.clipped)
 
     @property
     def ratio_std_error(self) -> float:
@@ -250,6 +259,7 @@ class FeatureImportance(FeatureResult, Tabular):
         notes, far = [f"{kind}; {self.engine}"], self.known_extrapolation
         if far is not None and far.warns:
             notes.append(far.sentence)
+        notes += cautions.noted([self.name], [self.caution])
         return facts(f"{self.name}: increase in {self.loss.title}", numbers, notes)
 
     def __repr__(self) -> str:

@@ -19,6 +19,7 @@ from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
 from losslens.text import in_digits, size_in_words
 from losslens.typing import Axes, Floats
+from losslens.uncertainty.cautions import noted
 from losslens.uncertainty.inference import Estimates, Inference, cross_products, cubed_differences
 from losslens.uncertainty.standard_errors import degrees_of_freedom
 
@@ -147,6 +148,12 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
             )
         return notes
 
+    @property
+    def cautions(self) -> list[str]:
+        """Which intervals are to be taken with caution, and why; empty if none is."""
+        order = self._ranked
+        return noted([f.name for f in order], [f.caution for f in order])
+
     def _table(self) -> ResultTable:
         order = self._ranked
         numbers = {name: partial(_numbers, order, name) for name in NUMBERS}
@@ -158,10 +165,11 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
             "exact": [f.exact for f in order],
             "design": [repr(f.design) for f in order],
             "n_predictions": [f.n_predictions for f in order],
+            "caution": lambda: [f.caution for f in order],
         }
         return ResultTable(
             f"Importances: {self.headline}", columns, RANKED, (FEATURE, IMPORTANCE, ERROR, INTERVAL),
-            [*self.notes, *self._known_warning], like="importance",
+            [*self.notes, *self._known_warning, *self.cautions], like="importance",
             formats={"importance": lambda number: in_digits(number) if np.isfinite(number) else CURVES_ONLY},
         )  # fmt: skip
 

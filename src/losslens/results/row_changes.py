@@ -17,6 +17,7 @@ from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import by_unit, effective_number
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats, Indices, Mask
+from losslens.uncertainty.cautions import noted, of_estimate
 from losslens.uncertainty.inference import Estimates, Inference, cross_products, cubed_differences
 from losslens.uncertainty.standard_errors import (
     Influence,
@@ -77,6 +78,14 @@ class RowChanges(Result, Inference):
         )
 
     @property
+    def caution(self) -> tuple[str, ...]:
+        """Why each number or its interval is to be taken with caution, (p,); empty text if it is not."""
+        if not self._has_errors:
+            return ("",) * len(self.features)
+        found, grouped = self.estimates, self.block is not None
+        return tuple(of_estimate(a, found.freedom + 1, grouped=grouped) for a in found.skewness.tolist())
+
+    @property
     def what(self) -> str:
         """What the numbers are, for an axis."""
         raise NotImplementedError
@@ -103,9 +112,10 @@ class RowChanges(Result, Inference):
             "high": high,
             "target": ["model"] * len(self.features),
             "p": p,
+            "caution": self.caution,
         }
         line, view = (*RANKED, "[p = {p}]"), (FEATURE, IMPORTANCE, ("p", "{p}"))
-        notes = self._notes if self._has_errors else ()
+        notes = [*self._notes, *noted(self.features, self.caution)] if self._has_errors else ()
         table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 

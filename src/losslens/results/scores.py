@@ -49,6 +49,7 @@ class FeatureScore(Tabular):
     clipped: float = 0.0
     complete: bool = True
     known_as_streamed: bool = False
+    caution: ClassVar[str] = ""  # there is no interval
     declined: str = ""  # why no exact engine was used
     extrapolation: ClassVar[None] = None  # not computed for scorers
     known_extrapolation: ClassVar[None] = None

@@ -24,7 +24,7 @@ from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
 from losslens.text import in_digits, size_in_words
 from losslens.typing import Axes, Floats, Indices, Mask
-from losslens.uncertainty import standard_errors
+from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.inference import Estimates, Inference
 from losslens.uncertainty.standard_errors import Influence, Target, check_level
 
@@ -199,6 +199,14 @@ class ShapleyImportance(Grouped, Result, Inference):
         ]
         return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
 
+    @cached_property
+    def caution(self) -> tuple[str, ...]:
+        """Why each number or its interval is to be taken with caution, (p,); empty text if it is not."""
+        skewness = or_else(lambda: self._skewness, None)
+        if skewness is None:
+            return ("",) * len(self.features)
+        return tuple(cautions.of_estimate(a, self._units) for a in skewness.tolist())
+
     def influence(self, feature: str) -> Influence:
         """Influence of each row, as an observation and as a donor, on a feature's share."""
         return self._influences[position_of(feature, self.features)]
@@ -322,6 +330,12 @@ class ShapleyImportance(Grouped, Result, Inference):
             notes.append("interrupted: a valid estimate with the stated error, from fewer walks than requested")
         return [*notes, *self.remarks]
 
+    @property
+    def cautions(self) -> list[str]:
+        """Which intervals are to be taken with caution, and why; empty if none is."""
+        order = self._order.tolist()
+        return cautions.noted([self.features[j] for j in order], [self.caution[j] for j in order])
+
     def _table(self) -> ResultTable:
         none, total = np.full(len(self.features), np.nan), self._total
         error = or_else(lambda: self.std_error, none)
@@ -334,12 +348,13 @@ class ShapleyImportance(Grouped, Result, Inference):
             "low": lambda: or_else(lambda: self.interval()[0], none),
             "high": lambda: or_else(lambda: self.interval()[1], none),
             "target": ["model"] * len(self.features),  # the errors are about this model's importance on new data
+            "caution": lambda: list(self.caution),
         }
         drawn = self.monte_carlo_error if not self.exact and error is none else error
         return ResultTable(
             f"ShapleyImportance: {self.headline}", columns,
             ("{feature}", "{sfimp}[ ± {drawn}]", "[{share:>6}]"),
-            (FEATURE, ("SFIMP", "{sfimp}"), ERROR, ("share", "{share}")), self.notes,
+            (FEATURE, ("SFIMP", "{sfimp}"), ERROR, ("share", "{share}")), [*self.notes, *self.cautions],
             extra={"drawn": drawn}, like="sfimp", alike=("std_error", "low", "high", "drawn"),
             # Shares of a negative total would have the opposite sign.
             formats={} if total > 0 else {"share": lambda share: ""},

@@ -13,6 +13,7 @@ from operator import add
 
 import numpy as np
 
+from losslens.cells.row_sums import Deletion
 from losslens.engines.choice import CHECKED, check_predictions
 from losslens.losses import Loss
 from losslens.models import Model
@@ -75,6 +76,7 @@ class ShareWork:
     data: Data
     sums: ShareSums
     mass: float
+    deletion: Deletion
     mean: Floats  # (k,): of g
     with_residual: Floats  # (k,): cov(c, r)
     with_sum: Floats  # (k,): cov(c, C)
@@ -87,7 +89,7 @@ class ShareWork:
 
 
 def evaluate(work: ShareWork, stretch: Stretch, tick: Tick) -> Floats:
-    """Sums over the rows of a stretch, (1 + k, k): of (w (local + caused - 2 SFIMP))^2, and of w c c'."""
+    """Sums over the rows of a stretch, (2 + k, k): of u, the influence of a row, of u^2, and of w c c'."""
     return reduce(add, (_evaluate(work, rows) for rows in work.data.rows(stretch, tick)))
 
 
@@ -99,8 +101,9 @@ def _evaluate(work: ShareWork, rows: PartRows) -> Floats:
     reach = 2 * (np.asarray(sample.y) - f) + total
     local = c * reach[:, None] + work.with_sum
     caused = 2 * work.with_residual + work.with_sum - c * (2 * work.residual - total)[:, None]
-    u = w[:, None] * (local + caused - 2 * work.sfimp)
-    return np.vstack([np.sum(u**2, axis=0), (c * w[:, None]).T @ c])
+    a, o = work.deletion.of_pairs(w)
+    u = a[:, None] * (local + caused) - 2 * work.sfimp / work.deletion.pairs * o[:, None]
+    return np.vstack([np.sum(u, axis=0), np.sum(u**2, axis=0), (c * w[:, None]).T @ c])
 
 
 def run(stream: Stream) -> ShapleyImportance:
@@ -126,7 +129,7 @@ def _work(stream: Stream, counted: Counted, sums: ShareSums) -> ShareWork:
     residual = float(means[1, -1])
     data = replace(stream.data, kinds=kinds_of_all(counted, stream.data.columns))
     return ShareWork(
-        data, sums, counted.total, first + sums.shift, with_residual - first * residual,
+        data, sums, counted.total, counted.deletion, first + sums.shift, with_residual - first * residual,
         with_sum - first * first.sum(), residual,
     )  # fmt: skip
 
@@ -134,7 +137,8 @@ def _work(stream: Stream, counted: Counted, sums: ShareSums) -> ShareWork:
 def _result(stream: Stream, counted: Counted, work: ShareWork, sums: Floats) -> ShapleyImportance:
     assert counted.sums is not None
     error, no_rows = float(counted.sums[2, -1] / counted.sums[0, -1]), np.empty(0, np.intp)
-    index = -4 * sums[1:]
+    index = -4 * sums[2:]
+    square = np.maximum(sums[1] - sums[0] ** 2 / counted.units, 0.0)
     np.fill_diagonal(index, 0.0)
     names, none = tuple(feature.name for feature in stream.features), np.empty(0)
     assert stream.loss is not None
@@ -144,7 +148,7 @@ def _result(stream: Stream, counted: Counted, work: ShareWork, sums: Floats) -> 
         design="all pairs", exact=True, n_predictions=min(CHECKED, stream.head.n),
         sample=Sample(none, none, totals=Totals(stream.n, no_rows, counted.units, counted.squares, error)),
         at=no_rows, monte_carlo_error=np.zeros(len(names)),
-        sampling=np.sqrt(jackknife_factor(counted.units) * sums[0]),
+        sampling=np.sqrt(jackknife_factor(counted.units) * square),
         values=Values(tuple(none for _ in names), np.empty((0, len(names)), np.int32), (True,) * len(names),
                       tuple((name,) for name in names)),
         backend="pandas" if stream.head.backend == "numpy" else stream.head.backend, index=index, absent=ABSENT,

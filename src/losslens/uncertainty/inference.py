@@ -14,6 +14,7 @@ from losslens.tables.checks import is_one_of
 from losslens.tables.features import position_of
 from losslens.text import in_digits
 from losslens.typing import Floats
+from losslens.uncertainty.cautions import skewed
 from losslens.uncertainty.standard_errors import check_level, interval, p_value, reach
 
 Adjustment = Literal["holm", "benjamini_hochberg"]
@@ -33,10 +34,12 @@ class Difference:
     high: float
     p_value: float  # two-sided, of the hypothesis of no difference
     level: float
+    caution: str = ""  # why the interval is to be taken with caution; empty if it is not
 
     def __repr__(self) -> str:
         ends = f"{in_digits(self.low)} to {in_digits(self.high)} ({self.level:.0%})"
-        return f"<Difference {self.first!r} - {self.second!r}: {in_digits(self.value)}, {ends}, p = {self.p_value:.2g}>"
+        shown = f"{self.first!r} - {self.second!r}: {in_digits(self.value)}, {ends}, p = {self.p_value:.2g}"
+        return f"<Difference {shown}{f'; {self.caution}' if self.caution else ''}>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +207,7 @@ def difference(
         if error == 0
         else 2 * p_value(abs(value), error, freedom + 1, np.copysign(1, value) * skewness)
     )
-    return Difference(*names, value, error, low, high, min(p, 1.0), level)
+    return Difference(*names, value, error, low, high, min(p, 1.0), level, skewed(skewness, freedom, level))
 
 
 @one_thread()

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import losslens as ll
-from losslens.cells.row_sums import RowSums
+from losslens.cells.row_sums import Deletion, RowSums
 from losslens.losses import squared_error
 from losslens.passes.parts.blackbox import _cells, _groups, _rows
 from losslens.tables.sample import Sample
@@ -18,6 +18,7 @@ N, M, G = 40, 6, 5
 SAMPLE = Sample(RNG.dirichlet(np.ones(N)), RNG.normal(size=N), RNG.normal(size=N), RNG.gamma(1, 1, N))
 ROWS, OWN = np.arange(3, 33), RNG.integers(0, G, 30)
 CHANGES = RNG.normal(size=(M, 30))
+DELETION = Deletion(float(SAMPLE.weight @ SAMPLE.weight), N)
 
 
 def same(found, expected):
@@ -26,19 +27,19 @@ def same(found, expected):
 
 
 def sums(mean, noise):
-    return RowSums.of(SAMPLE.weight[ROWS], mean, SAMPLE.loss[ROWS], OWN, G, noise)
+    return RowSums.of(SAMPLE.weight[ROWS], mean, SAMPLE.loss[ROWS], OWN, G, DELETION, noise)
 
 
 def test_means_over_donors_have_the_noise_of_a_mean():
     """m donors that count alike: s^2 / m; the variance between donors is the mean of s^2 (n - 1)/n, as weights say."""
-    found, within = _rows(SAMPLE, ROWS, CHANGES, np.full((M, 30), 0.7), OWN, G, every=False)
+    found, within = _rows(SAMPLE, ROWS, CHANGES, np.full((M, 30), 0.7), OWN, G, DELETION, every=False)
     same(found, sums(CHANGES.mean(axis=0), CHANGES.var(axis=0, ddof=1) / M))
     w = SAMPLE.weight[ROWS]
     assert within[0] / within[1] == pytest.approx(w @ CHANGES.var(axis=0, ddof=1) / w.sum())
 
 
 def test_all_donors_leave_no_noise():
-    found, within = _rows(SAMPLE, ROWS, CHANGES, np.full((M, 30), 0.7), OWN, G, every=True)
+    found, within = _rows(SAMPLE, ROWS, CHANGES, np.full((M, 30), 0.7), OWN, G, DELETION, every=True)
     same(found, sums(CHANGES.mean(axis=0), np.zeros(30)))
     assert within.tolist() == [0, 0]
 
@@ -51,13 +52,13 @@ def test_weighted_means_state_their_noise_without_bias():
     stated = []
     original = RowSums.of
 
-    def record(w, R, loss, own, g, noise):
+    def record(w, R, loss, own, g, deletion, noise):
         stated.append((R, noise))
-        return original(w, R, loss, own, g, noise)
+        return original(w, R, loss, own, g, deletion, noise)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RowSums, "of", record)
-        _, within = _rows(many, np.arange(20_000), changes, weights, np.zeros(20_000, int), 1, every=False)
+        _, within = _rows(many, np.arange(20_000), changes, weights, np.zeros(20_000, int), 1, DELETION, every=False)
     share = weights[:, 0] / weights[:, 0].sum()
     mean, noise = stated[0]
     np.testing.assert_allclose(mean, share @ changes)
@@ -69,7 +70,7 @@ def test_rows_with_one_donor_or_none_have_no_noise():
     weights = np.ones((M, 30))
     weights[:, 0] = 0.0
     weights[1:, 1] = 0.0
-    found, within = _rows(SAMPLE, ROWS, CHANGES, weights, OWN, G, every=False)
+    found, within = _rows(SAMPLE, ROWS, CHANGES, weights, OWN, G, DELETION, every=False)
     mean, noise = CHANGES.mean(axis=0), CHANGES.var(axis=0, ddof=1) / M
     mean[:2], noise[:2] = [0, CHANGES[0, 1]], 0
     same(found, sums(mean, noise))

@@ -18,6 +18,9 @@ function drawFindings(page) {
   const far = farOf(feature);
   byId("feature-far").hidden = !far;
   byId("feature-far-words").textContent = far ? `${far.sentence}${far.faded?.some(Boolean) ? " Curves are faded where most rows are of this kind." : ""}` : "";
+  const { caution } = feature.models[page.model];
+  byId("feature-caution").hidden = !caution;
+  byId("feature-caution-words").textContent = caution;
   const regions = page.model === 0 ? feature.regions : null;
   byId("regions").hidden = !regions;
   byId("regions-body").replaceChildren(...(regions ? regions.tree.map(regionLine) : []));

@@ -94,7 +94,7 @@ function row(page, f, scale) {
     type: "button", class: "feature", "aria-pressed": String(open), "data-feature": f, title: feature.name,
     onclick: () => page.openFeature(f, true),
   }, feature.name);
-  const cells = [el("th", { scope: "row" }, el("span", { class: "with-mark" }, name, farMark(feature)))];
+  const cells = [el("th", { scope: "row" }, el("span", { class: "with-mark" }, name, farMark(feature), cautionMark(feature)))];
   feature.models.forEach((entry, m) => {
     const { pfi, error, about: sampled } = page.numbers[f][m];
     cells.push(el("td", { class: "bars" }, bars(page, entry, pfi, scale, feature.name)));
@@ -109,6 +109,12 @@ function row(page, f, scale) {
 function farMark(feature) {
   const far = farOf(feature);
   return far && el("span", { class: "far", role: "img", "aria-label": far.sentence, title: far.sentence }, "◌");
+}
+
+// Of any model of the page: its interval is not to be trusted.
+function cautionMark(feature) {
+  const caution = feature.models.map((entry) => entry.caution).find(Boolean);
+  return caution && el("span", { class: "far", role: "img", "aria-label": caution, title: caution }, "△");
 }
 
 const plusMinus = (error) => el("small", { class: "error" }, ` ± ${number(error, 2)}`);

@@ -16,7 +16,7 @@ import numpy as np
 
 from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Cells
-from losslens.cells.row_sums import InfluenceSums, PartSums
+from losslens.cells.row_sums import Deletion, InfluenceSums, PartSums
 from losslens.donors.designs import All
 from losslens.engines.additive import Additive, Moments
 from losslens.engines.choice import CHECKED, check_predictions
@@ -100,6 +100,7 @@ class SumsWork:
     sums: Sums
     moments: PartMoments
     mass: float
+    deletion: Deletion
     kept: Indices  # rows whose importances are kept, in the full data
     curves: Indices  # those of them whose curves are kept
     bins: Quantiles
@@ -110,8 +111,8 @@ class SumsWork:
 class AdditiveRowSums(PartSums):
     """Sums over the rows of a stretch."""
 
-    influence: Floats  # (3, k): of u^2, u^3 and u times the pull on the error
-    error: float  # of (w (l - error))^2
+    influence: Floats  # (4, k): of u, u^2, u^3 and u times the influence on the error
+    error: Floats  # (2,): of the influence on the error, and of its square
     on_grid: tuple[Floats, ...]  # (5, g) each: of w c, w c^2, 1, c and c^2 at each value
     kept: KeptRows
 
@@ -131,12 +132,13 @@ def _evaluate(work: SumsWork, rows: PartRows) -> AdditiveRowSums:
     residual = np.zeros(len(f)) if sample.y is None else np.asarray(sample.y - f)
     local = c * (2 * residual[:, None] + c) + moments.variance
     caused = c**2 - 2 * c * moments.residual + moments.variance + 2 * moments.covariance
-    u = w[:, None] * (local + caused - 2 * moments.pfi)
-    pull = np.zeros(len(f)) if sample.loss is None else w * (sample.loss - moments.error)
+    a, o = work.deletion.of_pairs(w)
+    u = a[:, None] * (local + caused) - 2 * moments.pfi / work.deletion.pairs * o[:, None]
+    pull = np.zeros(len(f)) if sample.loss is None else work.deletion.of_mean(w) * (sample.loss - moments.error)
     kept = kept_in(work.kept, rows.part)
     return AdditiveRowSums(
-        influence=np.stack([np.sum(u**2, axis=0), np.sum(u**3, axis=0), pull @ u]),
-        error=float(pull @ pull),
+        influence=np.stack([np.sum(u, axis=0), np.sum(u**2, axis=0), np.sum(u**3, axis=0), pull @ u]),
+        error=np.array([pull.sum(), pull @ pull]),
         on_grid=tuple(
             _at_values(at, len(work.grids[j]), w, c[:, k])
             for k, (j, at) in enumerate(zip(sums.feature_columns, own, strict=True))
@@ -166,7 +168,9 @@ def run(stream: Stream) -> Summed:
     work = _work(stream, counted, sums, bins)
     row_sums = sum_over_parts(stream, counted, evaluate, work)
     rows, classes = np.searchsorted(row_sums.kept.at, work.curves), classes_of(stream, counted.labels)
-    totals = Totals(stream.n, row_sums.kept.at, counted.units, counted.squares, work.moments.error, row_sums.error)
+    pull, square = row_sums.error.tolist()
+    error_square = max(square - pull**2 / counted.units, 0.0)
+    totals = Totals(stream.n, row_sums.kept.at, counted.units, counted.squares, work.moments.error, error_square)
     sample = row_sums.kept.sample(classes, totals)
     columns = {j: (All(), _column(work, row_sums, k, j, sample, rows)) for k, j in enumerate(stream.feature_columns)}
     return Summed(stream, "additive", sample, columns, min(CHECKED, stream.head.n))
@@ -178,7 +182,7 @@ def _work(stream: Stream, counted: Counted, sums: Sums, bins: Quantiles) -> Sums
     kept, curves = rows_to_keep(stream.n, len(stream.feature_columns), cells, stream.memory, stream.entropy)
     data = replace(stream.data, kinds=kinds_of_all(counted, stream.data.columns))
     moments = PartMoments.of_sums(counted.sums, sums.shift)
-    return SumsWork(data, sums, moments, counted.total, kept, curves, bins, counted.grids)
+    return SumsWork(data, sums, moments, counted.total, counted.deletion, kept, curves, bins, counted.grids)
 
 
 def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sample, rows: Indices) -> Filled:
@@ -197,7 +201,7 @@ def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sampl
         means = replace(
             means, local=sums.kept.local[:, k], pi=second - 2 * first * moments.residual + constant,
             caused=adds**2 - 2 * adds * moments.residual + constant, lent=sample.weight, total=float(moments.pfi[k]),
-            influences=InfluenceSums(*sums.influence[:, k].tolist()),
+            influences=InfluenceSums.of_powers(work.deletion.units, *sums.influence[:, k].tolist(), sums.error[0]),
         )  # fmt: skip
     return filled(grid, own, means, cells)
 

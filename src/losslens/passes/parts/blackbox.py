@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import Cells
-from losslens.cells.row_sums import PartSums, RowSums
+from losslens.cells.row_sums import Deletion, PartSums, RowSums
 from losslens.donors.designs import All, Design, Latin
 from losslens.donors.questions import Ask
 from losslens.engines.base import Answer
@@ -67,6 +67,7 @@ class BoxWork:
     loss: Loss
     classes: NDArray[Any] | None
     mass: float
+    deletion: Deletion
     size: int  # rows of a batch
     book: Table
     grids: Mapping[int, CountedGrid]
@@ -109,7 +110,7 @@ class ColumnSums(PartSums):
 class BoxSums(PartSums):
     """Sums over the cells of a turn."""
 
-    losses: Floats  # (3,)
+    losses: Floats  # (6,)
     columns: dict[int, ColumnSums]
     n_predictions: int
 
@@ -123,7 +124,7 @@ def evaluate(work: BoxWork, turn: Turn, tick: Tick) -> BoxSums:
         columns[j], count = _column(work, rows, sample, j, donors)
         n_predictions += count
         tick(sample.n)
-    return BoxSums(loss_sums(sample) * turn.first, columns, n_predictions)
+    return BoxSums(loss_sums(sample, work.deletion) * turn.first, columns, n_predictions)
 
 
 def _column(
@@ -149,13 +150,22 @@ def _column(
             changes.append(loss_changes(work.loss, sample, some, prediction[:, None])[:, 0])
             weight = sample.weight[some] * weights[slot, part]
             cells.append(_cells(work, sample, some, prediction, changes[-1], weight, at[slot, part], len(grid)))
-        by_row = _rows(sample, some, np.stack(changes), weights[:, part], own[part], len(grid), donors is None)
+        given = sample, some, np.stack(changes), weights[:, part], own[part], len(grid)
+        by_row = _rows(*given, work.deletion, every=donors is None)
         sums.append(ColumnSums(np.sum(cells, axis=0), *by_row))
     return reduce(add, sums), index.size
 
 
 def _rows(
-    sample: Sample, rows: Indices, changes: Floats, weights: Floats, own: Indices, g: int, every: bool
+    sample: Sample,
+    rows: Indices,
+    changes: Floats,
+    weights: Floats,
+    own: Indices,
+    g: int,
+    deletion: Deletion,
+    *,
+    every: bool,
 ) -> tuple[RowSums, Floats]:
     """Sums over rows: means over their donors, the noise of these means, and the variance between donors."""
     with np.errstate(invalid="ignore", divide="ignore"):  # donors without weight
@@ -169,7 +179,7 @@ def _rows(
         noise[several] = (square * sum_squares)[several] / (1 - sum_squares[several])
         within = np.array([w[several] @ square[several], w[several] @ (1 - sum_squares[several])])
     assert sample.loss is not None
-    return RowSums.of(w, R, sample.loss[rows], own, g, noise), within
+    return RowSums.of(w, R, sample.loss[rows], own, g, deletion, noise), within
 
 
 def _places(work: BoxWork, source: Any, index: Indices, j: int) -> Indices:
@@ -242,7 +252,8 @@ def _count(stream: Stream) -> tuple[Counted, BoxWork]:
     assert stream.loss is not None
     return counted, BoxWork(
         data=replace(stream.data, kinds=kinds), model=stream.model_info, respond=respond, loss=stream.loss,
-        classes=classes, mass=counted.total, size=batch_rows(stream.model.native, stream.head, stream.memory),
+        classes=classes, mass=counted.total, deletion=counted.deletion,
+        size=batch_rows(stream.model.native, stream.head, stream.memory),
         book=codebook(stream.head, counted.grids, kinds), grids=counted.grids, bins=bins,
     )  # fmt: skip
 
@@ -373,11 +384,12 @@ def _summed(column: KeptColumn, sums: ColumnSums, sample: Sample) -> Filled:
         left = max(square / times - spread, 0.0) if times > 0 else column.noise
         noise = left * n * sample.totals.squares**2 / design.m * (1 - (design.m - 1) / (n - 1))
     one = sample.prediction.ndim == 1 and sample.prediction.dtype.kind != "i"
+    deletion = Deletion(sample.totals.squares, sample.totals.units)
     means = replace(
         curves_only(sample, mass, pd[:, 0] if one else pd),
         local=column.local, pi=pi, caused=curve[column.place], lent=sample.weight,
         clipped=float(clipped.sum() / mass.sum()), total=pfi,
-        influences=sums.rows.influences(pfi, curve, sample.totals.error, noise),
+        influences=sums.rows.influences(pfi, curve, sample.totals.error, deletion, noise),
     )  # fmt: skip
     n_predictions = column.n_predictions + n * (design.m or len(column.grid))
     return filled(column.grid, column.place, means, column.cells, n_predictions)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.cells.row_sums import Deletion
 from losslens.passes.parts.reading import Data, PartRows, Stretch
 from losslens.progress import Tick, bar
 from losslens.tables import checks
@@ -240,6 +241,11 @@ class Counted:
     def units(self) -> int:
         """The number of rows with a weight above zero."""
         return int(self.mass[2])
+
+    @property
+    def deletion(self) -> Deletion:
+        """What the deletion of a row does to means over all rows."""
+        return Deletion(self.squares, self.units)
 
     @property
     def squares(self) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import Cells, Means
+from losslens.cells.row_sums import Deletion
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid
 from losslens.passes.budget import Answered, Filled
@@ -38,17 +39,18 @@ def sum_over_parts(
         return reduce(add, stream.workers.map(evaluate, work, stretches, tick))
 
 
-def loss_sums(sample: Sample) -> Floats:
-    """Sums of w l, w^2 l and w^2 l^2: over all parts they give the mean loss and its variance."""
+def loss_sums(sample: Sample, deletion: Deletion) -> Floats:
+    """Sums of w l, b, b l, b^2, b^2 l, b^2 l^2, b what deletion makes of w: for the mean loss and its variance."""
     w, loss = sample.weight, np.zeros(sample.n) if sample.loss is None else sample.loss
-    return np.array([w @ loss, w**2 @ loss, w**2 @ loss**2])
+    b = deletion.of_mean(w)
+    return np.array([w @ loss, b.sum(), b @ loss, b @ b, b**2 @ loss, b**2 @ loss**2])
 
 
 def totals(stream: Stream, counted: Counted, rows: Indices, losses: Floats) -> Totals:
     """Totals of all rows, from their `loss_sums`; `rows` are the kept ones."""
-    (error, w2l, w2l2), squares = losses.tolist(), counted.squares
-    error_square = max(w2l2 - 2 * error * w2l + error**2 * squares, 0.0)
-    return Totals(stream.n, rows, counted.units, squares, error, error_square)
+    error, b, bl, b2, b2l, b2l2 = losses.tolist()
+    error_square = b2l2 - 2 * error * b2l + error**2 * b2 - (bl - error * b) ** 2 / counted.units
+    return Totals(stream.n, rows, counted.units, counted.squares, error, max(error_square, 0.0))
 
 
 def curves_only(sample: Sample, mass: Floats, pd: NDArray[Any]) -> Means:

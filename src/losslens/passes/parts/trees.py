@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.row_sums import PartSums, RowSums
+from losslens.cells.row_sums import Deletion, PartSums, RowSums
 from losslens.donors.designs import All
 from losslens.engines.base import Declined
 from losslens.engines.choice import CHECKED, choose_exact
@@ -101,6 +101,7 @@ class TreeWork:
     loss: Loss | None
     classes: NDArray[Any] | None
     mass: float  # of all rows
+    deletion: Deletion
     kept: Indices  # rows whose importances are kept, in the full data
     curves: Indices  # those of them whose curves are kept
     engine: Trees  # bound to the values of the grids, without rows
@@ -134,7 +135,7 @@ class TreeWork:
 class TreeSums(PartSums):
     """Sums over the rows of a stretch."""
 
-    losses: Floats  # (3,)
+    losses: Floats  # (6,)
     rows: tuple[RowSums, ...]  # of each feature
     curve: Floats  # (classes, 1 + outputs): jumps of the changes of loss and of the predictions at each class
     clipped: Floats  # (k,)
@@ -159,14 +160,16 @@ def _evaluate(work: TreeWork, rows: PartRows, tick: Tick) -> TreeSums:
     sample = replace(sample, prediction=chunk.prediction, loss=None if work.loss is None else chunk.loss)
     kept = kept_in(work.kept, rows.part)
     some = KeptRows.of(sample, kept, rows.part.start, chunk.local[kept], own[:, kept].T)
-    return _sums(work.axes, chunk, sample, codes[list(work.feature_columns)], some)
+    return _sums(work.axes, chunk, sample, codes[list(work.feature_columns)], some, work.deletion)
 
 
-def _sums(axes: Axes, chunk: ChunkSums, sample: Sample, codes: Ints, kept: KeptRows) -> TreeSums:
+def _sums(axes: Axes, chunk: ChunkSums, sample: Sample, codes: Ints, kept: KeptRows, deletion: Deletion) -> TreeSums:
     return TreeSums(
-        losses=loss_sums(sample),
+        losses=loss_sums(sample, deletion),
         rows=tuple(
-            RowSums.of(sample.weight, chunk.local[:, k], chunk.loss, of, axes.part(k).stop - axes.part(k).start)
+            RowSums.of(
+                sample.weight, chunk.local[:, k], chunk.loss, of, axes.part(k).stop - axes.part(k).start, deletion
+            )
             for k, of in enumerate(codes)
         ),
         curve=chunk.curve,
@@ -221,8 +224,8 @@ def bound(stream: Stream, counted: Counted, bins: TreeBins) -> TreeWork:
     kept, curves = rows_to_keep(stream.n, len(stream.feature_columns), cells, stream.memory, stream.entropy)
     return TreeWork(
         data=replace(stream.data, kinds=kinds), model=stream.model_info, loss=stream.loss,
-        classes=classes_of(stream, counted.labels), mass=counted.total, kept=kept, curves=curves,
-        engine=rowless(engine), like=like, bins=bins, grids=counted.grids,
+        classes=classes_of(stream, counted.labels), mass=counted.total, deletion=counted.deletion,
+        kept=kept, curves=curves, engine=rowless(engine), like=like, bins=bins, grids=counted.grids,
         class_of=classes_of_values(engine, book, counted.grids), feature_columns=stream.feature_columns,
     )  # fmt: skip
 
@@ -247,6 +250,6 @@ def _column(work: TreeWork, sums: TreeSums, k: int, j: int, sample: Sample) -> F
         means = replace(
             means, local=sums.kept.local[:, k], pi=changes[of], caused=changes[of[own]], lent=sample.weight,
             clipped=float(sums.clipped[k]), total=pfi,
-            influences=sums.rows[k].influences(pfi, changes, float(sums.losses[0])),
+            influences=sums.rows[k].influences(pfi, changes, float(sums.losses[0]), work.deletion),
         )  # fmt: skip
     return filled(work.grids[j], own, means, cells)

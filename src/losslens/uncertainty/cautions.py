@@ -1,0 +1,70 @@
+"""Where an interval cannot be trusted: one plain sentence each, said beside the number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from losslens.uncertainty.standard_errors import degrees_of_freedom, skewness_limit
+
+FEW_GROUPS = 30  # below, intervals cover less than they say, most where groups differ much in size
+FEW_ROWS = 10  # below, a standard error is itself a rough number
+MUCH_CLIPPED = 0.01  # of the cells, from which on the bound of the log loss decides the number
+MOST_NAMES = 3  # of features that share a sentence
+
+
+def few_groups(effective: float) -> str:
+    """Of groups of rows that count as so many of equal weight."""
+    if not effective < FEW_GROUPS:
+        return ""
+    return (
+        f"The groups count as {effective:.3g} of equal weight: with fewer than {FEW_GROUPS}, intervals are too short."
+    )
+
+
+def few_rows(effective: float) -> str:
+    """Of rows that count as so many of equal weight."""
+    if not effective < FEW_ROWS:
+        return ""
+    return f"The rows count as {effective:.3g} of equal weight: with fewer than {FEW_ROWS}, an interval is rough."
+
+
+def skewed(skewness: float, freedom: float, level: float = 0.95) -> str:
+    """Of an interval whose skewness is at its limit."""
+    from scipy.stats import t
+
+    if not abs(skewness) > skewness_limit(float(t.ppf((1 + level) / 2, freedom))):
+        return ""
+    return "A few rows decide this number: its interval may be too short."
+
+
+def clipped(share: float) -> str:
+    """Of a log loss of which a share of the cells is at its bound."""
+    if not share > MUCH_CLIPPED:
+        return ""
+    return f"{share:.0%} of the replaced predictions are at the bound of the log loss, which decides this number."
+
+
+def few_units(effective: float, *, grouped: bool) -> str:
+    """Of rows, or of groups of rows."""
+    return few_groups(effective) if grouped else few_rows(effective)
+
+
+def of_estimate(skewness: float, effective: float, *, grouped: bool = False, clipped_share: float = 0.0) -> str:
+    """All that is to be said of one number and its 95% interval; empty where there is nothing."""
+    found = (
+        few_units(effective, grouped=grouped),
+        skewed(skewness, degrees_of_freedom(effective)),
+        clipped(clipped_share),
+    )
+    return " ".join(filter(None, found))
+
+
+def noted(names: Sequence[str], cautions: Sequence[str]) -> list[str]:
+    """Notes on several features, one for each sentence."""
+    notes = []
+    for sentence in dict.fromkeys(filter(None, cautions)):
+        having = [name for name, caution in zip(names, cautions, strict=True) if caution == sentence]
+        more = f" and {len(having) - MOST_NAMES} more" if len(having) > MOST_NAMES else ""
+        who = "" if len(having) == len(names) else f"{', '.join(having[:MOST_NAMES])}{more}: "
+        notes.append(f"{who}{sentence.removesuffix('.')}")
+    return notes
