@@ -1,0 +1,138 @@
+"""Each sentence is said where it is so, beside the number, and not where it isn't."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import losslens as ll
+from losslens.results.row_changes import ConditionalImpact
+from losslens.uncertainty import cautions
+
+RNG = np.random.default_rng(0)
+N = 200
+NORMAL = RNG.normal(size=(N, 2))
+HEAVY = np.exp(1.5 * NORMAL)  # a few rows hold most of the variance
+NOISE = RNG.normal(size=N)
+FEW = "A few rows decide this number"
+
+
+def model(X):
+    return X[:, 0] + 0.2 * X[:, 1]
+
+
+def explain(X=NORMAL, **options):
+    y = X[:, 0] + NOISE
+    return ll.feature_importance(model, X, y, loss="squared_error", donors="all", progress=False, **options)
+
+
+def test_a_number_that_many_rows_make_needs_no_caution():
+    found = explain()
+    assert found.cautions == []
+    assert list(found.to_frame()["caution"]) == ["", ""]
+    assert "decide" not in repr(found)
+    assert found.difference("x0", "x1").caution == ""
+
+
+def test_a_few_rows_decide_where_the_skewness_is_at_its_limit():
+    """The limit is 3 (sqrt(t^2 + 1/2) - t), t Student's quantile at 95%."""
+    t = stats.t.ppf(0.975, N - 1)
+    limit = 3 * (np.sqrt(t**2 + 0.5) - t)
+    for sign in (1, -1):
+        assert cautions.skewed(sign * limit * 0.999, N - 1) == ""
+        assert cautions.skewed(sign * limit * 1.001, N - 1).startswith(FEW)
+    found = explain(HEAVY)["x0"]
+    assert found.influence.skewness > limit
+    assert found.caution.startswith(FEW)
+
+
+def test_it_stands_beside_the_number_everywhere(tmp_path):
+    found = explain(HEAVY)
+    frame = found.to_frame().set_index("feature")
+    assert frame.loc["x0", "caution"] == found["x0"].caution
+    for text in (repr(found), repr(found["x0"]._table().text()), found._repr_html_()):
+        assert FEW in text
+    apart = found.difference("x0", "x1")
+    assert apart.caution.startswith(FEW)
+    assert FEW in repr(apart)
+    found.save(tmp_path / "imp")
+    assert ll.load(tmp_path / "imp")["x0"].caution == found["x0"].caution
+    written = " ".join(text.get_text() for text in found.plot().figure.findobj(lambda a: hasattr(a, "get_text")))
+    assert "few rows decide" in " ".join(written.split())
+
+
+def test_shapley_shares_and_comparisons_say_it_too():
+    y = HEAVY[:, 0] + NOISE
+    how = {"loss": "squared_error", "progress": False}
+    shares = ll.shapley_importance(model, HEAVY, y, **how)
+    assert shares.caution[0].startswith(FEW)
+    assert list(shares.to_frame().set_index("feature").loc[list(shares.features), "caution"]) == list(shares.caution)
+    assert FEW in repr(shares)
+    both = ll.compare({"a": model, "b": lambda X: 0.5 * X[:, 0]}, HEAVY, y, shapley=False, donors="all", **how)
+    assert both.difference("x0", "a", "b").caution.startswith(FEW)
+    assert both.differences()["caution"].str.startswith(FEW).any()
+    assert "caution" in both.to_frame()
+
+
+def test_few_rows_in_a_group():
+    found = explain()["x0"]
+    assert "rows count as" not in found.given(np.arange(10)).caution
+    assert "The rows count as 9 of equal weight" in found.given(np.arange(9)).caution
+    one_row_holds_all = np.r_[1000.0, np.ones(N - 1)]
+    assert "The rows count as" in explain(sample_weight=one_row_holds_all)["x0"].caution
+
+
+def test_few_groups_are_warned_of_once_and_said_beside_the_number():
+    few, many = np.arange(N) // 8, np.arange(N) // 6  # 25 and 34 groups
+    with pytest.warns(UserWarning, match="The groups count as 25 of equal weight") as caught:
+        found = explain(groups=few)
+    assert len(caught) == 1
+    assert "The groups count as 25" in found["x1"].caution
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert explain(groups=many).cautions == []
+    unequal = np.where(np.arange(N) < 100, 0, np.arange(N))  # 101 groups, but half of all rows in one
+    with pytest.warns(UserWarning, match=r"count as 3\.96 of"):
+        explain(groups=unequal)
+
+
+def test_a_log_loss_at_its_bound():
+    """Of 1,000 cells 20 are at the bound where a share of 2% is counted."""
+    assert cautions.clipped(0.01) == ""
+    assert cautions.clipped(float("nan")) == ""
+    assert cautions.clipped(0.02).startswith("2% of the replaced predictions are at the bound")
+
+    class Certain:
+        classes_ = np.array([0, 1])
+
+        def predict(self, X):
+            return (X[:, 0] > 1).astype(int)
+
+        def predict_proba(self, X):
+            sure = (X[:, 0] > 1).astype(float)
+            return np.column_stack([1 - sure, sure])
+
+    y = (NORMAL[:, 0] > 1).astype(int)
+    found = ll.feature_importance(Certain(), NORMAL, y, loss="log_loss", progress=False)
+    assert found["x0"].clipped > 0.01
+    assert "at the bound of the log loss" in found["x0"].caution
+    assert found["x1"].caution == ""
+
+
+def test_changes_of_rows():
+    local = np.column_stack([NOISE, np.exp(6 * NOISE)])
+    how = {"error": 1.0, "title": "squared error", "backend": "pandas"}
+    found = ConditionalImpact(features=("a", "b"), local=local, weight=np.full(N, 1 / N), **how)
+    assert found.caution[0] == ""
+    assert found.caution[1].startswith(FEW)
+    assert FEW in repr(found)
+    two = ConditionalImpact(features=("a", "b"), local=local[:2], weight=np.full(2, 0.5), **how)
+    assert two.caution == ("", "")
+
+
+def test_notes_name_the_features_unless_all_share_the_sentence():
+    assert cautions.noted(["a", "b"], ["S.", "S."]) == ["S"]
+    assert cautions.noted(["a", "b"], ["", "S."]) == ["b: S"]
+    assert cautions.noted(list("abcdef"), ["S."] * 5 + [""]) == ["a, b, c and 2 more: S"]
+    assert cautions.noted(["a"], [""]) == []
