@@ -148,6 +148,9 @@ def skewed(runs: int) -> Iterator[Any]:
             "99%: PFI": None,
         }
         yield from lines(f"lognormal {sigma:g}", 300, found, bars)
+        warned = found["cautions"]
+        yield Line(f"lognormal {sigma:g}", "  numbers with a caution", 300, warned)
+        yield Line(f"lognormal {sigma:g}", "  PFI, of those without", 300, found["PFI"][~warned][:, None])
 
 
 def lognormal(rng: np.random.Generator, size: tuple[int, int], sigma: float) -> Floats:
@@ -181,6 +184,7 @@ def _skewed(n: int, sigma: float, seed: int) -> Counted:
         "  in agreement with test()": above == np.array([imp["x2"].p_value < 0.025]),
         "99%: every end within 5 standard errors": np.abs(wide - numbers(imp)[VALUE]).max(axis=0) < 5 * error,
         "99%: PFI": within(wide, pfi),
+        "cautions": np.array([f.caution != "" for f in imp.values()]),
     }
 
 

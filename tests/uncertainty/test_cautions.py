@@ -15,7 +15,7 @@ N = 200
 NORMAL = RNG.normal(size=(N, 2))
 HEAVY = np.exp(1.5 * NORMAL)  # a few rows hold most of the variance
 NOISE = RNG.normal(size=N)
-FEW = "A few rows decide this number"
+FEW = "few rows decide this number"
 
 
 def model(X):
@@ -41,10 +41,10 @@ def test_a_few_rows_decide_where_the_skewness_is_at_its_limit():
     limit = 3 * (np.sqrt(t**2 + 0.5) - t)
     for sign in (1, -1):
         assert cautions.skewed(sign * limit * 0.999, N - 1) == ""
-        assert cautions.skewed(sign * limit * 1.001, N - 1).startswith(FEW)
+        assert FEW in cautions.skewed(sign * limit * 1.001, N - 1)
     found = explain(HEAVY)["x0"]
     assert found.influence.skewness > limit
-    assert found.caution.startswith(FEW)
+    assert FEW in found.caution
 
 
 def test_it_stands_beside_the_number_everywhere(tmp_path):
@@ -54,7 +54,7 @@ def test_it_stands_beside_the_number_everywhere(tmp_path):
     for text in (repr(found), repr(found["x0"]._table().text()), found._repr_html_()):
         assert FEW in text
     apart = found.difference("x0", "x1")
-    assert apart.caution.startswith(FEW)
+    assert FEW in apart.caution
     assert FEW in repr(apart)
     found.save(tmp_path / "imp")
     assert ll.load(tmp_path / "imp")["x0"].caution == found["x0"].caution
@@ -66,12 +66,12 @@ def test_shapley_shares_and_comparisons_say_it_too():
     y = HEAVY[:, 0] + NOISE
     how = {"loss": "squared_error", "progress": False}
     shares = ll.shapley_importance(model, HEAVY, y, **how)
-    assert shares.caution[0].startswith(FEW)
+    assert FEW in shares.caution[0]
     assert list(shares.to_frame().set_index("feature").loc[list(shares.features), "caution"]) == list(shares.caution)
     assert FEW in repr(shares)
     both = ll.compare({"a": model, "b": lambda X: 0.5 * X[:, 0]}, HEAVY, y, shapley=False, donors="all", **how)
-    assert both.difference("x0", "a", "b").caution.startswith(FEW)
-    assert both.differences()["caution"].str.startswith(FEW).any()
+    assert FEW in both.difference("x0", "a", "b").caution
+    assert FEW in both.differences()["caution"].str.any()
     assert "caution" in both.to_frame()
 
 
@@ -125,14 +125,14 @@ def test_changes_of_rows():
     how = {"error": 1.0, "title": "squared error", "backend": "pandas"}
     found = ConditionalImpact(features=("a", "b"), local=local, weight=np.full(N, 1 / N), **how)
     assert found.caution[0] == ""
-    assert found.caution[1].startswith(FEW)
+    assert FEW in found.caution[1]
     assert FEW in repr(found)
     two = ConditionalImpact(features=("a", "b"), local=local[:2], weight=np.full(2, 0.5), **how)
     assert two.caution == ("", "")
 
 
 def test_notes_name_the_features_unless_all_share_the_sentence():
-    assert cautions.noted(["a", "b"], ["S.", "S."]) == ["S"]
-    assert cautions.noted(["a", "b"], ["", "S."]) == ["b: S"]
-    assert cautions.noted(list("abcdef"), ["S."] * 5 + [""]) == ["a, b, c and 2 more: S"]
+    assert cautions.noted(["a", "b"], ["S.", "S."]) == ["s"]
+    assert cautions.noted(["a", "b"], ["", "S."]) == ["b: s"]
+    assert cautions.noted(list("abcdef"), ["S."] * 5 + [""]) == ["a, b, c and 2 more: s"]
     assert cautions.noted(["a"], [""]) == []

@@ -66,5 +66,5 @@ def noted(names: Sequence[str], cautions: Sequence[str]) -> list[str]:
         having = [name for name, caution in zip(names, cautions, strict=True) if caution == sentence]
         more = f" and {len(having) - MOST_NAMES} more" if len(having) > MOST_NAMES else ""
         who = "" if len(having) == len(names) else f"{', '.join(having[:MOST_NAMES])}{more}: "
-        notes.append(f"{who}{sentence.removesuffix('.')}")
+        notes.append(f"{who}{sentence[0].lower()}{sentence[1:].removesuffix('.')}")
     return notes
