@@ -354,7 +354,7 @@ def test_one_column_alone_against_a_constant():
 def test_the_table_and_the_words():
     found = leave_out()
     frame, order = found.to_frame(), np.argsort(-found.importance)
-    assert list(frame.columns) == ["feature", "importance", "std_error", "low", "high", "target", "p"]
+    assert list(frame.columns) == ["feature", "importance", "std_error", "low", "high", "target", "p", "caution"]
     assert list(frame["feature"]) == [found.features[j] for j in order]
     lines = repr(found).splitlines()
     assert lines[0].startswith("LeftOut: increase in squared error without the feature, refitted; ")

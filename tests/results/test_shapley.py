@@ -226,7 +226,7 @@ def test_frames_come_in_the_container_of_the_data(backend):
     frame, curve, pairs = found.to_frame(), found.curve("x2").to_frame(), found.interactions.to_frame()
     kind = pl.DataFrame if backend == "polars" else pd.DataFrame
     assert all(isinstance(one, kind) for one in (frame, curve, pairs))
-    columns = ["feature", "sfimp", "share", "std_error", "monte_carlo_error", "low", "high", "target"]
+    columns = ["feature", "sfimp", "share", "std_error", "monte_carlo_error", "low", "high", "target", "caution"]
     assert list(frame.columns) == columns
     order = np.argsort(-found.sfimp)
     np.testing.assert_allclose(frame["sfimp"], found.sfimp[order])

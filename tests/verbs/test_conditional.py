@@ -215,12 +215,15 @@ def test_weights():
     """Whole weights change the mean as repeated rows do; a row without weight counts nowhere."""
     found = impact(sample_weight=WEIGHT)
     expected = np.stack([changes([j], BEFORE) for j in range(3)], axis=1)
-    share = WEIGHT / WEIGHT.sum()
     mean = np.average(expected, axis=0, weights=WEIGHT)
     np.testing.assert_allclose(found.importance, mean, atol=1e-12)
-    counted = int(np.sum(WEIGHT > 0))
-    error = np.sqrt(counted / (counted - 1) * np.sum((share[:, None] * (expected - mean)) ** 2, axis=0))
-    np.testing.assert_allclose(found.std_error, error, atol=1e-12)
+    counted = np.flatnonzero(WEIGHT)
+    for j, error in enumerate(found.std_error):  # each row left out
+        left = brute.jackknife(
+            lambda rows, j=j: np.average(expected[counted[rows], j], weights=WEIGHT[counted[rows]]),
+            np.arange(len(counted)),
+        )
+        assert error == pytest.approx(left, abs=1e-12)
     np.testing.assert_allclose(impact(sample_weight=np.full(N, 3.0)).std_error, impact().std_error)
 
 
@@ -323,7 +326,7 @@ def test_the_table_and_the_words():
     found = impact(shuffled)
     frame = found.to_frame()
     order = np.argsort(-found.importance)
-    assert list(frame.columns) == ["feature", "importance", "std_error", "low", "high", "target", "p"]
+    assert list(frame.columns) == ["feature", "importance", "std_error", "low", "high", "target", "p", "caution"]
     assert list(frame["feature"]) == [found.features[j] for j in order]
     np.testing.assert_array_equal(frame["std_error"], found.std_error[order])
     np.testing.assert_array_equal(frame["low"], found.interval()[0][order])

@@ -153,12 +153,12 @@ class Comparison(Result):
             rows: dict[str, list[Any]] = {"model": [name] * len(importances), "feature": list(importances)}
             for key in ("importance", "std_error", "low", "high"):
                 rows[key] = [number_of(feature, key) for feature in importances.values()]
-            rows["caution"] = [feature.caution for feature in importances.values()]
             if self.shapley:
                 shares = self.shapley[name]
                 missing = np.full(len(shares.features), np.nan)
                 share = or_else(partial(getattr, shares, "share"), missing)
                 rows |= {"sfimp": shares.sfimp.tolist(), "share": share.tolist()}
+            rows["caution"] = [feature.caution for feature in importances.values()]
             for column, values in rows.items():
                 data.setdefault(column, []).extend(values)
         return self._frame(data)
