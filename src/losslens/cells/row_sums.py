@@ -9,6 +9,7 @@ from its square.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -28,10 +29,9 @@ class InfluenceSums:
     noise: float = 0.0  # variance of the importance that is due to sampling donors
 
     @classmethod
-    def of_powers(
-        cls, units: int, total: float, square: float, cube: float, product: float, pull: float, noise: float = 0.0
-    ) -> Self:
+    def of_powers(cls, units: int, sums: Iterable[float], noise: float = 0.0) -> Self:
         """From the sums of u, u^2, u^3, u times the influence on the mean loss, and of that influence."""
+        total, square, cube, product, pull = sums
         mean = total / units
         about_mean = max(square - units * mean**2, 0.0)
         return cls(about_mean, cube - 3 * mean * square + 2 * units * mean**3, product - mean * pull, noise)
@@ -115,4 +115,4 @@ class RowSums(PartSums):
         cube += 3 * C @ (axx - 2 * U * axo + U**2 * aoo) + 3 * C**2 @ (aax - U * aao) + C**3 @ aaa
         product = xbl - error * xb - U * (obl - error * ob) + C @ (abl - error * ab)
         sums = (float(one) for one in (x - U * o + C @ a, square, cube, product, bl - error * b))
-        return InfluenceSums.of_powers(deletion.units, *sums, noise)
+        return InfluenceSums.of_powers(deletion.units, sums, noise)

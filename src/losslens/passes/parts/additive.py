@@ -201,7 +201,7 @@ def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sampl
         means = replace(
             means, local=sums.kept.local[:, k], pi=second - 2 * first * moments.residual + constant,
             caused=adds**2 - 2 * adds * moments.residual + constant, lent=sample.weight, total=float(moments.pfi[k]),
-            influences=InfluenceSums.of_powers(work.deletion.units, *sums.influence[:, k].tolist(), sums.error[0]),
+            influences=InfluenceSums.of_powers(work.deletion.units, [*sums.influence[:, k].tolist(), float(sums.error[0])]),
         )  # fmt: skip
     return filled(grid, own, means, cells)
 
