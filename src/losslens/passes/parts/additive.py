@@ -197,11 +197,12 @@ def _column(work: SumsWork, sums: AdditiveRowSums, k: int, j: int, sample: Sampl
     cells = Cells(rows, predictions, None if loss is None else deferred(loss_changes, loss, sample, rows, predictions))
     means = curves_only(sample, grid.mass, moments.level + first)
     if loss is not None:
+        powers = [*sums.influence[:, k].tolist(), float(sums.error[0])]
         constant = float(moments.variance[k] + 2 * moments.covariance[k])
         means = replace(
             means, local=sums.kept.local[:, k], pi=second - 2 * first * moments.residual + constant,
             caused=adds**2 - 2 * adds * moments.residual + constant, lent=sample.weight, total=float(moments.pfi[k]),
-            influences=InfluenceSums.of_powers(work.deletion.units, [*sums.influence[:, k].tolist(), float(sums.error[0])]),
+            influences=InfluenceSums.of_powers(work.deletion.units, powers),
         )  # fmt: skip
     return filled(grid, own, means, cells)
 
