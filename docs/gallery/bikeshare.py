@@ -30,7 +30,7 @@ there lend each other the same value: the difference between `given` and `subset
 In rain and snow other things count: `hr` is worth {rain_hr} of what it is worth when it is dry, and `weathersit`
 {rain_weather} times as much.
 
-A permutation importance counts an interaction for every feature that takes part. Shapley shares count it once and
+A permutation importance counts what features have in common for each of them. Shapley shares count it once and
 split it, so they sum to all that the features take off the error. `workingday` loses {lost}: most of its importance
 is its interaction with `hr`, the strongest of all, which the two now share. `temp`, `atemp`, `mnth` and `season`
 gain: they tell the same story, so each one alone can be missed, which is what a permutation importance asks, but not
@@ -54,10 +54,10 @@ CAPTIONS = {
     "conditional": "In rain and snow the weather counts and the hour counts less. Importance of each feature for all "
     "rows and for four kinds of rows, donors from everywhere (`given`).",
     "shares": "Shapley shares: what each feature earns of all that the features together take off the squared error.",
-    "compared": "Features that interact lose against their PFI, features that stand in for each other gain. The scale "
-    "is logarithmic.",
-    "interactions": "Shapley interaction indices. Orange: two features are worth more together; violet: less, as they "
-    "tell the same story.",
+    "compared": "Features with positive interaction indices lose against their PFI, features with negative ones gain. "
+    "The scale is logarithmic.",
+    "interactions": "Shapley interaction indices. Orange: two features are worth more together; violet: less. "
+    "Correlated features have one even if a model only adds them.",
 }
 
 SHOWN = ("fit", "explain", "share_out")

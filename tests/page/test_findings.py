@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import losslens as ll
 from browser import members, set_range, value
@@ -111,13 +113,39 @@ def test_pairs_are_the_librarys(summary: dict[str, Any]) -> None:
     assert told["n_pairs"] == len(told["pairs"]) == 10
     best = told["pairs"][0]
     assert {best["first"], best["second"]} == {"x0", "x2"}
-    assert best["low"] < expected["x0", "x2"] < best["high"]
+    assert best["low"] < expected.interaction["x0", "x2"] < best["high"]
     m = re.search(r"sampled with Latin\((\d+)\)", told["how"])
     assert m, told["how"]  # all pairs of rows, 15 times, would be more than the importances took
     again = ll.pair_interactions(model, X, Y, features=told["features"], donors=ll.Latin(int(m[1])), **ASKED)
-    low, high = again.interval("x0", "x2")
-    assert (best["value"], best["low"], best["high"]) == (again["x0", "x2"], low, high)
-    assert any("work together most" in text for text in summary["words"]["sentences"])
+    low, high = again.interaction.interval("x0", "x2")
+    assert (best["value"], best["low"], best["high"]) == (again.interaction["x0", "x2"], low, high)
+    sentence = f"{best['first']} and {best['second']} work together in the model: "
+    assert any(text.startswith(sentence) for text in summary["words"]["sentences"])
+
+
+def test_a_model_that_only_adds_is_never_said_to_combine_features() -> None:
+    """Income and debt, r = .92, in a linear model: they have much in common, all of it shared information."""
+    rng = np.random.default_rng(0)
+    income, age = rng.normal(size=N), rng.normal(size=N)
+    debt = 0.92 * income + np.sqrt(1 - 0.92**2) * rng.normal(size=N)
+    table = pd.DataFrame({"income": income, "debt": debt, "age": age})
+    y = 2 * income - 3 * debt + age + 0.5 * rng.normal(size=N)
+    for fitted in (LinearRegression().fit(table, y), lambda X: 2 * X["income"] - 3 * X["debt"] + X["age"]):
+        pairs = ll.pair_interactions(fitted, table, y, **ASKED)
+        assert pairs["income", "debt"] > 10
+        assert pairs.p_adjusted[0, 1] < 1e-20
+        found = ll.report(fitted, table, y, shapley=False, **ASKED).summary
+        assert not any("work together" in text for text in found["words"]["sentences"])
+        assert all((one["value"], one["p"]) == (0, 1) for one in found["interactions"]["pairs"])
+
+
+def test_a_loss_without_parts_has_no_pairs_on_the_page() -> None:
+    label = np.where(X[:, 0] * X[:, 1] > 0, "yes", "no")
+    fitted = RandomForestClassifier(5, random_state=0).fit(X, label)
+    found = ll.report(fitted, X, label, loss="zero_one", shapley=False, random_state=0).summary
+    assert found["interactions"] is None
+    assert any("model combines features is unknown: labels can't" in text for text in found["words"]["computed"])
+    assert not any("work together" in text for text in found["words"]["sentences"])
 
 
 def test_exact_engines_look_at_every_pair_of_rows() -> None:
@@ -128,7 +156,7 @@ def test_exact_engines_look_at_every_pair_of_rows() -> None:
     assert told["how"].startswith("The 3 most important features in pairs: exact over all pairs of rows")
     expected = ll.pair_interactions(trees, X, Y, features=told["features"], random_state=0)
     for one in told["pairs"]:
-        assert one["value"] == pytest.approx(expected[one["first"], one["second"]], abs=1e-12)
+        assert one["value"] == pytest.approx(expected.interaction[one["first"], one["second"]], abs=1e-12)
 
 
 def test_pairs_take_no_more_predictions_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:

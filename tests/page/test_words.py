@@ -213,12 +213,14 @@ def pair(p: float, value: float, first: str = "a", second: str = "b") -> dict[st
 
 def test_the_strongest_pair_that_is_sure_to_gain() -> None:
     def told(*pairs: dict[str, Any]) -> list[str]:
-        return finding_words([], {"pairs": list(pairs)}, None)
+        return finding_words([], {"pairs": list(pairs), "by": ""}, None)
 
     assert told() == told(pair(0.051, 9.0)) == told(pair(0.001, -9.0)) == told(pair(0.001, 0.0)) == []
-    expected = "a and b work together most: 3.500 of their importance (95% interval 2.500 to 4.500) is lost when either"
+    expected = "a and b work together in the model: 3.500 of their two importances (95% interval 2.500 to 4.500)"
     for more in ((), (pair(0.001, -9.0, "u", "v"),), (pair(0.9, 9.0, "u", "v"),)):
-        assert told(*more, pair(0.05, 3.5), pair(0.001, 2.0, "x", "y")) == [f"{expected} of them is replaced."]
+        assert told(*more, pair(0.05, 3.5), pair(0.001, 2.0, "x", "y")) == [
+            f"{expected} comes from how it combines them."
+        ]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +313,8 @@ def test_the_strongest_pairs_are_listed() -> None:
     names = tuple(f"x{j}" for j in range(p))
     error = np.full((p, p), 0.5)
     whole = Interactions(names, index, "kind", "loss", "pandas", unbiased=index, std_error=error, units=50)
-    nobody = Findings(whole, "How.", None, None, lambda one: None, "")
+    pairs = replace(whole, index=-2 * index, parts={"interaction": whole})
+    nobody = Findings(pairs, "How.", None, None, lambda one: None, "")
     told = pairs_dict(nobody)
     assert told is not None
     assert (told["n_pairs"], told["how"], told["features"]) == (21, "How.", list(names))
@@ -324,10 +327,19 @@ def test_the_strongest_pairs_are_listed() -> None:
     assert [abs(one["value"]) for one in told["pairs"]] == sorted(
         [abs(one["value"]) for one in told["pairs"]], reverse=True
     )
-    unknown = pairs_dict(replace(nobody, pairs=replace(whole, std_error=None, unbiased=None, units=0)))
+    unsure = replace(whole, std_error=None, unbiased=None, units=0)
+    unknown = pairs_dict(replace(nobody, pairs=replace(pairs, parts={"interaction": unsure})))
     assert unknown is not None
     assert np.isnan(unknown["pairs"][0]["std_error"])
     assert pairs_dict(replace(nobody, pairs=None)) is None
+    other = pairs_dict(replace(nobody, pairs=replace(pairs, title="log loss")))  # the part is of another loss
+    assert (told["by"], other and other["by"]) == ("", "loss")
+    sure = {"pairs": [pair(0.01, 3.5)], "by": "Brier score"}
+    assert "3.500 of their two importances by the Brier score (95% interval" in finding_words([], sure, None)[0]
+    nothing = replace(whole, index=np.full((p, p), np.nan), std_error=None, unbiased=None, absent="of this")
+    without = replace(nobody, pairs=replace(pairs, parts={"interaction": nothing}))
+    assert pairs_dict(without) is None
+    assert "Whether the model combines features is unknown: of this." in absence_words(without, shared=True)
 
 
 def test_rows_helped_hurt_and_suspicious_are_counted() -> None:

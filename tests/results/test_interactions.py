@@ -2,10 +2,12 @@
 
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 from scipy.stats import t as student
 
 import losslens as ll
@@ -21,6 +23,62 @@ UNITS = 50
 def made(**other):
     known = {"unbiased": INDEX * 1.02, "std_error": ERROR, "units": UNITS}
     return Interactions(NAMES, INDEX, "PFI_j + PFI_l - PFI_jl", "squared error", "pandas", **(known | other))
+
+
+TESTED = ("_std_error", "_low", "_high", "_p", "_p_adjusted")
+
+
+def with_parts(title="squared error", **other):
+    """The whole is a third shared and two thirds interaction."""
+    parts = {
+        "shared": replace(made(), index=INDEX / 3, unbiased=INDEX / 3, kind="shared information", title=title),
+        "interaction": replace(
+            made(), index=INDEX / 1.5, unbiased=INDEX / 1.5, kind="the model's interaction", title=title
+        ),
+        "strength": replace(made(), index=INDEX**2, unbiased=INDEX**2, kind="strength of it", title="of predictions"),
+    }
+    return made(parts=parts, **other)
+
+
+def test_parts_are_results_of_their_own():
+    found = with_parts()
+    assert found.interaction["a", "b"] + found.shared["a", "b"] == pytest.approx(found["a", "b"])
+    reach = 0.5 * student.ppf(0.975, UNITS - 1)
+    assert found.interaction.interval("a", "b") == pytest.approx((4 / 3 - reach, 4 / 3 + reach))
+    by_hand = adjusted(found.interaction.p[np.triu_indices(3, 1)], "holm")
+    np.testing.assert_array_equal(found.interaction.p_adjusted[np.triu_indices(3, 1)], by_hand)
+    text = repr(found)
+    assert "; 0.667 shared information + 1.333 interaction (0.3" in text
+    assert "shared information and interaction are parts of it; the model adds on the scale of predictions" in text
+    assert "; Brier score: 0.667 shared information + 1.333 interaction" in repr(with_parts("Brier score"))
+    assert found.of_part(None) is found
+    assert found.of_part("shared") is found.shared
+    for draw in (found.plot, found.plot_ranking):
+        with pytest.raises(ValueError, match="part is None, 'shared', 'interaction' or 'strength'; got 'all'"):
+            draw(part="all")
+        assert "strength of it, of predictions" in drawn_words(draw(part="strength"))
+    plain = made()
+    assert np.isnan(plain.interaction.index).all()
+    assert plain.interaction.absent == "only what pair_interactions returns has parts"
+    with pytest.raises(ValueError, match="only what pair_interactions returns has parts"):
+        plain.interaction.interval("a", "b")
+
+
+def drawn_words(ax):
+    """All texts of a figure."""
+    return " ".join(" ".join(text.get_text() for text in ax.figure.findobj(Text)).split())
+
+
+def test_notes_of_notebooks_are_about_columns_that_are_there():
+    """A ± in the notes has one in the table, a p a column."""
+    for found in (made(), with_parts(), with_parts().interaction):
+        page = found._repr_html_()
+        assert ("± standard error" in page) == ("± 0.5" in page)
+        assert ("p: it is 0" in page) == ("<th>p</th>" in page)
+    plain = Interactions(NAMES, INDEX, "Shapley interaction index", "squared error", "pandas")._repr_html_()
+    assert "±" not in plain
+    assert "p: it" not in plain
+    assert "even if the model only adds them" in plain
 
 
 def test_intervals_are_students_around_the_u_statistic():
@@ -49,6 +107,14 @@ def test_the_frame_has_the_strongest_pair_first():
     frame = made().to_frame()
     columns = ["first", "second", "interaction", "std_error", "low", "high", "p", "p_adjusted"]
     assert list(frame.columns) == columns
+    split = with_parts().to_frame()
+    more = [name + end for name in ("shared", "model_interaction", "strength") for end in ("", *TESTED)]
+    assert list(split.columns) == columns + more
+    pd.testing.assert_frame_equal(split[columns], frame)
+    own = with_parts().interaction.to_frame().set_index(["first", "second"])  # sorted by its own numbers
+    both = split.set_index(["first", "second"]).loc[own.index]
+    for end, name in zip(("", *TESTED), ["interaction", *columns[3:]], strict=True):
+        np.testing.assert_array_equal(both[f"model_interaction{end}"], own[name])
     assert list(frame["first"] + frame["second"]) == ["ab", "ac", "bc"]
     np.testing.assert_allclose(frame["interaction"], [2, -0.5, 0])
     np.testing.assert_allclose(frame["std_error"], [0.5, 0.4, 0])
@@ -89,6 +155,17 @@ def test_unknown_pairs_are_refused(pair):
         _ = made()[pair]
 
 
+def test_parts_are_saved(tmp_path):
+    with_parts().save(tmp_path / "parts.losslens")
+    loaded = ll.load(tmp_path / "parts.losslens")
+    pd.testing.assert_frame_equal(loaded.to_frame(), with_parts().to_frame())
+    assert repr(loaded) == repr(with_parts())
+    other = {"shared": Interactions(("a", "b"), np.zeros((2, 2)), "shared", "loss", "pandas")}
+    made(parts=other).save(tmp_path / "wrong.losslens")
+    with pytest.raises(ValueError, match="parts of other features"):
+        ll.load(tmp_path / "wrong.losslens")
+
+
 def test_files_bring_everything_back_and_older_ones_open(tmp_path):
     path, old = tmp_path / "new.losslens", tmp_path / "old.losslens"
     made(n_predictions=7).save(path)
@@ -105,6 +182,7 @@ def test_files_bring_everything_back_and_older_ones_open(tmp_path):
             if name.endswith(".npy"):
                 archive.writestr(name, new.read(name))
     before = ll.load(old)
+    assert before.parts == {}
     assert before["a", "b"] == 2
     assert np.isnan(before.to_frame()["p"]).all()
     assert "a, b  2.000" in repr(before)

@@ -3,8 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 from sklearn.metrics import get_scorer
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import SVR, LinearSVC
 
 import brute
 import losslens as ll
@@ -161,7 +171,7 @@ def test_errors_are_the_jackknifes():
     assert found.std_error[0, 1] == pytest.approx(expected, rel=1e-9)
     assert found.unbiased[0, 1] == pytest.approx(jackknifed(simulation, X, Y, 0, 1), rel=1e-9)
     assert found.std_error[1, 0] == found.std_error[0, 1]
-    assert found.units == N
+    assert found.units == pytest.approx(N)
 
 
 @pytest.mark.parametrize("donors", ["all", ll.Latin(6)], ids=str)
@@ -224,29 +234,289 @@ def test_the_same_donors_for_both_features_take_their_noise_off():
     assert np.mean(found) == pytest.approx(ask(donors="all")["x0", "x2"], abs=4 * np.std(found) / np.sqrt(80))
 
 
-def test_draws_apart_add_their_noise(monkeypatch):
-    """Where each importance has donors of its own, the variance is that of the rows and the noise of all three."""
-    from losslens.verbs import interactions
+def test_draws_apart_add_their_noise():
+    """Where each importance has donors of its own, the variance is that of the rows and the noise of all three.
 
-    monkeypatch.setattr(interactions, "_with_same_donors", lambda options: options)
-    found = ask(donors=ll.Latin(4), random_state=0, features=["x0", "x2"])
+    There are no parts then: these need changes of a prediction by the same donor.
+    """
+    sampler = ll.Within(m=5)
+    found = ask(donors=sampler, random_state=0, features=["x0", "x2"])
     imp = ll.feature_importance(
-        simulation, X, Y, loss="squared_error", donors=ll.Latin(4), random_state=0,
+        simulation, X, Y, loss="squared_error", donors=sampler, random_state=0,
         features={"x0": ["x0"], "x2": ["x2"], "both": ["x0", "x2"]},
     )  # fmt: skip
+    assert found["x0", "x2"] == pytest.approx(imp["x0"].pfi + imp["x2"].pfi - imp["both"].pfi)
     parts = [imp[name].influence for name in ("x0", "x2", "both")]
     moved = parts[0].moved + parts[1].moved - parts[2].moved
     variance = max(moved @ moved - sum(one.excess for one in parts), sum(one.noise for one in parts))
     assert found.std_error[0, 1] == pytest.approx(np.sqrt(variance))
+    assert np.isnan(found.interaction["x0", "x2"])
+    assert "no parts: the features must have the same donors, and Within(" in repr(found)
 
 
-def test_streamed_cells_in_common_keep_all_their_noise():
-    """Which of it cancels is not known without the cells: the error is never less than that of draws apart."""
-    Z = np.random.default_rng(6).normal(size=(400, 4))
-    whole, few = (ask(X=Z, y=simulation(Z), donors=ll.Latin(60), random_state=0, memory=m) for m in ("1 GiB", "1 MiB"))
-    np.testing.assert_allclose(few.index, whole.index, atol=1e-12)
+@pytest.mark.parametrize("donors", ["all", ll.Latin(60), ll.Derangements()], ids=str)
+def test_streamed_sums_are_those_of_all_cells(donors):
+    """With little memory pairs take turns, some rows at a time; numbers and errors are the same."""
+    Z = np.random.default_rng(6).normal(size=(200, 4)).round(1)
+    whole, few = (ask(X=Z, y=simulation(Z), donors=donors, random_state=0, memory=m) for m in ("1 GiB", "200 KiB"))
+    assert few.n_predictions > whole.n_predictions  # in turns
+    for one, other in [(few, whole), *((few.parts[name], whole.parts[name]) for name in whole.parts)]:
+        np.testing.assert_allclose(one.index, other.index, atol=1e-12)
+        np.testing.assert_allclose(one.std_error, other.std_error, atol=1e-12)
+
+
+# -- the two parts ----------------------------------------------------------------------------------------------------
+
+
+def logit(p):
+    return np.log(p[..., 1]) - np.log(p[..., 0])
+
+
+def from_logit(s):
+    return np.stack([1 / (1 + np.exp(s)), 1 / (1 + np.exp(-s))], axis=-1)
+
+
+def same(f):
+    return f
+
+
+def centred_log(p):
+    return np.log(p) - np.log(p).mean(axis=-1, keepdims=True)
+
+
+def softmax(s):
+    return np.exp(s) / np.exp(s).sum(axis=-1, keepdims=True)
+
+
+def parts(predict, y, j, k, loss, to=same, back=same, Z=X):
+    """All pairs of rows by the model's own predict: cells of the interaction, of m squared, and of the whole."""
+    f, first, second, both = (to(brute.predictions(predict, Z, columns)) for columns in ([], [j], [k], [j, k]))
+    m = both - first - second + f
+    e = (first + m / 2, second + m / 2)
+
+    def judged(s):
+        return np.stack([loss(y, back(s)[:, k]) for k in range(len(Z))], axis=1)
+
+    whole = judged(first) + judged(second) - judged(both) - judged(f)
+    interaction = judged(first) + judged(second) - judged(e[0]) - judged(e[1])
+    return interaction, (m**2).reshape(len(Z), len(Z), -1).sum(axis=-1), whole
+
+
+THREE = np.digitize(Y, [-0.5, 0.8])
+POSITIVE_Y = np.exp(Y / 3)
+SPLITS = {
+    "function": (simulation, Y, "squared_error", "predict", same, same),
+    "forest": (FOREST, Y, "squared_error", "predict", same, same),
+    "absolute": (FOREST, Y, "absolute_error", "predict", same, same),
+    "kernel": (SVR().fit(X, Y), Y, "huber", "predict", same, same),
+    "logistic": (LogisticRegression().fit(X, Y > 0), Y > 0, "log_loss", "predict_proba", logit, from_logit),
+    "boosting": (
+        HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=5).fit(X, Y > 0),
+        Y > 0, "log_loss", "predict_proba", logit, from_logit,
+    ),
+    "boosting, Brier": (
+        HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=5).fit(X, Y > 0),
+        Y > 0, "brier", "predict_proba", logit, from_logit,
+    ),
+    "forest, Brier": (
+        RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, Y > 0),
+        Y > 0, "brier", "predict_proba", lambda p: p[..., 1], lambda s: np.stack([1 - s, s], axis=-1),
+    ),
+    "three classes": (
+        GradientBoostingClassifier(n_estimators=4, random_state=0).fit(X, THREE), THREE, "log_loss", "predict_proba",
+        centred_log, softmax,
+    ),
+    "three classes, forest": (
+        RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, THREE), THREE, "brier", "predict_proba",
+        same, same,
+    ),
+    "Poisson": (
+        HistGradientBoostingRegressor(loss="poisson", max_iter=5, min_samples_leaf=5).fit(X, POSITIVE_Y), POSITIVE_Y,
+        "poisson_deviance", "predict", np.log, np.exp,
+    ),
+    "scores": (LinearSVC().fit(X, Y > 0), Y > 0, "hinge", "decision_function", same, same),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("donors", ["all", ll.Derangements()], ids=str)
+@pytest.mark.parametrize("case", SPLITS)
+def test_parts_are_those_of_every_pair_of_rows(case, donors):
+    """Against the definitions, with the model's own predict for every pair; whole = shared + interaction."""
+    fitted, y, loss, method, to, back = SPLITS[case]
+    predict = fitted if fitted is simulation else getattr(fitted, method)
+    found = ask(fitted, y=y, loss=loss, donors=donors)
+    up = 1 if donors == "all" else N / (N - 1)
+    for j, k in ((0, 1), (0, 2), (1, 3)):
+        interaction, square, whole = parts(predict, np.asarray(y, int) if method != "predict" else y, j, k,
+                                           brute.LOSSES[loss], to, back)  # fmt: skip
+        assert found.index[j, k] == pytest.approx(up * whole.mean(), abs=1e-12)
+        assert found.interaction.index[j, k] == pytest.approx(up * interaction.mean(), abs=1e-12)
+        assert found.strength.index[j, k] == pytest.approx(up * square.mean(), rel=1e-10, abs=1e-12)
+        assert found.shared.index[j, k] == pytest.approx(found.index[j, k] - found.interaction.index[j, k], abs=1e-12)
+    assert found.interaction.title == found.title
+    assert found.shared.kind == ("shared information" if loss == "squared_error" else "overlap")
+
+
+def test_shared_information_is_minus_twice_the_product():
+    """Squared error: with e_j + e_l = d_jl the two squares of a sum leave -2 e_j e_l, whatever the residuals."""
+    f, first, second, both = (brute.predictions(simulation, X, columns) for columns in ([], [0], [1], [0, 1]))
+    m = both - first - second + f
+    expected = -2 * np.mean((first - f + m / 2) * (second - f + m / 2))
+    assert ask(donors="all").shared["x0", "x1"] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("r", "product", "shared", "interaction"), [(0, 1, 0, 2), (0.9, 0, -3.6, 0), (0.9, 1, -1.62, 5.24)]
+)
+def test_known_parts(r, product, shared, interaction):
+    """Normal features of correlation r, and a model without error.
+
+    x1 + x2: m = 0, and -2 E d_1 d_2 = -4 r. x1 x2: with D = x - x' and S = x + x', which are independent of each other
+    and have covariance 2 r in both cases, m = D1 D2 and e_1 = -D1 S2 / 2, so that the shared part is
+    -E(D1 D2) E(S1 S2) / 2 = -2 r^2. E m^2 = E D1^2 D2^2 = 4 + 8 r^2, and E (d_1 + d_2) m = -E m^2: the interaction is
+    half of that, 2 + 4 r^2.
+    """
+    rng = np.random.default_rng(3)
+    Z = rng.normal(size=(700, 2))
+    Z[:, 1] = r * Z[:, 0] + np.sqrt(1 - r**2) * Z[:, 1]
+    model = (lambda Z: Z[:, 0] * Z[:, 1]) if product else (lambda Z: Z[:, 0] + Z[:, 1])
+    found = ask(model, Z, model(Z), donors=ll.Latin(100), random_state=0)
+    for part, truth in ((found.shared, shared), (found.interaction, interaction)):
+        error = part.std_error[0, 1]
+        assert abs(part["x0", "x1"] - truth) <= 4 * error
+    strength = (4 + 8 * r**2) * product
+    assert abs(found.strength["x0", "x1"] - strength) <= 4 * found.strength.std_error[0, 1]
+    assert (found.interaction.p[0, 1] < 1e-6) == bool(product)
+    assert (found.shared.p[0, 1] < 1e-6) == (r > 0)
+
+
+ADDING = {
+    "linear": (LinearRegression().fit(X, Y), Y, None),
+    "far from 0": (lambda Z: 1e6 + Z @ [1.0, 2.0, -3.0, 0.5], Y + 1e6, "squared_error"),
+    "pinball": (lambda Z: Z @ [1.0, 2.0, -3.0, 0.5], Y, "pinball"),
+    "single precision": (lambda Z: (Z @ [1.0, 2.0, -3.0, 0.5]).astype(np.float32), Y, "squared_error"),
+    "stumps": (GradientBoostingRegressor(max_depth=1, n_estimators=30).fit(X, Y), Y, None),
+    "logistic": (LogisticRegression(C=1e4).fit(X, Y > 0), Y > 0, "log_loss"),
+    "logistic, Brier": (LogisticRegression().fit(X, Y > 0), Y > 0, "brier"),
+    "naive Bayes": (GaussianNB().fit(X, THREE), THREE, "log_loss"),
+    "boosted stumps": (
+        HistGradientBoostingClassifier(max_depth=1, max_iter=20, min_samples_leaf=3).fit(X, Y > 0), Y > 0, "log_loss",
+    ),
+    "Poisson": (PoissonRegressor().fit(X, POSITIVE_Y), POSITIVE_Y, "poisson_deviance"),
+    "forest of stumps": (RandomForestClassifier(9, max_depth=1, random_state=0).fit(X, Y > 0), Y > 0, "log_loss"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("donors", ["all", ll.Latin(5)], ids=str)
+@pytest.mark.parametrize("case", ADDING)
+def test_a_model_that_only_adds_has_no_interaction_to_the_last_digit(case, donors):
+    """However correlated its features: m = 0 on its scale, and what is left of it is rounding, never a finding."""
+    fitted, y, loss = ADDING[case]
+    Z = X.copy()
+    Z[:, 1] += 2 * Z[:, 0]
+    found = ask(fitted, Z, y, loss=loss, donors=donors, random_state=0)
     upper = np.triu_indices(4, 1)
-    assert np.all(few.std_error[upper] > whole.std_error[upper])
+    for part in (found.interaction, found.strength):
+        for matrix in (part.index, part.std_error, part.low, part.high):
+            np.testing.assert_array_equal(matrix[upper], 0.0)
+        np.testing.assert_array_equal(part.p[upper], 1.0)
+    if found.shared.title == found.title:
+        np.testing.assert_allclose(found.shared.index, found.index, rtol=1e-12)
+        np.testing.assert_allclose(found.shared.std_error, found.std_error, rtol=1e-12)
+    assert np.abs(found.index[upper]).max() > 0
+
+
+def test_a_small_interaction_far_from_0_is_not_rounding():
+    """m is a hundred-thousandth of the predictions' spread, and these are far from 0."""
+    found = ask(lambda Z: 1e3 + Z @ [1.0, 2.0, -3.0, 0.5] + 1e-5 * Z[:, 0] * Z[:, 1], donors="all")
+    d = X[:, 0] - X[:, None, 0], X[:, 1] - X[:, None, 1]
+    assert found.strength["x0", "x1"] == pytest.approx(np.mean((1e-5 * d[0] * d[1]) ** 2), rel=1e-6)
+    assert (found.strength["x0", "x2"], found.strength["x2", "x3"]) == (0, 0)
+
+
+def test_errors_of_parts_are_the_jackknifes():
+    """As of the whole: leave out each row in both roles, by hand."""
+    found = ask(donors="all")
+    cells = dict(
+        zip(("interaction", "strength"), parts(simulation, Y, 0, 1, brute.LOSSES["squared_error"]), strict=False)
+    )
+    for name, table in cells.items():
+        total, part = table.sum(), found.parts[name]
+        left = (total - table.sum(axis=0) - table.sum(axis=1)) / (N - 1) / (N - 2)
+        expected = np.sqrt((N - 1) / N * np.sum((left - left.mean()) ** 2))
+        assert part.std_error[0, 1] == pytest.approx(expected, rel=1e-9)
+        assert part.unbiased[0, 1] == pytest.approx(total / N / (N - 1), rel=1e-9)
+
+
+def test_weights_and_groups_of_parts():
+    """Weights of rows and donors; with groups only donors of other groups count."""
+    weight, block = RNG.uniform(0.5, 2, N), np.arange(N) // 2
+    interaction, square, _ = parts(simulation, Y, 0, 1, brute.LOSSES["squared_error"])
+    mass = np.outer(weight, weight)
+    found = ask(donors="all", sample_weight=weight)
+    assert found.interaction["x0", "x1"] == pytest.approx(np.average(interaction, weights=mass), abs=1e-12)
+    mass = mass * (block[:, None] != block)
+    found = ask(donors="all", sample_weight=weight, groups=block)
+    assert found.interaction["x0", "x1"] == pytest.approx(np.average(interaction, weights=mass), abs=1e-12)
+    assert found.strength["x0", "x1"] == pytest.approx(np.average(square, weights=mass), abs=1e-12)
+    sampled = ask(donors=ll.Latin(N), sample_weight=weight, groups=block, random_state=0)  # all shifts: all pairs
+    assert sampled.interaction["x0", "x1"] == pytest.approx(np.average(interaction, weights=mass), abs=1e-12)
+
+
+def test_clipped_probabilities_have_the_parts_of_the_brier_score():
+    """A forest's probabilities of 0 have a log loss that no change can add to; the page and the text say so."""
+    label = (Y > 0).astype(int)
+    forest = RandomForestClassifier(5, random_state=0).fit(X, label)
+    found, brier = (ask(forest, y=label, loss=loss, donors="all") for loss in ("log_loss", "brier"))
+    for name, part in found.parts.items():
+        np.testing.assert_allclose(part.index, brier.parts[name].index, atol=1e-12)
+    assert (found.title, found.interaction.title, found.shared.kind) == (
+        "log loss",
+        "Brier score",
+        "shared information",
+    )
+    assert "parts of the Brier score instead: too many probabilities are at the clipping bound" in repr(found)
+    assert "; Brier score: " in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "options", "why"),
+    [
+        (simulation, Y, {"loss": lambda y, f: np.abs(y - f)}, "a loss of your own"),
+        (FOREST, Y, {"loss": get_scorer("r2")}, "a scorer has no loss of a row"),
+        (LogisticRegression().fit(X, Y > 0), Y > 0, {"loss": "zero_one"}, "labels can't be added"),
+        (simulation, Y, {"donors": ll.Grid(9)}, "the features must have the same donors, and Grid"),
+        (
+            RandomForestRegressor(3, max_depth=2, random_state=0).fit(X, POSITIVE_Y), POSITIVE_Y,
+            {"loss": "poisson_deviance"}, "a RandomForestRegressor adds predictions",
+        ),
+    ],
+    ids=["custom", "scorer", "labels", "grid", "deviance of means"],
+)  # fmt: skip
+def test_where_there_are_no_parts_the_reason_is_told(model, y, options, why):
+    found = ask(model, y=y, random_state=0, **options)
+    assert np.isfinite(found.index).all()
+    assert why in found.interaction.absent
+    assert f"no parts: {found.interaction.absent}" in repr(found)
+    for part in found.parts.values():
+        assert np.isnan(part.index[np.triu_indices(4, 1)]).all()
+        assert part.to_frame().shape[0] == 0
+    with pytest.raises(ValueError, match="nothing to draw"):
+        found.plot(part="interaction")
+
+
+def test_auto_samples_the_same_donors_where_all_would_be_too_many(monkeypatch):
+    monkeypatch.setattr("losslens.passes.in_common.EXACT_PREDICTIONS", 0)
+    Z = np.random.default_rng(2).normal(size=(100, 3))
+    found = ask(X=Z, y=simulation(Z), random_state=0)
+    again = ask(X=Z, y=simulation(Z), donors=ll.Latin(32), random_state=0)
+    np.testing.assert_array_equal(found.index, again.index)
+    np.testing.assert_array_equal(found.interaction.std_error, again.interaction.std_error)
+
+
+def test_unknown_options_are_refused():
+    with pytest.raises(TypeError, match="donor"):
+        ask(donor="all")
 
 
 def test_a_scorer_has_no_errors_and_says_so():

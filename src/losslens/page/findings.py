@@ -57,10 +57,10 @@ def regions_dict(regions: Regions | None, name: str) -> dict[str, Any] | None:
 
 
 def pairs_dict(findings: Findings) -> dict[str, Any] | None:
-    """The strongest pairs of features, in order."""
-    pairs = findings.pairs
-    if pairs is None:
+    """The strongest interactions of the model, in order; None where they are unknown."""
+    if findings.pairs is None or not findings.pairs._is_split:
         return None
+    pairs, by = findings.pairs.interaction, "" if findings.pairs._is_whole_split else findings.pairs.interaction.title
     error = np.full_like(pairs.index, np.nan) if pairs.std_error is None else pairs.std_error
     low, high = pairs.intervals()
     numbers = {"value": pairs.index, "std_error": error, "low": low, "high": high, "p": pairs.p_adjusted}
@@ -68,7 +68,10 @@ def pairs_dict(findings: Findings) -> dict[str, Any] | None:
         {"first": pairs.features[j], "second": pairs.features[k], **{key: float(m[j, k]) for key, m in numbers.items()}}
         for j, k in pairs._pairs[:MOST_PAIRS]
     ]
-    return {"features": list(pairs.features), "n_pairs": len(pairs._pairs), "pairs": listed, "how": findings.pairs_how}
+    return {
+        "features": list(pairs.features), "n_pairs": len(pairs._pairs), "pairs": listed, "how": findings.pairs_how,
+        "by": by,
+    }  # fmt: skip
 
 
 def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
@@ -124,14 +127,7 @@ def finding_words(features: list[dict[str, Any]], pairs: dict[str, Any] | None, 
     sentences = on_regions[:SENTENCES]
     if len(on_regions) > SENTENCES:
         sentences[-1] += f" ({len(on_regions) - SENTENCES} more of this kind: see the features.)"
-    sure = [] if pairs is None else [one for one in pairs["pairs"] if one["p"] <= CONFIRMED and one["value"] > 0]
-    if sure:
-        best = sure[0]
-        ends = f"95% interval {in_digits(best['low'])} to {in_digits(best['high'])}"
-        sentences.append(
-            f"{best['first']} and {best['second']} work together most: {in_digits(best['value'])} of their importance "
-            f"({ends}) is lost when either of them is replaced."
-        )
+    sentences += [works_together(pairs)] if works_together(pairs) else []
     if rows is not None and rows["n_suspicious"]:
         n = rows["n_suspicious"]
         sentences.append(
@@ -139,6 +135,23 @@ def finding_words(features: list[dict[str, Any]], pairs: dict[str, Any] | None, 
             f"{'them' if n > 1 else 'it'} without the features."
         )
     return sentences
+
+
+def works_together(pairs: dict[str, Any] | None) -> str:
+    """The model's strongest interaction, where that is sure to reduce the loss (5%, Holm over all pairs).
+
+    The number is that of `Interactions.interaction`: of both features, the importance less what it would be if the
+    model added the two. A model that only adds them has none, however correlated they are.
+    """
+    sure = [] if pairs is None else [one for one in pairs["pairs"] if one["p"] <= CONFIRMED and one["value"] > 0]
+    if pairs is None or not sure:
+        return ""
+    best, by = sure[0], f" by the {pairs['by']}" if pairs["by"] else ""
+    ends = f"95% interval {in_digits(best['low'])} to {in_digits(best['high'])}"
+    return (
+        f"{best['first']} and {best['second']} work together in the model: {in_digits(best['value'])} of their two "
+        f"importances{by} ({ends}) comes from how it combines them."
+    )
 
 
 def far_words(extrapolations: Extrapolations) -> list[str]:
@@ -154,6 +167,8 @@ def far_words(extrapolations: Extrapolations) -> list[str]:
 def absence_words(findings: Findings, shared: bool) -> list[str]:
     """How pairs were computed, which features were not searched for regions, and why there is nothing on rows."""
     sentences = [text for text in (findings.pairs_how, findings.where_how) if text]
+    if findings.pairs is not None and not findings.pairs._is_split:
+        sentences.append(f"Whether the model combines features is unknown: {findings.pairs.interaction.absent}.")
     if not shared:
         sentences.append("Shapley shares were not requested: the page has no importances of rows.")
     return sentences

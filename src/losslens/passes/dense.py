@@ -80,7 +80,7 @@ def _pass(
         _record(sample, rows, answer.base, loss)
         counts += answer.n_predictions
         for collector, predictions in zip(collectors, answer.cells, strict=True):
-            changes = None if loss is None else _changes(loss, sample, rows, predictions)
+            changes = None if loss is None else cell_changes(loss, sample, rows, predictions)
             collector.add(rows, predictions, changes, start)
         start += len(rows)
     every = np.arange(sample.n)
@@ -124,7 +124,8 @@ def _record(sample: Sample, rows: Indices, base: NDArray[Any], loss: Loss | None
         sample.loss[rows] = loss(sample.target(loss)[rows], sample.shown(loss, base))
 
 
-def _changes(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray[Any]) -> Floats:
+def cell_changes(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray[Any]) -> Floats:
+    """The changes of loss of the cells of these rows, some rows at a time."""
     changes = np.empty(predictions.shape[:2])
     for part in chunks(rows, predictions.shape[1]):
         if loss.domains is not None:  # a deviance is not defined for every prediction

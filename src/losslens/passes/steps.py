@@ -70,6 +70,18 @@ def run(
     ]
 
 
+def cells_of(engine: StepEngine, questions: Sequence[Question], sample: Sample, rows: slice) -> list[NDArray[Any]]:
+    """The predictions of some rows at each value of each feature, (b, g) or (b, g, K)."""
+    places = {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
+    axes, like = _axes(engine, list(places.values()), sample), engine.predict(np.arange(1))
+    work = ChunkWork(axes, sample, None, like, np.arange(rows.start, rows.stop))
+    walker = engine.walker([question.ask for question in places.values()])
+    parts = tuple(kept for some in walker.steps(rows.start, rows.stop) for kept in work._kept(some, None))
+    at = {columns: k for k, columns in enumerate(places)}
+    curves = [SpreadCells(at[q.ask.columns], axes.class_of[at[q.ask.columns]], parts) for q in questions]
+    return [curve.of("prediction", like[:0]) for curve in curves]
+
+
 def n_chunks(n: int) -> int:
     """The number of chunks that n rows are split into."""
     return int(np.clip(n // CHUNK_ROWS, 1, CHUNKS))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BLUE, INK, LETTER, LINE
 from losslens.plots.wording import MINUS, alike, labels, not_shown
-from losslens.results.interactions import Interactions
+from losslens.results.interactions import Interactions, Part
 from losslens.typing import Floats, Indices
 
 MOST_TABLE = 20  # features in a new figure
@@ -29,13 +29,15 @@ SURE = "interval without 0"  # gid of a frame, to find it again
 
 
 @canvas.takes_axes
-def plot_interactions(result: Interactions, *, ax: Axes | None = None) -> Axes:
+def plot_interactions(result: Interactions, *, part: Part | None = None, ax: Axes | None = None) -> Axes:
     """Draw the interaction of each pair of features as a heat map; the features that interact most come first.
 
     Parameters
     ----------
     result
         ``.interactions`` of a `ShapleyImportance`, or what `losslens.pair_interactions` gives.
+    part
+        ``"shared"``, ``"interaction"`` or ``"strength"``: this part; the whole by default.
     ax
         Where to draw; a new figure by default.
 
@@ -48,7 +50,9 @@ def plot_interactions(result: Interactions, *, ax: Axes | None = None) -> Axes:
     >>> [label.get_text() for label in plot_interactions(interactions).get_yticklabels()]
     ['c', 'a', 'b']
     """
-    own = ax is None
+    own, result = ax is None, result.of_part(part)
+    if part is not None and not result._pairs:
+        raise ValueError(f"there is nothing to draw: {result.absent}")
     ax, order = _open_table(result, ax)
     cells = result.index[np.ix_(order, order)].copy()
     np.fill_diagonal(cells, np.nan)
@@ -61,7 +65,7 @@ def plot_interactions(result: Interactions, *, ax: Axes | None = None) -> Axes:
     width = named_rows.width_beside(ax, labels(names, named_rows.letters_beside(ax)), own)
     width = max(0.3 * width, width - BAR) if laid_out else width
     _name_table(ax, names, width)
-    notes = ["above 0: worth more together", *_write_cells(ax, mesh, cells, width)]
+    notes = [*filter(None, [result.meaning]), *_write_cells(ax, mesh, cells, width)]
     notes += _frame_sure(ax, mesh, result, order, width)
     if np.isnan(cells).sum() > len(order):
         notes.append("blank: not requested")
@@ -138,7 +142,9 @@ def is_sure(result: Interactions) -> NDArray[np.bool_]:
 
 
 @canvas.takes_axes
-def plot_interaction_ranking(result: Interactions, *, k: int = 10, ax: Axes | None = None) -> Axes:
+def plot_interaction_ranking(
+    result: Interactions, *, k: int = 10, part: Part | None = None, ax: Axes | None = None
+) -> Axes:
     """Draw the strongest pairs, each a dot with its 95% interval; filled where the interval excludes 0.
 
     Parameters
@@ -147,6 +153,8 @@ def plot_interaction_ranking(result: Interactions, *, k: int = 10, ax: Axes | No
         What `losslens.pair_interactions` gives, or ``.interactions`` of a `ShapleyImportance`, which has no intervals.
     k
         How many pairs, at most.
+    part
+        ``"shared"``, ``"interaction"`` or ``"strength"``: this part; the whole by default.
     ax
         Where to draw; a new figure by default, as high as the pairs need.
 
@@ -161,9 +169,10 @@ def plot_interaction_ranking(result: Interactions, *, k: int = 10, ax: Axes | No
     """
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
         raise ValueError(f"k is how many pairs to draw, a whole number from 1 on; got {k!r}")
+    result = result.of_part(part)
     ranked, own = result._pairs, ax is None
     if not ranked:
-        raise ValueError("there is nothing to draw: no pair has an interaction")
+        raise ValueError(f"there is nothing to draw: {result.absent or 'no pair has an interaction'}")
     ax, most = named_rows.open_rows(ax, min(k, len(ranked)), below=4)
     shown = ranked[:most]
     ends = _draw_dots(ax, result, shown)
@@ -174,7 +183,7 @@ def plot_interaction_ranking(result: Interactions, *, k: int = 10, ax: Axes | No
     canvas.value_ticks(ax.xaxis, width)
     named_rows.label_across(ax, f"{result.kind}, {result.title}", width)
     canvas.plain_frame(ax)
-    notes = ["above 0: worth more together"]
+    notes = [*filter(None, [result.meaning])]
     if any(pair in result._estimates for pair in shown):
         notes.append("lines: 95% intervals; filled: without 0")
     canvas.caption(ax, notes + not_shown(len(ranked) - len(shown), "weaker pair"))

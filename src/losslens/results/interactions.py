@@ -1,30 +1,50 @@
-"""Pairwise interactions: how much more two features are worth together, with standard errors and tests."""
+"""Pairs of features: what two of them have in common, and the model's part of it, with standard errors and tests."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
 from losslens.results.base import Result
 from losslens.results.table import INTERVAL, ResultTable
+from losslens.tables.checks import is_one_of
 from losslens.tables.features import position_of
 from losslens.typing import Axes, Floats
-from losslens.uncertainty.inference import adjusted, difference
-from losslens.uncertainty.standard_errors import interval
+from losslens.uncertainty.inference import adjusted
+from losslens.uncertainty.standard_errors import interval, p_value
 
+Part = Literal["shared", "interaction", "strength"]
 PAIRS_IN_TEXT = 10
+CLIPPED = "too many probabilities are at the clipping bound of the log loss"
+NO_PARTS = "only what pair_interactions returns has parts"
+# What numbers of each kind say, by the first words of the kind.
+MEANINGS = {
+    "Shapley": "above 0: worth more together; not 0 for correlated features, even if the model only adds them",
+    "PFI_j": "above 0: counted by both importances; not 0 for correlated features, even if the model only adds them",
+    "the model's": "above 0: the model does better for combining them; 0: it only adds them",
+    "strength": "mean square of the interaction in the predictions; 0: the model only adds them",
+    "shared": "from dependence; 0 on average for a feature that is independent of all others",
+    "overlap": "from dependence, and from the curvature of the loss",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Interactions(Result):
-    """Pairwise interactions of performance: above 0 two features are worth more together.
+    """What every two features have in common in the performance of a model.
 
     All matrices are (p, p) and symmetric. Standard errors, intervals and tests are about this model on new data; they
     are NaN where they are unknown, and `absent` has the reason.
 
-    `to_frame()` has one row a pair, the strongest first: with standard error, 95% interval and p-values.
+    What `pair_interactions` returns is the whole, and has the parts `shared`, `interaction` and `strength`. Each is a
+    result like this one: ``found.interaction["a", "b"]``, ``found.interaction.p_adjusted``,
+    ``found.interaction.plot()``. The whole is the sum of `shared` and `interaction`, unless their title is that of
+    another loss. Only `interaction` and `strength` say whether the model combines two features.
+
+    `to_frame()` has one row a pair, the strongest first: with standard error, 95% interval and p-values, then the same
+    of the parts; the column `interaction` is the whole, `model_interaction` the part.
     """
 
     features: tuple[str, ...]
@@ -37,6 +57,39 @@ class Interactions(Result):
     units: float = 0  # effective number of rows, or groups of rows
     absent: str = ""  # why some or all pairs have no standard error
     n_predictions: int = 0  # rows that the model predicted
+    parts: dict[str, Interactions] = field(default_factory=dict)  # of the whole, by name
+
+    @property
+    def shared(self) -> Interactions:
+        """The part that is not the model's interaction.
+
+        For squared error it is shared information, 0 on average if one of the two features is independent of all
+        others. For other losses it is "overlap": dependence, and the curvature of the loss.
+        """
+        return self._part("shared")
+
+    @property
+    def interaction(self) -> Interactions:
+        """The model's own part: 0 in every pair of rows if the model only adds the two features.
+
+        Above 0 the model does better for combining them, below 0 it does worse.
+        """
+        return self._part("interaction")
+
+    @property
+    def strength(self) -> Interactions:
+        """How strongly the model combines two features, for better or worse: the mean square of m.
+
+        ``m = d_jl - d_j - d_l``, with d the changes of a prediction when features are replaced, on the scale on which
+        the model adds (`title` names it).
+        """
+        return self._part("strength")
+
+    def _part(self, name: str) -> Interactions:
+        if name in self.parts:
+            return self.parts[name]
+        nothing = np.full_like(self.index, np.nan)
+        return replace(self, index=nothing, kind=name, unbiased=None, std_error=None, absent=NO_PARTS)
 
     def __getitem__(self, pair: tuple[str, str]) -> float:
         return float(self.index[self._at(pair)])
@@ -75,8 +128,7 @@ class Interactions(Result):
         """p-values of the two-sided tests of no interaction, not adjusted."""
         p = np.full_like(self.index, np.nan)
         for pair, (value, error) in self._estimates.items():
-            names = self.features[pair[0]], self.features[pair[1]]
-            p[pair] = difference(names, value, error, self.units - 1, 0.95).p_value
+            p[pair] = float(value == 0) if error == 0 else 2 * p_value(abs(value), error, self.units)
         return _symmetric(p)
 
     @cached_property
@@ -90,37 +142,84 @@ class Interactions(Result):
 
     def _table(self) -> ResultTable:
         first, second = np.array(self._pairs, np.intp).reshape(-1, 2).T
-        error = np.full_like(self.index, np.nan) if self.std_error is None else self.std_error
-        low, high = self.intervals()
-        numbers = {"interaction": self.index, "std_error": error, "low": low, "high": high, "p": self.p}
-        numbers["p_adjusted"] = self.p_adjusted
+        numbers = {"interaction": self.index} | self._tested
+        for name, part in self.parts.items():
+            name = "model_interaction" if name == "interaction" else name
+            numbers |= {name: part.index} | {f"{name}_{key}": matrix for key, matrix in part._tested.items()}
         columns = {
             "first": [self.features[j] for j in first],
             "second": [self.features[k] for k in second],
             **{name: matrix[first, second] for name, matrix in numbers.items()},
         }
-        # An interaction has the decimals of its interval: most are smaller than their standard error.
+        # A number has the decimals of its interval: most are smaller than their standard error.
+        low, high = self.intervals()
         largest = np.fmax.reduce([np.abs(matrix[first, second]) for matrix in (self.index, low, high)])
+        alike = ["interaction", "std_error", "low", "high"]
+        line, view = "{interaction}[ ± {std_error} ({low} to {high}), p = {p_adjusted}]", [("pair", "{pair}")]
+        view.append((self._name, "{interaction}[ ± {std_error}]"))
+        if self._estimates:
+            view += [INTERVAL, ("p", "{p_adjusted}")]
+        if self._is_split:
+            of, model = "model_interaction", "[{model_interaction_low} to {model_interaction_high}]"
+            words = "; " if self._is_whole_split else f"; {self.interaction.title}: "
+            line += f"[{words}{{shared}} {self.shared._name} + {{{of}}} interaction"
+            line += f" ({model[1:-1]}), p = {{{of}_p_adjusted}}]" if self.interaction._estimates else "]"
+            view += [(self.shared._name, "{shared}"), ("interaction", f"{{{of}}}")]
+            if self.interaction._estimates:
+                view += [(INTERVAL[0], model), ("p", f"{{{of}_p_adjusted}}")]
+            alike += ["shared", of, f"{of}_low", f"{of}_high"]
         return ResultTable(
-            f"Interactions: {self.headline}", columns,
-            ("{pair}", "{interaction}[ ± {std_error} ({low} to {high}), p = {p_adjusted}]"),
-            (("pair", "{pair}"), ("interaction", "{interaction}"), *([INTERVAL] if self._estimates else [])),
-            self.notes,
+            f"Interactions: {self.headline}", columns, ("{pair}", line), tuple(view), self.notes,
             extra={"pair": [f"{self.features[j]}, {self.features[k]}" for j, k in self._pairs], "largest": largest},
-            like="largest", alike=("interaction", "std_error", "low", "high"), most_in_text=PAIRS_IN_TEXT,
+            formats={"model_interaction_p_adjusted": ".2g"}, like="largest", alike=alike, most_in_text=PAIRS_IN_TEXT,
         )  # fmt: skip
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the pairs as a table of colours."""
+    @property
+    def _tested(self) -> dict[str, Floats]:
+        """Standard errors, intervals and p-values, by column."""
+        low, high = self.intervals()
+        error = np.full_like(self.index, np.nan) if self.std_error is None else self.std_error
+        return {"std_error": error, "low": low, "high": high, "p": self.p, "p_adjusted": self.p_adjusted}
+
+    @property
+    def _is_split(self) -> bool:
+        """Whether the parts are known."""
+        return bool(np.isfinite(self.interaction.index[np.triu_indices(len(self.features), 1)]).any())
+
+    @property
+    def _is_whole_split(self) -> bool:
+        """Whether the parts add up to the whole; else they are those of another loss."""
+        return self._is_split and self.interaction.title == self.title
+
+    @property
+    def _name(self) -> str:
+        """A heading of its numbers."""
+        return "in common" if self.kind.startswith("PFI_j") else self.kind.split(",")[0]
+
+    @property
+    def meaning(self) -> str:
+        """What numbers above 0, or other than 0, say, and what they don't."""
+        return next((words for start, words in MEANINGS.items() if self.kind.startswith(start)), "")
+
+    def plot(self, part: Part | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the pairs as a table of colours; part: ``"shared"``, ``"interaction"`` or ``"strength"`` instead."""
         from losslens.plots.interactions import plot_interactions
 
-        return plot_interactions(self, ax=ax)
+        return plot_interactions(self, part=part, ax=ax)
 
-    def plot_ranking(self, k: int = 10, ax: Axes | None = None) -> Axes:
-        """Draw the k strongest pairs with their intervals, the strongest on top."""
+    def plot_ranking(self, k: int = 10, part: Part | None = None, ax: Axes | None = None) -> Axes:
+        """Draw the k strongest pairs with their intervals, the strongest on top; `part` as in `plot`."""
         from losslens.plots.interactions import plot_interaction_ranking
 
-        return plot_interaction_ranking(self, k=k, ax=ax)
+        return plot_interaction_ranking(self, k=k, part=part, ax=ax)
+
+    def of_part(self, part: Part | None) -> Interactions:
+        """A part by name; None: the whole."""
+        if part is None:
+            return self
+        if not is_one_of(part, ("shared", "interaction", "strength")):
+            raise ValueError(f"part is None, 'shared', 'interaction' or 'strength'; got {part!r}")
+        return self._part(part)
 
     @property
     def headline(self) -> str:
@@ -129,10 +228,18 @@ class Interactions(Result):
 
     @property
     def notes(self) -> list[str]:
-        """How the numbers were computed."""
-        notes = [f"{self.n_predictions:,} predictions"] if self.n_predictions else []
+        """What the numbers mean, and how they were computed."""
+        notes = [self.meaning] if self.meaning else []
         if self._estimates:
-            notes.insert(0, "± standard error of this model on new data; p: no interaction, adjusted for all pairs")
+            notes.append("± standard error of this model on new data; p: it is 0, adjusted for all pairs")
+        if self._is_split:
+            of = "it" if self._is_whole_split else f"the {self.interaction.title} instead: {CLIPPED}"
+            scale = self.strength.title
+            notes.append(f"{self.shared._name} and interaction are parts of {of}; the model adds on the scale {scale}")
+        elif self.parts and self.interaction.absent:
+            notes.append(f"no parts: {self.interaction.absent}")
+        if self.n_predictions:
+            notes.append(f"{self.n_predictions:,} predictions")
         without = len(self._pairs) - len(self._estimates)
         if without and self.absent:
             notes.append(f"no interval for {without if self._estimates else 'any'} of the pairs: {self.absent}")

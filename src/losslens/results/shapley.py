@@ -230,7 +230,10 @@ class ShapleyImportance(Grouped, Result, Inference):
 
     @property
     def interactions(self) -> Interactions:
-        """How much more every two features are worth together: the Shapley interaction index, from all coalitions."""
+        """How much more every two features are worth together: the Shapley interaction index, from all coalitions.
+
+        Correlated features have one even if the model only adds them; `pair_interactions` separates the two.
+        """
         if self.table is None and self.index is None:
             raise ValueError(
                 "interactions need the error of every coalition: use method='exact' and all rows, or "

@@ -38,7 +38,7 @@ from losslens.text import size_in_words
 from losslens.uncertainty.standard_errors import jackknife_factor
 
 FORMAT = "losslens result"
-VERSION = 3  # 2: rows for the extrapolation, sums over files; 3: labels of rows
+VERSION = 4  # 2: rows for the extrapolation, sums over files; 3: labels of rows; 4: parts of interactions
 # Files refer to classes by name; these two were renamed after the first files were written.
 NAMES_IN_FILES = {CommonGrid: "Common", OwnDonors: "PerRow"}
 # Results register themselves; these are the classes of other rooms that they contain.

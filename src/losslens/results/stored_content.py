@@ -428,6 +428,8 @@ def _observations(result: Any) -> None:
 def _interactions(result: Any) -> None:
     _names(result.features)
     _need(result.units >= 2 or result.std_error is None, "standard errors from fewer than two rows")
+    for part in result.parts.values():
+        _need(part.features == result.features and not part.parts, "parts of other features")
 
 
 def _named(result: Any) -> None:

@@ -123,7 +123,7 @@ def importances(model: Any, X: Any, y: Any, loss: Any, options: Options) -> Impo
         if (data := call.opened(known, source, y, options)) is not None:
             return call.importances(known, data, chosen, options)
     task = prepare(known, X, y, options, loss=chosen, response=chosen.reads)
-    features, predicted = _until_precise(task, chosen)
+    features, predicted = until_precise(task, chosen)
     return Importances({feature.name: feature for feature in features}, predicted)
 
 
@@ -197,7 +197,7 @@ def _importance(task: Task, answer: Answered, loss: Loss) -> FeatureImportance:
     return FeatureImportance(**_shared(task, answer), loss=loss).trimmed()
 
 
-def _until_precise(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int]:
+def until_precise(task: Task, loss: Loss) -> tuple[list[FeatureImportance], int]:
     """All features; those that "auto" samples get more donors until the noise of the sample is negligible."""
     rule = partial(auto.first_design, blocked=task.blocked)
     designs = {s.feature.name: design_of(task, s, rule) for s in task.subjects}

@@ -1,31 +1,39 @@
-"""`pair_interactions`: interactions of two features in the model's performance."""
+"""`pair_interactions`: what two features have in common in the model's performance, and the model's part of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from losslens.cells.matrix import means
-from losslens.donors.designs import Design, Drawn
-from losslens.losses import Loss
+from losslens import losses
+from losslens.cells.in_common import AddingScale
+from losslens.losses import Loss, is_scorer
+from losslens.models import Model, as_model
+from losslens.passes import in_common
+from losslens.passes.dispatch import route
+from losslens.passes.in_common import PARTS, Estimate, Pair, settled
+from losslens.passes.scored import score_importance
+from losslens.passes.task import Options, default_loss, prepare
 from losslens.results.importance import FeatureImportance
 from losslens.results.interactions import Interactions
 from losslens.results.scores import FeatureScore
-from losslens.tables.checks import entropy
 from losslens.tables.features import resolve
 from losslens.tables.frames import Table, as_table
-from losslens.uncertainty.standard_errors import Influence, influence
-from losslens.verbs.features import feature_importance
-
-ROUNDING, SINGLE_ROUNDING = 1e-9, 1e-5  # relative error of the losses, of predictions in double and single precision
+from losslens.tables.leaked_target import warn_of_target
+from losslens.uncertainty.standard_errors import Influence
+from losslens.verbs.features import feature_importance, until_precise
+from losslens.workers import with_executor
 
 KIND = "PFI_j + PFI_l - PFI_jl"
+INTERACTION = "the model's interaction"
 
 
+@with_executor
 def pair_interactions(
     model: Any,
     X: Any,
@@ -36,51 +44,47 @@ def pair_interactions(
     pairs: Sequence[tuple[Any, Any]] | None = None,
     **options: Any,
 ) -> Interactions:
-    """Interactions of pairs of features, by replacing the two alone and together.
+    """What two features have in common, by replacing them alone and together: shared information, and interaction.
 
-    ``I_jl = PFI_j + PFI_l - PFI_jl``: the loss that is counted twice when each is replaced alone, and once when both
-    are. Every pair has a standard error, an interval and a two-sided test, about this model on new data. The cost is
-    that of the single features and of one group of columns a pair. Dependent features have a value other than 0 even
-    in an additive model: with squared error it is ``-4 cov(g_j(x_j), g_l(x_l))``.
-    `ShapleyImportance.interactions` is the Shapley interaction index, which averages over all coalitions.
+    The whole, ``PFI_j + PFI_l - PFI_jl``, is the loss that is counted twice when each is replaced alone, and once when
+    both are. It has two parts. ``.interaction`` is the model's own: 0 if the model only adds the two features,
+    whatever their correlation. ``.shared`` is the rest: 0 on average for squared error if one of them is independent of
+    all other columns, and ``-4 cov(g_j(x_j), g_l(x_l))`` in an additive model. ``.strength`` is the mean squared
+    interaction in the predictions. Each of the four has standard errors, intervals and two-sided tests, about this
+    model on new data. The cost is that of the single features and of one group of columns a pair.
+    `ShapleyImportance.interactions` is the Shapley interaction index, which averages over all coalitions, and like the
+    whole is not 0 for correlated features of an additive model.
 
     Parameters
     ----------
     model, X, y, loss
-        As in `feature_importance`.
+        As in `feature_importance`. Scorers, labels and functions of your own have no parts.
     features
         Columns; ``{"name": [columns]}`` for columns replaced together.
     pairs
         Pairs of names of these features; all pairs by default.
     options
         More arguments of `feature_importance`: donors, sample_weight, random_state, n_jobs, memory, progress, groups.
+        All features have the same donors; under ``"auto"`` all rows, or 32 a row where a feature would take more than
+        a million predictions.
 
     Examples
     --------
     >>> import numpy as np, losslens as ll
     >>> X = np.array([[a, b, c] for a in (-1.0, 1.0) for b in (-1.0, 1.0) for c in (-1.0, 1.0)])
     >>> f = lambda X: X[:, 0] * X[:, 1] + X[:, 2]
-    >>> ll.pair_interactions(f, X, f(X), loss="squared_error")["x0", "x1"]
-    2.0
+    >>> found = ll.pair_interactions(f, X, f(X), loss="squared_error")
+    >>> found["x0", "x1"], found.shared["x0", "x1"], found.interaction["x0", "x1"]
+    (2.0, 0.0, 2.0)
     """
     table = as_table(X)
     wanted = wanted_pairs(table, features, pairs)
-    alone, together = wanted.alone, wanted.together
-    found = feature_importance(model, table, y, loss=loss, features=wanted.features, **_with_same_donors(options))
-    names = tuple(alone)
-    of_pairs = {
-        (names.index(a), names.index(b)): strength(found[a], found[b], found[name]) for (a, b), name in together.items()
-    }
-    first = found[names[0]]
-    kind = KIND if first.conditioning is None else f"{KIND}, values drawn {first.conditioning.condition}"
-    return Interactions(
-        names, _matrix(of_pairs, "value", len(names), 0.0), kind, found.title, table.backend,
-        unbiased=_matrix(of_pairs, "unbiased", len(names)),
-        std_error=_matrix(of_pairs, "std_error", len(names)),
-        units=0 if isinstance(first, FeatureScore) else first._units,
-        absent=next((one.absent for one in of_pairs.values() if one.absent), ""),
-        n_predictions=found.n_predictions,
-    )  # fmt: skip
+    signature(feature_importance).bind(model, X, y, **options)  # refuses unknown options
+    options.pop("executor", None)
+    asked = Options(features=wanted.features, **options)
+    warn_of_target(table, y)
+    found = _found(as_model(model), table, y, loss, asked, wanted.together)
+    return _result(tuple(wanted.alone), found, table.backend)
 
 
 class WantedPairs(NamedTuple):
@@ -117,70 +121,78 @@ def wanted_pairs(table: Table, features: Any, pairs: Sequence[tuple[Any, Any]] |
     return WantedPairs(alone, together, {name: [*columns[a], *columns[b]] for (a, b), name in together.items()})
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _SameDonors(Design):
-    """A design with the same draw for all features, so that the noise of donors in the three importances cancels."""
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Whole and parts of all pairs."""
 
-    design: Design
-    seed: int
-
-    def __repr__(self) -> str:
-        return repr(self.design)
-
-    @property
-    def m(self) -> int | None:  # type: ignore[override]
-        return self.design.m
-
-    @property
-    def leaves_out_own(self) -> bool:
-        return self.design.leaves_out_own
-
-    @property
-    def repeats(self) -> bool:
-        return self.design.repeats
-
-    def check(self, n: int) -> None:
-        self.design.check(n)
-
-    def lend(self, n: int, rng: np.random.Generator) -> Drawn:
-        """The donors of each row, the same for all features."""
-        return self.design.lend(n, np.random.default_rng(self.seed))
-
-    def is_exact(self, n: int) -> bool:
-        return self.design.is_exact(n)
+    title: str
+    units: float
+    n_predictions: int
+    whole: Mapping[Pair, Estimate]
+    parts: Mapping[str, Mapping[Pair, Estimate]]
+    part_title: str = ""  # of the loss that the parts are parts of
+    shared: str = "overlap"  # what the part that is not the interaction is called
+    scale: AddingScale | None = None
+    absent: str = ""  # why there are no parts
+    kind: str = KIND
 
 
-def _with_same_donors(options: dict[str, Any]) -> dict[str, Any]:
-    design = options.get("donors")
-    if not isinstance(design, Design) or design.common or design.ranked:  # grids are shared; ranks differ by feature
-        return options
-    return options | {"donors": _SameDonors(design, entropy(options.get("random_state")))}
+def _found(model: Model, table: Table, y: Any, loss: Any, options: Options, together: Mapping[Pair, str]) -> _Found:
+    """By the same donors for all features where that is possible, else from three importances a pair."""
+    if is_scorer(loss):
+        scores = score_importance(model, table, y, loss, options)
+        return _from_importances(scores, scores.title, scores.n_predictions, together, "a scorer has no loss of a row")
+    chosen = default_loss(model, loss)
+    task = prepare(model, table, y, options, loss=chosen, response=chosen.reads)
+    scale, absent = in_common.adding_scale(model, chosen)
+    design, ways = in_common.common_design(task), {route(task, subject).way for subject in task.subjects}
+    title = chosen.title
+    if design is not None and not ways & {"sums", "totals"}:
+        pairs = [(a, b, both) for (a, b), both in together.items()]
+        got = in_common.run(task, design, pairs, scale)
+        part_title = losses.brier.title if got.brier else title
+        quadratic = chosen == losses.squared_error or got.brier
+        return _Found(
+            title, got.sample.effective_units(task.every), got.n_predictions, got.whole, got.parts, part_title,
+            "shared information" if quadratic else "overlap", AddingScale.PROBABILITIES if got.brier else scale, absent,
+        )  # fmt: skip
+    importances, predicted = until_precise(task, chosen)
+    of = {one.name: one for one in importances}
+    if ways == {"sums"} and design is not None:
+        found = _from_importances(of, title, predicted, together, "")
+        none = dict.fromkeys(together, Estimate(0.0, 0.0, 0.0))
+        name = "shared information" if chosen == losses.squared_error else "overlap"
+        parts = {"shared": found.whole, "interaction": none, "strength": none}
+        return replace(found, parts=parts, part_title=title, shared=name, scale=AddingScale.PREDICTIONS)
+    if design is None:
+        drawn = None if task.design is None else task.design.remembered
+        absent = f"the features must have the same donors, and {drawn!r} draws others for each; use Latin(m)"
+    else:
+        absent = f"{table.n:,} rows have too many pairs of rows; explain fewer rows, or use Latin(m)"
+    return _from_importances(of, title, predicted, together, absent)
 
 
-class _Strength(NamedTuple):
-    """The interaction of one pair."""
+def _from_importances(
+    of: Mapping[str, FeatureImportance], title: str, n_predictions: int, together: Mapping[Pair, str], absent: str
+) -> _Found:
+    whole = {(a, b): _whole(of[a], of[b], of[both]) for (a, b), both in together.items()}
+    first = next(iter(of.values()))
+    kind = KIND if first.conditioning is None else f"{KIND}, values drawn {first.conditioning.condition}"
+    units = 0 if isinstance(first, FeatureScore) else first._units
+    return _Found(title, units, n_predictions, whole, {}, absent=absent, kind=kind)
 
-    value: float
-    unbiased: float
-    std_error: float = float("nan")
-    absent: str = ""  # why there is no standard error
 
-
-def strength(first: FeatureImportance, second: FeatureImportance, both: FeatureImportance) -> _Strength:
-    """The interaction and its standard error, from the influence of each row as observation and as donor."""
+def _whole(first: FeatureImportance, second: FeatureImportance, both: FeatureImportance) -> Estimate:
+    """What two importances have in common, from the influence of each row as observation and as donor."""
     value, unbiased = first.pfi + second.pfi - both.pfi, first.unbiased + second.unbiased - both.unbiased
     try:
-        std_error = _influence(first, second, both).std_error
+        parts = [one.influence for one in (first, second, both)]
     except ValueError as error:
-        return _Strength(value, unbiased, absent=_reason(both, error))
-    # For a feature that the model does not use, only rounding errors are left: they must not be significant.
-    single = first.sample.prediction.dtype == np.float32
+        return Estimate(value, unbiased, absent=_reason(both, error))
+    moved = parts[0].moved + parts[1].moved - parts[2].moved
+    of = Influence(moved, sum(part.excess for part in parts), noise=sum(part.noise for part in parts))
     compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
-    least = compared * (SINGLE_ROUNDING if single else ROUNDING)
-    if std_error > least:
-        return _Strength(value, unbiased, std_error)
-    zero = abs(unbiased) <= least
-    return _Strength(0.0 if zero else value, 0.0 if zero else unbiased, 0.0)
+    return settled(Estimate(value, unbiased, of.std_error), compared, first.sample)
 
 
 def _reason(both: FeatureImportance, error: ValueError) -> str:
@@ -189,24 +201,41 @@ def _reason(both: FeatureImportance, error: ValueError) -> str:
     return f"{both.sample.n:,} rows have too many pairs for a standard error; explain fewer rows, or use Latin(m)"
 
 
-def _influence(first: FeatureImportance, second: FeatureImportance, both: FeatureImportance) -> Influence:
-    """The influence of a row on the interaction: that on the two importances alone less that on both together."""
-    three, same = (first, second, both), isinstance(both.design, _SameDonors)
-    if same and all(one.complete for one in three):
-        cells = replace(both.cells, changes=first._changes + second._changes - both._changes)
-        return influence(means(cells, both.meeting, both.sample), both.meeting, both.sample, both.at)
-    parts = [one.influence for one in three]
-    # The noise of separate draws adds up. That of common draws partly cancels; by how much is unknown, so all is kept.
-    excess = 0.0 if same else sum(part.excess for part in parts)
-    moved = parts[0].moved + parts[1].moved - parts[2].moved
-    return Influence(moved, excess, noise=sum(part.noise for part in parts))
+def _result(names: tuple[str, ...], found: _Found, backend: str) -> Interactions:
+    def matrices(kind: str, title: str, of: Mapping[Pair, Estimate], absent: str, **more: Any) -> Interactions:
+        return Interactions(
+            names, _matrix(of, "value", names, 0.0), kind, title, backend,
+            unbiased=_matrix(of, "unbiased", names), std_error=_matrix(of, "std_error", names), units=found.units,
+            absent=absent, **more,
+        )  # fmt: skip
+
+    missing = dict.fromkeys(found.whole, Estimate(np.nan, np.nan))
+    scale = "" if found.scale is None else f"of {found.scale.value}"
+    kinds = {
+        "shared": (found.shared, found.part_title),
+        "interaction": (INTERACTION, found.part_title),
+        "strength": ("strength of the interaction", scale),
+    }
+    parts = {}
+    for part in PARTS:
+        of = found.parts.get(part, missing)
+        kind, title = kinds[part]
+        parts[part] = matrices(kind, title or found.title, of, _absent(of) or found.absent)
+    return matrices(
+        found.kind, found.title, found.whole, _absent(found.whole), n_predictions=found.n_predictions, parts=parts
+    )
 
 
-def _matrix(pairs: Mapping[tuple[int, int], _Strength], what: str, p: int, diagonal: float = np.nan) -> Any:
+def _absent(of: Mapping[Pair, Estimate]) -> str:
+    return next((one.absent for one in of.values() if one.absent), "")
+
+
+def _matrix(of: Mapping[Pair, Estimate], what: str, names: Sequence[str], diagonal: float = np.nan) -> Any:
     """A symmetric matrix; NaN for pairs that were not requested."""
-    found = np.full((p, p), np.nan)
+    found = np.full((len(names), len(names)), np.nan)
     np.fill_diagonal(found, diagonal)
-    for (j, k), one in pairs.items():
+    for (a, b), one in of.items():
+        j, k = names.index(a), names.index(b)
         found[j, k] = found[k, j] = getattr(one, what)
     return found
 

@@ -14,8 +14,13 @@ from typing import Any
 import numpy as np
 
 from losslens.donors.conditional import bound
+from losslens.donors.designs import Latin
 from losslens.engines import rates
 from losslens.engines.blackbox import TIMED
+from losslens.losses import is_scorer
+from losslens.models import as_model
+from losslens.passes import in_common
+from losslens.passes.auto import FIXED_DONORS
 from losslens.passes.cost import DRAWN_ROWS, REHEARSED, StandIn, allowed, fitted_rates, hurried, spread, thinned
 from losslens.passes.task import Options, default_loss, picked
 from losslens.progress import silent
@@ -38,7 +43,7 @@ from losslens.verbs.compare import checked_cases, compare, options_of_each
 from losslens.verbs.conditional import checked_task, conditional_predictive_impact, mean_changes
 from losslens.verbs.costs import effects_cost, importances_cost, rows_of_table, shares_cost
 from losslens.verbs.features import feature_effect, feature_importance
-from losslens.verbs.interactions import pair_interactions, strength, wanted_pairs
+from losslens.verbs.interactions import pair_interactions, wanted_pairs
 from losslens.verbs.refits import (
     check_how,
     feature_importance_cv,
@@ -150,7 +155,10 @@ def _pairs(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
     step = ceil(len(wanted.features) / PAIRED)
     some = {name: wanted.features[name] for name in (*alone[::step], *together[::step])}
     options = picked(Options, given | {"features": some})  # the same donors for all cost as much as others
-    found = importances_cost(model, table, y, given["loss"], options, _strengths)
+    cost = partial(importances_cost, model, table, y, given["loss"], further=_split(model, given["loss"]))
+    found = cost(options)
+    if found.grows:  # the pairs have a fixed number of donors
+        found = cost(replace(options, donors=Latin(FIXED_DONORS)))
     if step == 1:
         return found
     at = [k // step for k in range(len(alone))] + [len(alone[::step]) + k // step for k in range(len(together))]
@@ -163,10 +171,12 @@ def _pairs(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
     )
 
 
-def _strengths(found: Sequence[FeatureImportance]) -> None:
-    """As many interactions as there are importances, about."""
-    for three in zip(found, found[1:], found[2:], strict=False):
-        strength(*three)
+def _split(model: Any, loss: Any) -> Callable[[Sequence[FeatureImportance]], None] | None:
+    """What is computed of the cells of as many pairs as there are importances, about."""
+    if is_scorer(loss):
+        return None
+    known = as_model(model)
+    return partial(in_common.rehearse, scale=in_common.adding_scale(known, default_loss(known, loss))[0])
 
 
 def _conditional(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
