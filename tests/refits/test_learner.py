@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
@@ -199,6 +200,115 @@ def test_features_are_chosen_and_grouped():
     with pytest.raises(ValueError, match="'both' is a group of columns: its values have no common axis"):
         found.curve("both")
     assert np.isfinite(found.curve("last").importance).all()
+
+
+# The jackknife over folds.
+
+
+def by_pairs(splits, estimator=TREE, X=X, y=Y):
+    """The importances without each fold, from every fit without two folds, made by hand."""
+    tests, k = [test for _, test in splits], len(splits)
+    without = np.zeros((k, 3))
+    for g in range(k):
+        for h in range(k):
+            if h == g:
+                continue
+            train = np.setdiff1d(np.arange(len(y)), np.concatenate([tests[g], tests[h]]))
+            cells = by_hand(estimator, [(train, tests[h])], X, y)
+            without[g] += means(cells, brute.u_statistic)[0] / (k - 1)
+    return without
+
+
+@pytest.mark.parametrize(
+    ("cv", "groups"),
+    [(KFold(4), None), (GroupKFold(3), GROUPS), (list(KFold(3).split(X)), None), (3, GROUPS)],
+    ids=["k folds", "groups", "pairs", "number and groups"],
+)
+def test_the_jackknife_leaves_out_a_fold_in_training_and_in_test(cv, groups):
+    """V = (K-1)/K sum (theta_(-g) - mean)^2, t with K-1 degrees of freedom, around the mean over the folds."""
+    found = refit(cv=cv, groups=groups, donors="all", variance="jackknife")
+    splitter = GroupKFold(3) if groups is not None else cv
+    splits = list(splitter.split(X, Y, groups)) if hasattr(splitter, "split") else splitter
+    without, k = by_pairs(splits), len(splits)
+    np.testing.assert_allclose(found.without, without, rtol=1e-9, atol=1e-12)
+    centred = without - without.mean(axis=0)
+    covariance = (k - 1) / k * centred.T @ centred
+    np.testing.assert_allclose(found.std_error, np.sqrt(np.diag(covariance)), rtol=1e-9)
+    plain = refit(cv=cv, groups=groups, donors="all")
+    middle = plain.estimates.value
+    reach = student.ppf(0.975, k - 1) * found.std_error
+    np.testing.assert_allclose(found.interval(), [middle - reach, middle + reach], rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(found.per_fold, plain.per_fold)
+    one = found.difference("x0", "x2")
+    variance = covariance[0, 0] + covariance[2, 2] - 2 * covariance[0, 2]
+    assert one.std_error == pytest.approx(np.sqrt(variance), rel=1e-9)
+    assert one.value == pytest.approx(middle[0] - middle[2])
+    assert list(found.ranks()["feature"]) == list(plain.ranks()["feature"])
+
+
+def test_the_jackknife_of_shares():
+    splits = list(KFold(3).split(X))
+    found = share(SVR(), cv=KFold(3), variance="jackknife")
+    train, test = splits[2][1], splits[1][1]  # without the first fold, on the second
+    fit = SVR().fit(X[train], Y[train])
+    on_second = ll.shapley_importance(fit, X[test], Y[test], random_state=0).unbiased
+    train, test = splits[1][1], splits[2][1]
+    fit = SVR().fit(X[train], Y[train])
+    on_third = ll.shapley_importance(fit, X[test], Y[test], random_state=0).unbiased
+    np.testing.assert_allclose(found.without[0], (on_second + on_third) / 2, rtol=1e-9, atol=1e-12)
+    assert found.variance == "jackknife"
+
+
+def test_workers_weights_and_seeds_of_the_jackknife():
+    options = {"cv": 4, "donors": ll.Latin(3), "variance": "jackknife", "sample_weight": WEIGHT}
+    alone, together = (refit(n_jobs=jobs, memory=size, **options) for jobs, size in ((None, "1 GiB"), (6, "64 MiB")))
+    np.testing.assert_array_equal(together.without, alone.without)
+    np.testing.assert_array_equal(refit(**options).without, alone.without)
+    assert not np.allclose(refit(**options | {"sample_weight": None}).without, alone.without)
+
+
+def test_results_say_which_variance_they_have_and_the_test_has_the_corrected_one():
+    jackknife, plain = refit(variance="jackknife"), refit()
+    assert (jackknife.variance, plain.variance, plain.without) == ("jackknife", "corrected", None)
+    pd.testing.assert_frame_equal(jackknife.test(), plain.test())
+    assert set(jackknife.to_frame()["variance"]) == {"jackknife"}
+    assert set(plain.to_frame()["variance"]) == {"corrected"}
+    for view in (repr(jackknife), jackknife._repr_html_()):
+        assert "jackknife variance" in view
+        assert "test() uses the corrected variance" in view
+    assert "corrected variance" in repr(plain)
+    assert "test() uses" not in repr(plain)
+    assert "jackknife variance" in caption(plot_refits(jackknife))
+    np.testing.assert_array_equal(jackknife.curve("x0").reach, plain.curve("x0").reach)
+
+
+@pytest.mark.parametrize(
+    ("cv", "words"),
+    [
+        (ShuffleSplit(4, test_size=0.25, random_state=1), "test every row once .* use variance='corrected'"),
+        (RepeatedKFold(n_splits=3, n_repeats=2, random_state=1), "test every row once"),
+        (TimeSeriesSplit(3), "test every row once"),
+        (UNEQUAL, "test every row once"),
+        ([(np.arange(25), np.arange(30, N)), (np.arange(30, N), np.arange(30))], "fitted on all other rows"),
+        (HALVES, "leaves out two folds at a time; it needs 3 or more"),
+    ],
+)
+def test_the_jackknife_is_for_numbered_folds(cv, words):
+    for verb in (refit, share):
+        with pytest.raises(ValueError, match=words):
+            verb(cv=cv, variance="jackknife")
+
+
+@pytest.mark.parametrize("odd", ["naive", None, 1, ["jackknife"]])
+def test_there_are_two_variances(odd):
+    with pytest.raises(ValueError, match="variance is 'corrected' or 'jackknife'; got"):
+        refit(variance=odd)
+
+
+def test_a_fit_without_two_folds_that_fails_is_named():
+    y = np.where(np.isin(np.arange(N), (0, 20)), "rare", "often")  # in the first and the second fold
+    with pytest.raises(ValueError, match=r"the fit without folds 1 and 2 of 3 failed: .*; use fewer folds, or"):
+        refit(DecisionTreeClassifier(), y=y, cv=KFold(3), variance="jackknife")
 
 
 def test_workers_change_nothing():

@@ -150,6 +150,15 @@ def test_folds_that_train_on_rows_several_times_come_back(tmp_path):
     assert repr(loaded) == repr(result)
 
 
+def test_the_jackknife_over_folds_comes_back(tmp_path):
+    result = ll.feature_importance_cv(LinearRegression(), X, Y, cv=3, variance="jackknife", random_state=0)
+    loaded = again(result, tmp_path)
+    np.testing.assert_array_equal(loaded.without, result.without)
+    np.testing.assert_array_equal(loaded.interval(), result.interval())
+    assert loaded.variance == "jackknife"
+    assert repr(loaded) == repr(result)
+
+
 MONTHS = pd.period_range("2024-01", periods=N, freq="M")
 LABELS = {
     "nanoseconds": pd.DatetimeIndex(np.arange(N) + 10**18, tz="Europe/Paris"),

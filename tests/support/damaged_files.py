@@ -67,7 +67,7 @@ def saved():
         "pairs": ll.pair_interactions(predict, X, y, loss="squared_error"),
         "breiman": ll.breiman_importance(forest, numbers, y),
         "shapley effect": ll.shapley_effect(predict, X, [0, 1]),
-        "refits": ll.feature_importance_cv(LinearRegression(), numbers, y, cv=3, random_state=0),
+        "refits": ll.feature_importance_cv(LinearRegression(), numbers, y, cv=3, random_state=0, variance="jackknife"),
         "permuted": ll.permuted_target_test(LinearRegression(), numbers, y, cv=2, permutations=5, random_state=0),
         "left out": ll.leave_one_covariate_out(LinearRegression(), numbers, y, cv=2, random_state=0),
         "compared": ll.compare({"one": predict, "two": lambda X: X["a"] * 1.5}, X, y, shapley=True, **explain),

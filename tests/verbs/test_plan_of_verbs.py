@@ -225,6 +225,8 @@ def test_shares_of_a_scorer_take_the_planned_predictions(p, monkeypatch):
     [
         (ll.feature_importance_cv, {"cv": 3}, 3),
         (ll.shapley_importance_cv, {"cv": 3}, 3),
+        (ll.feature_importance_cv, {"cv": 4, "variance": "jackknife"}, 10),
+        (ll.shapley_importance_cv, {"cv": 3, "variance": "jackknife"}, 6),
         (ll.permuted_target_test, {"cv": 3, "permutations": 2}, 9),
         (ll.leave_one_covariate_out, {"cv": 3}, 15),
         (ll.leave_one_covariate_out, {"cv": 3, "features": ["x0", "x1"]}, 9),
@@ -321,6 +323,7 @@ def test_the_time_of_a_fit_is_extrapolated(took, rows, seconds):
         (ll.report, {"interactions": "many"}, ValueError, "interactions"),
         (ll.breiman_importance, {"permutations": 0}, ValueError, "permutations"),
         (ll.feature_importance_cv, {"cv": 1}, ValueError, "cv=1"),
+        (ll.feature_importance_cv, {"cv": 2, "variance": "jackknife"}, ValueError, "it needs 3 or more"),
         (ll.permuted_target_test, {"permutations": -1}, ValueError, "permutations"),
         (ll.leave_one_covariate_out, {"how": "burn"}, ValueError, "how must be"),
     ],

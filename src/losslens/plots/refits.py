@@ -46,7 +46,8 @@ def plot_refits(refits: Refits, *, ax: Axes | None = None) -> Axes:
     _make_way(ax, dots)
     named_rows.label_across(ax, refits.headline.split(";")[0], width)
     error = f"mean {refits.measure} with nothing replaced: {number(float(refits.errors.mean()))}"
-    notes = [error, f"dots: {count(len(refits.folds), 'fold')}", "lines: 95% intervals for the learner"]
+    lines = f"lines: 95% intervals for the learner ({refits.variance} variance)"
+    notes = [error, f"dots: {count(len(refits.folds), 'fold')}", lines]
     canvas.caption(ax, notes + not_shown(len(refits.features) - most))
     return ax
 

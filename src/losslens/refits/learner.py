@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ from numpy.typing import NDArray
 
 from losslens.passes.task import Options
 from losslens.progress import Tick, bar
-from losslens.results.refits import Refits, numbers
+from losslens.results.refits import Refits, Variance, numbers
 from losslens.results.selection import split as by_label
 from losslens.tables import checks
 from losslens.tables.frames import Table, as_table
 from losslens.tables.leaked_target import warn_of_target
-from losslens.typing import Indices
-from losslens.workers import choose_workers
+from losslens.typing import Floats, Indices
+from losslens.workers import Processes, Threads, choose_workers
 
 Splits = tuple[tuple[Indices, Indices], ...]
 Split = Callable[[NDArray[Any]], Splits]
@@ -36,6 +37,7 @@ class Learner:
     exchangeable: tuple[Indices, ...]  # sets of rows whose targets are exchangeable under the null hypothesis
     fit_params: Mapping[str, Any]
     options: Options  # of the verb; `fold` derives those of a fold
+    pairs: tuple[tuple[int, int], ...] = ()  # of folds that are left out together
 
     @property
     def weight(self) -> NDArray[Any] | None:
@@ -44,16 +46,21 @@ class Learner:
         return weight
 
     def explained(self, explain: Explain) -> Refits:
-        """Fit and explain every fold."""
-        with bar(len(self.splits), "refitting", self.options.progress, "folds") as tick:
-            workers, folds = choose_workers(self.options.n_jobs), range(len(self.splits))
-            explained = tuple(workers.map(_explain_fold, (self, explain), folds, tick))
+        """Fit and explain every fold, and without every pair of folds that is asked for."""
+        count, pairs = len(self.splits), self.pairs
+        with bar(count + len(pairs), "refitting", self.options.progress, "fits" if pairs else "folds") as tick:
+            workers = choose_workers(self.options.n_jobs)
+            folds = tuple(workers.map(_explain_fold, (self, explain), range(count), tick))
+            if isinstance(workers, Threads | Processes):
+                workers = replace(workers, n_jobs=min(workers.n_jobs, count))  # as many as share the memory
+            without = list(workers.map(_explain_pair, (self, explain), pairs, tick))
         return Refits(
-            folds=explained,
+            folds=folds,
             tested=tuple(test for _, test in self.splits),
             trained=tuple(len(train) for train, _ in self.splits),
             n=self.table.n,
             backend=self.table.backend,
+            without=_without_each(count, pairs, without) if pairs else None,
         )
 
     def fold(self, k: int, explain: Explain) -> Any:
@@ -61,6 +68,15 @@ class Learner:
         result = self.explained_by(self.fitted(self.splits[k][0], self.y), k, explain)
         numbers(result)  # results with curves only are an error before the other folds are fitted
         return result
+
+    def without(self, pair: tuple[int, int], explain: Explain) -> Floats:
+        """The importances on each of two folds of a fit without both, (2, p).
+
+        A fold has the same draw of donors with every fit: what it adds to the variance is then counted once.
+        """
+        first, second = pair
+        model = self.fitted(np.setdiff1d(self.splits[first][0], self.splits[second][1]), self.y)
+        return np.stack([numbers(self.explained_by(model, k, explain), unbiased=True) for k in pair])
 
     def explained_by(self, model: Any, k: int, explain: Explain) -> Any:
         """What `explain` gives of a model on the test rows of a fold."""
@@ -70,7 +86,7 @@ class Learner:
             sample_weight=None if self.weight is None else self.weight[test],
             random_state=int(np.random.SeedSequence([self.options.random_state, k]).generate_state(1)[0]),
             n_jobs=None,
-            memory=max(self.options.memory // len(self.splits), 1),
+            memory=max(self.options.memory // (len(self.splits) * (2 if self.pairs else 1)), 1),  # folds are kept
             progress=False,
         )
         return explain(model, self.table.rows(test), self.y[test], options=options)
@@ -93,7 +109,29 @@ def _explain_fold(shared: tuple[Learner, Explain], k: int, tick: Tick) -> Any:
     return result
 
 
-def learner(estimator: Any, X: Any, y: Any, cv: Any, fit_params: Any, options: Options) -> Learner:
+def _explain_pair(shared: tuple[Learner, Explain], pair: tuple[int, int], tick: Tick) -> Floats:
+    learner, explain = shared
+    try:
+        result = learner.without(pair, explain)
+    except Exception as error:
+        which = f"the fit without folds {pair[0] + 1} and {pair[1] + 1} of {len(learner.splits)}"
+        raise named(error, which, "; use fewer folds, or variance='corrected'") from error
+    tick(1)
+    return result
+
+
+def _without_each(count: int, pairs: tuple[tuple[int, int], ...], found: list[Floats]) -> Floats:
+    """The importances without each fold, (K, p): means over the other folds, of the fits without it and them."""
+    total = np.zeros((count, found[0].shape[1]))
+    for (first, second), (on_first, on_second) in zip(pairs, found, strict=True):
+        total[first] += on_second
+        total[second] += on_first
+    return total / (count - 1)
+
+
+def learner(
+    estimator: Any, X: Any, y: Any, cv: Any, fit_params: Any, options: Options, variance: Variance = "corrected"
+) -> Learner:
     """Check everything that does not need a fit."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not hasattr(estimator, "get_params"):
         raise TypeError(
@@ -102,6 +140,8 @@ def learner(estimator: Any, X: Any, y: Any, cv: Any, fit_params: Any, options: O
         )
     if fit_params is not None and not isinstance(fit_params, Mapping):
         raise TypeError(f"fit_params maps arguments of fit to their values; got {fit_params!r}")
+    if not checks.is_one_of(variance, ("corrected", "jackknife")):
+        raise ValueError(f"variance is 'corrected' or 'jackknife'; got {variance!r}")
     table = as_table(X)
     if y is None:
         raise ValueError("y, the true values, is missing: a learner cannot be fitted without it")
@@ -113,16 +153,32 @@ def learner(estimator: Any, X: Any, y: Any, cv: Any, fit_params: Any, options: O
     if weight is not None:
         checks.row_weights(weight, table.n, table.index)
         weight = checks.vector(weight, table.n, "sample_weight")
+    splits = split(target)
     return Learner(
         estimator=estimator,
         table=table,
         y=target,
         split=split,
-        splits=split(target),
+        splits=splits,
         exchangeable=_exchangeable(groups, table.n),
         fit_params={} if fit_params is None else dict(fit_params),
         options=replace(options, sample_weight=weight, groups=None),  # donors come from all test rows
+        pairs=_pairs(splits, table.n) if variance == "jackknife" else (),
     )
+
+
+def _pairs(splits: Splits, n: int) -> tuple[tuple[int, int], ...]:
+    """All pairs of folds; an error where the folds are not parts of the rows."""
+    times = np.bincount(np.concatenate([test for _, test in splits]), minlength=n)
+    apart = all(len(np.unique(train)) == len(train) == n - len(test) for train, test in splits)
+    if not apart or np.any(times != 1):
+        raise ValueError(
+            "variance='jackknife' needs folds that test every row once and are fitted on all other rows, such as "
+            "cv=10, KFold or GroupKFold; for this cv use variance='corrected'"
+        )
+    if len(splits) < 3:
+        raise ValueError("variance='jackknife' leaves out two folds at a time; it needs 3 or more: use cv=5 or 10")
+    return tuple(combinations(range(len(splits)), 2))
 
 
 def _splits(estimator: Any, n: int, y: NDArray[Any], cv: Any, groups: NDArray[Any] | None, entropy: int) -> Split:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import TopologicalSorter
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,11 @@ from losslens.tables.columns import is_missing
 from losslens.tables.features import position_of
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats, Indices
-from losslens.uncertainty.inference import Estimates, Inference
+from losslens.uncertainty.inference import Adjustment, Estimates, Inference, columns_of_tests, cross_products
 from losslens.uncertainty.standard_errors import Target, check_level
 
 Fold = Importances | ShapleyImportance
+Variance = Literal["corrected", "jackknife"]
 MAX_VALUES = 100  # of the common grid of all folds, at evenly spaced ranks
 
 
@@ -83,7 +84,8 @@ class RefitCurve(Tabular):
 class Refits(Result, Inference):
     """Importances of a learner, from models fitted on different rows.
 
-    `to_frame()` has one row a feature, the most important first.
+    `to_frame()` has one row a feature, the most important first. Standard errors, intervals, `difference` and `ranks`
+    are based on `variance`; `test` and `curve` always on the corrected one.
     """
 
     folds: tuple[Fold, ...]
@@ -91,6 +93,7 @@ class Refits(Result, Inference):
     trained: tuple[int, ...]  # the number of training rows of each fold
     n: int  # number of all rows
     backend: str
+    without: Floats | None = None  # (M, p): the importances without each fold; None: they were not asked for
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -119,6 +122,15 @@ class Refits(Result, Inference):
         return np.array([_error(fold) for fold in self.folds])
 
     @property
+    def variance(self) -> Variance:
+        """How the variance is estimated.
+
+        ``"corrected"``: that of the folds, times `correction`. ``"jackknife"``: from the importances without each fold,
+        in training and in test, ``(M - 1)/M sum_g (without_g - mean)^2``.
+        """
+        return "corrected" if self.without is None else "jackknife"
+
+    @property
     def correction(self) -> float:
         """Nadeau and Bengio's ``1/M + n_test/n_train``: folds share training rows, so they are correlated."""
         return 1 / len(self.folds) + float(np.mean([len(rows) for rows in self.tested]) / np.mean(self.trained))
@@ -142,8 +154,32 @@ class Refits(Result, Inference):
     @cached_property
     def estimates(self) -> Estimates:
         """The learner's importances (U-statistics of the folds) and their covariance."""
+        if self.without is None:
+            return self._corrected
+        count, apart = len(self.without), self.without - self.without.mean(axis=0)
+        covariance = cross_products(apart, (count - 1) / count)
+        return Estimates(self.features, self._corrected.value, covariance, count - 1)
+
+    @cached_property
+    def _corrected(self) -> Estimates:
+        """The importances with the corrected covariance of the folds."""
         per_fold = np.stack([numbers(fold, unbiased=True) for fold in self.folds])
         return Estimates.of_folds(self.features, per_fold, self.correction)
+
+    def test(self, adjust: Adjustment | None = "holm") -> Any:
+        """One-sided tests of no importance, always with the corrected variance; a data frame, the smallest p first.
+
+        The jackknife's variance is about twice the true one for a feature that is worth nothing: a test would find
+        too little.
+
+        Parameters
+        ----------
+        adjust
+            ``"holm"`` controls the probability of any false rejection, ``"benjamini_hochberg"`` the expected share of
+            false rejections, None adjusts nothing.
+        """
+        found = self._corrected
+        return self._frame(columns_of_tests(found.names, found.value, found.p_values(), adjust, found.std_error))
 
     @property
     def local(self) -> Floats:
@@ -159,7 +195,7 @@ class Refits(Result, Inference):
         """Importance along the values of a feature: PI, or Shapley importance by own value, of all folds.
 
         Folds have different test rows, and hence different values of a number: each curve is interpolated linearly at
-        common values, and not extrapolated.
+        common values, and not extrapolated. Intervals at each value have the corrected variance.
         """
         feature = self.features[position_of(feature, self.features)]
         from scipy.stats import t
@@ -205,10 +241,13 @@ class Refits(Result, Inference):
             "low": lambda: self.interval()[0],
             "high": lambda: self.interval()[1],
             "target": ["learner"] * len(self.features),
+            "variance": [self.variance] * len(self.features),
             "spread": self.spread,
         }
         view = (FEATURE, IMPORTANCE, ERROR, INTERVAL, ("spread of folds", "{spread}"))
-        notes = ["standard errors are for the learner, refitted on new data"]
+        notes = [f"standard errors are for the learner, refitted on new data ({self.variance} variance)"]
+        if self.variance == "jackknife":
+            notes.append("test() uses the corrected variance")
         table = ResultTable(f"Refits: {self.headline}", columns, RANKED, view, notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 

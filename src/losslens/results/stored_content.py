@@ -43,7 +43,7 @@ SHAPES = {
     "OwnDonors": {"place": "a ..."},
     "PermutedTarget": {"features": "p", "importance": "p", "null": "b p"},
     "RefitCurve": {"grid": "g", "folds": "m g", "reach": "g"},
-    "Refits": {"folds": "m", "tested": "m", "trained": "m"},
+    "Refits": {"folds": "m", "tested": "m", "trained": "m", "without": "m p"},
     "Region": {"rows": "n"},
     "RowChanges": {"features": "p", "local": "n p", "weight": "n", "block": "n", "row_labels": "n"},
     "RowInfluence": {"as_row": "n", "as_donor": "n", "row_labels": "n"},
@@ -385,6 +385,8 @@ def _refits(result: Any) -> None:
     _need(result.n <= max(ALL_ROWS, 1000 * sum(map(len, result.tested))), f"{result.n} rows, of which few were tested")
     _need(len({type(fold) for fold in result.folds}) == 1, "folds of different kinds")
     _need(len({tuple(fold.features) for fold in result.folds}) == 1, "folds of different features")
+    without = result.without
+    _need(without is None or without.shape[1] == len(result.features), "jackknife of other features")
     for fold, rows, trained in zip(result.folds, result.tested, result.trained, strict=True):
         _need(rows.ndim == 1, "test rows are no list")
         _within(rows, 0, result.n, "test rows")

@@ -333,13 +333,14 @@ def _reported(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
 # Learners.
 
 
-def _refits(known: Learner, explain: Callable[..., Plan], times: int) -> Plan:
-    """Fits and explanations of all folds, so many times; from fits on some rows, and the first fold."""
-    parts, cluster = _PlansTogether(1), active()
+def _refits(known: Learner, explain: Callable[..., Plan], times: int = 1) -> Plan:
+    """Fits and explanations of all folds, so many times, and of pairs; from fits on some rows, and the first fold."""
+    parts, cluster, pairs = _PlansTogether(1), active(), known.pairs
     with here():  # a fold is one task
         fit = timed_fits(known, lambda few: few.fitted(few.splits[0][0], few.y))
-    fits, trained = times * len(known.splits), [len(train) for train, _ in known.splits]
-    fitting = times * sum(fit.seconds(rows) for rows in trained)
+    trained, tested = ([len(pair[side]) for pair in known.splits] for side in (0, 1))
+    fitted_on = [*times * trained, *(trained[first] - tested[second] for first, second in pairs)]
+    fits, fitting = len(fitted_on), sum(fit.seconds(rows) for rows in fitted_on)
     parts.stages.append(Stage("fits", fitting, fits=fits))
 
     def explained() -> Plan:
@@ -348,8 +349,8 @@ def _refits(known: Learner, explain: Callable[..., Plan], times: int) -> Plan:
             one: Plan = known.explained_by(fit.result, 0, explain)
             if fits > 2 and time.perf_counter() - began < AGAIN:  # what happens once does not happen in every fold
                 one = known.explained_by(fit.result, 0, explain)
-        sizes = [len(test) for _, test in known.splits]
-        folds = fits * (1.0 if max(sizes) - min(sizes) <= 1 else sum(sizes) / len(sizes) / sizes[0])
+        usual = 1.0 if max(tested) - min(tested) <= 1 else sum(tested) / len(tested) / tested[0]
+        folds = usual * (times * len(tested) + 2 * len(pairs))  # a fit without a pair is explained on both
         counts = {name: round(folds * getattr(one, name)) for name in ("n_predictions", "calls")}
         most = None if one.most is None else round(folds * one.most)
         return replace(one, seconds=folds * one.seconds, most=most, **counts)
@@ -357,24 +358,25 @@ def _refits(known: Learner, explain: Callable[..., Plan], times: int) -> Plan:
     plan = parts.add("explanations", explained)
     seconds, threads = fitting + plan.seconds, 0
     if cluster is not None:
-        threads, tasks = cluster.threads, len(known.splits) if times == 1 else times
+        threads, tasks = cluster.threads, len(known.splits) + len(pairs) if times == 1 else times
         seconds = rates.on_a_cluster(seconds, tasks, threads, packed_size(known, cluster))
     timed_rows = fit.rows[-1] if fit.rows[-1] < trained[0] else None
     return parts.together(fits=fits, seconds=seconds, workers=threads, timed_rows=timed_rows)
 
 
 def _learner(estimator: Any, X: Any, y: Any, given: Arguments) -> Learner:
-    return checked_learner(estimator, X, y, given["cv"], given["fit_params"], picked(Options, given))
+    variance = given.get("variance", "corrected")
+    return checked_learner(estimator, X, y, given["cv"], given["fit_params"], picked(Options, given), variance)
 
 
 def _importances_cv(estimator: Any, X: Any, y: Any, given: Arguments) -> Plan:
     explain = partial(importances_cost, loss=given["loss"])
-    return _refits(_learner(estimator, X, y, given), explain, 1)
+    return _refits(_learner(estimator, X, y, given), explain)
 
 
 def _shares_cv(estimator: Any, X: Any, y: Any, given: Arguments) -> Plan:
     explain = partial(shares_cost, loss=given["loss"], wanted=picked(ShapleySettings, given))
-    return _refits(_learner(estimator, X, y, given), explain, 1)
+    return _refits(_learner(estimator, X, y, given), explain)
 
 
 def _permuted_targets(estimator: Any, X: Any, y: Any, given: Arguments) -> Plan:

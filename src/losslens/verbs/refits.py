@@ -13,7 +13,7 @@ from losslens.refits.learner import learner as checked_learner
 from losslens.refits.leave_out import as_estimator, leave_out_fits
 from losslens.refits.permuted_target import tested
 from losslens.results.permuted_target import PermutedTarget
-from losslens.results.refits import Refits
+from losslens.results.refits import Refits, Variance
 from losslens.results.row_changes import How, LeftOut
 from losslens.shapley.stopping import Absolute, Method, ShapleySettings
 from losslens.tables import checks
@@ -35,6 +35,7 @@ def feature_importance_cv(
     features: Any = None,
     donors: str | Design = "auto",
     sample_weight: Any = None,
+    variance: Variance = "corrected",
     random_state: Any = None,
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
@@ -58,10 +59,16 @@ def feature_importance_cv(
         Arguments of ``fit``; those with a value for each row are cut to the training rows.
     sample_weight
         Weights of the rows in the explanation; for fitting, pass them in `fit_params` as well.
+    variance
+        Of the mean over the folds. ``"corrected"``: Nadeau and Bengio's, without further fits; too small where chance
+        in the training rows moves the importance. ``"jackknife"``: M(M - 1)/2 more fits, each without two of the M
+        folds and explained on both; folds test every row once and are fitted on all others, as with a number,
+        ``KFold``, ``StratifiedKFold`` and ``GroupKFold``. Its intervals are too wide for a feature that is worth
+        nothing. ``test()`` uses the corrected one in any case.
     random_state
         A seed or a NumPy generator, for folds and donors; the estimator has its own.
     n_jobs
-        Folds at a time, in threads.
+        Folds, or pairs of them, at a time, in threads.
     memory
         Bound for all folds together.
 
@@ -77,7 +84,8 @@ def feature_importance_cv(
         features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
-    return checked_learner(estimator, X, y, cv, fit_params, options).explained(partial(importances, loss=loss))
+    known = checked_learner(estimator, X, y, cv, fit_params, options, variance)
+    return known.explained(partial(importances, loss=loss))
 
 
 @with_executor
@@ -97,6 +105,7 @@ def shapley_importance_cv(
     precision: float | Absolute | None = None,
     budget: int | None = None,
     sample_weight: Any = None,
+    variance: Variance = "corrected",
     random_state: Any = None,
     n_jobs: int | None = None,
     memory: str | int = "1 GiB",
@@ -107,7 +116,7 @@ def shapley_importance_cv(
 
     Parameters
     ----------
-    estimator, X, y, cv, groups, fit_params, sample_weight, random_state, n_jobs, memory, progress, executor
+    estimator, X, y, cv, groups, fit_params, sample_weight, variance, random_state, n_jobs, memory, progress, executor
         As in `feature_importance_cv`.
     loss, features, method, donors, aggregate, precision, budget
         As in `shapley_importance`; `budget` is that of each fold.
@@ -125,7 +134,7 @@ def shapley_importance_cv(
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
     explain = partial(share_out, loss=loss, wanted=ShapleySettings(method, aggregate, precision, budget))
-    return checked_learner(estimator, X, y, cv, fit_params, options).explained(explain)
+    return checked_learner(estimator, X, y, cv, fit_params, options, variance).explained(explain)
 
 
 @with_executor
