@@ -77,7 +77,8 @@ def test_html_escapes_names():
     for result in results(X):
         page = show(result)
         assert "<script>" not in page
-        if not isinstance(result, ll.Observations | ll.Clusters):  # they speak of rows
+        silent = isinstance(result, ll.Regions) and not result.sentences
+        if not silent and not isinstance(result, ll.Observations | ll.Clusters):  # they speak of rows
             assert "&lt;script&gt;alert(&quot;0&quot;)&lt;/script&gt;&amp;" in page
 
 

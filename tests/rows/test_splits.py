@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_ind
 
 import losslens as ll
 from losslens.rows import rule_tree, splits
@@ -16,10 +17,8 @@ def columns(**arrays):
     return {name: array_column(np.asarray(values)).distinct for name, values in arrays.items()}
 
 
-def offered(values, least=1, estimating=None):
-    n = len(values)
-    every = np.ones(n, bool)
-    return candidates(columns(a=values), every, least, every if estimating is None else estimating, 1)
+def offered(values, least=1):
+    return candidates(columns(a=values), np.ones(len(values), bool), least)
 
 
 def test_of_many_categories_the_most_frequent_are_candidates():
@@ -40,9 +39,9 @@ def test_of_many_numbers_thresholds_are_evenly_spaced_ranks():
 def test_a_step_between_two_candidates_is_found_where_it_is(at):
     x = RNG.permutation(300).astype(float)
     target = (x > at) + 0.001 * RNG.normal(size=300)
-    found, p = best(offered(x, 5), target, np.ones(300, bool), PermutationTest(99, 0.05, np.random.default_rng(0)))
-    np.testing.assert_array_equal(found.rows, x <= at)
-    assert p == 0.01
+    found = best(offered(x, 5), target, np.ones(300, bool), PermutationTest(99, 0.05, np.random.default_rng(0)))
+    np.testing.assert_array_equal(found.split.rows, x <= at)
+    assert found.p == 0.01
 
 
 @pytest.mark.parametrize(
@@ -54,19 +53,45 @@ def test_a_threshold_has_the_fewest_digits_that_part_the_values(low, high, text)
     assert low <= float(split.yes.what) < high
 
 
-def test_each_side_keeps_enough_rows_of_either_half():
-    x = np.arange(100.0)
-    estimating = np.zeros(100, bool)
-    estimating[40:60] = True
-    found = candidates(columns(a=x), np.ones(100, bool), 20, estimating, 5)
+def test_each_side_keeps_enough_rows():
+    here = np.zeros(100, bool)
+    here[30:80] = True
+    found = candidates(columns(a=np.arange(100.0)), here, 20)
     assert found
     for split in found:
-        assert 20 <= split.rows.sum() <= 80
-        assert 5 <= (split.rows & estimating).sum() <= 15
+        assert 20 <= (split.rows & here).sum() <= 30
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_row_is_put_on_the_side_of_the_best_split_without_it(grouped):
+    """By hand: T of every candidate among the other rows (or groups), Welch's or that of the groups' contributions."""
+    n = 60
+    rng = np.random.default_rng(3)
+    table = columns(a=rng.integers(0, 6, n), b=rng.integers(0, 6, n), c=rng.choice(["u", "v", "w"], n))
+    target, here = rng.exponential(size=n), np.arange(n) >= 4
+    unit = np.arange(n) // 3 if grouped else np.arange(n)
+    test = PermutationTest(19, 1.0, rng, unit if grouped else None)
+    found = best(candidates(table, here, 10), target, here, test)
+    higher = splits.left_out(found, target, here, test.block)
+    assert not higher[~here].any()
+    sides = np.array([split.rows for split in found.candidates])
+    moved = 0
+    for i in np.flatnonzero(here):
+        others = here & (unit != unit[i])
+        if grouped:
+            values, inside = target - target[here].mean(), sides - sides[:, here].mean(axis=1, keepdims=True)
+            mine = [np.sum((values * inside)[:, here & (unit == g)], axis=1) for g in np.unique(unit[others])]
+            t = np.sum(mine, axis=0) / np.sqrt(np.sum(np.square(mine), axis=0))
+        else:
+            t = [ttest_ind(target[others & s], target[others & ~s], equal_var=False).statistic for s in sides]
+        k = int(np.argmax(np.abs(t)))
+        assert higher[i] == (sides[k][i] == (t[k] > 0))
+        moved += k != int(np.argmax([np.array_equal(s, found.split.rows) for s in sides]))
+    assert moved  # some rows decide which split is best
 
 
 def test_features_share_the_level_and_permutations_can_reach_it(monkeypatch):
-    """Two features: first splits at 2.5%, which takes 39 permutations; further splits at 5%."""
+    """Two features: all splits at 2.5%, for which 79 permutations are twice as many as needed at least."""
     asked = []
 
     def record(found, target, here, test):
@@ -78,8 +103,8 @@ def test_features_share_the_level_and_permutations_can_reach_it(monkeypatch):
     f = lambda X: (X[:, 0] + X[:, 1]) * (1 + 4 * X[:, 2] + 2 * (X[:, 3] > 0))  # noqa: E731
     imp = ll.feature_importance(f, X, f(X), loss="squared_error", features=["x0", "x1"], donors="all")
     ll.regions(imp, X, random_state=0, permutations=19)
-    assert [one for one in asked if one[0] == 200] == [(200, 0.025, 39)] * 2
-    assert {one[1:] for one in asked if one[0] < 200} == {(0.05, 19)}
+    assert [one for one in asked if one[0] == 400] == [(400, 0.025, 79)] * 2
+    assert {one[1:] for one in asked if one[0] < 400} == {(0.025, 79)}
 
 
 def test_one_point_elsewhere_is_no_reason_to_stop():

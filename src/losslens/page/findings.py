@@ -48,12 +48,12 @@ def extrapolation_dict(far: Extrapolation | None, grid: PackedGrid | None) -> di
 
 
 def regions_dict(regions: Regions | None, name: str) -> dict[str, Any] | None:
-    """The tree of one feature's regions, all rows first, and sentences on those that held-out rows confirm."""
-    if regions is None or name not in regions.found:
+    """The regions of one feature as far as importances surely differ, all rows first, and the sentence on them."""
+    shown = [] if regions is None else regions._shown(name)
+    if regions is None or not shown:
         return None
     keys = ("rule", "depth", "n", "pfi", "low", "high", "p")
-    tree = [{key: getattr(region, key) for key in keys} for region in regions.of(name)]
-    return {"sentences": regions.sentences, "tree": tree}
+    return {"sentences": regions.sentences, "tree": [{key: getattr(region, key) for key in keys} for region in shown]}
 
 
 def pairs_dict(findings: Findings) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from losslens.results.base import Result, Stored
@@ -18,22 +19,31 @@ from losslens.typing import Axes
 
 Target = Literal["interaction", "importance"]
 CONFIRMED = 0.05  # largest p of differences that sentences mention
+MODELS_PART = 0.5  # least share of a difference of importances that the model's effect must explain
+SENTENCES = 2  # in the title of the table
 
 
 @dataclass(frozen=True, eq=False)
 class Region(Stored):
-    """Rows that satisfy a rule. Its numbers come from rows that were not used to find the rule."""
+    """Rows that satisfy a rule."""
 
     feature: str
     rule: str  # "" for all rows
     depth: int
-    rows: NDArray[Any]  # of the half of the rows for estimation: labels, or positions where there are none
+    rows: NDArray[Any]  # labels, or positions where there are none
     pfi: float
     low: float
     high: float
-    p: float  # of no difference from the other side of the last split; NaN for all rows
-    found: float  # permutation p-value of that split in the half that it was found in, as the best of all splits
+    p: float  # of no difference from the other side of the last split, times the number of features; NaN for all rows
+    found: float  # permutation p-value of that split, as the best of all splits
     leaf: bool
+    difference: float = np.nan  # of the importance from that of the other side, with its 95% interval
+    difference_low: float = np.nan
+    difference_high: float = np.nan
+    ratio: float = np.nan  # likewise; NaN unless the importance of the other side is surely above 0
+    ratio_low: float = np.nan
+    ratio_high: float = np.nan
+    strength: float = np.nan  # target="interaction": mean divergence between predictions with other values
 
     @property
     def n(self) -> int:
@@ -45,7 +55,8 @@ class Region(Stored):
 class Regions(Result):
     """Where features matter more, or less: a small tree for each feature.
 
-    `to_frame()` has one row a region: feature, rule ("" for all rows), n, pfi, low, high, p.
+    `to_frame()` has one row a region: feature, rule ("" for all rows), n, pfi, low, high, p, and the difference from
+    and the ratio to the other side of the last split, each with its interval.
     """
 
     regions: tuple[Region, ...]  # by feature, all rows first
@@ -64,24 +75,78 @@ class Regions(Result):
 
     @property
     def sentences(self) -> list[str]:
-        """The first splits that differ significantly (5%) in rows that were not used to find them, as sentences."""
-        splits = [_sides(self.of(name)) for name in self.found]
-        return [_sentence(*sides) for sides in splits if sides[0].p <= CONFIRMED and sides[0].pfi > 0]
+        """The first splits whose sides surely differ in importance (p of at most 0.05), as sentences."""
+        return list(self._told.values())
+
+    @property
+    def _told(self) -> dict[str, str]:
+        """The sentence on each feature that has one."""
+        told = {name: self._sentence(self.of(name)) for name in self.found}
+        return {name: text for name, text in told.items() if text}
+
+    def _sentence(self, regions: tuple[Region, ...]) -> str:
+        """Where a feature matters more; "" unless that is sure."""
+        root, *_ = regions
+        more, less = sorted((region for region in regions if region.depth == 1), key=lambda side: -side.pfi)
+        if not (more.p <= CONFIRMED and more.low > 0 and more.difference_low > 0 and _by_model(root, more, less)):
+            return ""
+        where = f"where {more.rule} ({more.n:,} row{'s' if more.n > 1 else ''})"
+        if more.ratio_low > 1:
+            ends = f"95% interval {_times(more.ratio_low)} to {_times(more.ratio_high)}"
+            return f"{more.feature} matters {_times(more.ratio)} times as much ({ends}) {where} as elsewhere."
+        numbers = (more.difference, more.difference_low, more.difference_high)
+        apart, low, high = (in_digits(number, more.difference) for number in numbers)
+        return (
+            f"{more.feature} matters more {where} than elsewhere: the increase in "
+            f"{self.features[more.feature].loss.title} is larger by {apart} (95% interval {low} to {high})."
+        )
+
+    def _shown(self, feature: str) -> list[Region]:
+        """The regions of a feature with a sentence that differ from their other side, all rows first; else none."""
+        if feature not in self._told:
+            return []
+        kept: list[Region] = []
+        doubtful = np.inf  # depth of the last split that isn't confirmed: nothing below it is shown
+        for region in self.of(feature):
+            if region.depth <= doubtful:
+                doubtful = region.depth if region.p > CONFIRMED else np.inf
+                kept += [region] if doubtful == np.inf else []
+        return kept
 
     def _table(self) -> ResultTable:
-        names = ("feature", "rule", "n", "pfi", "low", "high", "p")
+        contrasts = [name + end for name in ("difference", "ratio") for end in ("", "_low", "_high")]
+        names = ("feature", "rule", "n", "pfi", "low", "high", "p", *contrasts)
         columns = {name: [getattr(region, name) for region in self.regions] for name in names}
-        what = "interactions" if self.target == "interaction" else "importances"
-        summary = " ".join(self.sentences) or f"where {what} differ"
-        if not self.found:
-            summary = f"none; {what} of {len(self.features)} feature(s) do not differ more than by chance"
+        kept = {id(region) for name in self._told for region in self._shown(name)}
+        rows = [k for k, region in enumerate(self.regions) if id(region) in kept]
         return ResultTable(
-            f"Regions: {summary}", columns, ("{region}", "{pfi} ([{low} to {high}, ]n = {n})[, p = {p}]"),
-            (("region", "{region}"), ("importance", "{pfi}"), INTERVAL, ("rows", "{n}"), ("p", "{p}")),
-            ["numbers are of rows that were not used to find the rules; p: against the other side"],
-            extra={"region": [_name(region) for region in self.regions]}, like="pfi",
-            in_text=[k for k, region in enumerate(self.regions) if region.feature in self.found],
+            f"Regions: {self._title}", columns, ("{region}", "{pfi} ([{low} to {high}, ]n = {n})[, p = {p}]"),
+            (("region", "{region}"), ("importance", "{pfi}"), INTERVAL, ("rows", "{n}"), ("p", "{p}")), self._notes,
+            extra={"region": [_name(region) for region in self.regions]}, like="pfi", in_text=rows, in_view=rows,
         )  # fmt: skip
+
+    @property
+    def _title(self) -> str:
+        sentences = self.sentences
+        if not sentences:
+            return f"none; in no region of {_count(len(self.features))} does the importance surely differ"
+        more = len(sentences) - SENTENCES
+        return " ".join(sentences[:SENTENCES]) + (f" ({_count(more)} more below.)" if more > 0 else "")
+
+    @property
+    def _notes(self) -> list[str]:
+        """What p allows for, and how many features have no region that is shown."""
+        told, many = self._told, len(self.features)
+        notes, rest, only_found = [], many - len(told), len(self.found) - len(told)
+        if told:
+            allowed = "the choice of the rule" + (f" and for {_count(many)}" if many > 1 else "")
+            notes.append(f"p: of no difference from the other side, allowing for {allowed}")
+        if told and rest:
+            notes.append(f"no region of {_count(rest)} is sure")
+        if only_found:
+            what = "the model's effect differs" if self.target == "interaction" else "a split was found"
+            notes.append(f"{what} between regions of {_count(only_found)}, but not surely the importance: to_frame()")
+        return notes
 
     def _frame(self, columns: Mapping[str, Any]) -> Any:
         return make_frame(columns, next(iter(self.features.values())).backend)
@@ -90,7 +155,7 @@ class Regions(Result):
         """Draw the PI curve of each region of a feature; the first that has regions by default."""
         if feature is None and not self.found:
             raise ValueError("no feature has regions; draw the result of feature_importance instead")
-        name = self.found[0] if feature is None else feature
+        name = next(iter(self._told), self.found[0]) if feature is None else feature
         from losslens.plots.subgroups import plot_groups
 
         leaves = {region.rule or "all rows": region.rows for region in self.of(name) if region.leaf}
@@ -102,15 +167,20 @@ def _name(region: Region) -> str:
     return f"{NONE * region.depth} {region.rule}" if region.rule else f"{region.feature}: all rows"
 
 
-def _sides(regions: tuple[Region, ...]) -> tuple[Region, Region]:
-    """Both sides of the first split, the one with the larger importance first."""
-    one, other = (region for region in regions if region.depth == 1)
-    return (one, other) if one.pfi >= other.pfi else (other, one)
+def _by_model(root: Region, more: Region, less: Region) -> bool:
+    """Whether the model's effect is stronger where the importance is larger, and by a like amount.
+
+    Otherwise the importance differs because rows differ: it does so in additive models of dependent features.
+    """
+    if np.isnan(more.strength):  # target="importance", or a file of an older version
+        return True
+    apart = (more.strength - less.strength) * root.pfi
+    return bool(apart >= MODELS_PART * (more.pfi - less.pfi) * root.strength)
 
 
-def _sentence(more: Region, less: Region) -> str:
-    if less.pfi > 0:
-        ratio = more.pfi / less.pfi
-        times = f"{ratio:.1f}" if ratio < 10 else f"{ratio:,.0f}"
-        return f"{more.feature} matters {times} times as much where {more.rule}."
-    return f"{more.feature} matters where {more.rule} ({in_digits(more.pfi)}), not where {less.rule}."
+def _count(features: int) -> str:
+    return f"{features} feature{'s' if features > 1 else ''}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio < 2 else f"{ratio:.1f}" if ratio < 10 else f"{ratio:,.0f}"

@@ -43,6 +43,7 @@ class ResultTable:
     like: str = ""  # a column whose number of decimals those in `alike` use
     alike: Sequence[str] = ("std_error", "low", "high")
     in_text: Sequence[int] | None = None  # rows shown in text; None: all
+    in_view: Sequence[int] | None = None  # rows shown in notebooks; None: all
     most_in_text: int | None = None  # the largest number of rows in text; None: all
     most: int = 40  # the largest number of rows in notebooks
     _seen: dict[str, Any] = field(default_factory=dict, init=False)
@@ -99,7 +100,8 @@ class ResultTable:
     def lines(self) -> list[list[str]]:
         """Formatted rows for notebooks."""
         cells = [cell for _, cell in self.view]
-        return [[self._fill(cell, row) or NONE for cell in cells] for row in range(min(self.most, len(self)))]
+        chosen = range(len(self)) if self.in_view is None else self.in_view
+        return [[self._fill(cell, row) or NONE for cell in cells] for row in chosen[: self.most]]
 
     def text(self) -> str:
         """The title, one line a row in aligned cells, and the notes."""

@@ -1,9 +1,10 @@
-"""Search for regions: rules are found on one half of the rows, importances estimated on the other half."""
+"""Search for regions: a tree whose splits are chosen on all rows by a test that allows for the choice."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,22 +15,14 @@ from losslens.rows import splits
 from losslens.rows.divergence import divergence, is_constant
 from losslens.rows.splits import PermutationTest, SplitRule, in_words, with_rule
 from losslens.tables.columns import Distinct
+from losslens.tables.frames import Table
 from losslens.tables.row_labels import row_names
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.inference import difference
 
-LEAST_ROWS, LEAST_SHARE = 20, 0.05  # of the searching half, on either side of a split
-LEAST_ESTIMATING = 3  # rows or groups of the other half, on either side: a standard error needs them
-LEAST_GROUPS = 5  # of the searching half, on either side, if rows are grouped
-
-
-def half_of_rows(unit: Indices, rng: np.random.Generator) -> Mask:
-    """About half of the rows; groups of rows are not divided."""
-    sizes = np.bincount(unit)
-    order = rng.permutation(len(sizes))
-    chosen = np.zeros(len(sizes), bool)
-    chosen[order] = np.cumsum(sizes[order]) - sizes[order] < len(unit) / 2
-    return np.asarray(chosen[unit])
+LEAST_ROWS, LEAST_SHARE = 20, 0.05  # on either side of a split
+LEAST_GROUPS = 5  # on either side, if rows are grouped
+LEVEL = 0.95  # of intervals
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,85 +30,147 @@ class RegionSearch:
     """What the search for regions needs for all features."""
 
     columns: Mapping[str, Distinct]
-    searching: Mask  # the half on which rules are found
     block: Indices | None  # group of each row
-    depth: int
-    level: float
-    permutations: int
-    seed: int
-    n_features: int  # their first splits share the level
+    n_features: int  # they share the level
+    depth: int = 3
+    level: float = 0.05
+    permutations: int = 499
+    seed: int = 0
+
+    @classmethod
+    def over(cls, table: Table, one: FeatureImportance, n_features: int, **options: Any) -> Self:
+        """A search over the rows of a table, which are those of the result."""
+        columns = {name: table.column(j).distinct for j, name in enumerate(table.names)}
+        return cls(columns, None if one.sample.block is None else one.sample.block[one.at], n_features, **options)
 
     def of(self, one: FeatureImportance, target: Target) -> list[Region]:
         """The region of all rows, followed by the regions within it."""
+        if one.conditioning is not None:
+            raise ValueError(
+                f"values of {one.name!r} were drawn given other columns; regions need the same donors for all rows"
+            )
         values = divergence(one) if target == "interaction" else one.local
         others = {name: column for name, column in self.columns.items() if name not in one.columns}
-        rng = np.random.default_rng([self.seed, 11])
         counted = np.isfinite(values) & np.isfinite(one.local) & (one.sample.weight[one.at] > 0)
-        return self._below(one, values, others, counted, 0, (), (np.nan, np.nan), rng)
+        least = max(LEAST_ROWS, int(np.ceil(LEAST_SHARE * counted.sum())))
+        feature = _Searched(one, values, others, least, target == "interaction", np.random.default_rng([self.seed, 11]))
+        return self._below(feature, counted, (), _Contrast())
 
     def _below(
-        self, one: FeatureImportance, values: Floats, others: Mapping[str, Distinct], here: Mask, depth: int,
-        rules: tuple[SplitRule, ...], tests: tuple[float, float], rng: np.random.Generator,
-    ) -> list[Region]:  # fmt: skip
-        """A region and those within it; `tests`: p against the other side, and p of the split."""
-        level = self.level / (1 if depth else self.n_features)
-        best = self._split(values, others, here, level, rng) if depth < self.depth else None
-        rows = np.flatnonzero(here & ~self.searching)
-        region = _region(one, rows, in_words(rules), depth, tests, leaf=best is None)
+        self, feature: _Searched, here: Mask, rules: tuple[SplitRule, ...], contrast: _Contrast, depth: int = 0
+    ) -> list[Region]:
+        """A region and those within it."""
+        best = self._split(feature, here) if depth < self.depth else None
+        region = feature.region(np.flatnonzero(here), in_words(rules), depth, contrast, leaf=best is None)
         if best is None:
             return [region]
-        split, p_split = best
-        sides = (here & split.rows, here & ~split.rows)
-        p = _differ(one, *(np.flatnonzero(side & ~self.searching) for side in sides))
-        below = [
-            self._below(one, values, others, side, depth + 1, with_rule(rules, rule), (p, p_split), rng)
-            for side, rule in zip(sides, (split.yes, split.no), strict=True)
-        ]
-        return [region, *below[0], *below[1]]
+        yes, no = (here & best.split.rows, best.split.yes), (here & ~best.split.rows, best.split.no)
+        sides = sorted((yes, no), key=lambda side: -feature.values[side[0]].mean())  # the higher one first
+        higher = splits.left_out(best, feature.values, here, self.block) if feature.by_model else sides[0][0]
+        contrasts = feature.contrasts(np.flatnonzero(higher), np.flatnonzero(here & ~higher), best, self.n_features)
+        below = {
+            rule: self._below(feature, side, with_rule(rules, rule), contrast, depth + 1)
+            for (side, rule), contrast in zip(sides, contrasts, strict=True)
+        }
+        return [region, *below[best.split.yes], *below[best.split.no]]
 
-    def _split(
-        self, values: Floats, others: Mapping[str, Distinct], here: Mask, level: float, rng: np.random.Generator
-    ) -> tuple[splits.Split, float] | None:
-        """The best split of these rows and its p-value, if it is significant."""
-        searching = here & self.searching
-        least = max(LEAST_ROWS, int(np.ceil(LEAST_SHARE * self.searching.sum())))
-        if searching.sum() < 2 * least or is_constant(values[searching]):
+    def _split(self, feature: _Searched, here: Mask) -> splits.Tested | None:
+        """The best split of these rows, if it is significant."""
+        if here.sum() < 2 * feature.least or is_constant(feature.values[here]):
             return None
-        estimating = here & ~self.searching
-        candidates = splits.candidates(others, searching, least, estimating, LEAST_ESTIMATING)
+        candidates = splits.candidates(feature.others, here, feature.least)
         if self.block is not None:
-            candidates = [
-                split
-                for split in candidates
-                if _groups(self.block, split.rows, searching) >= LEAST_GROUPS
-                and _groups(self.block, split.rows, estimating) >= LEAST_ESTIMATING
-            ]
+            candidates = [split for split in candidates if _groups(self.block, split.rows, here) >= LEAST_GROUPS]
         if not candidates:
             return None
-        permutations = max(self.permutations, int(np.ceil(1 / level)) - 1)  # fewer can't give a p-value that small
-        split, p = splits.best(candidates, values, searching, PermutationTest(permutations, level, rng, self.block))
-        return (split, p) if p <= level else None
+        level = self.level / self.n_features
+        # With the fewest draws that can give so small a p-value a single one would decide: take twice as many.
+        permutations = max(self.permutations, int(np.ceil(2 / level)) - 1)
+        test = PermutationTest(permutations, level, feature.rng, self.block)
+        best = splits.best(candidates, feature.values, here, test)
+        return best if best.p <= level else None
+
+
+@dataclass(frozen=True)
+class _Contrast:
+    """One side of a split against the other."""
+
+    p: float = np.nan
+    found: float = np.nan
+    difference: tuple[float, float, float] = (np.nan, np.nan, np.nan)  # and its interval
+    ratio: tuple[float, float, float] = (np.nan, np.nan, np.nan)
+    level: float = LEVEL  # of the interval of a single rule, such that those of all candidates hold together
+
+
+@dataclass(frozen=True, eq=False)
+class _Searched:
+    """A feature whose regions are searched."""
+
+    one: FeatureImportance
+    values: Floats  # what the splits separate, (n,)
+    others: Mapping[str, Distinct]  # columns of rules
+    least: int  # rows on either side of a split
+    by_model: bool  # the values are the model's own: labels had no say in the choice of a rule
+    rng: np.random.Generator
+
+    def region(self, rows: Indices, rule: str, depth: int, contrast: _Contrast, *, leaf: bool) -> Region:
+        """These rows as a region."""
+        part = self.one.at_positions(rows)
+        low, high = or_else(lambda: part.interval(contrast.level), (np.nan, np.nan))  # none if too few have weight
+        strength = np.nan
+        if self.by_model and len(rows):
+            strength = float(np.average(self.values[rows], weights=self.one.sample.weight[part.at]))
+        return Region(
+            self.one.name, rule, depth, row_names(self.one.row_labels, rows), part.pfi, low, high, contrast.p,
+            contrast.found, leaf, *contrast.difference, *contrast.ratio, strength,
+        )  # fmt: skip
+
+    def contrasts(self, high: Indices, low: Indices, best: splits.Tested, tests: int) -> tuple[_Contrast, _Contrast]:
+        """The higher side against the lower, and the reverse; p-values are multiplied by the number of tests.
+
+        If the model's own values chose the rule, labels had no say in it: rows are on the sides where rules found
+        without them put them, and test and intervals are Student's. If the local importances themselves chose it, the
+        difference in standard errors is compared with the largest of all candidates under chance.
+        """
+        from scipy.stats import t
+
+        try:
+            a, b = self.one.at_positions(high), self.one.at_positions(low)
+            between = (a.influence - b.influence).std_error
+        except ValueError:  # too few rows have weight
+            return _Contrast(found=best.p), _Contrast(found=best.p)
+        freedom = min(a._units, b._units) - 1
+        level = LEVEL
+        if not self.by_model:
+            level = float(np.clip(2 * t.cdf(np.quantile(best.largest, LEVEL), freedom) - 1, LEVEL, 1 - 1e-12))
+        apart = difference(("", ""), a.unbiased - b.unbiased, between, freedom, level)
+        p = apart.p_value if self.by_model else best.p_of(abs(apart.value) / between if between > 0 else np.inf)
+        p, reach = min(p * tests, 1.0), float(t.ppf((1 + level) / 2, freedom))
+        covariance = np.array([[a.influence.variance, 0.0], [0.0, b.influence.variance]])
+        covariance[0, 1] = covariance[1, 0] = (np.trace(covariance) - between**2) / 2
+        return (
+            _Contrast(p, best.p, (apart.value, apart.low, apart.high),
+                      ratio((a.unbiased, b.unbiased), covariance, reach), level),
+            _Contrast(p, best.p, (-apart.value, -apart.high, -apart.low),
+                      ratio((b.unbiased, a.unbiased), covariance[::-1, ::-1], reach), level),
+        )  # fmt: skip
+
+
+def ratio(values: tuple[float, float], covariance: Floats, reach: float) -> tuple[float, float, float]:
+    """The ratio of two estimates with Fieller's interval; NaN unless the second is surely above 0.
+
+    The interval has the ratios r for which ``a - r b`` is within its standard error times `reach`: 1 is one of them
+    exactly if the difference may be 0.
+    """
+    a, b = values
+    square = b**2 - reach**2 * covariance[1, 1]
+    if not (b > 0 and square > 0):
+        return np.nan, np.nan, np.nan
+    mixed, rest = a * b - reach**2 * covariance[0, 1], a**2 - reach**2 * covariance[0, 0]
+    root = np.sqrt(max(mixed**2 - square * rest, 0.0))
+    return a / b, float((mixed - root) / square), float((mixed + root) / square)
 
 
 def _groups(block: Indices, yes: Mask, rows: Mask) -> int:
     """Number of groups of these rows on the side that has fewer."""
     return min(len(np.unique(block[rows & yes])), len(np.unique(block[rows & ~yes])))
-
-
-def _region(
-    one: FeatureImportance, rows: Indices, rule: str, depth: int, tests: tuple[float, float], *, leaf: bool
-) -> Region:
-    part = one.at_positions(rows)
-    low, high = or_else(part.interval, (np.nan, np.nan))  # none if too few rows have weight
-    names = row_names(one.row_labels, rows)
-    return Region(one.name, rule, depth, names, part.pfi, low, high, *tests, leaf)
-
-
-def _differ(one: FeatureImportance, yes: Indices, no: Indices) -> float:
-    """p-value of no difference between two sets of rows, which have the same donors."""
-    try:
-        a, b = one.at_positions(yes), one.at_positions(no)
-        error = (a.influence - b.influence).std_error
-    except ValueError:
-        return np.nan
-    return difference(("", ""), a.unbiased - b.unbiased, error, min(a._units, b._units) - 1, 0.95).p_value

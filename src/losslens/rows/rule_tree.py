@@ -41,7 +41,7 @@ def _below(columns: Mapping[str, Distinct], member: Floats, here: Mask, depth: i
     leaf = Node(int(counts.argmax()), float(counts.max()))
     if depth == 0 or here.sum() < 2 * least or np.sum(counts > 0) < 2:
         return leaf
-    split = _best(candidates(columns, here, least, here, least), member, np.flatnonzero(here))
+    split = _best(candidates(columns, here, least), member, np.flatnonzero(here))
     if split is None:
         return leaf
     yes = _below(columns, member, here & split.rows, depth - 1, least, gain)

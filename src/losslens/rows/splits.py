@@ -16,6 +16,7 @@ from losslens.typing import Floats, Indices, Mask
 MAX_CUTS = 32  # thresholds of one column, at evenly spaced ranks
 MAX_CATEGORIES = 32  # categories of one column, the most frequent
 BATCH = 64  # permutations computed at a time
+MORE = 10  # times as many permutations at most, where the p-value is close to the level
 ROUNDING = 1e-6  # of single precision, in which permuted sums are computed: twice as fast
 Sides = NDArray[np.float32]
 
@@ -95,39 +96,26 @@ class Split:
 
     @property
     def _threshold(self) -> str:
-        # Neighbours among the values of all rows, not only of those on which the split was found.
+        # Neighbours among the values of all rows, not only of those that are split.
         low, high = self.column.values[self.code : self.code + 2]
         return _between(float(low), float(high)) if self.column.values.dtype.kind == "f" else _text(low)
 
 
-def candidates(
-    columns: Mapping[str, Distinct], searching: Mask, least: int, estimating: Mask, least_estimating: int
-) -> list[Split]:
-    """Splits with enough rows on both sides: of those on which rules are found, and of those used for estimates."""
-    return [
-        split
-        for name, column in columns.items()
-        for split in _of_column(
-            name, column, (column.codes[searching], least), (column.codes[estimating], least_estimating)
-        )
-    ]
+def candidates(columns: Mapping[str, Distinct], here: Mask, least: int) -> list[Split]:
+    """Splits of these rows with enough of them on both sides."""
+    return [split for name, column in columns.items() for split in _of_column(name, column, column.codes[here], least)]
 
 
-def _of_column(name: str, column: Distinct, *needs: tuple[Indices, int]) -> list[Split]:
-    counts = np.bincount(needs[0][0], minlength=len(column))
-    present = np.flatnonzero(counts)
-    everywhere = np.unique(np.concatenate([codes for codes, _ in needs]))
-    splits = [] if len(present) < 2 else _possible_splits(name, column, present, counts, two=len(everywhere) == 2)
-    for codes, least in needs:
-        counts = np.bincount(codes, minlength=len(column))
-        below = np.cumsum(counts)
-        yes = [int(counts[split.code] if split.is_category else below[split.code]) for split in splits]
-        splits = [split for split, k in zip(splits, yes, strict=True) if least <= k <= len(codes) - least]
-    return splits
+def _of_column(name: str, column: Distinct, codes: Indices, least: int) -> list[Split]:
+    counts = np.bincount(codes, minlength=len(column))
+    present, below = np.flatnonzero(counts), np.cumsum(counts)
+    splits = [] if len(present) < 2 else _possible_splits(name, column, present, counts)
+    yes = [int(counts[split.code] if split.is_category else below[split.code]) for split in splits]
+    return [split for split, k in zip(splits, yes, strict=True) if least <= k <= len(codes) - least]
 
 
-def _possible_splits(name: str, column: Distinct, present: Indices, counts: Indices, *, two: bool) -> list[Split]:
-    if two:  # of two values one decides
+def _possible_splits(name: str, column: Distinct, present: Indices, counts: Indices) -> list[Split]:
+    if len(present) == 2:  # of two values one decides
         return [Split(name, column, int(present[0]), int(present[1]), is_category=True)]
     if not column.ordered:
         chosen = present[np.argsort(-counts[present], kind="stable")][:MAX_CATEGORIES]
@@ -171,20 +159,34 @@ def _text(value: Any) -> str:
 class PermutationTest:
     """Options of the test of the best split."""
 
-    permutations: int
-    level: float  # a p-value above it need not be exact
+    permutations: int  # fewer if the p-value is clearly above the level, more if it is close to it
+    level: float
     rng: np.random.Generator
     block: Indices | None = None  # group of each row
 
 
-def best(splits: list[Split], target: Floats, here: Mask, test: PermutationTest) -> tuple[Split, float]:
-    """The split whose sides differ most in the target, and the p-value of this maximum over all splits.
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """The best split of some rows."""
+
+    split: Split
+    p: float  # as the best of all splits
+    largest: Floats  # T of each permutation that was computed
+    candidates: list[Split]
+
+    def p_of(self, statistic: float) -> float:
+        """The p-value of another T of this split, as the largest of all."""
+        return float((1 + np.sum(self.largest >= statistic * (1 - ROUNDING))) / (1 + len(self.largest)))
+
+
+def best(splits: list[Split], target: Floats, here: Mask, test: PermutationTest) -> Tested:
+    """The split whose sides differ most in the target, with the p-value of this maximum over all splits.
 
     ``T = |mean_yes - mean_no| / its standard error``, the largest over all splits. For independent rows the standard
     error is Welch's, from the variance on either side, and T is compared with T of the permuted target. This is exact
     if the target is independent of the columns, and valid in large samples if only its mean is: a split is not chosen
-    because values spread more on one side of it. A p-value above the level is a lower bound: permuting stops as soon
-    as it is certain to be above.
+    because values spread more on one side of it. Permuting stops early if the p-value is clearly above the level, and
+    goes on while it is so close that another seed might decide otherwise.
 
     Grouped rows are not permuted. The contribution of a group to the difference, ``U_g = sum over its rows of
     (s_i - mean s)(yes_i - mean yes)``, has expectation 0 if the mean is independent of the columns, whatever the size
@@ -197,12 +199,54 @@ def best(splits: list[Split], target: Floats, here: Mask, test: PermutationTest)
         statistic, drawn = _permuted(values, sides, test)
     else:
         statistic, drawn = _flipped(values, sides, np.unique(test.block[here], return_inverse=True)[1], test)
-    chosen, as_large = int(np.argmax(statistic)), 0
+    chosen, as_large, seen = int(np.argmax(statistic)), 0, []
     for largest in drawn:
+        seen.append(largest)
         as_large += int(np.sum(largest >= statistic[chosen] * (1 - ROUNDING)))
-        if 1 + as_large > test.level * (1 + test.permutations):
+        count = 1 + sum(map(len, seen))
+        above = (1 + as_large - test.level * count) / np.sqrt(test.level * count)  # in standard errors, at the level
+        if above > 3 or (count > test.permutations and (as_large == 0 or abs(above) > 2)):
             break
-    return _refined(splits[chosen], splits, values, here), (1 + as_large) / (1 + test.permutations)
+    p = (1 + as_large) / count
+    return Tested(_refined(splits[chosen], splits, values, here), p, np.concatenate(seen), splits)
+
+
+def left_out(best: Tested, target: Floats, here: Mask, block: Indices | None = None) -> Mask:
+    """Rows that the best split without them (or their group) puts on the side with the larger mean, (n,).
+
+    The sides of the best split of all rows differ too much on average, because the rows took part in its choice.
+    """
+    values, sides = target[here] - target[here].mean(), sides_of(best.candidates, np.flatnonzero(here))
+    if block is None:
+        unit, found = np.arange(len(values)), _without_rows(values / np.sqrt(np.mean(values**2)), sides)
+    else:
+        unit = np.unique(block[here], return_inverse=True)[1]
+        found = _without_groups(_contributions(values, sides, unit))
+    first = int(np.argmax(np.abs(next(found))))
+    parts = [(np.abs(some).argmax(axis=1), some) for some in found]
+    place = np.concatenate([at for at, _ in parts])[unit]
+    above = np.concatenate([np.take_along_axis(some, at[:, None], axis=1)[:, 0] > 0 for at, some in parts])[unit]
+    sides[:, first] = best.split.rows[here]  # its threshold is finer than that of the candidate
+    higher = np.zeros(len(here), bool)
+    higher[here] = (sides[np.arange(len(values)), place] == 1) == above
+    return higher
+
+
+def _without_rows(values: Floats, sides: Sides) -> Iterator[Floats]:
+    """T of each split with its sign, (1, splits), and then without each row, some rows at a time."""
+    n, yes, total, squares = len(values), sides.sum(axis=0, dtype=float), values @ sides, values**2 @ sides
+    yield _welch(total, squares, yes, (n, 0.0, n))[None, :]
+    for start in range(0, n, BATCH):
+        own, v = sides[start : start + BATCH], values[start : start + BATCH, None]
+        yield _welch(total - own * v, squares - own * v**2, yes - own, (n - 1, -v, n - v**2))
+
+
+def _without_groups(contribution: Floats) -> Iterator[Floats]:
+    """Likewise for groups."""
+    total, squares = contribution.sum(axis=0, keepdims=True), np.square(contribution).sum(axis=0, keepdims=True)
+    least = ROUNDING * squares + np.finfo(float).tiny
+    yield total / np.sqrt(squares + least)
+    yield (total - contribution) / np.sqrt(np.maximum(squares - contribution**2, least))
 
 
 def _refined(chosen: Split, splits: list[Split], values: Floats, here: Mask) -> Split:
@@ -214,9 +258,9 @@ def _refined(chosen: Split, splits: list[Split], values: Floats, here: Mask) -> 
     counts, total, squares = (np.bincount(codes, w, len(chosen.column)) for w in (None, values, values**2))
     present = np.flatnonzero(counts)
     near = np.flatnonzero((present >= bounds[max(k - 1, 0)]) & (present <= bounds[min(k + 1, len(bounds) - 1)]))
-    v = float(np.mean(values**2))
+    n, v = len(values), float(np.mean(values**2))
     yes, sums, more = (np.cumsum(some)[present[near]] for some in (counts, total / np.sqrt(v), squares / v))
-    at = near[int(np.argmax(_welch(sums, more, yes.astype(float), len(values))))]
+    at = near[int(np.argmax(np.abs(_welch(sums, more, yes.astype(float), (n, 0.0, n)))))]
     return Split(chosen.name, chosen.column, int(present[at]))
 
 
@@ -237,7 +281,7 @@ def _permuted(values: Floats, sides: Sides, test: PermutationTest) -> tuple[Floa
 
     def statistic(some: Sides) -> Floats:
         both = np.asarray(np.concatenate([some, some**2]) @ sides, float)
-        return _welch(both[: len(some)], both[len(some) :], yes, len(values))
+        return np.abs(_welch(both[: len(some)], both[len(some) :], yes, (len(values), 0.0, len(values))))
 
     def drawn() -> Iterator[Floats]:
         for count in _batches(test.permutations):
@@ -246,30 +290,40 @@ def _permuted(values: Floats, sides: Sides, test: PermutationTest) -> tuple[Floa
     return statistic(scaled[None, :])[0], drawn()
 
 
-def _welch(total: Floats, squares: Floats, yes: Floats, n: int) -> Floats:
-    """T from sums over the yes side; all values have mean 0 and variance 1."""
-    no = n - yes
-    variance = squares / yes - np.square(total / yes), (n - squares) / no - np.square(total / no)
+def _welch(total: Floats, squares: Floats, yes: Floats, whole: tuple[float, Any, Any]) -> Floats:
+    """T with its sign, from sums over the yes side and those of all rows: their number, sum and sum of squares.
+
+    Values have about mean 0 and variance 1.
+    """
+    n, everything, every_square = whole
+    no, rest = n - yes, everything - total
+    variance = squares / yes - np.square(total / yes), (every_square - squares) / no - np.square(rest / no)
     least = ROUNDING * (1 / yes + 1 / no)  # sides without spread would divide by a rounding error
     error = np.sqrt(np.maximum(variance[0] / (yes - 1) + variance[1] / (no - 1), least))
-    return np.asarray(np.abs(total) * (1 / yes + 1 / no) / error)
+    return np.asarray((total / yes - rest / no) / error)
 
 
 def _flipped(values: Floats, sides: Sides, group: Indices, test: PermutationTest) -> tuple[Floats, Iterator[Floats]]:
     """T of each split, and the largest T of each draw of signs."""
-    groups = int(group.max()) + 1
-    contribution = np.zeros((groups, sides.shape[1]))
-    np.add.at(contribution, group, values[:, None] * (sides - sides.mean(axis=0, dtype=float)))
+    contribution = _contributions(values, sides, group)
     scale = 1 / np.sqrt(np.maximum(np.square(contribution).sum(axis=0), ROUNDING * float(values @ values)))
 
     def drawn() -> Iterator[Floats]:
         for count in _batches(test.permutations):
-            signs = test.rng.choice([-1.0, 1.0], (count, groups))
+            signs = test.rng.choice([-1.0, 1.0], (count, len(contribution)))
             yield (np.abs(signs @ contribution) * scale).max(axis=1)
 
     return np.abs(contribution.sum(axis=0)) * scale, drawn()
 
 
+def _contributions(values: Floats, sides: Sides, group: Indices) -> Floats:
+    """U of each group and split, (groups, splits)."""
+    contribution = np.zeros((int(group.max()) + 1, sides.shape[1]))
+    np.add.at(contribution, group, values[:, None] * (sides - sides.mean(axis=0, dtype=float)))
+    return contribution
+
+
 def _batches(permutations: int) -> Iterator[int]:
-    for start in range(0, permutations, BATCH):
-        yield min(BATCH, permutations - start)
+    for _ in range(MORE):
+        for start in range(0, permutations, BATCH):
+            yield min(BATCH, permutations - start)

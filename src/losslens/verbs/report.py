@@ -21,9 +21,10 @@ from losslens.progress import bar
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
-from losslens.results.regions import Regions
+from losslens.results.regions import Region, Regions
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
+from losslens.rows.regions import RegionSearch
 from losslens.shapley.stopping import ShapleySettings
 from losslens.tables import checks
 from losslens.tables.columns import Distinct, array_column
@@ -33,7 +34,7 @@ from losslens.tables.row_labels import row_names
 from losslens.verbs.costs import importances_count
 from losslens.verbs.features import importances
 from losslens.verbs.interactions import pair_interactions, wanted_pairs
-from losslens.verbs.rows import clusters, observations, regions
+from losslens.verbs.rows import clusters, observations
 from losslens.verbs.shapley import share_out
 from losslens.workers import with_executor
 
@@ -231,14 +232,14 @@ def _findings(
         rows = or_else(lambda: observations(share, first), None) or or_else(lambda: observations(share), None)
     parts = None if share is None else or_else(lambda: clusters(share, table, random_state=seed), None)
 
-    return Findings(pairs, how, rows, parts, *_where(table, first, seed))
+    return Findings(pairs, how, rows, parts, *_where(table, first))
 
 
-def _where(table: Table, first: Importances, entropy: int) -> tuple[Callable[[FeatureImportance], Regions | None], str]:
+def _where(table: Table, first: Importances) -> tuple[Callable[[FeatureImportance], Regions | None], str]:
     """A function that finds the regions of a feature, and a sentence if not all rows or features are searched."""
     some = np.arange(table.n)
-    if table.n > REGION_ROWS:
-        some = np.sort(np.random.default_rng([entropy, 13]).choice(table.n, REGION_ROWS, replace=False))
+    if table.n > REGION_ROWS:  # the same for every seed: so are the regions
+        some = np.sort(np.random.default_rng(13).choice(table.n, REGION_ROWS, replace=False))
     part = table if len(some) == table.n else as_table(table.rows(some))
     cells = np.cumsum([len(some) * one.meeting.size for one in first._ranked])
     count = max(1, int(np.sum(cells <= REGION_CELLS)))
@@ -248,8 +249,9 @@ def _where(table: Table, first: Importances, entropy: int) -> tuple[Callable[[Fe
         if one.name not in looked:
             return None
         rows = one if part is table else one.at_positions(some)
-        found: Regions | None = or_else(lambda: regions(rows, part, random_state=entropy), None)
-        return found
+        search = RegionSearch.over(part, rows, count)  # all features of the page share the level
+        found: list[Region] = or_else(lambda: search.of(rows, "interaction"), [])
+        return Regions(tuple(found), {one.name: rows}, "interaction") if found else None
 
     limits = "" if count == len(first) else f" for the {count} most important feature{'s' if count > 1 else ''}"
     limits += "" if part is table else f", on a random sample of {len(some):,} rows"

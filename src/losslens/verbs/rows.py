@@ -20,7 +20,7 @@ from losslens.rows import kmeans
 from losslens.rows.clusters import cluster_points, compress_shares, describe_clusters
 from losslens.rows.extrapolation import OwnClassifier
 from losslens.rows.observations import largest_influence, observed_target, shown_prediction
-from losslens.rows.regions import RegionSearch, half_of_rows
+from losslens.rows.regions import RegionSearch
 from losslens.tables.checks import check_whole, entropy, is_one_of
 from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.frames import Table, as_table
@@ -36,21 +36,23 @@ def regions(
     depth: int = 3,
     level: float = 0.05,
     permutations: int = 499,
-    random_state: Any = None,
+    random_state: Any = 0,
 ) -> Regions:
     """Find regions of the data in which a feature's importance differs, as a small tree with readable rules.
 
-    On one half of the rows the split on another column is chosen that separates the rows best, and a permutation test
-    compares it with the best split under chance; the other half gives the importance on either side. No prediction is
-    made.
+    The split on another column is chosen that separates the rows best, and a permutation test compares it with the best
+    split under chance; then the same within either side. No prediction is made.
 
-    The level holds for all features together: if nothing differs, some feature is split in one run of twenty (the first
-    split of each of k features is tested at level / k). Further splits are tested at the level each, the best of all
-    columns and thresholds in a region. `p` is a test on the other half.
+    The level holds for all features together: if nothing differs, some feature is split in one run of twenty. `p` and
+    the 95% intervals of `difference` and `ratio` are of the importance on one side of a split against the other, and
+    allow for the choice of the rule: with ``target="interaction"`` a row counts for the side that the best split
+    without that row puts it on; with ``target="importance"`` the difference is compared with the largest of all splits
+    under chance. `p` is multiplied by the number of features. `sentences` tells what is sure. `pfi`, `low` and `high`
+    are those of the region's rows, as if its rule had been given.
 
-    Clustered rows (``groups=`` of `feature_importance`) are in the same half, and standard errors and tests count
-    groups, not rows. A split needs at least five groups of the first half with rows on either side. Instead of
-    permutations, signs of groups are drawn: a large-sample test, which needs some thirty groups.
+    Clustered rows (``groups=`` of `feature_importance`) are left out together, and standard errors and tests count
+    groups, not rows. A split needs at least five groups with rows on either side. Instead of permutations, signs of
+    groups are drawn: a large-sample test, which needs some thirty groups.
 
     Parameters
     ----------
@@ -69,7 +71,8 @@ def regions(
         Of the test of each split (or draws of signs), in which all rows with positive weight are exchangeable; more if
         the number of features requires it.
     random_state
-        A seed or a NumPy generator, for the halves and the permutations.
+        A seed or a NumPy generator, for the permutations: the same data have the same regions by default, and another
+        seed changes only what is about to be chance.
 
     Examples
     --------
@@ -77,9 +80,11 @@ def regions(
     >>> X = np.random.default_rng(0).normal(size=(300, 3))
     >>> X[:, 2] = X[:, 2] > 0
     >>> f = lambda X: X[:, 0] * (1 + X[:, 2]) + X[:, 1]
-    >>> found = ll.regions(ll.feature_importance(f, X, f(X), loss="squared_error"), X, random_state=0)
-    >>> found.found, [region.rule for region in found.of("x0")]
-    (('x0', 'x2'), ['', 'x2 = 0', 'x2 = 1'])
+    >>> found = ll.regions(ll.feature_importance(f, X, f(X), loss="squared_error"), X)
+    >>> found.sentences[0]
+    'x0 matters 4.0 times as much (95% interval 3.4 to 4.9) where x2 = 1 (150 rows) as elsewhere.'
+    >>> [region.rule for region in found.of("x0")]
+    ['', 'x2 = 0', 'x2 = 1']
     """
     features = _features(importance, "regions")
     if not is_one_of(target, ("interaction", "importance")):
@@ -88,18 +93,11 @@ def regions(
     check_whole(permutations, "permutations")
     if not 1 / (1 + permutations) <= check_level(level):
         raise ValueError(f"{permutations} permutations cannot give a p-value of {level} or less; use more")
-    drawn = [name for name, one in features.items() if one.conditioning is not None]
-    if drawn:
-        raise ValueError(
-            f"values of {drawn[0]!r} were drawn given other columns; regions need the same donors for all rows"
-        )
     first = next(iter(features.values()))
-    table = _explained_table(X, len(first.at), first.row_labels)
-    columns = {name: table.column(j).distinct for j, name in enumerate(table.names)}
-    seed = entropy(random_state)
-    block = None if first.sample.block is None else first.sample.block[first.at]
-    first_half = half_of_rows(np.arange(table.n) if block is None else block, np.random.default_rng([seed, 10]))
-    search = RegionSearch(columns, first_half, block, int(depth), level, int(permutations), seed, len(features))
+    search = RegionSearch.over(
+        _explained_table(X, len(first.at), first.row_labels), first, len(features), depth=int(depth), level=level,
+        permutations=int(permutations), seed=entropy(random_state),
+    )  # fmt: skip
     found = [region for one in features.values() for region in search.of(one, target)]
     return Regions(tuple(found), dict(features), target)
 
