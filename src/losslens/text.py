@@ -1,8 +1,59 @@
-"""Numbers, sizes in bytes and durations as text."""
+"""Numbers, sizes in bytes, durations and claims as text."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import wraps
 from math import ceil, floor, log10
+from typing import ParamSpec
+
+P = ParamSpec("P")
+# The claims that a page can make, and how often each may be false: the share of data sets on which it is printed
+# although it does not hold of new rows. 0: it is about these rows and the numbers on the page, and always holds.
+CLAIMS: dict[str, float] = {}
+
+
+class Sentence(str):
+    """A sentence that states something about data or model, with the name of the function that makes it."""
+
+    claim: str
+
+
+def claim(level: float) -> Callable[[Callable[P, str]], Callable[P, Sentence]]:
+    """Register a function that makes a sentence, or "" where its precondition is not met.
+
+    Each of them is tried on simulated data with a known truth (`benchmarks.sentences`): one that is not registered, or
+    has no truth there, fails the test.
+
+    >>> @claim(level=0)
+    ... def rows_in_words(n):
+    ...     return f"There are {n} rows." if n > 1 else ""
+    >>> rows_in_words(3), rows_in_words(3).claim, CLAIMS.pop("rows_in_words")
+    ('There are 3 rows.', 'rows_in_words', 0)
+    """
+
+    def register(make: Callable[P, str]) -> Callable[P, Sentence]:
+        CLAIMS[make.__name__] = level
+
+        @wraps(make)
+        def made(*args: P.args, **options: P.kwargs) -> Sentence:
+            sentence = Sentence(make(*args, **options))
+            sentence.claim = make.__name__
+            return sentence
+
+        return made
+
+    return register
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Names in a sentence, at most so many.
+
+    >>> listed(["a", "b", "c"]), listed(["a", "b", "c"], most=2)
+    ('a, b and c', 'a, b and 1 more')
+    """
+    shown = [*names[:most], *([f"{len(names) - most} more"] if len(names) > most else [])]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def in_digits(value: float, like: float | None = None) -> str:
@@ -17,6 +68,17 @@ def in_digits(value: float, like: float | None = None) -> str:
     if not 1e-5 <= size < 1e9:
         return f"{value:.4g}"
     return f"{value:,.{max(0, 3 - floor(log10(size)))}f}"
+
+
+def share_in_words(share: float) -> str:
+    """A share in percent; neither a small one as none, nor nearly all as all.
+
+    >>> [share_in_words(share) for share in (0.0, 0.001, 0.123, 0.999, 1.0)]
+    ['0%', 'under 1%', '12%', 'over 99%', '100%']
+    """
+    if 0 < share < 0.005:
+        return "under 1%"
+    return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
 def size_in_words(size: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from losslens.page.cells import PackedGrid
 from losslens.results.clusters import Clusters
-from losslens.results.extrapolation import FADED, NAMED_IN_NOTE, Extrapolation, Extrapolations
+from losslens.results.extrapolation import FADED, NAMED_IN_NOTE, RARER, Extrapolation, Extrapolations
 from losslens.results.importance import FeatureImportance
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
 from losslens.results.regions import CONFIRMED, Regions
-from losslens.text import in_digits
+from losslens.text import claim, in_digits, listed
 
 MOST_PAIRS = 15  # pairs listed
 MOST_ROWS = 20  # suspicious rows listed
@@ -43,8 +43,13 @@ def extrapolation_dict(far: Extrapolation | None, grid: PackedGrid | None) -> di
         return None
     at = far.at if grid is None or len(far.at) == 0 else grid.joined(far.at)
     faded = np.asarray(far.warns & (at > FADED)) if len(at) else None
-    sentence = f"{far.sentence[0].upper()}{far.sentence[1:]}." if far.warns else ""
-    return {"auc": far.auc, "share": far.share, "warns": far.warns, "sentence": sentence, "faded": faded}
+    return {"auc": far.auc, "share": far.share, "warns": far.warns, "sentence": far_from_real(far), "faded": faded}
+
+
+@claim(level=0.05)
+def far_from_real(far: Extrapolation) -> str:
+    """Where a classifier tells replaced rows of one feature from real ones (`Extrapolation.warns`)."""
+    return f"{far.sentence[0].upper()}{far.sentence[1:]}." if far.warns else ""
 
 
 def regions_dict(regions: Regions | None, name: str) -> dict[str, Any] | None:
@@ -53,7 +58,8 @@ def regions_dict(regions: Regions | None, name: str) -> dict[str, Any] | None:
     if regions is None or not shown:
         return None
     keys = ("rule", "depth", "n", "pfi", "low", "high", "p")
-    return {"sentences": regions.sentences, "tree": [{key: getattr(region, key) for key in keys} for region in shown]}
+    tree = [{key: getattr(one, key) for key in keys} for one in shown]
+    return {"sentences": [region(text) for text in regions.sentences], "tree": tree}
 
 
 def pairs_dict(findings: Findings) -> dict[str, Any] | None:
@@ -87,10 +93,35 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
         "helped": int(np.sum(rows.importance > 0)),
         "hurt": int(np.sum(rows.importance < 0)),
         "n_suspicious": len(rows.flagged),
+        "sentence": helped_rows(rows),
         "suspicious": listed,
         "influence": influence,
         "influence_on": on,
     }
+
+
+@claim(level=0)
+def helped_rows(rows: Observations) -> str:
+    """How many rows have a smaller loss with their own prediction than with those for other rows, or a larger one."""
+    helped, hurt = int(np.sum(rows.importance > 0)), int(np.sum(rows.importance < 0))
+    text = (
+        f"The loss of {helped:,} of {len(rows.importance):,} rows is smaller than with the predictions for other rows"
+    )
+    far = f", of {len(rows.flagged):,} by far" if len(rows.flagged) else ""
+    return f"{text}; that of {hurt:,} is larger{far}." if hurt else f"{text}."
+
+
+@claim(level=0)
+def rows_that_stand_out(rows: Mapping[str, Any] | None) -> str:
+    """Where importances of rows are below the fence of `Observations`: predictions for other rows fit far better."""
+    n = 0 if rows is None else rows["n_suspicious"]
+    if not n:
+        return ""
+    return (
+        f"{n:,} row{'s stand' if n > 1 else ' stands'} out: with the predictions for other rows "
+        f"{'their' if n > 1 else 'its'} loss would be far smaller. "
+        f"{'Their targets' if n > 1 else 'Its target'} may be wrong."
+    )
 
 
 def clusters_dict(clusters: Clusters | None) -> dict[str, Any] | None:
@@ -105,38 +136,42 @@ def clusters_dict(clusters: Clusters | None) -> dict[str, Any] | None:
         listed.append({"n": n, "share": share, "rule": clusters.rules[c], "known_by": main, "stability": stable})
     return {
         "labels": clusters.labels, "clusters": listed, "stability": clusters.stability, "described": clusters.described,
-        "chance": clusters.chance, "sentence": _clustered(clusters),
+        "chance": clusters.chance, "sentence": clusters_in_words(clusters),
     }  # fmt: skip
 
 
-def _clustered(clusters: Clusters) -> str:
+@claim(level=0)
+def clusters_in_words(clusters: Clusters) -> str:
+    """How the rows were divided, and how well that can be repeated; not that such groups of rows exist."""
     if clusters.k == 1:
-        return "By their local Shapley shares, the rows form no clusters that are stable and well separated."
+        tried = f" (2 to {clusters.tried[-1].k} clusters were tried)" if clusters.tried else ""
+        return f"By local Shapley shares, no division of the rows is stable and well separated{tried}."
     alike = next(words for least, words in ALIKE if not clusters.stability < least)
+    rules = "no rules describe them better than by always choosing the largest one"
+    if any(clusters.rules):
+        rules = f"the rules assign {clusters.described:.0%} of held-out rows to their own cluster, "
+        rules += f"against {clusters.chance:.0%} by always choosing the largest one"
     return (
-        f"By their local Shapley shares, the rows form {clusters.k} clusters. Clusters of two halves of the rows are "
-        f"{alike} (stability {clusters.stability:.2f}; 1: the same, 0: chance); the rules assign "
-        f"{clusters.described:.0%} of held-out rows to their own cluster, "
-        f"against {clusters.chance:.0%} by always choosing the largest one."
+        f"The rows were divided into {clusters.k} clusters by their local Shapley shares. Clusters of two halves are "
+        f"{alike} (stability {clusters.stability:.2f}; 1: the same, 0: chance); {rules}."
     )
 
 
 def finding_words(features: list[dict[str, Any]], pairs: dict[str, Any] | None, rows: Any) -> list[str]:
     """Sentences for the top of the page: one each, two on regions."""
     on_regions = [text for feature in features for text in (feature["regions"] or {"sentences": []})["sentences"]]
-    sentences = on_regions[:SENTENCES]
-    if len(on_regions) > SENTENCES:
-        sentences[-1] += f" ({len(on_regions) - SENTENCES} more of this kind: see the features.)"
-    sentences += [works_together(pairs)] if works_together(pairs) else []
-    if rows is not None and rows["n_suspicious"]:
-        n = rows["n_suspicious"]
-        sentences.append(
-            f"{n:,} row{'s look' if n > 1 else ' looks'} wrong: the model would do much better on "
-            f"{'them' if n > 1 else 'it'} without the features."
-        )
-    return sentences
+    more = len(on_regions) - SENTENCES
+    where = [region(text, more if k == SENTENCES - 1 else 0) for k, text in enumerate(on_regions[:SENTENCES])]
+    return [text for text in (*where, works_together(pairs), rows_that_stand_out(rows)) if text]
 
 
+@claim(level=0.05)
+def region(sentence: str, more: int = 0) -> str:
+    """Where a feature matters more: a sentence of `Regions`, which states its precondition."""
+    return f"{sentence} ({more} more of this kind: see the features.)" if more > 0 else sentence
+
+
+@claim(level=0.05)
 def works_together(pairs: dict[str, Any] | None) -> str:
     """The model's strongest interaction, where that is sure to reduce the loss (5%, Holm over all pairs).
 
@@ -154,21 +189,29 @@ def works_together(pairs: dict[str, Any] | None) -> str:
     )
 
 
-def far_words(extrapolations: Extrapolations) -> list[str]:
-    """One line on all features that warn, those with the most far rows first."""
+@claim(level=0.05)
+def far_words(extrapolations: Extrapolations) -> str:
+    """The features that warn: a classifier tells their replaced rows from real ones, and some of these are far."""
     warned = sorted((extrapolations[name] for name in extrapolations.warned), key=lambda one: -one.share)
     if not warned:
-        return []
-    some = ", ".join(f"{one.name} {one.percent}" for one in warned[:NAMED_IN_NOTE])
-    more = f" and {len(warned) - NAMED_IN_NOTE} more features" if len(warned) > NAMED_IN_NOTE else ""
-    return [f"Rows with a replaced value differ from real ones. The share that is unlike any: {some}{more}."]
+        return ""
+    shares = listed([f"{one.name} {one.percent}" for one in warned], NAMED_IN_NOTE)
+    return (
+        "Rows with a replaced value differ from real ones. The share of a kind that is at least "
+        f"{RARER:g} times rarer among real rows: {shares}."
+    )
 
 
 def absence_words(findings: Findings, shared: bool) -> list[str]:
     """How pairs were computed, which features were not searched for regions, and why there is nothing on rows."""
-    sentences = [text for text in (findings.pairs_how, findings.where_how) if text]
-    if findings.pairs is not None and not findings.pairs._is_split:
-        sentences.append(f"Whether the model combines features is unknown: {findings.pairs.interaction.absent}.")
-    if not shared:
-        sentences.append("Shapley shares were not requested: the page has no importances of rows.")
-    return sentences
+    absent = "" if shared else "Shapley shares were not requested: the page has no importances of rows."
+    whole = findings.pairs is not None and not findings.pairs._is_split
+    unsplit = findings.pairs.interaction.absent if findings.pairs is not None and whole else ""
+    unknown = f"Whether the model combines features is unknown: {unsplit}." if whole else ""
+    return [how_found(text) for text in (findings.pairs_how, findings.where_how, unknown, absent) if text]
+
+
+@claim(level=0)
+def how_found(text: str) -> str:
+    """How further results were computed, or why there are none."""
+    return text

@@ -74,7 +74,7 @@ def summarise(
     top = words(models, shares, ends, shown.n_given, {k: v for k, v in numbers.items() if k in first})
     top["sentences"] += finding_words(features, pairs, rows)
     top["computed"] += absence_words(findings, bool(shares))
-    top["careful"] += far_words(first.extrapolation)
+    top["careful"] += [text for text in (far_words(first.extrapolation),) if text]
     return {
         "format": FORMAT,
         "title": shown.title,
@@ -96,8 +96,12 @@ def summarise(
 
 def _model(name: str, importances: Importances, share: ShapleyImportance | None) -> dict[str, Any]:
     low, high = or_else(lambda: _error_ends(importances._first), (np.nan, np.nan))
-    none = None if share is None else share.error_none
-    return {"name": name, "error": importances.error, "error_low": low, "error_high": high, "error_none": none}
+    return {
+        "name": name, "error": importances.error, "error_low": low, "error_high": high,
+        "error_none": None if share is None else share.error_none,
+        "error_constant": or_else(lambda: importances.error_constant, None),
+        "skill": or_else(lambda: importances.skill, None),
+    }  # fmt: skip
 
 
 def _error_ends(one: FeatureImportance) -> tuple[float, float]:

@@ -20,6 +20,7 @@ from losslens.results.feature import FeatureResult, take_columns, take_rows
 from losslens.results.row_influence import RowInfluence
 from losslens.results.selection import all_but, positions
 from losslens.results.table import ResultTable, facts, grid_size, or_else
+from losslens.tables.constant import BestConstant, best_constant, skill
 from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats, Indices
@@ -61,6 +62,21 @@ class FeatureImportance(FeatureResult, Tabular):
     def error(self) -> float:
         """GE_P of the rows of this result: their mean loss with nothing replaced."""
         return self.sample.mean_loss(self.at)
+
+    @property
+    def best_constant(self) -> BestConstant:
+        """The prediction that, the same for all rows, has the smallest error on them."""
+        return best_constant(self.loss, self.sample, self.at)
+
+    @property
+    def error_constant(self) -> float:
+        """The error of the best constant, such as the mean of y for the squared error, on the same rows."""
+        return self.best_constant.error
+
+    @property
+    def skill(self) -> float:
+        """``1 - error / error_constant``: 1 without errors, 0 as the best constant; R² for the squared error."""
+        return skill(self.error, self.error_constant)
 
     @property
     def ratio(self) -> float:

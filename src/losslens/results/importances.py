@@ -37,6 +37,16 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         return self._first.error
 
     @property
+    def error_constant(self) -> float:
+        """The error of the best constant, such as the mean of y for the squared error, on the same rows."""
+        return self._first.error_constant
+
+    @property
+    def skill(self) -> float:
+        """``1 - error / error_constant``: 1 without errors, 0 as the best constant; R² for the squared error."""
+        return self._first.skill
+
+    @property
     def loss(self) -> Loss:
         """The loss whose change is reported."""
         return self._first.loss

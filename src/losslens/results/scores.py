@@ -89,6 +89,9 @@ class FeatureScore(Tabular):
 
     loss = _absent("a loss of each row")
     error = _absent("the mean loss")
+    best_constant = _absent("the best constant")
+    error_constant = _absent("the error of the best constant")
+    skill = _absent("the skill")
     local = _absent("a local importance")
     ici = _absent("an ICI curve")
     ratio = _absent("the ratio of errors")

@@ -19,14 +19,17 @@ from losslens.results.selection import Grouped, positions, split
 from losslens.results.shapley_curve import ShapleyCurve, Values
 from losslens.results.table import ERROR, FEATURE, ResultTable, or_else
 from losslens.tables.checks import is_one_of
+from losslens.tables.constant import best_constant, skill
 from losslens.tables.features import position_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
-from losslens.text import in_digits, size_in_words
+from losslens.text import in_digits, listed, share_in_words, size_in_words
 from losslens.typing import Axes, Floats, Indices, Mask
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.inference import Estimates, Inference
 from losslens.uncertainty.standard_errors import Influence, Target, check_level
+
+SHOWN = 0.0005  # smallest share, of the total, that tables with one decimal show
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +150,36 @@ class ShapleyImportance(Grouped, Result, Inference):
         """How much all features reduce the error; 0 up to rounding errors."""
         total = self.error_none - self.error_all
         return total if abs(total) > 1e-12 * (abs(self.error_none) + abs(self.error_all)) else 0.0
+
+    @property
+    def error_constant(self) -> float:
+        """The error of the best constant, such as the mean of y for the squared error, on the same rows."""
+        if self.loss is None:
+            raise ValueError(f"the best constant is not known for the scorer {self.title}; use a loss")
+        return best_constant(self.loss, self.sample, self.at).error
+
+    @property
+    def skill(self) -> float:
+        """``1 - error_all / error_constant``: 0 as good as the best constant; R² for the squared error."""
+        return skill(self.error_all, self.error_constant)
+
+    @property
+    def clipped(self) -> float:
+        """Share of the pairs whose donor alone gives the row's class probability 0: log losses at the clipping bound.
+
+        They are part of `error_none`. NaN where predictions of all rows are not kept.
+        """
+        sample, loss = self.sample, self.loss
+        bound = None if loss is None else loss.ceiling(sample.prediction.dtype)
+        if loss is None or bound is None or self.aggregate == "prediction":
+            return 0.0
+        if sample.totals is not None or sample.y is None:
+            return np.nan
+        weight = sample.weight[self.at] / sample.weight[self.at].sum()
+        of_class = np.bincount(sample.y[self.at], weight, minlength=sample.prediction.shape[1])
+        lost = [loss(np.full(sample.n, c), sample.prediction) for c in range(len(of_class))]
+        at_bound = np.array([sample.weight @ (one >= bound * (1 - 1e-9)) for one in lost])
+        return float(of_class @ at_bound)
 
     @property
     def unbiased(self) -> Floats:
@@ -318,7 +351,8 @@ class ShapleyImportance(Grouped, Result, Inference):
         """What the numbers are."""
         what = "decrease" if self.loss is not None else "increase"
         sign = 1 if self.loss is not None else -1
-        ends = f"{in_digits(sign * self.error_none)} without, {in_digits(sign * self.error_all)} with all features"
+        none, whole = in_digits(sign * self.error_none), in_digits(sign * self.error_all)
+        ends = f"{none} with all values from other rows, {whole} with their own"
         return f"{what} in {self.title} that each feature earns; {ends}"
 
     @property
@@ -331,7 +365,32 @@ class ShapleyImportance(Grouped, Result, Inference):
             notes.append("± is the Monte-Carlo error only: the error on new data is unknown")
         if not self.complete:
             notes.append("interrupted: a valid estimate with the stated error, from fewer walks than requested")
-        return [*notes, *self.remarks]
+        remarks = (self.negative_in_words, self.clipped_in_words)
+        return [*notes, *(text for text in remarks if text), *self.remarks]
+
+    @property
+    def negative_in_words(self) -> str:
+        """What negative shares mean, and hence shares above 100%; "" where all are shown as 0% or more."""
+        parts = zip(self.features, self.sfimp, strict=True)
+        names = [name for name, part in parts if self._total > 0 and part <= -SHOWN * self._total]
+        if not names:
+            return ""
+        whose = "its values increase" if len(names) == 1 else "their values increase"
+        return (
+            f"the share of {listed(names, 3)} is below 0: {whose} the error, on average over the sets of other "
+            "features that keep theirs; the shares of the others add up to more than 100%"
+        )
+
+    @property
+    def clipped_in_words(self) -> str:
+        """How much of `error_none`, and so of the shares, is at the clipping bound of the log loss; "" for none."""
+        if not self.clipped > 0:
+            return ""
+        return (
+            f"{share_in_words(self.clipped)} of the predictions for other rows give the true class probability 0: "
+            "their log loss is set to the clipping bound, on which the error with other rows' values and the shares "
+            "depend"
+        )
 
     @property
     def cautions(self) -> list[str]:

@@ -155,13 +155,13 @@ function tiles(page, feature, entry) {
     found.push(tile("Subgroup, donors from the subgroup", isSampled(entry) && finite(pfi) ? el("span", {}, "about ", subset) : subset, quiet(`subset: ${how}`)));
   }
   if (finite(entry.sfimp)) {
-    const share = finite(entry.share) ? `${number(100 * entry.share, 3)}% of the performance; ` : "";
+    const share = finite(entry.share) ? `${number(100 * entry.share, 3)}% of the reduction by all features; ` : "";
     const ends = interval(entry.sfimp_low, entry.sfimp_high);
     found.push(tile("SFIMP, all rows", output("sfimp", entry.sfimp, "SFIMP of all rows", 5), quiet(share + ends)));
   }
   if (finite(entry.ratio)) {
     const p = finite(entry.p) ? `p ${entry.p < 0.0001 ? "< 0.0001" : `= ${number(entry.p, 2)}`}` : "";
-    found.push(tile("Error without it, as a ratio", output("ratio", entry.ratio, "ratio of errors", 4), quiet(p)));
+    found.push(tile("Error with it replaced, as a ratio", output("ratio", entry.ratio, "ratio of errors", 4), quiet(p)));
   }
   return found;
 }
