@@ -95,10 +95,8 @@ def at_the_bound(first: Importances) -> str:
 def from_other_rows(share: ShapleyImportance) -> str:
     """The error with all values of a row from another: what Shapley shares divide, less the model's error."""
     text = f"With the values of each row taken from another row, the error is {in_digits(share.error_none)}"
-    if not share._total > 0:
-        return f"{text}, no larger: there is no reduction to share."
-    clipped = f" {_capital(share.clipped_in_words)}." if share.clipped_in_words else ""
-    return f"{text}.{clipped}"
+    text += "." if share._total > 0 else ", no larger: there is no reduction to share."
+    return f"{text} {_capital(share.clipped_in_words)}." if share.clipped_in_words else text
 
 
 @claim(level=0)
@@ -277,7 +275,7 @@ def remark(note: str) -> str:
 
 @claim(level=LEVEL)
 def correlated(columns: Mapping[str, Floats]) -> str:
-    """Columns with a rank correlation of 0.7 or more on these rows, which chance among so many pairs does not explain."""
+    """Columns with a rank correlation of 0.7 or more on these rows that chance does not explain."""
     pairs = _correlated(columns)
     if not pairs:
         return ""

@@ -1,0 +1,76 @@
+"""Every sentence of a report is made by a registered function, and none is false more often than it says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from tests.support.claims import KINDS, TRUTHS, Case, drawn, false, sentences, told, unknown
+
+from losslens.text import CLAIMS, Sentence
+
+SEEDS = 4  # of each kind: 24 data sets
+ROWS = 60  # fewer than in the benchmark
+
+
+@cache
+def reports() -> list[tuple[Case, dict[str, Any]]]:
+    cases = [drawn(kind, seed, min(kind.n, ROWS)) for kind in KINDS for seed in range(SEEDS)]
+    return [(case, told(case)) for case in cases]
+
+
+def test_every_sentence_is_of_a_known_claim() -> None:
+    assert set(TRUTHS) == set(CLAIMS)
+    assert [text for _, summary in reports() for text in unknown(summary)] == []
+
+
+def test_no_sentence_is_false_more_often_than_its_level() -> None:
+    """Over 24 data sets: what is about these rows never, the others as often as by chance, at 1 in 1,000."""
+    wrong = Counter(text.claim for case, summary in reports() for text in {*false(case, summary)})
+    most = {name: int(binom.isf(0.001, len(reports()), level)) if level else 0 for name, level in CLAIMS.items()}
+    assert {name: times for name, times in wrong.items() if times > most[name]} == {}
+
+
+def test_true_sentences_are_told() -> None:
+    """Each of these on one data set of the kind at least: a page that says nothing is never wrong."""
+    expected = {
+        "additive": ("correlated", "far_words", "headline", "uncertain"),
+        "skewed": ("ranks_first", "largest_shares", "grows_most"),
+        "interacting": ("first_is_uncertain",),
+        "null": ("unused", "uncertain"),
+        "tiny": ("few_rows",),
+    }
+    for kind, names in expected.items():
+        of_kind = [summary for case, summary in reports() if case.kind.name == kind]
+        made = [{text.claim for text in sentences(one) if isinstance(text, Sentence)} for one in of_kind]
+        for name in names:
+            assert sum(name in some for some in made) > 0, (kind, name)
+
+
+def test_the_check_sees_what_is_false_or_unknown() -> None:
+    """A sentence about another data set, and one that nobody registered."""
+    (null, _), (_, other) = reports()[0], reports()[-1]
+    assert any(text.claim == "headline" for text in false(null, other))
+    assert unknown({"words": {"sentences": ["x0 is the best."]}}) == ["x0 is the best."]
+    assert unknown({"features": [{"regions": {"sentences": ["x0 matters."]}}]}) == ["x0 matters."]
+    assert unknown({"features": [{"name": "x0"}]}) == []
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_the_truth_of_a_kind_is_as_stated(kind: Any) -> None:
+    """PFI over 4,000 rows and one shift of the donors, within 5 standard errors."""
+    case = drawn(kind, 0, 4000)
+    base = case.losses(kind.model(case.X))
+    for j, expected in enumerate(kind.pfi):
+        X = case.X.copy()
+        X[:, j] = np.roll(X[:, j], 1)
+        grown = case.losses(kind.model(X)) - base
+        error = grown.std() / np.sqrt(len(grown))
+        if kind.name == "imbalanced" and expected > 0:
+            assert grown.mean() > 3 * error
+        else:
+            assert abs(grown.mean() - expected) <= 6 * error + 1e-12

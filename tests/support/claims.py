@@ -1,0 +1,324 @@
+"""Simulated data with a known truth, the sentences of a report about them, and which of these are false.
+
+A sentence is known by the function that makes it, not by its wording: `TRUTHS` has one truth for each function
+registered with `losslens.text.claim`, and reads no more of a sentence than the features and numbers that it names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import log_loss, r2_score
+
+import losslens as ll
+from losslens.text import CLAIMS, Sentence, in_digits
+
+Floats = NDArray[np.float64]
+Pairs = frozenset[frozenset[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """A way to draw data, a fixed model, and what is true of both.
+
+    A feature that is independent of the others and of y has importance 0, whatever the model makes of it: replaced
+    rows have the distribution of real ones.
+    """
+
+    name: str
+    n: int
+    draw: Callable[[np.random.Generator, int], tuple[Floats, NDArray[Any]]]
+    model: Callable[[Any], Floats]
+    pfi: tuple[float, ...]  # expected on new rows; only order and signs count
+    loss: str = "squared_error"
+    unused: frozenset[str] = frozenset()
+    together: Pairs = frozenset()  # the model does not only add them
+    dependent: Pairs = frozenset()  # columns that are not independent
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One data set."""
+
+    kind: Kind
+    X: Floats
+    y: NDArray[Any]
+
+    def losses(self, prediction: Floats) -> Floats:
+        """The loss of each row, written out again."""
+        if self.kind.loss == "squared_error":
+            return np.asarray((self.y - prediction) ** 2)
+        own = np.clip(prediction[np.arange(len(self.y)), self.y], np.finfo(float).eps, 1 - np.finfo(float).eps)
+        return np.asarray(-np.log(own))
+
+    def true_pfi(self, name: str) -> float:
+        return self.kind.pfi[int(name[1:])]
+
+
+def _gauss(rng: np.random.Generator, n: int) -> Floats:
+    return rng.normal(size=(n, 3))
+
+
+def _null(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    return _gauss(rng, n), rng.normal(size=n)
+
+
+def _null_model(X: Any) -> Floats:
+    return np.asarray(0.5 * X[:, 0] + 0.3 * X[:, 1])
+
+
+def _additive(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    X = _gauss(rng, n)
+    X[:, 1] = 0.9 * X[:, 0] + np.sqrt(1 - 0.81) * X[:, 1]
+    return X, X[:, 0] + X[:, 1] + rng.normal(size=n)
+
+
+def _additive_model(X: Any) -> Floats:
+    return np.asarray(X[:, 0] + X[:, 1] + 0.2 * X[:, 2])
+
+
+def _interacting(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    X = _gauss(rng, n)
+    return X, _interacting_model(X) + rng.normal(size=n)
+
+
+def _interacting_model(X: Any) -> Floats:
+    """The interaction has half the coefficient of either main effect."""
+    return np.asarray(X[:, 0] + X[:, 1] + 0.5 * X[:, 0] * X[:, 1] + 0.5 * X[:, 2])
+
+
+def _skewed(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    X = np.exp(_gauss(rng, n))
+    return X, X[:, 0] + 0.3 * X[:, 1] + rng.normal(size=n)
+
+
+def _skewed_model(X: Any) -> Floats:
+    return np.asarray(X[:, 0] + 0.3 * X[:, 1] + 0.2 * X[:, 2])
+
+
+def _tiny(rng: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+    X = _gauss(rng, n)
+    return X, X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=n)
+
+
+def _tiny_model(X: Any) -> Floats:
+    return np.asarray(X[:, 0] + 0.5 * X[:, 1] + 0.2 * X[:, 2])
+
+
+def _imbalanced(rng: np.random.Generator, n: int) -> tuple[Floats, NDArray[Any]]:
+    """One in twenty is positive; both classes occur."""
+    X = _gauss(rng, n)
+    y = (rng.random(n) < 1 / (1 + np.exp(3.4 - 1.2 * X[:, 0]))).astype(int)
+    y[int(X[:, 0].argmax())], y[int(X[:, 0].argmin())] = 1, 0
+    return X, y
+
+
+def _imbalanced_model(X: Any) -> Floats:
+    """Far out the probability is exactly 0, as that of a vote."""
+    p = 1 / (1 + np.exp(3.4 - 1.2 * X[:, 0] - 0.4 * X[:, 1]))
+    p = np.where(X[:, 0] < -1.8, 0.0, p)
+    return np.column_stack([1 - p, p])
+
+
+FIRST_TWO: Pairs = frozenset({frozenset({"x0", "x1"})})
+X2 = frozenset({"x2"})
+KINDS = (
+    Kind("null", 300, _null, _null_model, (0, 0, 0), unused=X2),
+    Kind("additive", 300, _additive, _additive_model, (2, 2, 0), dependent=FIRST_TWO),
+    Kind("interacting", 500, _interacting, _interacting_model, (2.5, 2.5, 0.5), together=FIRST_TWO),
+    Kind("skewed", 300, _skewed, _skewed_model, (9.34, 0.84, 0)),
+    Kind("tiny", 12, _tiny, _tiny_model, (2, 0.5, 0)),
+    # What adds on the logistic scale does not on that of probabilities: either may be said of x0 and x1.
+    Kind("imbalanced", 300, _imbalanced, _imbalanced_model, (0.05, 0, 0), "log_loss", X2, FIRST_TWO),
+)
+
+
+def drawn(kind: Kind, seed: int, n: int | None = None) -> Case:
+    """One data set of a kind."""
+    rng = np.random.default_rng([seed, sum(map(ord, kind.name))])
+    return Case(kind, *kind.draw(rng, n or kind.n))
+
+
+def told(case: Case, seed: int = 0) -> dict[str, Any]:
+    """The summary of the report, without what sentences don't need: bands, cells and single curves."""
+
+    def nothing(*_: Any) -> None:
+        return None
+
+    with (
+        patch("losslens.page.summary._band", nothing),
+        patch("losslens.page.summary._cells", nothing),
+        patch("losslens.page.summary._ice", nothing),
+    ):
+        page = ll.report(case.kind.model, case.X, case.y, loss=case.kind.loss, random_state=seed, progress=False)
+    return page.summary
+
+
+def sentences(summary: Any, key: str = "") -> Iterator[str]:
+    """Everything on the page that is a sentence: what is under `words`, `sentence` and `sentences`."""
+    if isinstance(summary, dict):
+        for name, part in summary.items():
+            yield from sentences(part, "words" if key == "words" else name)
+    elif isinstance(summary, (list, tuple)):
+        for part in summary:
+            yield from sentences(part, key)
+    elif isinstance(summary, str) and summary and (isinstance(summary, Sentence) or key in SAYING):
+        yield summary
+
+
+SAYING = ("words", "sentence", "sentences", "headline")
+
+
+def unknown(summary: Any) -> list[str]:
+    """Sentences that no registered function made, or that have no truth here."""
+    return [text for text in sentences(summary) if getattr(text, "claim", None) not in TRUTHS.keys() & CLAIMS.keys()]
+
+
+def false(case: Case, summary: Any) -> list[Sentence]:
+    """Sentences that do not hold."""
+    made = [text for text in sentences(summary) if isinstance(text, Sentence)]
+    return [text for text in made if not TRUTHS[text.claim](case, text)]
+
+
+# Truths. What is about these rows is computed again, by brute force; what is about new rows is known.
+
+
+def named(text: str) -> list[str]:
+    """Features, in the order in which they occur."""
+    return re.findall(r"\bx\d\b", text)
+
+
+def holds(case: Case, text: str) -> bool:
+    """About the call alone, or advice: tests/page/test_words.py compares it with the call."""
+    return True
+
+
+def _headline(case: Case, text: str) -> bool:
+    prediction, y = case.kind.model(case.X), case.y
+    losses = case.losses(prediction)
+    if case.kind.loss == "squared_error":
+        constant, score = float(np.mean((y - y.mean()) ** 2)), f"(R² {r2_score(y, prediction):.2f})"
+    else:
+        constant, score = float(log_loss(y, np.broadcast_to([1 - y.mean(), y.mean()], (len(y), 2)))), ""
+    skill = 1 - losses.mean() / constant
+    worse = "less than the model" in text
+    direction = "about the same" in text if abs(skill) < 0.005 else worse if skill < 0 else f"{skill:.0%}" in text
+    return in_digits(losses.mean()) in text and in_digits(constant) in text and score in text and direction
+
+
+def _at_the_bound(case: Case, text: str) -> bool:
+    own = case.kind.model(case.X)[np.arange(len(case.y)), case.y]
+    return bool((own == 0).any())
+
+
+def _pair_losses(case: Case) -> Floats:
+    """(n, n): row i with the prediction for row k."""
+    prediction = case.kind.model(case.X)
+    n = len(case.y)
+    every = Case(case.kind, case.X, np.repeat(case.y, n))
+    return every.losses(np.tile(prediction, (n, 1) if prediction.ndim == 2 else n)).reshape(n, n)
+
+
+def _from_other_rows(case: Case, text: str) -> bool:
+    pairs = _pair_losses(case)
+    larger = pairs.mean() > np.diag(pairs).mean()
+    bound = case.kind.loss == "log_loss" and pairs.max() > 36
+    return in_digits(pairs.mean()) in text and larger != ("no larger" in text) and bound == ("probability 0" in text)
+
+
+def _importances(case: Case) -> Floats:
+    """PFI of each feature over all pairs of rows."""
+    n, base = len(case.y), case.losses(case.kind.model(case.X)).mean()
+    rows, donors = np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
+    again, found = Case(case.kind, case.X[rows], case.y[rows]), []
+    for j in range(case.X.shape[1]):
+        X = case.X[rows].copy()
+        X[:, j] = case.X[donors, j]
+        found.append(again.losses(case.kind.model(X)).mean() - base)
+    return np.array(found)
+
+
+def _grows_most(case: Case, text: str) -> bool:
+    found = _importances(case)
+    if "did not grow" in text:
+        return bool(found.max() <= 1e-12)
+    best = int(named(text)[0][1:])
+    return bool(found[best] >= found.max() - 1e-12) and in_digits(found[best]) in text
+
+
+def _ranks_first(case: Case, text: str) -> bool:
+    first, *others = sorted(case.kind.pfi, reverse=True)
+    return case.true_pfi(named(text)[0]) == first > others[0]
+
+
+def _largest_shares(case: Case, text: str) -> bool:
+    parts = [int(part) for part in re.findall(r"\((-?\d+)%\)", text)]
+    return parts == sorted(parts, reverse=True) and not set(named(text)) & case.kind.unused
+
+
+def _pairs_in(text: str) -> list[frozenset[str]]:
+    return [frozenset(pair) for pair in re.findall(r"(x\d) and (x\d) \(", text)]
+
+
+def _helped_rows(case: Case, text: str) -> bool:
+    pairs = _pair_losses(case)
+    gain = pairs.mean(axis=1) - np.diag(pairs)
+    return f"of {np.sum(gain > 1e-12):,} of {len(gain):,} rows" in text
+
+
+def _rows_that_stand_out(case: Case, text: str) -> bool:
+    """As many rows at least are predicted worse than with the prediction for another row, on average."""
+    pairs = _pair_losses(case)
+    return int(re.findall(r"\d+", text)[0]) <= np.sum(pairs.mean(axis=1) < np.diag(pairs))
+
+
+def _tied(case: Case, text: str) -> bool:
+    """Every feature that is named depends on another."""
+    return set(named(text)) <= {name for pair in case.kind.dependent for name in pair}
+
+
+def _region(case: Case, text: str) -> bool:
+    """The feature does not only add to a column of the rule, or to one that this column depends on."""
+    feature, *columns = named(text)
+    near = {other for c in columns for pair in case.kind.dependent if c in pair for other in pair} | set(columns)
+    return any(frozenset({feature, other}) in case.kind.together for other in near)
+
+
+Truth = Callable[[Case, str], bool]
+TRUTHS: dict[str, Truth] = {
+    "headline": _headline,
+    "at_the_bound": _at_the_bound,
+    "from_other_rows": _from_other_rows,
+    "largest_shares": _largest_shares,
+    "negative_shares": lambda case, text: bool(named(text)) and not set(named(text)) & case.kind.unused,
+    "grows_most": _grows_most,
+    "ranks_first": _ranks_first,
+    "first_is_uncertain": holds,
+    "every_grows": lambda case, text: min(case.kind.pfi) > 0,
+    "uncertain": lambda case, text: not set(named(text)) & case.kind.unused,
+    "shrinks": lambda case, text: all(case.true_pfi(name) < 0 for name in named(text)),
+    "unused": lambda case, text: set(named(text)) <= case.kind.unused,
+    "errors_of_models": holds,
+    "how_importances": lambda case, text: f"{len(case.y):,} rows" in text,
+    "how_shares": holds,
+    "how_found": holds,
+    "about_intervals": holds,
+    "about_training_rows": holds,
+    "only_a_sample": lambda case, text: False,  # every row is explained here
+    "few_rows": lambda case, text: len(case.y) < 100,
+    "remark": holds,
+    "correlated": lambda case, text: set(_pairs_in(text)) <= case.kind.dependent,
+    "far_from_real": _tied,
+    "far_words": _tied,
+    "region": _region,
+    "works_together": lambda case, text: frozenset(named(text)[:2]) in case.kind.together,
+    "helped_rows": _helped_rows,
+    "rows_that_stand_out": _rows_that_stand_out,
+    "clusters_in_words": holds,
+}
