@@ -70,6 +70,16 @@ def in_digits(value: float, like: float | None = None) -> str:
     return f"{value:,.{max(0, 3 - floor(log10(size)))}f}"
 
 
+def measured(title: str) -> tuple[str, bool]:
+    """What a scorer measures, and whether that is an error: scikit-learn's name of a negated one begins with neg_.
+
+    >>> measured("neg_mean_absolute_error"), measured("r2_score")
+    (('mean absolute error', True), ('r2_score', False))
+    """
+    negated = title.startswith("neg_")
+    return title.removeprefix("neg_").replace("_", " ") if negated else title, negated
+
+
 def share_in_words(share: float) -> str:
     """A share in percent; neither a small one as none, nor nearly all as all.
 

@@ -148,11 +148,27 @@ def test_curves_of_a_class():
     assert "(the effect is on the probability of class down)" in down.stdout
 
 
+def test_curves_announce_the_columns_that_they_have():
+    """The mean prediction of three classes is that of the class that is named."""
+    asked = ("curves", "sizes.skops", "t.csv", "a", "--points", 3)
+    both = "increase in log loss, and mean prediction, with every row at a value"
+    alone = ask(*asked, "--target", "size").stdout
+    assert alone.startswith("Curves: increase in log loss with every row at a value\n")
+    assert "effect" not in alone.splitlines()[3]
+    assert "(mean predictions are of one class: name it with --class)" in alone
+    assert ask(*asked, "--target", "size", "--class", "large").stdout.startswith(f"Curves: {both}\n")
+    assert ask(*asked, "--class", "large").stdout.startswith("Curves: mean prediction with every row at a value\n")
+    found = ask("curves", *LINEAR, "a", "--loss", "scorer:r2", "--points", 3).stdout
+    assert found.startswith("Curves: decrease in r2_score with every row at a value\n")
+
+
 def test_shapley_shares_sum_to_one():
     result = ask("shapley", *LINEAR, "--json", "--save", "shares.losslens")
     found = json.loads(result.stdout)
     assert sum(row["share"] for row in found["result"]) == pytest.approx(1)
     assert found["exact"] is True
+    assert found["skill"] == pytest.approx(1 - found["error_all"] / found["error_constant"])
+    assert json.loads(ask("importance", *LINEAR, "--json").stdout)["skill"] == pytest.approx(found["skill"])
     assert isinstance(ll.load("shares.losslens"), ll.ShapleyImportance)
     assert "%" in ask("shapley", *LINEAR, "--method", "walk", "--precision", 0.1, "--group", "all=a,b").stdout
 

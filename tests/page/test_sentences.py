@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binom
-from tests.support.claims import KINDS, TRUTHS, Case, drawn, false, sentences, told, unknown
 
+from claims import KINDS, TRUTHS, Case, drawn, false, sentences, told, unknown
 from losslens.text import CLAIMS, Sentence
 
 SEEDS = 4  # of each kind: 24 data sets

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import r2_score
 
 import losslens as ll
 from losslens.page.findings import (
@@ -21,7 +22,7 @@ from losslens.page.findings import (
     regions_dict,
     rows_dict,
 )
-from losslens.page.words import _correlated, words
+from losslens.page.words import _correlated, every_grows, largest_shares, ranks_first, words
 from losslens.results.clusters import Clusters
 from losslens.results.extrapolation import Extrapolation, Extrapolations
 from losslens.results.interactions import Interactions
@@ -59,26 +60,99 @@ def said(imp: Any, shares: Any = None, ends: Any = NOWHERE, n_given: int = N, co
     return words({"m": imp}, {} if shares is None else {"m": shares}, ends, n_given, columns or {})
 
 
-# The headline: l = mean (y - f)^2, and with all values from other rows mean over pairs of (y_i - f_k)^2.
+# The headline: l = mean (y - f)^2, beside that of the mean of y. R² is scikit-learn's.
 
 
-def test_the_headline_has_the_error_its_interval_and_what_the_features_save(imp: Any, shares: Any) -> None:
+def test_the_headline_has_the_error_its_interval_and_that_of_the_best_constant(imp: Any) -> None:
     f = model(X)
-    error, none = np.mean((Y - f) ** 2), np.mean((Y[:, None] - f) ** 2)
-    start = f"The squared error of m is {error:.4f}"
-    assert said(imp)["headline"] == f"{start}."
-    assert said(imp, ends=(0.5, 2.25))["headline"] == f"{start} (95% interval 0.5000 to 2.250)."
-    assert said(imp, ends=(0.5, np.inf))["headline"] == f"{start}."
-    rest = (
-        f"; with all values from other rows it would be {none:.2f}: the features reduce it by {1 - error / none:.0%}."
-    )
-    assert said(imp, shares)["headline"] == start + rest
+    error, constant = np.mean((Y - f) ** 2), np.mean((Y - Y.mean()) ** 2)
+    start, skill = f"The squared error of m is {error:.4f}", r2_score(Y, f)
+    end = f"; always predicting the mean of y has {constant:.2f}: "
+    end += f"the model's error is {skill:.0%} smaller (R² {skill:.2f})."
+    assert said(imp)["headline"] == f"{start}{end}"
+    assert said(imp, ends=(0.5, 2.25))["headline"] == f"{start} (95% interval 0.5000 to 2.250){end}"
+    assert said(imp, ends=(0.5, np.inf))["headline"] == f"{start}{end}"
 
 
-def test_features_that_save_nothing_are_not_said_to(imp: Any, shares: Any) -> None:
+def test_a_model_that_is_not_better_than_a_constant_is_not_said_to_be() -> None:
+    flat = explained(lambda X: np.full(len(X), Y.mean()))
+    assert said(flat)["headline"].endswith("about the same (R² 0.00).")
+    wrong = explained(lambda X: -model(X))
+    score = r2_score(Y, -model(X))
+    assert said(wrong)["headline"].endswith(f", less than the model (R² {score:.2f}).")
+    assert explained(model, y=model(X)).skill == 1
+    assert said(explained(model, y=model(X)))["headline"].endswith("the model's error is 100% smaller (R² 1.00).")
+    nearly = explained(model, y=model(X) + Y / 1e4)
+    assert "is over 99% smaller" in said(nearly)["headline"]
+    custom = ll.feature_importance(model, X, Y, loss=lambda y, f: np.abs(y - f), random_state=0)
+    assert said(custom)["headline"] == f"The custom loss of m is {custom.error:.4f}."  # of which none is known
+    constant = explained(model, y=np.ones(N))
+    assert "always" not in said(constant)["headline"]  # it has no error
+
+
+def test_other_losses_have_another_constant() -> None:
+    loss = {"absolute_error": "the median of y", "huber": "the constant with the smallest Huber loss"}
+    for name, constant in loss.items():
+        found = said(ll.feature_importance(model, X, Y, loss=name))["headline"]
+        assert f"always predicting {constant} has " in found
+        assert "R²" not in found
+
+
+def test_what_shares_divide(imp: Any, shares: Any) -> None:
+    """Mean over pairs of (y_i - f_k)^2."""
+    none = np.mean((Y[:, None] - model(X)) ** 2)
+    start = f"With the values of each row taken from another row, the error is {none:.2f}"
+    assert said(imp, shares)["sentences"][0] == f"{start}."
     worse = replace(shares, error_none=shares.error_all)
-    assert said(imp, worse)["headline"].endswith(f"{imp.error:.4f}.")
-    assert not any("Of that" in text for text in said(imp, worse)["sentences"])
+    told = said(imp, worse)["sentences"]
+    assert told[0].endswith(f"the error is {imp.error:.4f}, no larger: there is no reduction to share.")
+    assert not any("largest share" in text for text in told)
+
+
+def votes(X: Any) -> Any:
+    """Probabilities of 0 and 1 as well."""
+    share = np.clip((np.sign(X[:, 0]) + np.sign(X[:, 1]) + 2) / 4, 0, 1)
+    return np.column_stack([1 - share, share])
+
+
+def test_probabilities_of_0_are_counted_where_the_error_and_the_shares_are_told() -> None:
+    """p = 0 for the true class: its own for rows of the headline, that of any other row for the shares."""
+    y = (X[:, 0] + RNG.normal(size=N) > 0).astype(int)
+    imp = ll.feature_importance(votes, X, y, loss="log_loss")
+    shares = ll.shapley_importance(votes, X, y, loss="log_loss", features=["x0", "x1", "x2"])
+    p = votes(X)
+    own, pairs = np.mean(p[np.arange(N), y] == 0), np.mean(p[:, y].T == 0)
+    assert shares.clipped == pytest.approx(pairs)
+    told = said(imp, shares)["sentences"]
+    assert told[0] == (
+        f"For {own:.0%} of the rows the model gives the true class probability 0: their log loss is set to the "
+        "clipping bound, 36.04, on which the log loss above depends."
+    )
+    assert f" {pairs:.0%} of the predictions for other rows give the true class probability 0: " in told[1]
+    assert any(f"{pairs:.0%} of the predictions for other rows" in note for note in shares.notes)
+    smooth = ll.shapley_importance(lambda X: 0.1 + 0.8 * votes(X), X, y, loss="log_loss", features=["x0", "x1", "x2"])
+    assert smooth.clipped == 0
+    assert smooth.clipped_in_words == ""
+    assert shares.given(y == 1).clipped == pytest.approx(np.mean(p[:, 1] == 0))
+
+
+def test_negative_shares_are_explained() -> None:
+    """f = x0 - x1 for y = x0 + x1: the share of x1 is as far below 0 as that of x0 is above."""
+    y = 2 * X[:, 0] + X[:, 1]
+    shares = ll.shapley_importance(lambda X: 2 * X[:, 0] - X[:, 1] / 2, X, y, loss="squared_error")
+    assert (shares.share < -0.05).sum() == 1
+    expected = (
+        "the share of x1 is below 0: its values increase the error, on average over the sets of other features that "
+        "keep theirs; the shares of the others add up to more than 100%"
+    )
+    assert shares.negative_in_words == expected
+    assert expected in shares.notes
+    assert shares.share[0] > 1
+    useful = ll.shapley_importance(model, X, Y, loss="squared_error", method="exact")
+    assert useful.share.min() > -0.0005
+    assert useful.negative_in_words == ""
+    wrong = ll.shapley_importance(lambda X: -X[:, 0], X, y, loss="squared_error")
+    assert wrong.negative_in_words == ""  # no reduction: no shares are shown
 
 
 # The most important features.
@@ -89,50 +163,75 @@ def test_the_largest_shares_are_named_in_order_at_most_four(imp: Any, shares: An
     part = dict(zip(shares.features, shares.sfimp / (shares.error_none - shares.error_all), strict=True))
     first = sorted(part, key=lambda name: -part[name])[:4]
     listed = [f"{name} ({part[name]:.0%})" for name in first]
-    expected = f"Of that, the largest shares are due to {', '.join(listed[:3])} and {listed[3]}."
-    assert said(imp, shares)["sentences"][0] == expected
+    start = "Of the difference to the model's error, the largest share"
+    expected = f"{start}s go to {', '.join(listed[:3])} and {listed[3]}."
+    assert said(imp, shares)["sentences"][1] == expected
     few = {0: (0.94, 0.05, 0.01), 1: (0.95, 0.049, 0.001), 2: (0.04, 0.03, 0.02)}
-    texts = {
-        0: "Of that, the largest shares are due to a (94%) and b (5%).",
-        1: "Of that, the largest share is due to a (95%).",
-        2: "Of that, the largest share is due to a (4%).",
-    }
+    texts = {0: f"{start}s go to a (94%) and b (5%).", 1: f"{start} goes to a (95%).", 2: f"{start} goes to a (4%)."}
     for case, numbers in few.items():
-        made = SimpleNamespace(
-            _total=1.0, share=np.array(numbers), features=("a", "b", "c"), error_all=0.0, error_none=1.0, notes=["x"]
-        )
-        assert said(imp, made)["sentences"][0] == texts[case]
+        made = SimpleNamespace(_total=1.0, share=np.array(numbers), features=("a", "b", "c"))
+        assert largest_shares(made) == texts[case]
 
 
 def test_the_first_feature_is_said_to_be_first_where_that_is_sure(imp: Any) -> None:
     low, high = imp["x0"].interval()
-    expected = f"Without x0 the error would grow by {imp['x0'].pfi:.2f} (95% interval {low:.2f} to {high:.2f})"
-    assert said(imp)["sentences"][0] == f"{expected}, more than without any other feature."
+    start = "With the values of x0 taken from other rows, the error grows by"
+    told = said(imp)["sentences"]
+    assert told[0] == f"{start} {imp['x0'].pfi:.2f} (95% interval {low:.2f} to {high:.2f})."
+    assert told[1] == "x0 ranks first: no other importance is as large (simultaneous intervals at 95%)."
     alike = explained(lambda X: X[:, 0] + X[:, 1], y=X[:, 0] + X[:, 1])
-    assert said(alike)["sentences"][0].endswith("; which feature ranks first is uncertain.")
+    assert said(alike)["sentences"][1] == "Which feature ranks first is uncertain."
     few = explained(X=X[:2], y=Y[:2])
     best = max(few.values(), key=lambda one: one.pfi)
-    text = said(few, n_given=2)["sentences"][0]
-    assert text.startswith(f"Without {best.name} the error would grow by ")
-    assert "interval" not in text
-    assert text.endswith(".")
+    told = said(few, n_given=2)["sentences"]
+    assert told[0] == f"With the values of {best.name} taken from other rows, the error grows by {best.pfi:.3f}."
+    assert not any("rank" in text for text in told)
     wrong = explained(lambda X: X[:, 0], y=-X[:, 0])
-    assert said(wrong)["sentences"][0] == "Without any single feature the error would not grow."
+    told = said(wrong)["sentences"]
+    assert told[0] == "With the values of any one feature taken from other rows, the error did not grow."
+    assert told[1] == ("The error shrinks with the values of x0 taken from other rows (intervals at 95%, Bonferroni).")
+    assert not any("rank" in text or "uncertain" in text for text in told)
+    alone = said(explained(features=["x0"]))["sentences"]
+    assert not any("rank" in text for text in alone)
+    assert alone[1] == (
+        "With its values taken from other rows, the error grows on new rows, too (one-sided test at 5%)."
+    )
 
 
 def test_features_of_which_nothing_is_sure_are_named(imp: Any) -> None:
-    assert said(imp)["sentences"][1] == (
-        "It is uncertain whether the model gains anything from 'x5' and 'x6' (tests at 5%, Holm)."
+    """x5 and x6 are not used: that is sure."""
+    tests = "(one-sided tests at 5%, Holm)."
+    assert said(imp)["sentences"][-1] == (
+        "With the values of x5 and x6 taken from other rows, the error of every row is the same."
     )
     some = explained(features=["x0", "x1"])
-    assert said(some)["sentences"][1] == "Every feature matters: all importances differ from 0 (tests at 5%, Holm)."
-    for unused, tail in (
-        (8, "'x7' and 'x8' (tests"),
-        (9, "'x7' and 'x8' and 1 more (tests"),
-        (11, "'x8' and 3 more ("),
+    assert said(some)["sentences"][-1] == (
+        f"With the values of any one feature taken from other rows, the error grows {tests}"
+    )
+    start = "It is uncertain whether the error grows with the values of "
+    noise = np.random.default_rng(5).normal(size=N)
+    for count, tail in (
+        (1, "x0"),
+        (2, "x0 or x1"),
+        (3, "any of x0, x1 and x2"),
+        (7, "any of x0, x1, x2, x3, x4, x5 and"),
     ):
-        many = explained(lambda X: X[:, 0], np.column_stack([X[:, :1], RNG.normal(size=(N, unused))]), X[:, 0])
-        assert tail in said(many)["sentences"][1]
+        unrelated = explained(lambda X, count=count: X[:, :count].sum(axis=1), y=noise)
+        found = next(text for text in said(unrelated)["sentences"] if text.startswith(start))
+        assert found.startswith(f"{start}{tail}")
+        assert found.endswith(f" taken from other rows {tests}")
+    sampled = explained(donors=ll.Latin(5))
+    assert not any("every row is the same" in text for text in said(sampled)["sentences"])  # not of all pairs
+
+
+def test_a_claim_about_every_feature_rests_on_all_of_them() -> None:
+    """A feature without a standard error is not tested, and so nothing is said of all."""
+    imp = explained(features=["x0", "x1"])
+    partly = replace(imp, features=imp.features | {"x2": replace(explained(X=X[:2], y=Y[:2])["x2"])})
+    assert len(partly.estimates.names) == 2
+    assert every_grows(partly) == ranks_first(partly) == ""
+    assert every_grows(imp)
+    assert ranks_first(imp)
 
 
 def test_models_are_listed_by_their_error(imp: Any) -> None:
@@ -186,10 +285,20 @@ def test_correlated_columns_are_named_the_strongest_first(imp: Any) -> None:
 
 
 def test_a_correlation_of_07_is_one() -> None:
-    """Ranks of five values: 1 - 6 sum d^2 / (5 * 24); sum d^2 = 6 gives exactly 0.7, 8 gives 0.6."""
-    a = np.arange(5.0)
-    assert [round(v, 9) for v, _, _ in _correlated({"a": a, "b": np.array([1.0, 2, 0, 3, 4])})] == [0.7]
-    assert _correlated({"a": a, "b": np.array([1.0, 2, 0, 4, 3])}) == []
+    """Ranks of five values: 1 - 6 sum d^2 / (5 * 24); sum d^2 = 6 gives exactly 0.7, 8 gives 0.6, ten times over."""
+    a, at, below = (np.tile(values, 10) for values in ([0.0, 1, 2, 3, 4], [1.0, 2, 0, 3, 4], [1.0, 2, 0, 4, 3]))
+    assert [round(v, 9) for v, _, _ in _correlated({"a": a, "b": at})] == [0.7]
+    assert _correlated({"a": a, "b": below}) == []
+
+
+def test_a_correlation_of_few_rows_may_be_chance() -> None:
+    """Four values have the same order in 2 of 4! cases; 5% of tables of independent columns have a pair at most."""
+    a = np.arange(4.0)
+    assert _correlated({"a": a, "b": a}) == []
+    assert len(_correlated({"a": np.arange(6.0), "b": np.arange(6.0)})) == 1  # 2 in 720
+    rng = np.random.default_rng(0)
+    tables = [{f"x{j}": column for j, column in enumerate(rng.normal(size=(6, 10)))} for _ in range(200)]
+    assert np.mean([bool(_correlated(table)) for table in tables]) <= 0.08
 
 
 # Findings.
@@ -224,13 +333,13 @@ def test_the_strongest_pair_that_is_sure_to_gain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "text"), [(1, "1 row looks wrong: "), (2, "2 rows look wrong: "), (1500, "1,500 rows look")]
+    ("n", "text"), [(1, "1 row stands out: "), (2, "2 rows stand out: "), (1500, "1,500 rows stand")]
 )
-def test_rows_that_look_wrong_are_counted(n: int, text: str) -> None:
+def test_rows_that_stand_out_are_counted(n: int, text: str) -> None:
     assert finding_words([], None, {"n_suspicious": 0}) == []
     found = finding_words([], None, {"n_suspicious": n})[0]
     assert found.startswith(text)
-    assert f"better on {'it' if n == 1 else 'them'} without" in found
+    assert f"{'its' if n == 1 else 'their'} loss would be far smaller" in found
 
 
 def far(name: str, share: float, auc: float = 0.9) -> Extrapolation:
@@ -238,15 +347,18 @@ def far(name: str, share: float, auc: float = 0.9) -> Extrapolation:
 
 
 def test_features_with_replaced_rows_unlike_real_ones_are_named_up_to_six() -> None:
-    def told(*ones: Extrapolation) -> list[str]:
+    def told(*ones: Extrapolation) -> str:
         return far_words(Extrapolations({one.name: one for one in ones}))
 
-    start = "Rows with a replaced value differ from real ones. The share that is unlike any: "
-    assert told(far("a", 0.3, 0.6), far("b", 0.009)) == []  # an AUC of 0.6, or too few far rows, is no warning
-    assert told(far("a", 0.01), far("b", 0.3), far("c", 0.9, 0.5)) == [f"{start}b 30%, a 1%."]
+    start = (
+        "Rows with a replaced value differ from real ones. The share of a kind that is at least 10 times rarer among "
+    )
+    start += "real rows: "
+    assert told(far("a", 0.3, 0.6), far("b", 0.009)) == ""  # an AUC of 0.6, or too few far rows, is no warning
+    assert told(far("a", 0.01), far("b", 0.3), far("c", 0.9, 0.5)) == f"{start}b 30% and a 1%."
     six = [far(f"x{k}", 0.6 - k / 10) for k in range(6)]
-    assert told(*six) == [f"{start}x0 60%, x1 50%, x2 40%, x3 30%, x4 20%, x5 10%."]
-    assert told(*six, far("y", 0.05), far("z", 0.04))[0].endswith("x5 10% and 2 more features.")
+    assert told(*six) == f"{start}x0 60%, x1 50%, x2 40%, x3 30%, x4 20% and x5 10%."
+    assert told(*six, far("y", 0.05), far("z", 0.04)).endswith("x5 10% and 2 more.")
 
 
 def test_a_curve_fades_where_most_replaced_rows_are_unlike_real_ones() -> None:
@@ -284,7 +396,7 @@ def test_how_stable_clusters_are_in_words(stability: float, alike: str) -> None:
     told = clusters_dict(clusters(stability))
     assert told is not None
     assert told["sentence"] == (
-        "By their local Shapley shares, the rows form 2 clusters. Clusters of two halves of the rows are "
+        "The rows were divided into 2 clusters by their local Shapley shares. Clusters of two halves are "
         f"{alike} (stability {stability:.2f}; 1: the same, 0: chance); the rules assign 82% of held-out rows to their "
         "own cluster, against 67% by always choosing the largest one."
     )
@@ -302,7 +414,10 @@ def test_a_cluster_is_known_by_the_features_with_the_largest_means_of_either_sig
     assert first["share"] == pytest.approx(2 / 3)
     alone = clusters_dict(clusters(np.nan, k=1))
     assert alone is not None
-    assert "form no clusters" in alone["sentence"]
+    assert alone["sentence"] == "By local Shapley shares, no division of the rows is stable and well separated."
+    ruleless = clusters_dict(replace(clusters(0.9), rules=("", "")))
+    assert ruleless is not None
+    assert ruleless["sentence"].endswith("; no rules describe them better than by always choosing the largest one.")
 
 
 def test_the_strongest_pairs_are_listed() -> None:
@@ -356,6 +471,13 @@ def test_rows_helped_hurt_and_suspicious_are_counted() -> None:
     np.testing.assert_array_equal(told["influence"], told["suspicious"] / 10)
     assert told["influence_on"] == [str(names[k]) for k in told["suspicious"]]
     assert told["fence"] == one.fence
+    assert told["sentence"] == (
+        "The loss of 100 of 127 rows is smaller than with the predictions for other rows; that of 25 is larger, of 25 "
+        "by far."
+    )
+    helped = rows_dict(replace(one, importance=np.ones(n)))
+    assert helped is not None
+    assert helped["sentence"] == "The loss of 127 of 127 rows is smaller than with the predictions for other rows."
     bare = rows_dict(replace(one, influence=None, influence_on=None))
     assert bare is not None
     assert bare["influence"] is bare["influence_on"] is None

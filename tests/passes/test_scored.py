@@ -15,6 +15,8 @@ from sklearn.svm import LinearSVC
 
 import brute
 import losslens as ll
+from losslens.plots import plot_ranking
+from losslens.text import in_digits
 
 RNG = np.random.default_rng(0)
 N = 14
@@ -379,3 +381,20 @@ def test_a_constant_score_depends_on_no_feature():
 def test_a_scorer_that_reads_the_rows_is_refused():
     with pytest.raises(ValueError, match="the scorer RowScorer called none of"):
         ll.feature_importance(LINEAR, X, Y, loss=RowScorer())
+
+
+def test_an_error_that_a_scorer_negates_is_told_as_an_error():
+    """A negated error is below 0: what is told is the error itself, and its increase."""
+    scorer = get_scorer("neg_mean_absolute_percentage_error")
+    found = ll.feature_importance(LINEAR, X, Y, loss=scorer)
+    error = -found.score
+    assert error > 0
+    assert found.base == error
+    assert found.headline.startswith("increase in mean absolute percentage error; ")
+    assert f"; {in_digits(error)} with nothing replaced" in found.headline
+    assert "increase in mean absolute percentage error" in repr(found["x0"])
+    assert plot_ranking(found).get_xlabel() == "increase in mean absolute percentage error"
+    shares = ll.shapley_importance(LINEAR, X, Y, loss=scorer)
+    assert shares.error_all == pytest.approx(error)
+    assert shares.headline.startswith("decrease in mean absolute percentage error that each feature earns; ")
+    assert f"{in_digits(error)} with their own" in shares.headline

@@ -51,7 +51,7 @@ def test_suspicious_rows_are_marked_with_their_numbers():
     ax = looked_at(plot_observations(found))
     assert sorted(numbered(ax)) == sorted(found.suspicious) == [5, 60]
     assert len(dots(ax)) == 198
-    assert "2 suspicious rows, with their numbers" in caption(ax)
+    assert "2 rows stand out below the dashed line (diamonds, with their numbers)" in caption(ax)
     assert any(line.get_ydata()[0] == found.fence for line in ax.lines)
     assert inside(ax)
 
@@ -59,7 +59,7 @@ def test_suspicious_rows_are_marked_with_their_numbers():
 def test_nobody_suspicious():
     ax = looked_at(plot_observations(observed()))
     assert numbered(ax) == []
-    assert "no row is suspicious" in caption(ax)
+    assert "no row stands out" in caption(ax)
     assert len(dots(ax)) == 200
 
 

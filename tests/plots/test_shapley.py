@@ -48,7 +48,7 @@ def test_thin_lines_are_the_intervals_and_the_caption_says_so():
     ax = plot_shapley(result)
     order = np.argsort(-result.sfimp)
     np.testing.assert_allclose(segments(ax), np.column_stack(result.interval())[order])
-    ends = f"error {result.error_none:.1f} without, {result.error_all:.3f} with all features"
+    ends = f"error {result.error_none:.1f} with all values from other rows, {result.error_all:.3f} with their own"
     assert caption(ax) == f"{ends}; sums to {result.sfimp.sum():.3g}; lines: 95% intervals"
 
 
@@ -75,7 +75,7 @@ def test_scores_increase():
     result = importance(known=False, loss=None, title="r2", error_all=-0.9, error_none=0.1)
     ax = looked_at(plot_shapley(result))
     assert ax.get_xlabel() == "increase in r2 that each feature earns"
-    assert caption(ax).startswith("score −0.100 without, 0.900 with all features")
+    assert caption(ax).startswith("score −0.100 with all values from other rows, 0.900 with their own")
 
 
 def test_negative_values_lie_left_of_zero():

@@ -215,7 +215,7 @@ def test_the_ranking_marks_features_that_warn_and_says_what_the_sign_means(imp):
     ax = imp.plot()
     marked = {label.get_text() for label in ax.get_yticklabels()}
     assert marked == {"temp †", "atemp †", "wind"}
-    assert "†: with its values replaced, rows differ from real ones (AUC > 0.6)" in caption(ax)
+    assert "†: a classifier tells its replaced rows from real ones (AUC > 0.6), and at least 1% of them" in caption(ax)
 
 
 def test_words_have_hollow_dots():

@@ -89,6 +89,7 @@ def _models(folder, table):
     skops.io.dump(LinearRegression().fit(table[["a", "y"]], y), folder / "given_the_answer.skops")
     skops.io.dump(DecisionTreeRegressor(max_depth=4).fit(Z, y), folder / "tree.skops")
     skops.io.dump(LogisticRegression().fit(Z, table["label"]), folder / "classes.skops")
+    skops.io.dump(LogisticRegression().fit(Z, table["size"].astype(str)), folder / "sizes.skops")
     words = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["size"]), remainder="passthrough")
     skops.io.dump(make_pipeline(words, LinearRegression()).fit(X, y), folder / "words.skops")
     booster = xgboost.train({"max_depth": 3}, xgboost.DMatrix(X, y, enable_categorical=True), 10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from losslens.cli.options import RUNNING, SOURCE, TABLE, Arguments, Verb
 from losslens.cli.printing import Output, Sheet, digits, plain, probability, records
 from losslens.cli.running import takes
 from losslens.cli.tables import LoadedRows
-from losslens.results.table import ResultTable
+from losslens.results.table import ResultTable, or_else
 from losslens.tables.frames import as_table
 from losslens.text import size_in_words
 
@@ -36,9 +37,9 @@ QUESTION = ("loss", "features", "group", "donors")
 
 @takes(*SOURCE, *QUESTION, "by", *RUNNING, *TABLE, "save")
 def importance(args: Arguments) -> Output:
-    """How much the loss grows without each feature.
+    """How much the loss grows when a feature's values come from other rows.
 
-    A feature's values are taken from other rows, over all pairs of rows where that is affordable.
+    All pairs of rows are used where that is affordable.
     """
     model = one_model(args, args.model)
     rows = rows_of(args, [model], args.data)
@@ -55,7 +56,14 @@ def importance(args: Arguments) -> Output:
         entries += [own | row for row in records(part.to_frame())]
         lines += [[*map(digits, own.values()), *line] for line in part._table().texts(columns)]
     sheet = Sheet([*([group] if args.by else []), *columns], lines, words=(group, "feature"))
-    facts = {"loss": imp.title, "error": imp.base, "exact": imp.exact, "engine": imp.engine, "design": imp.design}
+    facts = {
+        "loss": imp.title,
+        "error": imp.base,
+        **_against_constant(imp),
+        "exact": imp.exact,
+        "engine": imp.engine,
+        "design": imp.design,
+    }
     facts |= {"n_rows": len(rows.y), "n_predictions": imp.n_predictions}
     notes = [*sampled(rows), *imp.notes, *imp.cautions]
     return Output(f"Importance: {imp.headline}", [sheet], notes, entries, facts, imp)
@@ -77,15 +85,16 @@ def curves(args: Arguments) -> Output:
         if args.loss is not None:
             raise ValueError("--loss needs the true values: name their column with --target")
         result = ll.feature_effect(model, rows.X, target=label, **shared)
-        headline = "Curves: mean prediction with every row at a value"
     else:
         result = ll.feature_importance(model, rows.X, rows.y, loss=loss_of(args.loss), **shared)
-        headline = f"Curves: increase in {result.title}, and mean prediction, with every row at a value"
     notes, entries, sheets = sampled(rows), [], []
     for name, one in result.items():
         of_one = _curve(one, label, notes)
         entries += [{"feature": name} | row for row in of_one]
         sheets.append(_short(name, of_one, args.points))
+    columns = [] if rows.y is None else [result.headline.split(";")[0]]
+    columns += ["mean prediction"] if rows.y is None or any("effect" in row for row in entries) else []
+    headline = f"Curves: {', and '.join(columns)}{',' if len(columns) > 1 else ''} with every row at a value"
     return Output(headline, sheets, notes, entries, {"n_rows": len(rows.X), "engine": result.engine}, result)
 
 
@@ -104,7 +113,8 @@ def shapley(args: Arguments) -> Output:
     )  # fmt: skip
     columns = ["feature", "share", "sfimp", "std_error", "low", "high"]
     sheet = Sheet(columns, shap._table().texts(columns))
-    facts = {"loss": shap.title, "error_all": shap.error_all, "error_none": shap.error_none, "exact": shap.exact}
+    facts = {"loss": shap.title, "error_all": shap.error_all, "error_none": shap.error_none, **_against_constant(shap)}
+    facts |= {"exact": shap.exact}
     facts |= {"engine": shap.engine, "method": shap.method, "n_rows": len(rows.y), "n_predictions": shap.n_predictions}
     notes = [*sampled(rows), *shap.notes, *shap.cautions]
     return Output(f"Shapley importance: {shap.headline}", [sheet], notes, records(shap.to_frame()), facts, shap)
@@ -162,6 +172,11 @@ def plan(args: Arguments) -> Output:
     return Output(repr(planned), [], sampled(rows), records(planned.to_frame()), facts)
 
 
+def _against_constant(result: ll.Importances | ll.ShapleyImportance) -> dict[str, float | None]:
+    """The error of the best constant and the skill; None where they are not known."""
+    return {name: or_else(partial(getattr, result, name), None) for name in ("error_constant", "skill")}
+
+
 def _weights(rows: dict[str, LoadedRows], several: bool) -> Any:
     weights = {name: part.weight for name, part in rows.items()}
     if all(weight is None for weight in weights.values()):
@@ -172,7 +187,7 @@ def _weights(rows: dict[str, LoadedRows], several: bool) -> Any:
 def _curve(one: Any, label: Any, notes: list[str]) -> list[dict[str, Any]]:
     """One record a value; with a loss, the effect beside the importance."""
     entries, effect, remark = records(one.to_frame()), one, ""
-    if hasattr(one, "effect_of"):
+    if isinstance(one, ll.FeatureImportance):
         try:
             effect = one.effect if label is None else one.effect_of(label)
             for row, value in zip(entries, np.ravel(effect.pd).tolist(), strict=True):

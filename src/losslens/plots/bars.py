@@ -12,11 +12,12 @@ from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import INK, SKY
 from losslens.plots.wording import alike, count, labels, not_shown, number
 from losslens.results.breiman import BreimanImportance
-from losslens.results.extrapolation import WARNING, Extrapolations
+from losslens.results.extrapolation import Extrapolations, rule_in_words
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.scores import Scores
 from losslens.results.table import ResultTable, or_else
+from losslens.text import measured
 
 WARNS = " †"  # after the name of a feature whose replaced rows a classifier can separate from real ones
 THICKEST = 22.0  # thickness of a bar in points, at most
@@ -73,7 +74,7 @@ def plot_extrapolation(extrapolations: Extrapolations, *, ax: Axes | None = None
     ax, most = named_rows.open_rows(ax, len(bars), below=3)
     width = draw_bars(ax, bars[:most], own)
     named_rows.label_across(ax, "share of replaced rows that are unlike any real one", width)
-    notes = [f"{WARNS.strip()}: replaced rows differ from real ones (AUC > {WARNING})"]
+    notes = [f"{WARNS.strip()}: {rule_in_words(tested)}"]
     canvas.caption(ax, notes if any(bar.mark for bar in bars[:most]) else [])
     return ax
 
@@ -150,13 +151,13 @@ def known_interval(feature: FeatureImportance, ratio: bool = False) -> tuple[flo
 
 def _ranking_notes(importances: Importances, bars: Sequence[Bar], shown: int) -> list[str]:
     """The error with nothing replaced, what lines and marks mean, and which features are left out."""
-    score = isinstance(importances, Scores)
-    base = importances.score if isinstance(importances, Scores) else importances.error
-    notes = [f"{'score' if score else 'error'} with nothing replaced: {number(base)}"]
+    score = isinstance(importances, Scores) and not measured(importances.title)[1]
+    notes = [f"{'score' if score else 'error'} with nothing replaced: {number(importances.base)}"]
     if any(bar.interval for bar in bars[:shown]):
         notes.append("lines: 95% intervals")
     if any(bar.mark for bar in bars[:shown]):
-        notes.append(f"{WARNS.strip()}: with its values replaced, rows differ from real ones (AUC > {WARNING})")
+        marked = [one for one in (f.known_extrapolation for f in importances.values()) if one is not None]
+        notes.append(f"{WARNS.strip()}: {rule_in_words(marked)}")
     notes += importances.cautions
     notes += not_shown(len(bars) - shown)
     if len(bars) < len(importances):

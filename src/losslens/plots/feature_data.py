@@ -144,7 +144,7 @@ def show(result: FeatureImportance | FeatureScore | FeatureEffect) -> FeaturePic
     if isinstance(result, FeatureScore):
         return FeaturePicture(
             result.name, result.columns, result.values, result.ordered, result.pi, "PI", result.shares,
-            f"decrease in {result.title}",
+            result.change,
         )  # fmt: skip
     return _importance(result) if isinstance(result, FeatureImportance) else _effect(result)
 

@@ -94,7 +94,7 @@ def plot_observations(observations: Observations, *, ax: Axes | None = None) -> 
     ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
     notes = [_draw_rows(ax, x, y, order[~np.isin(order, marked)], marked[:0])]
     if (y < 0).any():
-        notes.insert(0, f"{count(int(np.sum(y < 0)), 'row')} under 0: better predicted without their features")
+        notes.insert(0, f"{count(int(np.sum(y < 0)), 'row')} under 0: the predictions for other rows are better")
     if len(marked):
         ax.axhline(observations.fence, color=VERMILLION, linewidth=0.8, linestyle="--", zorder=0)
         style: dict[str, Any] = {"color": VERMILLION, "markeredgecolor": "white", "markeredgewidth": 0.6}
@@ -104,11 +104,11 @@ def plot_observations(observations: Observations, *, ax: Axes | None = None) -> 
     if len(marked):
         numbered = _number_rows(ax, x, y, marked[:MOST_NUMBERED], observations.row_labels)
         some = f"{numbered} " if numbered < len(marked) else ""
-        named = f"{some}with their {_called(observations.row_labels)}"
-        notes.insert(0, f"diamonds: {count(len(marked), 'suspicious row')}, {named}")
-        notes.insert(1, "dashed: where they begin")
+        named = f"diamonds, {some}with their {_called(observations.row_labels)}"
+        stand = "stands" if len(marked) == 1 else "stand"
+        notes.insert(0, f"{count(len(marked), 'row')} {stand} out below the dashed line ({named})")
     else:
-        notes.insert(0, "no row is suspicious")
+        notes.insert(0, "no row stands out")
     canvas.caption(ax, notes, 1.05)
     return ax
 

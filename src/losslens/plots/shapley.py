@@ -88,9 +88,9 @@ def signed_percent(share: float) -> str:
 
 
 def _notes(result: ShapleyImportance) -> list[str]:
-    what, sign = ("error", 1) if result.loss is not None else ("score", -1)
-    without, complete = number(sign * result.error_none), number(sign * result.error_all)
-    notes = [f"{what} {without} without, {complete} with all features"]
+    what, sign = ("error", 1) if result.is_error else ("score", -1)
+    none, whole = number(sign * result.error_none), number(sign * result.error_all)
+    notes = [f"{what} {none} with all values from other rows, {whole} with their own"]
     notes.append(f"sums to {number(float(result.sfimp.sum()))}")
     return [*notes, *([SAGE] if result.aggregate == "prediction" else []), *([] if result.complete else [STOPPED])]
 

@@ -75,7 +75,7 @@ def plot_shares(models: Mapping[str, ShapleyImportance], *, ax: Axes | None = No
     colours = [*COLOURS[:kept], OTHERS]
     for k, name in enumerate(labels(names, letters)):
         _draw_part(ax, stacks, k, colours[k], name)
-    _draw_ends(ax, stacks, first.loss is not None)
+    _draw_ends(ax, stacks, first.is_error)
     _dress(ax, stacks, first, size)
     _write(ax, stacks, colours, size)
     canvas.caption(ax, _notes(stacks, first, short=size[1] < SMALL))
@@ -107,7 +107,7 @@ def _table(models: Mapping[str, ShapleyImportance]) -> tuple[list[str], Floats]:
 
 
 def _stack(name: str, result: ShapleyImportance, parts: Floats) -> Stack:
-    ends = (result.error_all, result.error_none) if result.loss is not None else (-result.error_none, -result.error_all)
+    ends = (result.error_all, result.error_none) if result.is_error else (-result.error_none, -result.error_all)
     total = result.error_none - result.error_all
     clear = total > 0 and np.abs(parts).max() <= MOST_SHARE * total
     return Stack(name, parts, *ends, total if clear else 0.0)
@@ -136,7 +136,7 @@ def _draw_ends(ax: Axes, stacks: Sequence[Stack], error: bool) -> None:
     """The foot of the parts, and a line where they end."""
     start, end = np.array([(stack.start, stack.end) for stack in stacks]).T
     at = np.arange(len(stacks), dtype=float)
-    ax.bar(at, np.maximum(start, 0.0), WIDTH, label="remaining" if error else "without features", zorder=1, **REST)
+    ax.bar(at, np.maximum(start, 0.0), WIDTH, label="remaining" if error else "values of other rows", zorder=1, **REST)
     harm = np.array([(stack.parts < 0).any() for stack in stacks])
     left, right = np.where(harm, WIDTH / 2, -WIDTH / 2 - 0.03), np.where(harm, WIDTH / 2 + SIDE, WIDTH / 2) + 0.03
     ax.hlines(end, at + left, at + right, color=INK, linewidth=1.4, zorder=3)
@@ -150,7 +150,9 @@ def _dress(ax: Axes, stacks: Sequence[Stack], first: ShapleyImportance, size: tu
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.6, len(stacks) - 0.4)
     ax.set_xlabel("model")
-    ax.set_ylabel(folded(f"mean {first.title}" if first.loss is not None else first.title, height), parse_math=False)
+    ax.set_ylabel(
+        folded(f"mean {first.quantity}" if first.loss is not None else first.quantity, height), parse_math=False
+    )
     canvas.plain_frame(ax)
     above = canvas.legend(ax, width) * canvas.size_in_points(ax)[1] / height
     canvas.make_room(ax, 0.0, min(0.65, above + 1.5 * canvas.font_size("small") / height))
@@ -195,8 +197,8 @@ def _fitting(value: float, total: float, points: float) -> str:
 
 
 def _notes(stacks: Sequence[Stack], first: ShapleyImportance, *, short: bool) -> list[str]:
-    error = first.loss is not None
-    notes = ["line: " + ("error without features" if error else "score with all features")]
+    error = first.is_error
+    notes = ["line: " + ("error with all values from other rows" if error else "score with all features")]
     if any(stack.total for stack in stacks) and not short:
         notes.append(f"percent: of what all features {'take off the error' if error else 'add to the score'}")
     if any((stack.parts < 0).any() for stack in stacks):
@@ -206,7 +208,7 @@ def _notes(stacks: Sequence[Stack], first: ShapleyImportance, *, short: bool) ->
 
 @canvas.takes_axes
 def plot_waterfall(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes:
-    """Draw the steps from the error without features to that with all of them, the largest share first.
+    """Draw the steps from the error with all values from other rows to that with their own, the largest share first.
 
     Parameters
     ----------
@@ -224,10 +226,11 @@ def plot_waterfall(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes
     ['no feature', 'x1', 'x0', 'all features']
     """
     _check({"the result": result})
-    own, p, error = ax is None, len(result.features), result.loss is not None
+    own, p, error = ax is None, len(result.features), result.is_error
     ax, most = open_rows(ax, min(p, MOST_LINES) + 2 + (p > MOST_LINES), below=3)
     steps = _steps(result, max(1, most - 2), letters_beside(ax))
-    title, colours = (f"mean {result.title}", RISE_FALL) if error else (result.title, RISE_FALL[::-1])
+    mean = "mean " if result.loss is not None else ""
+    title, colours = f"{mean}{result.quantity}", RISE_FALL if error else RISE_FALL[::-1]
     draw_steps(ax, steps, ("no feature", "all features"), title, own, colours)
     notes = ["each bar: a feature's Shapley importance"]
     if any((step.end > step.start) == error and step.end != step.start for step in steps):
@@ -240,7 +243,7 @@ def plot_waterfall(result: ShapleyImportance, *, ax: Axes | None = None) -> Axes
 
 def _steps(result: ShapleyImportance, most: int, letters: int) -> list[Step]:
     """The largest share first; those that don't fit are one last step."""
-    p, sign = len(result.features), -1.0 if result.loss is not None else 1.0
+    p, sign = len(result.features), -1.0 if result.is_error else 1.0
     size = np.argsort(-np.abs(result.sfimp), kind="stable")
     kept = size if p <= most else size[: most - 1]
     kept = kept[np.argsort(-result.sfimp[kept], kind="stable")]

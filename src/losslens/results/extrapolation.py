@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,15 @@ MIN_FAR_SHARE = 0.01  # no warning where a smaller share of the cells is far fro
 RARER = 10.0  # a cell is far where real rows like it are this many times rarer than replaced ones
 NAMED_IN_NOTE = 6  # features in one line of text
 FADED = 0.5  # share of far cells above which a part of a curve is drawn faded
+
+
+def rule_in_words(features: Iterable[Extrapolation]) -> str:
+    """When a feature is marked: the rule of `Extrapolation.warns`, with the largest threshold of these features."""
+    limit = max(one.threshold for one in features)
+    return (
+        f"a classifier tells its replaced rows from real ones (AUC > {limit:.2g}), and at least {MIN_FAR_SHARE:.0%} of "
+        f"them are {RARER:g} times rarer among real rows"
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

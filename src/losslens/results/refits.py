@@ -18,7 +18,7 @@ from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED,
 from losslens.tables.checks import is_one_of
 from losslens.tables.columns import is_missing
 from losslens.tables.features import position_of
-from losslens.text import in_digits
+from losslens.text import in_digits, measured
 from losslens.typing import Axes, Floats, Indices
 from losslens.uncertainty.inference import Adjustment, Estimates, Inference, columns_of_tests, cross_products
 from losslens.uncertainty.standard_errors import Target, check_level
@@ -118,7 +118,7 @@ class Refits(Result, Inference):
 
     @property
     def errors(self) -> Floats:
-        """Each fold's error with nothing replaced, (M,); scores for a scorer."""
+        """Each fold's error with nothing replaced, (M,); scores for a scorer that does not negate an error."""
         return np.array([_error(fold) for fold in self.folds])
 
     @property
@@ -224,8 +224,9 @@ class Refits(Result, Inference):
     def measure(self) -> str:
         """Whether `errors` holds errors, or the scores of a scorer."""
         first = self.folds[0]
-        scored = first.loss is None if isinstance(first, ShapleyImportance) else isinstance(first, Scores)
-        return "score" if scored else "error"
+        if isinstance(first, ShapleyImportance):
+            return "error" if first.is_error else "score"
+        return "score" if isinstance(first, Scores) and not measured(first.title)[1] else "error"
 
     @property
     def headline(self) -> str:
@@ -267,7 +268,7 @@ def numbers(fold: Fold, unbiased: bool = False) -> Floats:
 
 def _error(fold: Fold) -> float:
     if isinstance(fold, ShapleyImportance):
-        return fold.error_all if fold.loss is not None else -fold.error_all
+        return fold.error_all if fold.is_error else -fold.error_all
     return fold.base
 
 

@@ -13,7 +13,7 @@ from losslens.results.base import Tabular
 from losslens.results.effects import curve_columns
 from losslens.results.importances import Importances
 from losslens.results.table import ResultTable, facts, grid_size, or_else
-from losslens.text import in_digits
+from losslens.text import in_digits, measured
 from losslens.typing import Axes, Floats
 
 
@@ -128,13 +128,24 @@ class FeatureScore(Tabular):
     def _table(self) -> ResultTable:
         numbers = {
             "importance": or_else(lambda: self.pfi, np.nan),
-            "score, nothing replaced": self.score,
+            f"{'error' if measured(self.title)[1] else 'score'}, nothing replaced": self.base,
             "values": grid_size(self.values),
         }
-        return facts(f"{self.name}: decrease in {self.title}", numbers, [f"{self.design!r}; {self.engine}"])
+        return facts(f"{self.name}: {self.change}", numbers, [f"{self.design!r}; {self.engine}"])
 
     def __repr__(self) -> str:
-        return f"<FeatureScore {self.name!r}: decrease in {self.title}, {self.design}>"
+        return f"<FeatureScore {self.name!r}: {self.change}, {self.design}>"
+
+    @property
+    def change(self) -> str:
+        """What `pfi` is: the decrease in a score, or the increase in an error that the scorer negates."""
+        name, is_error = measured(self.title)
+        return f"{'increase' if is_error else 'decrease'} in {name}"
+
+    @property
+    def base(self) -> float:
+        """The score with nothing replaced; the error where the scorer negates one."""
+        return -self.score if measured(self.title)[1] else self.score
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -167,10 +178,11 @@ class Scores(Importances):
 
     @property
     def base(self) -> float:
-        """The reference of the importances: the score with nothing replaced."""
-        return self.score
+        """The reference of the importances: the score with nothing replaced, or the error that the scorer negates."""
+        return next(iter(self.features.values())).base
 
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        return f"decrease in {self.title}; {in_digits(self.score)} with nothing replaced"
+        first = next(iter(self.features.values()))
+        return f"{first.change}; {in_digits(first.base)} with nothing replaced"

@@ -23,7 +23,7 @@ from losslens.tables.constant import best_constant, skill
 from losslens.tables.features import position_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
-from losslens.text import in_digits, listed, share_in_words, size_in_words
+from losslens.text import in_digits, listed, measured, share_in_words, size_in_words
 from losslens.typing import Axes, Floats, Indices, Mask
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.inference import Estimates, Inference
@@ -349,11 +349,20 @@ class ShapleyImportance(Grouped, Result, Inference):
     @property
     def headline(self) -> str:
         """What the numbers are."""
-        what = "decrease" if self.loss is not None else "increase"
-        sign = 1 if self.loss is not None else -1
+        what, sign = ("decrease", 1) if self.is_error else ("increase", -1)
         none, whole = in_digits(sign * self.error_none), in_digits(sign * self.error_all)
         ends = f"{none} with all values from other rows, {whole} with their own"
-        return f"{what} in {self.title} that each feature earns; {ends}"
+        return f"{what} in {self.quantity} that each feature earns; {ends}"
+
+    @property
+    def is_error(self) -> bool:
+        """Whether `error_all` is an error as it is known: of a loss, or of a scorer that negates one."""
+        return self.loss is not None or measured(self.title)[1]
+
+    @property
+    def quantity(self) -> str:
+        """The name of the loss, or of what the scorer measures."""
+        return self.title if self.loss is not None else measured(self.title)[0]
 
     @property
     def notes(self) -> list[str]:
