@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tests run in random order; on CI in the same one every time, as with Hypothesis's examples.
 ORDER := $(if $(CI),--randomly-seed=1)
 
-.PHONY: help demo test test-threads test-oldest fuzz browser bench mutants gallery clean
+.PHONY: help demo test test-threads test-oldest fuzz browser bench coverage mutants gallery clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
@@ -14,6 +14,7 @@ help:
 	@echo "make fuzz    random calls, numbers against brute force, damaged files: 10,000, 100,000, 10,000"
 	@echo "make browser finds or installs chromium, for the tests of the report"
 	@echo "make bench   speed and accuracy against named peers"
+	@echo "make coverage simulates how often intervals, tests and sentences hold what they say (hours)"
 	@echo "make mutants puts errors into the source, one at a time, and counts those that tests notice (an hour)"
 	@echo "make gallery the paper's figures and tables as a page: docs/gallery/build/index.html"
 	@echo "make clean   remove .venv, caches and builds"
@@ -65,6 +66,11 @@ browser:
 
 bench: .venv/installed-test
 	@$(BIN)/python -m benchmarks
+
+# What the library promises about new data, on data whose truth is known; one part: make coverage ONLY=sentences.
+ONLY ?= coverage shapley_coverage conditional extrapolation regions interactions sentences
+coverage: .venv/installed-test
+	@for part in $(ONLY); do $(BIN)/python -m benchmarks.$$part || exit 1; done
 
 mutants: .venv/installed-test
 	@$(BIN)/python -m tests.mutants

@@ -12,6 +12,7 @@ from benchmarks import (
     plans,
     regions,
     results,
+    sentences,
     shapley,
 )
 
@@ -26,6 +27,7 @@ for part in (
     conditional,
     extrapolation,
     regions,
+    sentences,
     results,
     plans,
 ):

@@ -101,7 +101,7 @@ def test_other_losses_have_another_constant() -> None:
 def test_what_shares_divide(imp: Any, shares: Any) -> None:
     """Mean over pairs of (y_i - f_k)^2."""
     none = np.mean((Y[:, None] - model(X)) ** 2)
-    start = f"With the values of each row taken from another row, the error is {none:.2f}"
+    start = f"With the values of all 7 features taken from another row, the error is {none:.2f}"
     assert said(imp, shares)["sentences"][0] == f"{start}."
     worse = replace(shares, error_none=shares.error_all)
     told = said(imp, worse)["sentences"]
@@ -119,7 +119,7 @@ def test_probabilities_of_0_are_counted_where_the_error_and_the_shares_are_told(
     """p = 0 for the true class: its own for rows of the headline, that of any other row for the shares."""
     y = (X[:, 0] + RNG.normal(size=N) > 0).astype(int)
     imp = ll.feature_importance(votes, X, y, loss="log_loss")
-    shares = ll.shapley_importance(votes, X, y, loss="log_loss", features=["x0", "x1", "x2"])
+    shares = ll.shapley_importance(votes, X[:, :3], y, loss="log_loss")
     p = votes(X)
     own, pairs = np.mean(p[np.arange(N), y] == 0), np.mean(p[:, y].T == 0)
     assert shares.clipped == pytest.approx(pairs)
@@ -130,9 +130,12 @@ def test_probabilities_of_0_are_counted_where_the_error_and_the_shares_are_told(
     )
     assert f" {pairs:.0%} of the predictions for other rows give the true class probability 0: " in told[1]
     assert any(f"{pairs:.0%} of the predictions for other rows" in note for note in shares.notes)
-    smooth = ll.shapley_importance(lambda X: 0.1 + 0.8 * votes(X), X, y, loss="log_loss", features=["x0", "x1", "x2"])
+    smooth = ll.shapley_importance(lambda X: 0.1 + 0.8 * votes(X), X[:, :3], y, loss="log_loss")
     assert smooth.clipped == 0
     assert smooth.clipped_in_words == ""
+    some = ll.shapley_importance(votes, X[:, :3], y, loss="log_loss", features=["x0"])
+    assert np.isnan(some.clipped)  # x1 is the row's own
+    assert some.clipped_in_words == ""
     assert shares.given(y == 1).clipped == pytest.approx(np.mean(p[:, 1] == 0))
 
 
@@ -472,12 +475,11 @@ def test_rows_helped_hurt_and_suspicious_are_counted() -> None:
     assert told["influence_on"] == [str(names[k]) for k in told["suspicious"]]
     assert told["fence"] == one.fence
     assert told["sentence"] == (
-        "The loss of 100 of 127 rows is smaller than with the predictions for other rows; that of 25 is larger, of 25 "
-        "by far."
+        "The loss of 100 of 127 rows is smaller than with values from other rows; that of 25 is larger, of 25 by far."
     )
     helped = rows_dict(replace(one, importance=np.ones(n)))
     assert helped is not None
-    assert helped["sentence"] == "The loss of 127 of 127 rows is smaller than with the predictions for other rows."
+    assert helped["sentence"] == "The loss of 127 of 127 rows is smaller than with values from other rows."
     bare = rows_dict(replace(one, influence=None, influence_on=None))
     assert bare is not None
     assert bare["influence"] is bare["influence_on"] is None

@@ -79,7 +79,7 @@ def with_findings(summary: Made) -> Made:
     summary["rows"] = {
         "importance": worth, "fence": -2.0, "helped": int((worth > 0).sum()), "hurt": int((worth < 0).sum()),
         "n_suspicious": 2, "suspicious": np.array([n - 1, n - 2]), "influence": np.array([0.5, -0.25]),
-        "influence_on": [names[0], names[1]],
+        "influence_on": [names[0], names[1]], "sentence": "Some rows gain.",
     }  # fmt: skip
     labels = np.where(np.arange(n) % 3 == 0, 1, 0)
     known = [{"name": names[0], "value": 1.25}, {"name": names[1], "value": -0.5}]
@@ -186,7 +186,15 @@ def _low_rank(changes: Floats, local: Floats, pi: Floats, pfi: float) -> dict[st
 
 def _head(name: str, X: Floats, y: Floats, weight: Floats, model: int) -> dict[str, Any]:
     error = float(weight @ (y - _f(X, model)) ** 2)
-    return {"name": name, "error": error, "error_low": 0.9 * error, "error_high": 1.1 * error, "error_none": 4 * error}
+    return {
+        "name": name,
+        "error": error,
+        "error_low": 0.9 * error,
+        "error_high": 1.1 * error,
+        "error_none": 4 * error,
+        "error_constant": 3 * error,
+        "skill": 2 / 3,
+    }
 
 
 def _lose(features: list[dict[str, Any]], columns: list[dict[str, Any]], name: str) -> None:

@@ -102,23 +102,21 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
 
 @claim(level=0)
 def helped_rows(rows: Observations) -> str:
-    """How many rows have a smaller loss with their own prediction than with those for other rows, or a larger one."""
+    """How many rows have a smaller loss with their own values than with those of other rows, or a larger one."""
     helped, hurt = int(np.sum(rows.importance > 0)), int(np.sum(rows.importance < 0))
-    text = (
-        f"The loss of {helped:,} of {len(rows.importance):,} rows is smaller than with the predictions for other rows"
-    )
+    text = f"The loss of {helped:,} of {len(rows.importance):,} rows is smaller than with values from other rows"
     far = f", of {len(rows.flagged):,} by far" if len(rows.flagged) else ""
     return f"{text}; that of {hurt:,} is larger{far}." if hurt else f"{text}."
 
 
 @claim(level=0)
 def rows_that_stand_out(rows: Mapping[str, Any] | None) -> str:
-    """Where importances of rows are below the fence of `Observations`: predictions for other rows fit far better."""
+    """Where importances of rows are below the fence of `Observations`: values of other rows fit far better."""
     n = 0 if rows is None else rows["n_suspicious"]
     if not n:
         return ""
     return (
-        f"{n:,} row{'s stand' if n > 1 else ' stands'} out: with the predictions for other rows "
+        f"{n:,} row{'s stand' if n > 1 else ' stands'} out: with values from other rows "
         f"{'their' if n > 1 else 'its'} loss would be far smaller. "
         f"{'Their targets' if n > 1 else 'Its target'} may be wrong."
     )

@@ -93,8 +93,10 @@ def at_the_bound(first: Importances) -> str:
 
 @claim(level=0)
 def from_other_rows(share: ShapleyImportance) -> str:
-    """The error with all values of a row from another: what Shapley shares divide, less the model's error."""
-    text = f"With the values of each row taken from another row, the error is {in_digits(share.error_none)}"
+    """The error with all features of a row from another: what Shapley shares divide, less the model's error."""
+    p = len(share.features)
+    whose = f"all {p} features" if p > 1 else "the feature"
+    text = f"With the values of {whose} taken from another row, the error is {in_digits(share.error_none)}"
     text += "." if share._total > 0 else ", no larger: there is no reduction to share."
     return f"{text} {_capital(share.clipped_in_words)}." if share.clipped_in_words else text
 

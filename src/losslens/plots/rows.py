@@ -94,7 +94,7 @@ def plot_observations(observations: Observations, *, ax: Axes | None = None) -> 
     ax.axhline(0, color=INK, linewidth=0.8, zorder=0)
     notes = [_draw_rows(ax, x, y, order[~np.isin(order, marked)], marked[:0])]
     if (y < 0).any():
-        notes.insert(0, f"{count(int(np.sum(y < 0)), 'row')} under 0: the predictions for other rows are better")
+        notes.insert(0, f"{count(int(np.sum(y < 0)), 'row')} under 0: better predicted with values from other rows")
     if len(marked):
         ax.axhline(observations.fence, color=VERMILLION, linewidth=0.8, linestyle="--", zorder=0)
         style: dict[str, Any] = {"color": VERMILLION, "markeredgecolor": "white", "markeredgewidth": 0.6}

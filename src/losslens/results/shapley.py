@@ -125,6 +125,7 @@ class ShapleyImportance(Grouped, Result, Inference):
     absent: str = ""  # how to obtain shares of single rows
     remarks: tuple[str, ...] = ()
     complete: bool = True  # False: interrupted
+    covers_table: bool = False  # whether every column belongs to a feature; not known of older files
 
     @property
     def whole(self) -> Totals | None:
@@ -167,13 +168,14 @@ class ShapleyImportance(Grouped, Result, Inference):
     def clipped(self) -> float:
         """Share of the pairs whose donor alone gives the row's class probability 0: log losses at the clipping bound.
 
-        They are part of `error_none`. NaN where predictions of all rows are not kept.
+        They are part of `error_none`. NaN where that is not the error of predictions for other rows, because some
+        columns belong to no feature, and for data in files.
         """
         sample, loss = self.sample, self.loss
         bound = None if loss is None else loss.ceiling(sample.prediction.dtype)
         if loss is None or bound is None or self.aggregate == "prediction":
             return 0.0
-        if sample.totals is not None or sample.y is None:
+        if sample.totals is not None or sample.y is None or not self.covers_table:
             return np.nan
         weight = sample.weight[self.at] / sample.weight[self.at].sum()
         of_class = np.bincount(sample.y[self.at], weight, minlength=sample.prediction.shape[1])

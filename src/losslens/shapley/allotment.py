@@ -156,5 +156,6 @@ def as_result(
         at=task.every,
         values=values_of(setup.players, task.table.names),
         leaves_out_own=leaves_out_own,
+        covers_table=sum(len(player.feature.columns) for player in setup.players) == len(task.table.names),
         backend=task.table.backend,
     )
