@@ -52,7 +52,7 @@ def test_tied_columns_warn_and_say_to_whom_they_are_tied(imp):
     sentence = found["temp"].sentence
     assert sentence.startswith(f"{found['temp'].share:.0%} of the replaced rows are unlike any real one (AUC 0.9")
     assert sentence.endswith("temp is tied to atemp; see Within() or Residual()")
-    assert "look like real ones" in found["wind"].sentence
+    assert "could not be told from real ones" in found["wind"].sentence
 
 
 def test_it_is_computed_when_asked_for_by_name_and_never_by_text_pictures_or_files(X, tmp_path):

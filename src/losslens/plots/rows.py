@@ -260,7 +260,8 @@ def _cluster_notes(clusters: Clusters, shown: int) -> list[str]:
     notes = []
     if clusters.k > 1:
         notes.append(f"stability {clusters.stability:.2f} (1: halves of the rows agree, 0: chance)")
-        notes.append(f"rules place {percent(clusters.described)} of rows ({percent(clusters.chance)} without)")
+        placed = f"rules place {percent(clusters.described)} of rows ({percent(clusters.chance)} without)"
+        notes.append(placed if any(clusters.rules) else "no rules describe them")
     elif clusters.tried:
         notes.append("no clusters of rows are stable and separated")
     else:

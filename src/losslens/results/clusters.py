@@ -114,5 +114,7 @@ class Clusters(Result):
         """The number of clusters, their stability, and the share of rows described."""
         if self.k == 1:
             return "one; no stable and separated clusters" if self.tried else "one"
-        described = f"{self.described:.0%} of rows described ({self.chance:.0%} by chance)"
+        described = "no rules describe them"
+        if any(self.rules):
+            described = f"{self.described:.0%} of rows described ({self.chance:.0%} by chance)"
         return f"{self.k}; stability {self.stability:.2f}, {described}"

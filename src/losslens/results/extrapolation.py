@@ -65,7 +65,10 @@ class Extrapolation(Stored):
         if np.isnan(self.auc):
             return f"too few rows to tell whether replaced rows of {self.name} are like real ones"
         if not self.warns:
-            finding = "look like real ones" if self.auc <= self.threshold else "are near real ones"
+            alike = self.auc <= self.threshold
+            finding = (
+                "could not be told from real ones" if alike else "differ from real ones, but hardly any is far from all"
+            )
             return f"replaced rows of {self.name} {finding} (AUC {self.auc:.2f})"
         tied = f"{self.name} is tied to {' and '.join(self.ties)}" if self.ties else f"{self.name} is tied to others"
         finding = f"{self.percent} of the replaced rows are unlike any real one (AUC {self.auc:.2f})"
