@@ -101,7 +101,7 @@ def test_rows_with_labels_have_no_numbers():
     found = ll.observations(ll.shapley_importance(model, X, y, loss="squared_error", random_state=0))
     for ax, said in (
         (plot_row_influence(one.row_influence), "labels: rows with the largest total influence"),
-        (plot_observations(found), "2 suspicious rows, with their labels"),
+        (plot_observations(found), "diamonds, with their labels"),
     ):
         looked_at(ax)
         assert all(text.get_text().startswith("town ") for text in ax.texts if text.get_gid() == NUMBERED)
