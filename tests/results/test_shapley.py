@@ -246,7 +246,7 @@ def test_a_curve_of_a_group_has_a_row_for_each_pair_of_values():
 def test_what_a_result_says_of_itself():
     found = share()
     text = repr(found)
-    ends = f"{in_digits(found.error_none)} without, {in_digits(found.error_all)} with all features"
+    ends = f"{in_digits(found.error_none)} with all values from other rows, {in_digits(found.error_all)} with their own"
     assert text.startswith(f"ShapleyImportance: decrease in squared error that each feature earns; {ends}")
     assert "all coalitions, exact over all pairs; blackbox" in text
     assert all(name in text for name in found.features)
