@@ -313,6 +313,7 @@ TRUTHS: dict[str, Truth] = {
     "only_a_sample": lambda case, text: False,  # every row is explained here
     "few_rows": lambda case, text: len(case.y) < 100,
     "remark": holds,
+    "doubtful": holds,
     "correlated": lambda case, text: set(_pairs_in(text)) <= case.kind.dependent,
     "far_from_real": _tied,
     "far_words": _tied,

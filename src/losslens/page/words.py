@@ -46,7 +46,7 @@ def words(
     ]  # fmt: skip
     computed = [how_importances(first, n_given), *([] if share is None else [how_shares(share)]), about_intervals()]
     careful = [about_training_rows(), only_a_sample(first, n_given), few_rows(first), correlated(columns)]
-    careful += [remark(note) for note in first.notes[1:]]
+    careful += [remark(note) for note in first.notes[1:]] + [doubtful(note) for note in first.cautions]
     return {
         "headline": headline(name, first, ends),
         "sentences": [text for text in sentences if text],
@@ -273,6 +273,12 @@ def few_rows(first: Importances) -> str:
 def remark(note: str) -> str:
     """A note of the importances: what was declined, streamed or clipped."""
     return f"{_capital(note)}."
+
+
+@claim(level=0)
+def doubtful(caution: str) -> str:
+    """Features whose intervals are not to be trusted, and why: `Importances.cautions`, which states when."""
+    return f"Importance of {caution}."
 
 
 @claim(level=LEVEL)
