@@ -93,6 +93,24 @@ def test_intervals_are_students_around_the_u_statistic():
     assert np.isnan(found.low.diagonal()).all()
 
 
+def test_skewed_estimates_have_bent_intervals_that_agree_with_the_test():
+    """The interval at level 1 - p ends at 0; the end in the direction of the skewness is farther than Student's."""
+    skewness = np.where(INDEX > 0, -0.3, 0.3)
+    found, plain = made(skewness=skewness), made()
+    low, high = found.interval("a", "b")
+    assert low < plain.interval("a", "b")[0]
+    assert high == plain.interval("a", "b")[1]
+    for pair in (("a", "b"), ("a", "c")):
+        p = found.p[found._at(pair)]
+        low, high = found.interval(*pair, level=1 - p)
+        assert min(abs(low), abs(high)) == pytest.approx(0, abs=1e-9)
+        assert p > plain.p[plain._at(pair)]
+    decided = made(skewness=np.full((3, 3), 0.9))
+    assert decided.to_frame()["caution"].str.contains("A few rows decide this number").tolist() == [True, True, False]
+    assert "a and b, a and c: a few rows decide this number" in repr(decided)
+    assert "the groups count as 5 of equal weight" in repr(made(units=5, grouped=True))
+
+
 def test_tests_are_two_sided_students_and_holms():
     found = made()
     by_hand = np.array([2 * student.sf(2.04 / 0.5, UNITS - 1), 2 * student.sf(0.51 / 0.4, UNITS - 1), 1.0])
@@ -106,11 +124,11 @@ def test_tests_are_two_sided_students_and_holms():
 def test_the_frame_has_the_strongest_pair_first():
     frame = made().to_frame()
     columns = ["first", "second", "interaction", "std_error", "low", "high", "p", "p_adjusted"]
-    assert list(frame.columns) == columns
+    assert list(frame.columns) == [*columns, "caution"]
     split = with_parts().to_frame()
     more = [name + end for name in ("shared", "model_interaction", "strength") for end in ("", *TESTED)]
-    assert list(split.columns) == columns + more
-    pd.testing.assert_frame_equal(split[columns], frame)
+    assert list(split.columns) == [*columns, *more, "caution"]
+    pd.testing.assert_frame_equal(split[columns], frame[columns])
     own = with_parts().interaction.to_frame().set_index(["first", "second"])  # sorted by its own numbers
     both = split.set_index(["first", "second"]).loc[own.index]
     for end, name in zip(("", *TESTED), ["interaction", *columns[3:]], strict=True):

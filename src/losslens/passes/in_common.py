@@ -53,6 +53,7 @@ class Estimate:
     value: float
     unbiased: float
     std_error: float = float("nan")
+    skewness: float = 0.0
     absent: str = ""  # why there is no standard error
 
 
@@ -390,10 +391,10 @@ class _PairSums:
         if sample.block is None and not layout.leaves_out_own:
             unbiased = value / (1 - sample.own_share(at, means.mass))
         try:
-            std_error = influence(means, layout, sample, at).std_error
+            moved = influence(means, layout, sample, at)
         except ValueError as error:
             return Estimate(value, unbiased, absent=str(error))
-        found = Estimate(value, unbiased, std_error)
+        found = Estimate(value, unbiased, moved.std_error, moved.skewness)
         # A strength has no rounding errors: where m is one, it is 0.
         return found if name.endswith("strength") else settled(found, sample.error + self.compared, sample)
 

@@ -13,6 +13,7 @@ from losslens.results.table import INTERVAL, ResultTable
 from losslens.tables.checks import is_one_of
 from losslens.tables.features import position_of
 from losslens.typing import Axes, Floats
+from losslens.uncertainty.cautions import noted, of_estimate
 from losslens.uncertainty.inference import adjusted
 from losslens.uncertainty.standard_errors import interval, p_value
 
@@ -44,7 +45,8 @@ class Interactions(Result):
     another loss. Only `interaction` and `strength` say whether the model combines two features.
 
     `to_frame()` has one row a pair, the strongest first: with standard error, 95% interval and p-values, then the same
-    of the parts; the column `interaction` is the whole, `model_interaction` the part.
+    of the parts; the column `interaction` is the whole, `model_interaction` the part. The last column, `caution`, says
+    where the interval of the whole cannot be trusted.
     """
 
     features: tuple[str, ...]
@@ -57,6 +59,8 @@ class Interactions(Result):
     units: float = 0  # effective number of rows, or groups of rows
     absent: str = ""  # why some or all pairs have no standard error
     n_predictions: int = 0  # rows that the model predicted
+    skewness: Floats | None = None  # of the estimates, by which intervals are bent; None: 0
+    grouped: bool = False  # units are groups of rows
     parts: dict[str, Interactions] = field(default_factory=dict)  # of the whole, by name
 
     @property
@@ -105,14 +109,10 @@ class Interactions(Result):
         return self.intervals()[1]
 
     def intervals(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """Low and high ends of the confidence interval of every pair, each at this level.
-
-        Student's, without a correction for skewness: most interactions are 0, and then the estimated skewness increases
-        with the estimate itself.
-        """
+        """Low and high ends of the confidence interval of every pair, each at this level."""
         low, high = np.full_like(self.index, np.nan), np.full_like(self.index, np.nan)
-        for pair, (value, error) in self._estimates.items():
-            low[pair], high[pair] = interval(value, error, self.units, level)
+        for pair, (value, error, skewness) in self._estimates.items():
+            low[pair], high[pair] = interval(value, error, self.units, level, skewness)
         return _symmetric(low), _symmetric(high)
 
     def interval(self, first: str, second: str, level: float = 0.95) -> tuple[float, float]:
@@ -121,14 +121,16 @@ class Interactions(Result):
         pair = min(at), max(at)
         if pair not in self._estimates:
             raise ValueError(f"no interval: {self.absent or 'the standard error is unknown'}")
-        return interval(*self._estimates[pair], self.units, level)
+        value, error, skewness = self._estimates[pair]
+        return interval(value, error, self.units, level, skewness)
 
     @cached_property
     def p(self) -> Floats:
         """p-values of the two-sided tests of no interaction, not adjusted."""
         p = np.full_like(self.index, np.nan)
-        for pair, (value, error) in self._estimates.items():
-            p[pair] = float(value == 0) if error == 0 else 2 * p_value(abs(value), error, self.units)
+        for pair, (value, error, skewness) in self._estimates.items():
+            towards = skewness if value > 0 else -skewness
+            p[pair] = float(value == 0) if error == 0 else min(1.0, 2 * p_value(abs(value), error, self.units, towards))
         return _symmetric(p)
 
     @cached_property
@@ -150,6 +152,7 @@ class Interactions(Result):
             "first": [self.features[j] for j in first],
             "second": [self.features[k] for k in second],
             **{name: matrix[first, second] for name, matrix in numbers.items()},
+            "caution": [self._caution(pair) for pair in self._pairs],
         }
         # A number has the decimals of its interval: most are smaller than their standard error.
         low, high = self.intervals()
@@ -173,6 +176,13 @@ class Interactions(Result):
             extra={"pair": [f"{self.features[j]}, {self.features[k]}" for j, k in self._pairs], "largest": largest},
             formats={"model_interaction_p_adjusted": ".2g"}, like="largest", alike=alike, most_in_text=PAIRS_IN_TEXT,
         )  # fmt: skip
+
+    def _caution(self, pair: tuple[int, int]) -> str:
+        """Why the interval of a pair is to be taken with caution; empty if it is not."""
+        if pair not in self._estimates:
+            return ""
+        _, error, skewness = self._estimates[pair]
+        return of_estimate(skewness, self.units, grouped=self.grouped) if error > 0 else ""
 
     @property
     def _tested(self) -> dict[str, Floats]:
@@ -243,7 +253,8 @@ class Interactions(Result):
         without = len(self._pairs) - len(self._estimates)
         if without and self.absent:
             notes.append(f"no interval for {without if self._estimates else 'any'} of the pairs: {self.absent}")
-        return notes
+        names = [f"{self.features[j]} and {self.features[k]}" for j, k in self._pairs]
+        return notes + noted(names, [self._caution(pair) for pair in self._pairs])
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:
@@ -253,12 +264,13 @@ class Interactions(Result):
         return [pair for pair in pairs if np.isfinite(self.index[pair])]
 
     @cached_property
-    def _estimates(self) -> dict[tuple[int, int], tuple[float, float]]:
-        """Estimate and standard error of the pairs that have them."""
+    def _estimates(self) -> dict[tuple[int, int], tuple[float, float, float]]:
+        """Estimate, standard error and skewness of the pairs that have them."""
         if self.std_error is None or self.unbiased is None:
             return {}
+        skewness = np.zeros_like(self.index) if self.skewness is None else self.skewness
         return {
-            pair: (float(self.unbiased[pair]), float(self.std_error[pair]))
+            pair: (float(self.unbiased[pair]), float(self.std_error[pair]), float(np.nan_to_num(skewness[pair])))
             for pair in self._pairs
             if np.isfinite(self.std_error[pair])
         }

@@ -127,6 +127,7 @@ class _Found:
 
     title: str
     units: float
+    grouped: bool
     n_predictions: int
     whole: Mapping[Pair, Estimate]
     parts: Mapping[str, Mapping[Pair, Estimate]]
@@ -153,8 +154,9 @@ def _found(model: Model, table: Table, y: Any, loss: Any, options: Options, toge
         part_title = losses.brier.title if got.brier else title
         quadratic = chosen == losses.squared_error or got.brier
         return _Found(
-            title, got.sample.effective_units(task.every), got.n_predictions, got.whole, got.parts, part_title,
-            "shared information" if quadratic else "overlap", AddingScale.PROBABILITIES if got.brier else scale, absent,
+            title, got.sample.effective_units(task.every), task.blocked, got.n_predictions, got.whole, got.parts,
+            part_title, "shared information" if quadratic else "overlap",
+            AddingScale.PROBABILITIES if got.brier else scale, absent,
         )  # fmt: skip
     importances, predicted = until_precise(task, chosen)
     of = {one.name: one for one in importances}
@@ -178,8 +180,9 @@ def _from_importances(
     whole = {(a, b): _whole(of[a], of[b], of[both]) for (a, b), both in together.items()}
     first = next(iter(of.values()))
     kind = KIND if first.conditioning is None else f"{KIND}, values drawn {first.conditioning.condition}"
-    units = 0 if isinstance(first, FeatureScore) else first._units
-    return _Found(title, units, n_predictions, whole, {}, absent=absent, kind=kind)
+    scored = isinstance(first, FeatureScore)
+    units, grouped = (0, False) if scored else (first._units, first.sample.block is not None)
+    return _Found(title, units, grouped, n_predictions, whole, {}, absent=absent, kind=kind)
 
 
 def _whole(first: FeatureImportance, second: FeatureImportance, both: FeatureImportance) -> Estimate:
@@ -192,7 +195,7 @@ def _whole(first: FeatureImportance, second: FeatureImportance, both: FeatureImp
     moved = parts[0].moved + parts[1].moved - parts[2].moved
     of = Influence(moved, sum(part.excess for part in parts), noise=sum(part.noise for part in parts))
     compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
-    return settled(Estimate(value, unbiased, of.std_error), compared, first.sample)
+    return settled(Estimate(value, unbiased, of.std_error, of.skewness), compared, first.sample)
 
 
 def _reason(both: FeatureImportance, error: ValueError) -> str:
@@ -206,7 +209,7 @@ def _result(names: tuple[str, ...], found: _Found, backend: str) -> Interactions
         return Interactions(
             names, _matrix(of, "value", names, 0.0), kind, title, backend,
             unbiased=_matrix(of, "unbiased", names), std_error=_matrix(of, "std_error", names), units=found.units,
-            absent=absent, **more,
+            absent=absent, skewness=_matrix(of, "skewness", names), grouped=found.grouped, **more,
         )  # fmt: skip
 
     missing = dict.fromkeys(found.whole, Estimate(np.nan, np.nan))
