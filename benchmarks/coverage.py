@@ -301,6 +301,35 @@ def _learner(n: int, seed: int) -> Counted:
     return found
 
 
+def left_out(runs: int) -> Iterator[Line]:
+    """Least squares without a feature: the truth is that of these very fits, var(e) + b_0^2 + |b - beta|^2 each."""
+    for n, folds in ((100, 5), (100, 10), (300, 5)):
+        held = simulate(partial(_left_out, n, folds), runs)["held"]
+        for slope, one in zip(LINEAR.beta, held.T, strict=True):
+            bar = Bar(0.93) if slope == 0 else AT_LEAST
+            yield Line(LINEAR.name, f"left out, {folds} folds, slope {slope:g}", n, one[:, None], bar)
+
+
+def _left_out(n: int, folds: int, seed: int) -> Counted:
+    X, y = drawn(LINEAR, n, seed)
+    splits = list(KFold(folds, shuffle=True, random_state=seed).split(X))
+    beta, every = np.array(LINEAR.beta), list(range(X.shape[1]))
+    truth = np.zeros(len(every))
+    for train, _ in splits:
+        whole = _population_error(X[train], y[train], every, beta)
+        without = [_population_error(X[train], y[train], [k for k in every if k != j], beta) for j in every]
+        truth += (np.array(without) - whole) / folds
+    found = ll.leave_one_covariate_out(LinearRegression(), X, y, cv=splits, **HOW)
+    return {"held": within(found.interval(), truth)}
+
+
+def _population_error(X: Floats, y: Floats, columns: list[int], beta: Floats) -> float:
+    """Of least squares on some columns, fitted to these rows; beyond the noise of the target."""
+    fitted, slopes = LinearRegression().fit(X[:, columns], y), np.zeros(len(beta))
+    slopes[columns] = fitted.coef_
+    return float(fitted.intercept_**2 + np.sum(np.square(slopes - beta)))
+
+
 def peers(runs: int) -> Iterator[Line | str]:
     """The linear case again; its x2 is worth nothing to the model, which uses it a little."""
     few = min(runs, 500)
@@ -380,7 +409,8 @@ def _hidimstat(n: int, seed: int) -> Counted:
 
 
 PARTS: dict[str, Callable[[int], Iterator[Any]]] = {
-    "intervals": intervals, "designs": designs, "bands": bands, "noise": noise, "learner": learner, "peers": peers,
+    "intervals": intervals, "designs": designs, "bands": bands, "noise": noise, "learner": learner,
+    "left_out": left_out, "peers": peers,
 }  # fmt: skip
 
 

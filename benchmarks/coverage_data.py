@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import losslens as ll
 from benchmarks.coverage import HOW, Bar, Counted, Line, drawn, each_end, print_table, simulate, within
@@ -289,8 +289,31 @@ def _quantiles(n: int, seed: int) -> Counted:
     return numbers(imp) | {"PFI, Grid(20, at='quantiles')": within(ends(imp), LINEAR.pfi)}
 
 
+# -- suspicious rows --------------------------------------------------------------------------------------------------
+
+
+def suspicious(runs: int) -> Iterator[Any]:
+    """Rows with correct targets that are called suspicious: as many as docs/observations.md says, for each noise."""
+    for noise, most in (("alike", 0.018), ("|x0|", 0.065), ("exp x0", 0.065), ("step", 0.065)):
+        for loss in ("squared_error", "absolute_error"):
+            found = simulate(partial(_suspicious, noise, loss), min(runs, 200))["share"]
+            yield Line(f"noise {noise}", f"suspicious rows, {loss}", 1000, found, Bar(high=most))
+
+
+def _suspicious(noise: str, loss: str, seed: int) -> Counted:
+    """Least squares, fitted on as many other rows."""
+    rng = np.random.default_rng([seed, 1000])
+    X = rng.normal(size=(2000, 3))
+    scale = {"alike": 0.5, "|x0|": np.abs(X[:, 0]), "exp x0": 0.5 * np.exp(X[:, 0]), "step": 0.3 + 2.7 * (X[:, 0] > 1)}
+    y = X @ np.array([1.0, 0.5, 0.0]) + scale[noise] * rng.normal(size=2000)
+    fitted = LinearRegression().fit(X[:1000], y[:1000])
+    shares = ll.shapley_importance(fitted, X[1000:], y[1000:], loss=loss, budget=20_000, random_state=0, progress=False)
+    return {"share": np.array([len(ll.observations(shares).flagged) / 1000])}
+
+
 PARTS = {
     "weights": weights, "groups": groups, "skewed": skewed, "rare": rare, "given": given, "quantiles": quantiles,
+    "suspicious": suspicious,
 }  # fmt: skip
 
 

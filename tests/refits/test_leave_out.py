@@ -1,5 +1,7 @@
 """Features left out: every fit made by hand, a truth with a formula, and what cannot be asked."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -226,8 +228,11 @@ def test_groups_stay_together_and_move_the_numbers_together():
     expected = by_hand(TREE, list(GroupKFold(3).split(X, Y, GROUPS)))
     np.testing.assert_allclose(found.local, np.nanmean(expected, axis=0), atol=1e-12)
     means = np.stack([found.local[g == GROUPS].mean(axis=0) for g in range(15)])
-    np.testing.assert_allclose(found.std_error, means.std(axis=0, ddof=1) / np.sqrt(15), atol=1e-12)
-    assert found.estimates.freedom == 14
+    alone = replace(found, training_variance=None)
+    np.testing.assert_allclose(alone.std_error, means.std(axis=0, ddof=1) / np.sqrt(15), atol=1e-12)
+    noise = np.stack([np.sqrt(found.training_variance[g == GROUPS]).mean(axis=0) for g in range(15)]) / 15
+    np.testing.assert_allclose(found.std_error**2, alone.std_error**2 + np.square(noise).sum(axis=0), atol=1e-12)
+    assert found.estimates.freedom == pytest.approx(14)
     folds = list(KFold(3).split(X))
     np.testing.assert_allclose(leave_out(cv=folds, groups=np.arange(N)).std_error, leave_out(cv=folds).std_error)
 
@@ -235,11 +240,56 @@ def test_groups_stay_together_and_move_the_numbers_together():
 # What the numbers can be asked.
 
 
-def test_the_standard_error_is_that_of_a_mean_over_rows():
-    found = leave_out()
-    np.testing.assert_allclose(found.std_error, found.local.std(axis=0, ddof=1) / np.sqrt(N))
+def test_the_standard_error_is_that_of_a_mean_over_rows_and_of_training():
+    """The variance of a mean over rows, and n_train/n_test times that of each row's change between the fits.
+
+    On test rows alone the fits of one fold are fixed, and its rows new. But the rows of fold k train the fits of fold
+    l, and the other way round. With deviations sum_{i in k} sum_{j in l} g(i, j), g symmetric as for least squares, the
+    folds k and l are correlated: cov = sum of the variances of g, as much as the training rows of fold l add to
+    the variance of fold k. Between two fits the mean changes with two folds of the training rows, n_test each, so the
+    variance over all training rows is n_train/n_test times that between fits.
+    """
+    splits = list(KFold(3).split(X))
+    found = leave_out(cv=splits)
+    every = np.stack([by_hand(TREE, [(train, np.arange(N))])[0] for train, _ in splits])
+    noise = 40 / 20 * every.var(axis=0, ddof=1)
+    np.testing.assert_allclose(found.training_variance, noise, rtol=1e-9, atol=1e-12)
+    expected = found.local.var(axis=0, ddof=1) / N + noise.sum(axis=0) / N**2
+    np.testing.assert_allclose(found.std_error, np.sqrt(expected), rtol=1e-9)
     low, high = found.interval()
     assert np.all((low < found.importance) & (found.importance < high))
+    some = found.given(X[:, 0] > 0)
+    np.testing.assert_array_equal(some.training_variance, found.training_variance[X[:, 0] > 0])
+
+
+def test_intervals_of_a_worthless_feature_hold_for_these_fits():
+    """Least squares: a fit has the error b_0^2 + |b - beta|^2 beyond the noise of the target."""
+    held, alone = [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        Z = rng.normal(size=(60, 2))
+        y = Z[:, 0] + 0.5 * rng.normal(size=60)
+        splits, truth = list(KFold(6).split(Z)), 0.0
+        for train, _ in splits:
+            for columns, sign in (([0], 1), ([0, 1], -1)):
+                A = np.column_stack([np.ones(50), Z[train][:, columns]])
+                b = np.append(np.linalg.lstsq(A, y[train])[0], 0.0)[:3]
+                truth += sign * np.sum(np.square(b - [0.0, 1.0, 0.0])) / 6
+        found = leave_out(LinearRegression(), Z, y, cv=splits, features=["x1"])
+        ends = [one.interval() for one in (found, replace(found, training_variance=None))]
+        for low_high, into in zip(ends, (held, alone), strict=True):
+            into.append(low_high[0][0] <= truth <= low_high[1][0])
+    assert sum(held) >= 37
+    assert sum(alone) <= 35
+
+
+def test_rows_of_a_class_that_a_fit_has_not_seen_are_not_asked_of_it():
+    y = np.where(np.arange(N) < 32, np.array(["a", "b"])[np.arange(N) % 2], np.array(["a", "c"])[np.arange(N) % 2])
+    splits = [(np.arange(10), np.arange(10, 30)), (np.arange(40), np.arange(40, N))]
+    found = leave_out(LogisticRegression(), y=y, cv=splits)
+    assert np.all(found.training_variance[45::2] == 0)  # the second fit alone knows c
+    assert np.all(found.training_variance[10:30] > 0)
+    assert np.isfinite(found.std_error).all()
 
 
 def test_the_learners_interval_is_nadeau_and_bengios():
@@ -270,7 +320,9 @@ def test_groups_of_rows_average_back_to_the_whole():
 def test_paired_differences_ranks_and_tests_are_there():
     found = leave_out()
     gap = found.difference("x0", "x2")
-    assert gap.std_error == pytest.approx((found.local[:, 0] - found.local[:, 2]).std(ddof=1) / np.sqrt(N))
+    rows = (found.local[:, 0] - found.local[:, 2]).var(ddof=1) / N
+    training = found.training_variance[:, [0, 2]].sum() / N**2
+    assert gap.std_error == pytest.approx(np.sqrt(rows + training))
     assert next(iter(found.test()["feature"])) == "x0"
     assert set(found.ranks()["feature"]) == {"x0", "x1", "x2"}
 
@@ -359,7 +411,7 @@ def test_the_table_and_the_words():
     lines = repr(found).splitlines()
     assert lines[0].startswith("LeftOut: increase in squared error without the feature, refitted; ")
     assert lines[0].endswith("with all features")
-    assert lines[-1] == "  (standard errors are for these fits on new rows)"
+    assert "  (standard errors are for these fits on new rows)" in lines
     assert lines[0] in found._repr_html_()
     two = found.given([0, 1])
     assert "±" not in repr(two)
@@ -371,6 +423,7 @@ def test_a_saved_result_says_the_same(tmp_path):
     found.save(tmp_path / "left.zip")
     loaded = ll.load(tmp_path / "left.zip")
     assert repr(loaded) == repr(found)
+    np.testing.assert_array_equal(loaded.interval(), found.interval())
     np.testing.assert_array_equal(loaded.interval(target="learner"), found.interval(target="learner"))
     np.testing.assert_array_equal(loaded.given(X[:, 0] > 0).importance, found.given(X[:, 0] > 0).importance)
 

@@ -39,16 +39,18 @@ class LeaveOutFits:
         """Make the fits and compare the losses."""
         known, folds, tables = self.known, len(self.known.splits), 1 + len(self.left)
         total, means, title = np.zeros((tables, known.table.n)), np.empty((folds, tables)), ""
+        noise = TrainingNoise(np.zeros(known.table.n), *np.zeros((2, len(self.left), known.table.n)))
         todo = [(k, t) for k in range(folds) for t in range(tables)]
         with bar(len(todo), "fitting without features", known.options.progress, "fits") as tick:
             for k, t, losses, name in choose_workers(known.options.n_jobs).map(LeaveOutFits.one, self, todo, tick):
                 title, test = name, known.splits[k][1]
-                total[t, test] += losses
-                means[k, t] = _fold_mean(losses, known.weight, test)
-        return self._result(total, means, block, title)
+                total[t, test] += losses[test]
+                means[k, t] = _fold_mean(losses[test], known.weight, test)
+                noise.add(t - 1, losses)
+        return self._result(total, means, noise, block, title)
 
     def one(self, which: tuple[int, int], tick: Tick) -> tuple[int, int, Floats, str]:
-        """The losses of one fit; an error names its fold and feature."""
+        """The losses of one fit on all rows, (n,); an error names its fold and feature."""
         k, t = which
         try:
             losses, title = self._losses(k, t)
@@ -63,21 +65,29 @@ class LeaveOutFits:
         train, test = self.known.splits[k]
         known = replace(self.known, table=self._table(t))
         model = as_model(known.fitted(train, known.y))
-        chosen, rows = default_loss(model, self.loss), known.table.rows(test)
+        asked = self.tested
+        if model.classes is not None:  # a fit has no probability of a class that it has not seen
+            asked = np.union1d(test, asked[np.isin(known.y[asked], known.y[train])])
+        chosen, rows = default_loss(model, self.loss), known.table.rows(asked)
         options = Options(features=[known.table.labels[0]], random_state=0, memory=known.options.memory, progress=False)
-        task = prepare(model, rows, known.y[test], options, loss=chosen, response=chosen.reads, exact=False)
+        task = prepare(model, rows, known.y[asked], options, loss=chosen, response=chosen.reads, exact=False)
         prediction = task.engine.respond(rows)
         chosen.check_prediction(prediction)
-        losses = replace(task.sample, prediction=prediction).with_loss(chosen).loss
-        assert losses is not None
+        losses = np.full(known.table.n, np.nan)
+        losses[asked] = replace(task.sample, prediction=prediction).with_loss(chosen).loss
         return losses, chosen.title
+
+    @property
+    def tested(self) -> Indices:
+        """The rows that some fold tests: every fit predicts all of them, for the noise of the training rows."""
+        return np.unique(np.concatenate([test for _, test in self.known.splits]))
 
     def _table(self, t: int) -> Table:
         """The full table, or that without a feature, which is made for one fit at a time."""
         without = _without_columns if self.how == "drop" else _with_constant_columns
         return without(self.known.table, self.left[t - 1].columns) if t else self.known.table
 
-    def _result(self, total: Floats, means: Floats, block: Indices | None, title: str) -> LeftOut:
+    def _result(self, total: Floats, means: Floats, noise: TrainingNoise, block: Indices | None, title: str) -> LeftOut:
         """From the losses of each row, summed over the folds that test it, (1 + p, n), and their means, (M, 1 + p)."""
         n, splits = self.known.table.n, self.known.splits
         times = np.bincount(np.concatenate([test for _, test in splits]), minlength=n)
@@ -96,10 +106,39 @@ class LeaveOutFits:
             per_fold=means[:, 1:] - means[:, :1],
             correction=1 / len(splits) + tested / trained,
             how=self.how,
+            training_variance=noise.variance(trained / tested),
             title=title,
             backend=self.known.table.backend,
             row_labels=self.known.table.row_labels,
         )
+
+
+@dataclass(eq=False)
+class TrainingNoise:
+    """How much the change of each row's loss varies between the fits: running means and sums of squares."""
+
+    fits: Floats  # (n,): fits so far that have predicted the row
+    mean: Floats  # (p, n)
+    squares: Floats  # (p, n)
+    full: Floats | None = None  # (n,): losses of the fit with all features
+
+    def add(self, j: int, losses: Floats) -> None:
+        """The losses of the next fit, (n,): first that with all features (-1), then those without each."""
+        if j < 0:
+            self.full = losses
+            self.fits += ~np.isnan(losses)
+            return
+        assert self.full is not None
+        change = losses - self.full
+        here = ~np.isnan(change)
+        off = np.where(here, change - self.mean[j], 0.0)
+        self.mean[j] += off / np.maximum(self.fits, 1)
+        self.squares[j] += off * np.where(here, change - self.mean[j], 0.0)
+
+    def variance(self, factor: float) -> Floats:
+        """A multiple of the variance of each row and feature, (n, p), in place of the sums; 0 after one fit alone."""
+        self.squares *= factor / np.maximum(self.fits - 1, 1)
+        return self.squares.T
 
 
 def leave_out_fits(known: Learner, features: Any, how: How, loss: Any) -> LeaveOutFits:

@@ -52,6 +52,8 @@ class Observations(Result):
 
         Of rows with correct targets 0.4% to 1.8% were below it with squared and absolute errors, 0% to 2.2% with a log
         loss, and up to 7% with the Brier score, which is bounded: confident mistakes cost as much as wrong labels.
+        Where the noise of the target is several times larger for some rows than for most, 2% to 5% were, and up to 6.5%
+        of single samples: one fence for all rows is set by those with little noise.
         """
         middle, quarter = _quantiles(self.importance, self.weight, (0.5, 0.25))
         far = FENCE * (middle - quarter)

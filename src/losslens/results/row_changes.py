@@ -170,7 +170,10 @@ How = Literal["drop", "constant"]
 class LeftOut(Grouped, RowChanges):
     """How much the loss on test rows increases when a learner is fitted without a feature.
 
-    Standard errors, intervals and tests are about *these fits on new rows*: the fitted models of all folds.
+    Standard errors, intervals and tests are about *these fits on new rows*: the mean over the fitted models of all
+    folds. The test rows of a fold are training rows of the other folds, so they are not quite new rows. What this adds
+    to the variance is as much as the noise that training adds to the changes of the rows, `training_variance`: little
+    for a feature that helps, and half of the variance for one that is worth nothing.
     ``interval(target="learner")`` is about fits on other training rows.
     """
 
@@ -178,6 +181,9 @@ class LeftOut(Grouped, RowChanges):
     per_fold: Floats  # (M, p): the mean of each fold; empty after `given`
     correction: float  # Nadeau and Bengio's 1/M + n_test/n_train: folds share training rows
     how: How
+    # (n, p): the variance of each row's change over training rows, which is n_train/n_test times that between the fits;
+    # None: unknown, in older files
+    training_variance: Floats | None = None
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[Floats, Floats]:
         """Low and high ends for each feature.
@@ -187,8 +193,8 @@ class LeftOut(Grouped, RowChanges):
         level
             The coverage probability.
         target
-            ``"model"``: these fits on new rows. ``"learner"``: the mean over refits on new data of this size, from the
-            variation between the folds.
+            ``"model"``: these fits on new rows, on average over the folds. ``"learner"``: the mean over refits on new
+            data of this size, from the variation between the folds.
         """
         if target == "learner":
             return self._learner.intervals(level)
@@ -197,6 +203,23 @@ class LeftOut(Grouped, RowChanges):
         return self.estimates.intervals(level)
 
     _notes = (*RowChanges._notes, "standard errors are for these fits on new rows")
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """The importances over new rows and their covariance, with that of rows that are tested and trained on.
+
+        A fold's deviation is a sum of products, of what its test rows and what its training rows add. A pair of rows in
+        different folds appears twice, with the roles exchanged: the covariance of both is the variance of one of
+        them. Rows of a group are taken as wholly dependent, which is the most.
+        """
+        found = super().estimates
+        if self.training_variance is None:
+            return found
+        spread = self._counted_weight[:, None] * np.sqrt(np.nan_to_num(self.training_variance))
+        more = np.square(by_unit(spread, self.block)).sum(axis=0)
+        before = np.diag(found.covariance)
+        share = np.divide(before, before + more, out=np.ones_like(more), where=before + more > 0)
+        return replace(found, covariance=found.covariance + np.diag(more), skewness=found.skewness * share**1.5)
 
     @property
     def _learner(self) -> Estimates:
@@ -227,6 +250,7 @@ class LeftOut(Grouped, RowChanges):
         return replace(
             self, local=self.local[chosen], loss=self.loss[chosen], weight=weight, error=error, block=block,
             per_fold=np.empty((0, len(self.features))), row_labels=take_labels(self.row_labels, chosen),
+            training_variance=None if self.training_variance is None else self.training_variance[chosen],
         )  # fmt: skip
 
     def _split(self, groups: Any) -> dict[Any, Mask]:

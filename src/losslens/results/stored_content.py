@@ -33,7 +33,7 @@ SHAPES = {
     "FeatureResult": {"at": "r", "observed": "r 2"},
     "FeatureScore": {"column_scores": "m", "column_shares": "m", "curve": "g", "shares": "g"},
     "Interactions": {"features": "p", "index": "p p", "unbiased": "p p", "std_error": "p p", "skewness": "p p"},
-    "LeftOut": {"features": "p", "loss": "n", "weight": "n", "per_fold": "m p"},
+    "LeftOut": {"features": "p", "loss": "n", "weight": "n", "per_fold": "m p", "training_variance": "n p"},
     "Means": {
         "local": "r", "mass": "r", "pi": "g", "weights": "g", "pd": "g ...", "caused": "n", "lent": "n",
     },

@@ -392,22 +392,29 @@ def _left_out(estimator: Any, X: Any, y: Any, given: Arguments) -> Plan:
     known = _learner(as_estimator(estimator), X, y, given)
     fits_without = leave_out_fits(known, given["features"], how, loss)
     left = fits_without.left
+    trained, predicted = [len(train) for train, _ in known.splits], fits_without.tested
+
+    def first(few: Learner) -> Any:
+        """On some rows; as many of all tested ones are predicted as there are training rows of all of these."""
+        train = few.splits[0][0]
+        splits = ((train, predicted[:: max(1, trained[0] // len(train))]),)
+        return replace(fits_without, known=replace(few, splits=splits)).one((0, 0), silent)
+
     with here():
-        fit = timed_fits(known, lambda few: replace(fits_without, known=few).one((0, 0), silent))
-    trained, tested = ([len(pair[side]) for pair in known.splits] for side in (0, 1))
+        fit = timed_fits(known, first)
     fits = (1 + len(left)) * len(known.splits)
     seconds, threads = (1 + len(left)) * sum(fit.seconds(rows) for rows in trained), 0
     if cluster is not None:
         threads = cluster.threads
         seconds = rates.on_a_cluster(seconds, fits, threads, packed_size(known, cluster))
-    predictions = (1 + len(left)) * sum(tested)
+    predictions = fits * len(predicted)
     table = known.table
     return Plan(
         features=tuple(one.name for one in left),
         engines=("blackbox",) * len(left),
         n_predictions=predictions,
         calls=fits,
-        memory=table.n * (8 * (1 + 2 * len(left)) + 2 * table.row_bytes),
+        memory=table.n * (8 * (2 + 4 * len(left)) + 2 * table.row_bytes),
         seconds=seconds,
         backend=table.backend,
         workers=threads,

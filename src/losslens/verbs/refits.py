@@ -218,7 +218,8 @@ def leave_one_covariate_out(
 
     Permutation importance measures what a model *uses*; this measures what it cannot replace by other features. Rows
     of one fold share their training rows, so standard errors, intervals and tests hold for these fits on new rows;
-    ``interval(target="learner")`` is about refits.
+    ``interval(target="learner")`` is about refits. Every fit predicts all tested rows: how much the fits differ on a
+    row tells what the chance in their training rows adds to the variance.
 
     Parameters
     ----------
