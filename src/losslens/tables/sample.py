@@ -61,7 +61,8 @@ class Sample:
     def effective_units(self, rows: Indices) -> float:
         """The number of rows, or groups of rows, of equal weight that would tell as much."""
         if self.totals is not None:
-            return 1 / self.totals.squares
+            found, rows_with_weight = 1 / self.totals.squares, self.totals.units
+            return rows_with_weight if abs(found - rows_with_weight) <= 1e-9 * rows_with_weight else found
         weight = np.zeros(self.n)
         weight[rows] = self.weight[rows]
         return effective_number(self.by_unit(weight))
@@ -137,7 +138,10 @@ def by_unit(of_rows: Floats, block: Indices | None) -> Floats:
 
 def effective_number(weight: Floats) -> float:
     """As many numbers of equal weight have a mean of the same variance: ``W^2 / sum of w^2``."""
-    return float(weight.sum() ** 2 / (weight @ weight)) if weight.any() else 0.0
+    counted = weight[weight > 0]
+    if not len(counted) or np.ptp(counted) <= 1e-12 * counted.max():  # equal weights count, without rounding errors
+        return float(len(counted))
+    return float(counted.sum() ** 2 / (counted @ counted))
 
 
 def chunks(rows: Indices, width: int, least: int = 0) -> Iterator[slice]:

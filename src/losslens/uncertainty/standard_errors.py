@@ -18,6 +18,7 @@ from losslens.uncertainty.cell_weights import cell_weights, inverse
 from losslens.uncertainty.leave_one_out import leave_one_out
 
 Target = Literal["sample", "model", "learner"]
+ONE_DONOR = "no standard error: there is one donor only, and donors must be compared; use more"
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,10 +116,9 @@ def _by_all_rows(means: Means, layout: CommonGrid, sample: Sample) -> tuple[Mean
     curve, place = np.full(layout.size, np.nan), layout.own[layout.donors]
     curve[place] = means.caused[layout.donors]
     known = np.flatnonzero(np.isfinite(curve))
-    caused = np.interp(layout.steps, known, curve[known])
-    lent = sample.weight / sample.weight.sum()
-    mean = lent[np.isfinite(caused)] @ caused[np.isfinite(caused)] / lent[np.isfinite(caused)].sum()
-    caused = np.where(np.isfinite(caused), caused - mean, 0.0) + means.pfi
+    caused, lent = np.interp(layout.steps, known, curve[known]), sample.weight / sample.weight.sum()
+    somewhere = lent * np.isfinite(caused)
+    caused = _centred(np.where(somewhere > 0, caused, 0.0), somewhere) + means.pfi
     return replace(means, caused=caused, lent=lent), replace(layout, donors=np.arange(sample.n))
 
 
@@ -134,7 +134,7 @@ def _deleted(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Flo
     mass[rows] = means.mass
     observed, lends = sample.by_unit(mass) > 0, sample.by_unit(means.lent) > 0
     if lends.sum() < 2:
-        raise ValueError("no standard error: there is one donor only, and donors must be compared; use more")
+        raise ValueError(ONE_DONOR)
     up = 1.0
     if sample.block is None and not layout.leaves_out_own:
         up = 1 - sample.own_share(rows, means.mass)
@@ -267,6 +267,8 @@ def _influence_of(fit: RowColumnFit, means: Means, sample: Sample, rows: Indices
     for share, effect in ((mass, row), (means.lent, fit.donor)):
         each, pull = sample.by_unit(share), sample.by_unit(share * effect)
         u = int(np.sum(each > 0))
+        if u < 2:
+            raise ValueError(ONE_DONOR)
         scaled = np.divide((1 - 1 / u) * pull, 1 - each, out=np.zeros(len(each)), where=each > 0)
         moved += np.sqrt(u * (n - 1) / ((u - 1) * n)) * np.where(each > 0, scaled - scaled[each > 0].mean(), 0.0)
     return moved
