@@ -165,7 +165,8 @@ def test_the_share_that_leaves_explain():
 
 
 def test_residuals_by_hand():
-    """Every row meets the residual of every row: x_hat_i + r_k, with x_hat of a model that has not seen the row."""
+    """Rows that nothing tells apart meet the residuals of all others: x_hat_i + r_k, x_hat of a model that has not seen
+    the row."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(40, 2))
     X[:, 0] += X[:, 1]
@@ -185,14 +186,33 @@ def test_residuals_by_hand():
         def get_params(self, deep=False):
             return {}
 
-    found = ll.feature_importance(
-        lambda X: X[:, 0] ** 2, X, y, loss="squared_error", features="x0", donors=ll.Residual(Mean()), random_state=0
-    )["x0"]
-    values = X[:, 0]  # a constant prediction plus all residuals (less their mean, that prediction's own) + 2
-    lent = 2 + (values - 2) - (values - 2).mean()
-    cells = (lent[None] ** 2 - y[:, None]) ** 2 - ((values**2 - y) ** 2)[:, None]
-    np.testing.assert_allclose(found.local, cells.mean(axis=1))
+    sampler = ll.Residual(Mean())
+    lent = sampler.lend(Numbers(as_table(X)), [0], [1], 5, np.random.default_rng(0))
     assert sum(drawn) == 40  # each row once, out of its fold
+    values = X[:, 0]  # a constant prediction plus a donor's residual (less their mean, that prediction's own)
+    expected = 2 + (values - 2) - (values - 2).mean()
+    np.testing.assert_allclose(lent.sources[0].array[40:].reshape(-1, 40).T, expected[lent.donors])
+    assert (lent.donors != np.arange(40)[:, None]).all()
+    found = ll.feature_importance(
+        lambda X: X[:, 0] ** 2, X[:, :1], y, loss="squared_error", donors=ll.Residual(), random_state=0
+    )["x0"]
+    cells = (X[:, 0] ** 2 - y[:, None]) ** 2 - ((values**2 - y) ** 2)[:, None]  # given nothing: all others are donors
+    np.testing.assert_allclose(found.local, cells.sum(axis=1) / 39)
+
+
+def test_a_curve_with_an_uneven_spread():
+    """x1 = sin(2 x0) + s(x0) e, f = 2 x1: the importance given x0 is 2 b^2 E s^2, as a draw and the value differ by
+    s (e - e'). For s = .3 + |x0|, E s^2 = .09 + .6 E|x0| + 1. Within 15% at n = 1,000."""
+    rng, n = np.random.default_rng(7), 1000
+    x0, e = rng.normal(size=(2, n))
+    for spread, truth in ((0.3, 0.09), (0.3 + np.abs(x0), 1.09 + 0.6 * np.sqrt(2 / np.pi))):
+        X = np.column_stack([x0, np.sin(2 * x0) + spread * e])
+        found = ll.feature_importance(
+            lambda X: 2 * X[:, 1], X, 2 * X[:, 1], loss="squared_error", donors=ll.Residual(), features=[1],
+            random_state=0,
+        )["x1"]  # fmt: skip
+        assert found.pfi == pytest.approx(8 * truth, rel=0.15)
+        assert not found.conditioning.in_doubt
 
 
 def frame(n=300):
@@ -440,6 +460,19 @@ def test_groups_lend_nothing_to_themselves():
     assert found.std_error > 0
 
 
+def test_groups_that_are_alike_still_have_donors():
+    """x0 is known from a column that a whole group shares: the most similar rows are those of the group itself."""
+    groups = np.arange(400) // 20
+    shared = np.random.default_rng(0).normal(size=20)[groups]
+    X = np.column_stack([shared + 0.1 * np.random.default_rng(1).normal(size=400), shared])
+    one = ll.feature_importance(
+        lambda X: X[:, 0], X, X[:, 0], loss="squared_error", features=[0], donors=ll.Residual(), groups=groups,
+        random_state=0,
+    )["x0"]  # fmt: skip
+    assert (one.meeting.weights(one.sample, np.arange(400)) > 0).any(axis=1).all()
+    assert one.std_error > 0
+
+
 def test_intervals_cover_the_truth():
     """100 samples, 95% intervals, nominal coverage within the noise of 100 draws (3.5 standard errors): the regression
     is right, so the truth is 2 b^2 var(X_0 | X_1) = 2 (1 - .64). `benchmarks.conditional` takes 1,000."""
@@ -512,14 +545,15 @@ def test_what_can_not_be_drawn_is_said():
         ll.feature_importance(seen, X, y, features="a", **ask)["a"].leaves  # noqa: B018
 
 
-def test_a_row_may_have_its_own_residual_but_not_its_own_category():
-    """Numbers are V-statistics over donors, the row itself among them; categories are drawn without donors."""
+def test_no_row_has_its_own_residual():
+    """A neighbourhood has few rows: with its own residual among them a row would change by a tenth less."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=(60, 2)), rng.integers(0, 3, 60)])
     found = ll.feature_importance(
         lambda X: X[:, 0] + X[:, 1] * X[:, 2], X, X[:, 1], loss="squared_error", donors=ll.Residual(), random_state=0
     )
-    assert found["x0"].unbiased == pytest.approx(found["x0"].pfi * 60 / 59)
+    assert (np.asarray(found["x0"].meeting.donors) != np.arange(60)[:, None]).all()
+    assert found["x0"].unbiased == found["x0"].pfi
     assert found["x2"].unbiased == found["x2"].pfi
 
 

@@ -145,7 +145,7 @@ def test_ranks_as_a_table_in_the_users_library():
 
 def test_an_unused_feature_is_not_flagged_and_a_strong_one_is():
     table = explain().test()
-    assert list(table.columns) == ["feature", "importance", "std_error", "p", "p_adjusted"]
+    assert list(table.columns) == ["feature", "importance", "std_error", "p", "p_adjusted", "caution"]
     p = dict(zip(table["feature"], table["p"], strict=True))
     assert p["x0"] < 1e-3
     assert p["x3"] == 1

@@ -10,6 +10,9 @@ import numpy as np
 
 from losslens.donors.designs import Conditional, Design
 from losslens.donors.samplers import DrawnValues, FunctionSampler, Lender, Sampler, given_columns
+from losslens.donors.told_apart import LEVEL, MOST_ROWS, ToldApart, told_apart
+from losslens.tables.column_scores import ColumnCopy
+from losslens.tables.columns import Column
 from losslens.tables.frames import Table
 from losslens.tables.numbers import Numbers
 from losslens.typing import Floats, Indices
@@ -27,6 +30,8 @@ class Conditioning:
     explained: float  # by these columns: share of the variance, or of the log loss of categories
     leaf: Indices | None = None  # (n,): the leaf of each row; donors come from the same one
     rules: tuple[str, ...] = ()  # one a leaf
+    told: float = np.nan  # the share of rows in which a drawn and the real value are told apart; 1/2 by chance
+    told_p: float = np.nan  # of no difference between drawn and real values given these columns
 
     def at(self, rows: Indices) -> Conditioning:
         """The same for some of the rows."""
@@ -40,6 +45,11 @@ class Conditioning:
         return f"given {', '.join(self.given)}" if self.given else "given nothing"
 
     @property
+    def in_doubt(self) -> bool:
+        """Whether drawn values differ from real ones given these columns: the sampler is not right."""
+        return bool(self.told_p <= LEVEL)
+
+    @property
     def headline(self) -> str:
         """One sentence."""
         if self.given and len(self.rules) == 1:
@@ -50,6 +60,8 @@ class Conditioning:
 
     def __repr__(self) -> str:
         lines = [self.headline]
+        if self.in_doubt:
+            lines.append(f"drawn values are told from real ones in {self.told:.0%} of the rows, p = {self.told_p:.2g}")
         if self.leaf is not None:
             count = np.bincount(self.leaf, minlength=len(self.rules))
             largest = np.argsort(-count, kind="stable")
@@ -77,8 +89,8 @@ class BoundSampler(Design):
 
     @property
     def leaves_out_own(self) -> bool:
-        """Whether no row is its own donor."""
-        return not self.sampler.lends_own
+        """No row is its own donor."""
+        return True
 
     @property
     def draws(self) -> int:
@@ -88,6 +100,35 @@ class BoundSampler(Design):
     def lend_to(self, columns: Sequence[int], rng: np.random.Generator, m: int | None = None) -> DrawnValues:
         """Values of these columns for each row, given the columns that the sampler conditions on."""
         return self.sampler.lend(self.numbers, columns, self.given(columns), m or self.draws, rng)
+
+    def conditioning(self, name: str, columns: Sequence[int], lent: DrawnValues) -> Conditioning:
+        """How these columns were drawn, and whether the drawn values look like real ones."""
+        names, given = self.numbers.table.names, self.given(columns)
+        share, p = self._told_apart(columns, given, lent)
+        return Conditioning(
+            name, tuple(names[j] for j in given), rest=len(given) == len(names) - len(columns),
+            explained=lent.explained, leaf=lent.leaf, rules=lent.rules, told=share, told_p=p,
+        )  # fmt: skip
+
+    def _told_apart(self, columns: Sequence[int], given: Sequence[int], lent: DrawnValues) -> ToldApart:
+        """The first draw of each row that counts, against its own value."""
+        numbers, donor = self.numbers, lent.donors[:, 0]
+        rows, block = numbers.counted, numbers.block
+        if not lent.alone:
+            lends = np.isin(donor[rows], numbers.counted)
+            lends &= True if block is None else block[donor[rows]] != block[rows]
+            rows = rows[lends]
+        rows = rows[np.unique(np.linspace(0, len(rows) - 1, MOST_ROWS).astype(np.intp))] if len(rows) else rows
+        drawn = {
+            j: (numbers.table.column(j), donor[rows]) if j not in lent.sources
+            else (lent.sources[j], numbers.table.n + rows)
+            for j in columns
+        }  # fmt: skip
+        return told_apart(
+            [_copy(column, np.concatenate([rows, at])) for column, at in drawn.values()],
+            [_copy(numbers.table.column(j), rows) for j in given],
+            None if block is None else block[rows],
+        )
 
     def given(self, columns: Sequence[int]) -> list[int]:
         """The columns that a draw of these is conditioned on."""
@@ -105,6 +146,11 @@ class BoundSampler(Design):
         )
 
 
-def bound(sampler: Sampler, table: Table, weight: Floats | None) -> BoundSampler:
-    """A sampler that draws from these rows."""
-    return BoundSampler(sampler if isinstance(sampler, Lender) else FunctionSampler(sampler), Numbers(table, weight))
+def _copy(column: Column, rows: Indices) -> ColumnCopy:
+    return column.array[rows], column.categories, column.ordered
+
+
+def bound(sampler: Sampler, table: Table, weight: Floats | None, block: Indices | None = None) -> BoundSampler:
+    """A sampler that draws from these rows, which may be in groups."""
+    lender = sampler if isinstance(sampler, Lender) else FunctionSampler(sampler)
+    return BoundSampler(lender, Numbers(table, weight, block))

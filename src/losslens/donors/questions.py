@@ -261,16 +261,8 @@ def _conditional(subject: Subject, design: BoundSampler, n: int, rng: np.random.
         bins, values = rank_bins(distinct)
         place = bins[distinct.codes]
     place = place.astype(np.int16) if len(values) <= np.iinfo(np.int16).max else narrow(place)  # one for each cell
-    meeting = OwnDonors(lent.donors, place, len(values), leaves_out_own=not lent.own, even=True, alone=lent.alone)
-    names, given = design.numbers.table.names, design.given(feature.columns)
-    conditioning = Conditioning(
-        feature.name,
-        tuple(names[j] for j in given),
-        rest=len(given) == len(names) - len(feature.columns),
-        explained=lent.explained,
-        leaf=lent.leaf,
-        rules=lent.rules,
-    )
+    meeting = OwnDonors(lent.donors, place, len(values), leaves_out_own=True, even=True, alone=lent.alone)
+    conditioning = design.conditioning(feature.name, feature.columns, lent)
     return Question(subject, design.remembered, ask, meeting, (values,), distinct.ordered, conditioning=conditioning)
 
 

@@ -1,4 +1,10 @@
-"""A column given others: predictions and residuals of numbers, class probabilities of categories and few values."""
+"""A column given others: predictions and residuals of numbers, class probabilities of categories and few values.
+
+A draw of a number is the row's prediction plus the residual of a *neighbour*: a row with a similar prediction and a
+similar expected size of the residual. So residuals may have another spread, or another shape, where the other columns
+have other values; and what the regression gets wrong in a neighbourhood is in the prediction and, with the other sign,
+in the residual.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.blas import one_thread
+from losslens.donors.smooth_terms import SmoothTerms
 from losslens.tables.columns import Column
 from losslens.tables.numbers import cloned, scikit_learn
 from losslens.typing import Floats, Indices
 
 Error = Callable[[Any, Floats, Any], float]  # of a fitted estimator on some rows
 FEW = 10  # numbers with at most so many distinct values are drawn as categories
-FOLDS = 5
+FOLDS, SMOOTH_FOLDS = 5, 10  # of estimators; of smooth curves, which are cheap to fit
+PENALTIES = np.logspace(-3, 4, 15)  # of smooth curves; the best one is chosen out of fold
+PART = 1024  # rows whose terms are held together
+CLEARLY = 1.1  # curves are preferred unless their error on a held-out fold is this many times that of trees
+NEIGHBOURS = 10  # rows, or groups, of a neighbourhood at least; the square root of their number, if that is more
 MOST_CLASSES = 100  # of a classifier
 
 
@@ -42,29 +54,44 @@ def rounded_like(values: Floats, column: Column) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Predictions of a column and its residuals."""
+    """Predictions of a column, its residuals, and the expected sizes of these."""
 
     expected: Floats  # (n,)
     residual: Floats  # (n,); NaN where the value is missing
+    size: Floats  # (n,): the expected absolute residual
     explained: float
 
     @classmethod
-    def of(cls, column: Column, others: Floats, rows: Indices, regressor: Any, seed: int, name: str) -> Residuals:
+    def of(cls, column: Column, others: Floats, rows: Indices, regressor: Any, folds: Folds, name: str) -> Residuals:
         """Out-of-fold predictions by models fitted to `rows`."""
         values = np.asarray(column.array, float)
         present = rows[np.isfinite(values[rows])]
         if len(present) < 2 * FOLDS:
             raise ValueError(f"column {name!r} has {len(present)} values; residuals need {2 * FOLDS}: use Within()")
-        expected = _expected(values, present, others, regressor, seed)
+        if others.shape[1] == 0:
+            expected, size = np.full(len(values), values[present].mean()), np.ones(len(values))
+        else:
+            terms = SmoothTerms.of(others[rows])
+            expected, smooth = _expected(values, present, others, terms, regressor, folds)
+            off = np.abs(values - expected)
+            size = _smoothed(terms, others, off, present, folds) if smooth or regressor is not None else _out_of_fold(
+                _boosted(len(present)), others, off, present, folds
+            )  # fmt: skip
         residual = values - expected
         spread = values[present].var()
         explained = 1 - float(np.square(residual[present]).mean() / spread) if spread > 0 else 0.0
-        return cls(expected, residual - residual[present].mean(), max(explained, 0.0))
+        return cls(expected, residual - residual[present].mean(), size, max(explained, 0.0))
 
     @property
     def middle(self) -> float:
         """Stands for missing values."""
         return float(np.median(self.expected))
+
+    @property
+    def likeness(self) -> Floats:
+        """Rows are neighbours where both numbers are close: prediction and size, in mean sizes, (n, 2)."""
+        scale = np.nanmean(np.abs(self.residual)) or 1.0
+        return np.column_stack([self.expected, self.size]) / scale
 
     def of_donors(self, donors: Indices) -> Floats:
         """Each row's prediction plus a donor's residual, (m, n); NaN where the donor's value is missing."""
@@ -73,18 +100,90 @@ class Residuals:
         return np.asarray(values)
 
 
-def _expected(values: Floats, known: Indices, others: Floats, regressor: Any, seed: int) -> Floats:
-    if others.shape[1] == 0:
-        return np.full(len(values), values[known].mean())
-    if regressor is None:
-        regressor = _best(_regressors(), others, values, known, seed, _squared_error)
-    return _out_of_fold(regressor, others, values, known, seed)
+def neighbourhoods(likeness: Floats, block: Indices | None) -> Indices:
+    """Rows in neighbourhoods, numbered, (n,): halved along the most variable column as long as halves are large enough.
+
+    A half ends at the widest gap in its middle, so that rows with the same values of few-valued columns stay together.
+    """
+    found, waiting = np.zeros(len(likeness), np.intp), [np.arange(len(likeness))]
+    everyone = len(likeness) if block is None else len(np.unique(block))
+    least, count = max(NEIGHBOURS, round(np.sqrt(everyone))), 0
+    while waiting:
+        rows = waiting.pop()
+        along = likeness[rows, int(np.argmax(likeness[rows].std(axis=0)))]
+        order = np.argsort(along, kind="stable")
+        quarter = len(rows) // 4
+        gaps = np.diff(along[order])[quarter : len(rows) - quarter]
+        halves = np.split(rows[order], [quarter + 1 + int(np.argmax(gaps))]) if len(gaps) and gaps.max() > 0 else []
+        sizes = [len(half) if block is None else len(np.unique(block[half])) for half in halves]
+        if halves and min(sizes) >= least:
+            waiting += halves
+        else:
+            found[rows], count = count, count + 1
+    return found
 
 
-def _best(candidates: list[Any], others: Floats, aim: NDArray[Any], rows: Indices, seed: int, error: Error) -> Any:
+def _expected(
+    values: Floats, known: Indices, others: Floats, terms: SmoothTerms, regressor: Any, folds: Folds
+) -> tuple[Floats, bool]:
+    """Out-of-fold predictions, and whether they are those of smooth curves: boosted trees if they predict better."""
+    if regressor is not None:
+        return _out_of_fold(regressor, others, values, known, folds), False
+    smooth = _smoothed(terms, others, values, known, folds)
+    trees, (train, test) = _boosted(len(known)), (np.intersect1d(part, known) for part in next(folds.parts))
+    fitted = _fit(trees, others[train], values[train], folds.seed)
+    if np.square(values[test] - smooth[test]).mean() <= CLEARLY * _squared_error(fitted, others[test], values[test]):
+        return smooth, True
+    return _out_of_fold(trees, others, values, known, folds), False
+
+
+@one_thread()
+def _smoothed(terms: SmoothTerms, others: Floats, values: Floats, known: Indices, folds: Folds) -> Floats:
+    """Out-of-fold predictions of a ridge regression on these terms, with the penalty that predicts best.
+
+    Sums of products are added up over parts of the rows: terms of all rows would take more memory than the table.
+    """
+    start = values[known].mean()
+    inside = [_products(terms, others, values - start, np.intersect1d(test, known)) for _, test in folds.smooth]
+    whole, fits, errors = np.sum(inside, axis=0), [], np.zeros(len(PENALTIES))
+    for products in inside:
+        slopes = _ridge(whole - products)
+        errors += np.einsum("kp,kl,lp->p", slopes, products, slopes)
+        fits.append(slopes)
+    found, best = np.empty(len(values)), int(np.argmin(errors))
+    for (_, test), slopes in zip(folds.smooth, fits, strict=True):
+        for rows in _in_parts(test):
+            found[rows] = start + slopes[0, best] + terms(others[rows]) @ slopes[1:-1, best]
+    return found
+
+
+def _products(terms: SmoothTerms, others: Floats, values: Floats, rows: Indices) -> Floats:
+    """Sums over rows of the products of 1, the terms and the value, (d + 2, d + 2)."""
+    total: Floats | float = 0.0
+    for some in _in_parts(rows):
+        row = np.column_stack([np.ones(len(some)), terms(others[some]), values[some]])
+        total = total + row.T @ row
+    return np.asarray(total)
+
+
+def _ridge(products: Floats) -> Floats:
+    """Intercept and slopes for each penalty, and -1 for the value: the residual is minus their sum, (d + 2, .)."""
+    mean = products[0] / products[0, 0]
+    centred = products[1:, 1:] - products[0, 0] * np.outer(mean[1:], mean[1:])
+    size, axes = np.linalg.eigh(centred[:-1, :-1])
+    along = axes.T @ centred[:-1, -1]
+    slopes = axes @ (along[:, None] / (np.maximum(size, 0)[:, None] + PENALTIES))
+    return np.vstack([mean[-1] - mean[1:-1] @ slopes, slopes, np.full(len(PENALTIES), -1.0)])
+
+
+def _in_parts(rows: Indices) -> list[Indices]:
+    return np.array_split(rows, -(-len(rows) // PART) or 1)
+
+
+def _best(candidates: list[Any], others: Floats, aim: NDArray[Any], rows: Indices, folds: Folds, error: Error) -> Any:
     """The estimator with the least error on a held-out fold of these rows."""
-    train, test = (rows[fold] for fold in next(_folds(len(rows), seed)))
-    errors = [error(_fit(one, others[train], aim[train], seed), others[test], aim[test]) for one in candidates]
+    train, test = (np.intersect1d(part, rows) for part in next(folds.parts))
+    errors = [error(_fit(one, others[train], aim[train], folds.seed), others[test], aim[test]) for one in candidates]
     return candidates[int(np.argmin(errors))]
 
 
@@ -98,32 +197,64 @@ def _log_loss(fitted: Any, others: Floats, codes: Indices) -> float:
     return float(-np.log(known[np.arange(len(codes)), codes]).mean())
 
 
-def _regressors() -> list[Any]:
-    pipeline, linear, scale = scikit_learn("pipeline"), scikit_learn("linear_model"), scikit_learn("preprocessing")
-    ridge = linear.Ridge(alpha=1e-3, copy_X=False)  # scaled numbers are a copy
-    straight = pipeline.make_pipeline(scale.StandardScaler(), ridge)
-    return [straight, scikit_learn("ensemble").HistGradientBoostingRegressor()]
+def _boosted(rows: int) -> Any:
+    """Boosted trees; with few rows their leaves are smaller, or they could not follow a curve."""
+    leaf = int(np.clip(rows // 50, 5, 20))
+    return scikit_learn("ensemble").HistGradientBoostingRegressor(min_samples_leaf=leaf)
 
 
-def _classifiers(values: int) -> list[Any]:
+def _classifiers(values: int, terms: SmoothTerms) -> list[Any]:
     pipeline, linear, scale = scikit_learn("pipeline"), scikit_learn("linear_model"), scikit_learn("preprocessing")
-    straight = pipeline.make_pipeline(scale.StandardScaler(), linear.LogisticRegression(max_iter=1000))
+    steps = scale.StandardScaler(), linear.LogisticRegression(max_iter=1000)
+    straight, curved = (pipeline.make_pipeline(*first, *steps) for first in ((), (scale.FunctionTransformer(terms),)))
     # Boosting grows trees for each class: too slow for many.
-    return [straight, scikit_learn("ensemble").HistGradientBoostingClassifier()] if values <= FEW else [straight]
+    trees = [scikit_learn("ensemble").HistGradientBoostingClassifier()] if values <= FEW else []
+    return [straight, curved, *trees]
 
 
-def _out_of_fold(estimator: Any, others: Floats, values: Floats, known: Indices, seed: int) -> Floats:
+def _out_of_fold(estimator: Any, others: Floats, values: Floats, known: Indices, folds: Folds) -> Floats:
     expected = np.empty(len(values))
-    for train, test in _folds(len(values), seed):
+    for train, test in folds.parts:
         rows = np.intersect1d(train, known)
-        fitted = cloned(estimator, seed).fit(others[rows], values[rows])
+        fitted = cloned(estimator, folds.seed).fit(others[rows], values[rows])
         expected[test] = np.asarray(fitted.predict(others[test]), float).reshape(-1)
     return expected
 
 
-def _folds(n: int, seed: int) -> Iterator[tuple[Indices, Indices]]:
-    fold = np.random.default_rng(seed).permutation(n) % FOLDS
-    for k in range(FOLDS):
+Part = tuple[Indices, Indices]  # the rows outside and inside a fold
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Folds of rows, and the seed of what is fitted; groups of rows stay together."""
+
+    fine: Indices  # (n,), of `SMOOTH_FOLDS`: each is in one of the `FOLDS`
+    seed: int
+
+    @classmethod
+    def draw(cls, n: int, block: Indices | None, seed: int) -> Folds:
+        """Folds of about equally many rows, or groups."""
+        unit = np.arange(n) if block is None else np.unique(block, return_inverse=True)[1].reshape(-1)
+        return cls((np.random.default_rng(seed).permutation(unit.max() + 1) % SMOOTH_FOLDS)[unit], seed)
+
+    @property
+    def fold(self) -> Indices:
+        """The fold of each row, (n,)."""
+        return self.fine % FOLDS
+
+    @property
+    def parts(self) -> Iterator[Part]:
+        """The folds of estimators."""
+        return _parts(self.fold, FOLDS)
+
+    @property
+    def smooth(self) -> Iterator[Part]:
+        """The folds of smooth curves."""
+        return _parts(self.fine, SMOOTH_FOLDS)
+
+
+def _parts(fold: Indices, count: int) -> Iterator[Part]:
+    for k in range(count):
         yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
 
 
@@ -138,21 +269,18 @@ class Chances:
     explained: float
 
     @classmethod
-    def of(cls, column: Column, others: Floats, rows: Indices, classifier: Any, seed: int) -> Chances:
-        """The classifier, or the better of two, fitted to some rows."""
-        codes, n = column.distinct.codes, len(column.distinct.codes)
+    def of(cls, column: Column, others: Floats, rows: Indices, classifier: Any, folds: Folds) -> Chances:
+        """The classifier, or the best of a few, fitted to some rows."""
+        codes, fold = column.distinct.codes, folds.fold
         shares = np.bincount(codes[rows], minlength=len(column.distinct)) / len(rows)
-        fold = np.empty(n, np.intp)
-        folds = list(_folds(n, seed))
-        for k, (_, test) in enumerate(folds):
-            fold[test] = k
         if others.shape[1] == 0 or len(shares) < 2:
             return cls((None,) * FOLDS, fold, len(shares), shares, 0.0)
         if classifier is None:
-            classifier = _best(_classifiers(len(shares)), others, codes, rows, seed, _log_loss)
-        folds = [(np.intersect1d(train, rows), np.intersect1d(test, rows)) for train, test in folds]
-        fitted = [_fit(classifier, others[train], codes[train], seed) for train, _ in folds]
-        errors = [_log_loss(one, others[test], codes[test]) for one, (_, test) in zip(fitted, folds, strict=True)]
+            known = _classifiers(len(shares), SmoothTerms.of(others[rows]))
+            classifier = _best(known, others, codes, rows, folds, _log_loss)
+        parts = [[np.intersect1d(part, rows) for part in both] for both in folds.parts]
+        fitted = [_fit(classifier, others[train], codes[train], folds.seed) for train, _ in parts]
+        errors = [_log_loss(one, others[test], codes[test]) for one, (_, test) in zip(fitted, parts, strict=True)]
         nothing = -float(shares[shares > 0] @ np.log(shares[shares > 0]))
         return cls(fitted, fold, len(shares), shares, max(0.0, 1 - float(np.mean(errors)) / nothing))
 

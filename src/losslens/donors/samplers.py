@@ -15,7 +15,7 @@ import numpy as np
 
 from losslens.donors.designs import Latin
 from losslens.donors.leaves import grown, leaves_of
-from losslens.donors.residuals import FOLDS, Chances, Residuals, by_classes, rounded_like
+from losslens.donors.residuals import FOLDS, Chances, Folds, Residuals, by_classes, neighbourhoods, rounded_like
 from losslens.tables.checks import check_whole
 from losslens.tables.columns import Column, narrow
 from losslens.tables.frames import Batch, Edit, Table, as_table
@@ -44,7 +44,6 @@ class DrawnValues:
     explained: float = np.nan  # share of the columns' variance explained by the given ones
     leaf: Indices | None = None  # (n,)
     rules: tuple[str, ...] = ()
-    own: bool = False  # a row may be its own donor
     alone: bool = False  # values were drawn for the row, without a donor
 
     def __post_init__(self) -> None:
@@ -56,7 +55,6 @@ class Lender:
 
     given: Iterable[Any] | None  # columns to condition on; None: all that are not drawn
     m: int | None
-    lends_own: ClassVar[bool] = False  # a row may be its own donor
     typed: ClassVar[tuple[str, ...]] = ()  # how it is written on the command line
 
     def lend(
@@ -134,16 +132,18 @@ class Within(Lender):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Residual(Lender):
-    """What a regression on the other columns predicts for a row, plus the residual of a donor.
+    """What a regression on the other columns predicts for a row, plus the residual of a similar row.
 
-    Categories, and numbers with at most ten distinct values, are drawn with the probabilities of a classifier.
-    Predictions are out of fold (5 folds): in-sample residuals would be too small.
+    Donors are rows with a similar prediction and a similar expected size of the residual, so that residuals may have
+    another spread and shape elsewhere. Categories, and numbers with at most ten distinct values, are drawn with the
+    probabilities of a classifier. Predictions are out of fold (5 folds, groups of rows stay together): in-sample
+    residuals would be too small.
 
     Parameters
     ----------
     regressor, classifier
-        Scikit-learn estimators; clones of them are fitted to the other columns as numbers. By default a linear model or
-        boosted trees, whichever predicts better.
+        Scikit-learn estimators; clones of them are fitted to the other columns as numbers. By default smooth curves
+        (a ridge regression on cubic splines) or boosted trees, whichever predicts better.
     given, m
         As in `Within`.
     """
@@ -152,7 +152,6 @@ class Residual(Lender):
     classifier: Any = None
     given: Iterable[Any] | None = None
     m: int | None = None
-    lends_own = True  # residuals may be a row's own
     typed = ("residual",)
 
     def __post_init__(self) -> None:
@@ -174,34 +173,35 @@ class Residual(Lender):
             raise ValueError(
                 f"residuals need {2 * FOLDS} rows that count; there are {len(numbers.counted)}: use Within()"
             )
-        donors = Latin(min(m, table.n)).draw(table.n, rng)
         categories = [j for j in columns if by_classes(table.column(j), table.names[j])]
-        draw = _Draw(numbers, numbers.of(given)[0], donors, seed)
-        fitted = {j: draw.residuals(j, self.regressor) for j in columns if j not in categories}
-        if not categories:
-            draw.seen.clear()  # they are read no more
-        for j, residuals in fitted.items():
-            draw.number(j, residuals, recorded=bool(categories))
+        others, folds = numbers.of(given)[0], Folds.draw(table.n, numbers.block, seed)
+        residuals = {
+            j: Residuals.of(table.column(j), others, numbers.counted, self.regressor, folds, table.names[j])
+            for j in columns if j not in categories
+        }  # fmt: skip
+        if residuals:
+            alike = np.concatenate([one.likeness for one in residuals.values()], axis=1)
+            donors = _donors_in_leaves(neighbourhoods(alike, numbers.block), m, rng)
+        else:
+            donors = Latin(min(m, table.n)).draw(table.n, rng)
+        draw = _Draw(numbers, others if categories else others[:, :0].copy(), donors, folds)
+        del others  # without categories they are read no more
+        for j, one in residuals.items():
+            draw.number(j, one, recorded=bool(categories))
         for j in categories:
             draw.category(j, self.classifier, rng)
-        alone = len(categories) == len(columns)
-        return DrawnValues(donors, draw.sources, float(np.mean(draw.explained)), own=not alone, alone=alone)
+        return DrawnValues(donors, draw.sources, float(np.mean(draw.explained)), alone=not residuals)
 
 
 class _Draw:
     """Columns drawn one after the other; the draws of all rows are stacked."""
 
-    def __init__(self, numbers: Numbers, others: Floats, donors: Indices, seed: int) -> None:
-        self.table, self.numbers, self.donors, self.seed = numbers.table, numbers, donors, seed
+    def __init__(self, numbers: Numbers, others: Floats, donors: Indices, folds: Folds) -> None:
+        self.table, self.numbers, self.donors, self.folds = numbers.table, numbers, donors, folds
         self.seen = [others]  # predictors of a draw: observed values, (n, .),
         self.drawn: list[Floats] = []  # and the values drawn so far, (n m, .)
         self.sources: dict[int, Column] = {}
         self.explained: list[float] = []
-
-    def residuals(self, j: int, regressor: Any) -> Residuals:
-        """Numbers are predicted from observed columns."""
-        rows = self.numbers.counted
-        return Residuals.of(self.table.column(j), self.seen[0], rows, regressor, self.seed, self.table.names[j])
 
     def number(self, j: int, residuals: Residuals, *, recorded: bool) -> None:
         """Numbers take the residuals of the same donor; `recorded` for categories, which are predicted from them."""
@@ -216,7 +216,7 @@ class _Draw:
     def category(self, j: int, classifier: Any, rng: np.random.Generator) -> None:
         """Categories are also predicted from the columns drawn before."""
         column, (n, m) = self.table.column(j), self.donors.shape
-        chances = Chances.of(column, np.concatenate(self.seen, axis=1), self.numbers.counted, classifier, self.seed)
+        chances = Chances.of(column, np.concatenate(self.seen, axis=1), self.numbers.counted, classifier, self.folds)
         cells = np.concatenate([np.tile(self.seen[0], (m, 1)), *self.drawn], axis=1) if self.drawn else self.seen[0]
         code = chances.drawn(cells, n, m, rng)
         self.sources[j] = _appended(column, code)

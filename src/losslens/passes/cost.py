@@ -330,18 +330,19 @@ def thinned(task: Task, rows: int, respond: Callable[[Any], NDArray[Any]]) -> Ta
     table, sample, design = task.table.at(at), task.sample, task.design
     subjects, weight = Subjects(table), sample.weight[at]
     weight = weight / weight.sum() if weight.any() else np.full(len(at), 1 / len(at))
+    block = None if sample.block is None else np.unique(sample.block[at], return_inverse=True)[1]
     return replace(
         task,
         table=table,
         subjects=tuple(subjects.subject(s.feature) for s in task.subjects),
-        design=bound(design.sampler, table, weight) if isinstance(design, BoundSampler) else design,
+        design=bound(design.sampler, table, weight, block) if isinstance(design, BoundSampler) else design,
         engine=BlackBox(table, respond, task.engine.batch_rows, n_jobs=1),
         exact=None,
         sample=replace(
             sample,
             weight=weight,
             y=None if sample.y is None else sample.y[at],
-            block=None if sample.block is None else np.unique(sample.block[at], return_inverse=True)[1],
+            block=block,
         ),
         n_jobs=1,
         progress=False,

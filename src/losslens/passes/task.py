@@ -141,7 +141,8 @@ def prepare(
     least = 1 if loss is None else 2  # a curve needs no other row
     weight = checks.row_weights(sample_weight, table.n, table.index, least=least)
     sampled = callable(options.donors) and not isinstance(options.donors, (type, Design))
-    design = bound(options.donors, table, weight) if sampled else resolve_design(options.donors)
+    block = checks.group_numbers(options.groups, table.n, table.index)
+    design = bound(options.donors, table, weight, block) if sampled else resolve_design(options.donors)
     if design is not None:
         design.check(table.n)
     outputs = len(classes) if response == "probabilities" or (response == "scores" and len(classes) > 2) else 1
@@ -150,7 +151,7 @@ def prepare(
         prediction=np.empty(0),
         y=target,
         classes=classes if len(classes) else None,
-        block=checks.group_numbers(options.groups, table.n, table.index),
+        block=block,
         row_labels=table.row_labels,
     )
     if loss is not None and sample.block is not None:

@@ -75,6 +75,8 @@ def plot_impact(impact: RowChanges, *, ax: Axes | None = None) -> Axes:
     ax, most, width = table_bars(ax, impact._table())
     named_rows.label_across(ax, impact.what, width)
     notes = [f"error {impact.untouched}: {number(impact.error)}", "lines: 95% intervals"]
+    if impact.doubted:
+        notes.append(f"drawn values differ from real ones: {', '.join(impact.doubted)}")
     canvas.caption(ax, notes + not_shown(len(impact.features) - most))
     return ax
 

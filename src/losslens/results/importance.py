@@ -153,7 +153,8 @@ class FeatureImportance(FeatureResult, Tabular):
         if found is None:
             return ""
         grouped = self.sample.block is not None
-        return cautions.of_estimate(found.skewness, self._units, grouped=grouped, clipped_share=self.clipped)
+        said = cautions.of_estimate(found.skewness, self._units, grouped=grouped, clipped_share=self.clipped)
+        return " ".join(filter(None, (said, cautions.doubted_draws(self.conditioning))))
 
     @property
     def ratio_std_error(self) -> float:

@@ -164,6 +164,9 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         order = self._ranked
         return noted([f.name for f in order], [f.caution for f in order])
 
+    def _said_of(self, names: Sequence[str]) -> list[str]:
+        return [self.features[name].caution for name in names]
+
     def _table(self) -> ResultTable:
         order = self._ranked
         numbers = {name: partial(_numbers, order, name) for name in NUMBERS}

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from losslens.donors.conditional import Conditioning
 from losslens.results.base import Result
 from losslens.results.selection import Grouped, positions, split
 from losslens.results.shapley import mean_of
@@ -17,7 +18,7 @@ from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import by_unit, effective_number
 from losslens.text import in_digits
 from losslens.typing import Axes, Floats, Indices, Mask
-from losslens.uncertainty.cautions import noted, of_estimate
+from losslens.uncertainty.cautions import doubted_draws, noted, of_estimate
 from losslens.uncertainty.inference import Estimates, Inference, cross_products, cubed_differences
 from losslens.uncertainty.standard_errors import (
     Influence,
@@ -85,6 +86,14 @@ class RowChanges(Result, Inference):
         found, grouped = self.estimates, self.block is not None
         return tuple(of_estimate(a, found.freedom + 1, grouped=grouped) for a in found.skewness.tolist())
 
+    def _said_of(self, names: Sequence[str]) -> list[str]:
+        return [self.caution[self.features.index(name)] for name in names]
+
+    @property
+    def doubted(self) -> tuple[str, ...]:
+        """The features whose numbers rest on a sampler that was found wrong: none, where nothing is drawn."""
+        return ()
+
     @property
     def what(self) -> str:
         """What the numbers are, for an axis."""
@@ -151,6 +160,27 @@ class RowChanges(Result, Inference):
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ConditionalImpact(RowChanges):
     """How much the loss increases when a feature's values are drawn given the other features."""
+
+    conditioning: tuple[Conditioning, ...] = ()  # how each feature was drawn; empty in files of older versions
+
+    @property
+    def caution(self) -> tuple[str, ...]:
+        """Why each number, its interval or its p-value is to be taken with caution, (p,); empty text if it is not."""
+        drawn = [doubted_draws(one) for one in self.conditioning] or [""] * len(self.features)
+        return tuple(" ".join(filter(None, both)) for both in zip(super().caution, drawn, strict=True))
+
+    @property
+    def doubted(self) -> tuple[str, ...]:
+        """The features whose drawn values differ from real ones."""
+        return tuple(one.feature for one in self.conditioning if one.in_doubt)
+
+    def _table(self) -> ResultTable:
+        table = super()._table()
+        mark = ["sampler in doubt" if name in self.doubted else "" for name in table.column("feature")]
+        return replace(
+            table, extra={"mark": mark}, line=(*RANKED, "[p = {p}][ ({mark})]"),
+            view=(FEATURE, IMPORTANCE, ("p", "{p}[ ({mark})]")),
+        )  # fmt: skip
 
     @property
     def what(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -402,6 +403,9 @@ class ShapleyImportance(Grouped, Result, Inference):
             "their log loss is set to the clipping bound, on which the error with other rows' values and the shares "
             "depend"
         )
+
+    def _said_of(self, names: Sequence[str]) -> list[str]:
+        return [self.caution[self.features.index(name)] for name in names]
 
     @property
     def cautions(self) -> list[str]:

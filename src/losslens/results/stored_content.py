@@ -246,6 +246,10 @@ def _conditioning(conditioning: Any) -> None:
         _within(conditioning.leaf, 0, len(conditioning.rules), "leaves")
 
 
+def _impact(result: Any) -> None:
+    _need(len(result.conditioning) in (0, len(result.features)), "draws of other features")
+
+
 def _replaced_rows(rows: Any) -> None:
     _need(rows.columns, "replaced rows of no column")
     _within(np.array(rows.columns), 0, len(rows.among.names), "columns")
@@ -440,7 +444,8 @@ def _named(result: Any) -> None:
 
 RULES: dict[str, Callable[[Any], None]] = {
     "BreimanImportance": _named, "Clusters": _clusters, "CodedRows": _coded_rows, "CommonGrid": _common_grid,
-    "Comparison": _comparison, "Conditioning": _conditioning, "Effects": _effects, "Extrapolations": _extrapolations,
+    "Comparison": _comparison, "ConditionalImpact": _impact,
+    "Conditioning": _conditioning, "Effects": _effects, "Extrapolations": _extrapolations,
     "FeatureImportance": _importance, "FeatureResult": _feature, "FeatureScore": _score, "Importances": _importances,
     "Interactions": _interactions, "Observations": _observations, "OwnDonors": _own_donors, "PermutedTarget": _named,
     "Refits": _refits, "Regions": _regions, "ReplacedRows": _replaced_rows, "RowChanges": _row_changes,

@@ -73,7 +73,10 @@ class ConditionalCoalitions(ModelWay):
             design=f"{m} draws a row by {design!r}", shares=Shares(tally.local, caused, pairs),
             error_none=float(setup.sample.error + sfimp.sum()), gains=tally.local.sum(axis=1),
             monte_carlo_error=repeats.std(axis=0, ddof=1) / np.sqrt(len(repeats)), freedom=float(len(repeats) - 1),
-            remarks=("replaced values are drawn given those that a coalition keeps",),
+            remarks=(
+                "replaced values are drawn given those that a coalition keeps; whether they look like real ones is not "
+                "checked: see conditional_predictive_impact",
+            ),
         )  # fmt: skip
 
 

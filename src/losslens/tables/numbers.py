@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from losslens.tables.columns import Column, is_missing, is_number
 from losslens.tables.frames import Table
-from losslens.typing import Floats
+from losslens.typing import Floats, Indices
 
 LARGEST = 3e38  # about the largest number of single precision
 MOST_HELD = 1 << 20  # rows times columns that are held as numbers: 8 MiB
@@ -44,8 +44,8 @@ class Axis:
 class Numbers:
     """The columns of a table as numbers; each is converted once, as long as they are few numbers."""
 
-    def __init__(self, table: Table, weight: Floats | None = None) -> None:
-        self.table = table
+    def __init__(self, table: Table, weight: Floats | None = None, block: Indices | None = None) -> None:
+        self.table, self.block = table, block  # (n,): groups of rows
         self.counted = np.arange(table.n) if weight is None else np.flatnonzero(weight > 0)  # rows to learn from
         self._converted: dict[int, tuple[Floats, tuple[Axis, ...]]] = {}
 

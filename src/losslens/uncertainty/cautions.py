@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from losslens.donors.conditional import Conditioning
 from losslens.uncertainty.standard_errors import degrees_of_freedom, skewness_limit
 
 FEW_GROUPS = 30  # below, intervals cover less than they say, most where groups differ much in size
@@ -42,6 +43,15 @@ def clipped(share: float) -> str:
     if not share > MUCH_CLIPPED:
         return ""
     return f"{share:.0%} of the replaced predictions are at the bound of the log loss, which decides this number."
+
+
+def doubted_draws(conditioning: Conditioning | None) -> str:
+    """Of values drawn given other columns that can be told from real ones."""
+    if conditioning is None or not conditioning.in_doubt:
+        return ""
+    told = f"told apart in {conditioning.told:.0%} of the rows, p = {conditioning.told_p:.2g}"
+    given = conditioning.condition
+    return f"Drawn values differ from real ones {given} ({told}): the p-value and the interval may be wrong."
 
 
 def few_units(effective: float, *, grouped: bool) -> str:

@@ -164,9 +164,13 @@ class Inference:
             false rejections, None adjusts nothing.
         """
         estimates = self.estimates
-        return self._frame(
-            columns_of_tests(estimates.names, estimates.value, estimates.p_values(), adjust, estimates.std_error)
-        )
+        columns = columns_of_tests(estimates.names, estimates.value, estimates.p_values(), adjust, estimates.std_error)
+        said = self._said_of(columns["feature"])
+        return self._frame(columns if said is None else columns | {"caution": said})
+
+    def _said_of(self, names: Sequence[str]) -> list[str] | None:
+        """Why the numbers of these features are to be taken with caution; None where nothing is looked at."""
+        return None
 
 
 def columns_of_tests(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens.donors.conditional import BoundSampler, bound
+from losslens.donors.conditional import BoundSampler, Conditioning, bound
 from losslens.donors.questions import Subject
 from losslens.donors.samplers import Sampler
 from losslens.losses import Loss
@@ -46,7 +46,8 @@ def conditional_predictive_impact(
 
     Rows are independent given the sampler, so the mean change has an ordinary standard error. The test is valid if the
     sampler draws from the distribution of the feature given the other columns (knockoffs, residuals of a regression, a
-    generative model).
+    generative model). That is tested, too: where drawn values can be told from real ones, the result says so beside
+    the p-value (`caution`).
 
     Parameters
     ----------
@@ -79,8 +80,8 @@ def conditional_predictive_impact(
     with bar(task.n * (1 + draws * len(task.subjects)), "drawing and predicting", progress) as tick:
         setup = set_up(task, None, tick)
         design = bound(sampler, task.table, task.sample.weight)
-        changes = [mean_changes(task, setup, subject, design, draws, tick) for subject in task.subjects]
-    local = np.stack(changes, axis=1)
+        drawn = [mean_changes(task, setup, subject, design, draws, tick) for subject in task.subjects]
+    local = np.stack([changes for changes, _ in drawn], axis=1)
     if np.isnan(local[setup.sample.weight > 0]).any(axis=1).all():
         raise ValueError(f"sampler={sampler!r} has no donor with weight for any row with weight; pass more rows")
     assert task.loss is not None  # `checked_task` has chosen one
@@ -92,6 +93,7 @@ def conditional_predictive_impact(
         title=task.loss.title,
         backend=task.table.backend,
         row_labels=task.table.row_labels,
+        conditioning=tuple(conditioning for _, conditioning in drawn),
     )
 
 
@@ -107,12 +109,13 @@ def checked_task(model: Any, X: Any, y: Any, sampler: Sampler, loss: Any, draws:
 
 def mean_changes(
     task: Task, setup: GameSetup, subject: Subject, design: BoundSampler, draws: int, tick: Tick
-) -> Floats:
-    """The mean change of each row's loss over the draws, (n,)."""
+) -> tuple[Floats, Conditioning]:
+    """The mean change of each row's loss over the draws, (n,), and how values were drawn."""
     columns, base = subject.feature.columns, setup.sample.loss
     assert base is not None
     lent = design.lend_to(columns, subject.generator(task.entropy), m=draws)
     losses = drawn_losses(setup, columns, lent, tick)
     counted = draw_weights(lent, setup.sample.weight)
     with np.errstate(invalid="ignore"):  # a row without a donor: NaN
-        return np.asarray((counted * losses).sum(axis=0) / counted.sum(axis=0) - base)
+        changes = np.asarray((counted * losses).sum(axis=0) / counted.sum(axis=0) - base)
+    return changes, design.conditioning(subject.feature.name, columns, lent)

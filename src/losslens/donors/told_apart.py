@@ -1,0 +1,80 @@
+"""Whether drawn values can be told from real ones, given the other columns: a test by exchanging the two.
+
+Row i holds its own value x_i and one drawn value x'_i, beside the same other columns o_i. If the sampler draws from the
+distribution given o, nobody can tell which of the two is the real one. A discriminant tries: phi(x, o) are scores of x
+and their products with scores of o (normal scores of ranks and their second and third powers; indicators of
+categories), ``a_i = phi(x'_i, o_i) - phi(x_i, o_i)``, ``G = sum a_i a_i' + ridge``, and the statistic is
+``s' G^-1 s`` with ``s = sum a_i``. Exchanging the two values of a row changes the sign of a_i and leaves G as it is, so
+that random signs give the null distribution, exactly where rows are drawn independently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from losslens.blas import one_thread
+from losslens.tables.column_scores import CodedRows, ColumnCopy, FeatureScores
+from losslens.typing import Floats, Indices
+
+LEAST_ROWS, MOST_ROWS = 20, 2000  # with fewer rows nothing is said; of more rows some are taken
+MOST_COLUMNS = 8  # other columns: those most related to the feature
+RIDGE = 0.1  # of standardised terms
+EXCHANGES = 499
+LEVEL = 0.05
+
+
+class ToldApart(NamedTuple):
+    """The share of rows in which drawn and real value are told apart, 1/2 by chance; the p-value of no difference."""
+
+    share: float
+    p: float
+
+
+UNKNOWN = ToldApart(np.nan, np.nan)
+
+
+@one_thread()
+def told_apart(columns: Sequence[ColumnCopy], others: Sequence[ColumnCopy], block: Indices | None = None) -> ToldApart:
+    """Compare real and drawn values.
+
+    Parameters
+    ----------
+    columns
+        Of each drawn column: the real values of r rows, then their drawn ones, (2r,).
+    others
+        The columns that values were drawn given, (r,) each.
+    block
+        (r,): rows of a group are exchanged together.
+    """
+    if not others or len(others[0][0]) < LEAST_ROWS:
+        return UNKNOWN
+    apart = _differences(columns, others)
+    if block is not None:
+        apart = np.stack([np.bincount(block, column) for column in apart.T], axis=1, dtype=float)[np.unique(block)]
+    size = np.sqrt(np.square(apart).mean(axis=0))
+    apart = apart[:, size > 1e-9] / size[size > 1e-9]
+    if len(apart) < LEAST_ROWS or apart.shape[1] == 0:
+        return UNKNOWN
+    gram = apart.T @ apart / len(apart) + RIDGE * np.eye(apart.shape[1])
+    along = np.linalg.solve(np.linalg.cholesky(gram), apart.T).T
+    whole = along.sum(axis=0)
+    guess = np.einsum("ij,ij->i", along, whole - along)  # of each row by the others
+    rng, as_far = np.random.default_rng(20), 0
+    for _ in range(EXCHANGES):
+        signs = 1.0 - 2.0 * rng.integers(0, 2, len(along), np.int8)
+        as_far += np.square(signs @ along).sum() >= whole @ whole * (1 - 1e-9)
+    return ToldApart(float(np.mean((guess > 0) + 0.5 * (guess == 0))), float((1 + as_far) / (1 + EXCHANGES)))
+
+
+def _differences(columns: Sequence[ColumnCopy], others: Sequence[ColumnCopy]) -> Floats:
+    """phi(x', o) - phi(x, o) of each row; what is chosen by the values is chosen by both together."""
+    drawn, kept = (CodedRows.of(tuple(map(str, range(len(some)))), some) for some in (columns, others))
+    own, rows = FeatureScores.of(drawn.scored).scores, kept.n
+    change, both = own[rows:] - own[:rows], own[rows:] + own[:rows]
+    strength = np.bincount(kept.column_of, np.square(kept.scores.T @ both).sum(axis=1), len(others))
+    most = np.argsort(-strength, kind="stable")[:MOST_COLUMNS]
+    scores = kept.scores[:, np.isin(kept.column_of, most)]
+    return np.hstack([change, (change[:, :, None] * scores[:, None, :]).reshape(rows, -1)])
