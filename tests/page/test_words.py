@@ -27,6 +27,7 @@ from losslens.results.clusters import Clusters
 from losslens.results.extrapolation import Extrapolation, Extrapolations
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
+from losslens.text import in_digits
 
 N = 120
 RNG = np.random.default_rng(0)
@@ -482,10 +483,15 @@ def test_rows_helped_hurt_and_suspicious_are_counted() -> None:
     )
     helped = rows_dict(replace(one, importance=np.ones(n)))
     assert helped is not None
+    assert helped["remark"] == ""
     assert helped["sentence"] == "The loss of 127 of 127 rows is smaller than with values from other rows."
+    start = f"Their importance is far below that of the other rows (under {in_digits(one.fence)}): "
+    assert told["remark"].startswith(start)
+    assert " The clearest 20 of 25. Largest influence: " in told["remark"]
     bare = rows_dict(replace(one, influence=None, influence_on=None))
     assert bare is not None
     assert bare["influence"] is bare["influence_on"] is None
+    assert bare["remark"].endswith(" The clearest 20 of 25.")
     assert rows_dict(None) is None
 
 

@@ -172,7 +172,7 @@ def sentences(summary: Any, key: str = "") -> Iterator[str]:
         yield summary
 
 
-SAYING = ("words", "sentence", "sentences", "headline")
+SAYING = ("words", "sentence", "sentences", "remark")
 
 
 def unknown(summary: Any) -> list[str]:
@@ -321,5 +321,6 @@ TRUTHS: dict[str, Truth] = {
     "works_together": lambda case, text: frozenset(named(text)[:2]) in case.kind.together,
     "helped_rows": _helped_rows,
     "rows_that_stand_out": _rows_that_stand_out,
+    "why_they_stand_out": lambda case, text: float(re.findall(r"under (\S+)\)", text)[0].replace(",", "")) <= 0,
     "clusters_in_words": holds,
 }

@@ -79,7 +79,7 @@ def with_findings(summary: Made) -> Made:
     summary["rows"] = {
         "importance": worth, "fence": -2.0, "helped": int((worth > 0).sum()), "hurt": int((worth < 0).sum()),
         "n_suspicious": 2, "suspicious": np.array([n - 1, n - 2]), "influence": np.array([0.5, -0.25]),
-        "influence_on": [names[0], names[1]], "sentence": "Some rows gain.",
+        "influence_on": [names[0], names[1]], "sentence": "Some rows gain.", "remark": "They are few.",
     }  # fmt: skip
     labels = np.where(np.arange(n) % 3 == 0, 1, 0)
     known = [{"name": names[0], "value": 1.25}, {"name": names[1], "value": -0.5}]

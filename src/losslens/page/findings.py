@@ -84,9 +84,9 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
     """How much the features reduce the loss of each row, and the rows that look wrong."""
     if rows is None:
         return None
-    listed = rows.flagged[:MOST_ROWS]
-    influence = None if rows.influence is None else rows.influence[listed]
-    on = None if rows.influence_on is None else [str(name) for name in rows.influence_on[listed]]
+    listed_rows = rows.flagged[:MOST_ROWS]
+    influence = None if rows.influence is None else rows.influence[listed_rows]
+    on = None if rows.influence_on is None else [str(name) for name in rows.influence_on[listed_rows]]
     return {
         "importance": rows.importance,
         "fence": rows.fence,
@@ -94,7 +94,8 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
         "hurt": int(np.sum(rows.importance < 0)),
         "n_suspicious": len(rows.flagged),
         "sentence": helped_rows(rows),
-        "suspicious": listed,
+        "remark": why_they_stand_out(rows, len(listed_rows)),
+        "suspicious": listed_rows,
         "influence": influence,
         "influence_on": on,
     }
@@ -107,6 +108,22 @@ def helped_rows(rows: Observations) -> str:
     text = f"The loss of {helped:,} of {len(rows.importance):,} rows is smaller than with values from other rows"
     far = f", of {len(rows.flagged):,} by far" if len(rows.flagged) else ""
     return f"{text}; that of {hurt:,} is larger{far}." if hurt else f"{text}."
+
+
+@claim(level=0)
+def why_they_stand_out(rows: Observations, shown: int) -> str:
+    """What is beside the list of rows below the fence, where there are any."""
+    n = len(rows.flagged)
+    if not n:
+        return ""
+    some = f" The clearest {shown} of {n:,}." if n > shown else ""
+    on = (
+        " Largest influence: the feature whose PFI would change most without the row, and the row's contribution to it."
+    )
+    return (
+        f"Their importance is far below that of the other rows (under {in_digits(rows.fence)}): the target may be "
+        f"wrong, or the row may be unlike the training data.{some}{'' if rows.influence is None else on}"
+    )
 
 
 @claim(level=0)
