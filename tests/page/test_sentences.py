@@ -35,6 +35,14 @@ def test_no_sentence_is_false_more_often_than_its_level() -> None:
     assert {name: times for name, times in wrong.items() if times > most[name]} == {}
 
 
+def test_an_additive_model_is_never_said_to_combine_features() -> None:
+    """However correlated, skewed or few the data are: it is a fact about the model, not about the sample."""
+    added = [summary for case, summary in reports() if not case.kind.together]
+    assert len(added) == 16
+    made = {text.claim for one in added for text in sentences(one) if isinstance(text, Sentence)}
+    assert made.isdisjoint({"works_together", "region"})
+
+
 def test_true_sentences_are_told() -> None:
     """Each of these on one data set of the kind at least: a page that says nothing is never wrong."""
     expected = {
