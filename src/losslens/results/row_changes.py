@@ -124,7 +124,7 @@ class RowChanges(Result, Inference):
             "caution": self.caution,
         }
         line, view = (*RANKED, "[p = {p}]"), (FEATURE, IMPORTANCE, ("p", "{p}"))
-        notes = [*self._notes, *noted(self.features, self.caution)] if self._has_errors else ()
+        notes = [*noted(self.features, self.caution), *self._notes] if self._has_errors else ()
         table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 
