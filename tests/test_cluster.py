@@ -117,9 +117,10 @@ def test_shapley_walks_of_a_function(client):
 
 def test_verbs_that_fit(client):
     linear, few = LinearRegression(), (X[:120], Y[:120])
-    one = ll.feature_importance_cv(linear, *few, cv=3, random_state=0)
-    other = ll.feature_importance_cv(linear, *few, cv=3, random_state=0, executor=client)
+    one = ll.feature_importance_cv(linear, *few, cv=3, variance="jackknife", random_state=0)
+    other = ll.feature_importance_cv(linear, *few, cv=3, variance="jackknife", random_state=0, executor=client)
     np.testing.assert_allclose(one.importance, other.importance)
+    np.testing.assert_allclose(one.without, other.without)
     test = ll.permuted_target_test(linear, *few, cv=2, permutations=5, random_state=0, executor=client)
     np.testing.assert_allclose(
         test.null, ll.permuted_target_test(linear, *few, cv=2, permutations=5, random_state=0).null

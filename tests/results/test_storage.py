@@ -150,6 +150,25 @@ def test_folds_that_train_on_rows_several_times_come_back(tmp_path):
     assert repr(loaded) == repr(result)
 
 
+@pytest.mark.parametrize(("verb", "later"), [
+    (ll.feature_importance_cv, "without"), (ll.leave_one_covariate_out, "training_variance"),
+])  # fmt: skip
+def test_refits_of_earlier_versions_come_back(verb, later, tmp_path):
+    """Their files lack what was added later: the corrected variance, and that over rows alone."""
+    verb(LinearRegression(), X, Y, cv=3, random_state=0).save(tmp_path / "new.zip")
+    with zipfile.ZipFile(tmp_path / "new.zip") as new, zipfile.ZipFile(tmp_path / "old.zip", "w") as old:
+        for name in new.namelist():
+            text = new.read(name)
+            if name == "result.json":
+                content = json.loads(text)
+                del content["result"]["fields"][later]
+                text = json.dumps(content).encode()
+            old.writestr(name, text)
+    loaded = ll.load(tmp_path / "old.zip")
+    assert getattr(loaded, later) is None
+    assert np.isfinite(loaded.interval()).all()
+
+
 def test_the_jackknife_over_folds_comes_back(tmp_path):
     result = ll.feature_importance_cv(LinearRegression(), X, Y, cv=3, variance="jackknife", random_state=0)
     loaded = again(result, tmp_path)

@@ -79,6 +79,8 @@ def feature_importance_cv(
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> ll.feature_importance_cv(LinearRegression(), X, 2 * X[:, 1], cv=4, random_state=0).importance.argmax().item()
     1
+    >>> ll.plan(ll.feature_importance_cv, LinearRegression(), X, 2 * X[:, 1], cv=10, variance="jackknife").fits
+    55
     """
     options = Options(
         features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
