@@ -321,7 +321,9 @@ def draw_interactions(data, design, part):
     found = ll.pair_interactions(data, data.X, data.y, loss="squared_error", features=names, random_state=0)
     yield found.plot()
     yield found.plot_ranking()
+    yield found.plot_ranking(part="interaction")
     if len(names) <= 4:
+        yield found.plot(part="strength")
         yield shares(data, features=names, method="exact", budget=None).interactions.plot()
 
 

@@ -335,6 +335,7 @@ SPLITS = {
         "poisson_deviance", "predict", np.log, np.exp,
     ),
     "scores": (LinearSVC().fit(X, Y > 0), Y > 0, "hinge", "decision_function", same, same),
+    "scores of three classes": (LinearSVC().fit(X, THREE), THREE, "hinge", "decision_function", same, same),
 }  # fmt: skip
 
 
