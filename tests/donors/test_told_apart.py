@@ -131,7 +131,9 @@ def test_nothing_is_said_of_a_sampler_that_is_right():
     assert found.to_frame()["caution"].tolist() == [""]
 
 
-@pytest.mark.parametrize("sampler", [ll.Residual(), ll.Residual(given=["a"], m=3), straight], ids=repr)
+@pytest.mark.parametrize(
+    "sampler", [ll.Residual(), ll.Residual(given=["a"], m=3), straight], ids=["default", "given", "function"]
+)
 def test_importances_know_of_it_too(sampler):
     """`feature_importance` compares the same draws: an importance given the others is in doubt where they differ."""
     rng = np.random.default_rng(6)
