@@ -71,6 +71,16 @@ def test_unknown_monte_carlo_errors_leave_their_features_without_a_line():
     assert len(segments(looked_at(plot_shapley(result)))) == 4
 
 
+def test_negative_shares_are_explained():
+    below = importance(sfimp=np.array([8.0, 4.0, -1.0, 0.5, 0.0]), error_all=1.0, error_none=12.5)
+    assert "below 0: values that increase the error" in caption(plot_shapley(below))
+    score = importance(
+        2, known=False, loss=None, title="r2", error_all=-0.9, error_none=0.1, sfimp=np.array([1.2, -0.2])
+    )
+    assert "below 0: values that lower the score" in caption(plot_shapley(score))
+    assert "below 0" not in caption(plot_shapley(importance()))
+
+
 def test_scores_increase():
     result = importance(known=False, loss=None, title="r2", error_all=-0.9, error_none=0.1)
     ax = looked_at(plot_shapley(result))

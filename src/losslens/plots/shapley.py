@@ -92,6 +92,7 @@ def _notes(result: ShapleyImportance) -> list[str]:
     none, whole = number(sign * result.error_none), number(sign * result.error_all)
     notes = [f"{what} {none} with all values from other rows, {whole} with their own"]
     notes.append(f"sums to {number(float(result.sfimp.sum()))}")
+    notes += [f"below 0: values that {result.harm}"] if result.negative_in_words else []
     return [*notes, *([SAGE] if result.aggregate == "prediction" else []), *([] if result.complete else [STOPPED])]
 
 

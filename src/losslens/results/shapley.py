@@ -363,6 +363,11 @@ class ShapleyImportance(Grouped, Result, Inference):
         return self.loss is not None or measured(self.title)[1]
 
     @property
+    def harm(self) -> str:
+        """What a feature with a negative importance does."""
+        return "increase the error" if self.is_error else "lower the score"
+
+    @property
     def quantity(self) -> str:
         """The name of the loss, or of what the scorer measures."""
         return self.title if self.loss is not None else measured(self.title)[0]
@@ -387,9 +392,9 @@ class ShapleyImportance(Grouped, Result, Inference):
         names = [name for name, part in parts if self._total > 0 and part <= -SHOWN * self._total]
         if not names:
             return ""
-        whose = "its values increase" if len(names) == 1 else "their values increase"
+        whose = f"{'its' if len(names) == 1 else 'their'} values {self.harm}"
         return (
-            f"the share of {listed(names, 3)} is below 0: {whose} the error, on average over the sets of other "
+            f"the share of {listed(names, 3)} is below 0: {whose}, on average over the sets of other "
             "features that keep theirs; the shares of the others add up to more than 100%"
         )
 
