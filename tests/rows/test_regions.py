@@ -156,13 +156,13 @@ def own_slopes(seed, n=134, steep=1.5, noise=0.5):
 
 def test_every_seed_says_the_same():
     told = 0
-    for seed in range(8):
+    for seed in range(6):
         imp, X = own_slopes(seed)
         found = [ll.regions(imp, X, depth=1, random_state=k) for k in range(5)]
         told += bool(found[0].sentences)
         assert len({tuple(some.sentences) for some in found}) == 1
-        assert repr(ll.regions(imp, X)) == repr(ll.regions(imp, X))
-    assert told >= 3
+        assert repr(ll.regions(imp, X, depth=1)) == repr(found[0])  # the default seed
+    assert told >= 2
 
 
 def test_ratios_are_not_too_large_though_the_rule_is_the_best():
@@ -227,22 +227,22 @@ def test_each_condition_of_a_sentence(change, sure):
 def test_pages_of_noise_say_nothing():
     """Labels without any relation to 6 features, a forest fitted to others: splits abound, importances are all 0.
 
-    At 5% two or more of 12 pages have a probability of .12, three of .02; before, one in four said something.
+    At 5% two or more of 8 pages have a probability of .06; with rules from one half of the rows one in four said so.
     """
     from sklearn.ensemble import RandomForestRegressor
 
     said, found = 0, 0
-    for seed in range(12):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(334, 6))
         X[:, 1] += X[:, 0]
         y = rng.normal(size=334) * np.exp(0.5 * X[:, 2])
-        model = RandomForestRegressor(20, min_samples_leaf=5, random_state=0).fit(X[134:], y[134:])
+        model = RandomForestRegressor(15, min_samples_leaf=5, random_state=0).fit(X[134:], y[134:])
         some = look(model, X[:134], y[:134])
         said, found = said + bool(some.sentences), found + len(some.found)
         assert bool(some.sentences) == ("none;" not in repr(some))
-    assert found > 12
-    assert said <= 2
+    assert found > 8
+    assert said <= 1
 
 
 def test_what_comes_of_the_rows_alone_is_not_said():
