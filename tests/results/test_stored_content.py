@@ -198,6 +198,21 @@ def test_weights_that_do_not_sum_to_one_are_refused(path, factor):
     refuse(path, "weights are negative, or do not sum to one")
 
 
+def test_interactions_of_whole_numbers_have_intervals(path):
+    parts = parts_of("pairs")
+    name = array_of(parts, "Interactions", "index")
+    index = np.lib.format.read_array(io.BytesIO(parts[name]))
+    assert trial(path, packed(parts | {name: written(index.astype("u1"))})) == (None, True)
+
+
+def test_extrapolation_of_one_column_has_one_value_a_place(path):
+    parts = parts_of("far")
+    name = array_of(parts, "Extrapolation", "grid")
+    grid = np.lib.format.read_array(io.BytesIO(parts[name]))
+    write(path, parts | {name: written(grid[:, None])})
+    refuse(path, "a grid of shape .* for one column")
+
+
 def test_every_kind_of_result_loads_and_works(path):
     """The fuzzer starts from these, and finds nothing wrong with them."""
     assert {name: trial(path, content) for name, content in saved().items()} == dict.fromkeys(saved(), (None, True))

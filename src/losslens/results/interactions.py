@@ -92,7 +92,7 @@ class Interactions(Result):
     def _part(self, name: str) -> Interactions:
         if name in self.parts:
             return self.parts[name]
-        nothing = np.full_like(self.index, np.nan)
+        nothing = np.full(self.index.shape, np.nan)
         return replace(self, index=nothing, kind=name, unbiased=None, std_error=None, absent=NO_PARTS)
 
     def __getitem__(self, pair: tuple[str, str]) -> float:
@@ -110,7 +110,7 @@ class Interactions(Result):
 
     def intervals(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Low and high ends of the confidence interval of every pair, each at this level."""
-        low, high = np.full_like(self.index, np.nan), np.full_like(self.index, np.nan)
+        low, high = np.full(self.index.shape, np.nan), np.full(self.index.shape, np.nan)
         for pair, (value, error, skewness) in self._estimates.items():
             low[pair], high[pair] = interval(value, error, self.units, level, skewness)
         return _symmetric(low), _symmetric(high)
@@ -127,7 +127,7 @@ class Interactions(Result):
     @cached_property
     def p(self) -> Floats:
         """p-values of the two-sided tests of no interaction, not adjusted."""
-        p = np.full_like(self.index, np.nan)
+        p = np.full(self.index.shape, np.nan)
         for pair, (value, error, skewness) in self._estimates.items():
             towards = skewness if value > 0 else -skewness
             p[pair] = float(value == 0) if error == 0 else min(1.0, 2 * p_value(abs(value), error, self.units, towards))
@@ -136,7 +136,7 @@ class Interactions(Result):
     @cached_property
     def p_adjusted(self) -> Floats:
         """p-values adjusted for the number of pairs by Holm's method, against any false rejection."""
-        p, pairs = np.full_like(self.index, np.nan), list(self._estimates)
+        p, pairs = np.full(self.index.shape, np.nan), list(self._estimates)
         if pairs:
             first, second = np.array(pairs).T
             p[first, second] = adjusted(self.p[first, second], "holm")
@@ -188,7 +188,7 @@ class Interactions(Result):
     def _tested(self) -> dict[str, Floats]:
         """Standard errors, intervals and p-values, by column."""
         low, high = self.intervals()
-        error = np.full_like(self.index, np.nan) if self.std_error is None else self.std_error
+        error = np.full(self.index.shape, np.nan) if self.std_error is None else self.std_error
         return {"std_error": error, "low": low, "high": high, "p": self.p, "p_adjusted": self.p_adjusted}
 
     @property

@@ -338,6 +338,10 @@ def _score(one: Any) -> None:
     _need((one.column_scores is None) == (one.column_shares is None), "scores without their weights")
 
 
+def _extrapolation(one: Any) -> None:
+    _need(one.grid.ndim == 1 or len(one.grid) == 0, f"a grid of shape {one.grid.shape} for one column")
+
+
 def _extrapolations(result: Any) -> None:
     for name, one in result.features.items():
         _need(one.name == name, f"{name!r} is not of this name")
@@ -444,8 +448,8 @@ def _named(result: Any) -> None:
 
 RULES: dict[str, Callable[[Any], None]] = {
     "BreimanImportance": _named, "Clusters": _clusters, "CodedRows": _coded_rows, "CommonGrid": _common_grid,
-    "Comparison": _comparison, "ConditionalImpact": _impact,
-    "Conditioning": _conditioning, "Effects": _effects, "Extrapolations": _extrapolations,
+    "Comparison": _comparison, "ConditionalImpact": _impact, "Conditioning": _conditioning, "Effects": _effects,
+    "Extrapolation": _extrapolation, "Extrapolations": _extrapolations,
     "FeatureImportance": _importance, "FeatureResult": _feature, "FeatureScore": _score, "Importances": _importances,
     "Interactions": _interactions, "Observations": _observations, "OwnDonors": _own_donors, "PermutedTarget": _named,
     "Refits": _refits, "Regions": _regions, "ReplacedRows": _replaced_rows, "RowChanges": _row_changes,
