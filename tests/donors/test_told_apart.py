@@ -7,6 +7,7 @@ from sklearn.linear_model import LinearRegression
 
 import losslens as ll
 from losslens.donors.told_apart import told_apart
+from losslens.uncertainty.cautions import doubted_folds
 from pictures import caption, looked_at
 
 
@@ -129,6 +130,25 @@ def test_nothing_is_said_of_a_sampler_that_is_right():
     assert "doubt" not in repr(found)
     assert found.conditioning[0].told_p > 0.05
     assert found.to_frame()["caution"].tolist() == [""]
+
+
+def test_folds_with_doubted_draws_are_counted():
+    """A right sampler is doubted in 5% of the folds: 2 of 5 or more in 2.3% of the cases, 1 or more in 23%; 3 of 10 or
+    more in 1.2%, 2 or more in 8.6%."""
+    assert not doubted_folds(0, 5)
+    assert not doubted_folds(1, 5)
+    assert doubted_folds(2, 5).startswith("Drawn values differ from real ones in 2 of 5 folds")
+    assert not doubted_folds(2, 10)
+    assert doubted_folds(3, 10)
+    rng = np.random.default_rng(8)
+    x0, x1 = bent(900, rng)
+    X, y = pd.DataFrame({"a": x0, "b": x1}), x1 + rng.normal(size=900)
+    ask = {"loss": "squared_error", "cv": 3, "random_state": 0}
+    for donors, wrong in ((straight, True), ("auto", False)):
+        found = ll.feature_importance_cv(LinearRegression(), X, y, donors=donors, **ask)
+        for frame in (found.test(), found.to_frame()):
+            assert ("Drawn values differ" in frame.set_index("feature")["caution"]["b"]) == wrong
+        assert ("rawn values differ" in repr(found)) == wrong
 
 
 @pytest.mark.parametrize(

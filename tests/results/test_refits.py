@@ -208,7 +208,17 @@ def test_the_table_has_the_most_important_first(verb):
     found = verb(X=pl.DataFrame(X, schema=["a", "b", "c"]))
     frame = found.to_frame()
     assert isinstance(frame, pl.DataFrame)
-    assert frame.columns == ["feature", "importance", "std_error", "low", "high", "target", "spread"]
+    assert frame.columns == [
+        "feature",
+        "importance",
+        "std_error",
+        "low",
+        "high",
+        "target",
+        "variance",
+        "spread",
+        "caution",
+    ]
     order = np.argsort(-found.importance)
     assert frame["feature"].to_list() == [found.features[j] for j in order]
     np.testing.assert_array_equal(frame["importance"], found.importance[order])
@@ -223,7 +233,7 @@ def test_the_words_of_a_result():
     assert text.splitlines()[0] in found._repr_html_()
     assert "increase in squared error" in found.curve("x0")._repr_html_()
     assert text.startswith("Refits: increase in squared error; mean of 3 refits, ")
-    assert text.endswith("(standard errors are for the learner, refitted on new data)")
+    assert text.endswith("(standard errors are for the learner, refitted on new data (corrected variance))")
     assert text.splitlines()[1].startswith("  x0  ")
 
 

@@ -20,6 +20,7 @@ from losslens.tables.columns import is_missing
 from losslens.tables.features import position_of
 from losslens.text import in_digits, measured
 from losslens.typing import Axes, Floats, Indices
+from losslens.uncertainty.cautions import doubted_folds, noted
 from losslens.uncertainty.inference import Adjustment, Estimates, Inference, columns_of_tests, cross_products
 from losslens.uncertainty.standard_errors import Target, check_level
 
@@ -179,7 +180,19 @@ class Refits(Result, Inference):
             false rejections, None adjusts nothing.
         """
         found = self._corrected
-        return self._frame(columns_of_tests(found.names, found.value, found.p_values(), adjust, found.std_error))
+        columns = columns_of_tests(found.names, found.value, found.p_values(), adjust, found.std_error)
+        said = dict(zip(self.features, self.caution, strict=True))
+        return self._frame(columns | {"caution": [said[name] for name in columns["feature"]]})
+
+    @property
+    def caution(self) -> tuple[str, ...]:
+        """Why each number or its p-value is to be taken with caution, (p,): draws that differ from real values."""
+        doubted = np.zeros(len(self.features), np.intp)
+        for fold in self.folds:
+            if isinstance(fold, Importances):
+                draws = [fold[name].conditioning for name in self.features]
+                doubted += [one is not None and one.in_doubt for one in draws]
+        return tuple(doubted_folds(k, len(self.folds)) for k in doubted.tolist())
 
     @property
     def local(self) -> Floats:
@@ -244,11 +257,13 @@ class Refits(Result, Inference):
             "target": ["learner"] * len(self.features),
             "variance": [self.variance] * len(self.features),
             "spread": self.spread,
+            "caution": self.caution,
         }
         view = (FEATURE, IMPORTANCE, ERROR, INTERVAL, ("spread of folds", "{spread}"))
         notes = [f"standard errors are for the learner, refitted on new data ({self.variance} variance)"]
         if self.variance == "jackknife":
             notes.append("test() uses the corrected variance")
+        notes += noted(self.features, self.caution)
         table = ResultTable(f"Refits: {self.headline}", columns, RANKED, view, notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import comb
 
 from losslens.donors.conditional import Conditioning
+from losslens.donors.told_apart import LEVEL
 from losslens.uncertainty.standard_errors import degrees_of_freedom, skewness_limit
 
 FEW_GROUPS = 30  # below, intervals cover less than they say, most where groups differ much in size
@@ -52,6 +54,16 @@ def doubted_draws(conditioning: Conditioning | None) -> str:
     told = f"told apart in {conditioning.told:.0%} of the rows, p = {conditioning.told_p:.2g}"
     given = conditioning.condition
     return f"Drawn values differ from real ones {given} ({told}): the p-value and the interval may be wrong."
+
+
+def doubted_folds(doubted: int, folds: int) -> str:
+    """Of refits: more folds with doubted draws than a sampler that is right has in all but 5% of the cases."""
+    by_chance = sum(comb(folds, k) * LEVEL**k * (1 - LEVEL) ** (folds - k) for k in range(doubted, folds + 1))
+    if by_chance > LEVEL:
+        return ""
+    return (
+        f"Drawn values differ from real ones in {doubted} of {folds} folds: the p-value and the interval may be wrong."
+    )
 
 
 def few_units(effective: float, *, grouped: bool) -> str:
