@@ -88,8 +88,10 @@ class Subject:
 
     def release(self) -> None:
         """Forget the distinct values, which are computed again on the next access: they take more than the column."""
-        for holder, name in ((self, "distinct"), (self, "parts"), *((column, "distinct") for column in self.columns)):
-            vars(holder).pop(name, None)
+        for name in ("distinct", "parts"):
+            vars(self).pop(name, None)
+        for column in self.columns:
+            column.release()
 
     def generator(self, entropy: int) -> np.random.Generator:
         """Random numbers of this feature's own, from its `seed`."""
@@ -171,7 +173,7 @@ def pose(subject: Subject, design: Design, n: int, entropy: int) -> Question:
     if design.common:
         return _common(subject, design, n, rng)
     if design.ranked:
-        return _rank_bins(subject, design, n, rng)
+        return _rank_bins(subject, design, n, seed)
     return _per_row(subject, design, n, seed)
 
 
@@ -221,10 +223,12 @@ def _has_ties(distinct: Distinct) -> bool:
     return len(distinct) < SHARED * len(distinct.codes)
 
 
-def _rank_bins(subject: Subject, design: Design, n: int, rng: np.random.Generator) -> Question:
+def _rank_bins(subject: Subject, design: Design, n: int, seed: tuple[int, ...]) -> Question:
     """Each row has one donor in each rank bin; a curve has one value a bin, the middle one."""
-    distinct = subject.distinct
-    order = _sorted_rows(distinct, n, rng)
+    distinct, rng = subject.distinct, np.random.default_rng(seed)
+    drawn = _sorted_rows(distinct, n, rng)
+    order = subject.columns[0].held.setdefault((seed, distinct.ordered), drawn)  # the same for every number of donors
+    del drawn
     ranks = design.lend(n, rng)
     if not isinstance(ranks, Shifts):
         raise TypeError(f"{design!r} draws ranks, so its donors must be Shifts")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import Averages, Cells
-from losslens.donors.questions import Ask, Question
+from losslens.donors.questions import Ask, Question, all_rows
 from losslens.engines.base import Answer, CellEngine
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled
@@ -83,9 +83,8 @@ def _pass(
             changes = None if loss is None else cell_changes(loss, sample, rows, predictions)
             collector.add(rows, predictions, changes, start)
         start += len(rows)
-    every = np.arange(sample.n)
     filled = [
-        Filled.of(q, c.averages.finish(every), c.kept_cells, int(count))
+        Filled.of(q, c.averages.finish(all_rows(sample.n)), c.kept_cells, int(count))
         for q, c, count in zip(questions, collectors, counts, strict=True)
     ]
     return sample, filled, int(counts.sum()) + sample.n

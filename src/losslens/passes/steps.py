@@ -78,7 +78,7 @@ def cells_of(engine: StepEngine, questions: Sequence[Question], sample: Sample, 
     walker = engine.walker([question.ask for question in places.values()])
     parts = tuple(kept for some in walker.steps(rows.start, rows.stop) for kept in work._kept(some, None))
     at = {columns: k for k, columns in enumerate(places)}
-    curves = [SpreadCells(at[q.ask.columns], axes.class_of[at[q.ask.columns]], parts) for q in questions]
+    curves = [SpreadCells(at[q.ask.columns], axes.runs(at[q.ask.columns]), parts) for q in questions]
     return [curve.of("prediction", like[:0]) for curve in curves]
 
 
@@ -120,6 +120,27 @@ def _in_engine_order(questions: Sequence[Question]) -> dict[tuple[int, ...], Que
     return {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
 
 
+@dataclass(frozen=True, eq=False)
+class ClassRuns:
+    """The class of each value of a grid as results hold it: of each run of values, if these are long."""
+
+    classes: NDArray[np.int32]
+    length: NDArray[np.int32] | None  # of each run; None: the class of each value
+
+    @classmethod
+    def of(cls, each: NDArray[np.int32]) -> ClassRuns:
+        """From the class of each value, (g,)."""
+        first = np.flatnonzero(np.diff(each, prepend=-1))
+        if 2 * len(first) > len(each):
+            return cls(each, None)
+        return cls(each[first], np.diff(first, append=len(each)).astype(np.int32))
+
+    @property
+    def each(self) -> NDArray[np.int32]:
+        """The class of each value, (g,)."""
+        return self.classes if self.length is None else np.repeat(self.classes, self.length)
+
+
 class Axes:
     """The classes of all features, concatenated, and the cumulative donor weight of each feature."""
 
@@ -131,6 +152,10 @@ class Axes:
     def part(self, k: int) -> slice:
         """The positions of the classes of a feature."""
         return slice(int(self.at[k]), int(self.at[k + 1]) - 1)
+
+    def runs(self, k: int) -> ClassRuns:
+        """The classes of a feature's values, as results hold them."""
+        return ClassRuns.of(self.class_of[k])
 
 
 def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> Axes:
@@ -262,7 +287,7 @@ def _filled(
     meeting = question.meeting
     assert isinstance(meeting, CommonGrid)  # designs in which all rows are donors
     jumps = np.sum([chunk.curve[axes.part(k)] for chunk in chunks], axis=0)  # sums of all rows, at each class
-    curves = ClassCurves(np.cumsum(jumps, axis=0), axes.class_of[k], meeting, sample, rows)
+    curves = ClassCurves(np.cumsum(jumps, axis=0), axes.runs(k), meeting, sample, rows)
     clipped = sum(chunk.clipped[k] for chunk in chunks)
     cells = spread_cells(k, axes, sample, [part for chunk in chunks for part in chunk.cells], kept)
     return Filled.of(question, curves.means(local, float(clipped)), cells)
@@ -273,7 +298,7 @@ class ClassCurves:
     """Mean changes and predictions of one feature at each class; what is as long as the grid is computed on access."""
 
     by_class: Floats  # (classes, 1 + outputs): the change of loss, then the predictions
-    class_of: NDArray[np.int32]  # (g,)
+    class_of: ClassRuns  # of g values
     meeting: CommonGrid
     sample: Sample
     rows: RowMass
@@ -311,11 +336,11 @@ class ClassCurves:
     def pd(self) -> NDArray[Any]:
         """The mean prediction at each value, (g,) or (g, K)."""
         one = self.sample.prediction.ndim == 1 and self.sample.prediction.dtype.kind != "i"
-        return np.asarray(self.by_class[self.class_of, 1] if one else self.by_class[self.class_of, 1:])
+        return np.asarray(self.by_class[self.class_of.each, 1] if one else self.by_class[self.class_of.each, 1:])
 
     def pi(self) -> Floats:
         """The mean change at each value, (g,)."""
-        changes = self.by_class[self.class_of, 0]
+        changes = self.by_class[self.class_of.each, 0]
         if not self.meeting.leaves_out_own:
             return np.asarray(changes)
         donor_mass = np.bincount(self.meeting.own, self.sample.weight, self.meeting.size)
@@ -324,13 +349,13 @@ class ClassCurves:
 
     def caused(self) -> Floats:
         """The mean change that each row causes as a donor, (n,)."""
-        changes = self.by_class[self.class_of[self.meeting.own], 0]
+        changes = self.by_class[self.class_of.each[self.meeting.own], 0]
         return np.asarray(changes / self.rows.met if self.meeting.leaves_out_own else changes)
 
 
 def spread_cells(k: int, axes: Axes, sample: Sample, parts: Sequence[KeptCurves], kept: Indices) -> Cells:
     """The cells of the kept rows, computed on first access."""
-    curves = SpreadCells(k, axes.class_of[k], tuple(parts))
+    curves = SpreadCells(k, axes.runs(k), tuple(parts))
     changes = None if sample.loss is None else deferred(curves.of, "changes", sample.loss[:0])
     return Cells(kept, deferred(curves.of, "prediction", sample.prediction[:0]), changes)
 
@@ -340,12 +365,13 @@ class SpreadCells:
     """One feature's curves of the kept rows as steps, which `of` expands to all values of the grid."""
 
     k: int
-    class_of: NDArray[np.int32]  # (g,)
+    class_of: ClassRuns  # of g values
     parts: tuple[KeptCurves, ...]
 
     def of(self, name: str, like: NDArray[Any]) -> NDArray[Any]:
         """Their predictions, or changes of loss, (r, g) or (r, g, K)."""
-        of, size = self.class_of, int(self.class_of.max()) + 1
+        of = self.class_of.each
+        size = int(of.max()) + 1
         rising = bool(np.all(of[1:] >= of[:-1]))  # then a class is a range of values; else curves are expanded by class
         begin, width = (np.searchsorted(of, np.arange(size)), len(of)) if rising else (np.arange(size), size)
         cells = np.empty((sum(len(part.start) for part in self.parts), width, *like.shape[1:]), like.dtype)

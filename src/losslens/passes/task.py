@@ -15,7 +15,7 @@ from losslens.cells.lazy import deferred
 from losslens.donors.conditional import bound
 from losslens.donors.designs import Design
 from losslens.donors.designs import resolve as resolve_design
-from losslens.donors.questions import Subject, Subjects
+from losslens.donors.questions import Subject, Subjects, all_rows
 from losslens.engines.base import PlayerGames, Site
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.choice import choose, choose_exact
@@ -90,7 +90,7 @@ class Task:
     @cached_property
     def every(self) -> NDArray[np.intp]:
         """All rows, as one array that all results share."""
-        return np.arange(self.n)
+        return all_rows(self.n)
 
     @cached_property
     def real_rows(self) -> tuple[Indices, CodedRows]:
@@ -126,8 +126,12 @@ def prepare(
     loss: Loss | None,
     response: Response,
     exact: bool = True,
+    subjects: Subjects | None = None,
 ) -> Task:
-    """Check every argument against the table; an error says which one is wrong and what to do."""
+    """Check every argument against the table; an error says which one is wrong and what to do.
+
+    `subjects` are the table's features, where results of other models on it share their values.
+    """
     model, memory, sample_weight = as_model(model), options.memory, options.sample_weight
     if (source := as_source(X)) is not None:
         X, y, sample_weight = load(model, source, y, sample_weight, memory)
@@ -137,7 +141,7 @@ def prepare(
     if response == "labels":
         respond = partial(label_positions, respond, {label: k for k, label in enumerate(classes.tolist())})
     named = resolve_features(options.features, table.labels, by_position=table.backend == "numpy")
-    subjects = Subjects(table)
+    subjects = Subjects(table) if subjects is None else subjects
     least = 1 if loss is None else 2  # a curve needs no other row
     weight = checks.row_weights(sample_weight, table.n, table.index, least=least)
     sampled = callable(options.donors) and not isinstance(options.donors, (type, Design))

@@ -8,6 +8,7 @@ from decimal import Decimal
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any
+from weakref import WeakValueDictionary
 
 import narwhals as nw
 import numpy as np
@@ -65,14 +66,38 @@ class Column:
     @cached_property
     def distinct(self) -> Distinct:
         """Distinct values in their order, with the missing value last."""
-        return distinct_values(self.array, self.categories, self.ordered)
+        values, codes = self.held.get("values"), self.held.get("codes")
+        if values is None or codes is None:
+            return distinct_values(self.array, self.categories, self.ordered)
+        first = np.empty(len(values), codes.dtype)
+        first[codes[::-1]] = np.arange(len(codes))[::-1]  # of the rows with a value the last one assigned: the first
+        return Distinct(values, codes, first, ordered=True)
+
+    @cached_property
+    def held(self) -> WeakValueDictionary[Any, NDArray[Any]]:
+        """Arrays of a result, as long as it holds them: the results of other models share them."""
+        return WeakValueDictionary()
+
+    def release(self) -> None:
+        """Forget the distinct values, which take more than the column; what results hold of numbers is found again."""
+        known: Distinct | None = vars(self).pop("distinct", None)
+        if known is not None and _is_numeric(self.array):
+            self.held.update(values=known.values, codes=known.codes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "held"}
 
 
 def distinct_values(array: NDArray[Any], categories: tuple[Any, ...] | None, ordered: bool) -> Distinct:
     """Distinct values of a column in their order, with the missing value last."""
-    if array.dtype.kind in "biufmM":
+    if _is_numeric(array):
         return distinct_numbers(array)
     return _distinct_objects(array.tolist(), categories, ordered)
+
+
+def _is_numeric(array: NDArray[Any]) -> bool:
+    """Whether these are numbers or dates, not objects."""
+    return array.dtype.kind in "biufmM"
 
 
 def distinct_numbers(array: NDArray[Any]) -> Distinct:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from losslens.donors.designs import Design
+from losslens.donors.questions import Subjects
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.passes.task import Options, default_loss
@@ -67,6 +68,7 @@ def compare(
         features=features, donors=donors, groups=groups, random_state=random_state, n_jobs=n_jobs, memory=memory,
         progress=progress,
     )  # fmt: skip
+    subjects = None if isinstance(X, Mapping) else Subjects(as_table(X))
     results: dict[str, Importances] = {}
     shares = {}
     for name, case in cases.items():
@@ -74,7 +76,8 @@ def compare(
         options = replace(shared, sample_weight=weight)
         warn_of_target(table, target)
         try:
-            results[name] = importances(model, table, target, chosen, options_of_each(options, len(cases)))
+            mine = options_of_each(options, len(cases))
+            results[name] = importances(model, table, target, chosen, mine, subjects)
             for feature in results[name].values():
                 _ = feature.pfi  # features with curves only are an error here, not later
             if shapley:

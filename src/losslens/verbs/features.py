@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from losslens.donors.designs import Design
-from losslens.donors.questions import Subject
+from losslens.donors.questions import Subject, Subjects
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.passes import auto
@@ -112,8 +112,10 @@ def feature_importance(
     return importances(model, X, y, loss, options)
 
 
-def importances(model: Any, X: Any, y: Any, loss: Any, options: Options) -> Importances:
-    """`feature_importance` with checked options."""
+def importances(
+    model: Any, X: Any, y: Any, loss: Any, options: Options, subjects: Subjects | None = None
+) -> Importances:
+    """`feature_importance` with checked options; `subjects`, of the table X, are shared with other models."""
     known = as_model(model)
     if is_scorer(loss):
         return score_importance(known, X, y, loss, options)
@@ -122,7 +124,7 @@ def importances(model: Any, X: Any, y: Any, loss: Any, options: Options) -> Impo
         X = source  # not opened again by `prepare`
         if (data := call.opened(known, source, y, options)) is not None:
             return call.importances(known, data, chosen, options)
-    task = prepare(known, X, y, options, loss=chosen, response=chosen.reads)
+    task = prepare(known, X, y, options, loss=chosen, response=chosen.reads, subjects=subjects)
     features, predicted = until_precise(task, chosen)
     return Importances({feature.name: feature for feature in features}, predicted)
 
