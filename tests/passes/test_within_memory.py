@@ -9,6 +9,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 import losslens as ll
+from losslens.donors.layout import CommonGrid
 
 pytestmark = pytest.mark.thread_unsafe  # tracemalloc counts what all threads take
 
@@ -81,6 +82,40 @@ def impact(model, rows, memory):
 def test_verbs_stay_within_memory(verb, model):
     _, _, peak = measured(verb, model)
     assert peak <= 1.01 * (MEMORY + 8 * N * P)
+
+
+@pytest.mark.parametrize(
+    ("model", "donors", "more"),
+    [(FOREST, "all", 0), (function, ll.Systematic(2), 8 * N * P + 16 * N)],
+    ids=["trees", "black box"],
+)
+def test_results_of_a_comparison_share_what_they_hold_of_the_columns(model, donors, more):
+    """Two models, all values distinct.
+
+    Trees: 12 bytes for each value (the value, and the position of its row), once; 4 for its class, of each model, were
+    it not kept as runs. Shifts along a column: 4 for each row, once. Both results have 8 for each local importance. A
+    black box has 8 more for what the row causes as a donor, beyond `memory` for the second model, as are its
+    predictions and losses.
+    """
+    options = {"loss": "squared_error", "donors": donors, "random_state": 0}
+
+    def comparison(model, rows, memory):
+        return ll.compare({"a": model, "b": model}, X[:rows], Y[:rows], shapley=False, memory=memory, **options)
+
+    result, _, peak = measured(comparison, model)
+    assert peak <= 1.01 * (MEMORY + 2 * 8 * N * P + more)
+    alone = ll.feature_importance(model, X, Y, memory=MEMORY // 2, **options)
+    for name, one in alone.items():
+        a, b = (result.importances[which][name] for which in "ab")
+        if isinstance(a.meeting, CommonGrid):
+            assert b.meeting.own is a.meeting.own
+            assert b.values is a.values
+        else:
+            assert b.meeting.donors.donor is a.meeting.donors.donor
+        assert np.array_equal(b.values[0], one.values[0])
+        assert np.array_equal(b.local, one.local)
+        assert np.array_equal(b.means.pd, one.means.pd)
+        assert np.array_equal(b.means.caused, one.means.caused)
 
 
 @pytest.mark.parametrize("donors", [ll.Latin(8), ll.Permutations(8)], ids=str)

@@ -102,13 +102,13 @@ def _cells(task: Task, engine: CellEngine, asked: Sequence[Asked]) -> Passed:
     with bar(most, "explaining", task.progress, "predictions" if engine is task.engine else "cells") as tick:
         for turn in turns:
             questions = [posed[k] for k in turn]
+            for k in turn if len(turns) > 1 else ():
+                asked[k][0].release()  # the question has what the pass needs of it
             other, more, count = dense.run(engine, questions, task.sample, task.loss, budget, kept, tick)
             if len(sample.prediction) == 0 or len(kept) == n:  # cells are not compared with those of a turn again
                 sample = other
             filled += [_drawn(task, question, part) for question, part in zip(questions, more, strict=True)]
             total += count
-            for k in turn if len(turns) > 1 else ():
-                asked[k][0].release()
             del questions, other  # what it holds of each row is released before the next turn
     return sample, filled, total if engine is task.engine else 0
 

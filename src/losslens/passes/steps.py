@@ -20,7 +20,7 @@ from losslens.cells.matrix import Cells, Means
 from losslens.donors.layout import CommonGrid
 from losslens.donors.questions import Question
 from losslens.engines import rates
-from losslens.engines.base import StepEngine, Steps, Walker
+from losslens.engines.base import ClassRuns, StepEngine, Steps, Walker
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled, RowMass
 from losslens.progress import Tick, silent
@@ -78,7 +78,7 @@ def cells_of(engine: StepEngine, questions: Sequence[Question], sample: Sample, 
     walker = engine.walker([question.ask for question in places.values()])
     parts = tuple(kept for some in walker.steps(rows.start, rows.stop) for kept in work._kept(some, None))
     at = {columns: k for k, columns in enumerate(places)}
-    curves = [SpreadCells(at[q.ask.columns], axes.runs(at[q.ask.columns]), parts) for q in questions]
+    curves = [SpreadCells(at[q.ask.columns], axes.class_of[at[q.ask.columns]], parts) for q in questions]
     return [curve.of("prediction", like[:0]) for curve in curves]
 
 
@@ -120,31 +120,10 @@ def _in_engine_order(questions: Sequence[Question]) -> dict[tuple[int, ...], Que
     return {question.ask.columns: question for question in sorted(questions, key=lambda q: q.ask.columns)}
 
 
-@dataclass(frozen=True, eq=False)
-class ClassRuns:
-    """The class of each value of a grid as results hold it: of each run of values, if these are long."""
-
-    classes: NDArray[np.int32]
-    length: NDArray[np.int32] | None  # of each run; None: the class of each value
-
-    @classmethod
-    def of(cls, each: NDArray[np.int32]) -> ClassRuns:
-        """From the class of each value, (g,)."""
-        first = np.flatnonzero(np.diff(each, prepend=-1))
-        if 2 * len(first) > len(each):
-            return cls(each, None)
-        return cls(each[first], np.diff(first, append=len(each)).astype(np.int32))
-
-    @property
-    def each(self) -> NDArray[np.int32]:
-        """The class of each value, (g,)."""
-        return self.classes if self.length is None else np.repeat(self.classes, self.length)
-
-
 class Axes:
     """The classes of all features, concatenated, and the cumulative donor weight of each feature."""
 
-    def __init__(self, count: int, class_of: Sequence[NDArray[np.int32]], donor_mass: Sequence[Floats]) -> None:
+    def __init__(self, count: int, class_of: Sequence[ClassRuns], donor_mass: Sequence[Floats]) -> None:
         self.count, self.class_of = count, class_of  # features, and the class of each value of their grids
         self.at = np.concatenate([[0], np.cumsum([len(mass) + 1 for mass in donor_mass])]).astype(np.int64)
         self.mass = np.concatenate([part for mass in donor_mass for part in (np.zeros(1), np.cumsum(mass))])
@@ -153,16 +132,12 @@ class Axes:
         """The positions of the classes of a feature."""
         return slice(int(self.at[k]), int(self.at[k + 1]) - 1)
 
-    def runs(self, k: int) -> ClassRuns:
-        """The classes of a feature's values, as results hold them."""
-        return ClassRuns.of(self.class_of[k])
-
 
 def _axes(engine: StepEngine, questions: Sequence[Question], sample: Sample) -> Axes:
     asks = [question.ask for question in questions]
     class_of = [engine.classes(ask) for ask in asks]
     donor_mass = [
-        np.bincount(of[ask.own], sample.weight, int(of.max()) + 1).astype(float)
+        np.bincount(of.each[ask.own], sample.weight, of.size).astype(float)
         for ask, of in zip(asks, class_of, strict=True)
     ]
     return Axes(len(asks), class_of, donor_mass)
@@ -287,7 +262,7 @@ def _filled(
     meeting = question.meeting
     assert isinstance(meeting, CommonGrid)  # designs in which all rows are donors
     jumps = np.sum([chunk.curve[axes.part(k)] for chunk in chunks], axis=0)  # sums of all rows, at each class
-    curves = ClassCurves(np.cumsum(jumps, axis=0), axes.runs(k), meeting, sample, rows)
+    curves = ClassCurves(np.cumsum(jumps, axis=0), axes.class_of[k], meeting, sample, rows)
     clipped = sum(chunk.clipped[k] for chunk in chunks)
     cells = spread_cells(k, axes, sample, [part for chunk in chunks for part in chunk.cells], kept)
     return Filled.of(question, curves.means(local, float(clipped)), cells)
@@ -355,7 +330,7 @@ class ClassCurves:
 
 def spread_cells(k: int, axes: Axes, sample: Sample, parts: Sequence[KeptCurves], kept: Indices) -> Cells:
     """The cells of the kept rows, computed on first access."""
-    curves = SpreadCells(k, axes.runs(k), tuple(parts))
+    curves = SpreadCells(k, axes.class_of[k], tuple(parts))
     changes = None if sample.loss is None else deferred(curves.of, "changes", sample.loss[:0])
     return Cells(kept, deferred(curves.of, "prediction", sample.prediction[:0]), changes)
 
@@ -370,8 +345,7 @@ class SpreadCells:
 
     def of(self, name: str, like: NDArray[Any]) -> NDArray[Any]:
         """Their predictions, or changes of loss, (r, g) or (r, g, K)."""
-        of = self.class_of.each
-        size = int(of.max()) + 1
+        of, size = self.class_of.each, self.class_of.size
         rising = bool(np.all(of[1:] >= of[:-1]))  # then a class is a range of values; else curves are expanded by class
         begin, width = (np.searchsorted(of, np.arange(size)), len(of)) if rising else (np.arange(size), size)
         cells = np.empty((sum(len(part.start) for part in self.parts), width, *like.shape[1:]), like.dtype)

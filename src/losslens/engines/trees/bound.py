@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.base import Declined
+from losslens.engines.base import ClassRuns, Declined
 from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees import node_rules
@@ -65,7 +65,7 @@ class BoundEnsemble:
     size: Ints  # (p,): number of classes
     special: Ints  # (p,): classes from here on have no order: the missing value, or all classes of categories
     sets: NDArray[np.uint8]  # (sets, classes): whether a class goes left
-    class_of: tuple[Ints, ...]  # p arrays (g,): the class of each distinct value
+    class_of: tuple[ClassRuns, ...]  # (p,): of the distinct values of each column
     depth: int  # longest path
     ensemble: Ensemble
 
@@ -124,7 +124,7 @@ def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> Bo
         compared = [(image[:, c], by_feature[column]) for c, column in enumerate(at) if column in by_feature]
         classes = _ColumnClasses(ensemble, len(values), compared)
         classes.write(nodes, j, sets)
-        class_of.append(classes.class_of)
+        class_of.append(ClassRuns.of(classes.class_of))
         codes[j] = classes.class_of[values.codes]
         size[j], special[j] = classes.size, classes.special
         del image, compared, classes  # of one column at a time

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates
-from losslens.engines.base import BLOCKED, Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker
+from losslens.engines.base import BLOCKED, Answer, AnswerWay, ClassRuns, Declined, ExactEngine, Site, Steps, Walker
 from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
@@ -260,7 +260,7 @@ class Trees(ExactEngine):
 
     # Curves of single columns.
 
-    def classes(self, ask: Ask) -> NDArray[np.int32]:
+    def classes(self, ask: Ask) -> ClassRuns:
         """The class of each value."""
         return self.bound.class_of[ask.columns[0]]
 

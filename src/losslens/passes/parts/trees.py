@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from losslens.cells.row_sums import Deletion, PartSums, RowSums
 from losslens.donors.designs import All
-from losslens.engines.base import Declined
+from losslens.engines.base import ClassRuns, Declined
 from losslens.engines.choice import CHECKED, choose_exact
 from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.readers.unwrapped import UnwrappedModel
@@ -120,7 +120,7 @@ class TreeWork:
             np.bincount(classes, self.grids[j].mass / self.mass, size).astype(float)
             for j, classes, size in zip(self.feature_columns, of, sizes, strict=True)
         ]
-        return Axes(len(of), of, donor_mass)
+        return Axes(len(of), [ClassRuns.of(classes) for classes in of], donor_mass)
 
     def codes(self, table: Table) -> tuple[Ints, Indices]:
         """The class of each row in each column, (p, b), and the positions of the features on their grids, (k, b)."""
@@ -184,7 +184,7 @@ def classes_of_values(engine: Trees, codebook: Table, grids: Mapping[int, Counte
     class_of = {}
     for j, grid in grids.items():
         codes = codebook.column(j).distinct.codes[: len(grid)]
-        class_of[j] = engine.bound.class_of[j][codes]
+        class_of[j] = engine.bound.class_of[j].each[codes]
     return class_of
 
 
