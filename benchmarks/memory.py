@@ -1,9 +1,10 @@
 """Peak memory of every verb above the data, against the memory= that was asked for.
 
 Each case runs in a process of its own, after the same call on a few rows (imports and compiled code are not counted).
-Allowed: `memory`, the model's own use (one prediction of the largest batch that it was asked for), and what the result
-consists of (`exempt`; see "Data in memory" in docs/scale.md): 8 bytes for each local importance (n x p) and, where rows
-have donors of their own, 16 for each value of a column (PI and PD). `kept` is what is still held when the result has
+Allowed: `memory`, the model's own use (one prediction of the largest batch that it was asked for; of verbs that fit,
+one fit on the rows of a fold), and what the result consists of (`exempt`; see "Data in memory" in docs/scale.md): 8
+bytes for each local importance (n x p); where rows have donors of their own, 16 for each value of a column (PI and PD);
+of further models that are black boxes, 8 for what a row causes as a donor, and 16 a row. `kept` is what is still held when the result has
 been returned. Bar: at most 1 in `share`, the peak over what is allowed. Also: the time of `import losslens` beyond
 NumPy (bar: 0.3 s), and the seconds that the methods of a streamed result take, which are linear in its rows.
 
@@ -146,6 +147,13 @@ KINDS = {
 }  # others: the function
 # Bytes of a row and feature that are not counted: local importances, of each model; the points of both curves.
 EXEMPT = {"feature_effect": 0, "Latin(8)": 8 + 16, "Permutations(8)": 8 + 16, "compare": 2 * 8}  # others: 8
+FURTHER = {("compare", "function"): 8 + 16 / P}  # of the second model: what rows cause, its predictions and losses
+FOLDS = {  # of verbs that fit
+    "feature_importance_cv": 3,
+    "shapley_importance_cv": 3,
+    "permuted_target_test": 2,
+    "leave_one_covariate_out": 2,
+}
 ON_RESULTS = ("regions", "extrapolation", "save")  # of feature_importance
 ON_SHARES = ("clusters", "observations")  # of shapley_importance
 
@@ -181,7 +189,10 @@ def one(verb: str, kind: str, n: int, memory: str) -> None:
     if kind == "function" and model.most:
         batch = X[np.arange(model.most) % n]
         own = growth(lambda: model(batch))[1]
-    exempt = EXEMPT.get(verb, 8) * n * P
+    elif verb in FOLDS:
+        train = n - n // FOLDS[verb]
+        own = growth(lambda: model.fit(X[:train], y[:train]))[1]
+    exempt = int((EXEMPT.get(verb, 8) + FURTHER.get((verb, kind), 0)) * n * P)
     share = peak / (memory_bytes(memory) + own + exempt)
     numbers = "".join(f"{size / MIB:>10,.0f}" for size in (own, exempt, peak, kept))
     within = "yes" if share <= 1 else "NO"

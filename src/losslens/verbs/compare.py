@@ -47,12 +47,16 @@ def compare(
     models
         ``{"name": model, ...}``; or one model, with `X` and `y` (and `sample_weight`) as mappings, such as train and
         test. Models and rows may both be mappings, with the same names.
-    X, y, loss, features, donors, sample_weight, random_state, n_jobs, memory, progress, executor
+    X, y, loss, features, donors, sample_weight, random_state, n_jobs, progress, executor
         As in `feature_importance`. All models have the same loss; scorers have no intervals and are an error.
     shapley
         Also compute each model's `shapley_importance`; False saves that cost.
     groups
         As in `feature_importance`, for one set of rows. Shapley shares do not support groups: pass ``shapley=False``.
+    memory
+        As in `feature_importance`, for all results together. Not counted, for each model after the first: 8 bytes for
+        each row and feature (its local importance); of a black box 8 more (what the row causes as a donor), and 16 for
+        each row.
 
     Examples
     --------
