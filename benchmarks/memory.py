@@ -4,9 +4,10 @@ Each case runs in a process of its own, after the same call on a few rows (impor
 Allowed: `memory`, the model's own use (one prediction of the largest batch that it was asked for; of verbs that fit,
 one fit on the rows of a fold), and what the result consists of (`exempt`; see "Data in memory" in docs/scale.md): 8
 bytes for each local importance (n x p); where rows have donors of their own, 16 for each value of a column (PI and PD);
-of further models that are black boxes, 8 for what a row causes as a donor, and 16 a row. `kept` is what is still held when the result has
-been returned. Bar: at most 1 in `share`, the peak over what is allowed. Also: the time of `import losslens` beyond
-NumPy (bar: 0.3 s), and the seconds that the methods of a streamed result take, which are linear in its rows.
+of further models that are black boxes, 8 for what a row causes as a donor, and 16 a row. `kept` is what is still held
+when the result has been returned. Bar: at most 1 in `share`, the peak over what is allowed. Also: the time of `import
+losslens` beyond NumPy (bar: 0.3 s), and the seconds that the methods of a streamed result take, which are linear in its
+rows.
 
 `python -m benchmarks.memory` shows 20,000 rows; `... 200000`, or several numbers of rows, those.
 """
