@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from losslens.donors.questions import Ask, Subject
 from losslens.losses import Loss, Response
 from losslens.progress import Tick
-from losslens.tables.columns import Column
+from losslens.tables.columns import ClassRuns, Column
 from losslens.tables.frames import Table
 from losslens.typing import Floats, Indices
 
@@ -73,32 +73,6 @@ class Walker(Protocol):
 
     def steps(self, start: int, stop: int) -> Iterator[Steps]:
         """The curves of rows start .. stop, some rows at a time; the next item may overwrite the arrays of the last."""
-
-
-@dataclass(frozen=True, eq=False)
-class ClassRuns:
-    """The class of each value of a grid, kept as that of each run of values where these are long."""
-
-    classes: NDArray[np.int32]
-    length: NDArray[np.int32] | None  # of each run; None: the class of each value
-
-    @classmethod
-    def of(cls, each: NDArray[np.int32]) -> ClassRuns:
-        """From the class of each value, (g,)."""
-        first = np.flatnonzero(np.diff(each, prepend=-1))
-        if 2 * len(first) > len(each):
-            return cls(each, None)
-        return cls(each[first], np.diff(first, append=len(each)).astype(np.int32))
-
-    @property
-    def size(self) -> int:
-        """The number of classes."""
-        return int(self.classes.max()) + 1
-
-    @property
-    def each(self) -> NDArray[np.int32]:
-        """The class of each value, (g,)."""
-        return self.classes if self.length is None else np.repeat(self.classes, self.length)
 
 
 class StepEngine(Protocol):

@@ -20,10 +20,11 @@ from losslens.cells.matrix import Cells, Means
 from losslens.donors.layout import CommonGrid
 from losslens.donors.questions import Question
 from losslens.engines import rates
-from losslens.engines.base import ClassRuns, StepEngine, Steps, Walker
+from losslens.engines.base import StepEngine, Steps, Walker
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled, RowMass
 from losslens.progress import Tick, silent
+from losslens.tables.columns import ClassRuns
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 from losslens.workers import Cluster, PerThread, Workers, active, in_process

@@ -44,6 +44,32 @@ class Distinct:
 
 
 @dataclass(frozen=True, eq=False)
+class ClassRuns:
+    """The class of each distinct value, of values that a model can't tell apart; of each run of values, if long."""
+
+    classes: NDArray[np.int32]
+    length: NDArray[np.int32] | None  # of each run; None: the class of each value
+
+    @classmethod
+    def of(cls, each: NDArray[np.int32]) -> ClassRuns:
+        """From the class of each value, (g,)."""
+        first = np.flatnonzero(np.diff(each, prepend=-1))
+        if 2 * len(first) > len(each):
+            return cls(each, None)
+        return cls(each[first], np.diff(first, append=len(each)).astype(np.int32))
+
+    @property
+    def size(self) -> int:
+        """The number of classes."""
+        return int(self.classes.max()) + 1
+
+    @property
+    def each(self) -> NDArray[np.int32]:
+        """The class of each value, (g,)."""
+        return self.classes if self.length is None else np.repeat(self.classes, self.length)
+
+
+@dataclass(frozen=True, eq=False)
 class Column:
     """``gather(index)`` selects rows and keeps the type; ``array`` is the column as a NumPy array to compute with.
 

@@ -13,11 +13,11 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.base import ClassRuns, Declined
+from losslens.engines.base import Declined
 from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees import node_rules
-from losslens.tables.columns import Column, Distinct
+from losslens.tables.columns import ClassRuns, Column, Distinct
 from losslens.tables.frames import Table
 from losslens.typing import Floats
 

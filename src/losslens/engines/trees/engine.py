@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates
-from losslens.engines.base import BLOCKED, Answer, AnswerWay, ClassRuns, Declined, ExactEngine, Site, Steps, Walker
+from losslens.engines.base import BLOCKED, Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker
 from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
 from losslens.engines.trees.node_rules import SMALL_TREE_LEAVES
 from losslens.progress import Tick
-from losslens.tables.columns import Distinct
+from losslens.tables.columns import ClassRuns, Distinct
 from losslens.typing import Floats
 
 if TYPE_CHECKING:

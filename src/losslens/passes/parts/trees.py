@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from losslens.cells.row_sums import Deletion, PartSums, RowSums
 from losslens.donors.designs import All
-from losslens.engines.base import ClassRuns, Declined
+from losslens.engines.base import Declined
 from losslens.engines.choice import CHECKED, choose_exact
 from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.readers.unwrapped import UnwrappedModel
@@ -41,7 +41,7 @@ from losslens.passes.parts.results import Summed, curves_only, filled, loss_sums
 from losslens.passes.parts.stream import Stream, classes_of, wants_labels
 from losslens.passes.steps import Axes, ChunkSums, ChunkWork, KeptCurves, spread_cells
 from losslens.progress import Tick
-from losslens.tables.columns import Distinct
+from losslens.tables.columns import ClassRuns, Distinct
 from losslens.tables.frames import Table
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
