@@ -84,7 +84,7 @@ ABSENT = re.compile(
     r"all rows together|standard error needs|no feature has a standard error|nothing to draw"
     r"|has no importance, only curves|no standard error|no shares of single rows|no common grid|has no classes"
 )
-STATED = re.compile("X has the target: its column")  # warnings of the library's own
+STATED = re.compile("X has the target: its column|The groups count as")  # warnings of the library's own
 FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
 SIGNATURE = re.compile(r"\w+(\(\)|>\(\)) (takes|missing|got an unexpected)")  # of a function of the user's
 

@@ -60,6 +60,9 @@ def same(one, two):
         for field in fields(one):
             if not (field.name == "loss" and isinstance(one, losses.Loss)):
                 same(getattr(one, field.name), getattr(two, field.name))
+    elif isinstance(one, dict):
+        assert list(one) == list(two)
+        same(tuple(one.values()), tuple(two.values()))
     elif isinstance(one, tuple):
         assert len(one) == len(two)
         for a, b in zip(one, two, strict=True):

@@ -496,7 +496,7 @@ def test_auto_goes_on_where_a_draw_met_too_few_rows_that_count():
     weight = np.zeros(1500)
     weight[:40] = 1
     found = ll.feature_importance(
-        lambda Z: Z[:, 0], Z, Z[:, 0], loss="squared_error", features=["x0"], sample_weight=weight
+        lambda Z: Z[:, 0], Z, Z[:, 0], loss="squared_error", features=["x0"], sample_weight=weight, random_state=0
     )
     exact = ll.feature_importance(lambda Z: Z[:, 0], Z[:40], Z[:40, 0], loss="squared_error", features=["x0"])
     assert found["x0"].pfi == pytest.approx(exact["x0"].pfi, abs=exact["x0"].std_error)
