@@ -19,7 +19,8 @@ def few_groups(effective: float) -> str:
     """Of groups of rows that count as so many of equal weight."""
     if not effective < FEW_GROUPS:
         return ""
-    return f"The groups count as {effective:.3g} of equal weight: with fewer than {FEW_GROUPS}, intervals may be too short."
+    few = f"with fewer than {FEW_GROUPS}, intervals may be too short"
+    return f"The groups count as {effective:.3g} of equal weight: {few}."
 
 
 def few_rows(effective: float) -> str:
