@@ -160,7 +160,8 @@ def test_smooth_curves_are_ridge_regressions_out_of_fold(monkeypatch):
 
 
 def test_expected_sizes_follow_the_spread():
-    values = OTHERS[:, 0] + (0.2 + 2 * np.abs(OTHERS[:, 1])) * RNG.normal(size=N)
+    noise = np.random.default_rng(0).normal(size=N)
+    values = OTHERS[:, 0] + (0.2 + 2 * np.abs(OTHERS[:, 1])) * noise
     found = Residuals.of(array_column(values), OTHERS, EVERY, None, THREE, "a")
     assert np.corrcoef(found.size, np.abs(OTHERS[:, 1]))[0, 1] > 0.8
 

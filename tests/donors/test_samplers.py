@@ -564,3 +564,27 @@ def test_sixty_rows_can_be_split_in_two_leaves_and_fewer_can_not():
         x = np.empty(n)
         x[~held], x[held] = np.arange((~held).sum()) % 2, np.arange(held.sum()) % 2
         assert leaves._best_count(x[:, None], x, 5) == count
+
+
+@pytest.mark.parametrize("groups", [2, 3, 4])
+def test_fewer_groups_than_folds_can_be_drawn_too(groups):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(60, 2)), rng.integers(0, 3, 60)])
+    found = ll.feature_importance(
+        lambda X: X[:, 0], X, X[:, 0] + X[:, 1], loss="squared_error", donors=ll.Residual(),
+        groups=np.arange(60) % groups, random_state=0,
+    )  # fmt: skip
+    assert found["x0"].pfi > 0
+    assert found["x2"].pfi == 0
+
+
+@pytest.mark.parametrize("weight", [np.arange(60) < 12, np.arange(60) % 3 != 1], ids=["few", "one level less"])
+def test_values_and_folds_without_rows_that_count(weight):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=60), np.arange(60) % 3 == 1])
+    found = ll.feature_importance(
+        lambda X: X[:, 0], X, X[:, 0] + rng.normal(size=60), loss="squared_error", donors=ll.Residual(),
+        sample_weight=weight.astype(float), random_state=0,
+    )  # fmt: skip
+    assert np.isfinite(found["x0"].pfi)
+    assert found["x1"].pfi == 0

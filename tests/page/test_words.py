@@ -346,7 +346,7 @@ def test_rows_that_stand_out_are_counted(n: int, text: str) -> None:
     assert finding_words([], None, {"n_suspicious": 0}) == []
     found = finding_words([], None, {"n_suspicious": n})[0]
     assert found.startswith(text)
-    assert f"{'its' if n == 1 else 'their'} loss would be far smaller" in found
+    assert f"{'its' if n == 1 else 'their'} loss would be smaller" in found
 
 
 def far(name: str, share: float, auc: float = 0.9) -> Extrapolation:
@@ -479,13 +479,13 @@ def test_rows_helped_hurt_and_suspicious_are_counted() -> None:
     assert told["influence_on"] == [str(names[k]) for k in told["suspicious"]]
     assert told["fence"] == one.fence
     assert told["sentence"] == (
-        "The loss of 100 of 127 rows is smaller than with values from other rows; that of 25 is larger, of 25 by far."
+        "The loss of 100 of 127 rows is smaller than with values from other rows; that of 25 is larger."
     )
     helped = rows_dict(replace(one, importance=np.ones(n)))
     assert helped is not None
     assert helped["remark"] == ""
     assert helped["sentence"] == "The loss of 127 of 127 rows is smaller than with values from other rows."
-    start = f"Their importance is far below that of the other rows (under {in_digits(one.fence)}): "
+    start = f"Their importance is below the fence of all rows ({in_digits(one.fence)}): "
     assert told["remark"].startswith(start)
     assert " The clearest 20 of 25. Largest influence: " in told["remark"]
     bare = rows_dict(replace(one, influence=None, influence_on=None))

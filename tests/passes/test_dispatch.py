@@ -77,6 +77,7 @@ def explained(model, options):
     return ll.feature_importance(model.fit(X, y), X, y, **options)
 
 
+@pytest.mark.thread_unsafe(reason="models that all threads share are fitted")
 @pytest.mark.parametrize("name", EXACT)
 def test_what_an_exact_engine_computes_has_no_reason(name):
     found = explained(*EXACT[name])
@@ -84,6 +85,7 @@ def test_what_an_exact_engine_computes_has_no_reason(name):
     assert all(one.declined == "" for one in found.values())
 
 
+@pytest.mark.thread_unsafe(reason="models that all threads share are fitted")
 @pytest.mark.parametrize("name", ASKED)
 def test_where_the_model_is_asked_every_feature_says_why(name):
     model, options, reason = ASKED[name]

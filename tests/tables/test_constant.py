@@ -127,3 +127,14 @@ def test_where_it_is_not_known_it_says_why() -> None:
     shares = ll.shapley_importance(LINEAR, X, Y, loss=get_scorer("r2"))
     with pytest.raises(ValueError, match="scorer"):
         shares.skill  # noqa: B018
+
+
+def test_a_single_class_has_a_constant_without_error():
+    """What clipping leaves of log(1) is no error to compare with."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    model = LogisticRegression().fit(X, X[:, 0] > 0)
+    found = ll.feature_importance(model, X, np.ones(30, bool), loss="log_loss")
+    assert found.error_constant == 0
+    with pytest.raises(ValueError, match="exactly 0"):
+        _ = found.skill

@@ -477,3 +477,15 @@ def test_rows_without_any_donor_are_refused():
         ll.conditional_predictive_impact(
             lambda X: X[:, 0], X, y, ll.Within(), loss="squared_error", sample_weight=[1.0, 1.0, 0.0], random_state=22
         )
+
+
+def test_a_feature_that_the_model_does_not_read_has_no_impact_with_any_number_of_draws():
+    """Changes are averaged, not losses: a mean of seven equal losses less the loss is rounding, not 0."""
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(60, 2))
+    found = ll.conditional_predictive_impact(
+        lambda Z: Z[:, 0], table, table[:, 0] + rng.normal(size=60), ll.Residual(), loss="squared_error", draws=7,
+        random_state=0,
+    )  # fmt: skip
+    frame = found.to_frame()
+    assert frame["p"][list(frame["feature"]).index("x1")] == 1

@@ -557,3 +557,52 @@ def test_a_pair_costs_one_group_of_columns(donors, pairs):
 
 def test_trees_are_asked_for_nothing_but_the_check():
     assert ask(FOREST).n_predictions == N  # rows that the engine was compared with the model on
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "brier"])
+def test_logits_at_the_clipping_bound_are_not_split(loss):
+    """Logits cut at the bound no longer add up: an additive model would be said to interact."""
+    rng = np.random.default_rng(3)
+    Z = rng.normal(size=(60, 3))
+    Z[:, 1] = 0.9 * Z[:, 0] + 0.3 * Z[:, 1]
+    label = (Z.sum(axis=1) > 0).astype(int)
+    steep = LogisticRegression(C=1e8, max_iter=5000).fit(Z, label)
+    found = ll.pair_interactions(steep, Z, label, loss=loss)
+    assert np.isnan(found.interaction["x0", "x1"])
+    assert "at the clipping bound, where logits no longer add up" in repr(found)
+
+
+def test_a_model_without_a_log_link_is_not_split_on_logarithms():
+    rng = np.random.default_rng(0)
+    Z = rng.uniform(1, 2, size=(60, 3))
+    target = Z @ [1, 2, 3.0] + rng.gamma(1, 1, 60)
+    found = ll.pair_interactions(LinearRegression().fit(Z, target), Z, target, loss="poisson_deviance")
+    assert np.isnan(found.strength["x1", "x2"])
+    assert "not known to add logarithms" in repr(found)
+
+
+@pytest.mark.parametrize("far", [1e10, 1e11])
+def test_a_row_without_weight_does_not_hide_an_interaction(far):
+    rng = np.random.default_rng(0)
+    Z, weight = rng.normal(size=(60, 3)), np.ones(60)
+    weight[0] = 0
+
+    def product(Z):
+        return Z[:, 0] * Z[:, 1] + Z[:, 2]
+
+    target, moved = product(Z), Z.copy()
+    moved[0, 2] = far
+    here, there = (
+        ll.pair_interactions(product, table, target, loss="squared_error", pairs=[("x0", "x1")], sample_weight=weight)
+        for table in (Z, moved)
+    )
+    assert there.strength["x0", "x1"] == pytest.approx(here.strength["x0", "x1"], rel=1e-4)
+
+
+def test_an_error_that_is_not_known_is_not_0():
+    rng = np.random.default_rng(0)
+    Z, weight = rng.normal(size=(8, 2)), np.ones(8)
+    weight[0] = 1e13
+    found = ll.pair_interactions(lambda Z: Z[:, 0] * Z[:, 1], Z, Z[:, 0], loss="squared_error", sample_weight=weight)
+    assert np.isnan(found.std_error[0, 1]) == np.isnan(found.p[0, 1])
+    assert not found.p[0, 1] < 1e-6

@@ -29,6 +29,7 @@ from losslens.typing import Floats, Indices
 
 ROUNDING, SINGLE_ROUNDING = 1e-9, 1e-5  # relative error of sums of predictions in double and in single precision
 LAST_BITS = 16  # rounding error of a prediction, in units of its last bit, at most
+SPREAD_DONORS = 64  # of each row, from which the spread of predictions is taken
 
 
 class AddingScale(Enum):
@@ -67,7 +68,8 @@ class AddingScale(Enum):
     def rounding(self, prediction: NDArray[Any], values: Floats) -> Floats:
         """The largest rounding error of values on this scale, in each cell."""
         eps = np.finfo(prediction.dtype if prediction.dtype.kind == "f" else np.float64).eps
-        error = np.full(prediction.shape[:2], LAST_BITS * eps * float(np.abs(values).max(initial=0.0)))
+        size = np.abs(values) if values.ndim == 2 else np.abs(values).max(axis=-1)
+        error = np.asarray(LAST_BITS * eps * size, np.float64)
         if self is AddingScale.LOGITS:  # a probability near 1 is known to the last bit of 1, and so is its complement
             known = np.maximum(prediction if eps < 1e-10 else prediction[..., :-1], _least(prediction))
             error += 2 * eps * (1 / known.astype(np.float64)).sum(axis=-1)
@@ -122,7 +124,7 @@ def split(
         interaction = _sum_classes(m * (2 * residual - m / 2 - (first - own) - (second - own)), cells)
         return InteractionCells(interaction, _sum_classes(m * m, cells))
     b, c = cells.first.shape[:2]
-    interaction, clipped = np.zeros(b * c), [_clipped(part, loss) for part in shown[1:]]
+    interaction, clipped = np.zeros(b * c), [_clipped(part, loss, scale) for part in shown[1:]]
     moved = np.flatnonzero(_sum_classes(np.abs(m), cells))
     half, true = _flat(m, cells)[moved] / 2, np.repeat(y, c)[moved]
     for alone in (first, second):
@@ -130,7 +132,7 @@ def split(
         for sign, values in ((1, before), (-1, before + half)):
             prediction = scale.predictions(values, cells.classes)
             interaction[moved] += sign * loss(true, prediction)
-        clipped.append(_clipped(prediction, loss) * len(moved) / (b * c))
+        clipped.append(_clipped(prediction, loss, scale) * len(moved) / (b * c))
     return InteractionCells(interaction.reshape(b, c), _sum_classes(m * m, cells), float(np.mean(clipped)))
 
 
@@ -148,7 +150,9 @@ def _target(y: NDArray[Any], cells: ReplacedPredictions, loss: Loss) -> Floats:
 def _rounding(shown: tuple[NDArray[Any], ...], values: tuple[Floats, ...], scale: AddingScale) -> Floats:
     """What is a rounding error of m: relative to how predictions vary, never an absolute number."""
     relative = SINGLE_ROUNDING if shown[0].dtype == np.float32 else ROUNDING
-    spread = float(np.sqrt(np.var(values[0], axis=0).max() + np.var(values[3], axis=(0, 1)).max()))
+    some = values[3][:, :: 1 + values[3].shape[1] // SPREAD_DONORS]
+    low, high = np.quantile(some, (0.25, 0.75), axis=(0, 1))  # an outlier must not make real interactions look small
+    spread = float(np.max(high - low)) or float(np.sqrt(np.var(some, axis=(0, 1)).max()))
     errors = [scale.rounding(part, value) for part, value in zip(shown, values, strict=True)]
     return np.asarray(relative * spread + sum(errors))
 
@@ -163,8 +167,8 @@ def _flat(of: Floats, cells: ReplacedPredictions) -> Floats:
     return of.reshape(b * c, *of.shape[2:])
 
 
-def _clipped(prediction: NDArray[Any], loss: Loss) -> float:
-    """The share of the cells in which a class has no probability."""
-    if loss != losses.log_loss:
+def _clipped(prediction: NDArray[Any], loss: Loss, scale: AddingScale) -> float:
+    """The share of the cells in which a class has no probability, if the loss or the scale takes its logarithm."""
+    if loss != losses.log_loss and scale is not AddingScale.LOGITS:
         return 0.0
     return float(np.mean(prediction.min(axis=-1) <= _least(prediction))) if prediction.size else 0.0

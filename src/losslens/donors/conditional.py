@@ -40,9 +40,9 @@ class Conditioning:
     @property
     def condition(self) -> str:
         """The condition in words."""
-        if self.rest:
-            return "given the other columns"
-        return f"given {', '.join(self.given)}" if self.given else "given nothing"
+        if not self.given:
+            return "given nothing"
+        return "given the other columns" if self.rest else f"given {', '.join(self.given)}"
 
     @property
     def in_doubt(self) -> bool:

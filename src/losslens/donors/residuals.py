@@ -182,7 +182,8 @@ def _in_parts(rows: Indices) -> list[Indices]:
 
 def _best(candidates: list[Any], others: Floats, aim: NDArray[Any], rows: Indices, folds: Folds, error: Error) -> Any:
     """The estimator with the least error on a held-out fold of these rows."""
-    train, test = (np.intersect1d(part, rows) for part in next(folds.parts))
+    parts = ([np.intersect1d(part, rows) for part in both] for both in folds.parts)
+    train, test = next(both for both in parts if all(map(len, both)))  # few groups may leave a fold empty
     errors = [error(_fit(one, others[train], aim[train], folds.seed), others[test], aim[test]) for one in candidates]
     return candidates[int(np.argmin(errors))]
 
@@ -215,6 +216,8 @@ def _classifiers(values: int, terms: SmoothTerms) -> list[Any]:
 def _out_of_fold(estimator: Any, others: Floats, values: Floats, known: Indices, folds: Folds) -> Floats:
     expected = np.empty(len(values))
     for train, test in folds.parts:
+        if not len(test):  # there are fewer groups than folds
+            continue
         rows = np.intersect1d(train, known)
         fitted = cloned(estimator, folds.seed).fit(others[rows], values[rows])
         expected[test] = np.asarray(fitted.predict(others[test]), float).reshape(-1)
@@ -273,16 +276,20 @@ class Chances:
         """The classifier, or the best of a few, fitted to some rows."""
         codes, fold = column.distinct.codes, folds.fold
         shares = np.bincount(codes[rows], minlength=len(column.distinct)) / len(rows)
-        if others.shape[1] == 0 or len(shares) < 2:
+        if others.shape[1] == 0 or np.sum(shares > 0) < 2:
             return cls((None,) * FOLDS, fold, len(shares), shares, 0.0)
         if classifier is None:
             known = _classifiers(len(shares), SmoothTerms.of(others[rows]))
             classifier = _best(known, others, codes, rows, folds, _log_loss)
         parts = [[np.intersect1d(part, rows) for part in both] for both in folds.parts]
         fitted = [_fit(classifier, others[train], codes[train], folds.seed) for train, _ in parts]
-        errors = [_log_loss(one, others[test], codes[test]) for one, (_, test) in zip(fitted, parts, strict=True)]
-        nothing = -float(shares[shares > 0] @ np.log(shares[shares > 0]))
-        return cls(fitted, fold, len(shares), shares, max(0.0, 1 - float(np.mean(errors)) / nothing))
+        errors = [
+            len(test) * _log_loss(one, others[test], codes[test])
+            for one, (_, test) in zip(fitted, parts, strict=True)
+            if len(test)
+        ]
+        nothing = -len(rows) * float(shares[shares > 0] @ np.log(shares[shares > 0]))
+        return cls(fitted, fold, len(shares), shares, max(0.0, 1 - sum(errors) / nothing))
 
     def of_rows(self, others: Floats) -> Floats:
         """Out-of-fold probabilities of rows, or of all rows repeated."""

@@ -90,8 +90,8 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
     return {
         "importance": rows.importance,
         "fence": rows.fence,
-        "helped": int(np.sum(rows.importance > 0)),
-        "hurt": int(np.sum(rows.importance < 0)),
+        "helped": int(np.sum((rows.importance > 0) & (rows.weight > 0))),
+        "hurt": int(np.sum((rows.importance < 0) & (rows.weight > 0))),
         "n_suspicious": len(rows.flagged),
         "sentence": helped_rows(rows),
         "remark": why_they_stand_out(rows, len(listed_rows)),
@@ -104,10 +104,10 @@ def rows_dict(rows: Observations | None) -> dict[str, Any] | None:
 @claim(level=0)
 def helped_rows(rows: Observations) -> str:
     """How many rows have a smaller loss with their own values than with those of other rows, or a larger one."""
-    helped, hurt = int(np.sum(rows.importance > 0)), int(np.sum(rows.importance < 0))
-    text = f"The loss of {helped:,} of {len(rows.importance):,} rows is smaller than with values from other rows"
-    far = f", of {len(rows.flagged):,} by far" if len(rows.flagged) else ""
-    return f"{text}; that of {hurt:,} is larger{far}." if hurt else f"{text}."
+    counted = rows.importance[rows.weight > 0]
+    helped, hurt = int(np.sum(counted > 0)), int(np.sum(counted < 0))
+    text = f"The loss of {helped:,} of {len(counted):,} rows is smaller than with values from other rows"
+    return f"{text}; that of {hurt:,} is larger." if hurt else f"{text}."
 
 
 @claim(level=0)
@@ -121,20 +121,20 @@ def why_they_stand_out(rows: Observations, shown: int) -> str:
         " Largest influence: the feature whose PFI would change most without the row, and the row's contribution to it."
     )
     return (
-        f"Their importance is far below that of the other rows (under {in_digits(rows.fence)}): the target may be "
+        f"Their importance is below the fence of all rows ({in_digits(rows.fence)}): the target may be "
         f"wrong, or the row may be unlike the training data.{some}{'' if rows.influence is None else on}"
     )
 
 
 @claim(level=0)
 def rows_that_stand_out(rows: Mapping[str, Any] | None) -> str:
-    """Where importances of rows are below the fence of `Observations`: values of other rows fit far better."""
+    """Where importances of rows are below the fence of `Observations`: values of other rows fit better."""
     n = 0 if rows is None else rows["n_suspicious"]
     if not n:
         return ""
     return (
         f"{n:,} row{'s stand' if n > 1 else ' stands'} out: with values from other rows "
-        f"{'their' if n > 1 else 'its'} loss would be far smaller. "
+        f"{'their' if n > 1 else 'its'} loss would be smaller. "
         f"{'Their targets' if n > 1 else 'Its target'} may be wrong."
     )
 

@@ -106,7 +106,8 @@ def _model(name: str, importances: Importances, share: ShapleyImportance | None)
 
 def _error_ends(one: FeatureImportance) -> tuple[float, float]:
     moved = standard_errors.influence_on_error(one.sample, one.at)
-    return standard_errors.interval(one.error, moved.std_error, one._units, 0.95, moved.skewness)
+    low, high = standard_errors.interval(one.error, moved.std_error, one._units, 0.95, moved.skewness)
+    return (low if one.loss.custom else max(low, 0.0)), high  # a named loss is never negative
 
 
 def _table(shown: ShownModel, models: Mapping[str, Importances]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def headline(name: str, first: Importances, ends: tuple[float, float]) -> str:
         constant, skill = first._first.best_constant, first.skill
     except ValueError:
         return f"{text}."
-    square = f" (R² {skill:.2f})" if first.loss.name == "squared_error" else ""
+    square = f" (R² {round(skill, 2) + 0.0:.2f})" if first.loss.name == "squared_error" else ""
     text += f"; always predicting {constant.words} has {in_digits(constant.error)}"
     if abs(skill) < SAME:
         return f"{text}, about the same{square}."
@@ -264,8 +264,8 @@ def only_a_sample(first: Importances, n_given: int) -> str:
 
 @claim(level=0)
 def few_rows(first: Importances) -> str:
-    """Where there are fewer than 100 rows."""
-    n = len(first._first.at)
+    """Where fewer than 100 rows count."""
+    n = int(np.sum(first._first.sample.weight[first._first.at] > 0))
     return f"{n} rows are few: intervals are wide, and rare values may be missing." if n < FEW_ROWS else ""
 
 
@@ -278,7 +278,7 @@ def remark(note: str) -> str:
 @claim(level=0)
 def doubtful(caution: str) -> str:
     """Features whose intervals are not to be trusted, and why: `Importances.cautions`, which states when."""
-    return f"Importance of {caution}."
+    return f"Importance of {caution}." if ": " in caution else f"{_capital(caution)}."
 
 
 @claim(level=LEVEL)

@@ -128,8 +128,23 @@ def adding_scale(model: Model, loss: Loss) -> tuple[AddingScale | None, str]:
     if loss.domains is not None and loss.domains[1] == POSITIVE:
         if averages:
             return None, f"a {name} adds predictions, and sums of their changes may be below 0, where no deviance is"
+        if not _has_log_link(model.native):
+            return None, f"a {name} is not known to add logarithms, and sums of changes may be below 0"
         return AddingScale.LOGS, ""
     return AddingScale.PREDICTIONS, ""
+
+
+def _has_log_link(native: Any) -> bool:
+    """Whether a model is known to predict e to the power of a sum: by its class or what it was fitted to."""
+    try:
+        inner = innermost(native)
+    except Declined:
+        inner = native
+    named = f"{type(inner).__name__} {getattr(inner, 'loss', '')} {getattr(inner, 'objective', '')}".lower()
+    identity = getattr(inner, "link", "") == "identity" or (
+        getattr(inner, "link", "") == "auto" and getattr(inner, "power", 1) <= 0
+    )
+    return any(word in named for word in ("poisson", "gamma", "tweedie")) and not identity
 
 
 def run(task: Task, design: Design, pairs: Sequence[tuple[str, str, str]], scale: AddingScale | None) -> InCommon:
@@ -138,7 +153,7 @@ def run(task: Task, design: Design, pairs: Sequence[tuple[str, str, str]], scale
     exact = {subject.feature.name for subject in task.subjects if design.all_pairs and route(task, subject).exact}
     subjects = {subject.feature.name: subject for subject in task.subjects}
     names = ["whole", *(PARTS if scale else ())]
-    if scale is not None and task.loss == losses.log_loss:
+    if scale is AddingScale.PROBABILITIES and task.loss == losses.log_loss:
         names += [f"Brier {part}" for part in PARTS]
     turns = list(_turns(task, design, pairs, len(names)))
     sums: dict[Pair, _PairSums] = {}
@@ -159,8 +174,10 @@ def run(task: Task, design: Design, pairs: Sequence[tuple[str, str, str]], scale
             if len(turns) > 1:
                 for question in asked.values():
                     question.subject.release()
-    brier = scale is not None and bool(clipped) and float(np.mean(clipped)) > MOST_CLIPPED
-    parts = {part: f"Brier {part}" if brier else part for part in names[1:4]}
+    much = bool(clipped) and float(np.mean(clipped)) > MOST_CLIPPED
+    brier = much and scale is AddingScale.PROBABILITIES
+    # Logits at the clipping bound no longer add up, whatever the model does: they show nothing.
+    parts = {} if much and not brier else {part: f"Brier {part}" if brier else part for part in names[1:4]}
     return InCommon(
         {pair: one.estimate("whole", sample) for pair, one in sums.items()},
         {part: {pair: one.estimate(name, sample) for pair, one in sums.items()} for part, name in parts.items()},
@@ -292,7 +309,7 @@ def _add(
                 one = split(replaced, sample, at[some], loss, scale)
                 quantities |= _parts("", whole, one.interaction, one.strength)
                 clipped.append(one.clipped)
-                if loss == losses.log_loss:
+                if loss == losses.log_loss and scale is AddingScale.PROBABILITIES:
                     one = split(replaced, sample, at[some], losses.brier, AddingScale.PROBABILITIES)
                     brier = _brier(replaced, sample, at[some])
                     quantities |= _parts("Brier ", brier, one.interaction, one.strength)
@@ -402,7 +419,6 @@ class _PairSums:
 def settled(found: Estimate, compared: float, sample: Sample) -> Estimate:
     """Without rounding errors: for features that the model does not use they must not be significant."""
     least = compared * (SINGLE_ROUNDING if sample.prediction.dtype == np.float32 else ROUNDING)
-    if found.std_error > least:
+    if not (found.std_error <= least and abs(found.unbiased) <= least):  # also where the error is not known
         return found
-    zero = abs(found.unbiased) <= least
-    return replace(found, value=0.0 if zero else found.value, unbiased=0.0 if zero else found.unbiased, std_error=0.0)
+    return replace(found, value=0.0, unbiased=0.0, std_error=0.0)

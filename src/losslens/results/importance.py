@@ -153,7 +153,8 @@ class FeatureImportance(FeatureResult, Tabular):
         if found is None:
             return ""
         grouped = self.sample.block is not None
-        said = cautions.of_estimate(found.skewness, self._units, grouped=grouped, clipped_share=self.clipped)
+        clipped = self.clipped if found.std_error > 0 else 0.0  # nothing changes: nothing is decided by a bound
+        said = cautions.of_estimate(found.skewness, self._units, grouped=grouped, clipped_share=clipped)
         return " ".join(filter(None, (said, cautions.doubted_draws(self.conditioning))))
 
     @property

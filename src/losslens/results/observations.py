@@ -113,7 +113,8 @@ class Observations(Result):
         """The number of rows, and of those with a negative importance."""
         n, negative = len(self.importance), int(np.sum(self.importance < 0))
         suspicious = len(self.flagged)
-        return f"{n:,} rows; {negative:,} have a negative importance, {suspicious:,} are suspicious ({self.title})"
+        many = f"{suspicious:,} {'is' if suspicious == 1 else 'are'} suspicious"
+        return f"{n:,} rows; {negative:,} have a negative importance, {many} ({self.title})"
 
 
 def _quantiles(values: Floats, weight: Floats, shares: tuple[float, ...]) -> list[float]:

@@ -141,6 +141,8 @@ class Regions(Result):
         if told:
             allowed = "the choice of the rule" + (f" and for {_count(many)}" if many > 1 else "")
             notes.append(f"p: of no difference from the other side, allowing for {allowed}")
+            if self.target == "interaction":
+                notes.append("sentences are about sides that are chosen without each row: not quite those of the table")
         if told and rest:
             notes.append(f"no region of {_count(rest)} is sure")
         if only_found:

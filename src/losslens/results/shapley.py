@@ -489,6 +489,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         known = self._row_shares
         if self.aggregate == "prediction":
             weight = self.sample.weight[self.at]
+            standard_errors.check_units(self.sample.units(self.at), self.sample)
             return Influence(standard_errors.influence_on_mean(known.of(j)[:, None], weight)[:, 0])
         if known.cells is None and len(self.at) < self.sample.n:
             raise ValueError(f"no standard error for some rows: {self._needs_pairs}")

@@ -36,7 +36,9 @@ def best_constant(loss: Loss, sample: Sample, rows: Indices) -> BestConstant:
         raise ValueError(f"the best constant is not known for the loss {loss.name!r}; use a named loss")
     y, weight = sample.y[rows], sample.weight[rows] / sample.weight[rows].sum()
     words, constant = _constant(loss, y, weight, sample.prediction)
-    return BestConstant(words, float(weight @ loss(y, np.broadcast_to(constant, (len(y), *constant.shape)))))
+    one_class = loss.reads == "probabilities" and len(np.unique(y[weight > 0])) == 1  # else: what clipping leaves
+    error = 0.0 if one_class else float(weight @ loss(y, np.broadcast_to(constant, (len(y), *constant.shape))))
+    return BestConstant(words, error)
 
 
 def skill(error: float, constant: float) -> float:

@@ -76,7 +76,7 @@ def influence(means: Means, layout: Layout, sample: Sample, rows: Indices) -> In
     its weights among rows and donors; sampling donors adds noise to both effects, whose excess is subtracted.
     """
     units, used = sample.units(), sample.units(rows)
-    _check_units(used, sample)
+    check_units(used, sample)
     if isinstance(layout, OwnDonors) and layout.alone:
         assert means.local is not None  # set wherever there is an importance
         local, mass = np.zeros(sample.n), np.zeros(sample.n)
@@ -165,7 +165,7 @@ def influence_on_error(sample: Sample, rows: Indices) -> Influence:
     """Influence of each row on the mean loss of these rows, nothing replaced."""
     assert sample.loss is not None  # results with a loss have it
     used = sample.units(rows)
-    _check_units(used, sample)
+    check_units(used, sample)
     weight = np.zeros(sample.n)
     weight[rows] = sample.weight[rows]
     total = None if sample.totals is None else _of_a_mean(used) * sample.totals.error_square
@@ -204,7 +204,8 @@ def ratio_influence(importance: Influence, on_error: Influence, unbiased: float,
     return Influence(moved, importance.excess / error**2, importance.noise / error**2, total)
 
 
-def _check_units(units: int, sample: Sample) -> None:
+def check_units(units: int, sample: Sample) -> None:
+    """Check that there are enough rows or groups for a standard error."""
     if units < 3:
         raise ValueError(f"a standard error needs at least 3 {_called(sample.block)} with weight; there are {units}")
 

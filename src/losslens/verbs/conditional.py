@@ -117,5 +117,6 @@ def mean_changes(
     losses = drawn_losses(setup, columns, lent, tick)
     counted = draw_weights(lent, setup.sample.weight)
     with np.errstate(invalid="ignore"):  # a row without a donor: NaN
-        changes = np.asarray((counted * losses).sum(axis=0) / counted.sum(axis=0) - base)
+        # Changes, not losses, are averaged: where nothing changes the mean is 0, not rounding.
+        changes = np.asarray((counted * (losses - base)).sum(axis=0) / counted.sum(axis=0))
     return changes, design.conditioning(subject.feature.name, columns, lent)

@@ -151,6 +151,11 @@ def _found(model: Model, table: Table, y: Any, loss: Any, options: Options, toge
     if design is not None and not ways & {"sums", "totals"}:
         pairs = [(a, b, both) for (a, b), both in together.items()]
         got = in_common.run(task, design, pairs, scale)
+        if scale is not None and not got.parts:
+            scale, absent = (
+                None,
+                "over 1% of the probabilities are at the clipping bound, where logits no longer add up",
+            )
         part_title = losses.brier.title if got.brier else title
         quadratic = chosen == losses.squared_error or got.brier
         return _Found(
