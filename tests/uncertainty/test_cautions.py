@@ -143,3 +143,32 @@ def test_notes_name_the_features_unless_all_share_the_sentence():
     assert cautions.noted(["a", "b"], ["", "S."]) == ["b: s"]
     assert cautions.noted(list("abcdef"), ["S."] * 5 + [""]) == ["a, b, c and 2 more: s"]
     assert cautions.noted(["a"], [""]) == []
+
+
+def test_differences_of_few_groups_say_so_too():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(24, 3))
+    y = X[:, 0] * X[:, 1] + X[:, 2] + rng.normal(size=24)
+
+    def model(X):
+        return X[:, 0] * X[:, 1] + X[:, 2]
+
+    how = {"loss": "squared_error", "groups": np.arange(24) // 4}
+    found = ll.feature_importance(model, X, y, **how)
+    assert "groups count as 6 " in found.difference("x0", "x2").caution
+    both = ll.compare({"a": model, "b": lambda X: X[:, 2] + 0.0}, X, y, shapley=False, **how)
+    assert "groups count as 6 " in both.difference("x2", "a", "b").caution
+    assert (
+        "groups count as" not in ll.feature_importance(model, X, y, loss="squared_error").difference("x0", "x2").caution
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rounding_is_not_decided_by_a_few_rows(seed):
+    """Two copies of a column are equally important; what is left of the difference is rounding."""
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=40)
+    X = np.column_stack([a, a, rng.normal(size=40)])
+    y = 2 * a + rng.normal(size=40)
+    found = ll.feature_importance(lambda X: X[:, 0] + X[:, 1] + 0.5 * X[:, 2], X, y, loss="squared_error", donors="all")
+    assert found.difference("x0", "x1").caution == ""

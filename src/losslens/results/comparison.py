@@ -63,10 +63,10 @@ class Comparison(Result):
             return self._share_difference(feature, first, second, level)
         if of != "pfi":
             raise ValueError(f"of is 'pfi' or 'sfimp'; got {of!r}")
-        value = a.unbiased - b.unbiased
+        value, grouped = a.unbiased - b.unbiased, self._grouped
         if not self.paired:
-            return _unpaired((first, second), value, (a.influence, b.influence), (a._units, b._units), level)
-        return _of(_paired(a, b), (first, second), value, a._units, level)
+            return _unpaired((first, second), value, (a.influence, b.influence), (a._units, b._units), level, grouped)
+        return _of(_paired(a, b), (first, second), value, a._units, level, grouped)
 
     def error_difference(self, first: str, second: str, level: float = 0.95) -> Difference:
         """How much larger the error of one model is than that of the other, nothing replaced."""
@@ -74,8 +74,8 @@ class Comparison(Result):
         value = a.error - b.error
         moved = [standard_errors.influence_on_error(one.sample, one.at) for one in (a, b)]
         if not self.paired:
-            return _unpaired((first, second), value, (moved[0], moved[1]), (a._units, b._units), level)
-        return _of(moved[0] - moved[1], (first, second), value, a._units, level)
+            return _unpaired((first, second), value, (moved[0], moved[1]), (a._units, b._units), level, self._grouped)
+        return _of(moved[0] - moved[1], (first, second), value, a._units, level, self._grouped)
 
     def _share_difference(self, feature: str, first: str, second: str, level: float) -> Difference:
         if not self.shapley:
@@ -86,11 +86,11 @@ class Comparison(Result):
         one, other = a.influence(feature), b.influence(feature)
         if not self.paired:
             errors = [Influence(on.moved, total=result.std_error[j] ** 2) for on, result in ((one, a), (other, b))]
-            return _unpaired((first, second), float(value), (errors[0], errors[1]), units, level)
+            return _unpaired((first, second), float(value), (errors[0], errors[1]), units, level, self._grouped)
         # Both may have drawn the same walks. The covariance of their noise is unknown: the least favourable is assumed.
         moved = one.moved - other.moved
         both = Influence(moved, total=float(moved @ moved + drawn**2))
-        return _of(both, (first, second), float(value), units[0], level)
+        return _of(both, (first, second), float(value), units[0], level, self._grouped)
 
     def differences(
         self,
@@ -204,6 +204,10 @@ class Comparison(Result):
         """Features that matter most to any model first."""
         return sorted(self.features, key=lambda f: -max(model[f].pfi for model in self.importances.values()))
 
+    @property
+    def _grouped(self) -> bool:
+        return next(iter(self._first.values())).sample.block is not None
+
     def _model(self, name: str) -> Importances:
         if not is_one_of(name, self.importances):
             raise KeyError(unknown_feature(name, self.names, "models").replace("feature", "model", 1))
@@ -229,18 +233,21 @@ def _paired(a: FeatureImportance, b: FeatureImportance) -> Influence:
     return a.influence - b.influence
 
 
-def _of(moved: Influence, names: tuple[str, str], value: float, units: float, level: float) -> Difference:
+def _of(
+    moved: Influence, names: tuple[str, str], value: float, units: float, level: float, grouped: bool
+) -> Difference:
     freedom = standard_errors.degrees_of_freedom(units)
-    return difference(names, value, moved.std_error, freedom, level, moved.skewness)
+    return difference(names, value, moved.std_error, freedom, level, moved.skewness, grouped=grouped)
 
 
 def _unpaired(
-    names: tuple[str, str], value: float, moved: tuple[Influence, Influence], units: tuple[float, float], level: float
-) -> Difference:
+    names: tuple[str, str], value: float, moved: tuple[Influence, Influence], units: tuple[float, float], level: float,
+    grouped: bool,
+) -> Difference:  # fmt: skip
     """The difference between independent sets of rows, with Welch's and Satterthwaite's degrees of freedom."""
     variances, freedoms = [one.variance for one in moved], list(map(standard_errors.degrees_of_freedom, units))
     total = sum(variances)
     parts = sum(v**2 / f for v, f in zip(variances, freedoms, strict=True))
     freedom = int(total**2 / parts) if parts > 0 else min(freedoms)
     skewness = (moved[0].third_moment - moved[1].third_moment) / total**1.5 if total > 0 else 0.0
-    return difference(names, value, float(np.sqrt(total)), max(freedom, 1), level, skewness)
+    return difference(names, value, float(np.sqrt(total)), max(freedom, 1), level, skewness, grouped=grouped)

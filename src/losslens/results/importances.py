@@ -94,6 +94,7 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
             degrees_of_freedom(self._first._units),
             np.array([one.skewness for one in influences]), np.array([one.noise for one in influences]),
             cubed_differences(moved) * (1.0 if whole is None else np.sqrt(len(moved) / whole.units)),
+            grouped=self._first.sample.block is not None,
         )  # fmt: skip
 
     def subset(self, rows: Any) -> Self:

@@ -75,8 +75,9 @@ class RowChanges(Result, Inference):
         skewness = np.array([Influence(column).skewness for column in moved.T])
         freedom = degrees_of_freedom(effective_number(by_unit(weight, self.block)))
         return Estimates(
-            self.features, self.importance, cross_products(moved), freedom, skewness, cubes=cubed_differences(moved)
-        )
+            self.features, self.importance, cross_products(moved), freedom, skewness, cubes=cubed_differences(moved),
+            grouped=self.block is not None,
+        )  # fmt: skip
 
     @property
     def caution(self) -> tuple[str, ...]:

@@ -262,7 +262,10 @@ class ShapleyImportance(Grouped, Result, Inference):
             covariance[j, k] = covariance[k, j] = (own - of_both.variance) / 2 - drawn[j] * drawn[k]
             cubes[j, k], cubes[k, j] = of_both.third_moment, -of_both.third_moment
         freedom = standard_errors.degrees_of_freedom(self._units)
-        return Estimates(self.features, self.unbiased, covariance, freedom, self._skewness, cubes=cubes)
+        grouped = self.sample.block is not None
+        return Estimates(
+            self.features, self.unbiased, covariance, freedom, self._skewness, cubes=cubes, grouped=grouped
+        )
 
     @property
     def interactions(self) -> Interactions:

@@ -14,7 +14,7 @@ from losslens.tables.checks import is_one_of
 from losslens.tables.features import position_of
 from losslens.text import in_digits
 from losslens.typing import Floats
-from losslens.uncertainty.cautions import skewed
+from losslens.uncertainty.cautions import few_groups, skewed
 from losslens.uncertainty.standard_errors import check_level, interval, p_value, reach
 
 Adjustment = Literal["holm", "benjamini_hochberg"]
@@ -57,6 +57,7 @@ class Estimates:
     cubes: Floats = field(
         default_factory=lambda: np.zeros((0, 0))
     )  # (p, p): the third moment of each difference, row less column; empty: not known, and not bent
+    grouped: bool = False  # whether the degrees of freedom are of groups of rows
 
     @classmethod
     def of_folds(cls, names: tuple[str, ...], per_fold: Floats, correction: float) -> Self:
@@ -84,6 +85,7 @@ class Estimates:
             self.freedom,
             level,
             float(self._difference_skewness[j, k]),
+            grouped=self.grouped,
         )
 
     @property
@@ -97,10 +99,11 @@ class Estimates:
     @property
     def _difference_skewness(self) -> Floats:
         """Skewness of all differences, (p, p)."""
-        error = self._difference_errors
+        error, own = self._difference_errors, np.diag(self.covariance)
         if not self.cubes.size:
             return np.zeros_like(error)
-        return np.divide(self.cubes, error**3, out=np.zeros_like(error), where=error > 0)
+        rounding = 1e-7 * np.sqrt(np.maximum(own[:, None] + own, 0.0))  # equal estimates differ by no more
+        return np.divide(self.cubes, error**3, out=np.zeros_like(error), where=error > rounding)
 
     def ranks(self, level: float = 0.95) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
         """The rank of each estimate (1 is the largest) with simultaneous lower and upper confidence limits.
@@ -202,7 +205,14 @@ def adjusted(p: Floats, how: Adjustment) -> Floats:
 
 
 def difference(
-    names: tuple[str, str], value: float, error: float, freedom: float, level: float, skewness: float = 0.0
+    names: tuple[str, str],
+    value: float,
+    error: float,
+    freedom: float,
+    level: float,
+    skewness: float = 0.0,
+    *,
+    grouped: bool = False,
 ) -> Difference:
     """A difference with its interval and the two-sided p-value: the interval at level 1 - p ends at 0."""
     low, high = interval(value, error, freedom + 1, level, skewness)
@@ -211,7 +221,8 @@ def difference(
         if error == 0
         else 2 * p_value(abs(value), error, freedom + 1, np.copysign(1, value) * skewness)
     )
-    return Difference(*names, value, error, low, high, min(p, 1.0), level, skewed(skewness, freedom, level))
+    found = few_groups(freedom + 1) if grouped else "", skewed(skewness, freedom, level)
+    return Difference(*names, value, error, low, high, min(p, 1.0), level, " ".join(filter(None, found)))
 
 
 @one_thread()
