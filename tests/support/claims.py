@@ -321,6 +321,6 @@ TRUTHS: dict[str, Truth] = {
     "works_together": lambda case, text: frozenset(named(text)[:2]) in case.kind.together,
     "helped_rows": _helped_rows,
     "rows_that_stand_out": _rows_that_stand_out,
-    "why_they_stand_out": lambda case, text: float(re.findall(r"under (\S+)\)", text)[0].replace(",", "")) <= 0,
+    "why_they_stand_out": lambda case, text: float(re.findall(r"all rows \((\S+)\)", text)[0].replace(",", "")) <= 0,
     "clusters_in_words": holds,
 }
