@@ -1,8 +1,8 @@
 """Whether drawn values can be told from real ones, given the other columns: a test by exchanging the two.
 
 Row i holds its own value x_i and one drawn value x'_i, beside the same other columns o_i. If the sampler draws from the
-distribution given o, nobody can tell which of the two is the real one. A discriminant tries: phi(x, o) are scores of x
-and their products with scores of o (normal scores of ranks and their second and third powers; indicators of
+distribution given o, the two have the same distribution. A discriminant looks for a difference: phi(x, o) are scores of
+x and their products with scores of o (normal scores of ranks and their second and third powers; indicators of
 categories), ``a_i = phi(x'_i, o_i) - phi(x_i, o_i)``, ``G = sum a_i a_i' + ridge``, and the statistic is
 ``s' G^-1 s`` with ``s = sum a_i``. Exchanging the two values of a row changes the sign of a_i and leaves G as it is, so
 that random signs give the null distribution, exactly where rows are drawn independently.

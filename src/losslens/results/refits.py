@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import TopologicalSorter
@@ -21,7 +22,7 @@ from losslens.tables.features import position_of
 from losslens.text import in_digits, measured
 from losslens.typing import Axes, Floats, Indices
 from losslens.uncertainty.cautions import doubted_folds, noted
-from losslens.uncertainty.inference import Adjustment, Estimates, Inference, columns_of_tests, cross_products
+from losslens.uncertainty.inference import Estimates, Inference, cross_products
 from losslens.uncertainty.standard_errors import Target, check_level
 
 Fold = Importances | ShapleyImportance
@@ -167,22 +168,13 @@ class Refits(Result, Inference):
         per_fold = np.stack([numbers(fold, unbiased=True) for fold in self.folds])
         return Estimates.of_folds(self.features, per_fold, self.correction)
 
-    def test(self, adjust: Adjustment | None = "holm") -> Any:
-        """One-sided tests of no importance, always with the corrected variance; a data frame, the smallest p first.
+    @property
+    def _tested(self) -> Estimates:
+        return self._corrected
 
-        The jackknife's variance is about twice the true one for a feature that is worth nothing: a test would find
-        too little.
-
-        Parameters
-        ----------
-        adjust
-            ``"holm"`` controls the probability of any false rejection, ``"benjamini_hochberg"`` the expected share of
-            false rejections, None adjusts nothing.
-        """
-        found = self._corrected
-        columns = columns_of_tests(found.names, found.value, found.p_values(), adjust, found.std_error)
+    def _said_of(self, names: Sequence[str]) -> list[str]:
         said = dict(zip(self.features, self.caution, strict=True))
-        return self._frame(columns | {"caution": [said[name] for name in columns["feature"]]})
+        return [said[name] for name in names]
 
     @property
     def caution(self) -> tuple[str, ...]:

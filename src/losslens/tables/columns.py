@@ -108,6 +108,7 @@ class Column:
         """Forget the distinct values, which take more than the column; what results hold of numbers is found again."""
         known: Distinct | None = vars(self).pop("distinct", None)
         if known is not None and _is_numeric(self.array):
+            known.values.flags.writeable = known.codes.flags.writeable = False  # several results may share them
             self.held.update(values=known.values, codes=known.codes)
 
     def __getstate__(self) -> dict[str, Any]:
