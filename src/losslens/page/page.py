@@ -26,13 +26,14 @@ def html(summary: dict[str, Any]) -> str:
     import jinja2
 
     environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
+        loader=jinja2.FunctionLoader(asset), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
     environment.filters["short"] = short
     box = Box()
     tree = safe_json(packed(summary, box))
     scripts = {"theme": asset("theme.js"), "bokeh": bokeh_script(), "own": own_script()}
-    return environment.from_string(asset("page.html")).render(
+    return environment.get_template("page.html").render(
         summary=summary,
         warned=any((feature["extrapolation"] or {"warns": False})["warns"] for feature in summary["features"]),
         shares=any(entry["sfimp"] is not None for feature in summary["features"] for entry in feature["models"]),
