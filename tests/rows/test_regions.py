@@ -390,6 +390,31 @@ def test_a_narrower_bound_replaces_a_wider_one():
     assert len(with_rule((SplitRule("b", "≠", "x"),), SplitRule("b", "≠", "y"))) == 2
 
 
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ([("≤", "Feb"), ("=", "Jan")], "b ≠ 7 and a = Jan"),
+        ([(">", "1"), ("=", "3")], "b ≠ 7 and a = 3"),
+        ([("≠", "x"), ("≠", "y"), ("=", "z")], "b ≠ 7 and a = z"),
+        ([("≠", "x"), ("≠", "y")], "b ≠ 7 and a ≠ x and a ≠ y"),
+        ([("≠", "x"), ("is", "known")], "b ≠ 7 and a ≠ x and a is known"),
+        ([("> or missing", "1"), ("> or missing", "3")], "b ≠ 7 and a > 3 or missing"),
+        ([("> or missing", "1"), ("is", "missing")], "b ≠ 7 and a is missing"),
+        ([("> or missing", "1"), ("is", "known")], "b ≠ 7 and a > 1"),
+        ([("> or missing", "1"), ("is", "known"), ("> or missing", "2")], "b ≠ 7 and a > 2"),
+        ([("> or missing", "1"), ("≤", "3")], "b ≠ 7 and 1 < a ≤ 3"),
+        ([("is", "known"), ("> or missing", "1"), ("> or missing", "2")], "b ≠ 7 and a > 2"),
+        ([("is", "known"), ("≤", "4"), ("≤", "2")], "b ≠ 7 and a ≤ 2"),
+    ],
+)
+def test_conditions_on_one_column_are_their_intersection(path: list[tuple[str, str]], expected: str) -> None:
+    """What follows from a later condition isn't said; conditions on other columns are left as they are."""
+    rules: tuple[SplitRule, ...] = (SplitRule("b", "≠", "7"),)
+    for how, what in path:
+        rules = with_rule(rules, SplitRule("a", how.split()[0], what, or_missing="or missing" in how))
+    assert in_words(rules) == expected
+
+
 # The result.
 
 

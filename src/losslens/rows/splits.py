@@ -36,14 +36,32 @@ class SplitRule:
     @property
     def needs_value(self) -> bool:
         """Whether missing values violate it."""
-        return self.how in ("≤", "=") or (self.how, self.what) == ("is", "known")
+        return self.how in ("≤", "=") or (self.how == ">" and not self.or_missing) or self._is_known
+
+    @property
+    def _is_known(self) -> bool:
+        return (self.how, self.what) == ("is", "known")
+
+    def follows_from(self, other: SplitRule) -> bool:
+        """Whether rows that fulfil the other, a rule further down the tree, fulfil it."""
+        if self.column != other.column:
+            return False
+        single = other.how == "=" or (other.how, other.what) == ("is", "missing")  # one value is left
+        return single or (self.how == other.how != "≠") or (self._is_known and other.needs_value)
 
 
 def with_rule(rules: tuple[SplitRule, ...], rule: SplitRule) -> tuple[SplitRule, ...]:
-    """Add a rule: a tighter bound replaces a looser one; one that needs a value removes "or missing" for its column."""
-    kept = [old for old in rules if (old.column, old.how) != (rule.column, rule.how) or rule.how == "≠"]
-    needed = {one.column for one in (*rules, rule) if one.needs_value}
-    return tuple(replace(one, or_missing=False) if one.column in needed else one for one in (*kept, rule))
+    """Add a rule of a node below: those that follow from it go, and "or missing" goes where a value is needed.
+
+    >>> in_words(with_rule((SplitRule("month", "≤", "Feb"),), SplitRule("month", "=", "Jan")))
+    'month = Jan'
+    """
+    if any(one.needs_value for one in rules if one.column == rule.column):
+        rule = replace(rule, or_missing=False)
+    kept = [old for old in rules if not old.follows_from(rule)]
+    if rule.needs_value:
+        kept = [replace(old, or_missing=False) if old.column == rule.column else old for old in kept]
+    return (*kept,) if any(rule.follows_from(old) for old in kept) else (*kept, rule)
 
 
 def in_words(rules: tuple[SplitRule, ...]) -> str:
