@@ -203,7 +203,7 @@ def _headline(case: Case, text: str) -> bool:
     prediction, y = case.kind.model(case.X), case.y
     losses = case.losses(prediction)
     if case.kind.loss == "squared_error":
-        constant, score = float(np.mean((y - y.mean()) ** 2)), f"(R² {r2_score(y, prediction):.2f})"
+        constant, score = float(np.mean((y - y.mean()) ** 2)), f"(R² {round(r2_score(y, prediction), 2) + 0.0:.2f})"
     else:
         constant, score = float(log_loss(y, np.broadcast_to([1 - y.mean(), y.mean()], (len(y), 2)))), ""
     skill = 1 - losses.mean() / constant
