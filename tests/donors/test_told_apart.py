@@ -115,7 +115,9 @@ def test_no_p_value_is_printed_without_the_warning(tmp_path):
         texts = dict(zip(frame["feature"], frame["caution"], strict=True))
         assert texts["b"].startswith(f"D{b}")
     assert "drawn values are told from real ones in " in repr(told)
-    assert "drawn values differ from real ones: " in caption(looked_at(found.plot()))
+    assert f"b: d{b}" in caption(looked_at(found.plot()))
+    assert f"Of b: d{b}" in found.difference("a", "b").caution
+    assert found.ranks()["caution"].str.startswith(f"D{b}").any()
     found.save(tmp_path / "impact.zip")
     assert repr(ll.load(tmp_path / "impact.zip")) == repr(found)
 
@@ -146,9 +148,13 @@ def test_folds_with_doubted_draws_are_counted():
     ask = {"loss": "squared_error", "cv": 3, "random_state": 0}
     for donors, wrong in ((straight, True), ("auto", False)):
         found = ll.feature_importance_cv(LinearRegression(), X, y, donors=donors, **ask)
-        for frame in (found.test(), found.to_frame()):
+        for frame in (found.test(), found.to_frame(), found.ranks()):
             assert ("Drawn values differ" in frame.set_index("feature")["caution"]["b"]) == wrong
-        assert ("rawn values differ" in repr(found)) == wrong
+        apart, curve = found.difference("a", "b"), found.curve("b")
+        for text in (repr(found), apart.caution, repr(apart), curve.caution, curve._repr_html_()):
+            assert ("rawn values differ" in text) == wrong
+        for ax in (found.plot(), curve.plot()):
+            assert ("rawn values differ" in caption(looked_at(ax))) == wrong
 
 
 @pytest.mark.parametrize(

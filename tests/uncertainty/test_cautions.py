@@ -3,12 +3,14 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 import losslens as ll
 from losslens.results.row_changes import ConditionalImpact
 from losslens.uncertainty import cautions
+from pictures import caption, looked_at
 
 RNG = np.random.default_rng(0)
 N = 200
@@ -172,3 +174,75 @@ def test_rounding_is_not_decided_by_a_few_rows(seed):
     y = 2 * a + rng.normal(size=40)
     found = ll.feature_importance(lambda X: X[:, 0] + X[:, 1] + 0.5 * X[:, 2], X, y, loss="squared_error", donors="all")
     assert found.difference("x0", "x1").caution == ""
+
+
+@pytest.mark.parametrize("doubted", [True, False])
+def test_the_picture_of_a_feature_says_it(doubted):
+    """Lines, dots and the histogram of a group have a band or the PFI; a word that is rare decides both."""
+    X = HEAVY if doubted else NORMAL
+    rare = np.arange(N) % (66 if doubted else 2) == 0
+    table = pd.DataFrame({"x0": X[:, 0], "x1": X[:, 1], "word": np.where(rare, "far", "near")})
+    asked = {"lines": ["x0"], "dots": ["word"], "group": ["x0", "x1"]}
+
+    def of_words(T):
+        return T["x0"].to_numpy() + 0.2 * T["x1"].to_numpy() + 20 * (T["word"] == "far").to_numpy()
+
+    found = ll.feature_importance(
+        of_words, table, of_words(table) + NOISE, loss="squared_error", features=asked, donors="all", progress=False
+    )
+    for one in found.values():
+        assert (FEW in one.caution) == doubted
+        assert (FEW in caption(looked_at(one.plot()))) == doubted
+
+
+def test_bands_of_effects_and_of_curves_alone_say_what_is_about_rows():
+    """The rows of a band are few whether or not it has a PFI."""
+    for groups, said in ((np.arange(N) // 8, True), (np.arange(N) // 6, False)):
+        ask = {"loss": "squared_error", "groups": groups, "progress": False}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            full = explain(groups=groups)["x0"]
+            curves = ll.feature_importance(model, NORMAL, NORMAL[:, 0] + NOISE, donors=ll.Grid(9), **ask)["x0"]
+        for one in (curves, full, full.effect):
+            assert one.band() is not None
+            assert ("groups count as 25" in caption(looked_at(one.plot()))) == said
+    assert "rows count as" not in caption(looked_at(explain()["x0"].given(np.arange(10)).plot()))
+
+
+def test_the_picture_of_a_comparison_and_its_table_say_it():
+    for X, doubted in ((HEAVY, True), (NORMAL, False)):
+        models = {"a": model, "b": lambda X: 0.5 * X[:, 0]}
+        both = ll.compare(models, X, X[:, 0] + NOISE, loss="squared_error", shapley=False, donors="all", progress=False)
+        assert bool(both.cautions) == doubted
+        for text in (caption(looked_at(both.plot())), repr(both), both._repr_html_()):
+            assert (FEW in text) == doubted
+    assert any(note.startswith("x0 (a), x0 (b)") for note in both_of_heavy_tails().cautions)
+    moved = (HEAVY[:, 0] + NOISE - model(HEAVY)) ** 2
+    errors = both_of_heavy_tails().errors().set_index("model")["caution"]
+    skewness = np.sum((moved - moved.mean()) ** 3) / np.sum((moved - moved.mean()) ** 2) ** 1.5
+    assert (FEW in errors["a"]) == bool(cautions.skewed(skewness, N - 1))
+
+
+def both_of_heavy_tails():
+    models, y = {"a": model, "b": lambda X: 0.5 * X[:, 0]}, HEAVY[:, 0] + NOISE
+    return ll.compare(models, HEAVY, y, loss="squared_error", shapley=False, donors="all", progress=False)
+
+
+def test_pictures_of_pairs_say_it():
+    for X, doubted in ((HEAVY, True), (NORMAL, False)):
+        found = ll.pair_interactions(lambda X: X[:, 0] * X[:, 1], X, X[:, 0] * X[:, 1] + NOISE, loss="squared_error")
+        assert bool(found.cautions) == doubted
+        assert (FEW in caption(looked_at(found.plot_ranking()))) == doubted
+
+
+def test_the_page_says_of_which_numbers():
+    for X, doubted in ((HEAVY, True), (NORMAL, False)):
+        ask = {"loss": "squared_error", "random_state": 0, "progress": False}
+        page = ll.report(model, X, X[:, 0] + NOISE, interactions=False, **ask)
+        careful = [text for text in page.summary["words"]["careful"] if FEW in text]
+        assert [
+            any(text.startswith(f"{what} of x0") for text in careful) for what in ("Importance", "Shapley share")
+        ] == ([doubted, doubted])
+    assert cautions.told(list("abcd"), ["S."] * 4, "Share of") == ["Share of every feature: s."]
+    assert cautions.told(list("ab"), ["S."] * 2, "Share of") == ["Share of a, b: s."]
+    assert cautions.told(list("ab"), ["", ""], "Share of") == []

@@ -135,7 +135,7 @@ def test_ranks_as_a_table_in_the_users_library():
     imp = ll.feature_importance(lambda F: model(F.to_numpy()), frame, Y, loss="squared_error")
     table = imp.ranks()
     assert isinstance(table, pl.DataFrame)
-    assert table.columns == ["feature", "rank", "low", "high"]
+    assert table.columns == ["feature", "rank", "low", "high", "caution"]
     assert table["feature"].to_list()[0] == "a"
     assert table["rank"].to_list() == [1, 2, 3, 4]
 

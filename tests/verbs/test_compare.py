@@ -200,7 +200,7 @@ def test_the_difference_of_errors_is_a_paired_mean():
 def test_errors_of_each_the_best_first():
     found = compare().errors()
     assert list(found["model"]) == ["rich", "plain"]
-    assert list(found.columns) == ["model", "error", "std_error", "low", "high"]
+    assert list(found.columns) == ["model", "error", "std_error", "low", "high", "caution"]
     for row, model in zip(found.itertuples(), (rich, plain), strict=True):
         assert row.error == pytest.approx(np.mean((Y - model(X)) ** 2))
         assert row.std_error == pytest.approx(stats.sem((Y - model(X)) ** 2))

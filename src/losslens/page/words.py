@@ -16,8 +16,9 @@ import numpy as np
 from losslens.results.importances import Importances
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
-from losslens.text import claim, in_digits, listed, share_in_words
+from losslens.text import Sentence, claim, in_digits, listed, share_in_words
 from losslens.typing import Floats
+from losslens.uncertainty.cautions import told
 from losslens.uncertainty.inference import Estimates, adjusted
 
 CORRELATED = 0.7  # absolute rank correlation from which on two features are named as correlated
@@ -46,7 +47,8 @@ def words(
     ]  # fmt: skip
     computed = [how_importances(first, n_given), *([] if share is None else [how_shares(share)]), about_intervals()]
     careful = [about_training_rows(), only_a_sample(first, n_given), few_rows(first), correlated(columns)]
-    careful += [remark(note) for note in first.notes[1:]] + [doubtful(note) for note in first.cautions]
+    careful += [remark(note) for note in first.notes[1:]]
+    careful += dict.fromkeys([*_doubts(first), *([] if share is None else _doubts_of_shares(share))])
     return {
         "headline": headline(name, first, ends),
         "sentences": [text for text in sentences if text],
@@ -277,8 +279,19 @@ def remark(note: str) -> str:
 
 @claim(level=0)
 def doubtful(caution: str) -> str:
-    """Features whose intervals are not to be trusted, and why: `Importances.cautions`, which states when."""
-    return f"Importance of {caution}." if ": " in caution else f"{_capital(caution)}."
+    """Numbers whose intervals are not to be trusted, and why: `uncertainty.cautions` states when."""
+    return caution
+
+
+def _doubts(first: Importances) -> list[Sentence]:
+    order = first._ranked
+    return [*map(doubtful, told([one.name for one in order], [one.caution for one in order], "Importance of"))]
+
+
+def _doubts_of_shares(share: ShapleyImportance) -> list[Sentence]:
+    order = share._order.tolist()
+    names, said = [share.features[j] for j in order], [share.caution[j] for j in order]
+    return [*map(doubtful, told(names, said, "Shapley share of"))]
 
 
 @claim(level=LEVEL)

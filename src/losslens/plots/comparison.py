@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -11,6 +13,7 @@ from losslens.plots.canvas import INK
 from losslens.plots.subgroups import LOOKS, separate_rows, shift_of
 from losslens.plots.wording import labels, not_shown, number
 from losslens.results.comparison import Comparison
+from losslens.uncertainty.cautions import noted
 
 LEGEND = 3  # lines of text that the legend takes
 
@@ -57,15 +60,22 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     names = labels(order, named_rows.letters_beside(ax))
     named_rows.legend_above(ax, named_rows.dress_rows(ax, names, own, f"increase in {comparison.title}"), [zero])
     unnamed = [] if ax.get_legend() else ["no space to name the models"]
-    canvas.caption(ax, unnamed + _notes(comparison, len(shown), len(order)))
+    canvas.caption(ax, unnamed + _notes(comparison, len(shown), order))
     return ax
 
 
-def _notes(comparison: Comparison, models: int, features: int) -> list[str]:
+def _notes(comparison: Comparison, models: int, names: Sequence[str]) -> list[str]:
     lines = any(known_interval(next(iter(model.values()))) for model in comparison.importances.values())
     notes = ["lines: 95% intervals"] if lines else []
     if lines and comparison.paired:
         notes.append("on the same rows: .differences() is often more precise than the lines suggest")
     if models < len(comparison.names):
         notes.append(f"the first {models} of {len(comparison.names)}")
-    return notes + not_shown(len(comparison.features) - features)
+    return notes + _cautions(comparison, names) + not_shown(len(comparison.features) - len(names))
+
+
+def _cautions(comparison: Comparison, names: Sequence[str]) -> list[str]:
+    """Of the features that are drawn, whichever model it is about: names of models are long, and in the table."""
+    shown, models = labels(names, 20), comparison.importances.values()
+    said = [model[name].caution for model in models for name in names]
+    return noted(shown * len(models), said)

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from losslens.plots import canvas, named_rows
 from losslens.plots.canvas import BAND, BLUE, DASHED, INK, PALE
 from losslens.plots.feature_data import FeaturePicture, Singles
-from losslens.plots.lines import EXTREMES, known_band
+from losslens.plots.lines import EXTREMES
 from losslens.plots.scale import beyond
 from losslens.plots.wording import count, number
 from losslens.typing import Floats, Indices
@@ -102,7 +102,7 @@ def _means(ax: Axes, shown: FeaturePicture, order: Indices) -> None:
 
 def _band(ax: Axes, shown: FeaturePicture, order: Indices) -> None:
     """A line through each dot: the simultaneous confidence band of all means."""
-    band = known_band(shown)
+    band = shown.band
     if band is not None:
         label = f"{band.level:.0%} band of {shown.curve_name}"
         style: dict[str, Any] = {"color": BLUE, "linewidth": 1.6, "zorder": 4, "gid": BAND}
@@ -117,4 +117,4 @@ def _notes(shown: FeaturePicture, drawn: int) -> list[str]:
         notes.append(f"the {drawn} most frequent of {len(shown.curve):,} values")
     if shown.scattered:
         notes.append(f"estimates, sampled with {shown.design}")
-    return [*notes, *shown.warning("hollow dots")]
+    return [*notes, *shown.warnings("hollow dots")]

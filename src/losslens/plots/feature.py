@@ -47,7 +47,7 @@ def draw_group(shown: FeaturePicture, ax: Axes) -> None:
         _histogram(ax, shown.curve[finite], None if shown.weights is None else shown.weights[finite])
         ax.set_ylabel("joint values" if shown.weights is None else "share of the donors")
         notes.append(f"shown are the values of its {shown.curve_name}")
-    notes += shown.warning("faded")
+    notes += shown.warnings("faded")
     ax.set_xlabel(shown.axis, parse_math=False)
     plain_frame(ax)
     above = legend(ax)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,11 @@ from losslens.results.extrapolation import Extrapolation
 from losslens.results.feature import FeatureResult
 from losslens.results.importance import FeatureImportance
 from losslens.results.scores import FeatureScore
+from losslens.results.table import or_else
 from losslens.tables.row_labels import row_name
 from losslens.typing import Floats, Indices
+from losslens.uncertainty.bands import Band
+from losslens.uncertainty.cautions import few_units, noted
 
 MOST_CURVES = 200  # curves of single rows: more would only cover each other
 MOST_VALUES = 1000  # grid values of such a curve: about as many as a figure has pixels
@@ -100,6 +104,7 @@ class FeaturePicture:
     scattered: bool = False  # few rows at each value: separate estimates, not a curve
     design: str = ""
     extrapolation: Extrapolation | None = None
+    caution: str = ""  # why the PFI and the band are to be taken with caution; empty if they are not
 
     @property
     def one_column(self) -> bool:
@@ -113,8 +118,20 @@ class FeaturePicture:
             return np.zeros(self.curve.shape, bool)
         return self.extrapolation.on(self.values[0]).faded
 
-    def warning(self, look: str) -> list[str]:
-        """What the caption says about such rows; `look`: how the faded part looks."""
+    @cached_property
+    def band(self) -> Band | None:
+        """The band around the mean curve, where the rows allow one."""
+        if self.singles is None or self.scattered:
+            return None
+        return or_else(self.singles.result.band, None)  # none with too few rows, or if no cells are kept
+
+    def warnings(self, look: str) -> list[str]:
+        """What the caption warns of: rows unlike any real one (`look`: how their part looks), intervals in doubt."""
+        doubted = self.caution if self.level is not None or (self.one_column and self.band is not None) else ""
+        whose = "" if self.level is None else "PFI: "  # the only number of the picture
+        return [*self._unlike(look), *(f"{whose}{said}" for said in noted([self.name], [doubted]))]
+
+    def _unlike(self, look: str) -> list[str]:
         if self.extrapolation is None or not self.extrapolation.warns:
             return []
         if self.faded.any():
@@ -164,6 +181,7 @@ def _importance(result: FeatureImportance) -> FeaturePicture:
         scattered=_scattered(result),
         design=repr(result.design),
         extrapolation=result.known_extrapolation,
+        caution=result.caution or _few(result),
     )  # fmt: skip
 
 
@@ -177,7 +195,13 @@ def _effect(result: FeatureEffect) -> FeaturePicture:
         scattered=_scattered(result),
         design=repr(result.design),
         extrapolation=result.known_extrapolation,
+        caution=_few(result),
     )  # fmt: skip
+
+
+def _few(result: FeatureResult) -> str:
+    """Of a band: what is to be said of rows, or of groups of rows, whatever is drawn."""
+    return few_units(result.sample.effective_units(result.at), grouped=result.sample.block is not None)
 
 
 def _scattered(result: FeatureResult) -> bool:

@@ -66,7 +66,8 @@ def plot_interactions(result: Interactions, *, part: Part | None = None, ax: Axe
     width = max(0.3 * width, width - BAR) if laid_out else width
     _name_table(ax, names, width)
     notes = [*filter(None, [result.meaning]), *_write_cells(ax, mesh, cells, width)]
-    notes += _frame_sure(ax, mesh, result, order, width)
+    framed = _frame_sure(ax, mesh, result, order, width)
+    notes += [*framed, *result.cautions] if framed else []
     if np.isnan(cells).sum() > len(order):
         notes.append("blank: not requested")
     notes += not_shown(len(result.features) - len(order), "weaker feature")
@@ -185,7 +186,7 @@ def plot_interaction_ranking(
     canvas.plain_frame(ax)
     notes = [*filter(None, [result.meaning])]
     if any(pair in result._estimates for pair in shown):
-        notes.append("lines: 95% intervals; filled: without 0")
+        notes += ["lines: 95% intervals; filled: without 0", *result.cautions]
     canvas.caption(ax, notes + not_shown(len(ranked) - len(shown), "weaker pair"))
     return ax
 

@@ -14,9 +14,7 @@ from losslens.plots.canvas import BAND, BLUE, DASHED, FAINT, GREEN, INK, PALE, S
 from losslens.plots.feature_data import MOST_VALUES, FeaturePicture
 from losslens.plots.scale import Scale, beyond, dress, scale
 from losslens.plots.wording import count, number, some_of
-from losslens.results.table import or_else
 from losslens.typing import Floats
-from losslens.uncertainty.bands import Band
 
 MARKED = 40  # grid values up to which each has a marker, and a bar of its own in the strip
 BINS = 40  # bins of the strip where there are more
@@ -53,7 +51,7 @@ def _notes(shown: FeaturePicture, drawn: Floats, limits: tuple[float, float]) ->
     notes = [f"the axis is cut: {out:,} of {count(len(drawn), kind)} run beyond it"] if out else []
     if shown.scattered:
         notes.append(f"points, not curves: each value is paired with other rows ({shown.design})")
-    return [*notes, *shown.warning("hollow" if shown.scattered else "faded")]
+    return [*notes, *shown.warnings("hollow" if shown.scattered else "faded")]
 
 
 def _draw_singles(ax: Axes, shown: FeaturePicture, places: Scale) -> Floats:
@@ -139,15 +137,8 @@ def widened(faded: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return wider
 
 
-def known_band(shown: FeaturePicture) -> Band | None:
-    """The band around the mean curve, where the rows allow one."""
-    if shown.singles is None or shown.scattered:
-        return None
-    return or_else(shown.singles.result.band, None)  # none with too few rows, or if no cells are kept
-
-
 def _draw_band(ax: Axes, shown: FeaturePicture, places: Scale) -> None:
-    band = known_band(shown)
+    band = shown.band
     if band is None:
         return
     style: dict[str, Any] = {"color": BLUE, "alpha": 0.22, "zorder": 4, "gid": BAND}

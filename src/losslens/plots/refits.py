@@ -17,6 +17,7 @@ from losslens.results.permuted_target import PermutedTarget
 from losslens.results.refits import RefitCurve, Refits
 from losslens.results.row_changes import RowChanges
 from losslens.typing import Floats
+from losslens.uncertainty.cautions import noted
 
 
 @canvas.takes_axes
@@ -48,7 +49,7 @@ def plot_refits(refits: Refits, *, ax: Axes | None = None) -> Axes:
     error = f"mean {refits.measure} with nothing replaced: {number(float(refits.errors.mean()))}"
     lines = f"lines: 95% intervals for the learner ({refits.variance} variance)"
     notes = [error, f"dots: {count(len(refits.folds), 'fold')}", lines]
-    canvas.caption(ax, notes + not_shown(len(refits.features) - most))
+    canvas.caption(ax, notes + refits.cautions + not_shown(len(refits.features) - most))
     return ax
 
 
@@ -75,9 +76,7 @@ def plot_impact(impact: RowChanges, *, ax: Axes | None = None) -> Axes:
     ax, most, width = table_bars(ax, impact._table())
     named_rows.label_across(ax, impact.what, width)
     notes = [f"error {impact.untouched}: {number(impact.error)}", "lines: 95% intervals"]
-    if impact.doubted:
-        notes.append(f"drawn values differ from real ones: {', '.join(impact.doubted)}")
-    canvas.caption(ax, notes + not_shown(len(impact.features) - most))
+    canvas.caption(ax, notes + impact.cautions + not_shown(len(impact.features) - most))
     return ax
 
 
@@ -164,7 +163,8 @@ def plot_refit_curve(curve: RefitCurve, *, ax: Axes | None = None) -> Axes:
     canvas.plain_frame(ax)
     canvas.make_room(ax, 0.0, canvas.legend(ax))
     canvas.value_ticks(ax.yaxis)
-    canvas.caption(ax, ["intervals: for each value separately", "folds are drawn over the values of their test rows"])
+    notes = ["intervals: for each value separately", "folds are drawn over the values of their test rows"]
+    canvas.caption(ax, notes + noted([curve.name], [curve.caution]))
     return ax
 
 
@@ -180,7 +180,8 @@ def _draw_words(curve: RefitCurve, ax: Axes | None) -> Axes:
     names = labels([value_label(curve.grid[k]) for k in order], named_rows.letters_beside(ax))
     ax.set_ylabel(shorten(curve.name, 40), parse_math=False)
     named_rows.legend_above(ax, named_rows.dress_rows(ax, names, own, curve.what))
-    canvas.caption(ax, not_shown(len(curve.grid) - len(order), "less important value"))
+    notes = noted([curve.name], [curve.caution])
+    canvas.caption(ax, notes + not_shown(len(curve.grid) - len(order), "less important value"))
     return ax
 
 

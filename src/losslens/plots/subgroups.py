@@ -273,4 +273,4 @@ def _notes(ax: Axes, parts: int, shown: int, groups: Sequence[Group], common: Fe
         notes.append(f"{count(parts - shown, 'group')} without a curve left out: too few single rows are kept")
     if common.scattered:
         notes.append(f"points, not curves: each value is paired with other rows ({common.design})")
-    return [*notes, *common.warning("thin and pale" if curves else "hollow")]
+    return [*notes, *common.warnings("thin and pale" if curves else "hollow")]

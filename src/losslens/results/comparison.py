@@ -22,6 +22,7 @@ from losslens.tables.features import unknown_feature
 from losslens.tables.frames import make_frame
 from losslens.typing import Axes
 from losslens.uncertainty import standard_errors
+from losslens.uncertainty.cautions import noted, of_estimate
 from losslens.uncertainty.inference import Adjustment, Difference, adjusted, difference
 from losslens.uncertainty.standard_errors import Influence
 
@@ -123,11 +124,13 @@ class Comparison(Result):
             one = next(iter(importances.values()))
             moved = standard_errors.influence_on_error(one.sample, one.at)
             ends = standard_errors.interval(one.error, moved.std_error, one._units, level, moved.skewness)
-            rows.append((name, one.error, moved.std_error, *ends))
+            rows.append((name, one.error, moved.std_error, *ends, self._said_of_error(one, moved)))
         rows.sort(key=lambda row: row[1])
-        return self._frame(
-            dict(zip(("model", "error", "std_error", "low", "high"), map(list, zip(*rows, strict=True)), strict=True))
-        )
+        columns = ("model", "error", "std_error", "low", "high", "caution")
+        return self._frame(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
+
+    def _said_of_error(self, one: FeatureImportance, moved: Influence) -> str:
+        return of_estimate(moved.skewness, one._units, grouped=self._grouped)
 
     def agreement(self) -> Any:
         """Agreement of the rankings of features: Kendall's and Spearman's coefficients of every two; a data frame."""
@@ -143,6 +146,12 @@ class Comparison(Result):
             rows["kendall"].append(np.nan if constant else float(kendalltau(a, b).statistic))
             rows["spearman"].append(np.nan if constant else float(spearmanr(a, b).statistic))
         return self._frame(rows)
+
+    @property
+    def cautions(self) -> list[str]:
+        """Which intervals of importances are to be taken with caution, and why; empty if none is."""
+        every = [(name, self.importances[name][feature]) for feature in self._ranked for name in self.names]
+        return noted([f"{one.name} ({name})" for name, one in every], [one.caution for _, one in every])
 
     # -- shown ----------------------------------------------------------------------------------------------------
 
@@ -190,7 +199,7 @@ class Comparison(Result):
         for k, importances in enumerate(models):
             columns[f"model{k}"] = [importances.error, *(importances[feature].pfi for feature in order)]
         view = [("", "{feature}"), *((name, f"{{model{k}}}") for k, name in enumerate(self.names))]
-        notes = [".differences() tests differences, .agreement() compares rankings"]
+        notes = [".differences() tests differences, .agreement() compares rankings", *self.cautions]
         return ResultTable(f"Comparison: {self.headline}", columns, view=view, notes=notes)
 
     # -- inside ---------------------------------------------------------------------------------------------------

@@ -153,9 +153,17 @@ class FeatureImportance(FeatureResult, Tabular):
         if found is None:
             return ""
         grouped = self.sample.block is not None
+        said = cautions.of_estimate(found.skewness, self._units, grouped=grouped)
+        return " ".join(filter(None, (said, self.doubts)))
+
+    @property
+    def doubts(self) -> str:
+        """What of that is about the number, not about the error of its interval."""
+        found = or_else(lambda: self.influence, None)
+        if found is None:
+            return ""
         clipped = self.clipped if found.std_error > 0 else 0.0  # nothing changes: nothing is decided by a bound
-        said = cautions.of_estimate(found.skewness, self._units, grouped=grouped, clipped_share=clipped)
-        return " ".join(filter(None, (said, cautions.doubted_draws(self.conditioning))))
+        return " ".join(filter(None, (cautions.clipped(clipped), cautions.doubted_draws(self.conditioning))))
 
     @property
     def ratio_std_error(self) -> float:

@@ -168,6 +168,9 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
     def _said_of(self, names: Sequence[str]) -> list[str]:
         return [self.features[name].caution for name in names]
 
+    def _doubts_of(self, names: Sequence[str]) -> list[str]:
+        return [self[name].doubts for name in names]
+
     def _table(self) -> ResultTable:
         order = self._ranked
         numbers = {name: partial(_numbers, order, name) for name in NUMBERS}

@@ -253,8 +253,13 @@ class Interactions(Result):
         without = len(self._pairs) - len(self._estimates)
         if without and self.absent:
             notes.append(f"no interval for {without if self._estimates else 'any'} of the pairs: {self.absent}")
+        return notes + self.cautions
+
+    @property
+    def cautions(self) -> list[str]:
+        """Which intervals are to be taken with caution, and why; empty if none is."""
         names = [f"{self.features[j]} and {self.features[k]}" for j, k in self._pairs]
-        return notes + noted(names, [self._caution(pair) for pair in self._pairs])
+        return noted(names, [self._caution(pair) for pair in self._pairs])
 
     @property
     def _pairs(self) -> list[tuple[int, int]]:

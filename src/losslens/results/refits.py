@@ -42,6 +42,7 @@ class RefitCurve(Tabular):
     level: float
     reach: Floats  # (g,): half the width of the learner's interval at each value; NaN where only one fold has a curve
     backend: str
+    caution: str = ""  # why the intervals are to be taken with caution; empty if they are not
 
     @property
     def importance(self) -> Floats:
@@ -76,7 +77,11 @@ class RefitCurve(Tabular):
             "largest at": value_label(self.grid[place]),
             "folds": len(self.folds),
         }
-        return facts(f"{self.name}: {self.what} along its values", numbers, ["mean over the folds"])
+        return facts(
+            f"{self.name}: {self.what} along its values",
+            numbers,
+            ["mean over the folds", *noted([self.name], [self.caution])],
+        )
 
     def __repr__(self) -> str:
         return f"<RefitCurve {self.name!r}: {len(self.folds)} folds, {len(self.grid)} values>"
@@ -176,6 +181,9 @@ class Refits(Result, Inference):
         said = dict(zip(self.features, self.caution, strict=True))
         return [said[name] for name in names]
 
+    def _doubts_of(self, names: Sequence[str]) -> list[str]:
+        return self._said_of(names)  # of the draws alone
+
     @property
     def caution(self) -> tuple[str, ...]:
         """Why each number or its p-value is to be taken with caution, (p,): draws that differ from real values."""
@@ -185,6 +193,11 @@ class Refits(Result, Inference):
                 draws = [fold[name].conditioning for name in self.features]
                 doubted += [one is not None and one.in_doubt for one in draws]
         return tuple(doubted_folds(k, len(self.folds)) for k in doubted.tolist())
+
+    @property
+    def cautions(self) -> list[str]:
+        """Which intervals are to be taken with caution, and why; empty if none is."""
+        return noted(self.features, self.caution)
 
     @property
     def local(self) -> Floats:
@@ -218,7 +231,8 @@ class Refits(Result, Inference):
         share = self.correction - 1 / len(self.folds) + 1 / count
         reach = t.ppf((1 + check_level(level)) / 2, np.maximum(count - 1, 1)) * np.sqrt(share) * spread
         reach = np.where(count > 1, reach, np.nan)
-        return RefitCurve(feature, grid, folds, ordered, self.headline.split(";")[0], level, reach, self.backend)
+        what, said = self.headline.split(";")[0], self._said_of([feature])[0]
+        return RefitCurve(feature, grid, folds, ordered, what, level, reach, self.backend, said)
 
     @property
     def title(self) -> str:
@@ -255,7 +269,7 @@ class Refits(Result, Inference):
         notes = [f"standard errors are for the learner, refitted on new data; {self.variance} variance"]
         if self.variance == "jackknife":
             notes.append("test() uses the corrected variance")
-        notes += noted(self.features, self.caution)
+        notes += self.cautions
         table = ResultTable(f"Refits: {self.headline}", columns, RANKED, view, notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 

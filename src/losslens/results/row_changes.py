@@ -87,6 +87,11 @@ class RowChanges(Result, Inference):
         found, grouped = self.estimates, self.block is not None
         return tuple(of_estimate(a, found.freedom + 1, grouped=grouped) for a in found.skewness.tolist())
 
+    @property
+    def cautions(self) -> list[str]:
+        """Which intervals are to be taken with caution, and why; empty if none is."""
+        return noted(self.features, self.caution)
+
     def _said_of(self, names: Sequence[str]) -> list[str]:
         return [self.caution[self.features.index(name)] for name in names]
 
@@ -125,7 +130,7 @@ class RowChanges(Result, Inference):
             "caution": self.caution,
         }
         line, view = (*RANKED, "[p = {p}]"), (FEATURE, IMPORTANCE, ("p", "{p}"))
-        notes = [*noted(self.features, self.caution), *self._notes] if self._has_errors else ()
+        notes = [*self.cautions, *self._notes] if self._has_errors else ()
         table = ResultTable(f"{type(self).__name__}: {self.headline}", columns, line, view, notes, like="importance")
         return table.ordered(np.argsort(-self.importance, kind="stable"))
 
@@ -167,8 +172,12 @@ class ConditionalImpact(RowChanges):
     @property
     def caution(self) -> tuple[str, ...]:
         """Why each number, its interval or its p-value is to be taken with caution, (p,); empty text if it is not."""
-        drawn = [doubted_draws(one) for one in self.conditioning] or [""] * len(self.features)
+        drawn = self._doubts_of(self.features)
         return tuple(" ".join(filter(None, both)) for both in zip(super().caution, drawn, strict=True))
+
+    def _doubts_of(self, names: Sequence[str]) -> list[str]:
+        said = {one.feature: doubted_draws(one) for one in self.conditioning}
+        return [said.get(name, "") for name in names]
 
     @property
     def doubted(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import comb
 
 from losslens.donors.conditional import Conditioning
@@ -70,22 +70,39 @@ def few_units(effective: float, *, grouped: bool) -> str:
     return few_groups(effective) if grouped else few_rows(effective)
 
 
-def of_estimate(skewness: float, effective: float, *, grouped: bool = False, clipped_share: float = 0.0) -> str:
-    """All that is to be said of one number and its 95% interval; empty where there is nothing."""
-    found = (
-        few_units(effective, grouped=grouped),
-        skewed(skewness, degrees_of_freedom(effective)),
-        clipped(clipped_share),
-    )
+def of_estimate(skewness: float, effective: float, *, grouped: bool = False) -> str:
+    """All that is to be said of a 95% interval; empty where there is nothing."""
+    found = few_units(effective, grouped=grouped), skewed(skewness, degrees_of_freedom(effective))
     return " ".join(filter(None, found))
 
 
 def noted(names: Sequence[str], cautions: Sequence[str]) -> list[str]:
-    """Notes on several features, one for each sentence."""
-    notes = []
+    """Notes on several features, one for each sentence; without names where it is about all of them."""
+    parts = _shared(names, cautions)
+    return [f"{'' if everybody else f'{who}: '}{_small(said).removesuffix('.')}" for who, said, everybody in parts]
+
+
+def told(names: Sequence[str], cautions: Sequence[str], of: str) -> list[str]:
+    """The same as full sentences that begin with what is meant.
+
+    >>> told(["a", "b"], ["", "A few rows decide this number."], "Importance of")
+    ['Importance of b: a few rows decide this number.']
+    """
+    parts = _shared(names, cautions)
+    return [
+        f"{of} {'every feature' if everybody and len(names) > MOST_NAMES else who}: {_small(said)}"
+        for who, said, everybody in parts
+    ]
+
+
+def _shared(names: Sequence[str], cautions: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
+    """The features that share a sentence, the sentence, and whether it is about all of them."""
     for sentence in dict.fromkeys(filter(None, cautions)):
-        having = [name for name, caution in zip(names, cautions, strict=True) if caution == sentence]
+        found = [name for name, caution in zip(names, cautions, strict=True) if caution == sentence]
+        having = list(dict.fromkeys(found))
         more = f" and {len(having) - MOST_NAMES} more" if len(having) > MOST_NAMES else ""
-        who = "" if len(having) == len(names) else f"{', '.join(having[:MOST_NAMES])}{more}: "
-        notes.append(f"{who}{sentence[0].lower()}{sentence[1:].removesuffix('.')}")
-    return notes
+        yield f"{', '.join(having[:MOST_NAMES])}{more}", sentence, len(found) == len(names)
+
+
+def _small(sentence: str) -> str:
+    return f"{sentence[0].lower()}{sentence[1:]}"

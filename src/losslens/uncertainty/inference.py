@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from losslens.tables.checks import is_one_of
 from losslens.tables.features import position_of
 from losslens.text import in_digits
 from losslens.typing import Floats
-from losslens.uncertainty.cautions import few_groups, skewed
+from losslens.uncertainty.cautions import few_groups, skewed, told
 from losslens.uncertainty.standard_errors import check_level, interval, p_value, reach
 
 Adjustment = Literal["holm", "benjamini_hochberg"]
@@ -147,7 +147,9 @@ class Inference:
 
     def difference(self, first: str, second: str, level: float = 0.95) -> Difference:
         """How much more important one feature is than another; paired, because both use the same rows and donors."""
-        return self.estimates.difference(first, second, level)
+        found, names = self.estimates.difference(first, second, level), (first, second)
+        said = filter(None, [found.caution, *told(names, self._doubts_of(names), "Of")])
+        return replace(found, caution=" ".join(said))
 
     def ranks(self, level: float = 0.95) -> Any:
         """Each feature's rank with simultaneous confidence limits; a data frame."""
@@ -155,7 +157,7 @@ class Inference:
         rank, best, worst = estimates.ranks(level)
         order = np.argsort(rank)
         data = {"feature": [estimates.names[j] for j in order], "rank": rank[order], "low": best[order]}
-        return self._frame(data | {"high": worst[order]})
+        return self._with_cautions(data | {"high": worst[order]})
 
     def test(self, adjust: Adjustment | None = "holm") -> Any:
         """One-sided tests of no importance; a data frame, the smallest p first.
@@ -171,6 +173,9 @@ class Inference:
         """
         estimates = self._tested
         columns = columns_of_tests(estimates.names, estimates.value, estimates.p_values(), adjust, estimates.std_error)
+        return self._with_cautions(columns)
+
+    def _with_cautions(self, columns: dict[str, Any]) -> Any:
         said = self._said_of(columns["feature"])
         return self._frame(columns if said is None else columns | {"caution": said})
 
@@ -182,6 +187,10 @@ class Inference:
     def _said_of(self, names: Sequence[str]) -> list[str] | None:
         """Why the numbers of these features are to be taken with caution; None where nothing is looked at."""
         return None
+
+    def _doubts_of(self, names: Sequence[str]) -> list[str]:
+        """What of that is about the numbers, and hence also about their differences, whose intervals have their own."""
+        return [""] * len(names)
 
 
 def columns_of_tests(
