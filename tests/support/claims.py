@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
@@ -290,6 +291,58 @@ def _region(case: Case, text: str) -> bool:
     return any(frozenset({feature, other}) in case.kind.together for other in near)
 
 
+@cache
+def _new_rows(kind: Kind) -> Case:
+    """So many new rows that their means are nearly the truth."""
+    return drawn(kind, 1_000_003, 100_000)
+
+
+def _beyond_constant(kind: Kind) -> float:
+    """The model's error on new rows less that of the constant that is best for them."""
+    case = _new_rows(kind)
+    constant = np.mean((case.y - case.y.mean()) ** 2)
+    if kind.loss == "log_loss":
+        constant = log_loss(case.y, np.broadcast_to([1 - case.y.mean(), case.y.mean()], (len(case.y), 2)))
+    return float(case.losses(kind.model(case.X)).mean() - constant)
+
+
+def _perhaps_no_better(case: Case, text: str) -> bool:
+    found = re.findall(r"is (\S+) \(95% interval (\S+) to (\S+)\)", text)[0]
+    value, low, high = (float(part.replace(",", "")) for part in found)
+    return low <= 0 <= high and low <= value <= high
+
+
+def _no_more_often_right(case: Case, text: str) -> bool:
+    if case.kind.loss != "log_loss":
+        return False
+    return bool(
+        np.mean(case.kind.model(case.X).argmax(axis=1) == case.y) <= max(case.y.mean(), 1 - case.y.mean()) + 1e-12
+    )
+
+
+def _off_in_a_range(case: Case, text: str) -> bool:
+    """On new rows with a prediction in that range, the mean residual has the sign that is said."""
+    low, high = map(float, re.findall(r"predicts (\S+) to (\S+),", text)[0])
+    new = _new_rows(case.kind)
+    prediction = case.kind.model(new.X)
+    inside = (prediction >= low) & (prediction <= high)
+    return bool(((new.y - prediction)[inside].mean() > 0) == ("larger on average" in text))
+
+
+def _misses_a_probability(case: Case, text: str) -> bool:
+    """On new rows with a probability in that range, the class is rarer, or more frequent, as is said."""
+    if case.kind.loss != "log_loss":
+        return False
+    label, low, high, said, seen = re.findall(
+        r"class (\d) a probability of (\d+)% to (\d+)%, on average (.*?)%, the class occurs in (.*?)%", text
+    )[0]
+    new = _new_rows(case.kind)
+    p = case.kind.model(new.X)[:, int(label)]
+    inside = (p >= int(low) / 100 - 0.005) & (p <= int(high) / 100 + 0.005)
+    more = float(re.sub("under |over ", "", seen)) > float(re.sub("under |over ", "", said))
+    return bool(((new.y == int(label))[inside].mean() > p[inside].mean()) == more)
+
+
 Truth = Callable[[Case, str], bool]
 TRUTHS: dict[str, Truth] = {
     "headline": _headline,
@@ -323,4 +376,9 @@ TRUTHS: dict[str, Truth] = {
     "rows_that_stand_out": _rows_that_stand_out,
     "why_they_stand_out": lambda case, text: float(re.findall(r"all rows \((\S+)\)", text)[0].replace(",", "")) <= 0,
     "clusters_in_words": holds,
+    "worse_than_constant": lambda case, text: _beyond_constant(case.kind) > 0,
+    "perhaps_no_better": _perhaps_no_better,
+    "no_more_often_right": _no_more_often_right,
+    "off_in_a_range": _off_in_a_range,
+    "misses_a_probability": _misses_a_probability,
 }

@@ -44,7 +44,7 @@ def made(
             "headline": "The mean squared error is 0.25.", "sentences": [f"{names[0]} carries most of it."],
             "computed": ["All pairs, exactly."], "careful": ["Little is known of made-up data."],
         },
-        "loss": {"name": "squared_error", "title": "mean squared error"},
+        "loss": {"name": "squared_error", "title": "mean squared error", "least": 0.0},
         "n": n, "n_given": n_given or n, "by": None, "models": heads,
         "table": {
             "columns": columns, "y": y, "index": np.arange(n) * 2, "weight": weight,
@@ -194,6 +194,7 @@ def _head(name: str, X: Floats, y: Floats, weight: Floats, model: int) -> dict[s
         "error_none": 4 * error,
         "error_constant": 3 * error,
         "skill": 2 / 3,
+        "quality": None,
     }
 
 

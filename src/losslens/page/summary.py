@@ -23,6 +23,7 @@ from losslens.page.findings import (
     regions_dict,
     rows_dict,
 )
+from losslens.page.quality import error_ends, quality
 from losslens.page.words import words
 from losslens.results.effects import FeatureEffect
 from losslens.results.importance import NUMBERS, FeatureImportance, number_of
@@ -32,7 +33,6 @@ from losslens.results.table import or_else
 from losslens.tables.columns import Distinct, is_missing
 from losslens.tables.row_labels import row_name
 from losslens.typing import Floats
-from losslens.uncertainty import standard_errors
 from losslens.uncertainty.bands import Band, band
 
 Complete = Callable[[FeatureImportance], FeatureImportance]
@@ -81,7 +81,7 @@ def summarise(
         "made": dt.date.today().isoformat(),  # local date
         "library": shown.library,
         "words": top,
-        "loss": {"name": first.loss.name, "title": first.title},
+        "loss": {"name": first.loss.name, "title": first.title, "least": None if first.loss.custom else 0.0},
         "n": len(shown.index),
         "n_given": shown.n_given,
         "models": heads,
@@ -95,19 +95,13 @@ def summarise(
 
 
 def _model(name: str, importances: Importances, share: ShapleyImportance | None) -> dict[str, Any]:
-    low, high = or_else(lambda: _error_ends(importances._first), (np.nan, np.nan))
+    low, high = or_else(lambda: error_ends(importances._first), (np.nan, np.nan))
     return {
         "name": name, "error": importances.error, "error_low": low, "error_high": high,
         "error_none": None if share is None else share.error_none,
         "error_constant": or_else(lambda: importances.error_constant, None),
-        "skill": or_else(lambda: importances.skill, None),
+        "skill": or_else(lambda: importances.skill, None), "quality": quality(importances._first),
     }  # fmt: skip
-
-
-def _error_ends(one: FeatureImportance) -> tuple[float, float]:
-    moved = standard_errors.influence_on_error(one.sample, one.at)
-    low, high = standard_errors.interval(one.error, moved.std_error, one._units, 0.95, moved.skewness)
-    return (low if one.loss.custom else max(low, 0.0)), high  # a named loss is never negative
 
 
 def _table(shown: ShownModel, models: Mapping[str, Importances]) -> dict[str, Any]:

@@ -30,15 +30,21 @@ def best_constant(loss: Loss, sample: Sample, rows: Indices) -> BestConstant:
     the clipped residuals have the mean 0. Log loss and Brier score: the share of each class. Zero-one loss: the most
     frequent class. Hinge loss of two classes: a score of 1 for the more frequent one.
     """
+    words, losses, weight = losses_of_constant(loss, sample, rows)
+    return BestConstant(words, float(weight @ losses))
+
+
+def losses_of_constant(loss: Loss, sample: Sample, rows: Indices) -> tuple[str, Floats, Floats]:
+    """The best constant in words, its loss for each of these rows, and their weights, which sum to one."""
     if sample.totals is not None:
         raise ValueError("the best constant needs y of all rows, and a result of files keeps some of them")
     if loss.custom or sample.y is None:
         raise ValueError(f"the best constant is not known for the loss {loss.name!r}; use a named loss")
     y, weight = sample.y[rows], sample.weight[rows] / sample.weight[rows].sum()
     words, constant = _constant(loss, y, weight, sample.prediction)
-    one_class = loss.reads == "probabilities" and len(np.unique(y[weight > 0])) == 1  # else: what clipping leaves
-    error = 0.0 if one_class else float(weight @ loss(y, np.broadcast_to(constant, (len(y), *constant.shape))))
-    return BestConstant(words, error)
+    if loss.reads == "probabilities" and len(np.unique(y[weight > 0])) == 1:
+        return words, np.zeros(len(y)), weight  # else: what clipping leaves
+    return words, loss(y, np.broadcast_to(constant, (len(y), *constant.shape))), weight
 
 
 def skill(error: float, constant: float) -> float:

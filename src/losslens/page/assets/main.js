@@ -69,6 +69,7 @@ function redraw(page) {
   drawBar(page);
   page.parts.ranking.draw();
   drawFeature(page);
+  drawQuality(page);
   drawRowFindings(page);
   page.parts.charts.draw();
   drawCard(page);

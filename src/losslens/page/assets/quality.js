@@ -1,0 +1,118 @@
+// How good the chosen model is: error and best constant, R² or accuracy, and where its predictions are off. Summaries
+// of many rows, made in Python: nothing here needs rows.
+
+function drawQuality(page) {
+  if (!byId("quality")) return;
+  const model = page.data.models[page.model];
+  const found = model.quality;
+  byId("quality-flags").replaceChildren(...found.sentences.map((text) =>
+    el("p", { class: "far-note" }, el("span", { class: "far", "aria-hidden": "true" }, "△"), ` ${text}`)));
+  byId("quality-numbers").replaceChildren(...qualityTiles(page, model, found));
+  const tables = [];
+  if (found.residuals) tables.push(residualTable(found.residuals));
+  found.calibration?.forEach((one, k) => tables.push(calibrationTable(one, k)));
+  if (found.confusion) tables.push(confusionTable(found.confusion));
+  byId("quality-tables").replaceChildren(...tables);
+}
+
+function qualityTiles(page, model, found) {
+  const { constant, score } = found;
+  const which = page.data.models.length > 1 ? model.name : "the model";
+  const tiles = [tile(`Error of ${which}`, output("quality-error", model.error, "error of the model"),
+    quiet(`${page.data.loss.title}; ${interval(model.error_low, model.error_high) || "no interval"}`))];
+  if (constant) {
+    tiles.push(tile(`Always predicting ${constant.predicts}`, output("quality-constant", constant.error, "error of the best constant"),
+      quiet("the error to beat")));
+  }
+  if (score?.name === "accuracy") {
+    tiles.push(tile("Class predicted right (accuracy)", share("quality-score", score.value), quiet(shareInterval(score))));
+    tiles.push(tile("Always the most frequent class", share("quality-base", score.base), quiet("the accuracy to beat")));
+  } else if (score) {
+    tiles.push(tile("Variation explained (R²)", output("quality-score", score.value, "R²", 3), quiet(`1: all, 0: none; ${interval(score.low, score.high)}`)));
+  }
+  return tiles;
+}
+
+// A share; neither a small one as none, nor nearly all as all.
+function percent(value) {
+  if (value > 0 && value < 0.0005) return "under 0.1%";
+  if (value < 1 && value >= 0.995) return "over 99%";
+  return `${(100 * value).toFixed(value > 0 && value < 0.0995 ? 1 : 0)}%`;
+}
+
+const shareInterval = ({ low, high }) => `95%: ${percent(low)} to ${percent(high)}`;
+
+function share(name, value) {
+  return el("output", { "aria-live": "off", "data-name": name, "data-value": String(value) }, percent(value));
+}
+
+function qualityTable(title, about, heads, rows) {
+  const head = heads.map(([text, kind]) => el("th", { scope: "col", class: kind }, text));
+  return el("div", {}, el("h3", {}, title), about ? el("p", { class: "quiet" }, about) : null,
+    el("div", { class: "scroll low", tabindex: "0", role: "region", "aria-label": title },
+      el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))));
+}
+
+const rangeText = ({ low, high }) => (low === high ? number(low, 3) : `${number(low, 3)} to ${number(high, 3)}`);
+
+// One line a range of predictions: residuals of 9 in 10 rows as a line, of the middle half as a bar, and their mean.
+function residualTable(ranges) {
+  const [low, high] = extent([0, ...ranges.flatMap((one) => [...one.quantiles, one.mean_low, one.mean_high]).filter(finite)]);
+  const scale = (value) => 2 + (96 * (value - low)) / (high - low || 1);
+  const rows = ranges.map((one, k) => el("tr", { class: one.off ? "off" : null },
+    el("th", { scope: "row" }, rangeText(one), one.off ? el("span", { class: "far", role: "img", "aria-label": "surely off" }, " △") : null),
+    el("td", { class: "number" }, count(one.n)),
+    el("td", { class: "bars" }, residualBar(one, scale)),
+    el("td", { class: "number" }, output(`residual-${k}`, one.mean, "mean of target less prediction", 3))));
+  return qualityTable("Is it off for small or large predictions?",
+    "Target less prediction (residual), in ranges of the prediction. Pale line: 9 in 10 rows; bar: the middle half; dot: the mean with its 95% interval. A dot beside the line at 0: predictions are too low (right of it) or too high (left).",
+    [["Prediction"], ["rows", "number"], ["target less prediction", "bars"], ["mean", "number"]], rows);
+}
+
+function residualBar(one, scale) {
+  const [far, low, middle, high, top] = one.quantiles;
+  const dot = one.off ? "pair mark" : "pfi mark";
+  const parts = [line("zero strong", scale(0), scale(0), 0, 24), line("spread", scale(far), scale(top), 12, 12), line("half", scale(low), scale(high), 12, 12),
+    line("middle", scale(middle), scale(middle), 7, 17)];
+  if (finite(one.mean_low)) parts.push(line(one.off ? "pair" : "pfi", scale(one.mean_low), scale(one.mean_high), 12, 12));
+  parts.push(svg("circle", { class: dot, cx: `${scale(one.mean)}%`, cy: 12, r: 4 }));
+  const label = `predictions ${rangeText(one)}: mean residual ${number(one.mean, 3)}, median ${number(middle, 3)}, 9 in 10 from ${number(far, 3)} to ${number(top, 3)}`;
+  return svg("svg", { class: "bars", role: "img", "aria-label": label, height: 24 }, parts);
+}
+
+function calibrationTable({ label, ranges }, k) {
+  const at = (value) => 2 + 96 * value;
+  const between = ({ low, high }) => (percent(low) === percent(high) ? percent(low) : `${percent(low)} to ${percent(high)}`);
+  const rows = ranges.map((one, r) => el("tr", { class: one.off ? "off" : null },
+    el("th", { scope: "row" }, between(one), one.off ? el("span", { class: "far", role: "img", "aria-label": "surely off" }, " △") : null),
+    el("td", { class: "number" }, count(one.n)),
+    el("td", { class: "bars" }, calibrationBar(one, at)),
+    el("td", { class: "number" }, share(`observed-${k}-${r}`, one.observed))));
+  const about = k > 0 ? "" : `How often class ${label} occurs (dot, with its 95% interval) where the model gives it this probability (tick: the mean). A dot right of its tick: more often than predicted.`;
+  return qualityTable(`${k > 0 ? "The same of" : "Can its probabilities be trusted?"} Class ${label}`.replace("of Class", "of class"), about,
+    [["Probability"], ["rows", "number"], ["from 0 to 1", "bars"], ["occurs in", "number"]], rows);
+}
+
+function calibrationBar(one, at) {
+  const kind = one.off ? "pair" : "pfi";
+  const parts = [line("zero", at(0), at(1), 12, 12), line("middle", at(one.predicted), at(one.predicted), 3, 21),
+    line(kind, at(one.observed_low), at(one.observed_high), 12, 12), svg("circle", { class: `${kind} mark`, cx: `${at(one.observed)}%`, cy: 12, r: 4 })];
+  const label = `predicted ${number(one.predicted, 3)}, occurs in ${percent(one.observed)}, interval ${percent(one.observed_low)} to ${percent(one.observed_high)}`;
+  return svg("svg", { class: "bars", role: "img", "aria-label": label, height: 24 }, parts);
+}
+
+// Shares of the rows of each true class: the diagonal is right.
+function confusionTable({ labels, shares, n }) {
+  const rows = shares.map((line, i) => {
+    const total = line.reduce((sum, value) => sum + value, 0);
+    return el("tr", {}, el("th", { scope: "row" }, labels[i]), el("td", { class: "number" }, count(Math.round(total * n))),
+      line.map((value, j) => {
+        const part = total > 0 ? value / total : 0;
+        return el("td", { class: `number part ${i === j ? "right" : "wrong"}`, style: `--part: ${part.toFixed(3)}` },
+          total > 0 ? share(`confusion-${i}-${j}`, part) : "–");
+      }));
+  });
+  return qualityTable("Which classes does it confuse?",
+    "Each line is a true class: how its rows are predicted. Blue: right; orange: wrong.",
+    [["True class"], ["rows", "number"], ...labels.map((label) => [`→ ${label}`, "number"])], rows);
+}
