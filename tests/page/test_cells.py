@@ -7,8 +7,7 @@ import pytest
 
 import losslens as ll
 from losslens.page import summary
-from losslens.page.cells import FEWEST_ROWS, SAFETY, grid_of, join, low_rank, measured_on
-from losslens.page.summary import label
+from losslens.page.cells import FEWEST_ROWS, SAFETY, grid_of, join, low_rank, low_rank_effect, measured_on
 
 RNG = np.random.default_rng(0)
 N = 160
@@ -95,18 +94,37 @@ def test_as_many_ranks_as_the_cells_have_are_all_of_them():
     assert np.square(left).mean() < 1e-3 * np.square(centred).mean()
 
 
+def test_the_stated_error_of_pd_is_that_of_the_groups():
+    """ICE is the level of a row, the curve of all rows, and the product; levels are kept in 16 bits."""
+    one, w = explained(), WEIGHT / WEIGHT.sum()
+    grid = grid_of(one, codes(X[:, 0]), 16)
+    ice = grid.joined(one.effect.ice)
+    groups = [X[:, 1] > 0.5, X[:, 2] < -0.3, np.arange(N) % 5 == 0]
+    form = low_rank_effect(ice, w @ ice, w, grid.weights, groups)
+    each = form["level"][:, None] + w @ ice - form["mean"] + form["row"] * form["scale"] @ form["column"]
+    off = [np.abs((w * group / w[group].sum()) @ (each - ice)).max() for group in groups]
+    root = np.sqrt([group.sum() for group in groups])
+    assert form["error"] == pytest.approx(max(off), rel=1e-4)
+    assert form["error_times_root_n"] == pytest.approx(SAFETY * (off * root).max(), rel=1e-4)
+    assert np.abs(form["level"] - ice @ grid.weights).max() <= np.ptp(ice @ grid.weights) / 2**16
+
+
 def test_errors_are_measured_on_small_and_large_groups_of_every_column():
-    n = 400
+    n = 1000
     columns = [RNG.normal(size=n) for _ in range(8)]
-    groups = measured_on(columns, n)
+    groups = measured_on(columns, np.ones(n))
     sizes = [int(group.sum()) for group in groups]
-    assert sizes[:4] == [10, 40, 100, 200]  # random rows: 2.5%, 10%, 25% and a half
-    assert len(groups) == 4 + 6 * 4 * 3  # both ends and the middle of six columns
-    assert all(size in (10, 40, 100, 200) for size in sizes)
+    assert sizes[:5] == [10, 25, 100, 250, 500]  # random rows: 1%, 2.5%, 10%, 25% and a half
+    straight = 5 + 6 * 5 * 3  # both ends and the middle of six columns
+    assert all(size in (10, 25, 100, 250, 500) for size in sizes[:straight])
+    assert 8 < len(sizes[straight:]) <= 16  # corners of two columns, but for those of hardly any rows
     ranks = np.argsort(np.argsort(columns[0]))
-    for group, (low, high) in zip(groups[4:7], [(0, 10), (195, 205), (390, 400)], strict=True):
+    for group, (low, high) in zip(groups[5:8], [(0, 10), (495, 505), (990, 1000)], strict=True):
         np.testing.assert_array_equal(group, (ranks >= low) & (ranks < high))
-    assert min(group.sum() for group in measured_on(columns[:1], 60)) >= FEWEST_ROWS
+    light = columns[0] > np.median(columns[0])
+    groups = measured_on(columns[:1], 1.0 * light)
+    assert min(group.sum() for group in groups) >= FEWEST_ROWS
+    assert all(light[group].any() for group in groups)
 
 
 @pytest.mark.parametrize("place", [[0, 0, 1, 2], [1, 0, 1, 2], [2, 1, 0, 0], [0, 2, 1, 2]])
@@ -121,8 +139,3 @@ def test_bins_are_labelled_by_their_ends_and_words_by_the_first():
     assert summary._labels(np.array([0.0, 5.0]), numbers) == ["0 to 1", "5 to 9"]
     words = SimpleNamespace(bin=np.array([0, 1, 1, 1]), last=np.array(["a", "b"]))
     assert summary._labels(np.array(["a", "b"]), words) == ["a", "b and 2 rarer"]
-
-
-def test_dates_are_labelled_by_their_day_and_missing_ones_as_missing():
-    assert label(np.datetime64("2020-01-31")) == "2020-01-31"
-    assert label(np.datetime64("NaT")) == label(np.nan) == label(None) == "missing"

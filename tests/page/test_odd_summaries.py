@@ -161,8 +161,14 @@ def test_dates_text_targets_and_labels(opened: Open) -> None:
     dates = 1.7e12 + day * feature["own"]
     summary["table"]["columns"][0] |= {"kind": "date", "values": dates}
     summary["table"]["y"] = np.array(["yes", "no"] * 40)
-    summary["table"]["models"][0]["prediction"] = np.array(["no", "no"] * 40, dtype=object)
+    summary["table"]["models"][0] |= {"prediction": np.linspace(0, 1, 80), "label": ["no", "no"] * 40}
+    summary["target"] |= {"reads": "probabilities", "classes": ["no", "yes"], "shown": 1, "drawn": [0, 1]}
     page = opened(summary)
+    head = page.locator("#table-head").inner_text()
+    assert "probability of yes" in head
+    assert "predicted class" in head
+    page.locator("#most button").first.click()
+    assert "probability of yes" in page.locator("#card").inner_text()
     page.locator("button.feature", has_text="a").click()
     set_range(page, "a", "2023-12-01", "2023-12-20")
     inside = (dates >= 1701388800000) & (dates < 1703116800000)
@@ -243,6 +249,18 @@ def test_sampled_numbers_are_not_called_exact(opened: Open) -> None:
     weight = summary["table"]["weight"][rows] / summary["table"]["weight"][rows].sum()
     ice = summary["features"][0]["models"][0]["ice"]["values"][rows]  # all rows are drawn
     np.testing.assert_allclose(shown, weight @ ice, atol=1e-3)
+
+
+def test_missing_words_are_not_the_word_missing(opened: Open) -> None:
+    summary = made(n=60)
+    summary["table"]["columns"][2]["values"] = [None, "missing", "there"] * 20
+    page = opened(summary)
+    page.locator("#add summary").click()
+    page.locator("#condition-column").select_option(label="c")
+    assert sorted(page.locator(".choice").all_inner_texts()) == ["missing 20", "there 20", "“missing” 20"]
+    page.get_by_label("“missing”").check()
+    assert members(page) == 20
+    assert "c is “missing”" in page.locator("#subgroup-words").inner_text()
 
 
 def test_whole_numbers_are_written_in_full(opened: Open) -> None:

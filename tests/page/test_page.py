@@ -181,6 +181,33 @@ def test_a_report_shows_the_numbers_of_its_results(opened: Open, monkeypatch: py
         np.testing.assert_allclose(value(page, "pfi-subset"), found[name].subset(rows).pfi, rtol=1e-6, atol=stated)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_pd_of_a_small_subgroup_is_the_librarys(opened: Open, monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
+    """58 of 400 rows in which the effect has another sign than in all: within the error that the page states, which
+    is small beside the curve."""
+    if not whole:
+        monkeypatch.setattr(importlib.import_module("losslens.page.summary"), "MOST_CELLS", 0)
+    rng = np.random.default_rng(4)
+    X = np.column_stack([rng.integers(0, 20, 400) / 10, rng.permutation(400) / 100, rng.normal(size=400)])
+
+    def model(X: Any) -> Any:
+        A = np.asarray(X)
+        return np.where(A[:, 1] < 0.58, -3.0, 1.0) * A[:, 0] + np.sin(A[:, 2]) + 0.1 * A[:, 0] * A[:, 2]
+
+    summary = ll.report(model, X, model(X) + rng.normal(size=400), loss="squared_error", shapley=False).summary
+    page = opened(summary)
+    place = next(k for k, feature in enumerate(summary["features"]) if feature["name"] == "x0")
+    page.locator(f'button.feature[data-feature="{place}"]').click()
+    set_range(page, "x1", "0", "0.575")
+    assert members(page) == 58
+    page.locator("#curve-numbers summary").click()
+    shown = page.locator('output[data-name^="PD-"]').evaluate_all("all => all.map((one) => Number(one.dataset.value))")
+    truth = ll.feature_effect(model, X, features="x0", donors="all")["x0"].given(X[:, 1] < 0.58).pd
+    stated = float(page.locator("#note-pd").get_attribute("data-error"))
+    assert np.abs(np.array(shown) - truth).max() <= stated < 0.15 * np.ptp(truth)
+    assert ("±" in page.locator("#note-pd").inner_text()) != whole
+
+
 def test_conditions_are_combined_and_taken_away(page: Any, usual: Made) -> None:
     a, kinds = usual["table"]["columns"][0]["values"], np.array(usual["table"]["columns"][2]["values"])
     set_range(page, "a", "0", "9")

@@ -11,7 +11,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import SVR
 
 import losslens as ll
-from losslens.page import cells, summary
+from losslens.page import cells
+from losslens.page.labels import label
 from losslens.page.report import Report
 
 RNG = np.random.default_rng(0)
@@ -87,7 +88,7 @@ def test_kinds_of_features(page):
 def test_every_row_stands_at_its_own_value(page):
     for name, feature in named(page).items():
         own = np.asarray(feature["labels"])[feature["own"]]
-        expected = [summary.label(value) for value in FRAME[name].to_numpy()]
+        expected = [label(value) for value in FRAME[name].to_numpy()]
         assert own.tolist() == expected
 
 
@@ -151,12 +152,12 @@ def test_many_cells_are_in_the_page_as_a_product(large):
         assert found["error_times_n"] / 600 < 0.04 * one.pfi  # for half of the rows
 
 
-def binned(feature, given, X):
-    """The PI curve of a group of rows as a mean over the page's bins of donors."""
+def binned(feature, given, X, curve="pi"):
+    """A curve of a group of rows as a mean over the page's bins of donors."""
     own = dict(zip(X[:, int(feature["name"][1:])].tolist(), feature["own"].tolist(), strict=True))
     place = np.array([own[value] for value in given.grid.tolist()])
     mass = np.bincount(place, given.weights)
-    return np.bincount(place, given.weights * given.pi) / mass
+    return np.bincount(place, given.weights * getattr(given, curve)) / mass
 
 
 @pytest.mark.parametrize("column", [0, 1, 2])
@@ -182,6 +183,26 @@ def test_the_stated_errors_of_a_subgroup_hold(large, column, share):
             assert share_of @ entry["local"] == pytest.approx(
                 imp[feature["name"]].given(group).pfi, rel=1e-9, abs=1e-12
             )
+
+
+def test_pd_of_any_subgroup_is_within_the_stated_error(large):
+    """Groups by two columns, of 20 rows to half of them, also such as were not measured."""
+    page, imp, X = large
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        j, k = rng.choice(3, 2, replace=False)
+        low, high = rng.normal(size=2)
+        group = (X[:, j] > low) & (X[:, k] < high)
+        if group.sum() < 20:
+            continue
+        for feature in page["features"]:
+            entry, share = feature["models"][0], group / group.sum()
+            ice = entry["ice"]
+            product = (share @ (ice["row"] * ice["scale"])) @ ice["column"]
+            curve = share @ ice["level"] + entry["pd"] - ice["mean"] + product
+            wanted = binned(feature, imp[feature["name"]].effect.given(group), X, "pd")
+            stated = ice["error_times_root_n"] / np.sqrt(group.sum())
+            assert np.abs(curve - wanted).max() <= stated < 0.4 * np.ptp(entry["pd"]) + 0.15
 
 
 def test_streamed_features_are_explained_again_by_themselves():
@@ -285,17 +306,99 @@ def test_other_tables(library):
     }
 
 
-def test_classifiers_show_the_probability_of_the_true_class():
+def test_a_classifier_names_its_classes_and_shows_one():
     X = np.random.default_rng(0).normal(size=(90, 2))
     y = np.where(X[:, 0] > 0, "yes", "no")
     fitted = LogisticRegression().fit(X, y)
-    page = ll.report(fitted, X, y).summary
-    expected = np.where(y == "yes", fitted.predict_proba(X)[:, 1], fitted.predict_proba(X)[:, 0])
-    np.testing.assert_allclose(page["table"]["models"][0]["prediction"], expected)
-    three = ll.report(
-        LogisticRegression().fit(X, np.digitize(X[:, 0], [-0.5, 0.5])), X, np.digitize(X[:, 0], [-0.5, 0.5])
+    page = ll.report(fitted, X, pd.Series(y, name="bought"), models={"reversed": Backwards(fitted)}).summary
+    assert page["target"] == {
+        "name": "bought", "reads": "probabilities", "classes": ["no", "yes"], "shown": 1, "drawn": [0, 1]
+    }  # fmt: skip
+    assert page["table"]["y"] == y.tolist()
+    for entry in page["table"]["models"]:  # of the same class, wherever the model has it
+        np.testing.assert_allclose(entry["prediction"], fitted.predict_proba(X)[:, 1])
+        assert entry["label"] == fitted.predict(X).tolist()
+    imp = ll.feature_importance(fitted, X, y)
+    for feature in page["features"]:
+        for entry in feature["models"]:
+            np.testing.assert_allclose(entry["pd"], imp[feature["name"]].effect_of("yes").pd)
+            np.testing.assert_allclose(entry["pd_classes"][0], 1 - entry["pd"])
+
+
+class Backwards:
+    """The same model with its classes in another order."""
+
+    def __init__(self, fitted):
+        self.fitted, self.classes_ = fitted, fitted.classes_[::-1]
+
+    def predict(self, X):
+        return self.fitted.predict(X)
+
+    def predict_proba(self, X):
+        return self.fitted.predict_proba(X)[:, ::-1]
+
+
+def test_every_class_has_a_curve_and_the_most_frequent_one_is_shown(monkeypatch):
+    monkeypatch.setattr("losslens.page.target.MOST_CLASSES", 2)
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    y = np.digitize(X[:, 0], [-0.2, 1.0])
+    fitted = LogisticRegression().fit(X, y)
+    page = ll.report(fitted, X, y, shapley=False).summary
+    often = int(np.bincount(y).argmax())
+    drawn = sorted(np.argsort(-np.bincount(y))[:2].tolist())
+    assert page["target"] | {"classes": ["0", "1", "2"], "shown": often, "drawn": drawn} == page["target"]
+    one = ll.feature_importance(fitted, X, y)["x0"]
+    entry = named(page)["x0"]["models"][0]
+    np.testing.assert_allclose(entry["pd"], one.effect_of(often).pd)
+    np.testing.assert_allclose(entry["ice"]["values"], one.effect_of(often).ice, rtol=1e-6)
+    for k in range(3):
+        if k in drawn:
+            np.testing.assert_allclose(entry["pd_classes"][k], one.effect_of(k).pd)
+        else:
+            assert entry["pd_classes"][k] is None
+    np.testing.assert_allclose(page["table"]["models"][0]["prediction"], fitted.predict_proba(X)[:, often])
+    assert page["table"]["models"][0]["label"] == [str(k) for k in fitted.predict(X)]
+
+
+@pytest.mark.parametrize("loss", ["zero_one", "hinge"])
+def test_labels_and_scores_are_called_so(loss):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.where(X[:, 0] > 0, "yes", "no")
+    fitted = LogisticRegression().fit(X, y)
+    page = ll.report(fitted, X, y, loss=loss, shapley=False).summary
+    (entry,) = page["table"]["models"]
+    assert page["target"]["reads"] == {"zero_one": "labels", "hinge": "scores"}[loss]
+    assert entry["label"] == fitted.predict(X).tolist()
+    if loss == "zero_one":
+        assert entry["prediction"] is None
+    else:
+        np.testing.assert_allclose(entry["prediction"], fitted.decision_function(X))
+
+
+@pytest.mark.parametrize("bins", [None, 20])
+def test_the_bands_of_further_models_are_their_own(monkeypatch, bins):
+    if bins:
+        monkeypatch.setattr("losslens.page.summary.MOST_CELLS", 0)
+        monkeypatch.setattr("losslens.page.summary.MOST_BINS", bins)
+    half = lambda F: model(F) / 2  # noqa: E731
+    both, alone = (ll.report(*first, FRAME, Y, loss="squared_error", shapley=False, **more).summary
+                   for first, more in (((model,), {"models": {"half": half}}), ((half,), {})))  # fmt: skip
+    for name, feature in named(both).items():
+        for key in ("pi", "pi_low", "pi_high", "pd", "pd_low", "pd_high"):
+            np.testing.assert_allclose(feature["models"][1][key], named(alone)[name]["models"][0][key])
+
+
+def test_texts_of_a_column_stay_apart_and_missing_values_have_none():
+    frame = FRAME.assign(
+        code=pd.Categorical(np.array([1234567.1, 1234567.2, 1234567.3])[np.arange(N) % 3]),
+        known=[None, "missing", "there", "there"] * (N // 4),
     )
-    assert three.summary["features"][0]["models"][0]["pd"] is None  # one curve a class
+    page = report(X=frame, shapley=False).summary
+    columns = {column["name"]: column["values"] for column in page["table"]["columns"]}
+    assert columns["code"][:4] == ["1234567.1", "1234567.2", "1234567.3", "1234567.1"]
+    assert columns["known"][:4] == [None, "missing", "there", "there"]
+    assert sorted(named(page)["code"]["labels"]) == ["1234567.1", "1234567.2", "1234567.3"]
+    assert sorted(named(page)["known"]["labels"]) == ["missing", "there", "“missing”"]
 
 
 def test_kernel_machines():
@@ -309,7 +412,7 @@ def test_kernel_machines():
 
 def test_the_data_without_the_page():
     known = json.loads(report().json())
-    assert known["format"] == 1
+    assert known["format"] == 2
     assert known["features"][0]["models"][0]["local"][0] is not None
     assert known["table"]["columns"][0]["values"][3] is None  # missing
 

@@ -39,16 +39,17 @@ def made(
         _lose(features, columns, names[0])
     heads = [_head(f"model {m}" if m else "forest", X, y, weight, m) for m in range(models)]
     summary = Made({
-        "format": 1, "title": "A made-up model", "made": "2026-01-31", "library": "losslens 0.1.0",
+        "format": 2, "title": "A made-up model", "made": "2026-01-31", "library": "losslens 0.1.0",
         "words": {
             "headline": "The mean squared error is 0.25.", "sentences": [f"{names[0]} carries most of it."],
             "computed": ["All pairs, exactly."], "careful": ["Little is known of made-up data."],
         },
         "loss": {"name": "squared_error", "title": "mean squared error", "least": 0.0},
+        "target": {"name": "y", "reads": "values", "classes": None, "shown": None, "drawn": None},
         "n": n, "n_given": n_given or n, "by": None, "models": heads,
         "table": {
             "columns": columns, "y": y, "index": np.arange(n) * 2, "weight": weight,
-            "models": [{"prediction": _f(X, m), "loss": (y - _f(X, m)) ** 2} for m in range(models)],
+            "models": [{"prediction": _f(X, m), "label": None, "loss": (y - _f(X, m)) ** 2} for m in range(models)],
         },
         "features": features, "interactions": None, "rows": None, "clusters": None,
     })  # fmt: skip
@@ -155,7 +156,6 @@ def _feature(
 def _entry(changes: Floats, ice: Floats, mass: Floats, weight: Floats, whole: bool, shares: bool) -> dict[str, Any]:
     local, pi = changes @ mass, weight @ changes
     pfi = float(weight @ local)
-    rows = np.unique(np.linspace(0, len(local) - 1, 200).astype(int))
     spread = 0.1 * np.abs(pi) + 0.05
     share = {"sfimp": 0.8 * pfi, "sfimp_low": 0.7 * pfi, "sfimp_high": 0.9 * pfi, "share": 0.2}
     found = _whole(changes) if whole else _low_rank(changes, local, pi, pfi)
@@ -164,7 +164,7 @@ def _entry(changes: Floats, ice: Floats, mass: Floats, weight: Floats, whole: bo
         **(share if shares else dict.fromkeys(share)),
         "exact": True, "design": "All()", "engine": "made up", "local": local,
         "pi": pi, "pi_low": pi - spread, "pi_high": pi + spread, "pd": weight @ ice, "pd_low": None, "pd_high": None,
-        "ice": {"rows": rows, "values": ice[rows]}, "cells": found,
+        "pd_classes": None, "ice": _whole(ice) | {"error": float(np.ptp(ice)) / 2**17}, "cells": found,
     }  # fmt: skip
 
 

@@ -1,4 +1,7 @@
-"""The cells of one feature, small enough for a page: all of them, or a low-rank form whose error was measured."""
+"""The cells of one feature, small enough for a page: all of them, or a low-rank form whose error was measured.
+
+Cells are changes of loss, whose curves are ICI, and predictions, whose curves are ICE.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,19 @@ from numpy.typing import NDArray
 
 from losslens.blas import one_thread
 from losslens.donors.layout import CommonGrid, OwnDonors
+from losslens.page.packing import in_steps
 from losslens.results.importance import FeatureImportance
 from losslens.tables.columns import is_missing
-from losslens.typing import Floats, Indices
+from losslens.typing import Floats, Indices, Mask
 
 MOST_BINS = 128  # of donors' values, in the low-rank form
 RANK = 8  # of that form
 STEPS = 127  # the largest signed byte
 COLUMNS = 6  # columns by which groups are formed to measure its error
-SHARES = (0.025, 0.1, 0.25, 0.5)  # of all rows, in such a group
+SHARES = (0.01, 0.025, 0.1, 0.25, 0.5)  # of all rows, in such a group
+CORNERS = 16  # such groups that are at the end of two columns
 FEWEST_ROWS = 5  # in such a group
+PART = 1 << 20  # numbers that are averaged at a time
 SAFETY = 1.5  # other groups may have larger errors than the measured ones
 
 
@@ -73,11 +79,20 @@ def grid_of(one: FeatureImportance, codes: Indices, most: int | None) -> PackedG
 
 def join(curves: Floats, place: Indices, shares: Floats) -> Floats:
     """Means over bins of the last axis."""
-    parts = curves * shares
-    if (np.diff(place) < 0).any():  # categories: the values of a bin are not adjacent
-        order = np.argsort(place, kind="stable")
-        parts, place = parts[..., order], place[order]
-    return np.asarray(np.add.reduceat(parts, np.searchsorted(place, np.arange(place[-1] + 1)), axis=-1))
+    order = None if (np.diff(place) >= 0).all() else np.argsort(place, kind="stable")  # categories are in any order
+    start = np.searchsorted(place if order is None else place[order], np.arange(place.max() + 1))
+    joined = np.empty((*curves.shape[:-1], len(start)))
+    for part in _parts(curves):  # no second matrix of all cells
+        parts = curves[part] * shares
+        joined[part] = np.add.reduceat(parts if order is None else parts[..., order], start, axis=-1)
+    return joined
+
+
+def _parts(curves: Floats) -> list[Any]:
+    if curves.ndim == 1:
+        return [...]
+    step = max(1, PART // curves.shape[-1])
+    return [slice(k, k + step) for k in range(0, len(curves), step)]
 
 
 def _by_rank(meeting: OwnDonors, codes: Indices) -> Indices:
@@ -111,8 +126,8 @@ def _first(place: Indices, g: int) -> Indices:
 
 
 @one_thread()
-def low_rank(grid: PackedGrid, local: Floats, weight: Floats, groups: list[NDArray[np.bool_]]) -> dict[str, Any]:
-    """The doubly centred cells as a product of narrow matrices, rows in bytes, with the errors measured on groups.
+def low_rank(grid: PackedGrid, local: Floats, weight: Floats, groups: list[Mask]) -> dict[str, Any]:
+    """The doubly centred changes of loss as a product of narrow matrices, with the errors measured on groups.
 
     Parameters
     ----------
@@ -122,23 +137,47 @@ def low_rank(grid: PackedGrid, local: Floats, weight: Floats, groups: list[NDArr
         Masks of rows to measure the errors on.
     """
     curve, level = weight @ grid.changes, float(weight @ local)
-    centred = grid.changes - local[:, None] - curve + level
-    weighted = np.sqrt(weight)[:, None] * centred * np.sqrt(grid.weights)
-    size, axes = np.linalg.eigh(weighted.T @ weighted)  # its eigenvectors are the right singular vectors
-    right = axes[:, ::-1].T[: int(np.clip(np.sum(size > 1e-12 * max(size[-1], 1e-300)), 1, RANK))]
-    root = np.sqrt(grid.weights)
-    column = np.divide(right, root, out=np.zeros_like(right), where=root > 0).astype(np.float32)
-    row = centred @ (right * np.sqrt(grid.weights)).T
-    scale = np.abs(row).max(axis=0, initial=1e-300) / STEPS
-    form = {"kind": "low rank", "row": np.round(row / scale).astype(np.int8), "scale": scale, "column": column}
+    form = _product(grid.changes - local[:, None] - curve + level, weight, grid.weights)
     return form | _errors(form, grid, local, weight, groups)
 
 
+@one_thread()
+def low_rank_effect(
+    ice: Floats, pd: Floats, weight: Floats, grid_weights: Floats, groups: list[Mask]
+) -> dict[str, Any]:
+    """The same of ICE curves (n, g), whose mean is `pd`; a row's `level`, the mean of its curve, is kept in 16 bits."""
+    level = in_steps(ice @ grid_weights, 16)
+    mean = float(pd @ grid_weights)
+    form = _product(ice - level[:, None] - pd + mean, weight, grid_weights) | {"level": level, "mean": mean}
+    share = _shares(weight, groups)
+    product = (share.T @ (form["row"] * form["scale"])) @ form["column"]
+    off = np.abs((share.T @ level)[:, None] + pd - mean + product - share.T @ ice).max(axis=1)
+    root = np.sqrt([group.sum() for group in groups])
+    return form | {"error": float(off.max()), "error_times_root_n": SAFETY * float((off * root).max())}
+
+
+def _product(centred: Floats, weight: Floats, grid_weights: Floats) -> dict[str, Any]:
+    """A matrix (n, g) as a product of narrow ones, rows in bytes."""
+    root = np.sqrt(grid_weights)
+    weighted = np.sqrt(weight)[:, None] * centred * root
+    size, axes = np.linalg.eigh(weighted.T @ weighted)  # its eigenvectors are the right singular vectors
+    right = axes[:, ::-1].T[: int(np.clip(np.sum(size > 1e-12 * max(size[-1], 1e-300)), 1, RANK))]
+    column = np.divide(right, root, out=np.zeros_like(right), where=root > 0).astype(np.float32)
+    row = centred @ (right * root).T
+    scale = np.abs(row).max(axis=0, initial=1e-300) / STEPS
+    return {"kind": "low rank", "row": np.round(row / scale).astype(np.int8), "scale": scale, "column": column}
+
+
+def _shares(weight: Floats, groups: list[Mask]) -> Floats:
+    """The weights of rows within each group, (n, groups)."""
+    return np.stack([weight * group / weight[group].sum() for group in groups], axis=1)
+
+
 def _errors(
-    cells: dict[str, Any], grid: PackedGrid, local: Floats, weight: Floats, groups: list[NDArray[np.bool_]]
+    cells: dict[str, Any], grid: PackedGrid, local: Floats, weight: Floats, groups: list[Mask]
 ) -> dict[str, float]:
     """Errors of subgroups' numbers as the page computes them, and how they grow as groups become smaller."""
-    shares = np.stack([weight * group / weight[group].sum() for group in groups], axis=1)  # (n, groups)
+    shares = _shares(weight, groups)
     every = np.stack([np.bincount(grid.at, share, len(grid.bin)) for share in shares.T], axis=1)
     donors = np.stack([np.bincount(grid.own, share, len(grid.weights)) for share in shares.T], axis=1)
     exact = np.einsum("ng,ng->g", shares, grid.every @ every)
@@ -156,13 +195,19 @@ def _errors(
     }
 
 
-def measured_on(columns: list[Floats], n: int) -> list[NDArray[np.bool_]]:
-    """Groups of rows to measure errors on: both ends and the middle of columns, and random rows; small and large."""
-    rng = np.random.default_rng(0)
+def measured_on(columns: list[Floats], weight: Floats) -> list[Mask]:
+    """Groups of rows to measure errors on, small and large: random rows, both ends and the middle of columns, corners
+    of two columns.
+    """
+    rng, n = np.random.default_rng(0), len(weight)
     groups = [rng.permutation(n) < n * share for share in SHARES]
-    for column in columns[:COLUMNS]:
-        order = np.argsort(np.argsort(column, kind="stable"), kind="stable")
-        for share, start in product(SHARES, (0.0, 0.5, 1.0)):
-            low = start * (1 - share) * n
-            groups.append((order >= low) & (order < low + share * n))
-    return [group for group in groups if group.sum() >= FEWEST_ROWS]
+    ranks = [np.argsort(np.argsort(column, kind="stable"), kind="stable") for column in columns[:COLUMNS]]
+    for order, share, start in product(ranks, SHARES, (0.0, 0.5, 1.0)):
+        low = start * (1 - share) * n
+        groups.append((order >= low) & (order < low + share * n))
+    for k in range(CORNERS if len(ranks) > 1 else 0):
+        first, second = rng.choice(len(ranks), 2, replace=False)
+        part = n * SHARES[k % len(SHARES)] ** 0.5  # of both: about that share if they are independent
+        ends = [ranks[j] < part if rng.random() < 0.5 else ranks[j] >= n - part for j in (first, second)]
+        groups.append(ends[0] & ends[1])
+    return [group for group in groups if group.sum() >= FEWEST_ROWS and weight[group].sum() > 0]

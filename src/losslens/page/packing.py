@@ -38,15 +38,13 @@ class Box:
     def fixed(self, array: NDArray[Any], bits: int = 32, *, differences: bool = False) -> dict[str, Any]:
         """The array in steps of its range: with 32 bits, a step is 2e-10 of it. `differences` along the last axis."""
         array = np.asarray(array, dtype=np.float64)
-        middle, half = _middle(array)
-        if not (array.size and np.isfinite(half) and half > 0):
+        steps, middle, size = _steps(array, bits)
+        if steps is None:
             return self.put(array)
-        largest = 2 ** (bits - 1) - 1
-        steps = np.rint((array - middle) * (largest / half)).astype(np.int64)
         if differences:  # they may overflow: both sides compute modulo 2^bits
             steps = np.diff(steps, axis=-1, prepend=0)
         kept = steps.astype(f"u{bits // 8}").view(f"i{bits // 8}")
-        return self.put(kept, scale=half / largest, middle=middle, differences=differences)
+        return self.put(kept, scale=size, middle=middle, differences=differences)
 
     def smallest(self, array: NDArray[Any]) -> dict[str, Any]:
         """Numbers of a table: integers and short decimals exactly, others as float32."""
@@ -70,9 +68,21 @@ class Box:
         return base64.b64encode(gzip.compress(b"".join(self._parts), 6, mtime=0)).decode("ascii")
 
 
-def _middle(array: NDArray[Any]) -> tuple[float, float]:
+def in_steps(array: NDArray[Any], bits: int) -> NDArray[np.float64]:
+    """The numbers as the page unpacks them from so many bits."""
+    array = np.asarray(array, dtype=np.float64)
+    steps, middle, size = _steps(array, bits)
+    return np.asarray(array if steps is None else middle + steps * size, float)
+
+
+def _steps(array: NDArray[np.float64], bits: int) -> tuple[NDArray[np.int64] | None, float, float]:
+    """Whole steps from the middle of the range, which is given with their size; None without a range."""
     low, high = float(array.min(initial=np.inf)), float(array.max(initial=-np.inf))
-    return (low + high) / 2, (high - low) / 2
+    middle, half = (low + high) / 2, (high - low) / 2
+    if not (array.size and np.isfinite(half) and half > 0):
+        return None, middle, half
+    largest = 2 ** (bits - 1) - 1
+    return np.rint((array - middle) * (largest / half)).astype(np.int64), middle, half / largest
 
 
 def _narrow(array: NDArray[np.int64]) -> NDArray[Any]:

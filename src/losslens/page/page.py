@@ -92,7 +92,10 @@ def packed(summary: dict[str, Any], box: Box) -> dict[str, Any]:
     table["columns"] = [{**column, "values": _values(column["values"], box)} for column in table["columns"]]
     table["y"], table["index"] = _values(table["y"], box), _values(table["index"], box)
     table["weight"] = None if table["weight"] is None else box.put(np.asarray(table["weight"], dtype=np.float64))
-    table["models"] = [{key: _measured(model[key], box) for key in ("prediction", "loss")} for model in table["models"]]
+    table["models"] = [
+        {key: None if values is None else _measured(values, box) for key, values in model.items()}
+        for model in table["models"]
+    ]
     return {
         **summary,
         "table": table,
@@ -150,13 +153,17 @@ def _entry(entry: dict[str, Any], box: Box) -> dict[str, Any]:
     for key in ("pi", "pi_low", "pi_high", "pd", "pd_low", "pd_high"):
         if entry[key] is not None:
             packed[key] = box.put(np.asarray(entry[key], dtype=np.float32))
-    if entry["ice"] is not None:
-        values = box.fixed(entry["ice"]["values"], 16, differences=True)
-        packed["ice"] = {"rows": box.smallest(np.asarray(entry["ice"]["rows"])), "values": values}
-    if entry["cells"] is not None:
-        arrays = {"values": np.float32, "row": np.int8, "scale": np.float64, "column": np.float32}
-        packed["cells"] = {
-            key: box.put(np.asarray(value, dtype=arrays[key])) if key in arrays else value
-            for key, value in entry["cells"].items()
-        }
+    if entry["pd_classes"] is not None:
+        curves = entry["pd_classes"]
+        packed["pd_classes"] = [None if pd is None else box.put(np.asarray(pd, dtype=np.float32)) for pd in curves]
+    for key in ("ice", "cells"):
+        packed[key] = None if entry[key] is None else {k: _part(key, k, v, box) for k, v in entry[key].items()}
     return packed
+
+
+def _part(of: str, key: str, value: Any, box: Box) -> Any:
+    """A part of the cells, or of the ICE curves, which have fewer digits than the importances."""
+    if of == "ice" and key in ("values", "level"):
+        return box.fixed(value, 16, differences=key == "values")
+    kinds = {"values": np.float32, "row": np.int8, "scale": np.float64, "column": np.float32}
+    return box.put(np.asarray(value, dtype=kinds[key])) if key in kinds else value

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.page.cells import MOST_BINS, PackedGrid, grid_of, low_rank, measured_on
+from losslens.page.cells import MOST_BINS, PackedGrid, grid_of, low_rank, low_rank_effect, measured_on
 from losslens.page.findings import (
     Findings,
     absence_words,
@@ -23,22 +23,24 @@ from losslens.page.findings import (
     regions_dict,
     rows_dict,
 )
+from losslens.page.labels import as_numbers, bin_labels, kind_of, labels, texts
 from losslens.page.quality import error_ends, quality
+from losslens.page.target import effect_of, predicted_labels, predictions, shown_class, target_dict, true_labels
 from losslens.page.words import words
 from losslens.results.effects import FeatureEffect
+from losslens.results.feature import MIN_CURVES
 from losslens.results.importance import NUMBERS, FeatureImportance, number_of
 from losslens.results.importances import Importances
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
-from losslens.tables.columns import Distinct, is_missing
+from losslens.tables.columns import Distinct
 from losslens.tables.row_labels import row_name
-from losslens.typing import Floats
+from losslens.typing import Floats, Mask
 from losslens.uncertainty.bands import Band, band
 
 Complete = Callable[[FeatureImportance], FeatureImportance]
-FORMAT = 1
+FORMAT = 2
 MOST_CELLS = 500_000  # of all features together, up to which the page holds every cell
-MOST_CURVES = 200  # ICE curves
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,7 @@ class ShownModel:
     n_given: int
     y: NDArray[Any]
     by: str | None
+    target_name: str  # what y is called
 
 
 def summarise(
@@ -64,12 +67,13 @@ def summarise(
 ) -> dict[str, Any]:
     """The dict; `complete` computes a streamed feature again with all of its cells."""
     first = next(iter(models.values()))
-    table = _table(shown, models)
+    target = target_dict(shown.target_name, first._first)
+    table = _table(shown, models, target)
     numbers = {c["name"]: c["values"] for c in table["columns"] if c["kind"] in ("number", "integer")}
     heads = [_model(name, importances, shares.get(name)) for name, importances in models.items()]
     ends = (heads[0]["error_low"], heads[0]["error_high"])
     whole = sum(len(one.at) * one.meeting.size for one in first.values()) <= MOST_CELLS
-    features = [_feature(complete(one), shown, models, shares, findings, whole, tick) for one in first._ranked]
+    features = [_feature(complete(one), shown, models, target, shares, findings, whole, tick) for one in first._ranked]
     pairs, rows = pairs_dict(findings), rows_dict(findings.rows)
     top = words(models, shares, ends, shown.n_given, {k: v for k, v in numbers.items() if k in first})
     top["sentences"] += finding_words(features, pairs, rows)
@@ -81,6 +85,7 @@ def summarise(
         "made": dt.date.today().isoformat(),  # local date
         "library": shown.library,
         "words": top,
+        "target": target,
         "loss": {"name": first.loss.name, "title": first.title, "least": None if first.loss.custom else 0.0},
         "n": len(shown.index),
         "n_given": shown.n_given,
@@ -104,15 +109,17 @@ def _model(name: str, importances: Importances, share: ShapleyImportance | None)
     }  # fmt: skip
 
 
-def _table(shown: ShownModel, models: Mapping[str, Importances]) -> dict[str, Any]:
-
+def _table(shown: ShownModel, models: Mapping[str, Importances], target: dict[str, Any]) -> dict[str, Any]:
     ones = [importances._first for importances in models.values()]
+    named, labels_of_rows = shown_class(target), true_labels(ones[0])
     return {
         "columns": [{"name": name, **_column(column)} for name, column in shown.columns.items()],
-        "y": shown.y,
+        "y": shown.y if labels_of_rows is None else labels_of_rows,
         "index": _names(shown.index),
         "weight": ones[0].sample.weight,
-        "models": [{"prediction": _predicted(one), "loss": one._base} for one in ones],
+        "models": [
+            {"prediction": predictions(one, named), "label": predicted_labels(one), "loss": one._base} for one in ones
+        ],
     }
 
 
@@ -121,53 +128,16 @@ def _names(index: NDArray[Any]) -> NDArray[Any] | list[str]:
     return index if index.dtype.kind in "iu" else [row_name(index, row) for row in range(len(index))]
 
 
-def _predicted(one: FeatureImportance) -> NDArray[Any]:
-    """One number a row: the value, the label, or the probability of the true class."""
-    prediction, sample = one.sample.prediction, one.sample
-    if prediction.ndim == 2:
-        assert sample.y is not None  # every loss reads it
-        return np.asarray(prediction[np.arange(sample.n), sample.y], float)
-    if one.loss.reads == "labels" and sample.classes is not None:
-        return np.asarray(sample.classes[prediction])
-    return np.asarray(prediction, float)
-
-
 def _column(column: Distinct) -> dict[str, Any]:
     kind, values = kind_of(column), column.values
     if kind == "words":
-        return {"kind": kind, "values": [label(value) for value in values[column.codes]]}
+        named = texts(values)
+        return {"kind": kind, "values": [named[code] for code in column.codes]}
     return {"kind": kind, "values": as_numbers(values)[column.codes]}
 
 
-def kind_of(column: Distinct) -> str:
-    """The axis of the values: numbers, integers, dates or words (categories)."""
-    values = column.values
-    if values.dtype.kind in "mM":
-        return "date"
-    if not column.ordered or values.dtype.kind not in "iuf":
-        return "words"
-    present = values[np.isfinite(values)]
-    return "integer" if np.array_equal(present, np.round(present)) else "number"
-
-
-def as_numbers(values: NDArray[Any]) -> Floats:
-    """Numbers unchanged, dates as milliseconds; missing is NaN."""
-    if values.dtype.kind not in "mM":
-        return np.asarray(values, float)
-    return np.where(np.isnat(values), np.nan, values.astype("datetime64[ms]").astype("i8").astype(float))
-
-
-def label(value: Any) -> str:
-    """A value as text."""
-    if is_missing(value) or (isinstance(value, (np.datetime64, np.timedelta64)) and np.isnat(value)):
-        return "missing"
-    if isinstance(value, (float, np.floating)):
-        return f"{value + 0.0:.6g}"  # + 0.0: no negative zero
-    return str(value)
-
-
 def _feature(
-    one: FeatureImportance, shown: ShownModel, models: Mapping[str, Importances],
+    one: FeatureImportance, shown: ShownModel, models: Mapping[str, Importances], target: dict[str, Any],
     shares: Mapping[str, ShapleyImportance], findings: Findings, whole: bool, tick: Callable[[int], None],
 ) -> dict[str, Any]:  # fmt: skip
     group = len(one.columns) > 1
@@ -177,10 +147,14 @@ def _feature(
     values = None if group else one.values[0] if grid is None else grid.values
     others = list(models.items())[1:]
     name = next(iter(models))
-    entries = [_entry(one, shares.get(name), grid)]
+    entries = [_entry(one, shares.get(name), one, grid, target)]
     if grid is not None:
-        entries[0] |= {"cells": _cells(one, grid, shown, whole), "ice": _ice(one, grid)}
-    entries += [_entry(importances[one.name], shares.get(other), grid) for other, importances in others]
+        groups = [] if whole else _measured_groups(one, shown)
+        entries[0] |= {
+            "cells": _cells(one, grid, groups, whole),
+            "ice": _ice(one, grid, entries[0]["pd"], groups, whole, shown_class(target)),
+        }
+    entries += [_entry(importances[one.name], shares.get(other), one, grid, target) for other, importances in others]
     far = models[name][one.name].extrapolation  # computed already for this result, not for `one`
     regions = regions_dict(findings.where(one), one.name)
     tick(1)
@@ -188,7 +162,7 @@ def _feature(
         "name": one.name,
         "column": None if group else one.columns[0],
         "kind": kind,
-        "values": None if values is None else [label(v) for v in values] if kind == "words" else as_numbers(values),
+        "values": None if values is None else labels(values) if kind == "words" else as_numbers(values),
         "labels": None if values is None else _labels(values, grid),
         "weights": None if values is None else np.asarray(one.weights if grid is None else grid.weights, float),
         "own": None if grid is None else grid.own,
@@ -200,16 +174,15 @@ def _feature(
 
 def _labels(values: NDArray[Any], grid: PackedGrid | None) -> list[str]:
     if grid is None or len(grid.bin) == len(values):
-        return [label(value) for value in values]
-    pairs = [(label(a), label(b)) for a, b in zip(values, grid.last, strict=True)]
-    ends = [a if a == b else f"{a} to {b}" for a, b in pairs]
-    rare = int(np.sum(grid.bin == len(values) - 1)) - 1
-    if rare > 0 and pairs[-1][0] == pairs[-1][1]:  # words: the rarest share the last bin
-        ends[-1] += f" and {rare:,} rarer"
-    return ends
+        return labels(values)
+    rarer = int(np.sum(grid.bin == len(values) - 1)) - 1  # of words, the rarest share the last bin
+    return bin_labels(values, grid.last, rarer if values[-1] is grid.last[-1] or values[-1] == grid.last[-1] else 0)
 
 
-def _entry(one: FeatureImportance, share: ShapleyImportance | None, grid: PackedGrid | None) -> dict[str, Any]:
+def _entry(
+    one: FeatureImportance, share: ShapleyImportance | None, first: FeatureImportance, grid: PackedGrid | None,
+    target: dict[str, Any],
+) -> dict[str, Any]:  # fmt: skip
     """One feature of one model; curves are on the grid of the first model, or missing."""
     numbers = {name: number_of(one, name) for name in NUMBERS}
     entry: dict[str, Any] = {
@@ -217,11 +190,15 @@ def _entry(one: FeatureImportance, share: ShapleyImportance | None, grid: Packed
         "caution": one.caution,
         **_share(one.name, share),
         "exact": one.exact, "design": repr(one.design), "engine": one.engine, "local": one.local,
-        **dict.fromkeys(("pi", "pi_low", "pi_high", "pd", "pd_low", "pd_high", "ice", "cells")),
+        **dict.fromkeys(("pi", "pi_low", "pi_high", "pd", "pd_low", "pd_high", "pd_classes", "ice", "cells")),
     }  # fmt: skip
-    if one.values[0].ndim > 1 or (grid is not None and len(one.values[0]) != len(grid.bin)):
+    if one.values[0].ndim > 1 or not _same_values(one.values[0], first.values[0]):
         return entry
-    return entry | _curves(one, grid)
+    return entry | _curves(one, grid, target)
+
+
+def _same_values(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    return one is other or texts(one) == texts(other)
 
 
 def _share(name: str, share: ShapleyImportance | None) -> dict[str, Any]:
@@ -233,41 +210,62 @@ def _share(name: str, share: ShapleyImportance | None) -> dict[str, Any]:
     return {"sfimp": float(share.sfimp[j]), "sfimp_low": float(low[j]), "sfimp_high": float(high[j]), "share": part}
 
 
-def _curves(one: FeatureImportance, grid: PackedGrid | None) -> dict[str, Any]:
-    """PI and PD, averaged over bins, with their bands."""
-    effect = or_else(lambda: one.effect, None)
+def _curves(one: FeatureImportance, grid: PackedGrid | None, target: dict[str, Any]) -> dict[str, Any]:
+    """PI and PD, averaged over bins, with their bands; PD of the shown class, and without a band of the others."""
+    effect = or_else(partial(effect_of, one, shown_class(target)), None)
     curves: dict[str, Any] = {}
     for name, result, curve in (("pi", one, one.pi), ("pd", effect, None if effect is None else effect.pd)):
-        band = None if result is None else or_else(partial(_band, result, grid), None)
-        curves[name] = curve if curve is None or grid is None else grid.joined(curve)
-        curves |= {f"{name}_low": band and band.low, f"{name}_high": band and band.high}
-    return curves
+        joined = curve if curve is None or grid is None else grid.joined(curve)
+        band = None if result is None else or_else(partial(_band, result, grid, joined), None)
+        curves |= {name: joined, f"{name}_low": band and band.low, f"{name}_high": band and band.high}
+    return curves | {"pd_classes": None if curves["pd"] is None else _of_classes(one, grid, target)}
 
 
-def _band(result: FeatureImportance | FeatureEffect, grid: PackedGrid | None) -> Band:
+def _of_classes(one: FeatureImportance, grid: PackedGrid | None, target: dict[str, Any]) -> list[Floats | None] | None:
+    """PD of each class that is drawn, in the order of the target's."""
+    if target["classes"] is None:
+        return None
+
+    def pd(k: int) -> Floats | None:
+        found: FeatureEffect | None = or_else(partial(effect_of, one, target["classes"][k]), None)
+        return None if found is None else found.pd if grid is None else grid.joined(found.pd)
+
+    return [pd(k) if k in target["drawn"] else None for k in range(len(target["classes"]))]
+
+
+def _band(result: FeatureImportance | FeatureEffect, grid: PackedGrid | None, curve: Floats | None) -> Band:
     """The band of the binned curve, a mean over rows at each bin."""
-    if grid is None or not result.complete:
+    if grid is None or curve is None:
         return result.band()
-    single = grid.changes if isinstance(result, FeatureImportance) else grid.joined(result.ice)
-    weight = result.sample.weight[result.at]
-    return band(single, weight / weight.sum() @ single, weight, None, len(weight), 0.95)
+    rows = result.cells.rows
+    if not result.complete and len(rows) < MIN_CURVES:
+        raise ValueError("too few rows have curves")
+    single = grid.joined(result.ici if isinstance(result, FeatureImportance) else result.ice)
+    return band(single, curve, result.sample.weight[rows], None, result.sample.units(result.at), 0.95)
 
 
-def _cells(one: FeatureImportance, grid: PackedGrid, shown: ShownModel, whole: bool) -> dict[str, Any]:
-    if whole:
-        return {"kind": "whole", "values": grid.changes.astype(np.float32)}
+def _measured_groups(one: FeatureImportance, shown: ShownModel) -> list[Mask]:
+    """Groups to measure the errors of low-rank forms on, by the feature's own column and others."""
     own = shown.columns[one.columns[0]]
     others = [column for column in shown.columns.values() if column is not own]
-    groups = measured_on([column.codes.astype(float) for column in (own, *others)], len(grid.own))
+    return measured_on([column.codes.astype(float) for column in (own, *others)], one.sample.weight)
+
+
+def _cells(one: FeatureImportance, grid: PackedGrid, groups: list[Mask], whole: bool) -> dict[str, Any]:
+    if whole:
+        return {"kind": "whole", "values": grid.changes.astype(np.float32)}
     return low_rank(grid, one.local, one.sample.weight, groups)
 
 
-def _ice(one: FeatureImportance, grid: PackedGrid) -> dict[str, Any] | None:
-    """ICE curves of some rows, evenly spaced along their local importances."""
-    effect = or_else(lambda: one.effect, None)
-    if effect is None:
+def _ice(
+    one: FeatureImportance, grid: PackedGrid, pd: Floats | None, groups: list[Mask], whole: bool, shown: str | None
+) -> dict[str, Any] | None:
+    """ICE curves of all rows, as the cells are."""
+    if pd is None:
         return None
-    order = np.argsort(one.local, kind="stable")
-    rows = np.unique(order[np.linspace(0, len(order) - 1, min(MOST_CURVES, len(order))).round().astype(np.intp)])
-    curves = grid.joined(effect.at_positions(rows).ice)
-    return {"rows": rows, "values": curves.astype(np.float32)}
+    curves = grid.joined(effect_of(one, shown).ice)
+    if not np.isfinite(curves).all():
+        return None
+    if whole:
+        return {"kind": "whole", "values": curves.astype(np.float32), "error": float(np.ptp(curves)) / 2**17}
+    return low_rank_effect(curves, pd, one.sample.weight, grid.weights, groups)

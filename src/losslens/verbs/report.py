@@ -112,7 +112,7 @@ def report(
 
     shown = ShownModel(
         title or f"What {known.name} rests on", f"losslens {version('losslens')}", data.columns, data.index,
-        data.n_given, data.y, data.by,
+        data.n_given, data.y, data.by, str(getattr(y, "name", None) or "the target"),
     )  # fmt: skip
 
     first = next(iter(results.values()))

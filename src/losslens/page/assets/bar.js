@@ -5,7 +5,7 @@ const MOST_CHOICES = 60; // categories offered of a column: the most frequent on
 function subgroupBar(page) {
   const choose = byId("condition-column");
   page.columns.forEach((column) => choose.append(el("option", { value: column.key }, column.name)));
-  const first = page.columns.find((column) => column.own && column.name === page.data.by) ?? page.columns[3] ?? page.columns[0];
+  const first = page.columns.find((column) => column.own && column.name === page.data.by) ?? page.columns.find((column) => column.own) ?? page.columns[0];
   choose.value = first.key;
   byId("add").open = page.data.by != null; // `by` was given: show its groups
   choose.addEventListener("change", () => editor(page));
@@ -29,9 +29,9 @@ function choices(page, column) {
   const now = page.conditions.find((condition) => condition.key === column.key)?.chosen;
   const offered = distinct(column).slice(0, MOST_CHOICES);
   const boxes = offered.map(([value, times]) => {
-    const box = el("input", { type: "checkbox", value, checked: Boolean(now?.has(value)), onchange: () => apply(page) });
+    const box = el("input", { type: "checkbox", value: word(value), checked: Boolean(now?.has(value)), onchange: () => apply(page) });
     box.category = value; // not its position, which differs between models
-    return el("label", { class: "choice" }, box, value, quiet(` ${count(times)}`));
+    return el("label", { class: "choice" }, box, word(value), quiet(` ${count(times)}`));
   });
   const rest = distinct(column).length - offered.length;
   if (rest > 0) boxes.push(quiet(`and ${count(rest)} rarer ones: filter the table for them`));

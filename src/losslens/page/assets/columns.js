@@ -8,20 +8,31 @@ function columnsOf(data, model) {
   const made = table.models[model];
   return [
     { key: "y", name: "target", ...guessed(table.y) },
-    { key: "prediction", name: "prediction", made: true, ...guessed(made.prediction) },
+    made.label && { key: "label", name: "predicted class", made: true, ...guessed(made.label) },
+    made.prediction && { key: "prediction", name: predictionName(data.target), made: true, ...guessed(made.prediction) },
     { key: "loss", name: "loss", made: true, ...guessed(made.loss) },
     ...table.columns.map((column, k) => ({ ...column, key: `x${k}`, own: true })), // a feature may be called "loss", too
     ...foundColumns(data),
-  ];
+  ].filter(Boolean);
+}
+
+// What the model's number is: for a classifier the probability of a class, which is named.
+function predictionName(target, k = target?.shown) {
+  if (!target?.classes) return "prediction";
+  const what = { probabilities: "probability of", scores: "score of", labels: "share predicted as" }[target.reads];
+  return what ? `${what} ${target.classes[k]}` : "prediction";
 }
 
 const guessed = (values) => ({ values, kind: Array.isArray(values) ? "words" : "number" });
+
+// A missing value and the category "missing" are not the same.
+const word = (value) => (value === null ? "missing" : value === "missing" ? "“missing”" : value);
 
 function textOf(column, i) {
   const value = column.values[i];
   if (column.kind === "date") return date(value);
   if (typeof value === "number") return Number.isNaN(value) ? "missing" : column.made ? number(value) : plain(value);
-  return value;
+  return word(value);
 }
 
 const valueText = (column, value) => (column.kind === "date" ? date(value) : plain(value));
@@ -47,7 +58,7 @@ function inWords(condition, columns) {
   if (condition.rows) return condition.rows.size === 1 ? "1 chosen row" : `${count(condition.rows.size)} chosen rows`;
   const column = columns.find((one) => one.key === condition.key);
   if (condition.chosen) {
-    const chosen = [...condition.chosen];
+    const chosen = [...condition.chosen].map(word);
     const few = chosen.slice(0, 4);
     if (chosen.length > few.length) few.push(`${chosen.length - few.length} more`);
     return `${column.name} is ${chosen.length > 1 ? "one of " : ""}${listed(few)}`;

@@ -21,7 +21,7 @@ function viewsOf(page) {
   const others = (key) => feature.models.filter((_, m) => m !== page.model).map((other) => onGrid(other[key], axis));
   const band = (low, high) => (group.allRows && entry[low] && entry[high] ? { low: entry[low], high: entry[high] } : null);
   const local = entry.cells ? thinned(group.rows, entry.local, MOST_CURVES) : [];
-  const ice = iceCurves(entry, page.member);
+  const shown = entry.ice ? thinned(group.rows, entry.local, MOST_CURVES) : [];
   const allRows = group.allRows;
   return {
     pi: {
@@ -30,34 +30,15 @@ function viewsOf(page) {
       drawn: local.map((row) => ({ row, curve: curveOfRow(entry, row) })), curveOf: (i) => curveOfRow(entry, i),
     },
     pd: {
-      ...shared, mean: allRows ? entry.pd : meanCurve(ice, page.weight), all: allRows ? null : entry.pd,
-      band: band("pd_low", "pd_high"), others: others("pd"), drawn: ice, curveOf: (i) => iceOfRow(entry, i),
+      ...shared, mean: pdOf(entry, group, page.weight), all: allRows ? null : entry.pd,
+      band: band("pd_low", "pd_high"), others: others("pd"),
+      drawn: shown.map((row) => ({ row, curve: iceOfRow(entry, row) })), curveOf: (i) => iceOfRow(entry, i),
     },
   };
 }
 
 // Another model's curve, where it is on the same values.
 const onGrid = (curve, axis) => (curve && curve.length === axis.x.length ? curve : null);
-
-function iceCurves(entry, member) {
-  if (!entry.ice) return [];
-  const rows = Array.from(entry.ice.rows).filter((row) => member[row]);
-  return rows.map((row) => ({ row, curve: iceOfRow(entry, row) }));
-}
-
-function iceOfRow(entry, row) {
-  const place = entry.ice ? entry.ice.rows.indexOf(row) : -1;
-  if (place < 0) return null;
-  const g = entry.ice.values.length / entry.ice.rows.length;
-  return entry.ice.values.subarray(place * g, (place + 1) * g);
-}
-
-function meanCurve(drawn, weight) {
-  if (!drawn.length) return null;
-  const total = totalWeight(drawn.map(({ row }) => row), weight);
-  const of = (row) => (weight ? weight[row] : 1);
-  return Float64Array.from(drawn[0].curve, (_, v) => drawn.reduce((sum, { row, curve }) => sum + of(row) * curve[v], 0) / total);
-}
 
 // How many rows hold which value: bins of numbers, or one bar a word.
 function barsOf(page, feature, axis) {
@@ -108,7 +89,7 @@ function drawFeature(page) {
   byId("feature-how").textContent = howComputed(page, feature, entry);
   for (const side of SIDES) {
     byId(`note-${side}`).textContent = note(page, side, entry);
-    byId(`note-${side}`).dataset.error = side === "pi" ? curveErrorOf(entry, page.group.rows.length) ?? "" : "";
+    byId(`note-${side}`).dataset.error = (side === "pi" ? curveErrorOf : pdErrorOf)(entry, page.group.rows.length) ?? "";
     byId(`chart-${side}`).setAttribute("aria-label", alternative(page, side, feature));
   }
   const curves = SIDES.some((side) => page.view[side].mean !== null || page.view[side].drawn.length);
@@ -188,15 +169,14 @@ function note(page, side, entry) {
   const what = side === "pi" ? "ICI" : "ICE";
   const parts = [];
   if (drawn.length) {
-    const thin = drawn.length < rows ? `${count(drawn.length)} of ${count(rows)} rows, evenly along their local importance` : `all ${count(rows)} rows`;
-    parts.push(`${what} curves of ${thin}${drawn.length < rows && side === "pi" ? ", the extremes among them" : ""}.`);
+    const thin = drawn.length < rows ? `${count(drawn.length)} of ${count(rows)} rows, evenly along their local importance, the extremes among them` : `all ${count(rows)} rows`;
+    parts.push(`${what} curves of ${thin}.`);
   }
-  const error = curveErrorOf(entry, rows);
-  if (side === "pi" && error !== null) {
-    parts.push(`Single curves come from a low-rank form of the cells${page.group.allRows ? "." : `, and so does PI of the subgroup: ± ${number(error, 2)}.`}`);
-  }
-  if (side === "pd" && !page.group.allRows && drawn.length) {
-    parts.push(`The line of the subgroup is the mean of the drawn curves${drawn.length < rows ? ", an approximation of that of all its rows" : ""}.`);
+  const form = side === "pi" ? entry.cells : entry.ice;
+  if (form && !isWhole(form)) {
+    const error = (side === "pi" ? curveErrorOf : pdErrorOf)(entry, rows);
+    const mean = side === "pi" ? "PI" : "PD";
+    parts.push(`Single curves come from a low-rank form of the cells${page.group.allRows ? "." : `, and so does ${mean} of the subgroup: ± ${number(error, 2)}, by the largest error measured.`}`);
   }
   return parts.join(" ");
 }
@@ -254,9 +234,9 @@ function drawCard(page) {
   const feature = page.data.features[page.open];
   const entry = feature.models[page.model];
   const facts = [["local importance", output("card-local", entry.local[i], "local importance")]];
-  for (const column of page.columns.slice(0, 3)) facts.push([column.name, textOf(column, i)]);
+  for (const column of page.columns.filter(({ own }) => !own)) facts.push([column.name, textOf(column, i)]);
   const its = columnOf(page, feature);
-  const own = page.columns.slice(3).sort((a, b) => Number(b === its) - Number(a === its));
+  const own = page.columns.filter((column) => column.own).sort((a, b) => Number(b === its) - Number(a === its));
   const rest = own.map((column) => [column.name, textOf(column, i)]);
   const shown = el("dl", {}, [...facts, ...rest].flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
   const close = el("button", { type: "button", class: "small", onclick: () => page.pick(null) }, "Close");
@@ -277,7 +257,7 @@ function drawNumbers(page) {
   const { allRows, rows: members } = page.group;
   const about = (is) => (!allRows && is ? ", about" : "");
   const piTitle = `PI${about(curveErrorOf(entry, members.length) !== null || isSampled(entry))}`;
-  const pdTitle = `PD${about(pd.drawn.length < members.length)}`;
+  const pdTitle = `PD${about(entry.ice && !isWhole(entry.ice))}`;
   const columns = [["PI", (v) => pi.mean?.[v], piTitle], ["PD", (v) => pd.mean?.[v], pdTitle], ...groups];
   const head = el("tr", {}, [feature.name, "share of donors", ...columns.map(([name, , title]) => title ?? name)].map((name) => el("th", { scope: "col" }, name)));
   const rows = places.map((v) => el("tr", {},

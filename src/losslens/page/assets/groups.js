@@ -26,40 +26,49 @@ function meanRow(matrix, width, rows, weight) {
   return sums.map((sum) => sum / total);
 }
 
-// D(i, v) of one row, or its mean over a group: local + pi - pfi + sum over r of row_r scale_r column_rv.
-function lowRankCurve(entry, local, row) {
-  const { scale, column } = entry.cells;
-  const g = entry.pi.length;
-  const curve = new Float64Array(g);
-  for (let v = 0; v < g; v++) curve[v] = local + entry.pi[v] - entry.pfi;
+// A low-rank curve of one row, or its mean over a group: level + curve - mean + sum over r of row_r scale_r column_rv.
+function lowRankCurve({ scale, column }, level, mean, curve, row) {
+  const g = curve.length;
+  const found = new Float64Array(g);
+  for (let v = 0; v < g; v++) found[v] = level + curve[v] - mean;
   for (let r = 0; r < scale.length; r++) {
     const factor = row[r] * scale[r];
-    for (let v = 0; v < g; v++) curve[v] += factor * column[r * g + v];
+    for (let v = 0; v < g; v++) found[v] += factor * column[r * g + v];
   }
-  return curve;
+  return found;
 }
 
-function curveOfRow(entry, i) {
-  const { cells } = entry;
-  if (cells === null) return null;
-  if (isWhole(cells)) {
-    const g = cells.values.length / entry.local.length;
-    return cells.values.subarray(i * g, (i + 1) * g);
-  }
-  const r = cells.scale.length;
-  return lowRankCurve(entry, entry.local[i], cells.row.subarray(i * r, (i + 1) * r));
+// ICI and ICE curves alike: all of them, or a low-rank form around their mean curve. The levels of rows are the means
+// of their curves: of ICI the local importances.
+const iciOf = (entry) => entry.cells && { form: entry.cells, level: entry.local, mean: entry.pfi, curve: entry.pi };
+const iceOf = (entry) => entry.ice && { form: entry.ice, level: entry.ice.level, mean: entry.ice.mean, curve: entry.pd };
+
+function curveOf(curves, i) {
+  if (!curves) return null;
+  const { form, level, mean, curve } = curves;
+  const width = isWhole(form) ? curve.length : form.scale.length;
+  const part = (isWhole(form) ? form.values : form.row).subarray(i * width, (i + 1) * width);
+  return isWhole(form) ? part : lowRankCurve(form, level[i], mean, curve, part);
 }
+
+function meanCurve(curves, rows, weight) {
+  if (!curves || !rows.length) return null;
+  const { form, level, mean, curve } = curves;
+  if (isWhole(form)) return meanRow(form.values, curve.length, rows, weight);
+  return lowRankCurve(form, meanOf(level, rows, weight), mean, curve, meanRow(form.row, form.scale.length, rows, weight));
+}
+
+const curveOfRow = (entry, i) => curveOf(iciOf(entry), i);
+const iceOfRow = (entry, i) => curveOf(iceOf(entry), i);
 
 function givenPfi(entry, rows, weight) {
   return rows.length ? meanOf(entry.local, rows, weight) : NaN;
 }
 
-function givenPi(entry, rows, weight) {
-  const { cells } = entry;
-  if (cells === null || !rows.length) return null;
-  if (isWhole(cells)) return meanRow(cells.values, cells.values.length / entry.local.length, rows, weight);
-  return lowRankCurve(entry, meanOf(entry.local, rows, weight), meanRow(cells.row, cells.scale.length, rows, weight));
-}
+const givenPi = (entry, rows, weight) => meanCurve(iciOf(entry), rows, weight);
+
+// PD of a group: the mean of the ICE curves of its rows.
+const pdOf = (entry, group, weight) => (group.allRows ? entry.pd : meanCurve(iceOf(entry), group.rows, weight));
 
 // Which share of the group's weight lies at each value of the grid.
 function donorShares(own, g, rows, weight) {
@@ -94,6 +103,13 @@ function curveErrorOf(entry, rows) {
   const { cells } = entry;
   if (cells === null || isWhole(cells)) return null;
   return finite(cells.pi_error_times_root_n) ? cells.pi_error_times_root_n / Math.sqrt(rows) : cells.error;
+}
+
+// The same for PD; where all ICE curves are in the page, they are rounded to 16 bits.
+function pdErrorOf(entry, rows) {
+  const { ice } = entry;
+  if (!ice) return null;
+  return finite(ice.error_times_root_n) ? ice.error_times_root_n / Math.sqrt(rows) : ice.error;
 }
 
 // The PFI of a feature for a group; of all rows it is the library's number.

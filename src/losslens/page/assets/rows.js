@@ -29,7 +29,7 @@ function fillSuspicious(page, rows) {
   const text = (key, i) => textOf(columns.find((one) => one.key === key), i);
   const line = (i, k) => el("tr", { onclick: (event) => { if (!event.target.closest("button")) page.pick(i, true); } },
     el("th", { scope: "row" }, el("button", { type: "button", class: "row", "data-row": i, onclick: () => page.pick(i, true) }, page.rowName(i))),
-    ["y", "prediction", "loss"].map((key) => el("td", { class: "number" }, text(key, i))),
+    ["y", columns.some((one) => one.key === "label") ? "label" : "prediction", "loss"].map((key) => el("td", { class: "number" }, text(key, i))),
     el("td", { class: "number" }, output(`worth-${i}`, rows.importance[i], `importance of row ${page.rowName(i)}`)),
     rows.influence ? el("td", {}, rows.influence_on[k], quiet(` ${rows.influence[k] > 0 ? "+" : ""}${number(rows.influence[k], 3)}`)) : null);
   byId("suspicious-body").replaceChildren(...rows.suspicious.map(line));

@@ -1,0 +1,80 @@
+"""Values as text and as numbers of an axis. Different values have different texts; a missing value is no text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.tables.columns import Distinct, is_missing
+from losslens.typing import Floats
+
+MISSING = "missing"  # how a missing value is labelled
+DIGITS = (6, 9, 12, 15, 17)  # as few as tell the values apart; 17 tell all
+
+
+def kind_of(column: Distinct) -> str:
+    """The axis of the values: numbers, integers, dates or words (categories)."""
+    values = column.values
+    if values.dtype.kind in "mM":
+        return "date"
+    if not column.ordered or values.dtype.kind not in "iuf":
+        return "words"
+    present = values[np.isfinite(values)]
+    return "integer" if np.array_equal(present, np.round(present)) else "number"
+
+
+def as_numbers(values: NDArray[Any]) -> Floats:
+    """Numbers unchanged, dates as milliseconds; missing is NaN."""
+    if values.dtype.kind not in "mM":
+        return np.asarray(values, float)
+    return np.where(np.isnat(values), np.nan, values.astype("datetime64[ms]").astype("i8").astype(float))
+
+
+def label(value: Any) -> str:
+    """One value as text."""
+    return MISSING if _is_lost(value) else _text(value, DIGITS[0])
+
+
+def texts(values: Iterable[Any]) -> list[str | None]:
+    """Each value as text, None if it is missing; numbers with enough digits, 1 and '1' as Python writes them."""
+    values = list(values)
+    there = {value for value in values if not _is_lost(value)}
+    named = {value: _text(value, DIGITS[0]) for value in there}
+    for digits in DIGITS[1:]:
+        if len(set(named.values())) == len(there):
+            break
+        named = {value: _text(value, digits) for value in there}
+    often = Counter(named.values())
+    named = {value: repr(value) if often[text] > 1 else text for value, text in named.items()}
+    return [None if _is_lost(value) else named[value] for value in values]
+
+
+def labels(values: Iterable[Any]) -> list[str]:
+    """The same for an axis: a missing value is labelled, and a category of that name stands in quotes."""
+    found = texts(values)
+    quoted = f"“{MISSING}”" if None in found else MISSING
+    return [MISSING if text is None else quoted if text == MISSING else text for text in found]
+
+
+def bin_labels(first: NDArray[Any], last: NDArray[Any], rarer: int = 0) -> list[str]:
+    """Bins by their ends; `rarer`: so many more categories are in the last one."""
+    g = len(first)
+    named = labels([*first, *last])
+    ends = [a if a == b else f"{a} to {b}" for a, b in zip(named[:g], named[g:], strict=True)]
+    if rarer:
+        ends[-1] += f" and {rarer:,} rarer"
+    return ends
+
+
+def _is_lost(value: Any) -> bool:
+    return is_missing(value) or (isinstance(value, (np.datetime64, np.timedelta64)) and bool(np.isnat(value)))
+
+
+def _text(value: Any, digits: int) -> str:
+    if isinstance(value, (float, np.floating)):
+        return f"{value + 0.0:.{digits}g}"  # + 0.0: no negative zero
+    return str(value)
