@@ -8,8 +8,8 @@ from math import ceil, floor, log10
 from typing import ParamSpec
 
 P = ParamSpec("P")
-# The claims that a page can make, and how often each may be false: the share of data sets on which it is printed
-# although it does not hold of new rows. 0: it is about these rows and the numbers on the page, and always holds.
+# The claims that a page or a result can make, and how often each may be false: the share of data sets on which it is
+# printed although it does not hold of new rows. 0: it is about these rows and the printed numbers, and always holds.
 CLAIMS: dict[str, float] = {}
 
 
@@ -33,12 +33,13 @@ def claim(level: float) -> Callable[[Callable[P, str]], Callable[P, Sentence]]:
     """
 
     def register(make: Callable[P, str]) -> Callable[P, Sentence]:
-        CLAIMS[make.__name__] = level
+        name = make.__name__.removeprefix("_")
+        CLAIMS[name] = level
 
         @wraps(make)
         def made(*args: P.args, **options: P.kwargs) -> Sentence:
             sentence = Sentence(make(*args, **options))
-            sentence.claim = make.__name__
+            sentence.claim = name
             return sentence
 
         return made

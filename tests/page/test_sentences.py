@@ -1,4 +1,4 @@
-"""Every sentence of a report is made by a registered function, and none is false more often than it says."""
+"""Sentences of reports and results are made by registered functions, and none is false more often than it says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from claims import KINDS, TRUTHS, Case, drawn, false, sentences, told, unknown
+from claims import KINDS, TRUTHS, Case, drawn, false, of_results, sentences, told, unknown
 from losslens.text import CLAIMS, Sentence
 
 SEEDS = 4  # of each kind: 24 data sets
@@ -35,12 +35,37 @@ def test_no_sentence_is_false_more_often_than_its_level() -> None:
     assert {name: times for name, times in wrong.items() if times > most[name]} == {}
 
 
+@cache
+def results() -> list[tuple[Case, dict[str, Any]]]:
+    return [(case, of_results(case)) for case, _ in reports()]
+
+
+def test_no_result_says_what_is_false_more_often_than_its_level() -> None:
+    """The texts of results outside of a report, on the same 24 data sets; each claim is made on one at least."""
+    assert [text for _, said in results() for text in unknown(said)] == []
+    wrong = Counter(text.claim for case, said in results() for text in {*false(case, said)})
+    most = {name: int(binom.isf(0.001, len(results()), level)) if level else 0 for name, level in CLAIMS.items()}
+    assert {name: times for name, times in wrong.items() if times > most[name]} == {}
+    made = {text.claim for _, said in results() for text in sentences(said) if isinstance(text, Sentence)}
+    made_where_it_holds = {"negative_in_words", "clipped_in_words", "clipped_cells", "negative_rows", "warned_in_words"}
+    assert made_where_it_holds <= made
+
+
+def test_the_check_sees_what_is_false_of_results() -> None:
+    """What is said of imbalanced data sets is false of one without effects, and is found to be."""
+    null, others = results()[0][0], [said for case, said in results() if case.kind.name == "imbalanced"]
+    wrong = {text.claim for said in others for text in false(null, said)}
+    assert wrong >= {"clipped_in_words", "clipped_cells", "negative_rows"}
+
+
 def test_an_additive_model_is_never_said_to_combine_features() -> None:
     """However correlated, skewed or few the data are: it is a fact about the model, not about the sample."""
     added = [summary for case, summary in reports() if not case.kind.together]
     assert len(added) == 16
     made = {text.claim for one in added for text in sentences(one) if isinstance(text, Sentence)}
     assert made.isdisjoint({"works_together", "region"})
+    by_results = [text.claim for case, said in results() if not case.kind.together for text in false(case, said)]
+    assert "matters_more" not in by_results
 
 
 def test_true_sentences_are_told() -> None:

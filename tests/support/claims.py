@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import log_loss, r2_score
 
 import losslens as ll
-from losslens.text import CLAIMS, Sentence, in_digits
+from losslens.text import CLAIMS, Sentence, in_digits, share_in_words
 
 Floats = NDArray[np.float64]
 Pairs = frozenset[frozenset[str]]
@@ -161,6 +161,21 @@ def told(case: Case, seed: int = 0) -> dict[str, Any]:
     return page.summary
 
 
+def of_results(case: Case, seed: int = 0) -> dict[str, Any]:
+    """What results say of themselves in words, outside of a report."""
+    ask: dict[str, Any] = {"loss": case.kind.loss, "progress": False}
+    found = ll.feature_importance(case.kind.model, case.X, case.y, donors="all", **ask)
+    shares = ll.shapley_importance(case.kind.model, case.X, case.y, random_state=seed, **ask)
+    notes = [*found.notes, *shares.notes, ll.observations(shares).headline]
+    if len(case.y) >= ENOUGH:
+        far = ll.extrapolation(found, case.X, random_state=seed)
+        notes += [*ll.regions(found, case.X).sentences, far.note, *(one.sentence for one in far.values())]
+    return {"results": [note for note in notes if isinstance(note, Sentence)]}
+
+
+ENOUGH = 40  # rows that can be split into regions
+
+
 def sentences(summary: Any, key: str = "") -> Iterator[str]:
     """Everything on the page that is a sentence: what is under `words`, `sentence` and `sentences`."""
     if isinstance(summary, dict):
@@ -243,6 +258,38 @@ def _importances(case: Case) -> Floats:
         X[:, j] = case.X[donors, j]
         found.append(again.losses(case.kind.model(X)).mean() - base)
     return np.array(found)
+
+
+def _clipped_pairs(case: Case, text: str) -> bool:
+    """The share of all pairs of rows with the prediction for the other one at the bound."""
+    return case.kind.loss == "log_loss" and text.startswith(share_in_words(float(np.mean(_pair_losses(case) > 36))))
+
+
+def _clipped_cells(case: Case, text: str) -> bool:
+    """The largest share of the cells of a feature, and of the feature that is named."""
+    n = len(case.y)
+    rows, donors = np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
+    again, found = Case(case.kind, case.X[rows], case.y[rows]), []
+    for j in range(case.X.shape[1]):
+        X = case.X[rows].copy()
+        X[:, j] = case.X[donors, j]
+        found.append(float(np.mean(again.losses(case.kind.model(X)) > 36)))
+    own = found[int(named(text)[0][1:])]
+    return case.kind.loss == "log_loss" and own == max(found) and f"up to {own:.1%} of" in text
+
+
+def _negative_rows(case: Case, text: str) -> bool:
+    """Rows and those with a larger loss than with the prediction for another row; no more of them are suspicious."""
+    pairs = _pair_losses(case)
+    worse = int(np.sum(pairs.mean(axis=1) - np.diag(pairs) < 0))
+    rows, negative, suspicious = (int(part) for part in re.findall(r"\d+", text)[:3])
+    return (rows, negative) == (len(case.y), worse) and suspicious <= negative
+
+
+def _doubtful(case: Case, text: str) -> bool:
+    """Few rows are fewer than ten; a bound is one of the log loss."""
+    few, bound = "rows count as" not in text or len(case.y) < 10, "at the bound" not in text
+    return few and (bound or case.kind.loss == "log_loss")
 
 
 def _grows_most(case: Case, text: str) -> bool:
@@ -366,7 +413,14 @@ TRUTHS: dict[str, Truth] = {
     "only_a_sample": lambda case, text: False,  # every row is explained here
     "few_rows": lambda case, text: len(case.y) < 100,
     "remark": holds,
-    "doubtful": holds,
+    "doubtful": _doubtful,
+    "negative_in_words": lambda case, text: bool(named(text)) and not set(named(text)) & case.kind.unused,
+    "clipped_in_words": _clipped_pairs,
+    "clipped_cells": _clipped_cells,
+    "negative_rows": _negative_rows,
+    "matters_more": _region,
+    "unlike_real_rows": lambda case, text: "unlike any real one" not in text or _tied(case, text),
+    "warned_in_words": _tied,
     "correlated": lambda case, text: set(_pairs_in(text)) <= case.kind.dependent,
     "far_from_real": _tied,
     "far_words": _tied,

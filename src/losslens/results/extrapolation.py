@@ -13,6 +13,7 @@ from losslens.results.base import Result, Stored
 from losslens.results.table import FEATURE, ResultTable
 from losslens.tables.columns import is_missing
 from losslens.tables.features import position_of
+from losslens.text import claim
 from losslens.typing import Axes, Floats
 
 WARNING = 0.6  # AUC above which replaced rows differ from real ones enough to warn
@@ -62,6 +63,11 @@ class Extrapolation(Stored):
     @property
     def sentence(self) -> str:
         """The warning in words, or why there is none."""
+        return self._unlike_real_rows()
+
+    @claim(level=0.05)
+    def _unlike_real_rows(self) -> str:
+        """The same: that rows can be told apart is a claim, that they could not is none about new rows."""
         if np.isnan(self.auc):
             return f"too few rows to tell whether replaced rows of {self.name} are like real ones"
         if not self.warns:
@@ -134,6 +140,11 @@ class Extrapolations(Mapping[str, Extrapolation], Result):
     @property
     def note(self) -> str:
         """One line on all features that warn, those with the most far rows first; empty where none does."""
+        return self._warned_in_words()
+
+    @claim(level=0.05)
+    def _warned_in_words(self) -> str:
+        """The same."""
         warned = sorted((self.features[name] for name in self.warned), key=lambda one: -one.share)
         some = ", ".join(f"{one.name} {one.percent}" for one in warned[:NAMED_IN_NOTE])
         more = f" and {len(warned) - NAMED_IN_NOTE} more" if len(warned) > NAMED_IN_NOTE else ""

@@ -154,10 +154,10 @@ class FeatureImportance(FeatureResult, Tabular):
             return ""
         grouped = self.sample.block is not None
         said = cautions.of_estimate(found.skewness, self._units, grouped=grouped)
-        return " ".join(filter(None, (said, self.doubts)))
+        return " ".join(filter(None, (said, self._doubts)))
 
     @property
-    def doubts(self) -> str:
+    def _doubts(self) -> str:
         """What of that is about the number, not about the error of its interval."""
         found = or_else(lambda: self.influence, None)
         if found is None:

@@ -17,7 +17,7 @@ from losslens.results.importance import CURVES_ONLY, NUMBERS, FeatureImportance,
 from losslens.results.table import ERROR, FEATURE, IMPORTANCE, INTERVAL, RANKED, ResultTable, or_else
 from losslens.tables.frames import make_frame
 from losslens.tables.sample import Sample
-from losslens.text import in_digits, size_in_words
+from losslens.text import claim, in_digits, size_in_words
 from losslens.typing import Axes, Floats
 from losslens.uncertainty.cautions import noted
 from losslens.uncertainty.inference import Estimates, Inference, cross_products, cubed_differences
@@ -151,13 +151,18 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
             notes.append(f"{first.whole.n:,} rows, read in parts; {len(first.at):,} of them are kept")
         elif first.known_as_streamed:
             notes.append(f"streamed: single curves are kept for {len(first.rows):,} of {len(first.at):,} rows")
+        return [*notes, *filter(None, [self._clipped_cells()])]
+
+    @claim(level=0)
+    def _clipped_cells(self) -> str:
+        """How many cells of the feature with most are at the clipping bound of the log loss; "" where none is."""
         worst = max(self.features.values(), key=lambda f: f.clipped)
-        if worst.clipped > 0:
-            notes.append(
-                f"up to {worst.clipped:.1%} of the cells ({worst.name}) give the true class probability 0: "
-                "their log loss is set to the clipping bound"
-            )
-        return notes
+        if not worst.clipped > 0:
+            return ""
+        return (
+            f"up to {worst.clipped:.1%} of the cells ({worst.name}) give the true class probability 0: "
+            "their log loss is set to the clipping bound"
+        )
 
     @property
     def cautions(self) -> list[str]:
@@ -169,7 +174,7 @@ class Importances(ResultMapping[FeatureImportance], Result, Inference):
         return [self.features[name].caution for name in names]
 
     def _doubts_of(self, names: Sequence[str]) -> list[str]:
-        return [self[name].doubts for name in names]
+        return [self[name]._doubts for name in names]
 
     def _table(self) -> ResultTable:
         order = self._ranked

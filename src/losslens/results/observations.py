@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from losslens.results.base import Result
 from losslens.results.table import IMPORTANCE, ResultTable
 from losslens.tables.row_labels import Labels, label_text, row_names
+from losslens.text import claim
 from losslens.typing import Axes, Floats, Indices
 
 FENCE = 7.0  # distance of the fence from the median, in distances of the lower quartile: 4.7 normal standard deviations
@@ -110,6 +111,11 @@ class Observations(Result):
 
     @property
     def headline(self) -> str:
+        """The number of rows, and of those with a negative importance."""
+        return self._negative_rows()
+
+    @claim(level=0)
+    def _negative_rows(self) -> str:
         """The number of rows, and of those with a negative importance."""
         n, negative = len(self.importance), int(np.sum(self.importance < 0))
         suspicious = len(self.flagged)

@@ -14,7 +14,7 @@ from losslens.results.importance import FeatureImportance
 from losslens.results.table import INTERVAL, NONE, ResultTable
 from losslens.tables.features import position_of
 from losslens.tables.frames import make_frame
-from losslens.text import in_digits
+from losslens.text import claim, in_digits
 from losslens.typing import Axes
 
 Target = Literal["interaction", "importance"]
@@ -81,10 +81,11 @@ class Regions(Result):
     @property
     def _told(self) -> dict[str, str]:
         """The sentence on each feature that has one."""
-        told = {name: self._sentence(self.of(name)) for name in self.found}
+        told = {name: self._matters_more(self.of(name)) for name in self.found}
         return {name: text for name, text in told.items() if text}
 
-    def _sentence(self, regions: tuple[Region, ...]) -> str:
+    @claim(level=CONFIRMED)
+    def _matters_more(self, regions: tuple[Region, ...]) -> str:
         """Where a feature matters more; "" unless that is sure."""
         root, *_ = regions
         more, less = sorted((region for region in regions if region.depth == 1), key=lambda side: -side.pfi)

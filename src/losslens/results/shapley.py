@@ -24,7 +24,7 @@ from losslens.tables.constant import best_constant, skill
 from losslens.tables.features import position_of
 from losslens.tables.row_labels import Labels, take_labels
 from losslens.tables.sample import Sample, Totals
-from losslens.text import in_digits, listed, measured, share_in_words, size_in_words
+from losslens.text import claim, in_digits, listed, measured, share_in_words, size_in_words
 from losslens.typing import Axes, Floats, Indices, Mask
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.inference import Estimates, Inference
@@ -389,6 +389,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         return [*notes, *(text for text in remarks if text), *self.remarks]
 
     @property
+    @claim(level=0)
     def negative_in_words(self) -> str:
         """What negative shares mean, and hence shares above 100%; "" where all are shown as 0% or more."""
         parts = zip(self.features, self.sfimp, strict=True)
@@ -402,6 +403,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         )
 
     @property
+    @claim(level=0)
     def clipped_in_words(self) -> str:
         """How much of `error_none`, and so of the shares, is at the clipping bound of the log loss; "" for none."""
         if not self.clipped > 0:
