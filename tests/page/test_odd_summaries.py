@@ -251,6 +251,34 @@ def test_sampled_numbers_are_not_called_exact(opened: Open) -> None:
     np.testing.assert_allclose(shown, weight @ ice, atol=1e-3)
 
 
+def test_pd_is_that_of_the_chosen_class(opened: Open) -> None:
+    """Of two classes all curves are known; of three, single rows and subgroups have those of the shown one only."""
+    two, three = made(n=60), made(n=60)
+    for summary, classes in ((two, ["no", "yes"]), (three, ["low", "middle", "high"])):
+        summary["target"] = {"name": "y", "reads": "probabilities", "classes": classes, "shown": 1, "drawn": [0, 1]}
+        for feature in summary["features"]:
+            pd = feature["models"][0]["pd"]
+            feature["models"][0]["pd_classes"] = [0.3 - pd, pd] + [None] * (len(classes) - 2)
+    for summary, turned in ((two, lambda pd: 1 - pd), (three, lambda pd: 0.3 - pd)):
+        page = opened(summary)
+        page.locator("#curve-numbers summary").click()
+        pd = summary["features"][0]["models"][0]["pd"]
+        assert page.locator("#class-choice option").count() == 2
+        np.testing.assert_allclose(numbers(page, "PD"), pd, rtol=1e-5)
+        page.locator("#class-choice").select_option(index=0)
+        np.testing.assert_allclose(numbers(page, "PD"), turned(pd), rtol=1e-5, atol=1e-5)
+        assert f"probability of {summary['target']['classes'][0]}" in page.locator("#pd-of").inner_text()
+        set_range(page, "a", "0", "9")
+        known = summary is two
+        assert np.isfinite(numbers(page, "PD")).all() == known
+        assert page.locator("#class-note").is_visible() != known
+
+
+def numbers(page: Any, kind: str) -> Any:
+    shown = page.locator(f'output[data-name^="{kind}-"]').evaluate_all("all => all.map((one) => one.dataset.value)")
+    return np.array([float(text) if text else np.nan for text in shown])
+
+
 def test_missing_words_are_not_the_word_missing(opened: Open) -> None:
     summary = made(n=60)
     summary["table"]["columns"][2]["values"] = [None, "missing", "there"] * 20

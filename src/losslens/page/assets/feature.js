@@ -18,21 +18,24 @@ function viewsOf(page) {
   const { group } = page;
   const axis = axisOf(feature);
   const shared = { axis, bars: barsOf(page, feature, axis), title: shortened(feature.name, 48), faded: farOf(feature)?.faded };
-  const others = (key) => feature.models.filter((_, m) => m !== page.model).map((other) => onGrid(other[key], axis));
-  const band = (low, high) => (group.allRows && entry[low] && entry[high] ? { low: entry[low], high: entry[high] } : null);
-  const local = entry.cells ? thinned(group.rows, entry.local, MOST_CURVES) : [];
-  const shown = entry.ice ? thinned(group.rows, entry.local, MOST_CURVES) : [];
+  const { target } = page.data;
+  const others = (curve) => feature.models.filter((_, m) => m !== page.model).map((other) => onGrid(curve(other), axis));
+  const band = (low, high) => (group.allRows && low && high ? { low, high } : null);
   const allRows = group.allRows;
+  const rows = entry.cells || entry.ice ? thinned(group.rows, entry.local, MOST_CURVES) : [];
+  const drawn = (curveOf) => rows.map((row) => ({ row, curve: curveOf(row) })).filter(({ curve }) => curve);
+  const effect = effectOf(entry, target, page.shownClass);
+  const ice = (i) => effect.turn(iceOfRow(entry, i));
+  const ici = (i) => curveOfRow(entry, i);
   return {
     pi: {
       ...shared, mean: piOf(feature, entry, group, page.weight), all: allRows ? null : entry.pi,
-      band: band("pi_low", "pi_high"), others: others("pi"),
-      drawn: local.map((row) => ({ row, curve: curveOfRow(entry, row) })), curveOf: (i) => curveOfRow(entry, i),
+      band: band(entry.pi_low, entry.pi_high), others: others((other) => other.pi), drawn: drawn(ici), curveOf: ici,
     },
     pd: {
-      ...shared, mean: pdOf(entry, group, page.weight), all: allRows ? null : entry.pd,
-      band: band("pd_low", "pd_high"), others: others("pd"),
-      drawn: shown.map((row) => ({ row, curve: iceOfRow(entry, row) })), curveOf: (i) => iceOfRow(entry, i),
+      ...shared, mean: pdOf(entry, effect, group, page.weight), all: allRows ? null : effect.pd,
+      band: band(effect.low, effect.high), others: others((other) => effectOf(other, target, page.shownClass).pd),
+      drawn: drawn(ice), curveOf: ice,
     },
   };
 }
@@ -92,6 +95,7 @@ function drawFeature(page) {
     byId(`note-${side}`).dataset.error = (side === "pi" ? curveErrorOf : pdErrorOf)(entry, page.group.rows.length) ?? "";
     byId(`chart-${side}`).setAttribute("aria-label", alternative(page, side, feature));
   }
+  drawClass(page, entry);
   const curves = SIDES.some((side) => page.view[side].mean !== null || page.view[side].drawn.length);
   byId("no-curves").hidden = curves;
   byId("no-curves").textContent = curves ? "" : whyNoCurves(page, feature);
@@ -100,6 +104,23 @@ function drawFeature(page) {
   drawFindings(page);
   influential(page, entry);
   if (byId("curve-numbers").open) drawNumbers(page);
+}
+
+// What the curves of predictions are of: for a classifier a class, which can be chosen.
+function drawClass(page, entry) {
+  const { target } = page.data;
+  byId("pd-of").textContent = `PD and ICE: the ${predictionName(target, page.shownClass)} when a row gets this value`;
+  const alone = target.classes?.length > 2 && page.shownClass !== target.shown && entry.pd;
+  byId("class-note").hidden = !alone;
+  byId("class-note").textContent = alone ? `Curves of single rows and of subgroups are in the page for ${target.classes[target.shown]} only.` : "";
+}
+
+function chooseClass(page) {
+  const { classes, drawn, shown } = page.data.target;
+  byId("class-line").hidden = !classes;
+  if (!classes) return;
+  byId("class-choice").append(...drawn.map((k) => el("option", { value: k, selected: k === shown }, classes[k])));
+  byId("class-choice").addEventListener("change", (event) => page.setClass(Number(event.target.value)));
 }
 
 function whyNoCurves(page, feature) {

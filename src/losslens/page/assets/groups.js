@@ -68,7 +68,18 @@ function givenPfi(entry, rows, weight) {
 const givenPi = (entry, rows, weight) => meanCurve(iciOf(entry), rows, weight);
 
 // PD of a group: the mean of the ICE curves of its rows.
-const pdOf = (entry, group, weight) => (group.allRows ? entry.pd : meanCurve(iceOf(entry), group.rows, weight));
+const pdOf = (entry, effect, group, weight) => (group.allRows ? effect.pd : effect.turn(meanCurve(iceOf(entry), group.rows, weight)));
+
+// PD, its band, and how the ICE curves of the shown class become those of class k: of two classes, one is known from the
+// other; of more, single rows have curves of the shown class only.
+function effectOf(entry, target, k) {
+  const asIs = { pd: entry.pd, low: entry.pd_low, high: entry.pd_high, turn: (curve) => curve };
+  if (!target.classes || k === target.shown) return asIs;
+  if (target.classes.length > 2) return { pd: entry.pd_classes?.[k] ?? null, low: null, high: null, turn: () => null };
+  const whole = target.reads === "scores" ? 0 : 1;
+  const turn = (curve) => curve && Float64Array.from(curve, (value) => whole - value);
+  return { pd: turn(entry.pd), low: turn(entry.pd_high), high: turn(entry.pd_low), turn };
+}
 
 // Which share of the group's weight lies at each value of the grid.
 function donorShares(own, g, rows, weight) {

@@ -2,7 +2,7 @@
 
 function newPage(data) {
   const page = {
-    data, open: 0, model: 0, conditions: [], donors: "given", picked: null, lit: null,
+    data, open: 0, model: 0, conditions: [], donors: "given", shownClass: data.target.shown, picked: null, lit: null,
     weight: data.table.weight, columns: columnsOf(data, 0), parts: null,
     rowName: (i) => String(data.table.index[i]),
     openFeature(f, go) {
@@ -17,6 +17,7 @@ function newPage(data) {
       page.redraw();
       editor(page);
     },
+    setClass(k) { page.shownClass = k; page.redraw(); },
     setDonors(donors) { page.donors = donors; page.redraw(); },
     setCondition(key, condition) {
       page.conditions = page.conditions.filter((other) => other.key !== key);
@@ -140,6 +141,7 @@ async function start() {
   page.parts = { ranking: ranking(page), table: observations(page), charts: await makeCharts(page) };
   subgroupBar(page);
   chooseModel(page);
+  chooseClass(page);
   pairs(page);
   rowFindings(page);
   byId("curve-numbers").addEventListener("toggle", () => drawNumbers(page));
