@@ -67,15 +67,15 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
 def _notes(comparison: Comparison, models: int, names: Sequence[str]) -> list[str]:
     lines = any(known_interval(next(iter(model.values()))) for model in comparison.importances.values())
     notes = ["lines: 95% intervals"] if lines else []
-    if lines and comparison.paired:
+    cautions = _cautions(comparison, names)
+    if lines and comparison.paired and not cautions:  # advice is less urgent, and small axes have no space for both
         notes.append("on the same rows: .differences() is often more precise than the lines suggest")
     if models < len(comparison.names):
         notes.append(f"the first {models} of {len(comparison.names)}")
-    return notes + _cautions(comparison, names) + not_shown(len(comparison.features) - len(names))
+    return notes + cautions + not_shown(len(comparison.features) - len(names))
 
 
 def _cautions(comparison: Comparison, names: Sequence[str]) -> list[str]:
-    """Of the features that are drawn, whichever model it is about: names of models are long, and in the table."""
-    shown, models = labels(names, 20), comparison.importances.values()
-    said = [model[name].caution for model in models for name in names]
-    return noted(shown * len(models), said)
+    """Of the features that are drawn; which, and of which model, is in the table: names take too much space."""
+    said = [model[name].caution for model in comparison.importances.values() for name in names]
+    return noted(["some"] * len(said), said)
