@@ -46,7 +46,9 @@ def main() -> None:
         f"{'exact: every pair of rows' if imp.exact else f'sampled: {imp.design}'}.\n"
     )
     console.print(hour_table(imp["hr"].by(X_test["workingday"])))
-    page = ll.report(model, X_test, y_test, by="workingday", title="Bikeshare: bikes hired per hour", random_state=0)
+    page = ll.report(
+        model, X_test, y_test, by="workingday", title="Bikeshare", target_name="bikes per hour", random_state=0
+    )
     page.save(PAGE)
     console.print(f"\nThe full report, to open in a browser: {PAGE}")
 

@@ -60,8 +60,13 @@ def curve(page: Any, kind: str, summary: Made, name: str) -> np.ndarray[Any, Any
 
 def test_opens_with_words_ranking_and_a_feature(page: Any, usual: Made) -> None:
     assert page.title() == "A made-up model"
-    assert page.locator(".headline").inner_text() == usual["words"]["headline"]
-    assert page.locator(".careful").inner_text().endswith(usual["words"]["careful"][0])
+    assert page.locator("h1").inner_text() == usual["words"]["question"]
+    assert page.locator(".opening dd").all_inner_texts() == usual["words"]["opening"]
+    for folded, key in (("#more-findings", "sentences"), (".careful", "careful")):
+        sentence = page.get_by_text(usual["words"][key][0])
+        assert not sentence.is_visible()
+        page.locator(f"{folded} summary").click()
+        assert sentence.is_visible()
     names = page.locator("button.feature").all_inner_texts()
     assert names == [feature["name"] for feature in usual["features"]]
     assert page.locator("#feature-name").inner_text() == names[0]

@@ -72,9 +72,10 @@ def test_true_sentences_are_told() -> None:
     """Each of these on one data set of the kind at least: a page that says nothing is never wrong."""
     expected = {
         "additive": ("correlated", "far_words", "headline", "uncertain"),
-        "skewed": ("ranks_first", "largest_shares", "grows_most"),
-        "interacting": ("first_is_uncertain",),
-        "null": ("unused", "uncertain"),
+        "skewed": ("leads_surely", "ranks_first", "largest_shares", "grows_most"),
+        "interacting": ("first_is_uncertain", "leads_unsurely"),
+        "null": ("unused", "uncertain", "no_better", "perhaps_nothing_matters"),
+        "imbalanced": ("how_often_right",),
         "tiny": ("few_rows",),
     }
     for kind, names in expected.items():

@@ -22,7 +22,7 @@ from losslens.page.findings import (
     regions_dict,
     rows_dict,
 )
-from losslens.page.words import _correlated, every_grows, largest_shares, ranks_first, words
+from losslens.page.words import correlated_pairs, every_grows, largest_shares, ranks_first, words
 from losslens.results.clusters import Clusters
 from losslens.results.extrapolation import Extrapolation, Extrapolations
 from losslens.results.interactions import Interactions
@@ -279,12 +279,12 @@ def test_correlated_columns_are_named_the_strongest_first(imp: Any) -> None:
     a, e = np.arange(50.0), np.random.default_rng(1).normal(size=50)
     gap = np.where(np.arange(50) < 5, np.nan, -np.exp(a / 9))
     columns = {"a": a, "b": gap, "c": a + 12 * e, "two": a > 20, "flat": np.full(50, 2.0), "e": e}
-    found = _correlated({name: np.asarray(values, float) for name, values in columns.items()})
+    found = correlated_pairs({name: np.asarray(values, float) for name, values in columns.items()})
     assert [(x, y) for _, x, y in found] == [("a", "b"), ("a", "c"), ("b", "c")]
     assert found[0][0] == pytest.approx(-1)
     assert 0.7 < found[1][0] < 0.9
-    assert _correlated({"a": np.array([1.0, 2, 3, np.nan]), "b": np.array([1.0, 2, np.nan, 4])}) == []  # two rows
-    assert _correlated({"a": np.array([1.0, 1, 1, 2, 3]), "b": np.array([4.0, 5, 6, np.nan, np.nan])}) == []
+    assert correlated_pairs({"a": np.array([1.0, 2, 3, np.nan]), "b": np.array([1.0, 2, np.nan, 4])}) == []  # two rows
+    assert correlated_pairs({"a": np.array([1.0, 1, 1, 2, 3]), "b": np.array([4.0, 5, 6, np.nan, np.nan])}) == []
     text = said(imp, columns={k: v for k, v in columns.items() if k in ("a", "b", "c")})["careful"][1]
     assert text.startswith(f"Some features are correlated (a and b (-1.00), a and c ({found[1][0]:.2f}) and b and c (")
     four = dict.fromkeys("abcd", a * 2.0)
@@ -294,18 +294,18 @@ def test_correlated_columns_are_named_the_strongest_first(imp: Any) -> None:
 def test_a_correlation_of_07_is_one() -> None:
     """Ranks of five values: 1 - 6 sum d^2 / (5 * 24); sum d^2 = 6 gives exactly 0.7, 8 gives 0.6, ten times over."""
     a, at, below = (np.tile(values, 10) for values in ([0.0, 1, 2, 3, 4], [1.0, 2, 0, 3, 4], [1.0, 2, 0, 4, 3]))
-    assert [round(v, 9) for v, _, _ in _correlated({"a": a, "b": at})] == [0.7]
-    assert _correlated({"a": a, "b": below}) == []
+    assert [round(v, 9) for v, _, _ in correlated_pairs({"a": a, "b": at})] == [0.7]
+    assert correlated_pairs({"a": a, "b": below}) == []
 
 
 def test_a_correlation_of_few_rows_may_be_chance() -> None:
     """Four values have the same order in 2 of 4! cases; 5% of tables of independent columns have a pair at most."""
     a = np.arange(4.0)
-    assert _correlated({"a": a, "b": a}) == []
-    assert len(_correlated({"a": np.arange(6.0), "b": np.arange(6.0)})) == 1  # 2 in 720
+    assert correlated_pairs({"a": a, "b": a}) == []
+    assert len(correlated_pairs({"a": np.arange(6.0), "b": np.arange(6.0)})) == 1  # 2 in 720
     rng = np.random.default_rng(0)
     tables = [{f"x{j}": column for j, column in enumerate(rng.normal(size=(6, 10)))} for _ in range(200)]
-    assert np.mean([bool(_correlated(table)) for table in tables]) <= 0.08
+    assert np.mean([bool(correlated_pairs(table)) for table in tables]) <= 0.08
 
 
 # Findings.

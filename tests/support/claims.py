@@ -228,6 +228,60 @@ def _headline(case: Case, text: str) -> bool:
     return in_digits(losses.mean()) in text and in_digits(constant) in text and score in text and direction
 
 
+def _near(text: str, wanted: float) -> bool:
+    """Whether a number of the text is the wanted one, to its own precision."""
+    found = [part.replace(",", "") for part in re.findall(r"\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?", text)]
+    steps = [(float(part), 10.0 ** -len(part.partition(".")[2])) for part in found if "e" not in part]
+    return any(
+        abs(value - wanted) <= 0.500001 * step and (wanted < step or step <= 0.1 * wanted) for value, step in steps
+    )
+
+
+def _how_far_off(case: Case, text: str) -> bool:
+    """Root of the mean squared error: of the model, and of the mean of y."""
+    error, constant = case.losses(case.kind.model(case.X)).mean(), np.var(case.y)
+    only = error > constant * 1.005
+    same = "about as much" in text
+    told = same == (abs(1 - error / constant) < 0.005) and ("only" in text) == only
+    return (
+        told and f" {len(case.y):,} rows" in text and _near(text, error**0.5) and (same or _near(text, constant**0.5))
+    )
+
+
+def _how_often_right(case: Case, text: str) -> bool:
+    """Accuracy and the share of the largest class, and both log losses."""
+    if case.kind.loss != "log_loss":
+        return False
+    prediction, y = case.kind.model(case.X), case.y
+    right, counts = np.mean(prediction.argmax(axis=1) == y), np.bincount(y) / len(y)
+    share, error = counts.max(), case.losses(prediction).mean()
+    told = [float(part) / 100 for part in re.findall(r"([\d.]+)%", text)]
+    constant = float(log_loss(y, np.broadcast_to(counts, (len(y), 2))))
+    shares = abs(told[0] - right) <= 0.0051 and abs(told[1] - share) <= 0.0051
+    return shares and f"“{counts.argmax()}”" in text and _near(text, error) and _near(text, constant)
+
+
+def _grown(case: Case, text: str) -> bool:
+    """The first feature has the largest importance on these rows, and its number is that of its error."""
+    found, error = _importances(case), case.losses(case.kind.model(case.X)).mean()
+    best = int(named(text)[0][1:])
+    after = error + found[best]
+    told = after**0.5 if case.kind.loss == "squared_error" else after / error
+    return bool(found[best] >= found.max() - 1e-12) and _near(text, told)
+
+
+def _leads_unsurely(case: Case, text: str) -> bool:
+    """Whether others are named that may come first: they are not known to be unused."""
+    return _grown(case, text) and not set(named(text)[2:]) & case.kind.unused
+
+
+def _no_better(case: Case, text: str) -> bool:
+    losses = case.losses(case.kind.model(case.X))
+    share = np.broadcast_to(np.bincount(case.y) / len(case.y), (len(case.y), 2)) if case.y.dtype.kind == "i" else 0
+    constant = np.var(case.y) if case.y.dtype.kind == "f" else log_loss(case.y, share)
+    return bool(losses.mean() > 0.994 * constant)
+
+
 def _at_the_bound(case: Case, text: str) -> bool:
     own = case.kind.model(case.X)[np.arange(len(case.y)), case.y]
     return bool((own == 0).any())
@@ -392,6 +446,20 @@ def _misses_a_probability(case: Case, text: str) -> bool:
 
 Truth = Callable[[Case, str], bool]
 TRUTHS: dict[str, Truth] = {
+    "question": holds,
+    "how_far_off": _how_far_off,
+    "how_often_right": _how_often_right,
+    "how_large": lambda case, text: False,  # no loss here is told so
+    "nothing_matters": lambda case, text: bool(_importances(case).max() <= 1e-12),
+    "one_feature": lambda case, text: False,  # there are three
+    "leads_surely": lambda case, text: _ranks_first(case, text) and _grown(case, text),
+    "perhaps_nothing_matters": _grown,
+    "leads_unsurely": _leads_unsurely,
+    "leads_here": lambda case, text: False,  # every feature has a standard error
+    "no_better": _no_better,
+    "related_features": lambda case, text: frozenset(named(text)) in case.kind.dependent,
+    "unlike_real_rows": _tied,
+    "not_seen_in_training": holds,
     "headline": _headline,
     "at_the_bound": _at_the_bound,
     "from_other_rows": _from_other_rows,

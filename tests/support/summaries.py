@@ -41,10 +41,12 @@ def made(
     summary = Made({
         "format": 2, "title": "A made-up model", "made": "2026-01-31", "library": "losslens 0.1.0",
         "words": {
+            "question": "What does this model need to predict the target?",
+            "opening": ["It is off by 0.5.", f"It depends most on {names[0]}.", "Nothing is known of it."],
             "headline": "The mean squared error is 0.25.", "sentences": [f"{names[0]} carries most of it."],
             "computed": ["All pairs, exactly."], "careful": ["Little is known of made-up data."],
         },
-        "loss": {"name": "squared_error", "title": "mean squared error", "least": 0.0},
+        "loss": {"name": "squared_error", "title": "mean squared error", "least": 0.0, "told_as": "root"},
         "target": {"name": "y", "reads": "values", "classes": None, "shown": None, "drawn": None},
         "n": n, "n_given": n_given or n, "by": None, "models": heads,
         "table": {

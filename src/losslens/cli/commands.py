@@ -235,7 +235,8 @@ PAGE_ROWS = 5000  # rows of a report without --rows
 
 @takes(
     "model", "data", "target", "weight", "sep", "drop", "rows", "seed", "models", "trust", "trust_type", "loss",
-    "features", "group", "by", "no_shapley", "interactions", "title", "output", *RUNNING,
+    "features", "group", "by", "no_shapley", "interactions", "title", "target_name", "output",
+    *RUNNING,
 )  # fmt: skip
 def report(args: Arguments) -> None:
     """Everything in one HTML file.
@@ -256,7 +257,8 @@ def report(args: Arguments) -> None:
     with stopping_on_interrupt():  # before anything is written
         page = make(
             models[own], rows.X, rows.y, models={name: models[name] for name in others} or None,
-            loss=loss_of(args.loss), features=features_of(args), by=by, title=args.title, rows=args.rows or PAGE_ROWS,
+            loss=loss_of(args.loss), features=features_of(args), by=by, title=args.title,
+            target_name=args.target_name, rows=args.rows or PAGE_ROWS,
             shapley=not args.no_shapley, interactions=together, sample_weight=rows.weight, **run_options(args),
         )  # fmt: skip
     with naming_file(args.output):

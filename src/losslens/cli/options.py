@@ -129,6 +129,9 @@ class Arguments:
         "report.html"
     )
     title: Annotated[str | None, _option(OUT, "Title of the report.", metavar="TEXT")] = None
+    target_name: Annotated[
+        str | None, _option(OUT, "What is predicted, in words; default: the target's column.", metavar="TEXT")
+    ] = None
 
 
 SOURCE = ("model", "data", "target", "weight", "sep", "drop", "rows", "seed", "trust", "trust_type")

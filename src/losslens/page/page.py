@@ -12,6 +12,7 @@ import numpy as np
 
 from losslens.page import charts
 from losslens.page.packing import Box, safe_json
+from losslens.page.plain_error import leading
 from losslens.text import in_digits
 
 # Each uses those before it; joined, they are one script.
@@ -35,6 +36,7 @@ def html(summary: dict[str, Any]) -> str:
     scripts = {"theme": asset("theme.js"), "bokeh": bokeh_script(), "own": own_script()}
     return environment.get_template("page.html").render(
         summary=summary,
+        leading=leading(summary),
         warned=any((feature["extrapolation"] or {"warns": False})["warns"] for feature in summary["features"]),
         shares=any(entry["sfimp"] is not None for feature in summary["features"] for entry in feature["models"]),
         policy=policy(list(scripts.values())),

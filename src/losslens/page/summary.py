@@ -26,6 +26,8 @@ from losslens.page.findings import (
 from losslens.page.labels import as_numbers, bin_labels, kind_of, labels, texts
 from losslens.page.quality import error_ends, quality
 from losslens.page.target import effect_of, predicted_labels, predictions, shown_class, target_dict, true_labels
+from losslens.page.opening import opening, question
+from losslens.page.plain_error import plain_kind
 from losslens.page.words import words
 from losslens.results.effects import FeatureEffect
 from losslens.results.feature import MIN_CURVES
@@ -54,7 +56,7 @@ class ShownModel:
     n_given: int
     y: NDArray[Any]
     by: str | None
-    target_name: str  # what y is called
+    target_name: str  # what is predicted, in the reader's words
 
 
 def summarise(
@@ -75,7 +77,12 @@ def summarise(
     whole = sum(len(one.at) * one.meeting.size for one in first.values()) <= MOST_CELLS
     features = [_feature(complete(one), shown, models, target, shares, findings, whole, tick) for one in first._ranked]
     pairs, rows = pairs_dict(findings), rows_dict(findings.rows)
-    top = words(models, shares, ends, shown.n_given, {k: v for k, v in numbers.items() if k in first})
+    numeric = {k: v for k, v in numbers.items() if k in first}
+    top = words(models, shares, ends, shown.n_given, numeric)
+    top |= {
+        "question": question(shown.target_name),
+        "opening": opening(models, shown.target_name, shown.n_given, numeric),
+    }
     top["sentences"] += finding_words(features, pairs, rows)
     top["computed"] += absence_words(findings, bool(shares))
     top["careful"] += [text for text in (far_words(first.extrapolation),) if text]
@@ -86,7 +93,12 @@ def summarise(
         "library": shown.library,
         "words": top,
         "target": target,
-        "loss": {"name": first.loss.name, "title": first.title, "least": None if first.loss.custom else 0.0},
+        "loss": {
+            "name": first.loss.name,
+            "title": first.title,
+            "least": None if first.loss.custom else 0.0,
+            "told_as": plain_kind(first.loss),
+        },
         "n": len(shown.index),
         "n_given": shown.n_given,
         "models": heads,

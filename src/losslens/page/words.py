@@ -139,7 +139,7 @@ def grows_most(first: Importances) -> str:
 @claim(level=LEVEL)
 def ranks_first(first: Importances) -> str:
     """Where the simultaneous 95% interval of a feature's rank among all of several features is 1 to 1."""
-    if not _first_for_sure(first):
+    if not first_for_sure(first):
         return ""
     return f"{first._ranked[0].name} ranks first: no other importance is as large (simultaneous intervals at 95%)."
 
@@ -147,14 +147,14 @@ def ranks_first(first: Importances) -> str:
 @claim(level=0)
 def first_is_uncertain(first: Importances) -> str:
     """Where that interval is wider, and some importance on these rows is above 0."""
-    unsure = len(first) > 1 and first._ranked[0].pfi > 0 and not _first_for_sure(first)
+    unsure = len(first) > 1 and first._ranked[0].pfi > 0 and not first_for_sure(first)
     return "Which feature ranks first is uncertain." if unsure else ""
 
 
 @claim(level=LEVEL)
 def every_grows(first: Importances) -> str:
     """Where all features are tested, and Holm's tests find every importance above 0."""
-    if not _all_tested(first) or len(_not_significant(first.estimates)) > 0:
+    if not all_tested(first) or len(not_significant(first.estimates)) > 0:
         return ""
     if len(first) == 1:
         return "With its values taken from other rows, the error grows on new rows, too (one-sided test at 5%)."
@@ -165,7 +165,7 @@ def every_grows(first: Importances) -> str:
 def uncertain(first: Importances) -> str:
     """Features whose importances are not significantly above 0, nor below, and that the model does use."""
     known = {*_unused(first), *_below_zero(first.estimates)}
-    names = [name for name in _not_significant(first.estimates) if name not in known]
+    names = [name for name in not_significant(first.estimates) if name not in known]
     if not names:
         return ""
     whose = f"{' or '.join(names)}" if len(names) < 3 else f"any of {listed(names)}"
@@ -190,19 +190,21 @@ def unused(first: Importances) -> str:
     return f"With the values of {listed(names)} taken from other rows, the error of every row is the same."
 
 
-def _first_for_sure(first: Importances) -> bool:
+def first_for_sure(first: Importances) -> bool:
+    """Whether the simultaneous interval of the rank of the largest of several importances is 1 to 1."""
     best, estimates = first._ranked[0], first.estimates
-    if len(first) == 1 or not _all_tested(first) or not best.pfi > 0:
+    if len(first) == 1 or not all_tested(first) or not best.pfi > 0:
         return False
     return int(estimates.ranks()[2][estimates.names.index(best.name)]) == 1
 
 
-def _all_tested(first: Importances) -> bool:
+def all_tested(first: Importances) -> bool:
     """Whether every feature has a standard error: a claim about all must not rest on some."""
     return len(first.estimates.names) == len(first)
 
 
-def _not_significant(estimates: Estimates) -> list[str]:
+def not_significant(estimates: Estimates) -> list[str]:
+    """Features whose importances are not significantly above 0 (Holm)."""
     p = adjusted(estimates.p_values(), "holm")
     return [name for name, value in zip(estimates.names, p.tolist(), strict=True) if not value <= LEVEL]
 
@@ -297,7 +299,7 @@ def _doubts_of_shares(share: ShapleyImportance) -> list[Sentence]:
 @claim(level=LEVEL)
 def correlated(columns: Mapping[str, Floats]) -> str:
     """Columns with a rank correlation of 0.7 or more on these rows that chance does not explain."""
-    pairs = _correlated(columns)
+    pairs = correlated_pairs(columns)
     if not pairs:
         return ""
     named = listed([f"{a} and {b} ({value:.2f})" for value, a, b in pairs[:3]])
@@ -307,7 +309,7 @@ def correlated(columns: Mapping[str, Floats]) -> str:
     )
 
 
-def _correlated(columns: Mapping[str, Floats]) -> list[tuple[float, str, str]]:
+def correlated_pairs(columns: Mapping[str, Floats]) -> list[tuple[float, str, str]]:
     """Pairs of correlated numeric columns, the strongest first; significantly so, by Bonferroni's correction."""
     from scipy.stats import rankdata
 

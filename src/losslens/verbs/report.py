@@ -14,6 +14,7 @@ from losslens.donors.designs import Latin
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
 from losslens.page.findings import Findings
+from losslens.page.opening import UNNAMED
 from losslens.page.report import Report
 from losslens.page.summary import ShownModel, summarise
 from losslens.passes.task import Options, default_loss
@@ -59,6 +60,7 @@ def report(
     shapley: bool = True,
     interactions: bool | int = True,
     title: str | None = None,
+    target_name: str | None = None,
     rows: int = 5000,
     sample_weight: Any = None,
     random_state: Any = None,
@@ -85,6 +87,9 @@ def report(
         sampled.
     title
         Title of the page; by default from the model's name.
+    target_name
+        What is predicted, in the words of the page's readers, such as "bikes per hour"; by default the name of the
+        series y.
     rows
         The most rows to explain; if there are more, a random sample, which the page mentions.
 
@@ -100,6 +105,7 @@ def report(
         features=features, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs, memory=memory,
         progress=progress,
     )  # fmt: skip
+    target = target_in_words(target_name, y)
     named, data, most = checked_report(model, X, y, models, loss, by, shapley, interactions, rows, options)
     warn_of_target(X, y)
     known = as_model(model)
@@ -112,7 +118,7 @@ def report(
 
     shown = ShownModel(
         title or f"What {known.name} rests on", f"losslens {version('losslens')}", data.columns, data.index,
-        data.n_given, data.y, data.by, str(getattr(y, "name", None) or "the target"),
+        data.n_given, data.y, data.by, target,
     )  # fmt: skip
 
     first = next(iter(results.values()))
@@ -123,6 +129,20 @@ def report(
 
     with bar(len(first), "writing the report", progress, "features") as tick:
         return Report(summarise(shown, results, shares, findings, complete, tick))
+
+
+def target_in_words(target_name: str | None, y: Any) -> str:
+    """What is predicted: as given, or the name of a series, unless it says no more than "target".
+
+    >>> target_in_words("bikes per hour", [1.0]), target_in_words(None, [1.0])
+    ('bikes per hour', 'the target')
+    """
+    if target_name is None:
+        name = getattr(y, "name", None)
+        return name if isinstance(name, str) and name.strip() and name not in ("target", "y") else UNNAMED
+    if not isinstance(target_name, str) or not target_name.strip():
+        raise ValueError(f"target_name is text, such as 'bikes per hour'; got {target_name!r}")
+    return target_name
 
 
 def checked_report(

@@ -19,6 +19,9 @@ function ranking(page) {
     }
   });
   search.hidden = byId("ranking-search-label").hidden = page.data.features.length <= SHOWN_AT_FIRST;
+  for (const button of document.querySelectorAll("button.leading")) { // the picture of the first screen
+    button.addEventListener("click", () => page.openFeature(Number(button.dataset.leading), true));
+  }
   search.addEventListener("input", draw);
   more.addEventListener("click", () => { state.everything = !state.everything; draw(); });
 

@@ -1,0 +1,143 @@
+"""The error in a reader's words: how far predictions are off, how often an answer is wrong, how many times as large."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import floor, log10
+from typing import Any, Literal
+
+import numpy as np
+
+from losslens.losses import Loss
+
+Kind = Literal["root", "mean", "wrong", "times", "loss"]
+LEADING = 8  # features in the picture of the first screen
+KINDS: dict[str, Kind] = {"squared_error": "root", "absolute_error": "mean", "zero_one": "wrong"}
+
+
+def plain_kind(loss: Loss) -> Kind:
+    """How a mean loss is told. Of a custom loss nothing is known but its mean."""
+    return "loss" if loss.custom else KINDS.get(loss.name, "times")
+
+
+@dataclass(frozen=True)
+class PlainError:
+    """The error with nothing shuffled, and with a feature shuffled between rows, as readers are told.
+
+    >>> told = PlainError("root", "squared error", 25.0)
+    >>> told.now, told.after(119.0), told.after(-30.0)
+    (5.0, 12.0, 0.0)
+    """
+
+    kind: Kind
+    title: str  # of the loss
+    error: float  # mean loss with nothing shuffled
+
+    @property
+    def times(self) -> bool:
+        """Whether it is told as a multiple, which an error of 0 has not."""
+        return self.kind == "times" and self.error > 0
+
+    @property
+    def now(self) -> float:
+        """With nothing shuffled."""
+        return self.after(0.0)
+
+    def after(self, pfi: float) -> float:
+        """With a feature shuffled: its importance is the increase of the mean loss. Increasing in it."""
+        if self.times:
+            return 1 + pfi / self.error
+        return float(np.sqrt(max(self.error + pfi, 0.0))) if self.kind == "root" else self.error + pfi
+
+    def text(self, value: float, like: float | None = None) -> str:
+        """A number of `now` or `after`."""
+        if self.kind == "wrong":
+            return percent(value)
+        return f"{value:.2f}" if self.times and abs(value) < 100 else short_digits(value, like)
+
+    @property
+    def measure(self) -> str:
+        """What the numbers are."""
+        return {
+            "root": "How far off the predictions are (root mean squared error)",
+            "mean": "How far off the predictions are on average",
+            "wrong": "The share of rows with a wrong answer",
+            "times": f"How many times as large the {self.title} is" if self.times else f"The {self.title}",
+            "loss": f"The error ({self.title})",
+        }[self.kind]
+
+    def grown(self, pfi: float) -> str:
+        """What shuffling does, as a clause: "its predictions are off by 160 instead of 33"."""
+        now, after = self.now, self.after(pfi)
+        ends = f"{self.text(after, now)} instead of {self.text(now, after)}"
+        if self.kind in ("root", "mean"):
+            return f"its predictions are off by {ends}"
+        if self.kind == "wrong":
+            return f"its answer is wrong for {ends} of the rows"
+        if self.times:
+            return f"its error ({self.title}) is {self.text(after)} times as large"
+        return f"its error ({self.title}) is {ends}"
+
+
+def short_digits(value: float, like: float | None = None, digits: int = 3) -> str:
+    """A number with two significant digits, and as many decimals at least as the larger of both has with three.
+
+    >>> short_digits(32.71, 160.3), short_digits(160.3), short_digits(0.05123, 12.5), short_digits(26504.3)
+    ('33', '160', '0.051', '26,504')
+    >>> short_digits(0.0), short_digits(1.2e-7), short_digits(3e12), short_digits(0.98765, 1.2)
+    ('0', '1.2e-07', '3e+12', '0.99')
+    """
+    largest = max(abs(value), abs(value if like is None else like))
+    if not 1e-5 <= largest < 1e9:
+        return f"{value:.2g}"
+    own = _decimals(value, 2) if abs(value) >= 1e-5 else 0
+    return f"{value:,.{max(own, _decimals(largest, digits))}f}"
+
+
+def _decimals(value: float, digits: int) -> int:
+    return max(0, digits - 1 - floor(log10(abs(value))))
+
+
+def percent(share: float) -> str:
+    """A share with one decimal where it is near 0 or 1, and neither as none nor as all where it is not.
+
+    >>> [percent(share) for share in (0.0, 0.00001, 0.0123, 0.5, 0.993, 0.99999, 1.0)]
+    ['0%', 'under 0.1%', '1%', '50%', '99.3%', 'over 99.9%', '100%']
+    """
+    if share in (0, 1) or 0.01 <= share <= 0.99:
+        return f"{share:.0%}"
+    if 0 < share < 0.0005:
+        return "under 0.1%"
+    return "over 99.9%" if 0.9995 <= share < 1 else f"{share:.1%}"
+
+
+def leading(summary: dict[str, Any]) -> dict[str, Any]:
+    """The picture of the first screen: the leading features of the first model on one scale, in percent of its width.
+
+    The interval is that of the importance, carried to the scale with the model's error as it is: it reaches the line
+    of nothing shuffled where the interval of the importance reaches 0.
+    """
+    told = PlainError(summary["loss"]["told_as"], summary["loss"]["title"], summary["models"][0]["error"])
+    entries = [(feature["name"], feature["models"][0]) for feature in summary["features"][:LEADING]]
+    rows = [
+        {"name": name, "value": told.after(one["pfi"]), "low": _end(told, one["low"]), "high": _end(told, one["high"])}
+        for name, one in entries
+    ]
+    known = [value for row in rows for value in (row["value"], row["low"], row["high"]) if value is not None]
+    first, last = min([told.now, *known]), max([told.now, *known])
+
+    def at(value: float | None) -> str | None:
+        return None if value is None else f"{1 + 98 * (value - first) / ((last - first) or 1):.2f}%"
+
+    for row in rows:
+        row["text"] = told.text(row["value"], last)
+        row["between"] = (
+            "" if row["low"] is None else f"{told.text(row['low'], last)} to {told.text(row['high'], last)}"
+        )
+        row["sure"] = row["low"] is not None and not row["low"] <= told.now <= row["high"]
+        row["at"] = {key: at(row[key]) for key in ("value", "low", "high")}
+    return {"rows": rows, "measure": told.measure, "now": told.text(told.now, last), "now_at": at(told.now)}
+
+
+def _end(told: PlainError, end: float | None) -> float | None:
+    return None if end is None or not np.isfinite(end) else told.after(end)

@@ -1,0 +1,236 @@
+"""The first screen: its sentences hold for every loss and kind of data, and its picture shows what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
+
+import losslens as ll
+from browser import value
+from losslens.page.opening import opening, question
+from losslens.page.plain_error import PlainError, leading, plain_kind
+from losslens.verbs.report import target_in_words
+from summaries import made
+
+Open = Callable[..., Any]
+N = 150
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 4))
+Y = 3 * X[:, 0] + X[:, 1] + RNG.normal(size=N)
+
+
+def model(X: Any) -> Any:
+    return 3 * np.asarray(X)[:, 0] + np.asarray(X)[:, 1]
+
+
+def explained(model: Any = model, X: Any = X, y: Any = Y, loss: Any = "squared_error", **options: Any) -> Any:
+    return ll.feature_importance(model, X, y, loss=loss, random_state=0, **options)
+
+
+def said(*imps: Any, target: str = "height", n_given: int | None = None, columns: Any = None) -> list[str]:
+    models = {f"m{k}" if k else "this model": imp for k, imp in enumerate(imps)}
+    n = len(imps[0]._first.at)
+    found: list[str] = list(opening(models, target, n_given or n, columns or {}))
+    assert len(found) == 3
+    return found
+
+
+def test_squared_errors_are_told_in_units_of_the_target() -> None:
+    """Root of the mean squared error; always the average has the standard deviation of y."""
+    imp = explained()
+    error, spread = np.sqrt(np.mean((Y - model(X)) ** 2)), Y.std()
+    first, second, third = said(imp)
+    start = f"On these 150 rows, its predictions of height are off by about {error:.2f} (root mean squared error)"
+    assert first == f"{start}; always predicting the average would be off by {spread:.2f}."
+    after = np.sqrt(np.mean([(Y - model(np.column_stack([np.roll(X[:, 0], k), X[:, 1:]]))) ** 2 for k in range(N)]))
+    assert second == (
+        f"It depends most on x0: when x0 is shuffled between rows, its predictions are off by {after:.2f} instead of "
+        f"{error:.2f}, and no other feature matters as much (95% confidence)."
+    )
+    assert third == "All this is about new cases only if the model was not fitted on these rows."
+    assert said(imp, n_given=900)[0].startswith("On a random sample of 150 of 900 rows, its")
+
+
+def test_a_model_that_is_no_better_than_the_average_is_told_first() -> None:
+    flat = said(explained(lambda X: np.full(len(X), Y.mean())))
+    assert flat[0].endswith("always predicting the average would be off by about as much.")
+    assert flat[1] == (
+        "On these rows no feature matters: the error does not grow with any of them shuffled between rows."
+    )
+    assert flat[2] == (
+        "On these rows the model predicts no better than one and the same answer for all: what it depends on may say "
+        "nothing about height."
+    )
+    wrong = said(explained(lambda X: -model(X)))
+    assert wrong[0].endswith(f"always predicting the average would be off by only {Y.std():.2f}.")
+    assert wrong[2].startswith("On these rows the model predicts no better")
+    assert said(explained(y=np.ones(N)))[0].endswith("always predicting the average would not be off at all.")
+    perfect = said(explained(y=model(X)))
+    assert "are off by about 0 (root" in perfect[0].replace("0.00", "0")
+    assert "instead of 0" in perfect[1]
+
+
+def test_absolute_errors_are_means() -> None:
+    first, second, _ = said(explained(loss="absolute_error"))
+    error = np.mean(np.abs(Y - model(X)))
+    assert f"are off by about {error:.2f} on average; always predicting the median would" in first
+    assert f"instead of {error:.2f}, and no" in second
+
+
+def labels(X: Any) -> Any:
+    return np.where(np.asarray(X)[:, 0] > 0, "yes", "no")
+
+
+CLASSES = np.where(X[:, 0] + 0.5 * RNG.normal(size=N) > -0.8, "yes", "no")
+
+
+def test_classes_are_told_by_how_often_they_are_right() -> None:
+    fitted = LogisticRegression().fit(X, CLASSES)
+    first, second, _ = said(ll.feature_importance(fitted, X, CLASSES), target="illness")
+    right, base = accuracy_score(CLASSES, fitted.predict(X)), np.mean(CLASSES == "yes")
+    start = f"On these 150 rows, the illness that it finds most probable is right for {right:.0%}; "
+    start += f"always answering “yes” would be right for {base:.0%} (log loss "
+    assert first.startswith(start)
+    assert first.endswith(" with the same probabilities for every row).")
+    imp = ll.feature_importance(fitted, X, CLASSES)
+    assert f"its error (log loss) is {imp['x0'].ratio:.2f} times as large" in second
+    unnamed = said(ll.feature_importance(fitted, X, CLASSES, loss="brier"), target="the target")[0]
+    assert ", the class that it finds most probable is right for" in unnamed
+    assert "(Brier score " in unnamed
+
+
+def test_labels_are_right_or_wrong() -> None:
+    imp = explained(labels, y=CLASSES, loss="zero_one")
+    first, second, _ = said(imp)
+    right, base = np.mean(labels(X) == CLASSES), np.mean(CLASSES == "yes")
+    more = ", more often" if base > right else ""
+    assert first == (
+        f"On these 150 rows, its answer is right for {right:.0%}; always answering “yes” would be right for "
+        f"{base:.0%}{more}."
+    )
+    assert f"its answer is wrong for {1 - right + imp['x0'].pfi:.0%} instead of {1 - right:.0%} of the rows" in second
+    often = said(explained(lambda X: np.full(len(X), "yes"), y=CLASSES, loss="zero_one"))[0]
+    assert often.endswith(f"right for {base:.0%}; always answering “yes” would be right for {base:.0%} too.")
+
+
+def test_other_losses_are_told_by_their_means() -> None:
+    y = np.exp(Y / 3)
+    deviance = said(explained(lambda X: np.exp(model(X) / 3), y=y, loss="poisson"))
+    assert "its Poisson deviance is 0." in deviance[0]
+    assert "(smaller is better); always predicting the mean of y would have 1." in deviance[0]
+    assert "its error (Poisson deviance) is " in deviance[1]
+    assert " times as large, and" in deviance[1]
+    own = said(explained(loss=lambda y, f: np.abs(y - f) - 10))
+    assert own[0].endswith("; what the simplest prediction would have is not known for this loss.")
+    assert " is -9.2" in own[0]
+    assert "its error (custom loss) is -6.78" in own[1]
+    assert " instead of -9.2" in own[1]
+    exact = said(explained(lambda X: np.exp(model(X)), y=np.exp(model(X)), loss="poisson"))
+    assert " instead of 0" in exact[1]  # a multiple of 0 is none
+
+
+def test_several_models_are_told_beside_the_first() -> None:
+    zero = explained(lambda X: 0 * X[:, 0])
+    first = said(explained(), zero, explained(lambda X: X[:, 0]))[0]
+    for error in (Y**2, (Y - X[:, 0]) ** 2):
+        assert f" by {np.sqrt(error.mean()):.2f}" in first
+    assert ", those of m1 by " in first
+    fitted = LogisticRegression().fit(X, CLASSES)
+    two = said(*(ll.feature_importance(fitted, X, CLASSES) for _ in range(2)))[0]
+    assert ", that of m1 for " in two
+    four = said(*(explained(loss="huber") for _ in range(5)))[0]
+    assert " and 1 more; always" in four
+
+
+def test_what_is_not_sure_is_said_so() -> None:
+    alike = said(explained(lambda X: X[:, 0] + X[:, 1], y=X[:, 0] + X[:, 1] + Y / 9))[1]
+    assert alike.startswith("On these rows it depends most on x")
+    assert alike.endswith(("; on new rows x0 may matter more.", "; on new rows x1 may matter more."))
+    noise = said(explained(y=np.random.default_rng(5).normal(size=N)))[1]
+    assert noise.startswith(("It is not sure that any feature matters.", "On these rows no feature matters"))
+    few = said(explained(X=X[:2], y=Y[:2]))
+    assert few[1].endswith("; how surely is not known.")
+    assert said(explained(X=X[:99], y=Y[:99]))[2].startswith("99 rows are few")
+    alone = said(explained(features=["x0"]))[1]
+    assert alone.startswith("When x0 is shuffled between rows, its predictions are off by ")
+    assert alone.endswith("; on new rows the error grows, too (test at 5%).")
+
+
+def test_related_features_and_rows_unlike_real_ones_are_a_reason_for_care() -> None:
+    tied = np.column_stack([X[:, 0], X[:, 0] + 0.05 * X[:, 1], X[:, 2]])
+    imp = explained(lambda X: X[:, 0] + X[:, 1] + X[:, 2], X=tied, y=tied.sum(axis=1) + Y / 9)
+    columns = {f"x{j}": tied[:, j] for j in range(3)}
+    start = "The features x0 and x1 go together in the data: the model can use one in place of the other, "
+    assert said(imp, columns=columns)[2].startswith(start)
+    assert said(imp, columns=columns | {"x2": -tied[:, 0]})[2].startswith(
+        start.replace("data:", "data, as do 2 other pairs:")
+    )
+    assert said(imp)[2].startswith("Shuffling x")
+    assert "unlike any real one" in said(imp)[2]
+    unused = explained(lambda X: X[:, 2], X=tied, y=tied[:, 2] + Y / 9)
+    assert said(unused, columns=columns)[2].startswith("All this is")  # neither matters
+
+
+def test_the_target_is_named_by_the_reader_or_its_series() -> None:
+    assert target_in_words(None, pd.Series([1.0], name="price")) == "price"
+    for name in (None, "", "target", "y", 7):
+        assert target_in_words(None, pd.Series([1.0], name=name)) == "the target"
+    assert target_in_words("bikes per hour", pd.Series([1.0], name="cnt")) == "bikes per hour"
+    for wrong in ("", "  ", 7):
+        with pytest.raises(ValueError, match="target_name is text"):
+            target_in_words(wrong, [1.0])  # type: ignore[arg-type]
+    page = ll.report(model, X, pd.Series(Y, name="height"), loss="squared_error", shapley=False, interactions=False)
+    assert page.summary["words"]["question"] == question("height") == "What does this model need to predict height?"
+    assert "its predictions of height are off" in page.summary["words"]["opening"][0]
+    assert page.summary["target"]["name"] == "height"
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "huber", lambda y, f: (y - f) ** 2])
+def test_the_picture_has_the_numbers_of_the_importances(loss: Any) -> None:
+    imp = explained(loss=loss)
+    page = ll.report(model, X, Y, loss=loss, shapley=False, interactions=False, random_state=0)
+    picture = leading(page.summary)
+    told = PlainError(plain_kind(imp.loss), imp.title, imp.error)
+    assert [row["name"] for row in picture["rows"]] == [one.name for one in imp._ranked]
+    for row in picture["rows"]:
+        one = imp[row["name"]]
+        low, high = one.interval()
+        assert row["value"] == pytest.approx(told.after(one.pfi))
+        assert row["sure"] == (not low <= 0 <= high)
+        ends = [float(row["at"][key].rstrip("%")) for key in ("low", "value", "high")]
+        assert 1 <= ends[0] <= ends[1] <= ends[2] <= 99
+        assert float(picture["now_at"].rstrip("%")) <= ends[1] or one.pfi < 0
+
+
+def test_a_picture_without_intervals_or_differences() -> None:
+    summary = made()
+    for feature in summary["features"]:
+        feature["models"][0] |= {"pfi": 0.0, "low": np.nan, "high": None}
+    picture = leading(summary)
+    assert {row["at"]["value"] for row in picture["rows"]} == {picture["now_at"]} == {"1.00%"}
+    assert not any(row["sure"] or row["between"] or row["at"]["low"] for row in picture["rows"])
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_first_screen_is_one_screen(opened: Open, width: int) -> None:
+    """Question, three sentences and eight features; the controls are not on it, and nothing is wider than it."""
+    names = (*(f"feature {k}" for k in range(11)), "a name of many words and letters that is long")
+    summary = made(n=120, names=names)
+    summary["words"]["opening"] = [" ".join(["word"] * 26)] * 3
+    page = opened(summary, viewport={"width": width, "height": 800})
+    assert page.locator("table.leading").bounding_box()["height"] > 200
+    assert page.locator("button.leading").count() == 8
+    bottom = page.locator("table.leading").bounding_box()
+    assert bottom["y"] + bottom["height"] <= 800
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    first = summary["features"][0]["models"][0]
+    assert value(page, "leading-0") == pytest.approx(np.sqrt(summary["models"][0]["error"] + first["pfi"]))
+    page.locator("button.leading").nth(3).click()
+    assert page.locator("#feature-name").inner_text() == summary["features"][3]["name"]
+    assert page.evaluate("document.activeElement.id") == "feature-name"
