@@ -212,12 +212,14 @@ def test_every_kind_of_model(model, target):
 
 def test_a_report_is_one_file(folder):
     result = ask(
-        "report", *LINEAR, "--by", "label", "--models", "other=nameless.skops", "-o", "page.html", "--rows", 50
-    )
+        "report", *LINEAR, "--by", "label", "--models", "other=nameless.skops", "-o", "page.html", "--rows", 50,
+        "--target-name", "pages & words",
+    )  # fmt: skip
     assert "wrote page.html" in result.stderr
     assert result.stdout == ""
     page = (folder / "page.html").read_text()
     assert page.lstrip().lower().startswith("<!doctype html>")
+    assert "What does this model need to predict pages &amp; words?" in page
 
 
 def test_the_demo_and_what_it_needs(monkeypatch):

@@ -458,7 +458,7 @@ TRUTHS: dict[str, Truth] = {
     "leads_here": lambda case, text: False,  # every feature has a standard error
     "no_better": _no_better,
     "related_features": lambda case, text: frozenset(named(text)) in case.kind.dependent,
-    "unlike_real_rows": _tied,
+    "hardly_occurring_cases": _tied,
     "not_seen_in_training": holds,
     "headline": _headline,
     "at_the_bound": _at_the_bound,

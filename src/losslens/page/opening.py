@@ -42,7 +42,7 @@ def opening(
     )  # fmt: skip
     careful = (
         no_better(first, target), at_the_bound(first), few_rows(first), related_features(first, columns),
-        unlike_real_rows(first), not_seen_in_training(),
+        hardly_occurring_cases(first), not_seen_in_training(),
     )  # fmt: skip
     found = (next((text for text in some if text), None) for some in (well, most, careful))
     return [text for text in found if text]
@@ -238,7 +238,7 @@ def related_features(first: Importances, columns: Mapping[str, Floats]) -> str:
 
 
 @claim(level=LEVEL)
-def unlike_real_rows(first: Importances) -> str:
+def hardly_occurring_cases(first: Importances) -> str:
     """Where replaced rows of leading features differ from real ones (`Extrapolation.warns`)."""
     warned = first.extrapolation.warned
     names = [one.name for one in first._ranked[:LEADING] if one.name in warned and one.pfi > 0]

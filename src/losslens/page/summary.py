@@ -24,10 +24,10 @@ from losslens.page.findings import (
     rows_dict,
 )
 from losslens.page.labels import as_numbers, bin_labels, kind_of, labels, texts
-from losslens.page.quality import error_ends, quality
-from losslens.page.target import effect_of, predicted_labels, predictions, shown_class, target_dict, true_labels
 from losslens.page.opening import opening, question
 from losslens.page.plain_error import plain_kind
+from losslens.page.quality import error_ends, quality
+from losslens.page.target import effect_of, predicted_labels, predictions, shown_class, target_dict, true_labels
 from losslens.page.words import words
 from losslens.results.effects import FeatureEffect
 from losslens.results.feature import MIN_CURVES
