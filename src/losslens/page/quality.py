@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.page.labels import labels
 from losslens.results.importance import FeatureImportance
 from losslens.results.table import or_else
 from losslens.tables.constant import MEANS, losses_of_constant
@@ -116,7 +117,7 @@ def calibration(one: FeatureImportance) -> list[dict[str, Any]]:
     assert classes is not None
     often = np.bincount(y, weight, len(classes))
     chosen = [1] if len(classes) == 2 else np.argsort(-often, kind="stable")[:DRAWN_CLASSES].tolist()
-    found = []
+    found, named = [], labels(classes)
     for k in chosen:
         p, every = _counted(one, one.sample.prediction[:, k]), []
         for rows in ranges(p, weight):
@@ -131,7 +132,7 @@ def calibration(one: FeatureImportance) -> list[dict[str, Any]]:
                 "off": abs(observed - predicted) > OFF_BY and not least <= predicted <= most,
                 "off_low": least, "off_high": most,
             })  # fmt: skip
-        found.append({"label": str(classes[k]), "share": float(often[k]), "ranges": parts})
+        found.append({"label": named[k], "share": float(often[k]), "ranges": parts})
     return found
 
 
@@ -148,8 +149,13 @@ def confusion(one: FeatureImportance) -> dict[str, Any]:
     strange = bool((said < 0).any())
     k = len(kept) + (joined > 0 or strange)
     table = np.bincount(place[y] * k + place[said], weight, k * k).reshape(k, k)
-    labels = [str(classes[c]) for c in kept] + [f"{joined} others" if joined else "no class of y"] * (k - len(kept))
-    return {"labels": labels, "shares": table.tolist(), "joined": joined, "n": len(y)}
+    named, other = labels(classes), f"{joined} others" if joined else "no class of y"
+    return {
+        "labels": [*(named[c] for c in kept), *[other] * (k - len(kept))],
+        "shares": table.tolist(),
+        "joined": joined,
+        "n": len(y),
+    }
 
 
 def ranges(values: Floats, weight: Floats, most: int = RANGES) -> list[Indices]:

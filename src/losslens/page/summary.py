@@ -23,6 +23,7 @@ from losslens.page.findings import (
     regions_dict,
     rows_dict,
 )
+from losslens.page.groups import LEADING, FeatureByGroup, Groups, by_group, for_whom, groups_by
 from losslens.page.labels import as_numbers, bin_labels, kind_of, labels, texts
 from losslens.page.opening import opening, question
 from losslens.page.plain_error import plain_kind
@@ -75,7 +76,15 @@ def summarise(
     heads = [_model(name, importances, shares.get(name)) for name, importances in models.items()]
     ends = (heads[0]["error_low"], heads[0]["error_high"])
     whole = sum(len(one.at) * one.meeting.size for one in first.values()) <= MOST_CELLS
-    features = [_feature(complete(one), shown, models, target, shares, findings, whole, tick) for one in first._ranked]
+    features, groups = [], _groups(shown, first._first.sample.weight)
+    by_groups: list[dict[str, FeatureByGroup]] = [{} for _ in models]
+    for place, one in enumerate(first._ranked):
+        done = complete(one)
+        features.append(_feature(done, shown, models, target, shares, findings, whole, tick))
+        if groups is not None and place < LEADING:
+            results = [done, *(other[one.name] for other in list(models.values())[1:])]
+            for found, each in zip(by_groups, results, strict=True):
+                found[one.name] = by_group(each, groups)
     pairs, rows = pairs_dict(findings), rows_dict(findings.rows)
     numeric = {k: v for k, v in numbers.items() if k in first}
     top = words(models, shares, ends, shown.n_given, numeric)
@@ -103,12 +112,19 @@ def summarise(
         "n_given": shown.n_given,
         "models": heads,
         "by": shown.by,
+        "for_whom": for_whom(groups, models, by_groups),
         "table": table,
         "features": features,
         "interactions": pairs,
         "rows": rows,
         "clusters": clusters_dict(findings.clusters),
     }
+
+
+def _groups(shown: ShownModel, weight: Floats) -> Groups | None:
+    if shown.by is None:
+        return None
+    return groups_by(shown.by, shown.columns[shown.by], weight)
 
 
 def _model(name: str, importances: Importances, share: ShapleyImportance | None) -> dict[str, Any]:

@@ -249,14 +249,43 @@ def _of(
     return difference(names, value, moved.std_error, freedom, level, moved.skewness, grouped=grouped)
 
 
+def between_groups(
+    first: tuple[str, FeatureImportance], second: tuple[str, FeatureImportance], level: float = 0.95
+) -> Difference:
+    """The importance in one group of rows less that in another: both `given` of one result, with names.
+
+    Observations differ, but the donors are the same: a row moves both importances as a donor, and one at most as an
+    observation. Degrees of freedom are Welch's, as of two sets of rows.
+    """
+    (name, a), (other, b) = first, second
+    moved = a.influence - b.influence
+    value, freedom = a.unbiased - b.unbiased, _welch((a.influence, b.influence), (a._units, b._units))
+    grouped = a.sample.block is not None
+    return difference((name, other), value, moved.std_error, freedom, level, moved.skewness, grouped=grouped)
+
+
+def between_errors(
+    first: tuple[str, FeatureImportance], second: tuple[str, FeatureImportance], level: float = 0.95
+) -> Difference:
+    """The error of one group of rows less that of another, nothing replaced; the groups have no row in common."""
+    (name, a), (other, b) = first, second
+    on_a, on_b = (standard_errors.influence_on_error(one.sample, one.at) for one in (a, b))
+    units, grouped = (a._units, b._units), a.sample.block is not None
+    return _unpaired((name, other), a.error - b.error, (on_a, on_b), units, level, grouped)
+
+
+def _welch(moved: tuple[Influence, Influence], units: tuple[float, float]) -> float:
+    """Degrees of freedom of a difference between two sets of rows: Welch's and Satterthwaite's."""
+    variances, freedoms = [one.variance for one in moved], list(map(standard_errors.degrees_of_freedom, units))
+    parts = sum(v**2 / f for v, f in zip(variances, freedoms, strict=True))
+    return max(int(sum(variances) ** 2 / parts) if parts > 0 else min(freedoms), 1)
+
+
 def _unpaired(
     names: tuple[str, str], value: float, moved: tuple[Influence, Influence], units: tuple[float, float], level: float,
     grouped: bool,
 ) -> Difference:  # fmt: skip
-    """The difference between independent sets of rows, with Welch's and Satterthwaite's degrees of freedom."""
-    variances, freedoms = [one.variance for one in moved], list(map(standard_errors.degrees_of_freedom, units))
-    total = sum(variances)
-    parts = sum(v**2 / f for v, f in zip(variances, freedoms, strict=True))
-    freedom = int(total**2 / parts) if parts > 0 else min(freedoms)
+    """The difference between independent sets of rows."""
+    total, freedom = sum(one.variance for one in moved), _welch(moved, units)
     skewness = (moved[0].third_moment - moved[1].third_moment) / total**1.5 if total > 0 else 0.0
-    return difference(names, value, float(np.sqrt(total)), max(freedom, 1), level, skewness, grouped=grouped)
+    return difference(names, value, float(np.sqrt(total)), freedom, level, skewness, grouped=grouped)

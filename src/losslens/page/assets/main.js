@@ -71,6 +71,7 @@ function redraw(page) {
   page.parts.ranking.draw();
   drawFeature(page);
   drawQuality(page);
+  drawForWhom(page);
   drawRowFindings(page);
   page.parts.charts.draw();
   drawCard(page);
@@ -142,6 +143,7 @@ async function start() {
   subgroupBar(page);
   chooseModel(page);
   chooseClass(page);
+  forWhom(page);
   pairs(page);
   rowFindings(page);
   byId("curve-numbers").addEventListener("toggle", () => drawNumbers(page));

@@ -35,9 +35,9 @@ function qualityTiles(page, model, found) {
 
 // A share; neither a small one as none, nor nearly all as all.
 function percent(value) {
-  if (value > 0 && value < 0.0005) return "under 0.1%";
-  if (value < 1 && value >= 0.995) return "over 99%";
-  return `${(100 * value).toFixed(value > 0 && value < 0.0995 ? 1 : 0)}%`;
+  if (value > 1e-9 && value < 0.0005) return "under 0.1%";
+  if (value < 1 - 1e-9 && value >= 0.995) return "over 99%";
+  return withMinus(`${(100 * value).toFixed(value > 1e-9 && value < 0.0995 ? 1 : 0)}%`);
 }
 
 const shareInterval = ({ low, high }) => `95%: ${percent(low)} to ${percent(high)}`;

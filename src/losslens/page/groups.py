@@ -1,0 +1,179 @@
+"""For whom a model is good, and what it needs there: the groups of rows that `by=` names, side by side.
+
+All numbers are those of `given`: rows of the group, donors from all rows. Differences of two groups are made here, too,
+so that a page without rows can show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from losslens.page.labels import labels, texts
+from losslens.page.quality import error_ends, ranges
+from losslens.results.comparison import between_errors, between_groups
+from losslens.results.importance import FeatureImportance, number_of
+from losslens.results.importances import Importances
+from losslens.results.table import or_else
+from losslens.tables.columns import Distinct
+from losslens.text import claim, in_digits
+from losslens.typing import Floats, Indices
+from losslens.uncertainty.cautions import of_estimate
+from losslens.uncertainty.inference import Difference
+from losslens.uncertainty.standard_errors import influence_on_error
+
+LEVEL = 0.05
+MOST_GROUPS = 12
+RANGES = 5  # of a column of many numbers
+LEADING = 8  # features whose importances are shown
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Groups of rows by one column."""
+
+    column: str
+    labels: list[str]
+    rows: list[Indices]
+    joined: int  # rare values that share the last group
+    in_ranges: bool
+
+
+def groups_by(name: str, column: Distinct, weight: Floats) -> Groups | None:
+    """A group for each value, the rarest joined; of many numbers or dates, ranges with about equally many rows.
+
+    None where fewer than two groups have rows with weight.
+    """
+    g, codes, called = len(column.values), np.asarray(column.codes), labels(column.values)
+    missing = g - 1 if texts(column.values[-1:]) == [None] else g
+    in_ranges = column.ordered and g > MOST_GROUPS
+    joined = 0
+    if in_ranges:
+        present = np.flatnonzero(codes < missing)
+        parts = [present[rows] for rows in ranges(codes[present].astype(float), weight[present], RANGES)]
+        names = [_ends(called, codes[rows]) for rows in parts]
+        if missing < g:
+            parts, names = [*parts, np.flatnonzero(codes == missing)], [*names, called[missing]]
+    else:
+        joined = g - MOST_GROUPS + 1 if g > MOST_GROUPS else 0
+        order = np.argsort(-np.bincount(codes, weight, g), kind="stable")
+        kept = np.sort(order[: g - joined])
+        parts, names = [np.flatnonzero(codes == v) for v in kept], [called[v] for v in kept]
+        if joined:
+            parts, names = [*parts, np.flatnonzero(~np.isin(codes, kept))], [*names, f"{joined:,} rarer ones"]
+    counted = [k for k, rows in enumerate(parts) if len(rows) and weight[rows].sum() > 0]
+    if len(counted) < 2:
+        return None
+    return Groups(name, [names[k] for k in counted], [parts[k] for k in counted], joined, in_ranges)
+
+
+def _ends(called: Sequence[str], codes: Indices) -> str:
+    low, high = called[int(codes.min())], called[int(codes.max())]
+    return low if low == high else f"{low} to {high}"
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureByGroup:
+    """The importance of one feature to one model, in each group and between every two."""
+
+    numbers: list[dict[str, Any]]
+    differences: list[dict[str, Any]]  # in the order of `combinations`
+
+
+def by_group(one: FeatureImportance, groups: Groups) -> FeatureByGroup:
+    """Importances of the groups, and their differences."""
+    parts = [one.at_positions(rows) for rows in groups.rows]
+    numbers = [
+        {"pfi": part.pfi, "low": number_of(part, "low"), "high": number_of(part, "high"), "caution": part.caution}
+        for part in parts
+    ]
+    pairs = combinations(zip(groups.labels, parts, strict=True), 2)
+    return FeatureByGroup(numbers, [_difference(partial(between_groups, a, b)) for a, b in pairs])
+
+
+def for_whom(
+    groups: Groups | None, models: Mapping[str, Importances], found: Sequence[Mapping[str, FeatureByGroup]]
+) -> dict[str, Any] | None:
+    """All numbers of the groups; `found` holds the importances of leading features, for each model."""
+    if groups is None:
+        return None
+    weight = next(iter(models.values()))._first.sample.weight
+    shown = [
+        {"label": label, "n": len(rows), "share": float(weight[rows].sum() / weight.sum())}
+        for label, rows in zip(groups.labels, groups.rows, strict=True)
+    ]
+    each = [_model(groups, model, of) for model, of in zip(models.values(), found, strict=True)]
+    sentences = [errors_differ(groups, next(iter(models.values()))), how_grouped(groups)]
+    return {
+        "column": groups.column, "groups": shown, "features": list(found[0]), "models": each,
+        "sentences": [text for text in sentences if text],
+    }  # fmt: skip
+
+
+def _model(groups: Groups, model: Importances, found: Mapping[str, FeatureByGroup]) -> dict[str, Any]:
+    parts = [_errors_of(model._first, rows) for rows in groups.rows]
+    numbers = [
+        {**_error(part), "importances": [of.numbers[k] for of in found.values()]} for k, part in enumerate(parts)
+    ]
+    places = combinations(range(len(parts)), 2)
+    pairs = combinations(zip(groups.labels, parts, strict=True), 2)
+    differences = [
+        {"first": j, "second": k, "error": _difference(partial(between_errors, *pair)),
+         "importances": [of.differences[place] for of in found.values()]}
+        for place, ((j, k), pair) in enumerate(zip(places, pairs, strict=True))
+    ]  # fmt: skip
+    return {"groups": numbers, "differences": differences}
+
+
+def _errors_of(one: FeatureImportance, rows: Indices) -> FeatureImportance:
+    """A result for these rows, of which only the error is used: no cell is read."""
+    return replace(one, at=one.at[rows])
+
+
+def _error(part: FeatureImportance) -> dict[str, Any]:
+    low, high = or_else(lambda: error_ends(part), (np.nan, np.nan))
+    skewness = or_else(lambda: influence_on_error(part.sample, part.at).skewness, 0.0)
+    return {
+        "error": part.error, "low": low, "high": high, "skill": or_else(lambda: part.skill, None),
+        "caution": of_estimate(skewness, part._units),
+    }  # fmt: skip
+
+
+def _difference(make: Any) -> dict[str, Any]:
+    found: Difference | None = or_else(make, None)
+    if found is None:
+        return dict.fromkeys(("value", "low", "high", "p"), np.nan)
+    return {"value": found.value, "low": found.low, "high": found.high, "p": found.p_value}
+
+
+@claim(level=0)
+def how_grouped(groups: Groups) -> str:
+    """Where groups are not simply the values of the column."""
+    if groups.in_ranges:
+        return f"Groups are ranges of {groups.column}, with about equally many rows each."
+    if groups.joined:
+        return f"The {groups.joined:,} rarest values of {groups.column} are joined to one group."
+    return ""
+
+
+@claim(level=LEVEL)
+def errors_differ(groups: Groups, first: Importances) -> str:
+    """The two groups with the largest difference of errors, where an interval for all pairs together excludes 0."""
+    parts = {label: _errors_of(first._first, rows) for label, rows in zip(groups.labels, groups.rows, strict=True)}
+    order = sorted(parts, key=lambda label: parts[label].error)
+    several = len(parts) * (len(parts) - 1) / 2
+    high, low = (order[-1], parts[order[-1]]), (order[0], parts[order[0]])
+    found = or_else(lambda: between_errors(high, low, 1 - LEVEL / several), None)
+    if found is None or not found.low > 0:
+        return ""
+    together = " for all pairs of groups together" if several > 1 else ""
+    return (
+        f"The error is largest where {groups.column} is {high[0]}: {in_digits(high[1].error)}, against "
+        f"{in_digits(low[1].error)} where it is {low[0]} (the difference is {in_digits(found.low)} to "
+        f"{in_digits(found.high)}, 95%{together})."
+    )

@@ -1,0 +1,142 @@
+"""Groups side by side: their numbers are the library's, and no difference is said to be sure that is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom, ttest_ind
+
+import losslens as ll
+from losslens.page.groups import MOST_GROUPS, by_group, errors_differ, for_whom, groups_by, how_grouped
+from losslens.results.comparison import between_errors, between_groups
+from losslens.tables.columns import array_column
+
+RNG = np.random.default_rng(11)
+N = 240
+X = pd.DataFrame({"a": RNG.normal(size=N), "b": RNG.normal(size=N)})
+WHO = np.array(["old", "young", "unknown"])[RNG.integers(0, 3, N)]
+WEIGHT = RNG.uniform(0.5, 2, N)
+Y = X.a.to_numpy() * np.where(WHO == "old", 2.0, 1.0) + np.where(WHO == "old", 2.0, 0.5) * RNG.normal(size=N)
+
+
+def model(rows: Any) -> Any:
+    return rows["a"].to_numpy() + 0.3 * rows["b"].to_numpy()
+
+
+def named(labels: Any, weight: Any = None) -> Any:
+    column = array_column(np.asarray(labels)).distinct
+    even = np.full(len(labels), 1 / len(labels)) if weight is None else weight
+    return groups_by("who", column, even)
+
+
+def test_the_groups_of_a_report_are_those_of_the_library() -> None:
+    """Errors, skills and importances of `given`, with intervals; weighted rows."""
+    page = ll.report(
+        model, X, Y, by=pd.Series(WHO, name="who"), loss="squared_error", sample_weight=WEIGHT, shapley=False,
+        interactions=False, random_state=0, progress=False,
+    )  # fmt: skip
+    found = page.summary["for_whom"]
+    imp = ll.feature_importance(model, X, Y, loss="squared_error", sample_weight=WEIGHT)
+    assert [group["label"] for group in found["groups"]] == ["old", "unknown", "young"]
+    assert sum(group["share"] for group in found["groups"]) == pytest.approx(1)
+    for shown, group in zip(found["groups"], found["models"][0]["groups"], strict=True):
+        rows = shown["label"] == WHO
+        assert shown["n"] == rows.sum()
+        for name, one in zip(found["features"], group["importances"], strict=True):
+            given = imp[name].given(rows)
+            assert (one["pfi"], one["low"], one["high"]) == pytest.approx((given.pfi, *given.interval()), rel=1e-9)
+            assert group["error"] == pytest.approx(given.error)
+            assert group["skill"] == pytest.approx(given.skill)
+    assert found["sentences"][0].claim == "errors_differ"
+    assert "largest where who is old" in found["sentences"][0]
+
+
+def test_the_difference_of_two_groups_is_their_jackknife() -> None:
+    """Each row deleted, as an observation of its group and as a donor of both; unweighted, no ties.
+
+    By the definition of `given`, both importances are computed again without each row: the deleted differences, about
+    their mean, have the jackknife variance. The roles have factors of their own, (u - 1) / u each: all are near 1.
+    """
+    imp = ll.feature_importance(model, X, Y, loss="squared_error")["a"]
+    groups = [WHO == "old", WHO == "young"]
+    parts = [imp.given(rows) for rows in groups]
+    found = between_groups(("old", parts[0]), ("young", parts[1]))
+    assert found.value == pytest.approx(parts[0].unbiased - parts[1].unbiased)
+    cells = imp.ici[:, imp.meeting.own]  # (n, n)
+    np.fill_diagonal(cells, np.nan)
+    deleted = []
+    for i in range(N):
+        kept = np.arange(N) != i
+        a, b = (np.nanmean(cells[np.ix_(rows & kept, kept)]) for rows in groups)
+        deleted.append(a - b)
+    apart = np.array(deleted) - np.mean(deleted)
+    assert found.std_error == pytest.approx(np.sqrt((N - 1) / N * apart @ apart), rel=0.02)
+    assert found.low < found.value < found.high
+
+
+def test_errors_of_two_groups_differ_as_by_welchs_test() -> None:
+    imp = ll.feature_importance(model, X, Y, loss="squared_error")["a"]
+    losses = (Y - model(X)) ** 2
+    a, b = losses[WHO == "old"], losses[WHO == "young"]
+    found = between_errors(("old", imp.given(WHO == "old")), ("young", imp.given(WHO == "young")))
+    expected = ttest_ind(a, b, equal_var=False)
+    assert found.value == pytest.approx(a.mean() - b.mean())
+    assert found.std_error == pytest.approx(found.value / expected.statistic, rel=1e-9)
+
+
+def test_equal_errors_are_seldom_said_to_differ() -> None:
+    """120 data sets with six groups of equal errors: as often as the level says, at 1 in 1,000."""
+    wrong = 0
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        rows = rng.normal(size=(120, 1))
+        y = rows[:, 0] + rng.normal(size=120)
+        imp = ll.feature_importance(lambda rows: rows[:, 0], rows, y, loss="squared_error")
+        wrong += bool(errors_differ(named(rng.integers(0, 6, 120)), imp))
+    assert wrong <= binom.isf(0.001, 120, 0.05)
+
+
+def test_many_values_are_ranges_or_are_joined() -> None:
+    numbers = named(RNG.normal(size=N))
+    assert numbers.in_ranges
+    assert [len(rows) for rows in numbers.rows] == [48] * 5
+    assert " to " in numbers.labels[0]
+    assert how_grouped(numbers) == "Groups are ranges of who, with about equally many rows each."
+    words = named([f"k{min(int(v), 19):02d}" for v in RNG.exponential(6, N)])
+    assert len(words.rows) == MOST_GROUPS
+    assert words.labels[-1] == f"{words.joined} rarer ones"
+    assert sum(map(len, words.rows)) == N
+    assert str(words.joined) in how_grouped(words)
+    few = named(RNG.integers(0, 4, N))
+    assert few.labels == ["0", "1", "2", "3"]
+    assert how_grouped(few) == ""
+
+
+def test_missing_values_are_a_group_of_their_own() -> None:
+    values = RNG.normal(size=N)
+    values[:30] = np.nan
+    found = named(values)
+    assert len(found.rows[-1]) == 30
+    assert sorted(np.concatenate(found.rows).tolist()) == list(range(N))
+
+
+def test_one_group_is_no_comparison() -> None:
+    assert named(["all"] * N) is None
+    assert named(WHO, np.where(WHO == "old", 1.0, 0.0)) is None
+    assert for_whom(None, {}, []) is None
+
+
+def test_groups_of_few_rows_have_numbers_and_no_intervals() -> None:
+    labels = np.where(np.arange(N) < 2, "two", "others")
+    imp = ll.feature_importance(model, X, Y, loss="squared_error")
+    groups = named(labels)
+    found = for_whom(groups, {"one": imp}, [{"a": by_group(imp["a"], groups)}])
+    assert found is not None
+    of_two = found["models"][0]["groups"][groups.labels.index("two")]
+    assert np.isfinite(of_two["error"])
+    assert np.isnan(of_two["low"])
+    assert np.isnan(of_two["importances"][0]["low"])
+    assert np.isnan(found["models"][0]["differences"][0]["error"]["value"])
