@@ -12,7 +12,7 @@ from losslens.cells.row_sums import InfluenceSums
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.checks import is_one_of
-from losslens.tables.sample import Sample, by_unit
+from losslens.tables.sample import Sample, by_unit, chunks
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.cell_weights import cell_weights, inverse
 from losslens.uncertainty.leave_one_out import leave_one_out
@@ -73,7 +73,8 @@ def influence(means: Means, layout: Layout, sample: Sample, rows: Indices) -> In
     Each row has two roles, observation and donor. Where the means are over all pairs, or over a grid that all rows
     share, a row or group is deleted exactly from the sums (`leave_one_out`). Where donors were sampled for each row,
     its influence is ``w_i a_i + u_i c_i``, with a and c its effects in both roles (cell ~ PFI + a_i + c_k) and w and u
-    its weights among rows and donors; sampling donors adds noise to both effects, whose excess is subtracted.
+    its weights among rows and donors; sampling donors adds noise to both effects, whose excess is subtracted. The
+    effects need a design in which all rows, and all donors, have as many cells: `_deleted_from_sampled` has the others.
     """
     units, used = sample.units(), sample.units(rows)
     check_units(used, sample)
@@ -87,6 +88,8 @@ def influence(means: Means, layout: Layout, sample: Sample, rows: Indices) -> In
             return _of_all_rows(means, means.influences, units)
         return Influence(_deleted(*_by_all_rows(means, layout, sample), sample, rows))
     fit = fit_effects(means, layout, sample, rows)
+    if not fit.complete and _is_uneven(layout, sample, rows):
+        return _deleted_from_sampled(means, layout, sample, rows, fit.noise)
     if not np.isfinite(fit.noise):
         raise ValueError(
             "no standard error: too few cells to separate the effects of rows and donors from noise; use more donors"
@@ -140,6 +143,44 @@ def _deleted(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Flo
         up = 1 - sample.own_share(rows, means.mass)
     roles = leave_one_out(means, layout, sample, rows, means.pfi / up, whole_groups=True)
     return _jackknife(roles[0], observed) + _jackknife(roles[1], lends)
+
+
+def _is_uneven(layout: OwnDonors, sample: Sample, rows: Indices) -> bool:
+    """Whether single rows have sampled donors, and some rows, or donors, have more weight or more cells than others."""
+    if sample.block is not None or layout.even:
+        return False
+    return len(rows) < sample.n or bool(np.ptp(sample.weight) > 1e-12 * sample.weight.max())
+
+
+def _deleted_from_sampled(means: Means, layout: OwnDonors, sample: Sample, rows: Indices, noise: float) -> Influence:
+    """Exact deletion, less what sampling adds to the squares.
+
+    No effect is fitted: the rows of `given` meet a donor once or twice, too little for an effect of its own. Let cells
+    be ``a_i + c_k + e_ik`` with weights W. Without unit g, of weight ``s_g = W_g. + W_.g`` in both roles, the mean
+    moves by ``W_g. a_g + W_.g c_g``, as it should, plus ``(W_ig - s_g W_i.) / (1 - s_g)`` times each other a_i,
+    likewise each other c_k, and W_ik times each e_ik of its cells, which so counts in its row and in its donor. What
+    the squares of these add, less 1/u for deviations from a mean of u, is about as many variances of a, c and e.
+    """
+    weights, n = cell_weights(layout, sample, rows), sample.n
+    by_row = np.zeros(n)
+    by_row[rows] = weights.by_row
+    both = by_row + weights.by_donor
+    scale = np.square(1 / np.maximum(1 - both, 1 / n))
+    total, added = means.mass.sum(), np.zeros(2)
+    for part in chunks(rows, layout.width):
+        i, k = rows[part][:, None], layout.donors[rows[part]]
+        W = sample.weight[i] * layout.weights(sample, rows[part], k) / total
+        added[0] += np.sum(scale[k] * W * (W - 2 * both[k] * by_row[i]))
+        added[1] += np.sum(scale[i] * W * (W - 2 * both[i] * weights.by_donor[k]))
+    spread = scale * both**2
+    for role, share in enumerate((by_row, weights.by_donor)):
+        added[role] += np.square(share) @ (spread.sum() - spread - 1 / np.sum(share > 0))
+    again = float(added.sum() + weights.squares) / 3
+    moved = _deleted(means, layout, sample, rows)
+    # The variance of a cell is the mean of squares - PFI^2 + V, where V = moved^2 - again times this variance.
+    excess = again / (1 + again) * (max(float(means.square - means.pfi**2), 0.0) + float(moved @ moved))
+    # Without a fit to tell noise from effects: a mean of independent cells has about this variance, others have more.
+    return Influence(moved, excess, noise if np.isfinite(noise) else excess)
 
 
 def _jackknife(changes: Floats, counted: Mask) -> Floats:
