@@ -224,8 +224,26 @@ def test_features_of_which_nothing_is_sure_are_named(imp: Any) -> None:
         found = next(text for text in said(unrelated)["sentences"] if text.startswith(start))
         assert found.startswith(f"{start}{tail}")
         assert found.endswith(f" taken from other rows {tests}")
-    sampled = explained(donors=ll.Latin(5))
-    assert not any("every row is the same" in text for text in said(sampled)["sentences"])  # not of all pairs
+
+
+def test_of_sampled_rows_that_changed_nothing_no_more_is_said() -> None:
+    """A model that uses x5 above a value that one row has: Latin(5) may miss it, and all pairs do not."""
+    highest = np.sort(X[:, 5])[-1]
+
+    def rare(Z: Any) -> Any:
+        return Z[:, 0] + 5 * (Z[:, 5] >= highest) * (Z[:, 1] > np.sort(X[:, 1])[-3])
+
+    end, how = "the error of every row is the same", {"loss": "squared_error", "donors": ll.Latin(3)}
+    sampled = next(
+        imp for imp in (ll.feature_importance(rare, X, Y, random_state=s, **how) for s in range(50))
+        if not np.any(imp["x5"].local)
+    )  # fmt: skip
+    told = said(sampled)["sentences"]
+    assert told[-1].endswith(f"x5 and x6 taken from the sampled rows, {end}; others were not tried.")
+    assert not any("uncertain whether" in text for text in told)
+    told = said(explained(rare, donors="all"))["sentences"]
+    assert not any("x5" in text and end in text for text in told)
+    assert any("uncertain whether" in text and "x5" in text for text in told)
 
 
 def test_a_claim_about_every_feature_rests_on_all_of_them() -> None:

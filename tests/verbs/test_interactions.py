@@ -427,6 +427,35 @@ def test_a_model_that_only_adds_has_no_interaction_to_the_last_digit(case, donor
     assert np.abs(found.index[upper]).max() > 0
 
 
+@pytest.mark.parametrize("offset", [0, 100])
+def test_a_small_interaction_in_single_precision_is_not_rounding(offset):
+    """A product of a thousandth of the spread, and none: float32 resolves 1e-7 of a prediction.
+
+    What both importances count is 40, so that a cut-off of its rounding would take the interaction of 1e-3 for one.
+    """
+
+    def single(Z, size):
+        return (Z[:, 0] + 2 * Z[:, 1] + offset + size * Z[:, 0] * Z[:, 1]).astype(np.float32)
+
+    Z = np.random.default_rng(4).normal(size=(160, 2))
+    y = Z[:, 0] + 2 * Z[:, 1] + offset
+    found, double, none = (
+        ask(f, Z, y, loss="squared_error", donors="all")
+        for f in (
+            lambda Z: single(Z, 2e-3),
+            lambda Z: Z[:, 0] + 2 * Z[:, 1] + offset + 2e-3 * Z[:, 0] * Z[:, 1],
+            lambda Z: single(Z, 0),
+        )
+    )
+    assert found.strength.p[0, 1] < 1e-4
+    assert found.strength["x0", "x1"] == pytest.approx(double.strength["x0", "x1"], rel=0.05)
+    error = double.interaction.std_error[0, 1]
+    assert found.interaction["x0", "x1"] == pytest.approx(double.interaction["x0", "x1"], abs=0.2 * error)
+    assert found.interaction.std_error[0, 1] == pytest.approx(error, rel=0.1)
+    assert none.strength["x0", "x1"] == none.interaction["x0", "x1"] == 0
+    assert none.interaction.p[0, 1] == 1
+
+
 def test_a_small_interaction_far_from_0_is_not_rounding():
     """m is a hundred-thousandth of the predictions' spread, and these are far from 0."""
     found = ask(lambda Z: 1e3 + Z @ [1.0, 2.0, -3.0, 0.5] + 1e-5 * Z[:, 0] * Z[:, 1], donors="all")

@@ -163,7 +163,7 @@ def every_grows(first: Importances) -> str:
 
 @claim(level=0)
 def uncertain(first: Importances) -> str:
-    """Features whose importances are not significantly above 0, nor below, and that the model does use."""
+    """Features whose importances are not significantly above 0, nor below, and that changed some error."""
     known = {*_unused(first), *_below_zero(first.estimates)}
     names = [name for name in not_significant(first.estimates) if name not in known]
     if not names:
@@ -183,11 +183,12 @@ def shrinks(first: Importances) -> str:
 
 @claim(level=0)
 def unused(first: Importances) -> str:
-    """Features that change the mean error of no row, over all pairs of rows."""
+    """Features that change the mean error of no row: over all pairs of rows, or over those that were sampled."""
     names = _unused(first)
     if not names:
         return ""
-    return f"With the values of {listed(names)} taken from other rows, the error of every row is the same."
+    rows, rest = ("other rows", "") if first.exact else ("the sampled rows", "; others were not tried")
+    return f"With the values of {listed(names)} taken from {rows}, the error of every row is the same{rest}."
 
 
 def first_for_sure(first: Importances) -> bool:
@@ -215,7 +216,7 @@ def _below_zero(estimates: Estimates) -> list[str]:
 
 
 def _unused(first: Importances) -> list[str]:
-    return [name for name, one in first.items() if one.exact and not np.any(one.local) and not np.any(one.pi)]
+    return [name for name, one in first.items() if not np.any(one.local) and not np.any(one.pi)]
 
 
 @claim(level=0)

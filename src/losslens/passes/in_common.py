@@ -412,8 +412,10 @@ class _PairSums:
         except ValueError as error:
             return Estimate(value, unbiased, absent=str(error))
         found = Estimate(value, unbiased, moved.std_error, moved.skewness)
-        # A strength has no rounding errors: where m is one, it is 0.
-        return found if name.endswith("strength") else settled(found, sample.error + self.compared, sample)
+        # Where m is a rounding error it is 0: what is left of strength and interaction is none.
+        if name.endswith(("strength", "interaction")):
+            return found
+        return settled(found, sample.error + self.compared, sample)
 
 
 def settled(found: Estimate, compared: float, sample: Sample) -> Estimate:
