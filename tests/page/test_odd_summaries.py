@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from browser import brush, members, set_range, value
-from losslens.page.page import html
+from losslens.page.page import SCRIPTS, asset, html
 from summaries import made
 
 Open = Callable[..., Any]
@@ -124,6 +125,16 @@ def test_every_script_has_its_hash_and_no_other() -> None:
     assert re.findall(r"&#39;sha256-([^&]*)&#39;", policy[1]) == hashes
     assert len(hashes) == 3
     assert text == html(made(n=30))  # nothing random: the same page again
+
+
+def test_no_name_is_defined_by_two_scripts() -> None:
+    """They are one script: the later definition of a name would silently take the place of the earlier."""
+    names = [
+        name
+        for script in SCRIPTS
+        for name in re.findall(r"(?m)^(?:async )?(?:function|const|let) (\w+)", asset(f"{script}.js"))
+    ]
+    assert [name for name, times in Counter(names).items() if times > 1] == []
 
 
 def test_columns_may_be_called_as_the_page_calls_its_own(opened: Open) -> None:
@@ -267,11 +278,13 @@ def test_pd_is_that_of_the_chosen_class(opened: Open) -> None:
         np.testing.assert_allclose(numbers(page, "PD"), pd, rtol=1e-5)
         page.locator("#class-choice").select_option(index=0)
         np.testing.assert_allclose(numbers(page, "PD"), turned(pd), rtol=1e-5, atol=1e-5)
-        assert f"probability of {summary['target']['classes'][0]}" in page.locator("#pd-of").inner_text()
+        title = page.locator("#title-pd").inner_text()
+        assert title == f"Probability of {summary['target']['classes'][0]} when a row gets this value"
         set_range(page, "a", "0", "9")
         known = summary is two
         assert np.isfinite(numbers(page, "PD")).all() == known
         assert page.locator("#class-note").is_visible() != known
+        assert page.locator("#side-pd").is_visible()  # with the mean of all rows at least
 
 
 def numbers(page: Any, kind: str) -> Any:

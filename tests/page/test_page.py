@@ -290,10 +290,3 @@ def test_prints(opened: Open) -> None:
     assert not page.locator("#theme").is_visible()
     assert page.locator("#ranking").is_visible()
     assert page.locator("#feature").is_visible()
-
-
-def test_categories_are_brushed(page: Any, usual: Made) -> None:
-    page.locator("button.feature", has_text="c").click()
-    brush(page, "#chart-pi-rows", 0.3, 0.98)
-    kinds = np.array(usual["table"]["columns"][2]["values"])
-    assert members(page) == np.isin(kinds, ["kind 1", "kind 2", "kind 3"]).sum()

@@ -1,4 +1,7 @@
-"""The Bokeh figures of the page, empty: the page's own script fills and colours them and handles their events."""
+"""The Bokeh figures of the page, empty: the page's own script fills and colours them and handles their events.
+
+They show numbers and dates; the script draws categories itself, as a table that has room for their names.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from typing import Any
 from bokeh.document import Document
 from bokeh.models import (
     BasicTicker,
-    BasicTickFormatter,
     BoxSelectTool,
     ColumnDataSource,
     DatetimeAxis,
@@ -19,12 +21,14 @@ from bokeh.models import (
 from bokeh.models.annotations import Span, Title
 from bokeh.plotting import figure
 
-HEIGHT, UNDER = 320, 130  # of the curves and of the distribution under them, in pixels
-LEFT = 64  # pixels for the numbers beside the axes: the same in all figures, so that they are aligned
+HEIGHT, UNDER = 320, 120  # of the curves and of the distribution under them, in pixels
+LEFT = 84  # pixels for the numbers and words beside the axes: the same in all figures, so that they are aligned
 
 LINES = (  # name, width, dash; later ones are drawn above
-    ("all", 2, "4 4"), ("faded", 3, "2 4"), ("mean", 3, "solid"), ("picked", 2.5, "solid"), ("lit", 2.5, "solid")
+    ("all", 2, "4 4"), ("bridge", 1.5, "1 4"), ("faded", 3, "2 4"), ("mean", 3, "solid"), ("picked", 2.5, "solid"),
+    ("lit", 2.5, "solid"),
 )  # fmt: skip
+DOTTED = ("faded", "mean", "picked", "lit")  # of these: where values are few or missing
 
 
 @cache
@@ -56,7 +60,6 @@ def _figure(name: str, across: Range1d, height: int) -> figure:
         outline_line_color=None,
         output_backend="canvas",
     )
-    plot.yaxis.formatter = BasicTickFormatter(power_limit_high=7, power_limit_low=-4)
     plot.yaxis.name = f"{name}-up"
     plot.ygrid.name = f"{name}-lines"
     brush = BoxSelectTool(dimensions="width", renderers=[], name=f"{name}-brush")
@@ -67,28 +70,33 @@ def _figure(name: str, across: Range1d, height: int) -> figure:
 
 
 def _curves(side: str, across: Range1d) -> figure:
-    """Curves of single rows, their mean with its band, other models, and the picked and the hovered row."""
+    """Curves of single rows, the mean of each model with its band, and the picked and the hovered row."""
     plot = _figure(side, across, HEIGHT)
+    plot.yaxis.ticker = FixedTicker(ticks=[], name=f"{side}-ticker")
     zero = Span(location=0, dimension="width", line_width=1, name=f"{side}-zero", visible=side == "pi")
     plot.add_layout(zero)
     many: dict[str, list[Any]] = {"xs": [], "ys": []}
     plot.multi_line("xs", "ys", source=_source(f"{side}-curves", many), name=f"{side}-curves-of", line_width=1)
-    band: dict[str, list[Any]] = {"x": [], "low": [], "high": []}
-    plot.varea("x", "low", "high", source=_source(f"{side}-band", band), name=f"{side}-band-of", fill_alpha=0.25)
-    one: dict[str, list[Any]] = {"x": [], "y": []}
+    bands = _source(f"{side}-bands", {"xs": [], "ys": [], "colour": [], "alpha": []})
+    plot.patches("xs", "ys", fill_color="colour", fill_alpha="alpha", line_color=None, source=bands)
+    whiskers = _source(f"{side}-whiskers", {"x": [], "low": [], "high": [], "colour": []})  # of missing values
+    plot.segment(x0="x", x1="x", y0="low", y1="high", color="colour", line_width=2, source=whiskers)
     others = _source(f"{side}-others", {"xs": [], "ys": [], "colour": [], "dash": []})  # other models
     plot.multi_line("xs", "ys", color="colour", line_dash={"field": "dash"}, line_width=2, source=others)
+    dots = _source(f"{side}-others-dots", {"x": [], "y": [], "colour": []})
+    plot.scatter("x", "y", color="colour", size=6, source=dots)
+    one: dict[str, list[Any]] = {"x": [], "y": []}
     for part, width, dash in LINES:
         source = _source(f"{side}-{part}", one)
         plot.line("x", "y", source=source, name=f"{side}-{part}-of", line_width=width, line_dash=dash)
-        if part != "all":
+        if part in DOTTED:
             dots = _source(f"{side}-{part}-dots", one)
             plot.scatter("x", "y", source=dots, name=f"{side}-{part}-dots-of", size=6 if width < 3 else 7)
     return plot
 
 
 def _distribution(side: str, across: Range1d) -> figure:
-    """Bars of all rows and of the subgroup, with the axis for the values: one of three kinds is shown."""
+    """Bars of all rows and of the subgroup, with the axis for the values: numbers or dates."""
     name = f"{side}-rows"
     plot = _figure(name, across, UNDER)
     bars: dict[str, list[Any]] = {"left": [], "right": [], "top": []}
@@ -114,12 +122,10 @@ def _distribution(side: str, across: Range1d) -> figure:
     )
     plot.add_layout(LinearAxis(name=f"{name}-number"), "below")
     plot.add_layout(DatetimeAxis(name=f"{name}-date", visible=False), "below")
-    words = LinearAxis(name=f"{name}-words", visible=False)
-    words.update(ticker=FixedTicker(ticks=[], name=f"{name}-ticks"))
-    plot.add_layout(words, "below")
     plot.add_layout(Title(text="", name=f"{name}-title", align="center", text_font_style="normal"), "below")
     plot.yaxis.ticker = BasicTicker(desired_num_ticks=3)
     plot.yaxis.minor_tick_line_color = None
+    plot.yaxis.axis_label = "rows"
     return plot
 
 

@@ -17,8 +17,8 @@ from losslens.text import in_digits
 
 # Each uses those before it; joined, they are one script.
 SCRIPTS = (
-    "dom", "data", "groups", "columns", "ranking", "charts", "findings", "feature", "quality", "for_whom",
-    "together", "rows", "bar", "table", "main",
+    "dom", "data", "groups", "columns", "ranking", "scales", "charts", "categories", "findings", "feature", "quality",
+    "for_whom", "together", "rows", "bar", "table", "main",
 )  # fmt: skip
 
 

@@ -190,6 +190,7 @@ def _feature(
         "name": one.name,
         "column": None if group else one.columns[0],
         "kind": kind,
+        "ordered": column is not None and column.ordered,
         "values": None if values is None else labels(values) if kind == "words" else as_numbers(values),
         "labels": None if values is None else _labels(values, grid),
         "weights": None if values is None else np.asarray(one.weights if grid is None else grid.weights, float),

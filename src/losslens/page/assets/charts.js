@@ -1,9 +1,12 @@
-// Bokeh's figures: created empty by charts.py, which names their parts; filled and coloured here. Bokeh's own callbacks
-// (CustomJS) need eval, which the page forbids, so this script listens to the events of its models.
+// Bokeh's figures, of numbers and dates: created empty by charts.py, which names their parts; filled and coloured here.
+// Bokeh's own callbacks (CustomJS) need eval, which the page forbids, so this script listens to the events of its models.
 
 const SIDES = ["pi", "pd"];
 const DASHES = [[6, 3], [2, 2], [8, 3, 2, 3]];
 const MOST_POINTS = 400; // of a curve: a figure has fewer pixels
+const FEW = 30; // values that are shown as dots on their line
+const WIDE = 0.06; // of the axis: a gap between values of a subgroup that a line does not just pass over
+const KINDS_OF_AXES = ["number", "date"];
 
 // Filled before they are drawn for the first time: drawing empty figures first would cost a reader half a second.
 // embed_items with nothing to embed is BokehJS's public way to a document that is not drawn yet.
@@ -23,7 +26,11 @@ async function makeCharts(page) {
 }
 
 function listen(page, get, side) {
-  const light = oncePerFrame((event) => page.light(event ? nearest(page, get, side, event) : null));
+  const light = oncePerFrame((event) => {
+    const row = event ? nearest(page, get, side, event) : null;
+    page.light(row);
+    tip(page, side, row, event);
+  });
   const figure = get(side);
   figure.on_event("mousemove", (event) => light(event));
   figure.on_event("mouseleave", () => light(null));
@@ -36,40 +43,57 @@ function listen(page, get, side) {
   }
 }
 
+function nearestValue(axis, x) {
+  let at = axis.shown[0];
+  for (const v of axis.shown) if (Math.abs(axis.x[v] - x) < Math.abs(axis.x[at] - x)) at = v;
+  return at;
+}
+
 // The row whose curve is nearest to the pointer, at the nearest value of the grid.
 function nearest(page, get, side, { x, y }) {
-  const { drawn, axis } = page.view[side];
-  if (!drawn.length) return null;
-  let at = 0;
-  axis.shown.forEach((v, k) => { if (Math.abs(axis.x[v] - x) < Math.abs(axis.x[axis.shown[at]] - x)) at = k; });
-  const v = axis.shown[at];
-  let best = null, least = Infinity;
+  const view = page.view[side];
+  const { start, end } = get(side).y_range;
+  return nearestRow(view, nearestValue(view.axis, x), y, 0.08 * (end - start));
+}
+
+function nearestRow({ drawn }, v, y, reach) {
+  let best = null, least = reach;
   for (const { row, curve } of drawn) {
     const away = Math.abs(curve[v] - y);
     if (away < least) { least = away; best = row; }
   }
-  const range = get(side).y_range;
-  return least < 0.08 * (range.end - range.start) ? best : null;
+  return best;
 }
 
-// Positions of values: numbers and dates at their value, categories one by one; missing values separately on the right.
+// Beside the pointer: which row it is at, and its number there. The card tells the rest.
+function tip(page, side, row, event) {
+  const here = byId(`tip-${side}`);
+  here.hidden = row === null;
+  if (row === null) return;
+  const { axis, curveOf } = page.view[side];
+  const v = event.value ?? nearestValue(axis, event.x);
+  here.textContent = `row ${page.rowName(row)} at ${shortened(axis.labels[v] ?? "", 30)}: ${number(curveOf(row)[v])}`;
+  const { clientWidth } = here.parentElement;
+  here.style.left = `${Math.max(0, Math.min(event.sx + 14, clientWidth - here.offsetWidth - 4))}px`;
+  here.style.top = `${Math.max(0, event.sy - 34)}px`;
+}
+
+// Positions of values: numbers and dates at their value, missing ones separately on the right; categories one by one.
 function axisOf(feature) {
   const { kind, values } = feature;
   const labels = feature.labels ?? [];
-  const words = WORDS.has(kind) || values === null;
   const g = labels.length;
-  if (words) {
-    const x = Array.from({ length: g }, (_, v) => v);
-    return { words, x, shown: evenly(g), labels, range: [-0.6, g - 0.4], missing: null, kind: "words" };
+  if (WORDS.has(kind) || values === null) {
+    const each = Array.from({ length: g }, (_, v) => v);
+    return { words: true, x: each, shown: each, labels, missing: null, kind: "words" };
   }
   const x = Array.from(values);
   const [low, high] = finiteExtent(x);
   const gap = (high - low || 1) * 0.06;
   const missing = x.some(Number.isNaN) ? high + 2 * gap : null;
-  const range = [low - gap, (missing ?? high) + gap];
   return {
-    words, x: x.map((value) => (Number.isNaN(value) ? missing : value)), shown: evenly(g), labels, range, missing,
-    kind: kind === "date" ? "date" : "number",
+    words: false, x: x.map((value) => (Number.isNaN(value) ? missing : value)), shown: evenly(g), labels, missing,
+    range: [low - gap, (missing ?? high) + gap], few: g <= FEW, kind: kind === "date" ? "date" : "number",
   };
 }
 
@@ -78,77 +102,121 @@ function evenly(g) {
   return Array.from({ length: MOST_POINTS }, (_, k) => Math.round((k * (g - 1)) / (MOST_POINTS - 1)));
 }
 
-// The line and the dots of a curve. Words have dots, and so has a missing value: nothing lies between.
-function points(axis, curve) {
-  const line = { x: [], y: [] }, dots = { x: [], y: [] };
-  if (!curve) return { line, dots };
-  let alone = curve.reduce((total, value) => total + Number(finite(value)), 0) === 1;
-  for (const v of axis.shown) {
-    const apart = axis.missing !== null && axis.x[v] === axis.missing;
-    if (axis.words || apart || alone) { dots.x.push(axis.x[v]); dots.y.push(curve[v]); }
-    if (apart) { line.x.push(NaN); line.y.push(NaN); } else { line.x.push(axis.x[v]); line.y.push(curve[v]); }
-  }
-  return { line, dots };
+// The places of a curve that are joined by a line, and the one beside: of missing values.
+function placesOf(axis, curve) {
+  const there = curve ? axis.shown.filter((v) => finite(curve[v])) : [];
+  const apart = (v) => axis.missing !== null && axis.x[v] === axis.missing;
+  return { joined: there.filter((v) => !apart(v)), apart: there.filter(apart) };
+}
+
+const at = (axis, curve, places) => ({ x: places.map((v) => axis.x[v]), y: places.map((v) => curve[v]) });
+
+// Values without a number (no row of the subgroup has them) are passed over. Where that would join far points, the
+// line stops, and a thin dotted one, the bridge, leads on.
+function linesOf(axis, curve, faded = null) {
+  const { joined, apart } = placesOf(axis, curve);
+  const parts = partsOf(joined.map((v) => curve[v]), faded && joined.map((v) => faded[v]));
+  const lines = { sure: { x: [], y: [] }, faded: { x: [], y: [] }, bridge: { x: [], y: [] } };
+  const push = (line, x, y) => { line.x.push(x); line.y.push(y); };
+  joined.forEach((v, k) => {
+    const before = joined[k - 1];
+    if (isGap(axis, before, v)) {
+      for (const one of [before, v]) push(lines.bridge, axis.x[one], curve[one]);
+      for (const line of Object.values(lines)) push(line, NaN, NaN);
+    }
+    push(lines.sure, axis.x[v], parts.sure[k]);
+    if (parts.faded) push(lines.faded, axis.x[v], parts.faded[k]);
+  });
+  const dots = axis.few || joined.length <= 1 || hasGaps(axis, curve) && joined.length <= FEW ? [...joined, ...apart] : apart;
+  const [sure, pale] = [dots.filter((v) => !faded?.[v]), dots.filter((v) => faded?.[v])];
+  return { ...lines, dots: at(axis, curve, sure), fadedDots: at(axis, curve, pale) };
+}
+
+function isGap(axis, a, b) {
+  if (a === undefined || axis.shown.indexOf(b) - axis.shown.indexOf(a) < 2) return false;
+  return Math.abs(axis.x[b] - axis.x[a]) > WIDE * (axis.range[1] - axis.range[0]);
+}
+
+function hasGaps(axis, curve) {
+  return Boolean(curve) && axis.shown.some((v) => !finite(curve[v]));
 }
 
 function drawAll(page, get) {
+  const { words } = page.view.pi.axis;
   for (const side of SIDES) {
     const view = page.view[side];
-    byId(`side-${side}`).hidden = view.mean === null && !view.drawn.length;
-    drawCurves(get, side, view);
-    drawRows(page, get, side, view);
+    byId(`side-${side}`).hidden = !isShown(view);
+    byId(`tip-${side}`).hidden = true;
+    for (const id of [`chart-${side}`, `chart-${side}-rows`]) byId(id).hidden = words;
+    byId(`categories-${side}`).hidden = !words;
+    if (!words) {
+      drawCurves(get, side, view);
+      drawRows(get, side, view);
+    }
   }
   markRows(page, get);
 }
 
+// Whether there is anything to draw.
+const isShown = (view) => view.mean !== null || view.drawn.length > 0 || (view.onlyMean && view.all !== null);
+
 function drawCurves(get, side, view) {
   const { axis } = view;
   Object.assign(get(`${side}-x`), { start: axis.range[0], end: axis.range[1] });
-  const lines = view.drawn.map(({ curve }) => points(axis, curve).line);
+  const lines = view.drawn.map(({ curve }) => at(axis, curve, placesOf(axis, curve).joined));
   get(`${side}-curves`).data = { xs: lines.map((one) => one.x), ys: lines.map((one) => one.y) };
-  const band = view.band ? [points(axis, view.band.low).line, points(axis, view.band.high).line] : null;
-  const here = band ? band[0].x.map((x, k) => [x, band[0].y[k], band[1].y[k]]).filter(([x]) => finite(x)) : [];
-  get(`${side}-band`).data = { x: here.map((p) => p[0]), low: here.map((p) => p[1]), high: here.map((p) => p[2]) };
-  const { sure, faded } = partsOf(view.mean, view.faded);
-  put(get, `${side}-mean`, axis, sure, true);
-  put(get, `${side}-faded`, axis, faded, true);
-  put(get, `${side}-all`, axis, view.all, false);
-  drawOthers(get, side, view);
+  const { sure, faded, bridge, dots, fadedDots } = linesOf(axis, view.mean, view.faded);
+  get(`${side}-mean`).data = sure;
+  get(`${side}-mean-dots`).data = dots;
+  get(`${side}-faded`).data = faded;
+  get(`${side}-faded-dots`).data = fadedDots;
+  get(`${side}-bridge`).data = bridge;
+  get(`${side}-all`).data = linesOf(axis, view.all).sure;
+  drawModels(get, side, view);
+  paintMean(get, side, colours(), colours()(inkOf(side, view.model)));
+  get(`${side}-up`).axis_label = view.unit;
 }
 
-// There may be more models than colours: dashes distinguish them as well.
-function drawOthers(get, side, { axis, others }) {
+// The bands of all models, and the means of the others. There may be more models than colours: dashes distinguish them
+// as well.
+function drawModels(get, side, { axis, model, band, others }) {
   const colour = colours();
-  const there = others.map((curve, m) => ({ m, curve })).filter(({ curve }) => curve);
-  const lines = there.map(({ curve }) => points(axis, curve).line);
+  const of = (m) => colour(inkOf(side, m));
+  const banded = [...others, { m: model, band }].filter((one) => one.band);
+  const outlines = banded.map((one) => outline(axis, one.band));
+  get(`${side}-bands`).data = {
+    xs: outlines.map((one) => one.x), ys: outlines.map((one) => one.y), colour: banded.map(({ m }) => of(m)),
+    alpha: banded.map(({ m }) => (m === model ? 0.25 : 0.15)),
+  };
+  const lost = axis.missing === null ? [] : banded.flatMap((one) => placesOf(axis, one.band.low).apart.map((v) => ({ ...one, v })));
+  get(`${side}-whiskers`).data = {
+    x: lost.map(({ v }) => axis.x[v]), low: lost.map(({ band: { low }, v }) => low[v]), high: lost.map(({ band: { high }, v }) => high[v]),
+    colour: lost.map(({ m }) => of(m)),
+  };
+  const lines = others.map(({ curve }) => linesOf(axis, curve));
   get(`${side}-others`).data = {
-    xs: lines.map((one) => one.x), ys: lines.map((one) => one.y),
-    colour: there.map(({ m }) => colour(`model${1 + (m % 4)}`)), dash: there.map(({ m }) => DASHES[m % DASHES.length]),
+    xs: lines.map((one) => one.sure.x), ys: lines.map((one) => one.sure.y),
+    colour: others.map(({ m }) => of(m)), dash: others.map(({ m }) => DASHES[m % DASHES.length]),
+  };
+  get(`${side}-others-dots`).data = {
+    x: lines.flatMap((one) => one.dots.x), y: lines.flatMap((one) => one.dots.y),
+    colour: lines.flatMap((one, k) => one.dots.x.map(() => of(others[k].m))),
   };
 }
 
-function put(get, name, axis, curve, withDots) {
-  const { line, dots } = points(axis, curve);
-  get(name).data = line;
-  if (withDots) get(`${name}-dots`).data = dots;
+// A model keeps its colour, whichever is chosen.
+const inkOf = (side, m) => (m === 0 ? (side === "pi" ? "pfi" : "pd") : `model${1 + ((m - 1) % 4)}`);
+
+function outline(axis, { low, high }) {
+  const there = placesOf(axis, low).joined;
+  const [under, over] = [at(axis, low, there), at(axis, high, there)];
+  return { x: [...under.x, ...over.x.reverse()], y: [...under.y, ...over.y.reverse()] };
 }
 
-// The range of 98% of the drawn values.
-function mostOf({ drawn, axis }) {
-  const all = Float64Array.from(drawn.flatMap(({ curve }) => axis.shown.map((v) => curve[v])).filter(finite)).sort();
-  return all.length ? [all[Math.floor(0.01 * (all.length - 1))], all[Math.ceil(0.99 * (all.length - 1))]] : [];
-}
-
-// The axis covers the mean, its band and most of the curves, and always the picked and the hovered row.
-function frame(get, side, view, looked) {
-  view.ends ??= mostOf(view); // once a view, not once a hover
-  const more = [view.mean, view.all, view.band?.low, view.band?.high, ...view.others, ...looked];
-  const [low, high] = extent([...view.ends, ...more.flatMap((curve) => (curve ? Array.from(curve).filter(finite) : []))]);
-  if (!finite(low) || !finite(high)) return;
-  const margin = 0.05 * (high - low) || 0.05 * Math.abs(high) || 1;
-  const { y_range } = get(side);
-  if (y_range.start !== low - margin) y_range.start = low - margin;
-  if (y_range.end !== high + margin) y_range.end = high + margin;
+function put(get, name, axis, curve) {
+  const { sure, dots } = linesOf(axis, curve);
+  get(name).data = sure;
+  get(`${name}-dots`).data = dots;
 }
 
 function markRows(page, get) {
@@ -156,13 +224,50 @@ function markRows(page, get) {
     const view = page.view[side];
     const picked = page.picked === null ? null : view.curveOf(page.picked);
     const lit = page.lit === null ? null : view.curveOf(page.lit);
-    put(get, `${side}-picked`, view.axis, picked, true);
-    put(get, `${side}-lit`, view.axis, lit, true);
-    frame(get, side, view, [picked]);
+    setRange(page, side, picked);
+    if (view.axis.words) {
+      markCategories(page, side, picked, lit);
+      continue;
+    }
+    put(get, `${side}-picked`, view.axis, picked);
+    put(get, `${side}-lit`, view.axis, lit);
+    const { y_range } = get(side);
+    const [start, end] = view.range;
+    if (y_range.start === start && y_range.end === end) continue;
+    const ticks = ticksOf(view.range);
+    get(`${side}-ticker`).ticks = ticks;
+    get(`${side}-up`).major_label_overrides = new Map(ticks.map((value) => [value, tickText(value)]));
+    y_range.setv({ start, end });
   }
 }
 
-function drawRows(page, get, side, { axis, bars, title }) {
+// Once a view and a picked row, not once a hover.
+function setRange(page, side, picked) {
+  const view = page.view[side];
+  if (view.range && view.picked === page.picked) return;
+  const whole = Boolean(page.whole?.[side]);
+  view.range = rangeOf(view, whole, picked);
+  view.picked = page.picked;
+  if (view.axis.words) drawCategories(page, side);
+  const words = beyondWords(beyond(view, view.range), view.drawn.length);
+  byId(`beyond-${side}`).textContent = words;
+  const button = byId(`whole-${side}`);
+  button.hidden = !words && !whole;
+  button.setAttribute("aria-pressed", String(whole));
+}
+
+function chartButtons(page) {
+  page.whole = { pi: false, pd: false };
+  for (const side of SIDES) {
+    byId(`whole-${side}`).addEventListener("click", () => {
+      page.whole[side] = !page.whole[side];
+      page.view[side].range = null;
+      page.parts.charts.mark();
+    });
+  }
+}
+
+function drawRows(get, side, { axis, bars, title }) {
   const name = `${side}-rows`;
   const top = Math.max(...bars.all.top, 1);
   get(`${name}-all`).data = bars.all;
@@ -170,22 +275,8 @@ function drawRows(page, get, side, { axis, bars, title }) {
   Object.assign(get(`${name}-y`), { start: 0, end: top * 1.1 });
   const notes = axis.missing === null ? { x: [], y: [], text: [] } : { x: [axis.range[1]], y: [top * 1.08], text: ["missing ▸"] };
   get(`${name}-notes`).data = notes;
-  for (const kind of ["number", "date", "words"]) get(`${name}-${kind}`).visible = axis.kind === kind;
-  if (axis.words) nameTicks(get, name, axis);
+  for (const kind of KINDS_OF_AXES) get(`${name}-${kind}`).visible = axis.kind === kind;
   get(`${name}-title`).text = title;
-}
-
-function nameTicks(get, name, { labels, range }) {
-  const width = (byId(`chart-${name}`).clientWidth || 500) - 80;
-  const longest = Math.max(...labels.map((label) => label.length), 1);
-  const each = width / (range[1] - range[0]);
-  const lying = longest * 6.5 < each;
-  const step = lying ? 1 : Math.ceil(14 / each);
-  const ticks = labels.map((_, v) => v).filter((v) => v % step === 0);
-  get(`${name}-ticks`).ticks = ticks;
-  const axis = get(`${name}-words`);
-  axis.major_label_overrides = new Map(ticks.map((v) => [v, shortened(labels[v])]));
-  axis.major_label_orientation = lying ? "horizontal" : 0.9;
 }
 
 const shortened = (label, most = 18) => (label.length > most ? `${label.slice(0, most - 1)}…` : label);
@@ -199,28 +290,33 @@ function colours() {
 function paint(page, get) {
   const colour = colours();
   for (const side of SIDES) {
-    const main = colour(side === "pi" ? "pfi" : "pd");
+    const view = page.view[side];
     for (const name of [side, `${side}-rows`]) paintFigure(get, name, colour);
     get(`${side}-zero`).line_color = colour("ink-soft");
     stroke(get, `${side}-curves-of`, colour("curve"), Number(colour("curve-alpha")));
-    get(`${side}-band-of`).glyph.fill_color = { value: main };
     stroke(get, `${side}-all-of`, colour("ink-soft"), 1);
-    drawOthers(get, side, page.view[side]);
-    stroke(get, `${side}-faded-of`, main, Number(colour("faded-alpha")));
-    stroke(get, `${side}-faded-dots-of`, main, Number(colour("faded-alpha")));
-    get(`${side}-faded-dots-of`).glyph.fill_color = { value: colour("paper") };
-    for (const [part, name] of [["mean", main], ["picked", colour("picked")], ["lit", colour("lit")]]) {
-      stroke(get, `${side}-${part}-of`, name, 1);
-      stroke(get, `${side}-${part}-dots-of`, name, 1);
-      get(`${side}-${part}-dots-of`).glyph.fill_color = { value: name };
-    }
-    for (const [part, name] of [["all", colour("bar")], ["group", main]]) {
+    if (!view.axis.words) drawModels(get, side, view);
+    paintMean(get, side, colour, colour(inkOf(side, view.model)));
+    for (const part of ["picked", "lit"]) paintDotted(get, `${side}-${part}`, colour(part), 1, colour(part));
+    for (const [part, name] of [["all", "bar"], ["group", inkOf(side, 0)]]) {
       const { glyph } = get(`${side}-rows-${part}-of`);
-      glyph.fill_color = { value: name };
+      glyph.fill_color = { value: colour(name) };
       glyph.line_color = { value: colour("paper") };
     }
     get(`${side}-rows-notes-of`).glyph.text_color = { value: colour("ink-soft") };
   }
+}
+
+function paintMean(get, side, colour, ink) {
+  paintDotted(get, `${side}-mean`, ink, 1, ink);
+  paintDotted(get, `${side}-faded`, ink, Number(colour("faded-alpha")), colour("paper"));
+  stroke(get, `${side}-bridge-of`, ink, 1);
+}
+
+function paintDotted(get, name, ink, alpha, filling) {
+  stroke(get, `${name}-of`, ink, alpha);
+  stroke(get, `${name}-dots-of`, ink, alpha);
+  get(`${name}-dots-of`).glyph.fill_color = { value: filling };
 }
 
 function stroke(get, name, colour, alpha) {
@@ -235,11 +331,12 @@ function paintFigure(get, name, colour) {
   figure.setv({ background_fill_color: paper, border_fill_color: paper });
   get(`${name}-lines`).grid_line_color = rule;
   const axes = [get(`${name}-up`)];
-  for (const kind of ["number", "date", "words"]) if (get(`${name}-${kind}`)) axes.push(get(`${name}-${kind}`));
+  for (const kind of KINDS_OF_AXES) if (get(`${name}-${kind}`)) axes.push(get(`${name}-${kind}`));
   for (const axis of axes) {
     axis.setv({
       axis_line_color: rule, major_tick_line_color: rule, minor_tick_line_color: null,
       major_label_text_color: ink, axis_label_text_color: ink, major_label_text_font_size: "12px",
+      axis_label_text_font_size: "12px", axis_label_text_font_style: "normal",
     });
   }
   const title = get(`${name}-title`);

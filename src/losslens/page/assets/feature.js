@@ -1,4 +1,4 @@
-// The open feature: its numbers, the data of the figures, the card of a row, and the rows with the largest importances.
+// The open feature: its numbers, what its charts show, the card of a row, and the rows with the largest importances.
 
 const MOST_CURVES = 200;
 const INFLUENTIAL = 5;
@@ -11,53 +11,58 @@ function columnOf(page, feature) {
   return name === null ? undefined : page.columns.find((column) => column.own && column.name === name);
 }
 
-// What both figures show. Curves and mean are those of the subgroup; the mean of all rows is a dashed line.
+// What both charts show. Curves and mean are those of the subgroup; the mean of all rows is a dashed line.
 function viewsOf(page) {
   const feature = page.data.features[page.open];
   const entry = feature.models[page.model];
-  const { group } = page;
+  const { group, model, shownClass, data: { target } } = page;
   const axis = axisOf(feature);
-  const shared = { axis, bars: barsOf(page, feature, axis), title: shortened(feature.name, 48), faded: farOf(feature)?.faded };
-  const { target } = page.data;
-  const others = (curve) => feature.models.filter((_, m) => m !== page.model).map((other) => onGrid(curve(other), axis));
-  const band = (low, high) => (group.allRows && low && high ? { low, high } : null);
-  const allRows = group.allRows;
+  const bars = axis.words ? null : barsOf(page, feature, axis);
+  const shared = { axis, bars, model, title: shortened(feature.name, 60), faded: farOf(feature)?.faded };
   const rows = entry.cells || entry.ice ? thinned(group.rows, entry.local, MOST_CURVES) : [];
   const drawn = (curveOf) => rows.map((row) => ({ row, curve: curveOf(row) })).filter(({ curve }) => curve);
-  const effect = effectOf(entry, target, page.shownClass);
-  const ice = (i) => effect.turn(iceOfRow(entry, i));
   const ici = (i) => curveOfRow(entry, i);
+  const effect = effectOf(entry, target, shownClass);
+  const ice = (i) => effect.turn(iceOfRow(entry, i));
+  const onlyMean = target.classes?.length > 2 && shownClass !== target.shown && Boolean(effect.pd); // see effectOf
   return {
     pi: {
-      ...shared, mean: piOf(feature, entry, group, page.weight), all: allRows ? null : entry.pi,
-      band: band(entry.pi_low, entry.pi_high), others: others((other) => other.pi), drawn: drawn(ici), curveOf: ici,
+      ...shared, zero: true, unit: "change of the error", ...meansOf(page, (other) => ({ pd: other.pi, low: other.pi_low, high: other.pi_high })),
+      mean: piOf(feature, entry, group, page.weight), drawn: drawn(ici), curveOf: ici, onlyMean: false,
     },
     pd: {
-      ...shared, mean: pdOf(entry, effect, group, page.weight), all: allRows ? null : effect.pd,
-      band: band(effect.low, effect.high), others: others((other) => effectOf(other, target, page.shownClass).pd),
-      drawn: drawn(ice), curveOf: ice,
+      ...shared, zero: false, unit: outcomeName(target, shownClass), ...meansOf(page, (other) => effectOf(other, target, shownClass)),
+      mean: pdOf(entry, effect, group, page.weight), drawn: drawn(ice), curveOf: ice, onlyMean,
     },
   };
 }
 
-// Another model's curve, where it is on the same values.
-const onGrid = (curve, axis) => (curve && curve.length === axis.x.length ? curve : null);
+// The means of all rows with their bands: of the chosen model in a subgroup, and of the other ones where they are at
+// the same values.
+function meansOf(page, curvesOf) {
+  const feature = page.data.features[page.open];
+  const own = curvesOf(feature.models[page.model]);
+  const band = ({ low, high }) => (low && high ? { low, high } : null);
+  const others = feature.models.map((other, m) => ({ m, curve: curvesOf(other).pd, band: band(curvesOf(other)) }));
+  const fits = ({ m, curve }) => m !== page.model && curve && curve.length === feature.labels?.length;
+  return { all: page.group.allRows ? null : own.pd, band: page.group.allRows ? band(own) : null, others: others.filter(fits) };
+}
 
-// How many rows hold which value: bins of numbers, or one bar a word.
+// What the curves of predictions are of: for a classifier a class.
+const outcomeName = (target, k) => (target.classes ? predictionName(target, k) : `prediction of ${target.name}`);
+
+// How many rows hold which value, in bins.
 function barsOf(page, feature, axis) {
-  const column = axis.words ? null : columnOf(page, feature);
-  const edges = axis.words ? null : edgesOf(feature, axis, column);
-  const hasOwn = feature.own != null;
-  const values = () => (column ? column.values : hasOwn ? Array.from(feature.own, (v) => axis.x[v]) : []);
-  const place = axis.words ? (i) => feature.own[i] : placeOn(edges, axis, values());
-  const all = new Float64Array(axis.words ? axis.x.length : edges.length);
-  const group = new Float64Array(all.length);
-  if (hasOwn || column) {
+  const column = columnOf(page, feature);
+  const edges = edgesOf(feature, axis, column);
+  const values = column ? column.values : feature.own != null ? Array.from(feature.own, (v) => axis.x[v]) : null;
+  const all = new Float64Array(edges.length), group = new Float64Array(edges.length);
+  if (values) {
+    const place = placeOn(edges, axis, values);
     for (let i = 0; i < page.data.n; i++) all[place(i)]++;
     for (const i of page.group.rows) group[place(i)]++;
   }
-  const left = axis.words ? axis.x.map((x) => x - 0.4) : edges.map((edge) => edge[0]);
-  const right = axis.words ? axis.x.map((x) => x + 0.4) : edges.map((edge) => edge[1]);
+  const left = edges.map((edge) => edge[0]), right = edges.map((edge) => edge[1]);
   return { all: { left, right, top: Array.from(all) }, group: { left, right, top: Array.from(group) } };
 }
 
@@ -95,8 +100,9 @@ function drawFeature(page) {
     byId(`note-${side}`).dataset.error = (side === "pi" ? curveErrorOf : pdErrorOf)(entry, page.group.rows.length) ?? "";
     byId(`chart-${side}`).setAttribute("aria-label", alternative(page, side, feature));
   }
-  drawClass(page, entry);
-  const curves = SIDES.some((side) => page.view[side].mean !== null || page.view[side].drawn.length);
+  const curves = SIDES.some((side) => isShown(page.view[side]));
+  byId("category-line").hidden = !curves || !page.view.pi.axis.words;
+  drawClass(page);
   byId("no-curves").hidden = curves;
   byId("no-curves").textContent = curves ? "" : whyNoCurves(page, feature);
   byId("curve-numbers").hidden = !curves;
@@ -106,13 +112,11 @@ function drawFeature(page) {
   if (byId("curve-numbers").open) drawNumbers(page);
 }
 
-// What the curves of predictions are of: for a classifier a class, which can be chosen.
-function drawClass(page, entry) {
+function drawClass(page) {
   const { target } = page.data;
-  byId("pd-of").textContent = `PD and ICE: the ${predictionName(target, page.shownClass)} when a row gets this value`;
-  const alone = target.classes?.length > 2 && page.shownClass !== target.shown && entry.pd;
-  byId("class-note").hidden = !alone;
-  byId("class-note").textContent = alone ? `Curves of single rows and of subgroups are in the page for ${target.classes[target.shown]} only.` : "";
+  byId("title-pd").textContent = `${capital(page.view.pd.unit)} when a row gets this value`;
+  byId("class-note").hidden = !page.view.pd.onlyMean;
+  byId("class-note").textContent = page.view.pd.onlyMean ? classWords(target, page.group.allRows) : "";
 }
 
 function chooseClass(page) {
@@ -185,50 +189,73 @@ function howComputed(page, feature, entry) {
 }
 
 function note(page, side, entry) {
-  const { drawn } = page.view[side];
-  const rows = page.group.rows.length;
-  const what = side === "pi" ? "ICI" : "ICE";
+  const { drawn, axis, mean } = page.view[side];
+  const { rows: { length: rows }, allRows } = page.group;
   const parts = [];
   if (drawn.length) {
-    const thin = drawn.length < rows ? `${count(drawn.length)} of ${count(rows)} rows, evenly along their local importance, the extremes among them` : `all ${count(rows)} rows`;
-    parts.push(`${what} curves of ${thin}.`);
+    const what = `${axis.words ? "Thin marks" : "Thin lines"} (${side === "pi" ? "ICI" : "ICE"})`;
+    const which = drawn.length < rows ? `${count(drawn.length)} of ${count(rows)} rows, evenly along their local importance, the extremes among them` : `all ${count(rows)} rows`;
+    parts.push(`${what}: ${which}.`);
   }
   const form = side === "pi" ? entry.cells : entry.ice;
-  if (form && !isWhole(form)) {
+  if (drawn.length && form && !isWhole(form)) {
     const error = (side === "pi" ? curveErrorOf : pdErrorOf)(entry, rows);
-    const mean = side === "pi" ? "PI" : "PD";
-    parts.push(`Single curves come from a low-rank form of the cells${page.group.allRows ? "." : `, and so does ${mean} of the subgroup: ± ${number(error, 2)}, by the largest error measured.`}`);
+    const method = side === "pi" ? "PI" : "PD";
+    parts.push(`Single rows come from a low-rank form of the cells${allRows ? "." : `, and so does ${method} of the subgroup: ± ${number(error, 2)}, by the largest error measured.`}`);
   }
+  if (!allRows && mean && hasGaps(axis, mean)) parts.push(gapWords(axis, mean));
   return parts.join(" ");
 }
 
+// What the page does not hold for a class other than the shown one.
+function classWords({ classes, shown }, allRows) {
+  const only = `The page holds single rows and subgroups for ${classes[shown]} only`;
+  return allRows ? `${only}.` : `${only}: this is the mean of all rows.`;
+}
+
+// How values that no row of the subgroup has are passed over.
+function gapWords(axis, mean) {
+  if (axis.words) return "Values without a filled point: no row of the subgroup has them.";
+  const bridged = linesOf(axis, mean).bridge.x.length > 0;
+  return `The line joins the values that rows of the subgroup have${bridged ? "; where they are far apart, it is thin and dotted" : ""}.`;
+}
+
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 function alternative(page, side, feature) {
-  const { mean, axis } = page.view[side];
+  const { mean, axis, unit } = page.view[side];
   if (!mean) return `No curve for ${feature.name}`;
   const [low, high] = extent(Array.from(mean).filter(finite));
   const at = (value) => axis.labels[Array.from(mean).indexOf(value)];
-  const what = side === "pi" ? "PI curve" : "PD curve";
-  return `${what} of ${feature.name}: from ${number(low)} at ${at(low)} to ${number(high)} at ${at(high)}. The numbers are in the table below.`;
+  return `${capital(unit)} along ${feature.name} (${side === "pi" ? "PI" : "PD"}): from ${number(low)} at ${at(low)} to ${number(high)} at ${at(high)}. The numbers are in the table below.`;
 }
 
 function drawLegend(page) {
   const { models } = page.data;
-  const allRows = page.group.allRows;
-  const dashes = models.filter((_, m) => m !== page.model);
+  const { allRows } = page.group;
+  const several = models.length > 1 ? `${models[page.model].name}: ` : "";
   for (const side of SIDES) {
-    const mean = side === "pi" ? "PI" : "PD";
-    const items = [key(side === "pi" ? "pfi" : "pd", allRows ? `${mean}, the mean` : `${mean} of the subgroup`)];
-    if (isFaded(page, side)) items.push(key(side === "pi" ? "pfi" : "pd", `${mean} on rows unlike real ones`, true, true));
-    if (!allRows) items.push(key("ink-soft", `${mean} of all rows`, true));
-    if (page.view[side].drawn.length) items.push(key("curve", "single rows"));
-    dashes.forEach((model, m) => { if (page.view[side].others[m]) items.push(key(`model${1 + (m % 4)}`, model.name, true)); });
-    if (page.picked !== null && page.view[side].curveOf(page.picked)) items.push(key("picked", `row ${page.rowName(page.picked)}`));
+    const view = page.view[side];
+    const method = side === "pi" ? "PI" : "PD";
+    const items = [];
+    if (view.mean) items.push(key(inkOf(side, page.model), `${several}mean of ${allRows ? "all rows" : "the subgroup"} (${method})${view.band ? ", 95% band" : ""}`));
+    if (isFaded(page, side)) items.push(key(inkOf(side, page.model), "on rows unlike real ones", true, true));
+    if (view.all) items.push(key("ink-soft", `mean of all rows (${method})`, true));
+    if (view.drawn.length) items.push(key("curve", "single rows"));
+    view.others.forEach(({ m }, k) => {
+      const text = `${models[m].name}${allRows ? "" : ", all rows"}`;
+      items.push(view.axis.words ? shapeKey(inkOf(side, m), text, k) : key(inkOf(side, m), text, true));
+    });
+    if (page.picked !== null && view.curveOf(page.picked)) items.push(key("picked", `row ${page.rowName(page.picked)}`));
     byId(`legend-${side}`).replaceChildren(...items);
   }
 }
 
 const key = (colour, text, dashed, faded) =>
   el("li", {}, el("span", { class: `key${dashed ? " dashed" : ""}${faded ? " faded" : ""}`, style: `border-color: var(--${colour})` }), text);
+
+const shapeKey = (colour, text, k) =>
+  el("li", {}, el("span", { class: "shape", style: `color: var(--${colour})`, "aria-hidden": "true" }, "■◆▲"[k % 3]), text);
 
 // Buttons of the rows with the largest and the smallest local importances.
 function influential(page, entry) {
@@ -259,7 +286,7 @@ function drawCard(page) {
   const its = columnOf(page, feature);
   const own = page.columns.filter((column) => column.own).sort((a, b) => Number(b === its) - Number(a === its));
   const rest = own.map((column) => [column.name, textOf(column, i)]);
-  const shown = el("dl", {}, [...facts, ...rest].flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+  const shown = el("dl", {}, [...facts, ...rest].map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
   const close = el("button", { type: "button", class: "small", onclick: () => page.pick(null) }, "Close");
   const choose = el("button", { type: "button", class: "small", onclick: () => page.parts.table.choose(i) }, "Choose it");
   const title = el("h3", {}, `Row ${page.rowName(i)}`);

@@ -84,13 +84,6 @@ function brush(page, x0, x1) {
   const column = columnOf(page, feature);
   const { axis } = page.view.pi;
   if (!column) return;
-  if (axis.words) {
-    if (feature.own == null) return;
-    const chosen = new Set();
-    for (let i = 0; i < page.data.n; i++) if (feature.own[i] >= x0 && feature.own[i] <= x1) chosen.add(column.values[i]);
-    page.setCondition(column.key, chosen.size ? { key: column.key, chosen } : null);
-    return;
-  }
   const [low, high] = finiteExtent(column.values);
   const step = feature.kind === "integer" ? 1 : feature.kind === "date" ? 1 : 10 ** Math.floor(Math.log10((high - low || 1) / 500));
   const ends = feature.kind === "integer" ? [Math.ceil(x0), Math.floor(x1)] : [tidy(x0, step), tidy(x1, step)];
@@ -144,6 +137,8 @@ async function start() {
   chooseModel(page);
   chooseClass(page);
   forWhom(page);
+  chartButtons(page);
+  categoryButtons(page);
   pairs(page);
   rowFindings(page);
   byId("curve-numbers").addEventListener("toggle", () => drawNumbers(page));
