@@ -498,6 +498,7 @@ TRUTHS: dict[str, Truth] = {
     "rows_that_stand_out": _rows_that_stand_out,
     "why_they_stand_out": lambda case, text: float(re.findall(r"all rows \((\S+)\)", text)[0].replace(",", "")) <= 0,
     "clusters_in_words": holds,
+    "holds": lambda case, text: f"all {len(case.y):,} rows" in text,
     "worse_than_constant": lambda case, text: _beyond_constant(case.kind) > 0,
     "perhaps_no_better": _perhaps_no_better,
     "no_more_often_right": _no_more_often_right,

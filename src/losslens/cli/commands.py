@@ -235,7 +235,7 @@ PAGE_ROWS = 5000  # rows of a report without --rows
 
 @takes(
     "model", "data", "target", "weight", "sep", "drop", "rows", "seed", "models", "trust", "trust_type", "loss",
-    "features", "group", "by", "no_shapley", "interactions", "title", "target_name", "output",
+    "features", "group", "by", "no_shapley", "interactions", "embed", "title", "target_name", "output",
     *RUNNING,
 )  # fmt: skip
 def report(args: Arguments) -> None:
@@ -258,7 +258,7 @@ def report(args: Arguments) -> None:
         page = make(
             models[own], rows.X, rows.y, models={name: models[name] for name in others} or None,
             loss=loss_of(args.loss), features=features_of(args), by=by, title=args.title,
-            target_name=args.target_name, rows=args.rows or PAGE_ROWS,
+            target_name=args.target_name, rows=args.rows or PAGE_ROWS, embed=args.embed.value,
             shapley=not args.no_shapley, interactions=together, sample_weight=rows.weight, **run_options(args),
         )  # fmt: skip
     with naming_file(args.output):

@@ -28,6 +28,14 @@ class Aggregate(StrEnum):
     prediction = "prediction"
 
 
+class Embed(StrEnum):
+    """Rows that a report holds."""
+
+    all = "all"
+    sample = "sample"
+    none = "none"
+
+
 class Verb(StrEnum):
     """Calls that can be planned."""
 
@@ -127,6 +135,9 @@ class Arguments:
     save: Annotated[str | None, _option(OUT, "Save the result for losslens.load.", metavar="FILE")] = None
     output: Annotated[str, _option(OUT, "Where to write; default report.html.", "--output", "-o", metavar="FILE")] = (
         "report.html"
+    )
+    embed: Annotated[Embed, _option(OUT, "Rows that the file holds; none: only means over rows. Default: all.")] = (
+        Embed.all
     )
     title: Annotated[str | None, _option(OUT, "Title of the report.", metavar="TEXT")] = None
     target_name: Annotated[

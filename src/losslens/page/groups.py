@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens.page.labels import labels, texts
+from losslens.page.labels import as_numbers, kind_of, labels, rough, rough_labels, texts
 from losslens.page.quality import error_ends, ranges
 from losslens.results.comparison import between_errors, between_groups
 from losslens.results.importance import FeatureImportance, number_of
@@ -56,7 +56,9 @@ def groups_by(name: str, column: Distinct, weight: Floats) -> Groups | None:
     if in_ranges:
         present = np.flatnonzero(codes < missing)
         parts = [present[rows] for rows in ranges(codes[present].astype(float), weight[present], RANGES)]
-        names = [_ends(called, codes[rows]) for rows in parts]
+        kind, numbers = kind_of(column), as_numbers(column.values)
+        rounded = rough_labels(rough(numbers, numbers, kind), kind)  # no row's own value
+        names = [_ends(rounded, codes[rows]) for rows in parts]
         if missing < g:
             parts, names = [*parts, np.flatnonzero(codes == missing)], [*names, called[missing]]
     else:

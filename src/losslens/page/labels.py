@@ -13,6 +13,7 @@ from losslens.tables.columns import Distinct, is_missing
 from losslens.typing import Floats
 
 MISSING = "missing"  # how a missing value is labelled
+DAY = 24 * 3600 * 1000.0
 DIGITS = (6, 9, 12, 15, 17)  # as few as tell the values apart; 17 tell all
 
 
@@ -58,6 +59,20 @@ def labels(values: Iterable[Any]) -> list[str]:
     found = texts(values)
     quoted = f"“{MISSING}”" if None in found else MISSING
     return [MISSING if text is None else quoted if text == MISSING else text for text in found]
+
+
+def rough(values: Floats, among: Floats, kind: str) -> Floats:
+    """Numbers of an axis, rounded to a 200th of the range of others or finer; dates to days."""
+    there = among[np.isfinite(among)]
+    spread = float(np.ptp(there)) if len(there) else 0.0
+    step = DAY if kind == "date" else 10.0 ** np.floor(np.log10(spread / 200)) if spread > 0 else 0.0
+    rounded = np.round(values / step) * step if step else values
+    return rounded if kind == "date" else np.array([float(f"{value:.12g}") for value in rounded])
+
+
+def rough_labels(values: Floats, kind: str) -> list[str]:
+    """Labels of rounded numbers."""
+    return labels(values.astype("datetime64[ms]").astype("datetime64[D]") if kind == "date" else values)
 
 
 def bin_labels(first: NDArray[Any], last: NDArray[Any], rarer: int = 0) -> list[str]:

@@ -42,7 +42,8 @@ class Report:
 
     def __repr__(self) -> str:
         about = self.summary
-        return f"<Report {about['title']!r}: {len(about['features'])} features, {about['n']:,} rows; .save(path)>"
+        rows = f"{about['n_explained']:,} rows"
+        return f"<Report {about['title']!r}: {len(about['features'])} features, {rows}; .save(path)>"
 
 
 def _plain(thing: Any) -> Any:

@@ -109,6 +109,7 @@ def summarise(
             "told_as": plain_kind(first.loss),
         },
         "n": len(shown.index),
+        "n_explained": len(shown.index),
         "n_given": shown.n_given,
         "models": heads,
         "by": shown.by,

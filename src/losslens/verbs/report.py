@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from losslens.donors.designs import Latin
 from losslens.losses import Loss, is_scorer
 from losslens.models import as_model
+from losslens.page.embedding import EMBEDS, Embed, embedded
 from losslens.page.findings import Findings
 from losslens.page.opening import UNNAMED
 from losslens.page.report import Report
@@ -62,6 +63,7 @@ def report(
     title: str | None = None,
     target_name: str | None = None,
     rows: int = 5000,
+    embed: Embed = "all",
     sample_weight: Any = None,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -92,6 +94,10 @@ def report(
         series y.
     rows
         The most rows to explain; if there are more, a random sample, which the page mentions.
+    embed
+        The rows that the file holds: ``"all"`` that are explained, with their targets and predictions; a random
+        ``"sample"`` of 500 of them; or ``"none"``: no row, target or prediction, only means over rows, and no table or
+        subgroups to form. Numbers of all rows are the same. Choose before you mail the file.
 
     Examples
     --------
@@ -105,6 +111,8 @@ def report(
         features=features, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs, memory=memory,
         progress=progress,
     )  # fmt: skip
+    if embed not in EMBEDS:
+        raise ValueError(f"embed is 'all', 'sample' or 'none': the rows that the file holds; got {embed!r}")
     target = target_in_words(target_name, y)
     named, data, most = checked_report(model, X, y, models, loss, by, shapley, interactions, rows, options)
     warn_of_target(X, y)
@@ -128,7 +136,8 @@ def report(
         return one if one.complete else _again(one, model, data)
 
     with bar(len(first), "writing the report", progress, "features") as tick:
-        return Report(summarise(shown, results, shares, findings, complete, tick))
+        summary = summarise(shown, results, shares, findings, complete, tick)
+    return Report(embedded(summary, embed, np.random.default_rng([data.options.random_state, 9])))
 
 
 def target_in_words(target_name: str | None, y: Any) -> str:

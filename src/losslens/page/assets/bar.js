@@ -69,8 +69,8 @@ function drawBar(page) {
   const words = conditions.map((condition) => inWords(condition, page.columns));
   const empty = group.rows.length ? "" : " No row satisfies this: remove a condition.";
   byId("subgroup-words").textContent = group.allRows
-    ? `All ${count(data.n)} rows. Drag over a chart, tick a category or choose rows to form a subgroup.`
-    : `${count(group.rows.length)} of ${count(data.n)} rows: ${listed(words)}.${empty}`;
+    ? `All ${count(data.n_explained)} rows. Drag over a chart, tick a category or choose rows to form a subgroup.`
+    : `${count(group.rows.length)} of ${data.n < data.n_explained ? "the " : ""}${count(data.n)} rows${data.n < data.n_explained ? " in this file" : ""}: ${listed(words)}.${empty}`;
   byId("subgroup-words").dataset.n = group.rows.length;
   byId("clear").disabled = group.allRows;
   byId("chips").replaceChildren(...conditions.map((condition, k) => el("li", {}, el("button", {

@@ -61,6 +61,9 @@ function barsOf(page, feature, axis) {
     const place = placeOn(edges, axis, values);
     for (let i = 0; i < page.data.n; i++) all[place(i)]++;
     for (const i of page.group.rows) group[place(i)]++;
+  } else if (feature.weights) { // a page without rows
+    const at = axis.words ? (v) => v : placeOn(edges, axis, axis.x);
+    feature.weights.forEach((share, v) => { all[at(v)] += share * page.data.n_explained; });
   }
   const left = edges.map((edge) => edge[0]), right = edges.map((edge) => edge[1]);
   return { all: { left, right, top: Array.from(all) }, group: { left, right, top: Array.from(group) } };
