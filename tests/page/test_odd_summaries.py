@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from browser import brush, members, set_range, value
+from browser import brush, members, set_range, unfold, value
 from losslens.page.page import SCRIPTS, asset, html
 from summaries import made
 
@@ -149,6 +149,7 @@ def test_columns_may_be_called_as_the_page_calls_its_own(opened: Open) -> None:
 
 def test_groups_that_were_asked_for_are_offered(opened: Open) -> None:
     page = opened(made(n=80) | {"by": "c"})
+    unfold(page)
     page.get_by_label("kind 0").check()
     assert "c is kind 0" in page.locator("#subgroup-words").inner_text()
 
@@ -196,12 +197,13 @@ def test_another_model_has_its_own_categories_and_texts(opened: Open) -> None:
     for feature in summary["features"]:
         feature["models"][1]["ice"] = None  # as the library leaves it
     page = opened(summary)
-    page.locator("#add summary").click()
+    unfold(page)
     page.locator("#condition-column").select_option(label="prediction")
     page.locator("#table-filter").fill("yeah")
     assert page.locator("#table-where").inner_text().endswith(" of 20")
     page.get_by_label("model 1").check()
     assert page.locator("#table-where").inner_text().endswith(" of 60")
+    unfold(page)
     assert page.locator(".choice").all_inner_texts() == ["yeah 60", "nope 20"]
     page.get_by_label("yeah").check()
     assert "prediction is yeah" in page.locator("#subgroup-words").inner_text()
@@ -296,12 +298,12 @@ def test_missing_words_are_not_the_word_missing(opened: Open) -> None:
     summary = made(n=60)
     summary["table"]["columns"][2]["values"] = [None, "missing", "there"] * 20
     page = opened(summary)
-    page.locator("#add summary").click()
+    unfold(page)
     page.locator("#condition-column").select_option(label="c")
-    assert sorted(page.locator(".choice").all_inner_texts()) == ["missing 20", "there 20", "“missing” 20"]
-    page.get_by_label("“missing”").check()
+    assert sorted(page.locator(".choice").all_inner_texts()) == ["(missing) 20", "missing 20", "there 20"]
+    page.locator('.choice input[value="missing"]').check()
     assert members(page) == 20
-    assert "c is “missing”" in page.locator("#subgroup-words").inner_text()
+    assert "c is missing." in page.locator("#subgroup-words").inner_text()
 
 
 def test_whole_numbers_are_written_in_full(opened: Open) -> None:

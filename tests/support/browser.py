@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import warnings
@@ -113,11 +114,42 @@ def brush(page: Any, chart: str, start: float, end: float) -> None:
     page.locator("#clear:enabled").wait_for()
 
 
+def unfold(page: Any) -> None:
+    """Opens the fold of the bar, with the conditions and the donors."""
+    if page.locator("#add").get_attribute("open") is None:
+        page.locator("#add > summary").click()
+
+
 def set_range(page: Any, column: str, low: str, high: str) -> None:
-    add = page.locator("#add")
-    if add.get_attribute("open") is None:
-        add.locator("summary").click()
+    unfold(page)
     page.locator("#condition-column").select_option(label=column)
     page.locator("#bound-low").fill(low)
     page.locator("#bound-high").fill(high)
     page.locator("#condition-fields button").click()
+    page.locator("#done").click()
+
+
+def tick(page: Any, column: str, *labels: str) -> None:
+    """Ticks boxes of a column."""
+    unfold(page)
+    page.locator("#condition-column").select_option(label=column)
+    for label in labels:
+        page.locator(f"#condition-fields input[value={json.dumps(label)}]").check()
+    page.locator("#done").click()
+
+
+def set_donors(page: Any, donors: str) -> None:
+    """Values that replace a feature's: of all rows (given), or of the chosen ones (subset)."""
+    unfold(page)
+    page.locator(f'input[name="donors"][value="{donors}"]').check()
+    page.locator("#done").click()
+
+
+def violations(page: Any) -> list[str]:
+    """What axe-core finds wrong with the page as it is now: rule and element."""
+    import axe_playwright_python
+
+    source = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+    page.evaluate(source)  # not as a script of the page, which its policy forbids
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    return [f"{rule['id']}: {node['html'][:150]}" for rule in found for node in rule["nodes"]]

@@ -17,8 +17,10 @@ from losslens.text import in_digits
 
 # Each uses those before it; joined, they are one script.
 SCRIPTS = (
-    "dom", "data", "groups", "columns", "ranking", "scales", "charts", "categories", "findings", "feature", "quality",
-    "for_whom", "together", "rows", "bar", "table", "main",
+    "dom", "focus", "data", "groups", "columns",
+    "ranking", "scales", "charts", "categories", "findings", "feature",
+    "quality", "for_whom", "together", "rows",
+    "python", "bar", "table", "csv", "address", "main",
 )  # fmt: skip
 
 

@@ -1,39 +1,122 @@
-// The bar of the subgroup: its description, an editor of conditions, and the choice of its donors.
+// The bar of the subgroup: one line that says which rows are chosen, and a fold under it with the conditions, the
+// choice of donors, and the same rows as Python.
 
 const MOST_CHOICES = 60; // categories offered of a column: the most frequent ones
+const FEW_VALUES = 12; // integers with at most so many values are boxes, like categories
+const MANY_COLUMNS = 20; // above: a field to find one
 
 function subgroupBar(page) {
   const choose = byId("condition-column");
-  page.columns.forEach((column) => choose.append(el("option", { value: column.key }, column.name)));
+  byId("column-search-label").hidden = page.columns.length <= MANY_COLUMNS;
+  offerColumns(page);
   const first = page.columns.find((column) => column.own && column.name === page.data.by) ?? page.columns.find((column) => column.own) ?? page.columns[0];
   choose.value = first.key;
-  byId("add").open = page.data.by != null; // `by` was given: show its groups
   choose.addEventListener("change", () => editor(page));
+  byId("column-search").addEventListener("input", () => { offerColumns(page); editor(page); });
   byId("clear").addEventListener("click", () => page.clear());
   byId("condition-form").addEventListener("submit", (event) => { event.preventDefault(); apply(page); });
   for (const radio of document.querySelectorAll("input[name=donors]")) {
     radio.addEventListener("change", () => page.setDonors(radio.value));
   }
+  folds(page);
   editor(page);
+}
+
+// The columns whose names contain what is looked for; the one that was chosen stays chosen if it is among them.
+function offerColumns(page) {
+  const choose = byId("condition-column");
+  const wanted = byId("column-search").value.trim().toLowerCase();
+  const found = page.columns.filter((column) => column.name.toLowerCase().includes(wanted));
+  const before = choose.value;
+  choose.replaceChildren(...found.map((column) => el("option", { value: column.key, title: column.name }, shortened(column.name, 80))));
+  if (found.some((column) => column.key === before)) choose.value = before;
+  choose.disabled = found.length === 0;
+  byId("column-found").textContent = wanted ? (found.length ? `${count(found.length)} of ${count(page.columns.length)} columns` : "No column is called so.") : "";
+}
+
+// The fold lies over the page, so that it goes away by itself: with Escape, with a click beside it, and when
+// something is opened. The line stays: --bar is its height, which nothing that is scrolled to is behind.
+function folds(page) {
+  const bar = byId("subgroup"), fold = byId("add");
+  const close = (focus) => {
+    if (!fold.open) return;
+    fold.open = false;
+    if (focus) fold.querySelector("summary").focus();
+  };
+  fold.addEventListener("keydown", (event) => { if (event.key === "Escape") { event.stopPropagation(); close(true); } });
+  byId("done").addEventListener("click", () => close(true));
+  document.addEventListener("pointerdown", (event) => { if (!bar.contains(event.target)) close(false); });
+  byId("python").addEventListener("click", () => showPython(page, byId("python-code").hidden));
+  byId("python-copy").addEventListener("click", copyPython);
+  const measure = () => document.documentElement.style.setProperty("--bar", `${bar.offsetHeight}px`);
+  new ResizeObserver(measure).observe(bar);
+  measure();
+}
+
+function showPython(page, shown) {
+  byId("python-code").hidden = byId("python-copy").hidden = !shown;
+  byId("python").setAttribute("aria-expanded", String(shown));
+  drawPython(page);
+}
+
+function drawPython(page) {
+  const code = byId("python-code");
+  byId("python-copied").textContent = "";
+  if (code.hidden) return;
+  code.value = asPython(page);
+  code.rows = code.value.split("\n").length + 1;
+}
+
+// In a frame the clipboard may be forbidden: the text is selected then, to be copied by hand.
+async function copyPython() {
+  const code = byId("python-code");
+  let done = false;
+  try { await navigator.clipboard.writeText(code.value); done = true; } catch { code.focus(); code.select(); }
+  byId("python-copied").textContent = done ? "Copied." : "Selected: copy it with your keyboard.";
 }
 
 const chosenColumn = (page) => page.columns.find((column) => column.key === byId("condition-column").value);
 
 function editor(page) {
   const column = chosenColumn(page);
-  const fields = column.kind === "words" ? choices(page, column) : bounds(page, column);
+  const fields = !column ? [] : isBoxed(column) ? choices(page, column) : bounds(page, column);
   byId("condition-fields").replaceChildren(...fields);
 }
 
+// Categories, and integers of few values.
+function isBoxed(column) {
+  column.boxed ??= column.kind === "words" || fewIntegers(column.values);
+  return column.boxed;
+}
+
+function fewIntegers(values) {
+  const seen = new Set();
+  for (const value of values) {
+    if (!Number.isInteger(value) && !Number.isNaN(value)) return false;
+    if (seen.add(value).size > FEW_VALUES) return false;
+  }
+  return true;
+}
+
+// Categories are offered by frequency, integers in their order; missing values come last.
+function offered(column) {
+  const all = [...distinct(column)];
+  const lost = all.filter(([value]) => isLost(value));
+  const there = all.filter(([value]) => !isLost(value));
+  if (column.kind !== "words") there.sort((a, b) => a[0] - b[0]);
+  return [...there.slice(0, MOST_CHOICES), ...lost];
+}
+
 function choices(page, column) {
-  const now = page.conditions.find((condition) => condition.key === column.key)?.chosen;
-  const offered = distinct(column).slice(0, MOST_CHOICES);
-  const boxes = offered.map(([value, times]) => {
-    const box = el("input", { type: "checkbox", value: word(value), checked: Boolean(now?.has(value)), onchange: () => apply(page) });
+  const now = page.conditions.find((condition) => condition.key === column.key);
+  const ticked = now ? accepts(now, column.values) : () => false;
+  const shown = offered(column);
+  const boxes = shown.map(([value, times]) => {
+    const box = el("input", { type: "checkbox", value: valueText(column, value), checked: ticked(value), onchange: () => apply(page) });
     box.category = value; // not its position, which differs between models
-    return el("label", { class: "choice" }, box, word(value), quiet(` ${count(times)}`));
+    return el("label", { class: "choice" }, box, valueText(column, value), quiet(` ${count(times)}`));
   });
-  const rest = distinct(column).length - offered.length;
+  const rest = distinct(column).length - shown.length;
   if (rest > 0) boxes.push(quiet(`and ${count(rest)} rarer ones: filter the table for them`));
   return [el("fieldset", { class: "choices" }, el("legend", { class: "hidden" }, `values of ${column.name}`), boxes)];
 }
@@ -52,7 +135,8 @@ function bounds(page, column) {
 
 function apply(page) {
   const column = chosenColumn(page);
-  if (column.kind === "words") {
+  if (!column) return;
+  if (isBoxed(column)) {
     const ticked = [...document.querySelectorAll("#condition-fields input:checked")].map((box) => box.category);
     page.setCondition(column.key, ticked.length ? { key: column.key, chosen: new Set(ticked) } : null);
     return;
@@ -68,12 +152,17 @@ function drawBar(page) {
   const { group, conditions, data } = page;
   const words = conditions.map((condition) => inWords(condition, page.columns));
   const empty = group.rows.length ? "" : " No row satisfies this: remove a condition.";
-  byId("subgroup-words").textContent = group.allRows
-    ? `All ${count(data.n_explained)} rows. Drag over a chart, tick a category or choose rows to form a subgroup.`
-    : `${count(group.rows.length)} of ${data.n < data.n_explained ? "the " : ""}${count(data.n)} rows${data.n < data.n_explained ? " in this file" : ""}: ${listed(words)}.${empty}`;
-  byId("subgroup-words").dataset.n = group.rows.length;
-  byId("clear").disabled = group.allRows;
+  const donors = page.donors === "subset" ? " Values are taken from the chosen rows only (subset)." : "";
+  const held = data.n < data.n_explained ? `the ${count(data.n)} rows in this file` : `${count(data.n)} rows`;
+  const text = group.allRows ? `All ${count(data.n_explained)} rows` : `${count(group.rows.length)} of ${held}: ${listed(words)}.${empty}${donors}`;
+  const line = byId("subgroup-words");
+  if (line.textContent !== text) line.textContent = text; // said once
+  line.title = text; // the line may be cut off
+  line.dataset.n = group.rows.length;
+  byId("clear").hidden = group.allRows;
+  for (const radio of document.querySelectorAll("input[name=donors]")) radio.checked = radio.value === page.donors;
   byId("chips").replaceChildren(...conditions.map((condition, k) => el("li", {}, el("button", {
-    type: "button", "aria-label": `remove: ${words[k]}`, onclick: () => page.setCondition(condition.key, null),
-  }, words[k], el("span", { "aria-hidden": "true" }, " ×")))));
+    type: "button", title: words[k], "aria-label": `remove: ${words[k]}`, onclick: () => page.setCondition(condition.key, null),
+  }, el("span", { class: "chip-words" }, words[k]), el("span", { "aria-hidden": "true" }, " ×")))));
+  drawPython(page);
 }

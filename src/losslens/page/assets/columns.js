@@ -25,27 +25,39 @@ function predictionName(target, k = target?.shown) {
 
 const guessed = (values) => ({ values, kind: Array.isArray(values) ? "words" : "number" });
 
-// A missing value and the category "missing" are not the same.
-const word = (value) => (value === null ? "missing" : value === "missing" ? "“missing”" : value);
+// A missing value: NaN among numbers and dates, null among words.
+const isLost = (value) => value === null || Number.isNaN(value);
 
 function textOf(column, i) {
   const value = column.values[i];
-  if (column.kind === "date") return date(value);
-  if (typeof value === "number") return Number.isNaN(value) ? "missing" : column.made ? number(value) : plain(value);
-  return word(value);
+  return column.made && finite(value) ? number(value) : valueText(column, value);
 }
 
-const valueText = (column, value) => (column.kind === "date" ? date(value) : plain(value));
+function valueText(column, value) {
+  if (isLost(value)) return "(missing)";
+  if (column.kind === "date") return date(value);
+  return typeof value === "number" ? plain(value) : wordText(value);
+}
 
-// Float32 columns are compared as such: a bound typed as 0.1 includes a row that holds 0.1.
+// A category that looks like nothing, or like a missing value, is quoted.
+const wordText = (word) => (word.trim() === "" || word === "(missing)" ? `"${word}"` : word);
+
 function holds(condition, columns) {
   if (condition.rows) return (i) => condition.rows.has(i);
   const { values } = columns.find((column) => column.key === condition.key);
-  if (condition.chosen) return (i) => condition.chosen.has(values[i]);
-  const low = values instanceof Float32Array ? Math.fround(condition.low) : condition.low;
-  const high = values instanceof Float32Array ? Math.fround(condition.high) : condition.high;
-  return (i) => (values[i] >= low && values[i] <= high) || (condition.missing && Number.isNaN(values[i]));
+  const test = accepts(condition, values);
+  return (i) => test(values[i]);
 }
+
+// Which values a condition accepts. Float32 columns are compared as such: a bound typed as 0.1 includes a row that
+// holds 0.1.
+function accepts(condition, values) {
+  if (condition.chosen) return (value) => condition.chosen.has(value);
+  const [low, high] = endsOf(condition, values);
+  return (value) => (value >= low && value <= high) || (condition.missing && Number.isNaN(value));
+}
+
+const endsOf = ({ low, high }, values) => (values instanceof Float32Array ? [Math.fround(low), Math.fround(high)] : [low, high]);
 
 function rowsThat(conditions, columns, n) {
   const tests = conditions.map((condition) => holds(condition, columns));
@@ -58,7 +70,7 @@ function inWords(condition, columns) {
   if (condition.rows) return condition.rows.size === 1 ? "1 chosen row" : `${count(condition.rows.size)} chosen rows`;
   const column = columns.find((one) => one.key === condition.key);
   if (condition.chosen) {
-    const chosen = [...condition.chosen].map(word);
+    const chosen = [...condition.chosen].map((value) => valueText(column, value));
     const few = chosen.slice(0, 4);
     if (chosen.length > few.length) few.push(`${chosen.length - few.length} more`);
     return `${column.name} is ${chosen.length > 1 ? "one of " : ""}${listed(few)}`;
@@ -66,6 +78,9 @@ function inWords(condition, columns) {
   if (condition.low > condition.high && condition.missing) return `${column.name} is missing`;
   const or = condition.missing ? " or missing" : "";
   if (condition.low === condition.high) return `${column.name} is ${valueText(column, condition.low)}${or}`;
+  if (condition.low === -Infinity && condition.high === Infinity) return condition.missing ? `any ${column.name}` : `${column.name} is known`;
+  if (condition.low === -Infinity) return `${column.name} up to ${valueText(column, condition.high)}${or}`;
+  if (condition.high === Infinity) return `${column.name} from ${valueText(column, condition.low)} on${or}`;
   return `${column.name} from ${valueText(column, condition.low)} to ${valueText(column, condition.high)}${or}`;
 }
 

@@ -43,7 +43,7 @@ function later(tree, key, bytes) {
 }
 
 function texts(levels, codes) {
-  return Array.from(codes, (code) => levels[code]); // null is a missing value
+  return Array.from(codes, (code) => levels[code] ?? null); // null: a missing value
 }
 
 function arrayOf([kind, shape, start, how = {}], bytes) {

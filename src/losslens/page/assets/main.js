@@ -3,6 +3,7 @@
 function newPage(data) {
   const page = {
     data, open: 0, model: 0, conditions: [], donors: "given", shownClass: data.target.shown, picked: null, lit: null,
+    sorts: { ranking: null, table: null }, // by which column, and upwards or not
     weight: data.table.weight, columns: columnsOf(data, 0), parts: null,
     rowName: (i) => String(data.table.index[i]),
     openFeature(f, go) {
@@ -25,7 +26,23 @@ function newPage(data) {
       page.redraw();
       if (document.activeElement?.type !== "checkbox") editor(page); // it shows what is set
     },
-    clear() { page.conditions = []; page.redraw(); editor(page); },
+    setConditions(conditions) { page.conditions = conditions; page.redraw(); editor(page); },
+    clear() { page.setConditions([]); },
+    sortBy(which, key, upward) {
+      page.sorts[which] = { key, upward };
+      page.parts[which].draw();
+      remember(page);
+    },
+    restore(state) {
+      if (state.model !== page.model) { page.columns = columnsOf(data, state.model); page.parts.table.forget(); }
+      Object.assign(page, state);
+      for (const radio of document.querySelectorAll("input[name=model]")) radio.checked = Number(radio.value) === page.model;
+      byId("class-choice").value = page.shownClass;
+      const last = page.conditions.findLast((condition) => !condition.rows);
+      if (last) byId("condition-column").value = last.key;
+      page.redraw();
+      editor(page);
+    },
     brush: (x0, x1) => brush(page, x0, x1),
     light(i) {
       if (i === page.lit) return;
@@ -49,6 +66,7 @@ function newPage(data) {
 }
 
 function show(heading) {
+  byId("add").open = false; // what is opened isn't behind it
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   heading.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
   heading.focus({ preventScroll: true });
@@ -76,6 +94,8 @@ function redraw(page) {
   page.parts.charts.draw();
   drawCard(page);
   page.parts.table.draw();
+  offerCsv(page);
+  if (document.documentElement.dataset.ready) remember(page);
 }
 
 // A range dragged over the open feature is a condition on its values, with rounded ends.
@@ -143,9 +163,16 @@ async function start() {
   rowFindings(page);
   byId("curve-numbers").addEventListener("toggle", () => drawNumbers(page));
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") page.pick(null); });
-  page.redraw();
+  keepFocus();
+  followAddress(page);
+  const state = readState(page, location.hash);
+  if (state) page.restore(state); else page.redraw();
+  page.address = stateText(page);
   themes(page);
   await page.parts.charts.show();
+  skipCharts();
+  const [arrival] = performance.getEntriesByType("navigation");
+  if (state?.open && arrival?.type === "navigate") show(byId("feature-name")); // the address is somebody's, who looked there
   document.documentElement.dataset.ready = Math.round(performance.now());
 }
 

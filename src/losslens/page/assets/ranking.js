@@ -8,7 +8,7 @@ function ranking(page) {
   const search = byId("ranking-search");
   const more = byId("ranking-more");
   const body = byId("ranking-body");
-  const state = { order: null, upward: false, everything: false };
+  const state = { everything: false };
   const headers = [{ key: "name", label: "Feature", value: (f) => page.data.features[f].name }];
   models.forEach((model, m) => {
     const of = models.length > 1 ? ` ${model.name}` : "";
@@ -25,22 +25,23 @@ function ranking(page) {
   search.addEventListener("input", draw);
   more.addEventListener("click", () => { state.everything = !state.everything; draw(); });
 
-  function sortBy(header) {
-    state.upward = state.order === header ? !state.upward : header.key === "name";
-    state.order = header;
-    draw();
+  function sortBy({ key }) {
+    const { ranking } = page.sorts;
+    page.sortBy("ranking", key, ranking?.key === key ? !ranking.upward : key === "name");
   }
 
   function inOrder() {
     const all = page.data.features.map((_, f) => f);
     const wanted = search.value.trim().toLowerCase();
     const found = wanted ? all.filter((f) => page.data.features[f].name.toLowerCase().includes(wanted)) : all;
-    if (!state.order) return found;
-    return found.sort((a, b) => compare(state.order.value(a), state.order.value(b)) * (state.upward ? 1 : -1));
+    const { key, upward } = page.sorts.ranking ?? {};
+    const order = headers.find((header) => header.key === key && header.value);
+    if (!order) return found;
+    return found.sort((a, b) => compare(order.value(a), order.value(b)) * (upward ? 1 : -1));
   }
 
   function draw() {
-    byId("ranking-head").replaceChildren(...headers.map((header) => headerCell(header, state, sortBy)));
+    byId("ranking-head").replaceChildren(...headers.map((header) => headerCell(header, page.sorts.ranking, sortBy)));
     const all = inOrder();
     const shown = state.everything || search.value ? all : all.slice(0, SHOWN_AT_FIRST);
     const scale = scaleOf(page, shown);
@@ -67,11 +68,11 @@ function compare(a, b) {
   return a - b;
 }
 
-function headerCell(header, state, sortBy) {
-  const sorted = state.order === header ? (state.upward ? "ascending" : "descending") : "none";
+function headerCell(header, order, sortBy) {
+  const sorted = order?.key === header.key ? (order.upward ? "ascending" : "descending") : "none";
   const numeric = header.value && header.key !== "name" ? "number" : header.value ? null : "bars";
   if (!header.value) return el("th", { scope: "col", class: numeric }, header.label);
-  const button = el("button", { type: "button", onclick: () => sortBy(header) }, header.label);
+  const button = el("button", { type: "button", "data-key": header.key, onclick: () => sortBy(header) }, header.label);
   return el("th", { scope: "col", "aria-sort": sorted, class: numeric }, button);
 }
 

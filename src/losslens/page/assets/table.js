@@ -4,7 +4,7 @@ const PAGE = 50;
 const COLUMNS_AT_FIRST = 30;
 
 function observations(page) {
-  const state = { sort: null, upward: false, filter: "", at: 0, chosen: new Set(), wide: false, texts: null };
+  const state = { filter: "", at: 0, chosen: new Set(), wide: false, texts: null };
   byId("table-filter").addEventListener("input", (event) => { state.filter = event.target.value; state.at = 0; draw(); });
   byId("table-back").addEventListener("click", () => { state.at -= 1; draw(); });
   byId("table-on").addEventListener("click", () => { state.at += 1; draw(); });
@@ -16,12 +16,12 @@ function observations(page) {
   });
   byId("table-wide").addEventListener("click", () => { state.wide = !state.wide; draw(); });
 
-  function columns() {
+  function columns(wide = state.wide) {
     const { local } = page.data.features[page.open].models[page.model];
     const name = `local importance of ${page.data.features[page.open].name}`;
     const all = [{ key: "index", name: "row", ...guessed(page.data.table.index) },
       { key: "local", name, kind: "number", made: true, values: local }, ...page.columns];
-    return state.wide ? all : all.slice(0, COLUMNS_AT_FIRST);
+    return wide ? all : all.slice(0, COLUMNS_AT_FIRST);
   }
 
   // The text of each row, computed once, for the first filter.
@@ -37,23 +37,23 @@ function observations(page) {
     return wanted ? rows.filter((i) => texts()[i].includes(wanted)) : rows;
   }
 
+  // Missing values come last, whichever way.
   function sorted(shown) {
-    const column = shown.find((one) => one.key === state.sort);
+    const { key, upward } = page.sorts.table ?? {};
+    const column = shown.find((one) => one.key === key);
     const rows = found();
     if (!column) return rows;
-    const turn = state.upward ? 1 : -1;
-    return rows.sort((a, b) => compare(column.values[a], column.values[b]) * turn || a - b);
+    const { values } = column, turn = upward ? 1 : -1;
+    return rows.sort((a, b) => Number(isLost(values[a])) - Number(isLost(values[b])) || compare(values[a], values[b]) * turn || a - b);
   }
 
-  function sortBy(column) {
-    state.upward = state.sort === column.key ? !state.upward : false;
-    state.sort = column.key;
+  function sortBy({ key }) {
     state.at = 0;
-    draw();
+    page.sortBy("table", key, page.sorts.table?.key === key ? !page.sorts.table.upward : false);
   }
 
   function heading(column) {
-    const is = state.sort === column.key ? (state.upward ? "ascending" : "descending") : "none";
+    const is = page.sorts.table?.key === column.key ? (page.sorts.table.upward ? "ascending" : "descending") : "none";
     const button = el("button", { type: "button", "data-key": column.key, title: column.name, onclick: () => sortBy(column) }, column.name);
     return el("th", { scope: "col", "aria-sort": is, class: column.kind === "words" ? null : "number" }, button);
   }
@@ -100,5 +100,12 @@ function observations(page) {
     draw();
   }
 
-  return { draw, choose, forget() { state.texts = null; } };
+  // Everything that is found, in full, for a file.
+  function rows() {
+    const shown = columns(true);
+    const value = (column, i) => (isLost(column.values[i]) ? "" : column.kind === "date" ? date(column.values[i]) : column.values[i]);
+    return [shown.map((column) => column.name), ...sorted(shown).map((i) => shown.map((column) => value(column, i)))];
+  }
+
+  return { draw, choose, rows, forget() { state.texts = null; } };
 }
