@@ -189,7 +189,7 @@ def pages(runs: int) -> Iterator[Line]:
         for n in (SMALL, LARGE):
             for number, held in simulate(partial(_page, name, n), runs).items():
                 so = name == "dependent" and number == "announce one, importance"
-                yield Line(name, number, n, held, None if so else QUIET, "importances do differ" if so else "")
+                yield Line(name, number, n, held, QUIET, "importances do differ" if so else "")
 
 
 def _noise(rng: np.random.Generator, name: str, n: int) -> tuple[Floats, Floats]:

@@ -185,10 +185,13 @@ def shrinks(first: Importances) -> str:
 def unused(first: Importances) -> str:
     """Features that change the mean error of no row: over all pairs of rows, or over those that were sampled."""
     names = _unused(first)
-    if not names:
-        return ""
-    rows, rest = ("other rows", "") if first.exact else ("the sampled rows", "; others were not tried")
-    return f"With the values of {listed(names)} taken from {rows}, the error of every row is the same{rest}."
+    sampled = [name for name in names if not first[name].exact]
+    exact = [name for name in names if first[name].exact]
+    same = "rows, the error of every row is the same"
+    texts = [f"With the values of {listed(exact)} taken from other {same}."] if exact else []
+    if sampled:
+        texts.append(f"With the values of {listed(sampled)} taken from the sampled {same}; others were not tried.")
+    return " ".join(texts)
 
 
 def first_for_sure(first: Importances) -> bool:
