@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import losslens as ll
-from browser import Reader, members, set_range
+from browser import Reader, members, set_donors, tick
 from summaries import made
 
 Open = Callable[..., Any]
@@ -63,10 +63,10 @@ def shared(chromium: Any, summary: dict[str, Any], tmp_path_factory: pytest.Temp
 def page(shared: Any) -> Any:
     """As in the beginning, whatever the test before has done: subgroups and switches are taken back."""
     shared.mouse.move(2, 2)
-    if shared.locator("#clear").is_enabled():
+    if shared.locator("#clear").is_visible():
         shared.locator("#clear").click()
     shared.locator('#model-choice input[value="0"]').check()
-    shared.locator('input[name="donors"][value="given"]').check()
+    set_donors(shared, "given")
     shared.keyboard.press("Escape")
     for side in ("pi", "pd"):
         if shared.locator(f"#whole-{side}").get_attribute("aria-pressed") == "true":
@@ -164,7 +164,7 @@ def test_a_click_on_a_category_forms_a_subgroup_and_keeps_the_focus(page, summar
     assert members(page) == frame["size"].isin(["medium", "small"]).sum()
     text = page.locator("#lines-pi tbody tr", has_text="medium").locator("td.number").inner_text()
     assert text == f"{(frame['size'] == 'medium').sum()} of {(frame['size'] == 'medium').sum()}"
-    page.locator('input[name="donors"][value="subset"]').check()
+    set_donors(page, "subset")
     large = page.locator("#lines-pi tbody tr", has_text="very large").locator("svg.category")
     assert large.get_attribute("aria-label") == "no row of the subgroup has this value"
     assert "Values without a filled point" in page.locator("#note-pi").inner_text()
@@ -199,7 +199,8 @@ def test_the_axis_follows_the_mean_and_says_what_goes_beyond(page, summary):
         assert low < mean.min() <= mean.max() < high
         beyond = sum(min(one) < low or max(one) > high for one in map(finite, curves))
         text = page.locator(f"#beyond-{side}").inner_text()
-        assert text.startswith(f"{beyond} of the {len(curves)} rows drawn go beyond the chart") if beyond else not text
+        who = f"{beyond} of the {len(curves)} rows drawn"
+        assert re.fullmatch(f"{who}( and the 95% band)? go beyond the chart.", text) if beyond else not text
         if not beyond:
             continue
         page.locator(f"#whole-{side}").click()
@@ -212,11 +213,14 @@ def test_the_axis_follows_the_mean_and_says_what_goes_beyond(page, summary):
     assert page.locator("#beyond-pi").inner_text()  # heavy tails: some do
 
 
-def test_the_axis_covers_a_picked_row(page, summary):
+def test_the_axis_stays_when_a_row_far_out_is_picked_and_covers_it_on_request(page, summary):
     local = opened_feature(page, summary, "age")["models"][0]["local"]
     before = y_range(page, "pi")
     page.locator("#most button").first.click()
     assert int(page.locator("#card").get_attribute("data-row")) == local.argmax()
+    assert y_range(page, "pi") == before
+    assert re.match(f"Row {local.argmax()}(,| and) .* go beyond the chart.", page.locator("#beyond-pi").inner_text())
+    page.locator("#whole-pi").click()
     picked = finite(source(page, "pi-picked")["y"])
     low, high = y_range(page, "pi")
     assert low < min(picked)
@@ -229,8 +233,8 @@ def test_the_axis_covers_a_picked_row(page, summary):
 def test_a_curve_of_a_subset_is_one_line(page, summary):
     frame, _ = _frame()
     feature = opened_feature(page, summary, "age")
-    set_range(page, "rooms", "1", "2")
-    page.locator('input[name="donors"][value="subset"]').check()
+    tick(page, "rooms", "1", "2")
+    set_donors(page, "subset")
     rows = frame["rooms"].between(1, 2) & frame["age"].notna()
     held = np.unique(feature["own"][rows.to_numpy()])
     line, bridge = source(page, "pi-mean"), source(page, "pi-bridge")
@@ -240,7 +244,7 @@ def test_a_curve_of_a_subset_is_one_line(page, summary):
     assert pieces < len(held) / 4
     assert "The line joins the values that rows of the subgroup have" in page.locator("#note-pi").inner_text()
     assert ("thin and dotted" in page.locator("#note-pi").inner_text()) == (pieces > 1)
-    page.locator('input[name="donors"][value="given"]').check()
+    set_donors(page, "given")
     assert "The line joins" not in page.locator("#note-pi").inner_text()
 
 
@@ -283,7 +287,7 @@ def test_each_model_has_its_own_band_and_keeps_its_colour(page, summary):
     np.testing.assert_allclose(source(page, "pi-mean")["y"], entries[1]["pi"], rtol=1e-6)
     assert "half: mean of all rows (PI), 95% band" in page.locator("#legend-pi").inner_text()
     page.locator('#model-choice input[value="0"]').check()
-    set_range(page, "rooms", "1", "2")
+    tick(page, "rooms", "1", "2")
     assert "half, all rows" in page.locator("#legend-pi").inner_text()
     assert len(source(page, "pi-bands")["xs"]) == 1  # of the other model, of all rows
 

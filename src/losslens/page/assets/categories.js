@@ -4,6 +4,7 @@
 const CATEGORIES_AT_FIRST = 15;
 const LINE = 24, LINE_OF_MODEL = 11; // pixels of a category, and of each further model
 const LONG_NAME = 24; // characters
+const PLOT = 150; // pixels that ticks have: the width of a plot on paper or a phone, the narrowest
 const FINE = 1000; // steps of the axis, for marks of single rows
 
 const ORDERS = [
@@ -76,9 +77,8 @@ function drawCategories(page, side) {
   const { order, values } = orderOf(page, feature, feature.models[page.model]);
   const every = page.everyCategory === page.open || values.length <= CATEGORIES_AT_FIRST + 1;
   const shown = every ? values : values.slice(0, CATEGORIES_AT_FIRST);
-  const ticks = ticksOf(view.range, 4);
+  const ticks = roomyTicks(view.range, PLOT);
   const host = byId(`lines-${side}`);
-  const focused = host.contains(document.activeElement) ? document.activeElement.closest("tr")?.dataset.value : null;
   const rows = rowsAt(page, feature);
   const name = nameOf(feature.labels);
   const head = el("tr", {},
@@ -89,7 +89,6 @@ function drawCategories(page, side) {
     el("caption", { class: "hidden" }, `${capital(view.unit)} at each value of ${feature.name}`),
     el("thead", {}, head),
     el("tbody", {}, shown.map((v) => categoryLine(page, feature, view, side, v, ticks, name(v), rows(v)))));
-  if (focused != null) host.querySelector(`tr[data-value="${focused}"] button`)?.focus({ preventScroll: true });
   const more = byId(`more-${side}`);
   more.hidden = values.length <= CATEGORIES_AT_FIRST + 1;
   more.textContent = every ? `Show the first ${CATEGORIES_AT_FIRST} values` : `Show all ${count(values.length)} values`;

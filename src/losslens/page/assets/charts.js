@@ -6,6 +6,7 @@ const DASHES = [[6, 3], [2, 2], [8, 3, 2, 3]];
 const MOST_POINTS = 400; // of a curve: a figure has fewer pixels
 const FEW = 30; // values that are shown as dots on their line
 const WIDE = 0.06; // of the axis: a gap between values of a subgroup that a line does not just pass over
+const NARROW = 450; // pixels: fewer dates have room
 const KINDS_OF_AXES = ["number", "date"];
 
 // Filled before they are drawn for the first time: drawing empty figures first would cost a reader half a second.
@@ -72,7 +73,7 @@ function tip(page, side, row, event) {
   if (row === null) return;
   const { axis, curveOf } = page.view[side];
   const v = event.value ?? nearestValue(axis, event.x);
-  here.textContent = `row ${page.rowName(row)} at ${shortened(axis.labels[v] ?? "", 30)}: ${number(curveOf(row)[v])}`;
+  here.textContent = `row ${page.rowName(row)} at ${shortened(axis.words ? nameOf(axis.labels)(v) : axis.labels[v], 40)}: ${number(curveOf(row)[v])}`;
   const { clientWidth } = here.parentElement;
   here.style.left = `${Math.max(0, Math.min(event.sx + 14, clientWidth - here.offsetWidth - 4))}px`;
   here.style.top = `${Math.max(0, event.sy - 34)}px`;
@@ -234,7 +235,7 @@ function markRows(page, get) {
     const { y_range } = get(side);
     const [start, end] = view.range;
     if (y_range.start === start && y_range.end === end) continue;
-    const ticks = ticksOf(view.range);
+    const ticks = ticksOf(view.range, 5);
     get(`${side}-ticker`).ticks = ticks;
     get(`${side}-up`).major_label_overrides = new Map(ticks.map((value) => [value, tickText(value)]));
     y_range.setv({ start, end });
@@ -249,7 +250,7 @@ function setRange(page, side, picked) {
   view.range = rangeOf(view, whole, picked);
   view.picked = page.picked;
   if (view.axis.words) drawCategories(page, side);
-  const words = beyondWords(beyond(view, view.range), view.drawn.length);
+  const words = beyondWords(beyond(view, view.range, picked), page.picked === null ? "" : page.rowName(page.picked));
   byId(`beyond-${side}`).textContent = words;
   const button = byId(`whole-${side}`);
   button.hidden = !words && !whole;
@@ -276,6 +277,7 @@ function drawRows(get, side, { axis, bars, title }) {
   const notes = axis.missing === null ? { x: [], y: [], text: [] } : { x: [axis.range[1]], y: [top * 1.08], text: ["missing ▸"] };
   get(`${name}-notes`).data = notes;
   for (const kind of KINDS_OF_AXES) get(`${name}-${kind}`).visible = axis.kind === kind;
+  get(`${name}-date`).ticker.desired_num_ticks = byId(`chart-${side}`).clientWidth < NARROW ? 3 : 6;
   get(`${name}-title`).text = title;
 }
 

@@ -62,7 +62,7 @@ function barsOf(page, feature, axis) {
     for (let i = 0; i < page.data.n; i++) all[place(i)]++;
     for (const i of page.group.rows) group[place(i)]++;
   } else if (feature.weights) { // a page without rows
-    const at = axis.words ? (v) => v : placeOn(edges, axis, axis.x);
+    const at = placeOn(edges, axis, axis.x);
     feature.weights.forEach((share, v) => { all[at(v)] += share * page.data.n_explained; });
   }
   const left = edges.map((edge) => edge[0]), right = edges.map((edge) => edge[1]);

@@ -6,12 +6,12 @@ const LEAST_PART = 0.1; // of the predictions of most single rows: a flat PD is 
 
 const finiteOf = (curves) => curves.flatMap((curve) => (curve ? Array.from(curve).filter(finite) : []));
 
-// The axis follows the means of the models with their bands, and a picked row; single rows may go beyond it, unless all
-// are asked for.
+// The axis follows the means of the models with their bands: single rows may go beyond it, unless all of them are asked
+// for, and the picked one.
 function rangeOf(view, whole, picked = null) {
   const means = [view.mean, view.all, ...view.others.map(({ curve }) => curve)];
-  if (whole || !finiteOf(means).length) means.push(...view.drawn.map(({ curve }) => curve));
-  let [low, high] = extent([...finiteOf([...means, picked]), ...(view.zero ? [0] : [])]);
+  if (whole || !finiteOf(means).length) means.push(...view.drawn.map(({ curve }) => curve), picked);
+  let [low, high] = extent([...finiteOf(means), ...(view.zero ? [0] : [])]);
   if (!finite(low) || !finite(high)) return [0, 1];
   const reach = FARTHEST * (high - low || Math.abs(high) || 1);
   const [least, most] = extent(finiteOf(bandsOf(view).flatMap((band) => [band.low, band.high])));
@@ -38,23 +38,29 @@ function spreadOf(view) {
   return view.spread;
 }
 
-// What the chart does not show: how many of the drawn rows leave it, and whether a band does.
-function beyond(view, [low, high]) {
-  const out = (value) => value < low || value > high;
-  const rows = view.drawn.filter(({ curve }) => view.axis.shown.some((v) => out(curve[v]))).length;
-  const band = bandsOf(view).some((one) => view.axis.shown.some((v) => out(one.low[v]) || out(one.high[v])));
-  return { rows, band };
+// What the chart does not show: how many of the drawn rows leave it, and whether the picked one and a band do.
+function beyond(view, [low, high], picked) {
+  const { shown, x, missing } = view.axis;
+  const out = (curve, places) => Boolean(curve) && places.some((v) => curve[v] < low || curve[v] > high);
+  const leaves = (curve) => out(curve, shown);
+  const lined = missing === null ? shown : shown.filter((v) => x[v] !== missing); // single rows have no dot there
+  return {
+    rows: view.drawn.filter(({ curve }) => out(curve, lined)).length, drawn: view.drawn.length, picked: leaves(picked),
+    band: bandsOf(view).some((band) => leaves(band.low) || leaves(band.high)),
+  };
 }
 
-function beyondWords({ rows, band }, drawn) {
-  const who = rows === drawn ? (rows === 1 ? "The row drawn" : `All ${count(rows)} rows drawn`) : `${count(rows)} of the ${count(drawn)} rows drawn`;
-  const goes = rows === 1 ? "goes" : "go";
-  if (rows) return `${who} ${goes} beyond the chart${band ? ", and so does the band" : ""}.`;
-  return band ? "The band goes beyond the chart." : "";
+function beyondWords({ rows, drawn, picked, band }, name) {
+  const who = [];
+  if (picked) who.push(`row ${name}`);
+  if (rows) who.push(rows === drawn ? (rows === 1 ? "the row drawn" : `all ${count(rows)} rows drawn`) : `${count(rows)} of the ${count(drawn)} rows drawn`);
+  if (band) who.push("the 95% band");
+  const one = who.length === 1 && (picked || band || rows === 1);
+  return who.length ? capital(`${listed(who)} ${one ? "goes" : "go"} beyond the chart.`) : "";
 }
 
 // About so many round numbers between two.
-function ticksOf([low, high], about = 5) {
+function ticksOf([low, high], about) {
   const rough = (high - low) / about;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * [1, 2, 5, 10].find((one) => one * power >= 0.7 * rough);
@@ -64,3 +70,12 @@ function ticksOf([low, high], about = 5) {
 }
 
 const tickText = (value) => (Math.abs(value) >= 1e6 ? withMinus(format({ notation: "compact", maximumSignificantDigits: 4 }).format(value)) : plain(value));
+
+// As many as have room for their text.
+function roomyTicks(range, pixels) {
+  for (const about of [5, 4, 3]) {
+    const ticks = ticksOf(range, about);
+    if (ticks.reduce((sum, value) => sum + 7 * tickText(value).length + 8, 0) < pixels) return ticks;
+  }
+  return ticksOf(range, 2);
+}
