@@ -390,9 +390,9 @@ def test_a_curve_fades_where_most_replaced_rows_are_unlike_real_ones() -> None:
     told = extrapolation_dict(far("a", 0.3), None)
     assert told is not None
     assert told["faded"].tolist() == [False, False, True]
-    assert (
-        told["sentence"]
-        == "30% of the replaced rows are unlike any real one (AUC 0.90): a is tied to z; see Within() or Residual()."
+    assert told["sentence"] == (
+        "30% of the replaced rows are unlike any real one (AUC 0.90): a is tied to z. To draw values that fit a row's "
+        "other columns instead, compute the importances with donors=Within() or donors=Residual()."
     )
     quiet = extrapolation_dict(far("a", 0.3, 0.5), None)
     assert quiet is not None

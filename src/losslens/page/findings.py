@@ -49,7 +49,13 @@ def extrapolation_dict(far: Extrapolation | None, grid: PackedGrid | None) -> di
 @claim(level=0.05)
 def far_from_real(far: Extrapolation) -> str:
     """Where a classifier tells replaced rows of one feature from real ones (`Extrapolation.warns`)."""
-    return f"{far.sentence[0].upper()}{far.sentence[1:]}." if far.warns else ""
+    if not far.warns:
+        return ""
+    advice = (
+        " To draw values that fit a row's other columns instead, compute the importances with donors=Within() or "
+        "donors=Residual()."
+    )
+    return f"{far._finding[0].upper()}{far._finding[1:]}.{'' if far.drawn else advice}"
 
 
 def regions_dict(regions: Regions | None, name: str) -> dict[str, Any] | None:

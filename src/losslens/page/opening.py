@@ -104,8 +104,8 @@ def how_often_right(models: Mapping[str, Importances], target: str, n_given: int
     if first.loss.reads == "labels":
         return f"{text}."
     constant = one.best_constant.error
-    best = f"at best {short_digits(constant, digits=2)} with the same probabilities for every row"
-    return f"{text} ({first.title} {short_digits(first.error, digits=2)}; {best})."
+    best = f"{short_digits(constant, digits=2)} at best with the same probabilities for every row"
+    return f"{text} ({first.title} {short_digits(first.error, digits=2)}, smaller is better; {best})."
 
 
 @claim(level=0)

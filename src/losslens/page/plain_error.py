@@ -124,19 +124,25 @@ def leading(summary: dict[str, Any]) -> dict[str, Any]:
         for name, one in entries
     ]
     known = [value for row in rows for value in (row["value"], row["low"], row["high"]) if value is not None]
+    times = "×" if told.times else ""
     first, last = min([told.now, *known]), max([told.now, *known])
 
     def at(value: float | None) -> str | None:
         return None if value is None else f"{1 + 98 * (value - first) / ((last - first) or 1):.2f}%"
 
     for row in rows:
-        row["text"] = told.text(row["value"], last)
+        row["text"] = told.text(row["value"], last) + times
         row["between"] = (
             "" if row["low"] is None else f"{told.text(row['low'], last)} to {told.text(row['high'], last)}"
         )
         row["sure"] = row["low"] is not None and not row["low"] <= told.now <= row["high"]
         row["at"] = {key: at(row[key]) for key in ("value", "low", "high")}
-    return {"rows": rows, "measure": told.measure, "now": told.text(told.now, last), "now_at": at(told.now)}
+    return {
+        "rows": rows,
+        "measure": told.measure,
+        "now": "1×" if times else told.text(told.now, last),
+        "now_at": at(told.now),
+    }
 
 
 def _end(told: PlainError, end: float | None) -> float | None:

@@ -76,9 +76,13 @@ class Extrapolation(Stored):
                 "could not be told from real ones" if alike else "differ from real ones, but hardly any is far from all"
             )
             return f"replaced rows of {self.name} {finding} (AUC {self.auc:.2f})"
+        return self._finding if self.drawn else f"{self._finding}; see Within() or Residual()"
+
+    @property
+    def _finding(self) -> str:
+        """What a warning says, without advice."""
         tied = f"{self.name} is tied to {' and '.join(self.ties)}" if self.ties else f"{self.name} is tied to others"
-        finding = f"{self.percent} of the replaced rows are unlike any real one (AUC {self.auc:.2f})"
-        return f"{finding}: {tied}" if self.drawn else f"{finding}: {tied}; see Within() or Residual()"
+        return f"{self.percent} of the replaced rows are unlike any real one (AUC {self.auc:.2f}): {tied}"
 
     @property
     def percent(self) -> str:
