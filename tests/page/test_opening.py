@@ -76,6 +76,18 @@ def test_a_model_that_is_no_better_than_the_average_is_told_first() -> None:
     assert "instead of 0" in perfect[1]
 
 
+def test_a_model_that_may_be_no_better_than_the_average_is_told_first() -> None:
+    """A tenth of the noise is predicted: 1 - 0.9² is 0.19 of the squares, with a standard error of about as much."""
+    y = np.random.default_rng(3).normal(size=20)
+    rows = np.column_stack([0.1 * y, X[:20]])
+    told = said(explained(lambda X: X[:, 0] + 0.3 * X[:, 1], X=rows, y=y))[2]
+    assert told.startswith(
+        ("On new rows the model may predict no better", "On these rows the model predicts no better")
+    )
+    assert told.endswith("about height.")
+    assert not said(explained())[2].startswith("On new rows")
+
+
 def test_absolute_errors_are_means() -> None:
     first, second, _ = said(explained(loss="absolute_error"))
     error = np.mean(np.abs(Y - model(X)))

@@ -457,6 +457,7 @@ TRUTHS: dict[str, Truth] = {
     "leads_unsurely": _leads_unsurely,
     "leads_here": lambda case, text: False,  # every feature has a standard error
     "no_better": _no_better,
+    "may_be_no_better": holds,
     "related_features": lambda case, text: frozenset(named(text)) in case.kind.dependent,
     "hardly_occurring_cases": _tied,
     "not_seen_in_training": holds,

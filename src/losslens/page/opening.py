@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from losslens.page.plain_error import LEADING, PlainError, percent, plain_kind, short_digits
+from losslens.page.quality import against_constant
 from losslens.page.words import (
     LEVEL,
     SAME,
@@ -41,8 +42,8 @@ def opening(
         leads_unsurely(first), leads_here(first),
     )  # fmt: skip
     careful = (
-        no_better(first, target), at_the_bound(first), few_rows(first), related_features(first, columns),
-        hardly_occurring_cases(first), not_seen_in_training(),
+        no_better(first, target), may_be_no_better(first, target), at_the_bound(first), few_rows(first),
+        related_features(first, columns), hardly_occurring_cases(first), not_seen_in_training(),
     )  # fmt: skip
     found = (next((text for text in some if text), None) for some in (well, most, careful))
     return [text for text in found if text]
@@ -218,6 +219,18 @@ def no_better(first: Importances, target: str) -> str:
     return (
         "On these rows the model predicts no better than one and the same answer for all: what it depends on may say "
         f"nothing about {target}."
+    )
+
+
+@claim(level=0)
+def may_be_no_better(first: Importances, target: str) -> str:
+    """Where the interval of the difference between the two errors includes 0."""
+    apart = or_else(lambda: against_constant(first._first), None)
+    if apart is None or not apart["low"] <= 0 <= apart["high"]:
+        return ""
+    return (
+        "On new rows the model may predict no better than one and the same answer for all: what it depends on may say "
+        f"little about {target}."
     )
 
 
