@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.blas import one_thread
+from losslens.cells.matrix import Means
 from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.page.packing import in_steps
 from losslens.results.importance import FeatureImportance
 from losslens.tables.columns import is_missing
+from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices, Mask
+from losslens.uncertainty.standard_errors import influence, interval
 
 MOST_BINS = 128  # of donors' values, in the low-rank form
 RANK = 8  # of that form
@@ -27,6 +30,7 @@ SHARES = (0.01, 0.025, 0.1, 0.25, 0.5)  # of all rows, in such a group
 CORNERS = 16  # such groups that are at the end of two columns
 FEWEST_ROWS = 5  # in such a group
 PART = 1 << 20  # numbers that are averaged at a time
+INTERVALS = 20  # of these groups, whose intervals are compared
 SAFETY = 1.5  # other groups may have larger errors than the measured ones
 
 
@@ -193,6 +197,48 @@ def _errors(
         "error_times_n": SAFETY * float((off * n).max()),
         "pi_error_times_root_n": SAFETY * float((curve_off * np.sqrt(n)).max()),
     }
+
+
+@one_thread()
+def width_errors(
+    one: FeatureImportance, grid: PackedGrid, form: dict[str, Any], groups: list[Mask]
+) -> dict[str, float]:
+    """The largest errors of the width of a subgroup's interval as the page computes it, measured on some groups.
+
+    With donors from all rows (`given`) as a share of the width; with donors of the group (`subset`) times its rows: as
+    cells average out over rows and over donors, that falls as 1 / n, but not with the width, which may be tiny.
+    """
+    if not isinstance(one.meeting, CommonGrid) or not one.exact:
+        return {}  # the page has no intervals
+    weight, local = one.sample.weight, one.local
+    some = [group for group in groups[:: max(1, len(groups) // INTERVALS)] if np.sum(group & (weight > 0)) > 2]
+    shares = _shares(weight, some)
+    held = np.stack([np.bincount(grid.at, share, len(grid.bin)) for share in shares.T], axis=1)
+    curves, within = shares.T @ grid.every, grid.every @ held
+    base, product = weight @ grid.changes - weight @ local, form["row"] * form["scale"]
+    low = (shares.T @ local)[:, None] + base + (shares.T @ product) @ form["column"]
+    binned = np.stack([np.bincount(grid.own, share, len(base)) for share in shares.T], axis=1)
+    low_within = local[:, None] + base @ binned + product @ (form["column"] @ binned)
+    given = subset = 0.0
+    for k, group in enumerate(some):
+        rows = np.flatnonzero(group & (weight > 0))
+        inner, layout, every = one.sample.at(rows), one.meeting.subset(rows)[0], np.arange(len(rows))
+        caused, low_caused = curves[k][grid.at], low[k][grid.own]
+        of_all, of_group = (one.sample, one.meeting, rows), (inner, layout, every)
+        exact, found = _width(local[rows], caused, *of_all), _width(local[rows], low_caused, *of_all)
+        given = max(given, abs(found / exact - 1) if exact > 0 else 0.0)
+        exact = _width(within[rows, k], caused[rows], *of_group)
+        found = _width(low_within[rows, k], low_caused[rows], *of_group)
+        subset = max(subset, len(rows) * abs(found - exact))
+    return {"width_off": SAFETY * given, "width_error_times_n": SAFETY * subset}
+
+
+def _width(local: Floats, caused: Floats, sample: Sample, layout: CommonGrid, rows: Indices) -> float:
+    """The width of the interval, from the mean change of each row and of each donor."""
+    means = Means(local=local, mass=sample.weight[rows], caused=caused, lent=sample.weight)
+    moved = influence(means, layout, sample, rows)
+    low, high = interval(0.0, moved.std_error, sample.effective_units(rows), 0.95, moved.skewness)
+    return high - low
 
 
 def measured_on(columns: list[Floats], weight: Floats) -> list[Mask]:

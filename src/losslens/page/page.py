@@ -17,7 +17,7 @@ from losslens.text import in_digits
 
 # Each uses those before it; joined, they are one script.
 SCRIPTS = (
-    "dom", "focus", "data", "groups", "columns",
+    "dom", "focus", "data", "groups", "intervals", "columns",
     "ranking", "scales", "charts", "categories", "findings", "feature",
     "quality", "for_whom", "together", "rows",
     "python", "bar", "table", "csv", "address", "main",

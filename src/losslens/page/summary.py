@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.page.cells import MOST_BINS, PackedGrid, grid_of, low_rank, low_rank_effect, measured_on
+from losslens.page.cells import MOST_BINS, PackedGrid, grid_of, low_rank, low_rank_effect, measured_on, width_errors
 from losslens.page.findings import (
     Findings,
     absence_words,
@@ -284,7 +284,8 @@ def _measured_groups(one: FeatureImportance, shown: ShownModel) -> list[Mask]:
 def _cells(one: FeatureImportance, grid: PackedGrid, groups: list[Mask], whole: bool) -> dict[str, Any]:
     if whole:
         return {"kind": "whole", "values": grid.changes.astype(np.float32)}
-    return low_rank(grid, one.local, one.sample.weight, groups)
+    form = low_rank(grid, one.local, one.sample.weight, groups)
+    return form | width_errors(one, grid, form, groups)
 
 
 def _ice(

@@ -160,8 +160,8 @@ function tiles(page, feature, entry) {
     if (error !== null) subset.dataset.error = error;
     const some = group.rows.length > 0;
     const how = some ? (finite(pfi) ? howExact(entry, error) : "its cells are not in this page") : "no rows";
-    found.push(tile("Subgroup, donors from all rows", given, quiet(`given: ${some ? (isSampled(entry) ? "sampled" : "exact") : "no rows"}`)));
-    found.push(tile("Subgroup, donors from the subgroup", isSampled(entry) && finite(pfi) ? el("span", {}, "about ", subset) : subset, quiet(`subset: ${how}`)));
+    found.push(tile("Subgroup, donors from all rows", given, quiet(`given: ${some ? (isSampled(entry) ? "sampled" : "exact") : "no rows"}`), groupEnds(page, feature, entry, "given", given)));
+    found.push(tile("Subgroup, donors from the subgroup", isSampled(entry) && finite(pfi) ? el("span", {}, "about ", subset) : subset, quiet(`subset: ${how}`), groupEnds(page, feature, entry, "subset", subset)));
   }
   if (finite(entry.sfimp)) {
     const share = finite(entry.share) ? `${number(100 * entry.share, 3)}% of the reduction by all features; ` : "";
@@ -173,6 +173,15 @@ function tiles(page, feature, entry) {
     found.push(tile("Error with it replaced, as a ratio", output("ratio", entry.ratio, "ratio of errors", 4), quiet(p)));
   }
   return found;
+}
+
+// The interval of a subgroup's number, how exact it is, or why there is none.
+function groupEnds(page, feature, entry, donors, shown) {
+  const { low, high, caution, off, why } = groupInterval(feature, entry, { rows: page.group.rows, donors }, page.weight);
+  if (why) return quiet(why);
+  Object.assign(shown.dataset, { low, high, off: off ?? "" });
+  const about = off !== null && off > 0.01 ? `, its width to ± ${percent(off)}` : null;
+  return el("span", { class: "quiet" }, interval(low, high), about, caution ? ` △ ${caution}` : null);
 }
 
 // The accuracy of a subset's number. Donors of sampled pairs are binned by rank.

@@ -125,10 +125,11 @@ function pdErrorOf(entry, rows) {
 
 // The PFI of a feature for a group; of all rows it is the library's number.
 function pfiOf(feature, entry, group, weight) {
-  if (group.allRows) return { pfi: entry.pfi, error: null };
-  if (group.donors === "given") return { pfi: givenPfi(entry, group.rows, weight), error: null };
+  if (group.allRows) return { pfi: entry.pfi, error: null, ends: entry };
+  const ends = laterInterval(feature, entry, group, weight);
+  if (group.donors === "given") return { pfi: givenPfi(entry, group.rows, weight), error: null, ends };
   const { pfi } = subsetOf(feature, entry, group.rows, weight);
-  return { pfi, error: finite(pfi) ? errorOf(entry, group.rows.length) : null, about: isSampled(entry) && finite(pfi) };
+  return { pfi, error: finite(pfi) ? errorOf(entry, group.rows.length) : null, about: isSampled(entry) && finite(pfi), ends };
 }
 
 function piOf(feature, entry, group, weight) {

@@ -88,6 +88,7 @@ function redraw(page) {
   drawBar(page);
   page.parts.ranking.draw();
   drawFeature(page);
+  drawSubgroupError(page);
   drawQuality(page);
   drawForWhom(page);
   drawRowFindings(page);

@@ -30,7 +30,25 @@ function qualityTiles(page, model, found) {
   } else if (score) {
     tiles.push(tile("Variation explained (R²)", output("quality-score", score.value, "R²", 3), quiet(`1: all, 0: none; ${interval(score.low, score.high)}`)));
   }
-  return tiles;
+  return [...tiles, ...(page.group.allRows ? [] : [subgroupTile(page)])];
+}
+
+function subgroupTile(page) {
+  const { rows } = page.group;
+  const found = errorInterval(page.data, page.model, rows, page.weight);
+  return tile("Error in the subgroup", output("subgroup-error", found.value, "error in the subgroup"),
+    quiet(`${count(rows.length)} rows; ${interval(found.low, found.high) || "too few rows for an interval"}`), found.caution ? quiet(`△ ${found.caution}`) : null);
+}
+
+// Beside the description of the subgroup: how well the model does there.
+function drawSubgroupError(page) {
+  const place = byId("subgroup-error");
+  place.hidden = page.group.allRows || !page.group.rows.length;
+  if (place.hidden) return;
+  const { value, low, high, caution } = errorInterval(page.data, page.model, page.group.rows, page.weight);
+  const shown = output("subgroup-error", value, "error in the subgroup");
+  Object.assign(shown.dataset, { low, high });
+  place.replaceChildren("Error there: ", shown, ` (${interval(low, high) || "too few rows for an interval"}); of all rows ${number(page.data.models[page.model].error)}.`, caution ? ` △ ${caution}` : "");
 }
 
 // A share; neither a small one as none, nor nearly all as all.

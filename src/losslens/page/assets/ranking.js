@@ -49,7 +49,7 @@ function ranking(page) {
     more.hidden = all.length <= SHOWN_AT_FIRST || Boolean(search.value);
     more.textContent = state.everything ? `Show the first ${SHOWN_AT_FIRST}` : `Show all ${all.length} features`;
     byId("ranking-note").textContent = page.group.allRows
-      ? "" : "Filled dots: the subgroup. Hollow dots, intervals and SFIMP: all rows.";
+      ? "" : "Filled dots and their intervals: the subgroup. Hollow dots and SFIMP: all rows.";
   }
 
   return { draw };
@@ -81,8 +81,8 @@ function scaleOf(page, shown) {
   let low = 0, high = 0;
   for (const f of shown) {
     page.data.features[f].models.forEach((entry, m) => {
-      const ends = [entry.low, entry.high, entry.pfi, entry.sfimp, entry.sfimp_low, entry.sfimp_high];
-      for (const value of [...ends, page.numbers[f][m].pfi]) {
+      const { pfi, ends } = page.numbers[f][m];
+      for (const value of [ends.low, ends.high, pfi, entry.pfi, entry.sfimp, entry.sfimp_low, entry.sfimp_high]) {
         if (finite(value)) { low = Math.min(low, value); high = Math.max(high, value); }
       }
     });
@@ -100,8 +100,8 @@ function row(page, f, scale) {
   }, feature.name);
   const cells = [el("th", { scope: "row" }, el("span", { class: "with-mark" }, name, farMark(feature), cautionMark(feature)))];
   feature.models.forEach((entry, m) => {
-    const { pfi, error, about: sampled } = page.numbers[f][m];
-    cells.push(el("td", { class: "bars" }, bars(page, entry, pfi, scale, feature.name)));
+    const { pfi, error, about: sampled, ends } = page.numbers[f][m];
+    cells.push(el("td", { class: "bars" }, bars(page, entry, pfi, ends, scale, feature.name)));
     const about = error === null || error === undefined ? null : plusMinus(error);
     cells.push(el("td", { class: "number" }, sampled ? el("small", {}, "about ") : null, output(`pfi-${f}-${m}`, pfi, `PFI of ${feature.name}`), about));
     if (hasShares(page.data, m)) cells.push(el("td", { class: "number" }, output(`sfimp-${f}-${m}`, entry.sfimp)));
@@ -123,7 +123,7 @@ function cautionMark(feature) {
 
 const plusMinus = (error) => el("small", { class: "error" }, ` ± ${number(error, 2)}`);
 
-function bars(page, entry, pfi, scale, name) {
+function bars(page, entry, pfi, ends, scale, name) {
   const parts = [line("zero", scale(0), scale(0), 0, 34)];
   if (finite(entry.sfimp)) {
     parts.push(line("sfimp bar", scale(0), scale(entry.sfimp), 24, 24));
@@ -132,18 +132,18 @@ function bars(page, entry, pfi, scale, name) {
     parts.push(svg("svg", { x: `${scale(entry.sfimp)}%`, y: 24, overflow: "visible" }, diamond));
   }
   if (finite(pfi)) parts.push(line("pfi bar", scale(0), scale(pfi), 10, 10));
-  if (finite(entry.low)) parts.push(line("pfi", scale(entry.low), scale(entry.high), 10, 10));
+  if (finite(ends.low)) parts.push(line("pfi", scale(ends.low), scale(ends.high), 10, 10));
   if (!page.group.allRows) {
     parts.push(svg("circle", { class: "pfi hollow", cx: `${scale(entry.pfi)}%`, cy: 10, r: 4 }));
   }
   if (finite(pfi)) parts.push(svg("circle", { class: "pfi mark", cx: `${scale(pfi)}%`, cy: 10, r: 5 }));
-  return svg("svg", { class: "bars", role: "img", "aria-label": said(entry, pfi, name), height: 34 }, parts);
+  return svg("svg", { class: "bars", role: "img", "aria-label": said(entry, pfi, ends, name), height: 34 }, parts);
 }
 
 const line = (kind, x1, x2, y1, y2) => svg("line", { class: kind, x1: `${x1}%`, x2: `${x2}%`, y1, y2 });
 
-function said(entry, pfi, name) {
-  const between = finite(entry.low) ? `, interval ${number(entry.low)} to ${number(entry.high)}` : "";
+function said(entry, pfi, ends, name) {
+  const between = finite(ends.low) ? `, interval ${number(ends.low)} to ${number(ends.high)}` : "";
   const share = finite(entry.sfimp) ? `; SFIMP ${number(entry.sfimp)}` : "";
   return `${name}: PFI ${number(pfi)}${between}${share}`;
 }
