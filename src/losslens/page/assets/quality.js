@@ -48,7 +48,7 @@ function drawSubgroupError(page) {
   const { value, low, high, caution } = errorInterval(page.data, page.model, page.group.rows, page.weight);
   const shown = output("subgroup-error", value, "error in the subgroup");
   Object.assign(shown.dataset, { low, high });
-  place.replaceChildren("Error there: ", shown, ` (${interval(low, high) || "too few rows for an interval"}); of all rows ${number(page.data.models[page.model].error)}.`, caution ? ` △ ${caution}` : "");
+  place.replaceChildren("error ", shown, ` (${interval(low, high) || "too few rows for an interval"}), all rows ${number(page.data.models[page.model].error)}`, careful(caution) ?? "");
 }
 
 // A share; neither a small one as none, nor nearly all as all.
