@@ -106,7 +106,7 @@ def _without(summary: dict[str, Any]) -> dict[str, Any]:
         feature["own"] = None
     empty["table"]["columns"] = []
     heads = [head | {"quality": _rounded(head["quality"])} for head in summary["models"]]
-    return empty | {"models": heads, "for_whom": _of_large_groups(summary["for_whom"])}
+    return empty | {"python": None, "models": heads, "for_whom": _of_large_groups(summary["for_whom"])}
 
 
 def _joined(feature: dict[str, Any], column: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.page.cells import MOST_BINS, PackedGrid, grid_of, low_rank, low_rank_effect, measured_on, width_errors
+from losslens.page.expressions import expressions, literals, rows_in_python
 from losslens.page.findings import (
     Findings,
     absence_words,
@@ -37,6 +38,7 @@ from losslens.results.importances import Importances
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
 from losslens.tables.columns import Distinct
+from losslens.tables.frames import Table
 from losslens.tables.row_labels import row_name
 from losslens.typing import Floats, Mask
 from losslens.uncertainty.bands import Band, band
@@ -58,6 +60,7 @@ class ShownModel:
     y: NDArray[Any]
     by: str | None
     target_name: str  # what is predicted, in the reader's words
+    X: Table  # all rows that were given
 
 
 def summarise(
@@ -115,6 +118,7 @@ def summarise(
         "by": shown.by,
         "for_whom": for_whom(groups, models, by_groups),
         "table": table,
+        "python": _python(shown, first._first),
         "features": features,
         "interactions": pairs,
         "rows": rows,
@@ -150,6 +154,16 @@ def _table(shown: ShownModel, models: Mapping[str, Importances], target: dict[st
             {"prediction": predictions(one, named), "label": predicted_labels(one), "loss": one._base} for one in ones
         ],
     }
+
+
+def _python(shown: ShownModel, one: FeatureImportance) -> dict[str, Any]:
+    """What the page needs to write a subgroup in Python."""
+    written, classes = expressions(shown.X), one.sample.classes
+    columns = [
+        {"of": written.get(name, "np.asarray(by)"), **(literals(column.values) if kind_of(column) == "words" else {})}
+        for name, column in shown.columns.items()
+    ]
+    return {"columns": columns, "target": {} if classes is None else literals(classes), "rows": rows_in_python(shown.X)}
 
 
 def _names(index: NDArray[Any]) -> NDArray[Any] | list[str]:

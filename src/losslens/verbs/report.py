@@ -126,7 +126,7 @@ def report(
 
     shown = ShownModel(
         title or f"What {known.name} rests on", f"losslens {version('losslens')}", data.columns, data.index,
-        data.n_given, data.y, data.by, target,
+        data.n_given, data.y, data.by, target, as_table(X),
     )  # fmt: skip
 
     first = next(iter(results.values()))
