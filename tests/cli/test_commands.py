@@ -216,6 +216,7 @@ def test_a_report_is_one_file(folder):
         "--target-name", "pages & words",
     )  # fmt: skip
     assert "wrote page.html" in result.stderr
+    assert "What does this model need to predict pages & words?\n  On " in result.stderr
     assert result.stdout == ""
     page = (folder / "page.html").read_text()
     assert page.lstrip().lower().startswith("<!doctype html>")

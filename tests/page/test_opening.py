@@ -165,7 +165,7 @@ def test_what_is_not_sure_is_said_so() -> None:
     assert alike.startswith("On these rows it depends most on x")
     assert alike.endswith(("; on new rows x0 may matter more.", "; on new rows x1 may matter more."))
     noise = said(explained(y=np.random.default_rng(5).normal(size=N)))[1]
-    assert noise.startswith(("It is not sure that any feature matters.", "On these rows no feature matters"))
+    assert noise.startswith(("It is not sure that any feature matters: when", "On these rows no feature matters"))
     few = said(explained(X=X[:2], y=Y[:2]))
     assert few[1].endswith("; how surely is not known.")
     assert said(explained(X=X[:99], y=Y[:99]))[2].startswith("99 rows are few")
@@ -187,6 +187,13 @@ def test_related_features_and_rows_unlike_real_ones_are_a_reason_for_care() -> N
     assert "unlike any real one" in said(imp)[2]
     unused = explained(lambda X: X[:, 2], X=tied, y=tied[:, 2] + Y / 9)
     assert said(unused, columns=columns)[2].startswith("All this is")  # neither matters
+
+
+def test_long_names_are_cut() -> None:
+    long = pd.DataFrame(X, columns=[f"{'long ' * 60}{j}" for j in range(4)])
+    found = said(explained(X=long), target="target " * 50, columns=dict.fromkeys(long, X[:, 0]))
+    assert max(len(text) for text in found) < 330
+    assert " long…g long long long long 0: when long" in found[1]
 
 
 def test_the_target_is_named_by_the_reader_or_its_series() -> None:

@@ -265,4 +265,6 @@ def report(args: Arguments) -> None:
         page.save(args.output)
         size = Path(args.output).stat().st_size
     if not args.quiet:
+        words = page.summary["words"]
+        note("\n".join([words["question"], *(f"  {sentence}" for sentence in words["opening"])]))
         note(f"wrote {args.output} ({size_in_words(size)})")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from losslens.page.labels import labels
 from losslens.page.plain_error import LEADING, PlainError, percent, plain_kind, short_digits
 from losslens.page.quality import against_constant
 from losslens.page.words import (
@@ -28,6 +29,7 @@ from losslens.text import Sentence, claim, listed
 from losslens.typing import Floats
 
 UNNAMED = "the target"
+LONGEST = 48  # letters of a name in a sentence
 OTHERS = 3  # models or features that a sentence names beside the first
 
 
@@ -35,6 +37,7 @@ def opening(
     models: Mapping[str, Importances], target: str, n_given: int, columns: Mapping[str, Floats]
 ) -> list[Sentence]:
     """How well, what matters most, and the first of the cautions that applies."""
+    target = cut(target)
     first = next(iter(models.values()))
     well = (how_far_off(models, target, n_given), how_often_right(models, target, n_given), how_large(models, n_given))
     most = (
@@ -71,7 +74,7 @@ def how_far_off(models: Mapping[str, Importances], target: str, n_given: int) ->
     kind = " (root mean squared error)" if root else " on average"
     text = f"{_where(first, n_given)}, its predictions of {target} are off by about {short_digits(now, best)}{kind}"
     if others:
-        text += f", those of {listed([f'{name} by {short_digits(v, best)}' for name, v in others], OTHERS)}"
+        text += f", those of {listed([f'{cut(name)} by {short_digits(v, best)}' for name, v in others], OTHERS)}"
     always = f"always predicting {'the average' if root else 'the median'}"
     skill = or_else(lambda: first.skill, None)
     if skill is None:  # y does not vary
@@ -95,11 +98,11 @@ def how_often_right(models: Mapping[str, Importances], target: str, n_given: int
     what = "class" if target == UNNAMED else target
     answer = "its answer is" if first.loss.reads == "labels" else f"the {what} that it finds most probable is"
     text = f"{_where(first, n_given)}, {answer} right for {percent(right)}"
-    others = [f"that of {name} for {percent(_right(other))}" for name, other in list(models.items())[1:]]
+    others = [f"that of {cut(name)} for {percent(_right(other))}" for name, other in list(models.items())[1:]]
     text += f", {listed(others, OTHERS)}" if others else ""
     assert one.sample.y is not None  # every named loss reads it
     shares = np.bincount(one.sample.y[one.at], one.sample.weight[one.at]) / one.sample.weight[one.at].sum()
-    frequent, base = str(one.sample.classes[shares.argmax()]), float(shares.max())
+    frequent, base = cut(labels(one.sample.classes)[int(shares.argmax())]), float(shares.max())
     often = f"{percent(base)}{' too' if percent(base) == percent(right) else ', more often' if base > right else ''}"
     text += f"; always answering “{frequent}” would be right for {often}"
     if first.loss.reads == "labels":
@@ -117,7 +120,7 @@ def how_large(models: Mapping[str, Importances], n_given: int) -> str:
         return ""
     constant = or_else(lambda: first._first.best_constant, None)
     like = first.error if constant is None else constant.error
-    others = [f"that of {name} {short_digits(one.error, like)}" for name, one in list(models.items())[1:]]
+    others = [f"that of {cut(name)} {short_digits(one.error, like)}" for name, one in list(models.items())[1:]]
     text = f"{_where(first, n_given)}, its {first.title} is {short_digits(first.error, like)} (smaller is better)"
     text += f", {listed(others, OTHERS)}" if others else ""
     if constant is None:
@@ -169,7 +172,7 @@ def leads_surely(first: Importances) -> str:
     if or_else(lambda: first.estimates, None) is None or not first_for_sure(first):
         return ""
     name = first._ranked[0].name
-    return f"It depends most on {name}: {_shuffled(first)}, and no other feature matters as much (95% confidence)."
+    return f"It depends most on {cut(name)}: {_shuffled(first)}, and no other feature matters as much (95% confidence)."
 
 
 @claim(level=0)
@@ -178,8 +181,7 @@ def perhaps_nothing_matters(first: Importances) -> str:
     estimates = or_else(lambda: first.estimates, None)
     if estimates is None or not all_tested(first) or len(not_significant(estimates)) < len(first):
         return ""
-    name = first._ranked[0].name
-    return f"It is not sure that any feature matters. The first is {name}: {_shuffled(first)}, which may be chance."
+    return f"It is not sure that any feature matters: {_shuffled(first, ', the first,')}, which may be chance."
 
 
 @claim(level=0)
@@ -191,20 +193,35 @@ def leads_unsurely(first: Importances) -> str:
     best = dict(zip(estimates.names, estimates.ranks()[1].tolist(), strict=True))
     name, *others = [one.name for one in first._ranked]
     may = [other for other in others if best[other] == 1]
-    also = f"on new rows {listed(may, OTHERS)} may matter more" if may else "on new rows others may matter more"
-    return f"On these rows it depends most on {name}: {_shuffled(first)}; {also}."
+    also = (
+        f"on new rows {listed([cut(other) for other in may], OTHERS)} may matter more"
+        if may
+        else "on new rows others may matter more"
+    )
+    return f"On these rows it depends most on {cut(name)}: {_shuffled(first)}; {also}."
 
 
 @claim(level=0)
 def leads_here(first: Importances) -> str:
     """Where features have no standard error: on these rows alone."""
-    return f"On these rows it depends most on {first._ranked[0].name}: {_shuffled(first)}; how surely is not known."
+    return (
+        f"On these rows it depends most on {cut(first._ranked[0].name)}: {_shuffled(first)}; how surely is not known."
+    )
 
 
-def _shuffled(first: Importances) -> str:
+def _shuffled(first: Importances, which: str = "") -> str:
     """The largest importance."""
     best = first._ranked[0]
-    return f"when {best.name} is shuffled between rows, {_told(first).grown(best.pfi)}"
+    return f"when {cut(best.name)}{which} is shuffled between rows, {_told(first).grown(best.pfi)}"
+
+
+def cut(name: str) -> str:
+    """A name of at most 48 letters; of longer ones both ends.
+
+    >>> cut("hr"), cut("a" * 40 + "b" * 40)
+    ('hr', 'aaaaaaaaaaaaaaaaaaaaaaaa…bbbbbbbbbbbbbbbbbbbbbbb')
+    """
+    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[1 - LONGEST // 2 :]}"
 
 
 # What to be careful about.
@@ -245,8 +262,8 @@ def related_features(first: Importances, columns: Mapping[str, Floats]) -> str:
     more = len(pairs) - 1
     others = f", as do {more:,} other pairs" if more > 1 else ", as does 1 other pair" if more else ""
     return (
-        f"The features {a} and {b} go together in the data{others}: the model can use one in place of the other, "
-        "so each alone may look less important than the two are together."
+        f"The features {cut(a)} and {cut(b)} go together in the data{others}: the model can use one in place of the "
+        "other, so each alone may look less important than the two are together."
     )
 
 
@@ -258,8 +275,8 @@ def hardly_occurring_cases(first: Importances) -> str:
     if not names:
         return ""
     return (
-        f"Shuffling {listed(names, OTHERS)} makes some rows unlike any real one: the numbers rest, in part, on "
-        "predictions for cases that hardly occur."
+        f"Shuffling {listed([cut(name) for name in names], OTHERS)} makes some rows unlike any real one: the numbers "
+        "rest, in part, on predictions for cases that hardly occur."
     )
 
 
