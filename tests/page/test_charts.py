@@ -135,6 +135,17 @@ def test_long_names_stay_apart_and_within_the_page(page, summary):
     assert len({text[:24] for text in shown}) == 15  # without what they have in common
     assert page.evaluate("document.documentElement.scrollWidth") <= 1280
     assert labels(page)[0] in TOWNS
+    colour = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--bar').trim()")
+    assert re.fullmatch("#[0-9a-f]{6}", colour)  # of the bars of a distribution
+
+
+def test_a_saved_table_of_categories_has_their_numbers(page, summary):
+    feature = opened_feature(page, summary, "town")
+    with page.expect_download() as saved:
+        page.locator("#categories-pi button.csv").click()
+    table = pd.read_csv(saved.value.path())
+    assert table["town"].tolist() == feature["labels"]
+    np.testing.assert_allclose(table["PI low"], feature["models"][0]["pi_low"], rtol=1e-6)
 
 
 def test_other_orders_on_request_and_ordered_categories_keep_theirs(page, summary):

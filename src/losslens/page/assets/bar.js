@@ -35,7 +35,7 @@ function offerColumns(page) {
 }
 
 // The fold lies over the page, so that it goes away by itself: with Escape, with a click beside it, and when
-// something is opened. The line stays: --bar is its height, which nothing that is scrolled to is behind.
+// something is opened. The line stays: --bar-height is its height, which nothing that is scrolled to is behind.
 function folds(page) {
   const bar = byId("subgroup"), fold = byId("add");
   const close = (focus) => {
@@ -48,7 +48,7 @@ function folds(page) {
   document.addEventListener("pointerdown", (event) => { if (!bar.contains(event.target)) close(false); });
   byId("python").addEventListener("click", () => showPython(page, byId("python-code").hidden));
   byId("python-copy").addEventListener("click", copyPython);
-  const measure = () => document.documentElement.style.setProperty("--bar", `${bar.offsetHeight}px`);
+  const measure = () => document.documentElement.style.setProperty("--bar-height", `${bar.offsetHeight}px`);
   new ResizeObserver(measure).observe(bar);
   measure();
 }

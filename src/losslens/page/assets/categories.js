@@ -118,15 +118,17 @@ function rowsAt(page, feature) {
   return (v) => `${count(some[v])} of ${count(all[v])}`;
 }
 
-// What long names begin with in common tells none apart, and is left out: the whole name is the title.
+// What most long names begin with in common tells none apart, and is left out: the whole name is the title. In the order
+// of the alphabet, what two names share is shared by all between them.
 function nameOf(labels) {
-  const told = labels.filter((label) => label !== "missing");
-  const [first = "", ...rest] = told;
-  let same = rest.length ? first.length : 0;
-  for (const label of rest) while (!label.startsWith(first.slice(0, same))) same--;
-  same = first.lastIndexOf(" ", same - 1) + 1; // whole words
-  const long = told.some((label) => label.length > LONG_NAME) && same >= 8;
-  return (v) => (long && labels[v].length > same && labels[v].startsWith(first.slice(0, same)) ? `… ${labels[v].slice(same)}` : labels[v]);
+  const sorted = [...labels].sort();
+  const few = Math.floor(sorted.length / 10);
+  const [first, last] = [sorted[few], sorted.at(-1 - few)];
+  let same = 0;
+  while (same < first.length && first[same] === last[same]) same++;
+  const start = first.slice(0, first.lastIndexOf(" ", same - 1) + 1); // whole words
+  const long = labels.length > 1 && start.length >= 8 && labels.some((label) => label.length > LONG_NAME);
+  return (v) => (long && labels[v].startsWith(start) ? `… ${labels[v].slice(start.length)}` : labels[v]);
 }
 
 function categoryLine(page, feature, view, side, v, ticks, text, rows) {
@@ -136,7 +138,7 @@ function categoryLine(page, feature, view, side, v, ticks, text, rows) {
     : el("span", { title: label }, text);
   return el("tr", { "data-value": v },
     el("th", { scope: "row" }, name),
-    el("td", { class: "plot" }, plotOf(view, side, v, ticks)),
+    el("td", { class: "plot", title: numbersAt(view, v) }, plotOf(view, side, v, ticks)),
     el("td", { class: "number" }, rows));
 }
 

@@ -38,7 +38,7 @@ function tableName(table) {
 
 // What is in the page, not only what is shown of it; other tables as they are shown.
 function rowsOfTable(page, table) {
-  const whole = { ranking: rankingRows, observations: () => page.parts.table.rows(), curve: curveRows, regions: regionRows, together: pairRows };
+  const whole = { ranking: rankingRows, observations: () => page.parts.table.rows(), curve: curveRows, "lines-pi": curveRows, "lines-pd": curveRows, regions: regionRows, together: pairRows };
   const name = tableName(table);
   return Object.hasOwn(whole, name) ? whole[name](page) : shownRows(table);
 }

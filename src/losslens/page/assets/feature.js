@@ -64,6 +64,7 @@ function barsOf(page, feature, axis) {
   } else if (feature.weights) { // a page without rows
     const at = placeOn(edges, axis, axis.x);
     feature.weights.forEach((share, v) => { all[at(v)] += share * page.data.n_explained; });
+    group.set(all); // there are no subgroups
   }
   const left = edges.map((edge) => edge[0]), right = edges.map((edge) => edge[1]);
   return { all: { left, right, top: Array.from(all) }, group: { left, right, top: Array.from(group) } };
@@ -105,6 +106,7 @@ function drawFeature(page) {
   }
   const curves = SIDES.some((side) => isShown(page.view[side]));
   byId("category-line").hidden = !curves || !page.view.pi.axis.words;
+  byId("category-hint").hidden = !canChoose(page, feature);
   drawClass(page);
   byId("no-curves").hidden = curves;
   byId("no-curves").textContent = curves ? "" : whyNoCurves(page, feature);
@@ -250,13 +252,15 @@ function drawLegend(page) {
     const view = page.view[side];
     const method = side === "pi" ? "PI" : "PD";
     const items = [];
-    if (view.mean) items.push(key(inkOf(side, page.model), `${several}mean of ${allRows ? "all rows" : "the subgroup"} (${method})${view.band ? ", 95% band" : ""}`));
-    if (isFaded(page, side)) items.push(key(inkOf(side, page.model), "on rows unlike real ones", true, true));
-    if (view.all) items.push(key("ink-soft", `mean of all rows (${method})`, true));
+    const { words } = view.axis;
+    const main = words ? (...about) => shapeKey(...about, "●") : key;
+    if (view.mean) items.push(main(inkOf(side, page.model), `${several}mean of ${allRows ? "all rows" : "the subgroup"} (${method})${view.band ? ", 95% band" : ""}`));
+    if (isFaded(page, side)) items.push(words ? shapeKey(inkOf(side, page.model), "on rows unlike real ones", "○") : key(inkOf(side, page.model), "on rows unlike real ones", true, true));
+    if (view.all) items.push(words ? shapeKey("ink-soft", `mean of all rows (${method})`, "◌") : key("ink-soft", `mean of all rows (${method})`, true));
     if (view.drawn.length) items.push(key("curve", "single rows"));
     view.others.forEach(({ m }, k) => {
       const text = `${models[m].name}${allRows ? "" : ", all rows"}`;
-      items.push(view.axis.words ? shapeKey(inkOf(side, m), text, k) : key(inkOf(side, m), text, true));
+      items.push(words ? shapeKey(inkOf(side, m), text, "■◆▲"[k % 3]) : key(inkOf(side, m), text, true));
     });
     if (page.picked !== null && view.curveOf(page.picked)) items.push(key("picked", `row ${page.rowName(page.picked)}`));
     byId(`legend-${side}`).replaceChildren(...items);
@@ -266,8 +270,8 @@ function drawLegend(page) {
 const key = (colour, text, dashed, faded) =>
   el("li", {}, el("span", { class: `key${dashed ? " dashed" : ""}${faded ? " faded" : ""}`, style: `border-color: var(--${colour})` }), text);
 
-const shapeKey = (colour, text, k) =>
-  el("li", {}, el("span", { class: "shape", style: `color: var(--${colour})`, "aria-hidden": "true" }, "■◆▲"[k % 3]), text);
+const shapeKey = (colour, text, shape) =>
+  el("li", {}, el("span", { class: "shape", style: `color: var(--${colour})`, "aria-hidden": "true" }, shape), text);
 
 // Buttons of the rows with the largest and the smallest local importances.
 function influential(page, entry) {
