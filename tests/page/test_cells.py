@@ -63,7 +63,7 @@ def test_the_stated_errors_are_those_of_the_groups():
     one = explained()
     grid, w, D = grid_of(one, codes(X[:, 0]), 16), WEIGHT / WEIGHT.sum(), changes()
     groups = [X[:, 1] > 0.5, X[:, 2] < -0.3, np.arange(N) % 5 == 0]
-    form = low_rank(grid, one.local, w, groups)
+    form = low_rank(grid, one.local, w, groups, 8)
     assert form["row"].dtype == np.int8
     assert np.abs(form["row"].astype(int)).max(axis=0).min() == 127  # every column uses the whole byte
     interaction = form["row"].astype(float) * form["scale"] @ form["column"].astype(float)
@@ -86,7 +86,7 @@ def test_as_many_ranks_as_the_cells_have_are_all_of_them():
     """Cells are sums of five products of functions of row and donor: at most half a step of each byte is left."""
     one = explained(None)
     grid = grid_of(one, codes(X[:, 0]), 40)
-    form = low_rank(grid, one.local, np.full(N, 1 / N), [np.ones(N, bool)])
+    form = low_rank(grid, one.local, np.full(N, 1 / N), [np.ones(N, bool)], 8)
     centred = grid.changes - one.local[:, None] - grid.changes.mean(axis=0) + one.pfi
     left = centred - form["row"].astype(float) * form["scale"] @ form["column"].astype(float)
     assert form["column"].shape == (5, 40)
@@ -100,7 +100,7 @@ def test_the_stated_error_of_pd_is_that_of_the_groups():
     grid = grid_of(one, codes(X[:, 0]), 16)
     ice = grid.joined(one.effect.ice)
     groups = [X[:, 1] > 0.5, X[:, 2] < -0.3, np.arange(N) % 5 == 0]
-    form = low_rank_effect(ice, w @ ice, w, grid.weights, groups)
+    form = low_rank_effect(ice, w @ ice, w, grid.weights, groups, 8)
     each = form["level"][:, None] + w @ ice - form["mean"] + form["row"] * form["scale"] @ form["column"]
     off = [np.abs((w * group / w[group].sum()) @ (each - ice)).max() for group in groups]
     root = np.sqrt([group.sum() for group in groups])

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import losslens as ll
-from browser import unfold
+from browser import tick
 from losslens.page import embedding
 from losslens.page.embedding import FEWEST, embedded
 from losslens.page.packing import Box
@@ -154,8 +154,7 @@ def test_pages_of_every_kind_work(opened: Any, every: Any, monkeypatch: pytest.M
     assert sum(bars) == pytest.approx(N, rel=0.01)
     page = opened(sampled(every, "sample"))
     assert "All 307 rows" in page.locator("#subgroup-words").inner_text()
-    unfold(page)
-    page.get_by_role("checkbox", name="harbour").check()
+    tick(page, "town", "harbour")
     assert "of the 50 rows in this file" in page.locator("#subgroup-words").inner_text()
 
 

@@ -72,7 +72,7 @@ def test_extrapolation_is_the_librarys(summary: dict[str, Any], imp: Any) -> Non
 
 
 def test_curves_on_bins_fade_by_the_mean_share_of_a_bin(monkeypatch: pytest.MonkeyPatch, imp: Any) -> None:
-    monkeypatch.setattr(importlib.import_module("losslens.page.summary"), "MOST_CELLS", 0)
+    monkeypatch.setattr(importlib.import_module("losslens.page.sizes"), "MOST_CELLS", 0)
     found = ll.report(model, X, Y, shapley=False, interactions=False, features=["x3"], **ASKED).summary
     feature, one = found["features"][0], imp["x3"]
     own = dict(zip(X[:, 3].tolist(), feature["own"].tolist(), strict=True))

@@ -164,7 +164,7 @@ def test_low_rank_cells_stay_within_the_stated_error(opened: Open) -> None:
 def test_a_report_shows_the_numbers_of_its_results(opened: Open, monkeypatch: pytest.MonkeyPatch, whole: bool) -> None:
     """`given` to six digits always; PI and `subset` to six digits with whole cells, else within the error it states."""
     if not whole:
-        monkeypatch.setattr(importlib.import_module("losslens.page.summary"), "MOST_CELLS", 0)
+        monkeypatch.setattr(importlib.import_module("losslens.page.sizes"), "MOST_CELLS", 0)
     rng = np.random.default_rng(3)
     X = rng.normal(size=(200, 3)).round(1)
     y = 2 * X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=200)
@@ -193,7 +193,7 @@ def test_pd_of_a_small_subgroup_is_the_librarys(opened: Open, monkeypatch: pytes
     """58 of 400 rows in which the effect has another sign than in all: within the error that the page states, which
     is small beside the curve."""
     if not whole:
-        monkeypatch.setattr(importlib.import_module("losslens.page.summary"), "MOST_CELLS", 0)
+        monkeypatch.setattr(importlib.import_module("losslens.page.sizes"), "MOST_CELLS", 0)
     rng = np.random.default_rng(4)
     X = np.column_stack([rng.integers(0, 20, 400) / 10, rng.permutation(400) / 100, rng.normal(size=400)])
 

@@ -378,8 +378,8 @@ def test_labels_and_scores_are_called_so(loss):
 @pytest.mark.parametrize("bins", [None, 20])
 def test_the_bands_of_further_models_are_their_own(monkeypatch, bins):
     if bins:
-        monkeypatch.setattr("losslens.page.summary.MOST_CELLS", 0)
-        monkeypatch.setattr("losslens.page.summary.MOST_BINS", bins)
+        monkeypatch.setattr("losslens.page.sizes.MOST_CELLS", 0)
+        monkeypatch.setattr("losslens.page.sizes.MOST_BINS", bins)
     half = lambda F: model(F) / 2  # noqa: E731
     both, alone = (ll.report(*first, FRAME, Y, loss="squared_error", shapley=False, **more).summary
                    for first, more in (((model,), {"models": {"half": half}}), ((half,), {})))  # fmt: skip

@@ -22,8 +22,6 @@ from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices, Mask
 from losslens.uncertainty.standard_errors import influence, interval
 
-MOST_BINS = 128  # of donors' values, in the low-rank form
-RANK = 8  # of that form
 STEPS = 127  # the largest signed byte
 COLUMNS = 6  # columns by which groups are formed to measure its error
 SHARES = (0.01, 0.025, 0.1, 0.25, 0.5)  # of all rows, in such a group
@@ -130,7 +128,7 @@ def _first(place: Indices, g: int) -> Indices:
 
 
 @one_thread()
-def low_rank(grid: PackedGrid, local: Floats, weight: Floats, groups: list[Mask]) -> dict[str, Any]:
+def low_rank(grid: PackedGrid, local: Floats, weight: Floats, groups: list[Mask], rank: int) -> dict[str, Any]:
     """The doubly centred changes of loss as a product of narrow matrices, with the errors measured on groups.
 
     Parameters
@@ -139,20 +137,22 @@ def low_rank(grid: PackedGrid, local: Floats, weight: Floats, groups: list[Mask]
         The binned cells; the mean over all donors and the weight of each row.
     groups
         Masks of rows to measure the errors on.
+    rank
+        The most columns of the narrow matrices.
     """
     curve, level = weight @ grid.changes, float(weight @ local)
-    form = _product(grid.changes - local[:, None] - curve + level, weight, grid.weights)
+    form = _product(grid.changes - local[:, None] - curve + level, weight, grid.weights, rank)
     return form | _errors(form, grid, local, weight, groups)
 
 
 @one_thread()
 def low_rank_effect(
-    ice: Floats, pd: Floats, weight: Floats, grid_weights: Floats, groups: list[Mask]
+    ice: Floats, pd: Floats, weight: Floats, grid_weights: Floats, groups: list[Mask], rank: int
 ) -> dict[str, Any]:
     """The same of ICE curves (n, g), whose mean is `pd`; a row's `level`, the mean of its curve, is kept in 16 bits."""
     level = in_steps(ice @ grid_weights, 16)
     mean = float(pd @ grid_weights)
-    form = _product(ice - level[:, None] - pd + mean, weight, grid_weights) | {"level": level, "mean": mean}
+    form = _product(ice - level[:, None] - pd + mean, weight, grid_weights, rank) | {"level": level, "mean": mean}
     share = _shares(weight, groups)
     product = (share.T @ (form["row"] * form["scale"])) @ form["column"]
     off = np.abs((share.T @ level)[:, None] + pd - mean + product - share.T @ ice).max(axis=1)
@@ -160,12 +160,12 @@ def low_rank_effect(
     return form | {"error": float(off.max()), "error_times_root_n": SAFETY * float((off * root).max())}
 
 
-def _product(centred: Floats, weight: Floats, grid_weights: Floats) -> dict[str, Any]:
+def _product(centred: Floats, weight: Floats, grid_weights: Floats, rank: int) -> dict[str, Any]:
     """A matrix (n, g) as a product of narrow ones, rows in bytes."""
     root = np.sqrt(grid_weights)
     weighted = np.sqrt(weight)[:, None] * centred * root
     size, axes = np.linalg.eigh(weighted.T @ weighted)  # its eigenvectors are the right singular vectors
-    right = axes[:, ::-1].T[: int(np.clip(np.sum(size > 1e-12 * max(size[-1], 1e-300)), 1, RANK))]
+    right = axes[:, ::-1].T[: int(np.clip(np.sum(size > 1e-12 * max(size[-1], 1e-300)), 1, rank))]
     column = np.divide(right, root, out=np.zeros_like(right), where=root > 0).astype(np.float32)
     row = centred @ (right * root).T
     scale = np.abs(row).max(axis=0, initial=1e-300) / STEPS

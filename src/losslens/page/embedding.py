@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.page.labels import rough, rough_labels
+from losslens.page.sizes import with_fewer_digits
 from losslens.text import claim
 from losslens.typing import Floats, Indices
 
@@ -28,12 +29,12 @@ def embedded(summary: dict[str, Any], embed: Embed, rng: np.random.Generator) ->
     """The summary with these rows only: `n` of them, of `n_explained`."""
     n = summary["n"]
     if embed == "none":
-        return _without(summary) | {"embed": "none", "holds": holds("none", 0, n, summary["n_given"])}
+        return _without(summary) | {"rounded": None, "embed": "none", "holds": holds("none", 0, n, summary["n_given"])}
     some = np.arange(n)
     if embed == "sample" and n > SAMPLE:
         some = np.sort(rng.choice(n, SAMPLE, replace=False))
     about = {"embed": embed, "holds": holds(embed, len(some), n, summary["n_given"])}
-    return (summary if len(some) == n else _of_rows(summary, some)) | about
+    return with_fewer_digits(summary if len(some) == n else _of_rows(summary, some)) | about
 
 
 @claim(level=0)
@@ -62,9 +63,10 @@ def _of_rows(summary: dict[str, Any], some: Indices) -> dict[str, Any]:
     models = [{key: _taken(values, some) for key, values in model.items()} for model in table["models"]]
     return summary | {
         "n": len(some),
-        "table": {
+        "table": table | {
             "columns": [column | {"values": _taken(column["values"], some)} for column in table["columns"]],
-            "models": models, **{key: _taken(table[key], some) for key in ("y", "index", "weight")},
+            "models": models, **{key: _taken(table[key], some) for key in ("y", "index")},
+            "weight": table["weight"][some] / (table["weight"][some].sum() or 1.0),
         },
         "features": [_feature(feature, lambda values: _taken(values, some)) for feature in summary["features"]],
         "rows": None if rows is None else rows | {"importance": rows["importance"][some], **_unlisted(rows)},

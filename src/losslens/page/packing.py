@@ -46,6 +46,14 @@ class Box:
         kept = steps.astype(f"u{bits // 8}").view(f"i{bits // 8}")
         return self.put(kept, scale=size, middle=middle, differences=differences)
 
+    def stepped(self, array: NDArray[Any], step: float) -> dict[str, Any]:
+        """Multiples of a step."""
+        return self.put(_narrow(np.rint(np.asarray(array) / step).astype(np.int64)), scale=step, middle=0.0)
+
+    def json(self, tree: Any) -> dict[str, Any]:
+        """Text that is larger than its use: the page parses it on first access."""
+        return self.put(np.frombuffer(safe_json(tree).encode(), np.uint8), json=True)
+
     def smallest(self, array: NDArray[Any]) -> dict[str, Any]:
         """Numbers of a table: integers and short decimals exactly, others as float32."""
         array = np.asarray(array)

@@ -103,7 +103,7 @@ def packed(summary: dict[str, Any], box: Box) -> dict[str, Any]:
     return {
         **summary,
         "table": table,
-        "features": [_feature(feature, box) for feature in summary["features"]],
+        "features": [_feature(feature, box, (summary["rounded"] or {}).get("step")) for feature in summary["features"]],
         "rows": _rows(summary["rows"], box),
         "clusters": _clusters(summary["clusters"], box),
     }
@@ -132,17 +132,17 @@ def _measured(values: Any, box: Box) -> Any:
     return box.put(array.astype(np.float32)) if array.dtype.kind == "f" else _values(values, box)
 
 
-def _feature(feature: dict[str, Any], box: Box) -> dict[str, Any]:
+def _feature(feature: dict[str, Any], box: Box, step: float | None) -> dict[str, Any]:
     packed = dict(feature)
     if feature["values"] is not None:
         packed["values"] = _grid(feature["values"], box)
     if feature["labels"] is not None:
-        packed["labels"] = [str(label) for label in feature["labels"]]
+        packed["labels"] = box.json([str(label) for label in feature["labels"]])
     if feature["weights"] is not None:
         packed["weights"] = box.put(np.asarray(feature["weights"], dtype=np.float64))
     if feature["own"] is not None:
         packed["own"] = box.smallest(np.asarray(feature["own"]))
-    packed["models"] = [_entry(entry, box) for entry in feature["models"]]
+    packed["models"] = [_entry(entry, box, step) for entry in feature["models"]]
     return packed
 
 
@@ -151,9 +151,10 @@ def _grid(values: Any, box: Box) -> Any:
     return box.put(array.astype(np.float64)) if array.dtype.kind in "biuf" else [str(value) for value in values]
 
 
-def _entry(entry: dict[str, Any], box: Box) -> dict[str, Any]:
+def _entry(entry: dict[str, Any], box: Box, step: float | None) -> dict[str, Any]:
     """A model's numbers of a feature. The mean of `local` is shown to many digits, ICE is only drawn."""
-    packed = {**entry, "local": box.fixed(entry["local"])}
+    local = box.fixed(entry["local"]) if step is None else box.stepped(entry["local"], step)
+    packed = {**entry, "local": local}
     for key in ("pi", "pi_low", "pi_high", "pd", "pd_low", "pd_high"):
         if entry[key] is not None:
             packed[key] = box.put(np.asarray(entry[key], dtype=np.float32))

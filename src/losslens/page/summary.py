@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.page.cells import MOST_BINS, PackedGrid, grid_of, low_rank, low_rank_effect, measured_on, width_errors
+from losslens.page import sizes
+from losslens.page.cells import PackedGrid, grid_of, low_rank, low_rank_effect, measured_on, width_errors
 from losslens.page.expressions import expressions, literals, rows_in_python
 from losslens.page.findings import (
     Findings,
@@ -45,7 +46,6 @@ from losslens.uncertainty.bands import Band, band
 
 Complete = Callable[[FeatureImportance], FeatureImportance]
 FORMAT = 2
-MOST_CELLS = 500_000  # of all features together, up to which the page holds every cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,12 +78,13 @@ def summarise(
     numbers = {c["name"]: c["values"] for c in table["columns"] if c["kind"] in ("number", "integer")}
     heads = [_model(name, importances, shares.get(name)) for name, importances in models.items()]
     ends = (heads[0]["error_low"], heads[0]["error_high"])
-    whole = sum(len(one.at) * one.meeting.size for one in first.values()) <= MOST_CELLS
+    cells = sum(len(one.at) * one.meeting.size for one in first.values())
+    size = sizes.held(len(shown.index), len(first), len(models), cells)
     features, groups = [], _groups(shown, first._first.sample.weight)
     by_groups: list[dict[str, FeatureByGroup]] = [{} for _ in models]
     for place, one in enumerate(first._ranked):
         done = complete(one)
-        features.append(_feature(done, shown, models, target, shares, findings, whole, tick))
+        features.append(_feature(done, shown, models, target, shares, findings, size, place, tick))
         if groups is not None and place < LEADING:
             results = [done, *(other[one.name] for other in list(models.values())[1:])]
             for found, each in zip(by_groups, results, strict=True):
@@ -181,21 +182,23 @@ def _column(column: Distinct) -> dict[str, Any]:
 
 def _feature(
     one: FeatureImportance, shown: ShownModel, models: Mapping[str, Importances], target: dict[str, Any],
-    shares: Mapping[str, ShapleyImportance], findings: Findings, whole: bool, tick: Callable[[int], None],
+    shares: Mapping[str, ShapleyImportance], findings: Findings, size: sizes.Held, place: int,
+    tick: Callable[[int], None],
 ) -> dict[str, Any]:  # fmt: skip
     group = len(one.columns) > 1
     column = None if group else shown.columns[one.columns[0]]
-    grid = None if column is None else grid_of(one, column.codes, None if whole else MOST_BINS)
+    grid = None if column is None else grid_of(one, column.codes, size.bins(place))
     kind = "group" if column is None else kind_of(column)
     values = None if group else one.values[0] if grid is None else grid.values
     others = list(models.items())[1:]
     name = next(iter(models))
     entries = [_entry(one, shares.get(name), one, grid, target)]
-    if grid is not None:
-        groups = [] if whole else _measured_groups(one, shown)
+    single = grid is not None and place < size.curves
+    if grid is not None and single:
+        groups = [] if size.whole else _measured_groups(one, shown)
         entries[0] |= {
-            "cells": _cells(one, grid, groups, whole),
-            "ice": _ice(one, grid, entries[0]["pd"], groups, whole, shown_class(target)),
+            "cells": _cells(one, grid, groups, size),
+            "ice": _ice(one, grid, entries[0]["pd"], groups, size, shown_class(target)),
         }
     entries += [_entry(importances[one.name], shares.get(other), one, grid, target) for other, importances in others]
     far = models[name][one.name].extrapolation  # computed already for this result, not for `one`
@@ -209,7 +212,7 @@ def _feature(
         "values": None if values is None else labels(values) if kind == "words" else as_numbers(values),
         "labels": None if values is None else _labels(values, grid),
         "weights": None if values is None else np.asarray(one.weights if grid is None else grid.weights, float),
-        "own": None if grid is None else grid.own,
+        "own": grid.own if grid is not None and (single or kind == "words") else None,  # numbers: from the column
         "models": entries,
         "extrapolation": extrapolation_dict(None if far is None else far.on(one.values[0]), grid),
         "regions": regions,
@@ -295,15 +298,20 @@ def _measured_groups(one: FeatureImportance, shown: ShownModel) -> list[Mask]:
     return measured_on([column.codes.astype(float) for column in (own, *others)], one.sample.weight)
 
 
-def _cells(one: FeatureImportance, grid: PackedGrid, groups: list[Mask], whole: bool) -> dict[str, Any]:
-    if whole:
+def _cells(one: FeatureImportance, grid: PackedGrid, groups: list[Mask], size: sizes.Held) -> dict[str, Any]:
+    if size.whole:
         return {"kind": "whole", "values": grid.changes.astype(np.float32)}
-    form = low_rank(grid, one.local, one.sample.weight, groups)
+    form = low_rank(grid, one.local, one.sample.weight, groups, size.rank)
     return form | width_errors(one, grid, form, groups)
 
 
 def _ice(
-    one: FeatureImportance, grid: PackedGrid, pd: Floats | None, groups: list[Mask], whole: bool, shown: str | None
+    one: FeatureImportance,
+    grid: PackedGrid,
+    pd: Floats | None,
+    groups: list[Mask],
+    size: sizes.Held,
+    shown: str | None,
 ) -> dict[str, Any] | None:
     """ICE curves of all rows, as the cells are."""
     if pd is None:
@@ -311,6 +319,6 @@ def _ice(
     curves = grid.joined(effect_of(one, shown).ice)
     if not np.isfinite(curves).all():
         return None
-    if whole:
+    if size.whole:
         return {"kind": "whole", "values": curves.astype(np.float32), "error": float(np.ptp(curves)) / 2**17}
-    return low_rank_effect(curves, pd, one.sample.weight, grid.weights, groups)
+    return low_rank_effect(curves, pd, one.sample.weight, grid.weights, groups, size.rank)

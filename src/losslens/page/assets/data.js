@@ -48,6 +48,7 @@ function texts(levels, codes) {
 
 function arrayOf([kind, shape, start, how = {}], bytes) {
   const numbers = together(KINDS[kind] ?? Uint8Array, shape, start, bytes);
+  if (how.json) return JSON.parse(new TextDecoder().decode(numbers));
   if (how.divide > 1) return new Float64Array(numbers).map((step) => step / how.divide);
   if (how.scale === undefined) return numbers;
   if (how.differences) addUp(numbers, shape.at(-1));

@@ -143,7 +143,10 @@ function whyNoCurves(page, feature) {
   if (page.model > 0 && (feature.models[0].pi || feature.models[0].pd)) {
     return `No curves of this model are in the page: they are at other values than those of ${first}.`;
   }
-  if (!page.group.allRows && (pi || pd)) return "There are no curves of this subgroup: the page holds no curves of its rows.";
+  if (!page.group.allRows && (pi || pd)) {
+    const some = page.data.features.filter((one) => one.models[0].cells).length;
+    return `There are no curves of this subgroup: the page holds curves of single rows for ${some ? `the ${count(some)} most important features` : "no feature"}${some ? " only" : ""}.`;
+  }
   return "No curves of this feature are in the page: donors were drawn for each row, so rows share no common values.";
 }
 
@@ -162,7 +165,7 @@ function tiles(page, feature, entry) {
     if (error !== null) subset.dataset.error = error;
     const some = group.rows.length > 0;
     const how = some ? (finite(pfi) ? howExact(entry, error) : "its cells are not in this page") : "no rows";
-    found.push(tile("Subgroup, donors from all rows", given, quiet(`given: ${some ? (isSampled(entry) ? "sampled" : "exact") : "no rows"}`), groupEnds(page, feature, entry, "given", given)));
+    found.push(tile("Subgroup, donors from all rows", given, quiet(`given: ${some ? (isSampled(entry) ? "sampled" : exactly(page.data)) : "no rows"}`), groupEnds(page, feature, entry, "given", given)));
     found.push(tile("Subgroup, donors from the subgroup", isSampled(entry) && finite(pfi) ? el("span", {}, "about ", subset) : subset, quiet(`subset: ${how}`), groupEnds(page, feature, entry, "subset", subset)));
   }
   if (finite(entry.sfimp)) {
@@ -185,6 +188,9 @@ function groupEnds(page, feature, entry, donors, shown) {
   const about = off !== null && off > 0.01 ? `, its width to ± ${percent(off)}` : null;
   return el("span", { class: "quiet" }, interval(low, high), about, caution ? ` △ ${caution}` : null);
 }
+
+// Local importances of a large page are rounded.
+const exactly = ({ rounded }) => (rounded ? `± ${number(rounded.step / 2, 2)} at most` : "exact");
 
 // The accuracy of a subset's number. Donors of sampled pairs are binned by rank.
 function howExact(entry, error) {
