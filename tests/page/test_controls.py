@@ -77,6 +77,11 @@ def test_the_bar_is_one_line_and_nothing_that_is_opened_is_behind_it(page: Any) 
         top = page.locator("#feature-name").bounding_box()["y"]
         bar = page.locator("#subgroup").bounding_box()
         assert bar["y"] <= 0 < bar["height"] <= top < 100
+        before = page.evaluate("scrollY")
+        unfold(page)
+        page.locator("#condition-column").focus()
+        page.locator("#done").click()
+        assert page.evaluate("scrollY") == before > 100
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     page.locator("#ranking-head button").first.evaluate("(one) => one.focus()")
     bar = page.locator("#subgroup").bounding_box()
@@ -283,6 +288,6 @@ def test_long_names_never_widen_the_page(opened: Open) -> None:
             assert page.evaluate("document.scrollingElement.scrollWidth") <= width
             assert max(page.evaluate(wide)) <= width
             assert page.locator("#controls").evaluate("(one) => one.scrollWidth <= one.clientWidth + 1")
-            assert page.locator("#subgroup").bounding_box()["height"] < 50
+            assert page.locator("#subgroup").bounding_box()["height"] < (50 if width > 700 else 72)  # the error below
             page.keyboard.press("Escape")
             page.locator("#done").evaluate("(one) => one.click()")

@@ -41,7 +41,7 @@ function folds(page) {
   const close = (focus) => {
     if (!fold.open) return;
     fold.open = false;
-    if (focus) fold.querySelector("summary").focus();
+    if (focus) fold.querySelector("summary").focus({ preventScroll: true });
   };
   fold.addEventListener("keydown", (event) => { if (event.key === "Escape") { event.stopPropagation(); close(true); } });
   byId("done").addEventListener("click", () => close(true));
