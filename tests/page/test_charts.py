@@ -263,6 +263,7 @@ def test_few_values_are_dots_on_a_line_and_missing_ones_stand_apart(page, summar
     feature = opened_feature(page, summary, "rooms")
     assert len(source(page, "pi-mean-dots")["x"]) == len(feature["labels"]) == 6
     assert len(source(page, "pi-mean")["x"]) == 6
+    assert page.evaluate(f"{MODEL}('pi-rows-number').ticker.min_interval") == 1  # whole numbers on the axis
     feature = opened_feature(page, summary, "age")
     assert len(source(page, "pi-mean-dots")["x"]) == 1
     assert len(source(page, "pi-mean")["x"]) == len(feature["labels"]) - 1

@@ -94,7 +94,7 @@ function axisOf(feature) {
   const missing = x.some(Number.isNaN) ? high + 2 * gap : null;
   return {
     words: false, x: x.map((value) => (Number.isNaN(value) ? missing : value)), shown: evenly(g), labels, missing,
-    range: [low - gap, (missing ?? high) + gap], few: g <= FEW, kind: kind === "date" ? "date" : "number",
+    range: [low - gap, (missing ?? high) + gap], few: g <= FEW, whole: kind === "integer", kind: kind === "date" ? "date" : "number",
   };
 }
 
@@ -277,6 +277,7 @@ function drawRows(get, side, { axis, bars, title }) {
   const notes = axis.missing === null ? { x: [], y: [], text: [] } : { x: [axis.range[1]], y: [top * 1.08], text: ["missing ▸"] };
   get(`${name}-notes`).data = notes;
   for (const kind of KINDS_OF_AXES) get(`${name}-${kind}`).visible = axis.kind === kind;
+  get(`${name}-number`).ticker.min_interval = axis.whole ? 1 : 0; // no tick at 1.5 rooms
   get(`${name}-date`).ticker.desired_num_ticks = byId(`chart-${side}`).clientWidth < NARROW ? 3 : 6;
   get(`${name}-title`).text = title;
 }
