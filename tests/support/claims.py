@@ -506,6 +506,8 @@ TRUTHS: dict[str, Truth] = {
     "no_more_often_right": _no_more_often_right,
     "off_in_a_range": _off_in_a_range,
     "misses_a_probability": _misses_a_probability,
+    "smallest_error": lambda case, text: False,  # there is one model: tests/page/test_compared.py
+    "smallest_is_uncertain": lambda case, text: False,  # likewise
     "how_grouped": lambda case, text: False,  # no groups are named here: tests/page/test_groups.py
     "errors_differ": lambda case, text: False,  # likewise
 }

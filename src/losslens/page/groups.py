@@ -6,7 +6,7 @@ so that a page without rows can show them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -95,7 +95,7 @@ def by_group(one: FeatureImportance, groups: Groups) -> FeatureByGroup:
         for part in parts
     ]
     pairs = combinations(zip(groups.labels, parts, strict=True), 2)
-    return FeatureByGroup(numbers, [_difference(partial(between_groups, a, b)) for a, b in pairs])
+    return FeatureByGroup(numbers, [difference_dict(partial(between_groups, a, b)) for a, b in pairs])
 
 
 def for_whom(
@@ -125,7 +125,7 @@ def _model(groups: Groups, model: Importances, found: Mapping[str, FeatureByGrou
     places = combinations(range(len(parts)), 2)
     pairs = combinations(zip(groups.labels, parts, strict=True), 2)
     differences = [
-        {"first": j, "second": k, "error": _difference(partial(between_errors, *pair)),
+        {"first": j, "second": k, "error": difference_dict(partial(between_errors, *pair)),
          "importances": [of.differences[place] for of in found.values()]}
         for place, ((j, k), pair) in enumerate(zip(places, pairs, strict=True))
     ]  # fmt: skip
@@ -146,7 +146,8 @@ def _error(part: FeatureImportance) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _difference(make: Any) -> dict[str, Any]:
+def difference_dict(make: Callable[[], Difference]) -> dict[str, Any]:
+    """A difference as the page shows it; NaN where it is not known."""
     found: Difference | None = or_else(make, None)
     if found is None:
         return dict.fromkeys(("value", "low", "high", "p"), np.nan)

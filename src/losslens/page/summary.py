@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from losslens.page import sizes
 from losslens.page.cells import PackedGrid, grid_of, low_rank, low_rank_effect, measured_on, width_errors
+from losslens.page.compared import compared
 from losslens.page.expressions import expressions, literals, rows_in_python
 from losslens.page.findings import (
     Findings,
@@ -117,6 +118,7 @@ def summarise(
         "n_given": shown.n_given,
         "models": heads,
         "by": shown.by,
+        "compared": compared(models, [one.name for one in first._ranked]),
         "for_whom": for_whom(groups, models, by_groups),
         "table": table,
         "python": _python(shown, first._first),

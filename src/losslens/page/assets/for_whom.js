@@ -57,7 +57,6 @@ function differenceOf(page, first, second) {
   const { differences } = page.data.for_whom.models[page.model];
   const found = differences.find((one) => one.first === Math.min(first, second) && one.second === Math.max(first, second));
   if (!found || first < second) return found;
-  const turned = ({ value, low, high, p }) => ({ value: -value, low: finite(high) ? -high : null, high: finite(low) ? -low : null, p });
   return { error: turned(found.error), importances: found.importances.map(turned) };
 }
 

@@ -91,6 +91,7 @@ function redraw(page) {
   drawSubgroupError(page);
   drawQuality(page);
   drawForWhom(page);
+  drawCompared(page);
   drawRowFindings(page);
   page.parts.charts.draw();
   drawCard(page);
@@ -158,6 +159,7 @@ async function start() {
   chooseModel(page);
   chooseClass(page);
   forWhom(page);
+  compared(page);
   chartButtons(page);
   categoryButtons(page);
   pairs(page);

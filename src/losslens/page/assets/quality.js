@@ -64,11 +64,11 @@ function share(name, value) {
   return el("output", { "aria-live": "off", "data-name": name, "data-value": String(value) }, percent(value));
 }
 
-function qualityTable(title, about, heads, rows) {
+function qualityTable(name, title, about, heads, rows) {
   const head = heads.map(([text, kind]) => el("th", { scope: "col", class: kind }, text));
   return el("div", {}, el("h3", {}, title), about ? el("p", { class: "quiet" }, about) : null,
-    el("div", { class: "scroll low", tabindex: "0", role: "region", "aria-label": title },
-      el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))));
+    el("div", { class: "scroll low", tabindex: "0", role: "group", "aria-label": title },
+      el("table", { class: name }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))));
 }
 
 const rangeText = ({ low, high }) => (low === high ? number(low, 3) : `${number(low, 3)} to ${number(high, 3)}`);
@@ -82,7 +82,7 @@ function residualTable(ranges) {
     el("td", { class: "number" }, count(one.n)),
     el("td", { class: "bars" }, residualBar(one, scale)),
     el("td", { class: "number" }, output(`residual-${k}`, one.mean, "mean of target less prediction", 3))));
-  return qualityTable("Is it off for small or large predictions?",
+  return qualityTable("residuals", "Is it off for small or large predictions?",
     "Target less prediction (residual), in ranges of the prediction. Pale line: 9 in 10 rows; bar: the middle half; dot: the mean with its 95% interval. A dot beside the line at 0: predictions are too low (right of it) or too high (left).",
     [["Prediction"], ["rows", "number"], ["target less prediction", "bars"], ["mean", "number"]], rows);
 }
@@ -107,7 +107,7 @@ function calibrationTable({ label, ranges }, k) {
     el("td", { class: "bars" }, calibrationBar(one, at)),
     el("td", { class: "number" }, share(`observed-${k}-${r}`, one.observed))));
   const about = k > 0 ? "" : `How often class ${label} occurs (dot, with its 95% interval) where the model gives it this probability (tick: the mean). A dot right of its tick: more often than predicted.`;
-  return qualityTable(`${k > 0 ? "The same of" : "Can its probabilities be trusted?"} Class ${label}`.replace("of Class", "of class"), about,
+  return qualityTable(`calibration-${k + 1}`, `${k > 0 ? "The same of" : "Can its probabilities be trusted?"} Class ${label}`.replace("of Class", "of class"), about,
     [["Probability"], ["rows", "number"], ["from 0 to 1", "bars"], ["occurs in", "number"]], rows);
 }
 
@@ -130,7 +130,7 @@ function confusionTable({ labels, shares, n }) {
           total > 0 ? share(`confusion-${i}-${j}`, part) : "–");
       }));
   });
-  return qualityTable("Which classes does it confuse?",
+  return qualityTable("confusion", "Which classes does it confuse?",
     "Each line is a true class: how its rows are predicted. Blue: right; orange: wrong.",
     [["True class"], ["rows", "number"], ...labels.map((label) => [`→ ${label}`, "number"])], rows);
 }

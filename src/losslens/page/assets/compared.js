@@ -1,0 +1,113 @@
+// Several models on the same rows: errors and importances, and paired differences from a model that can be chosen. Of all
+// rows they were computed in Python; errors of a subgroup are computed here, from the losses of its rows.
+
+const MODELS_AT_FIRST = 8; // features listed
+const SPREAD = 12; // where the largest importance is so many times the typical one, the scale is that of roots
+
+function compared(page) {
+  if (!page.data.compared) return;
+  const base = byId("model-base"), more = byId("models-more");
+  const bases = page.data.models.map((_, m) => m).filter((m) => page.data.models.every((__, k) => k === m || pairOf(page, m, k)));
+  base.append(...bases.map((m) => el("option", { value: m }, page.data.models[m].name)));
+  base.addEventListener("change", () => drawCompared(page));
+  more.addEventListener("click", () => { more.dataset.all = more.dataset.all ? "" : "yes"; drawCompared(page); });
+  byId("models-legend").append(...page.data.models.map((model, m) => el("li", {}, el("span", { class: `model-ink model-${m % 5}` }, "● "), model.name)));
+}
+
+// The differences of two models, first less second, however they were computed.
+function pairOf(page, first, second) {
+  const found = page.data.compared.differences.find((one) => one.first === Math.min(first, second) && one.second === Math.max(first, second));
+  return found && (first < second ? found : { error: turned(found.error), importances: found.importances.map(turned) });
+}
+
+const turned = ({ value, low, high, p }) => ({ value: finite(value) ? -value : null, low: finite(high) ? -high : null, high: finite(low) ? -low : null, p });
+
+function drawCompared(page) {
+  if (!page.data.compared) return;
+  const base = Number(byId("model-base").value);
+  drawErrors(page, base);
+  drawImportances(page, base);
+}
+
+function drawErrors(page, base) {
+  const { data, group, weight } = page;
+  const some = !group.allRows && group.rows.length > 0;
+  const errors = data.models.map((model, m) => (some ? errorInterval(data, m, group.rows, weight) : { value: model.error, low: model.error_low, high: model.error_high }));
+  const differences = data.models.map((_, m) => (m === base ? null : some ? lossDifference(page, m, base) : pairOf(page, m, base)?.error));
+  const scale = spanOf(errors), apart = spanOf(differences.filter(Boolean));
+  const head = (text, kind) => el("th", { scope: "col", class: kind }, text);
+  byId("models-head").replaceChildren(el("tr", {}, head("Model"), head(some ? "error in the subgroup" : `error (${data.loss.title})`, "bars"), head("95% interval", "number"),
+    head(some ? "all rows" : "best constant", "number"), head(some ? "" : "smaller by", "number"), head(`more than that of ${data.models[base].name}`, "bars"), head("difference", "number"), head("95% interval", "number")));
+  byId("models-body").replaceChildren(...data.models.map((model, m) => el("tr", {},
+    el("th", { scope: "row" }, el("span", { class: `model-ink model-${m % 5}` }, "● "), model.name),
+    el("td", { class: "bars" }, estimate(`model-error-${m}`, errors[m].value, errors[m], scale, `model-${m % 5}`, `error of ${model.name}`)),
+    el("td", { class: "number" }, between(errors[m])),
+    el("td", { class: "number" }, number(some ? model.error : model.error_constant)),
+    el("td", { class: "number" }, !some && finite(model.skill) ? percent(model.skill) : ""),
+    m === base ? [el("td", { class: "bars quiet" }, "compared with this one"), el("td"), el("td")] : [
+      el("td", { class: "bars" }, differenceBar(differences[m], apart, `error of ${model.name} less ${data.models[base].name}`)),
+      el("td", { class: "number" }, output(`model-difference-${m}`, differences[m].value, `difference of ${model.name}`)),
+      el("td", { class: "number" }, between(differences[m]))])));
+}
+
+// The paired difference of errors in the subgroup.
+function lossDifference(page, first, second) {
+  const { models: all } = page.data.table;
+  const apart = Float64Array.from(all[first].loss, (value, i) => value - all[second].loss[i]);
+  return meanWithInterval(apart, page.group.rows, page.weight);
+}
+
+// One scale for all models and features. Where one importance dwarfs the others it is that of square roots.
+function drawImportances(page, base) {
+  const { data } = page;
+  const more = byId("models-more");
+  const order = data.features.map((_, f) => f).sort((a, b) => mostOf(page, b) - mostOf(page, a));
+  const shown = more.dataset.all ? order : order.slice(0, MODELS_AT_FIRST);
+  more.hidden = order.length <= MODELS_AT_FIRST;
+  more.textContent = more.dataset.all ? `Show the first ${MODELS_AT_FIRST}` : `Show all ${order.length} features`;
+  const ends = shown.flatMap((f) => data.features[f].models.flatMap((entry, m) => [page.numbers[f][m].pfi, page.numbers[f][m].ends.low, page.numbers[f][m].ends.high])).filter(finite);
+  const sizes = shown.map((f) => mostOf(page, f)).sort((a, b) => a - b);
+  const rooted = sizes.at(-1) > SPREAD * sizes[Math.floor(sizes.length / 2)];
+  const bent = (value) => (rooted ? Math.sign(value) * Math.sqrt(Math.abs(value)) : value);
+  const [low, high] = extent([0, ...ends].map(bent));
+  const scale = (value) => 3 + (94 * (bent(value) - low)) / (high - low || 1);
+  byId("models-scale").textContent = `How much the error grows when the feature's values come from other rows (PFI)${page.group.allRows ? "" : ", in the subgroup"}. Lines: 95% intervals; one scale for all models${rooted ? ", of square roots, so that small ones can be seen beside large ones" : ""}. Differences are of all rows, paired: bold where the interval excludes 0, each for itself.`;
+  const others = data.models.map((_, m) => m).filter((m) => m !== base);
+  byId("model-features-head").replaceChildren(el("tr", {}, el("th", { scope: "col" }, "Feature"), el("th", { scope: "col", class: "bars" }, ticks(scale, low, high, rooted)),
+    others.flatMap((m) => [el("th", { scope: "col", class: "number" }, `${data.models[m].name} less ${data.models[base].name}`), el("th", { scope: "col", class: "number" }, "95% interval")])));
+  byId("model-features-body").replaceChildren(...shown.map((f) => el("tr", {},
+    el("th", { scope: "row" }, el("button", { type: "button", class: "name label", title: data.features[f].name, onclick: () => page.openFeature(f, true) }, data.features[f].name)),
+    el("td", { class: "bars" }, modelBars(page, f, scale)),
+    others.flatMap((m) => differenceCells(pairOf(page, m, base)?.importances[f], `model-pfi-${f}-${m}`, data.features[f].name)))));
+}
+
+const mostOf = (page, f) => Math.max(...page.numbers[f].map(({ pfi }) => (finite(pfi) ? pfi : -Infinity)));
+
+function differenceCells(one, name, label) {
+  if (!one) return [el("td"), el("td")];
+  const sure = one.low > 0 || one.high < 0;
+  return [el("td", { class: `number ${sure ? "sure" : ""}` }, output(name, one.value, `difference of ${label}`, 3)), el("td", { class: "number" }, finite(one.low) ? `${number(one.low, 3)} to ${number(one.high, 3)}` : "–")];
+}
+
+function modelBars(page, f, scale) {
+  const feature = page.data.features[f];
+  const tall = 13 * feature.models.length + 4;
+  const parts = [line("zero strong", scale(0), scale(0), 0, tall)];
+  const said = feature.models.map((_, m) => {
+    const { pfi, ends } = page.numbers[f][m];
+    const y = 8 + 13 * m, kind = `model-${m % 5}`;
+    if (finite(ends.low)) parts.push(line(kind, scale(ends.low), scale(ends.high), y, y));
+    if (finite(pfi)) parts.push(svg("circle", { class: `${kind} mark`, cx: `${scale(pfi)}%`, cy: y, r: 4 }));
+    return `${page.data.models[m].name} ${number(pfi, 3)}`;
+  });
+  return svg("svg", { class: "bars", role: "img", "aria-label": `${feature.name}: ${said.join(", ")}`, height: tall }, parts);
+}
+
+// A few round numbers above the pictures.
+function ticks(scale, low, high, rooted) {
+  const back = (value) => (rooted ? Math.sign(value) * value * value : value);
+  const most = back(high);
+  const round = (value) => { const unit = 10 ** Math.floor(Math.log10(value)); return unit * [5, 2, 1].find((k) => k * unit <= value); };
+  const wanted = most > 0 ? [...new Set([0, round(most * (rooted ? 0.1 : 0.35)), round(most * 0.9)])] : [0];
+  return svg("svg", { class: "bars ticks", height: 16, "aria-hidden": "true" }, wanted.map((value) => svg("text", { x: `${scale(value)}%`, y: 12, "text-anchor": "middle" }, number(value, 1))));
+}
