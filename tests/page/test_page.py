@@ -64,7 +64,7 @@ def test_opens_with_words_ranking_and_a_feature(page: Any, usual: Made) -> None:
     assert page.title() == "A made-up model"
     assert page.locator("h1").inner_text() == usual["words"]["question"]
     assert page.locator(".opening dd").all_inner_texts() == usual["words"]["opening"]
-    for folded, key in (("#more-findings", "sentences"), (".careful", "careful")):
+    for folded, key in (("#findings", "sentences"), (".careful", "careful")):
         sentence = page.get_by_text(usual["words"][key][0])
         assert not sentence.is_visible()
         page.locator(f"{folded} summary").click()
