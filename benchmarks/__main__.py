@@ -9,6 +9,7 @@ from benchmarks import (
     interactions,
     memory,
     overhead,
+    page,
     plans,
     regions,
     results,
@@ -29,6 +30,7 @@ for part in (
     regions,
     sentences,
     results,
+    page,
     plans,
 ):
     print(f"\n{(part.__doc__ or '').strip()}\n", flush=True)

@@ -52,7 +52,7 @@ def with_fewer_digits(summary: dict[str, Any]) -> dict[str, Any]:
     if n * len(features) <= LARGE:
         return summary | {"rounded": None}
     unit = max(abs(summary["models"][0]["error"]), *(abs(feature["models"][0]["pfi"]) for feature in features))
-    step = 2 * 10.0 ** np.floor(np.log10(STEP * unit / 2)) if unit > 0 else 1.0
+    step = 2 * _of_one_digit(STEP * unit / 2) if unit > 0 else 1.0
     entries = [
         [entry | {"local": np.rint(entry["local"] / step) * step} for entry in one["models"]] for one in features
     ]
@@ -68,6 +68,12 @@ def with_fewer_digits(summary: dict[str, Any]) -> dict[str, Any]:
         "table": summary["table"] | {"columns": columns},
         "rounded": {"step": step, "sentence": fewer_digits(count, step)},
     }
+
+
+def _of_one_digit(most: float) -> float:
+    """The largest of 1, 2 and 5 times a power of ten that is not above."""
+    power = 10.0 ** np.floor(np.log10(most))
+    return float(max(digit * power for digit in (1, 2, 5) if digit * power <= most * (1 + 1e-12)))
 
 
 @claim(level=0)
