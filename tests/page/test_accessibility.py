@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
 
+import losslens as ll
 from browser import members, tick, unfold, violations
 from summaries import made, with_findings
 
@@ -25,15 +29,26 @@ def focused(page: Any) -> Any:
     return page.evaluate(FOCUSED)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_violation(opened: Open, scheme: str) -> None:
-    """As it opens, and with a feature, a subgroup and every fold open; and on a narrow screen."""
-    summary = with_findings(made(n=16, models=2))
+def of_classes() -> Any:
+    """A page of the library's own, with three classes, groups and two models."""
+    flowers = load_iris(as_frame=True)
+    X, y = flowers.data.iloc[::5], flowers.target_names[flowers.target.iloc[::5]]
+    first, second = (LogisticRegression(C=C, max_iter=300).fit(X, y) for C in (1, 0.01))
+    by = np.where(np.arange(len(X)) % 2, "odd", "even")
+    return ll.report(first, X, y, models={"second": second}, by=by, random_state=0).summary
+
+
+@pytest.mark.parametrize(("scheme", "kind"), [("light", "made up"), ("dark", "made up"), ("light", "classes")])
+def test_axe_finds_no_violation(opened: Open, scheme: str, kind: str) -> None:
+    """As it opens, and on a narrow screen with a feature, a subgroup and every fold open."""
+    summary = of_classes() if kind == "classes" else with_findings(made(n=16, models=2))
     summary["features"][0]["models"][0]["caution"] = "Few groups."
     page = opened(summary, color_scheme=scheme)
     assert violations(page) == []
+    names = page.locator("button.csv").evaluate_all("all => all.map((one) => one.ariaLabel)")
+    assert len(names) == len(set(names))
     page.locator("button.feature").nth(1).click()
-    tick(page, "c", "kind 1")
+    tick(page, *(("group", "odd") if kind == "classes" else ("c", "kind 1")))
     page.locator("#most button").first.click()
     page.locator("#table-head button").nth(1).click()
     page.set_viewport_size({"width": 400, "height": 800})

@@ -32,13 +32,13 @@ function offerCsv(page) {
 }
 
 function tableName(table) {
-  const own = table.id || table.className.split(" ")[0];
-  return (own || table.closest("section")?.id || "table").replace(/-table$/, "");
+  const said = table.closest(".scroll")?.getAttribute("aria-label")?.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").toLowerCase();
+  return (table.id || table.className.split(" ")[0] || said || table.closest("section")?.id || "table").replace(/-table$/, "");
 }
 
 // What is in the page, not only what is shown of it; other tables as they are shown.
 function rowsOfTable(page, table) {
-  const whole = { ranking: rankingRows, observations: () => page.parts.table.rows(), curve: curveRows, "lines-pi": curveRows, "lines-pd": curveRows, regions: regionRows, together: pairRows };
+  const whole = { ranking: rankingRows, observations: () => page.parts.table.rows(), curve: curveRows, "lines-pi": curveRows, "lines-pd": curveRows, regions: regionRows, together: pairRows, "for-whom": groupRows };
   const name = tableName(table);
   return Object.hasOwn(whole, name) ? whole[name](page) : shownRows(table);
 }
@@ -65,6 +65,14 @@ function regionRows(page) {
   const { name, regions } = page.data.features[page.open];
   return [["feature", "where", "depth", "rows", "pfi", "low", "high", "p"],
     ...(regions?.tree ?? []).map((one) => [name, one.rule || "all rows", one.depth, one.n, one.pfi, one.low, one.high, one.p])];
+}
+
+// One line a number.
+function groupRows(page) {
+  const { column, groups, features, models } = page.data.for_whom;
+  const lines = (group) => [["error", group.error, group.low, group.high], ["skill", group.skill], ...group.importances.map((one, f) => [`PFI of ${features[f]}`, one.pfi, one.low, one.high])];
+  return [["model", column, "rows", "number", "value", "low", "high"],
+    ...models.flatMap((model, m) => model.groups.flatMap((group, g) => lines(group).map(([name, value, low, high]) => [page.data.models[m].name, groups[g].label, groups[g].n, name, value, low, high])))];
 }
 
 function pairRows(page) {

@@ -66,7 +66,7 @@ function drawTwoGroups(page) {
   const names = [first, second].map((g) => found.groups[g].label);
   const cell = (text, kind) => el("th", { scope: "col", class: kind }, text);
   const clamp = (text) => el("span", { class: "label", title: text }, text);
-  byId("two-groups-head").replaceChildren(el("tr", {}, cell(""), cell(clamp(names[0]), "number"), cell(clamp(names[1]), "number"),
+  byId("two-groups-head").replaceChildren(el("tr", {}, el("td", {}), cell(clamp(names[0]), "number"), cell(clamp(names[1]), "number"),
     cell("first less second", "bars"), cell("difference", "number"), cell("95% interval", "number")));
   const both = differenceOf(page, first, second);
   if (!both) {
