@@ -73,7 +73,7 @@ function drawImportances(page, base) {
   const scale = (value) => 3 + (94 * (bent(value) - low)) / (high - low || 1);
   byId("models-scale").textContent = `How much the error grows when the feature's values come from other rows (PFI)${page.group.allRows ? "" : ", in the subgroup"}. Lines: 95% intervals; one scale for all models${rooted ? ", of square roots, so that small ones can be seen beside large ones" : ""}. Differences are of all rows, paired: bold where the interval excludes 0, each for itself.`;
   const others = data.models.map((_, m) => m).filter((m) => m !== base);
-  byId("model-features-head").replaceChildren(el("tr", {}, el("th", { scope: "col" }, "Feature"), el("th", { scope: "col", class: "bars" }, ticks(scale, low, high, rooted)),
+  byId("model-features-head").replaceChildren(el("tr", {}, el("th", { scope: "col" }, "Feature"), el("th", { scope: "col", class: "bars" }, el("span", { class: "hidden" }, "picture"), ticks(scale, low, high, rooted)),
     others.flatMap((m) => [el("th", { scope: "col", class: "number" }, `${data.models[m].name} less ${data.models[base].name}`), el("th", { scope: "col", class: "number" }, "95% interval")])));
   byId("model-features-body").replaceChildren(...shown.map((f) => el("tr", {},
     el("th", { scope: "row" }, el("button", { type: "button", class: "name label", title: data.features[f].name, onclick: () => page.openFeature(f, true) }, data.features[f].name)),
