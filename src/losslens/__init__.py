@@ -21,6 +21,7 @@ from losslens.results.refits import Refits
 from losslens.results.regions import Region, Regions
 from losslens.results.row_changes import ConditionalImpact, LeftOut
 from losslens.results.row_influence import RowInfluence
+from losslens.results.segments import Segment, WeakSegments
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import ShapleyCurve
 from losslens.results.shapley_effect import ShapleyEffect
@@ -40,6 +41,7 @@ from losslens.verbs.refits import (
 )
 from losslens.verbs.report import report
 from losslens.verbs.rows import clusters, extrapolation, observations, regions
+from losslens.verbs.segments import weak_segments
 from losslens.verbs.shapley import shapley_effect, shapley_importance
 
 __all__ = [
@@ -70,10 +72,12 @@ __all__ = [
     "Report",
     "Residual",
     "RowInfluence",
+    "Segment",
     "ShapleyCurve",
     "ShapleyEffect",
     "ShapleyImportance",
     "Systematic",
+    "WeakSegments",
     "Within",
     "breiman_importance",
     "clusters",
@@ -95,6 +99,7 @@ __all__ = [
     "shapley_effect",
     "shapley_importance",
     "shapley_importance_cv",
+    "weak_segments",
 ]
 
 

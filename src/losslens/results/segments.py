@@ -1,0 +1,116 @@
+"""Weak segments: rows, described by rules, for which the model's error is larger than for the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.results.base import Result, Stored
+from losslens.results.selection import positions
+from losslens.results.table import INTERVAL, ResultTable
+from losslens.tables.row_labels import Labels
+from losslens.text import in_digits, share_in_words
+from losslens.typing import Axes, Mask
+
+
+@dataclass(frozen=True, eq=False)
+class Segment(Stored):
+    """Rows that fulfil a rule. Its numbers are of rows that had no part in finding it."""
+
+    rule: str
+    columns: tuple[str, ...]  # that the rule reads
+    rows: NDArray[Any]  # labels of all rows that fulfil it, or positions where there are none
+    share: float  # of all rows, by weight
+    error: float
+    low: float  # 95% interval of the error
+    high: float
+    other: float  # error of the other rows
+    difference: float  # of the two errors, with its 95% interval
+    difference_low: float
+    difference_high: float
+    ratio: float  # likewise; NaN where losses may be negative
+    ratio_low: float
+    ratio_high: float
+    p: float  # one-sided, of no larger error there; allows for all rules that were tested
+    judged: int  # rows of the segment that the numbers are of
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return len(self.rows)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeakSegments(Result):
+    """Where the model's error is larger: rules of a few conditions, found on one half of the rows, judged on the other.
+
+    `to_frame()` has one row a segment, the clearest first: rule, n, share, error, low, high, other (the error of the
+    other rows), difference and ratio with their intervals, p, judged.
+    """
+
+    segments: tuple[Segment, ...]
+    why: str  # there are none; "" if there are
+    error: float  # of all rows, with its 95% interval
+    low: float
+    high: float
+    n: int  # rows
+    level: float  # the probability of any false finding
+    title: str  # of the error
+    backend: str
+    row_labels: Labels | None = None  # (n,); None: rows are known by position
+
+    def mask(self, segment: int = 0) -> Mask:
+        """The rows of a segment as a mask, for `given` and `subset` of other results on the same rows.
+
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(400, 2))
+        >>> y = X[:, 0] + np.where(X[:, 1] > 1, 5, 1) * np.random.default_rng(1).normal(size=400)
+        >>> found = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
+        >>> int(found.mask(0).sum()) == found.segments[0].n
+        True
+        """
+        if not self.segments:
+            raise ValueError(f"there are no segments: {self.why}")
+        if not isinstance(segment, (int, np.integer)) or not 0 <= segment < len(self.segments):
+            raise ValueError(f"segments are numbered 0 to {len(self.segments) - 1}; got {segment!r}")
+        chosen = np.zeros(self.n, bool)
+        chosen[positions(self.segments[segment].rows, self.n, self.row_labels, self.backend)] = True
+        return chosen
+
+    @property
+    def sentences(self) -> list[str]:
+        """The segments as sentences."""
+        return [self._sentence(one) for one in self.segments]
+
+    def _sentence(self, one: Segment) -> str:
+        where = f"where {one.rule} ({one.n:,} rows, {share_in_words(one.share)})"
+        error, other = in_digits(one.error), in_digits(one.other, one.error)
+        return f"The {self.title} is {error} {where}, and {other} elsewhere."
+
+    def _table(self) -> ResultTable:
+        ends = ("", "_low", "_high")
+        contrasts = [name + end for name in ("difference", "ratio") for end in ends]
+        names = ("rule", "n", "share", "error", "low", "high", "other", *contrasts, "p", "judged")
+        whole = f"{self.title} {in_digits(self.error)} of {self.n:,} rows"
+        found = f"{len(self.segments)} segment{'s' * (len(self.segments) != 1)}" if self.segments else "none"
+        notes = [self.why] if self.why else []
+        if self.segments:
+            notes.append("numbers are of rows that had no part in finding the rule; n and share are of all rows")
+            notes.append(f"p allows for all rules that were tested: any false finding in {self.level:.0%} of the cases")
+        return ResultTable(
+            f"Weak segments: {found}; {whole}",
+            {name: [getattr(one, name) for one in self.segments] for name in names},
+            ("{rule}", "{error} ({low} to {high}), elsewhere {other}, n = {n} ({share}), p = {p}"),
+            (("rule", "{rule}"), ("rows", "{n} ({share})"), ("error", "{error}"), INTERVAL, ("elsewhere", "{other}"),
+             ("p", "{p}")),
+            notes, like="error", alike=("low", "high", "other"),
+        )  # fmt: skip
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the error of each segment with its interval, beside that of all rows."""
+        from losslens.plots.segments import plot_segments
+
+        return plot_segments(self, ax=ax)

@@ -1,0 +1,257 @@
+"""Weak segments: rules found on one half of the rows and judged on the other, several times, both ways round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from losslens.progress import Tick, silent
+from losslens.results.segments import Segment
+from losslens.rows.worst_rules import FoundOn, Rule
+from losslens.tables.columns import Distinct
+from losslens.tables.row_labels import row_names
+from losslens.tables.sample import Sample, by_unit, effective_number
+from losslens.typing import Floats, Indices, Mask
+from losslens.uncertainty.inference import difference
+from losslens.uncertainty.standard_errors import Influence, influence_on_mean, interval
+
+HALVINGS = 3  # each is used both ways
+LEAST_ROWS, LEAST_SHARE = 10, 0.05  # under a rule, on the half that finds it
+JUDGED = 5  # rows under a rule, and others, on the half that judges it; of groups of rows likewise
+FEWEST, FEWEST_GROUPS = 100, 20  # rows, and groups of rows, for a search
+MOST_ROWS = 5_000  # of each half; more would only take longer
+CHAIN = 3  # segments that a half may find one after the other
+OVERLAP = 0.5  # share of the smaller of two segments in the larger one, from which on only one is told
+DRAWS = 20  # draws at least as large as the statistic after which a test stops: p is far from the level
+AT_ONCE = 1 << 20  # entries of random draws computed at a time
+LEVEL = 0.95  # of intervals
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentSearch:
+    """Rows with their losses, the columns of rules, and the options of the search."""
+
+    columns: Mapping[str, Distinct]
+    sample: Sample  # with losses
+    depth: int = 2
+    level: float = 0.05
+    seed: int = 0
+    signed: bool = False  # losses may be negative
+    counted: Indices = field(init=False)  # rows with weight
+
+    def __post_init__(self) -> None:
+        assert self.sample.loss is not None  # callers have computed it
+        known = np.isfinite(self.sample.loss) & (self.sample.weight > 0)
+        object.__setattr__(self, "counted", np.flatnonzero(known))
+
+    @property
+    def tests(self) -> int:
+        """Chains of tests, which share the level: one for each half and number of conditions."""
+        return 2 * HALVINGS * self.depth
+
+    def too_few(self) -> str:
+        """Why there can be no search; "" if there can."""
+        rows, block, loss = self.counted, self.sample.block, self._loss
+        halves = "half of them find a segment, the other half judge it"
+        if len(rows) < FEWEST:
+            return f"a search needs {FEWEST} rows with weight ({halves}), and there are {len(rows)}"
+        if block is not None and (groups := len(np.unique(block[rows]))) < FEWEST_GROUPS:
+            return f"a search needs {FEWEST_GROUPS} groups of rows ({halves}), and there are {groups}"
+        if np.ptp(loss[rows]) <= 1e-12 * np.abs(loss[rows]).max():
+            return "every row has the same error"
+        return ""
+
+    def find(self, tick: Tick = silent) -> tuple[tuple[Segment, ...], str]:
+        """Segments that were confirmed, the clearest first; and why there are none."""
+        if why := self.too_few():
+            return (), why
+        rng, confirmed, candidates = np.random.default_rng([self.seed, 14]), list[_Confirmed](), 0
+        for _ in range(HALVINGS):
+            first = self._half(rng)
+            for here in (first, ~first):
+                found_on, judged_on = self._some(here, rng), self._some(~here, rng)
+                for worst in self._worst(found_on, self.depth):
+                    for one in self._chain(worst, found_on, judged_on, rng):
+                        candidates += 1
+                        confirmed += [one] if one.p <= self.level else []
+                tick(1)
+        if not candidates:
+            return (), "no column divides the rows into parts that are large enough to be judged"
+        told: list[_Confirmed] = []
+        for one in sorted(confirmed, key=lambda one: -one.rule.evidence):
+            if not any(_overlap(one.rows, other.rows) >= OVERLAP for other in told):
+                told.append(one)
+        why = "" if told else "no rule that was found on half of the rows was confirmed on the other half"
+        return tuple(self._segment(one) for one in sorted(told, key=lambda one: one.p)), why
+
+    @property
+    def _loss(self) -> Floats:
+        assert self.sample.loss is not None
+        return self.sample.loss
+
+    def _half(self, rng: np.random.Generator) -> Mask:
+        """A random half of the rows; groups stay whole."""
+        block, half = self.sample.block, np.zeros(self.sample.n, bool)
+        unit = np.arange(self.sample.n) if block is None else block
+        known = np.unique(unit[self.counted])
+        half[np.isin(unit, rng.permutation(known)[: len(known) // 2])] = True
+        return half
+
+    def _some(self, here: Mask, rng: np.random.Generator) -> Mask:
+        """Those of these rows that have weight; some of them if they are very many."""
+        rows = self.counted[here[self.counted]]
+        rows = rows if len(rows) <= MOST_ROWS else rng.choice(rows, MOST_ROWS, replace=False)
+        chosen = np.zeros(self.sample.n, bool)
+        chosen[rows] = True
+        return chosen
+
+    def _worst(self, here: Mask, depth: int) -> list[Rule]:
+        """The worst rule of one condition on these rows, of two, and so on."""
+        sample, least = self.sample, max(LEAST_ROWS, int(np.ceil(LEAST_SHARE * here.sum())))
+        if here.sum() < 2 * least:
+            return []
+        return FoundOn.over(self.columns, self._loss, sample.weight, sample.block, here, least, JUDGED).worst(depth)
+
+    def _chain(self, worst: Rule, found_on: Mask, judged_on: Mask, rng: np.random.Generator) -> Iterator[_Confirmed]:
+        """The worst segment, the worst of the rows outside of it, and so on until one is not confirmed.
+
+        Each is tested at the chain's share of the level, and only after those before it were confirmed: this keeps the
+        probability that any test of the chain rejects wrongly.
+        """
+        before, p = np.zeros(self.sample.n, bool), 0.0
+        for _ in range(CHAIN):
+            rows = worst.rows
+            p = max(p, self._p(rows, judged_on, rng), self._p(rows, judged_on & ~before, rng) if before.any() else 0.0)
+            yield _Confirmed(worst, rows, judged_on, min(1.0, p * self.tests))
+            if p * self.tests > self.level:
+                return
+            before |= rows
+            below = self._worst(found_on & ~before, len(worst.conditions))
+            if len(below) < len(worst.conditions):
+                return
+            worst = below[-1]
+
+    def _p(self, rows: Mask, judged_on: Mask, rng: np.random.Generator) -> float:
+        """One-sided p-value of no larger mean loss under the rule; 1 where too few rows can tell."""
+        at = np.flatnonzero(judged_on)
+        inside, block = rows[at], None if self.sample.block is None else self.sample.block[at]
+        for side in (inside, ~inside):
+            if (side.sum() if block is None else len(np.unique(block[side]))) < JUDGED:
+                return 1.0
+        most = int(np.ceil(10 * self.tests / self.level)) - 1  # p times `tests` can be a tenth of the level
+        test = _permuted if block is None else _flipped
+        return test(self._loss[at], self.sample.weight[at], inside, block, most, rng)
+
+    def _segment(self, one: _Confirmed) -> Segment:
+        """Its numbers, of the rows that judged it."""
+        sample, at = self.sample, np.flatnonzero(one.judged_on)
+        block = None if sample.block is None else sample.block[at]
+        inside, loss, weight = one.rows[at], self._loss[at], sample.weight[at]
+        parts = [_mean(loss, np.where(side, weight, 0.0), block) for side in (inside, ~inside)]
+        (here, moved, units), (other, moved_other, other_units) = parts
+        low, high = interval(here, moved.std_error, units, LEVEL, moved.skewness)
+        apart, fewer = moved - moved_other, min(units, other_units)
+        gap = difference(("", ""), here - other, apart.std_error, fewer - 1, LEVEL, apart.skewness)
+        times = (np.nan, np.nan, np.nan)
+        if not self.signed and here > 0 and other > 0:
+            of_log = Influence(moved.moved / here - moved_other.moved / other)
+            ends = interval(float(np.log(here / other)), of_log.std_error, fewer, LEVEL, of_log.skewness)
+            times = (here / other, *(float(np.exp(end)) for end in ends))
+        return Segment(
+            one.rule.words, one.rule.columns, row_names(sample.row_labels, np.flatnonzero(one.rows)),
+            float(sample.weight[one.rows].sum()), here, low if self.signed else max(low, 0.0), high, other,
+            gap.value, gap.low, gap.high, *times, one.p, int(inside.sum()),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Confirmed:
+    """A rule, the rows under it, the rows that judged it, and its adjusted p-value."""
+
+    rule: Rule
+    rows: Mask
+    judged_on: Mask
+    p: float
+
+
+def _overlap(a: Mask, b: Mask) -> float:
+    return float((a & b).sum() / max(1, min(a.sum(), b.sum())))
+
+
+def _mean(loss: Floats, weight: Floats, block: Indices | None) -> tuple[float, Influence, float]:
+    """A weighted mean, the influence of each row or group on it, and their effective number."""
+    moved = Influence(influence_on_mean(loss[:, None], weight, block)[:, 0])
+    return float(weight @ loss / weight.sum()), moved, effective_number(by_unit(weight, block))
+
+
+def mean_interval(sample: Sample, rows: Indices, *, signed: bool) -> tuple[float, float, float]:
+    """The mean loss of these rows with its interval."""
+    assert sample.loss is not None
+    weight = np.zeros(sample.n)
+    weight[rows] = sample.weight[rows]
+    value, moved, units = _mean(sample.loss, weight, sample.block)
+    low, high = interval(value, moved.std_error, units, LEVEL, moved.skewness)
+    return value, low if signed else max(low, 0.0), high
+
+
+Statistic = Callable[[int], Floats]
+
+
+def _permuted(
+    loss: Floats, weight: Floats, inside: Mask, block: Indices | None, most: int, rng: np.random.Generator
+) -> float:
+    """Welch's t against that of permuted memberships: exact if losses (and weights) have nothing to do with the rule.
+
+    It is studentised, hence valid in large samples if only the mean of the losses has nothing to do with it.
+    """
+    apart = loss - np.average(loss, weights=weight)
+    apart, mass = apart / np.abs(apart).max(), weight / weight.max()
+    sums = np.stack([mass, mass * apart, mass**2, mass**2 * apart, mass**2 * apart**2], axis=1)
+    whole = sums.sum(axis=0)
+
+    def welch(members: Floats) -> Floats:
+        here = members @ sums
+        (a, of_a), (b, of_b) = (_mean_and_variance(part.T) for part in (here, whole - here))
+        return np.asarray((a - b) / np.sqrt(np.maximum(of_a + of_b, 1e-30)))
+
+    def drawn(count: int) -> Floats:
+        return welch(rng.permuted(np.tile(inside, (count, 1)), axis=1).astype(float))
+
+    return _share_as_large(welch(inside[None, :].astype(float))[0], drawn, len(loss), most)
+
+
+def _mean_and_variance(sums: Floats) -> tuple[Floats, Floats]:
+    mass, pull, square, square_pull, square_both = sums
+    mean = pull / mass
+    return mean, (square_both - 2 * mean * square_pull + mean**2 * square) / mass**2
+
+
+def _flipped(
+    loss: Floats, weight: Floats, inside: Mask, block: Indices | None, most: int, rng: np.random.Generator
+) -> float:
+    """Groups of rows: their contributions to the difference against those with random signs, as in `splits.best`."""
+    apart, share = loss - np.average(loss, weights=weight), np.average(inside, weights=weight)
+    contribution = by_unit(weight * apart * (inside - share), block)
+    size = float(np.sqrt(contribution @ contribution))
+    if not size > 0:
+        return 1.0
+
+    def drawn(count: int) -> Floats:
+        return np.asarray(rng.choice([-1.0, 1.0], (count, len(contribution))) @ contribution / size)
+
+    return _share_as_large(float(contribution.sum() / size), drawn, len(contribution), most)
+
+
+def _share_as_large(statistic: float, drawn: Statistic, width: int, most: int) -> float:
+    """The share of draws that are at least as large, after Besag and Clifford: few draws where it is no small share."""
+    seen = larger = 0
+    while seen < most:
+        count = min(most - seen, max(1, AT_ONCE // width), max(DRAWS, seen))
+        found = drawn(count) >= statistic - 1e-9 * abs(statistic)
+        if larger + int(found.sum()) >= DRAWS:
+            last = int(np.flatnonzero(found)[DRAWS - larger - 1])
+            return DRAWS / (seen + last + 1)
+        seen, larger = seen + count, larger + int(found.sum())
+    return (1 + larger) / (1 + seen)

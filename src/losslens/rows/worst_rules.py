@@ -1,0 +1,176 @@
+"""The rules of a few conditions under which losses are largest: a beam search over all columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import groupby
+
+import numpy as np
+
+from losslens.rows.splits import Sides, Split, candidates, in_words, sides_of, with_rule
+from losslens.tables.columns import Distinct
+from losslens.tables.sample import by_unit
+from losslens.typing import Floats, Indices, Mask
+
+BEAM = 40  # rules that get a further condition
+OF_COLUMN = 3  # of them, with one side of a column as the last condition: neighbours say nearly the same
+MOST_SHARE = 0.5  # of the rows in a segment: the others are the rule, it is the exception
+Condition = tuple[Split, bool]  # and the side of it
+Held = tuple[tuple[Condition, ...], Sides]  # conditions, and 1 for the rows that fulfil them
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """Conditions that rows fulfil together, and how far losses stand out there."""
+
+    conditions: tuple[Condition, ...]
+    statistic: float  # difference of the mean losses in standard errors, on the rows that chose it
+    tried: int  # rules of as many conditions that it is the best of
+
+    @property
+    def rows(self) -> Mask:
+        """Which rows fulfil it, (n,)."""
+        return reduce(np.logical_and, (split.rows if yes else ~split.rows for split, yes in self.conditions))
+
+    @property
+    def words(self) -> str:
+        """The rule as text."""
+        return in_words(reduce(with_rule, (split.yes if yes else split.no for split, yes in self.conditions), ()))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads."""
+        return tuple(dict.fromkeys(split.name for split, _ in self.conditions))
+
+    @property
+    def evidence(self) -> float:
+        """How far it stands out for the best of so many rules: about minus the logarithm of Bonferroni's p."""
+        return self.statistic**2 / 2 - float(np.log(self.tried))
+
+
+@dataclass(frozen=True, eq=False)
+class FoundOn:
+    """The rows that rules are searched on."""
+
+    rows: Indices
+    weight: Floats  # sums to one
+    pull: Floats  # weight times the loss less its mean
+    variance: float
+    block: Indices | None
+    least: int  # rows under a rule
+    least_groups: int
+    parts: list[list[Split]]  # candidates, those of one kind of question about a column together
+
+    @cached_property
+    def spread(self) -> float:
+        """The largest pull, which sums in single precision are scaled by."""
+        return float(np.abs(self.pull).max())
+
+    @cached_property
+    def even(self) -> bool:
+        """Whether all rows weigh the same."""
+        return bool(np.ptp(self.weight) <= 1e-12 * self.weight.max())
+
+    @classmethod
+    def over(
+        cls, columns: Mapping[str, Distinct], loss: Floats, weight: Floats, block: Indices | None, here: Mask,
+        least: int, least_groups: int,
+    ) -> FoundOn:  # fmt: skip
+        """These rows; loss, weight and block are of all rows."""
+        rows = np.flatnonzero(here)
+        mass = weight[rows] / weight[rows].sum()
+        apart = loss[rows] - mass @ loss[rows]
+        found = candidates(columns, here, least)
+        parts = [list(some) for _, some in groupby(found, key=lambda split: (id(split.column), split.is_category))]
+        unit = None if block is None else np.unique(block[rows], return_inverse=True)[1]
+        return cls(rows, mass, mass * apart, float(mass @ apart**2), unit, least, least_groups, parts)
+
+    def worst(self, depth: int) -> list[Rule]:
+        """The best rule of one condition, of two, and so on; none if no loss differs or no column divides the rows."""
+        best: list[Rule] = []
+        beam: list[Held] = [((), np.ones(len(self.rows), np.float32))]
+        if not self.variance > 0:
+            return best
+        for _ in range(depth):
+            found = sorted(self._extended(beam), key=lambda one: -one[0])
+            if not found:
+                break
+            best.append(Rule(found[0][1], self._welch(found[0][2]), sum(one[3] for one in found)))
+            beam = [(conditions, held) for _, conditions, held, _ in found[:BEAM]]
+        return best
+
+    def _extended(self, beam: list[Held]) -> Iterator[tuple[float, tuple[Condition, ...], Sides, int]]:
+        """Rules with one more condition: statistic, conditions, rows, and the number of rules each stands for."""
+        for splits in self.parts:
+            sides = sides_of(splits, self.rows)
+            within = self._of_column(splits, sides) if len(beam) > 1 and not splits[0].is_category else []
+            own = [*beam, *within]
+            held = np.array([rows for _, rows in own])
+            for yes, statistic in zip((True, False), self._statistics(held, sides), strict=True):
+                count = int(np.isfinite(statistic).sum())
+                order = np.argsort(-statistic, axis=None, kind="stable")[: min(OF_COLUMN, count)]
+                for k, place in enumerate(order):
+                    i, j = np.unravel_index(place, statistic.shape)
+                    answer = sides[:, j] if yes else 1 - sides[:, j]
+                    yield float(statistic[i, j]), (*own[i][0], (splits[j], yes)), held[i] * answer, count * (k == 0)
+
+    def _welch(self, held: Sides) -> float:
+        """The statistic with the variances inside and outside: where losses are large they mostly vary more."""
+        parts = []
+        for side in (held, 1 - held):
+            mass, pull = by_unit(side * self.weight, self.block), by_unit(side * self.pull, self.block)
+            mean = pull.sum() / mass.sum()
+            parts.append((mean, np.square(pull - mean * mass).sum() / mass.sum() ** 2))
+        (a, of_a), (b, of_b) = parts
+        return float((a - b) / np.sqrt(max(of_a + of_b, 1e-30 * self.variance)))
+
+    @staticmethod
+    def _of_column(splits: list[Split], sides: Sides) -> list[Held]:
+        """Rows above each threshold of a column, so that intervals of it are found of which neither end stands out."""
+        return [(((split, False),), 1 - sides[:, j]) for j, split in enumerate(splits)]
+
+    def _statistics(self, held: Sides, sides: Sides) -> tuple[Floats, Floats]:
+        """``(mean loss there - mean loss elsewhere) / standard error``, of each rule with each condition and its reverse.
+
+        -inf where there are too few rows or too many. The standard error is that of no difference, from the variance of
+        all losses; of groups of rows, it is made of what each group contributes to the difference.
+        """
+        parts = [held, held * (self.pull / self.spread).astype(np.float32)]
+        if not self.even:
+            scaled = self.weight * len(self.rows)
+            parts += [held * scaled.astype(np.float32), held * (scaled**2).astype(np.float32)]
+        weighted = np.concatenate(parts)
+        yes = np.asarray(weighted @ sides, float).reshape(len(parts), len(held), -1)
+        whole = weighted.sum(axis=1, dtype=float).reshape(len(parts), len(held), 1)
+        found = [self._of_rows(side, whole[0]) for side in (yes, whole - yes)]
+        if self.block is not None:
+            found = [
+                np.where(np.isfinite(some), self._of_groups(held, answer, np.isfinite(some).any(axis=1)), -np.inf)
+                for some, answer in zip(found, (sides, 1 - sides), strict=True)
+            ]
+        return found[0], found[1]
+
+    def _of_rows(self, sums: Floats, before: Floats) -> Floats:
+        """From the number of rows, and sums of losses, weights and squared weights, (sums, rules, conditions)."""
+        n, count, pull = len(self.rows), sums[0], sums[1] * self.spread
+        mass, square = (count, count) if self.even else (sums[2], sums[3])
+        fits = (count >= self.least) & (count <= MOST_SHARE * n) & (count < before) & (mass > 0) & (mass < n)
+        mass, square = np.where(fits, mass / n, 0.5), square / n**2
+        every = float(self.weight @ self.weight)
+        variance = self.variance * (square / mass**2 + (every - square) / (1 - mass) ** 2)
+        found = pull * (1 / mass + 1 / (1 - mass)) / np.sqrt(np.where(fits, variance, 1.0))
+        return np.where(fits, found, -np.inf)
+
+    def _of_groups(self, held: Sides, sides: Sides, asked: Mask) -> Floats:
+        found = np.full((len(held), sides.shape[1]), -np.inf)
+        whole = by_unit(self.pull, self.block)
+        for i in np.flatnonzero(asked):
+            members = held[i][:, None] * sides
+            pull, mass = by_unit(self.pull[:, None] * members, self.block), self.weight @ members
+            groups = np.sum(by_unit(members, self.block) > 0, axis=0)
+            size = np.sqrt(np.square(pull - whole[:, None] * mass).sum(axis=0))
+            known = (groups >= self.least_groups) & (size > 0)
+            found[i, known] = pull.sum(axis=0)[known] / size[known]
+        return found

@@ -1,0 +1,113 @@
+"""`weak_segments`: where the model itself is worst."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from losslens.losses import Loss, is_scorer
+from losslens.models import as_model
+from losslens.passes.task import Options, Task, default_loss, prepare
+from losslens.progress import bar
+from losslens.results.segments import WeakSegments
+from losslens.rows.segments import HALVINGS, SegmentSearch, mean_interval
+from losslens.shapley.setup import set_up
+from losslens.tables.checks import check_whole
+from losslens.tables.frames import Table
+from losslens.tables.sample import Sample
+from losslens.uncertainty.standard_errors import check_level
+from losslens.workers import with_executor
+
+MOST_CONDITIONS = 3
+
+
+@with_executor
+def weak_segments(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    loss: str | Loss | Callable[..., Any] | None = None,
+    sample_weight: Any = None,
+    groups: Any = None,
+    level: float = 0.05,
+    depth: int = 2,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+    memory: str | int = "1 GiB",
+    progress: bool | None = None,
+    executor: Any = None,
+) -> WeakSegments:
+    """Find where the model is worst: rows, described by a rule of a few conditions, whose error is larger.
+
+    A random half of the rows finds the rules under which losses are largest on average, of one condition and of two;
+    the other half judges them: is the mean loss under the rule larger than that of the other rows? Both ways round, and
+    with three pairs of halves. The error of a segment, its interval and its p-value are of the half that judged it. A
+    segment has at most half of the rows, and 5% of them or more. Every row is predicted once.
+
+    The test permutes which rows are in the segment, and is exact if losses have nothing to do with the columns, however
+    skewed they are; in large samples it needs equal means only. p-values are multiplied by the number of rules that
+    are tested (12): in at most 5% of the calls any segment is found where there is none. Clustered rows (`groups`) stay
+    together in a half, and signs of groups are drawn in place of permutations.
+
+    Parameters
+    ----------
+    model, X, y, loss, sample_weight, n_jobs, memory, progress, executor
+        As in `feature_importance`; y must be unseen by the model, otherwise segments are those where it memorised less.
+        Every row has a loss: a scorer is refused.
+    groups
+        A label for each row, for clustered rows (patients, sites).
+    level
+        The probability of any false finding.
+    depth
+        The most conditions of a rule, 1 to 3; two bounds of one column are two.
+    random_state
+        A seed or a NumPy generator, for halves and permutations: the same data have the same segments by default.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> rng = np.random.default_rng(0)
+    >>> X, noise = rng.normal(size=(1000, 4)), rng.normal(size=1000)
+    >>> y = X[:, 0] + np.where(X[:, 1] > 1, 3.0, 1.0) * noise
+    >>> found = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
+    >>> found.segments[0].columns, found.segments[0].n
+    (('x1',), 157)
+    """
+    options = Options(
+        sample_weight=sample_weight, groups=groups, random_state=random_state, n_jobs=n_jobs, memory=memory,
+        progress=progress,
+    )  # fmt: skip
+    task = checked_segments(model, X, y, loss, level, depth, options)
+    with bar(task.n, "predicting", progress) as tick:
+        sample = set_up(task, None, tick).sample
+    assert task.loss is not None
+    return segments_of(task.table, sample, task.loss, level, int(depth), options)
+
+
+def checked_segments(model: Any, X: Any, y: Any, loss: Any, level: float, depth: int, options: Options) -> Task:
+    """Every argument checked."""
+    if is_scorer(loss):
+        raise ValueError("a scorer gives one number for all rows together; weak_segments needs a loss of each row")
+    check_level(level)
+    check_whole(depth, "depth")
+    if depth > MOST_CONDITIONS:
+        raise ValueError(f"depth is at most {MOST_CONDITIONS}: longer rules are hard to read and to confirm; got {depth}")
+    known = as_model(model)
+    chosen = default_loss(known, loss)
+    return prepare(known, X, y, options, loss=chosen, response=chosen.reads, exact=False)
+
+
+def segments_of(
+    table: Table, sample: Sample, loss: Loss, level: float = 0.05, depth: int = 2, options: Options | None = None
+) -> WeakSegments:
+    """The segments of rows whose losses are known."""
+    columns = {name: table.column(j).distinct for j, name in enumerate(table.names)}
+    options = Options(random_state=0) if options is None else options
+    search = SegmentSearch(columns, sample, depth, level, options.random_state, signed=loss.custom)
+    with bar(2 * HALVINGS, "looking for segments", options.progress, "halves") as tick:
+        found, why = search.find(tick)
+    error, low, high = mean_interval(sample, search.counted, signed=loss.custom)
+    return WeakSegments(
+        found, why, error, low, high, table.n, level, loss.title, table.backend, table.row_labels
+    )
