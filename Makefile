@@ -68,7 +68,7 @@ bench: .venv/installed-test
 	@$(BIN)/python -m benchmarks
 
 # What the library promises about new data, on data whose truth is known; one part: make coverage ONLY=sentences.
-ONLY ?= coverage coverage_data conditional extrapolation regions interactions sentences
+ONLY ?= coverage coverage_data conditional extrapolation regions segments interactions sentences
 coverage: .venv/installed-test
 	@for part in $(ONLY); do $(BIN)/python -m benchmarks.$$part || exit 1; done
 

@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import suppress
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -171,6 +172,32 @@ def test_shapley_shares_sum_to_one():
     assert json.loads(ask("importance", *LINEAR, "--json").stdout)["skill"] == pytest.approx(found["skill"])
     assert isinstance(ll.load("shares.losslens"), ll.ShapleyImportance)
     assert "%" in ask("shapley", *LINEAR, "--method", "walk", "--precision", 0.1, "--group", "all=a,b").stdout
+
+
+def test_segments_as_a_table_json_csv_and_file(tmp_path):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 400))
+    y = a + rng.normal(size=400) * np.where(b > 0.8, 6, 1)
+    lines = [f"{u},{v},{w},{k // 4}" for k, (u, v, w) in enumerate(zip(a, b, y, strict=True))]
+    (tmp_path / "worse.csv").write_text("\n".join(["a,b,y,site", *lines]))
+    (tmp_path / "plain_model.py").write_text("def predict(X): return X.to_numpy()[:, 0]")
+    sys.path.insert(0, str(tmp_path))
+    asked = ("segments", "plain_model:predict", tmp_path / "worse.csv", "--target", "y", "--loss", "squared_error")
+    table = ask(*asked, "--drop", "site").stdout
+    assert table.startswith("Weak segments: 1 segment; squared error")
+    assert "b > 0." in table
+    whole = json.loads(ask(*asked, "--drop", "site", "--json", "--save", tmp_path / "found.losslens").stdout)
+    [one] = whole["result"]
+    assert one["error"] > one["other"]
+    assert whole["why"] is None
+    assert ll.load(tmp_path / "found.losslens").segments[0].rule == one["rule"]
+    assert ask(*asked, "--drop", "site", "--csv").stdout.startswith("rule,n,share,error")
+    grouped = json.loads(ask(*asked, "--drop", "site", "--groups", "site", "--depth", 1, "--json").stdout)
+    assert grouped["result"][0]["rule"].startswith("b > 0.")
+    few = json.loads(ask(*asked, "--drop", "site", "--rows", 50, "--json").stdout)
+    assert few["result"] == []
+    assert "needs 100 rows" in few["why"]
+    assert "one number for all rows" in ask(*asked[:5], "--loss", "scorer:r2", code=2).stderr
 
 
 def test_models_and_rows_side_by_side():

@@ -420,6 +420,10 @@ def draw_clusters(data, design, part):
         yield ll.clusters(result, data.X, k=k, random_state=0, starts=2).plot()
 
 
+def draw_segments(data, design, part):
+    yield ll.weak_segments(data, data.X, data.y, loss="squared_error", progress=False).plot()
+
+
 CASES = {
     "plot_cells": [draw_cells],
     "plot_clusters": [draw_clusters],
@@ -438,6 +442,7 @@ CASES = {
     "plot_refit_curve": [draw_refits],
     "plot_refits": [draw_refits],
     "plot_row_influence": [draw_row_influence],
+    "plot_segments": [draw_segments],
     "plot_shapley": [draw_shapley],
     "plot_shapley_curve": [draw_shapley_curve],
     "plot_shapley_effect": [draw_shapley_effect],

@@ -164,6 +164,7 @@ BY_MODEL = {
     "conditional_predictive_impact": lambda name: ll.conditional_predictive_impact(
         MODELS[name], X, target(name), ll.Residual(), **asked(name)
     ),
+    "weak_segments": lambda name: ll.weak_segments(MODELS[name], X, target(name), **asked(name)),
     "compare": lambda name: ll.compare({"a": MODELS[name], "b": MODELS[name]}, X, target(name), **asked(name)),
     "regions": lambda name: ll.regions(importance(name), X, permutations=30, random_state=0),
     "clusters": lambda name: ll.clusters(shares(name), X, k=2, random_state=0),

@@ -75,6 +75,7 @@ def results(X):
         *([ll.regions(imp, X, target="importance", random_state=0, permutations=19)] if len(X) > 12 else []),
         *([imp.extrapolation] if len(X) > 20 else []),  # with fewer there is nothing to draw
         imp[X.columns[0]].row_influence,
+        ll.weak_segments(predict, X, response(X), loss="squared_error"),
         ll.observations(shared),
         ll.clusters(shared, X, random_state=0),
     ]

@@ -100,6 +100,7 @@ CALLS = {
     "pair_interactions": partial(ll.pair_interactions, LINEAR, **QUIET),
     "compare": partial(ll.compare, {"one": LINEAR, "two": FOREST}, **QUIET),
     "report": partial(ll.report, LINEAR, models={"two": FOREST}, **QUIET),
+    "weak_segments": partial(ll.weak_segments, LINEAR, **QUIET),
     "conditional_predictive_impact": partial(
         ll.conditional_predictive_impact, LINEAR, sampler=lambda X, columns, rng: X, **QUIET
     ),

@@ -56,6 +56,7 @@ VERBS = {
     "paper": lambda m, X, y, **k: ll.shapley_importance(m, X, y, method="paper", m_feat=3, m_obs=3, **k),
     "sage": lambda m, X, y, **k: ll.shapley_importance(m, X, y, aggregate="prediction", **k),
     "conditional": lambda m, X, y, **k: ll.conditional_predictive_impact(m, X, y, ll.Residual(), **k),
+    "weak_segments": ll.weak_segments,
     "compare": lambda m, X, y, **k: ll.compare({"a": m, "b": m}, X, y, **k),
     "report": ll.report,
 }

@@ -65,6 +65,7 @@ CALLS = {
     ll.compare: ({"a": Counting(), "b": LinearRegression().fit(X, Y)}, X, Y, LOSS),
     ll.report: (Counting(), X, Y, LOSS),
     ll.breiman_importance: (FOREST, X, Y, {}),
+    ll.weak_segments: (Counting(), X, Y, LOSS),
     ll.feature_importance_cv: (LinearRegression(), X, Y, {"cv": 3}),
     ll.shapley_importance_cv: (LinearRegression(), X, Y, {"cv": 3}),
     ll.permuted_target_test: (LinearRegression(), X, Y, {"cv": 3, "permutations": 2}),
@@ -155,6 +156,12 @@ def test_of_very_many_pairs_some_are_planned():
 def test_conditional_impact_takes_the_planned_predictions(draws):
     planned, sizes = counted(ll.conditional_predictive_impact, Y, sampler=shuffled, draws=draws, **LOSS)
     assert planned.n_predictions == sum(sizes) == N * (1 + draws * 4)
+    assert planned.calls == len(sizes)
+
+
+def test_segments_take_one_prediction_a_row():
+    planned, sizes = counted(ll.weak_segments, Y, **LOSS)
+    assert planned.n_predictions == sum(sizes) == N
     assert planned.calls == len(sizes)
 
 

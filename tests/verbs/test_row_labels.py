@@ -195,6 +195,7 @@ CALLS = {  # every verb that takes X, and its arguments with one value for each 
         ("y", "sample_weight", "by"),
     ),
     "plan": (partial(ll.plan, ll.feature_importance, LINEAR, random_state=0), ("y", "sample_weight", "groups")),
+    "weak_segments": (partial(ll.weak_segments, LINEAR, **QUIET), ("y", "sample_weight", "groups")),
     "conditional_predictive_impact": (
         partial(ll.conditional_predictive_impact, LINEAR, sampler=lambda X, columns, rng: X, **QUIET),
         ("y", "sample_weight"),

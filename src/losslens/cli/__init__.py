@@ -53,7 +53,10 @@ def demo() -> None:
         run_demo()
 
 
-for _command in (report, commands.importance, commands.curves, commands.shapley, commands.compare, commands.plan, demo):
+for _command in (
+    report, commands.importance, commands.curves, commands.shapley, commands.segments, commands.compare, commands.plan,
+    demo,
+):  # fmt: skip
     app.command()(_command)
 
 

@@ -120,6 +120,27 @@ def shapley(args: Arguments) -> Output:
     return Output(f"Shapley importance: {shap.headline}", [sheet], notes, records(shap.to_frame()), facts, shap)
 
 
+@takes(*SOURCE, "loss", "groups", "level", "depth", *RUNNING, *TABLE, "save")
+def segments(args: Arguments) -> Output:
+    """Where the model is worst.
+
+    Rules of a few conditions under which the error is larger: found on one half of the rows, judged on the other.
+    """
+    model = one_model(args, args.model)
+    rows = rows_of(args, [model], args.data)
+    groups = None if args.groups is None else np.asarray(rows.column(args.groups))
+    found = ll.weak_segments(
+        model, rows.X, rows.y, loss=loss_of(args.loss), sample_weight=rows.weight, groups=groups, level=args.level,
+        depth=args.depth, **run_options(args),
+    )  # fmt: skip
+    columns = ["rule", "n", "share", "error", "low", "high", "other", "ratio", "p"]
+    table = found._table()
+    sheets = [Sheet(columns, table.texts(columns), words=("rule",))] if found.segments else []
+    facts = {"loss": found.title, "error": found.error, "error_low": found.low, "error_high": found.high}
+    facts |= {"n_rows": found.n, "level": found.level, "why": found.why or None}
+    return Output(table.title, sheets, [*sampled(rows), *table.notes], records(found.to_frame()), facts, found)
+
+
 @takes(*SOURCE, "models", "more_data", *QUESTION, "shapley", *RUNNING, *TABLE, "save")
 def compare(args: Arguments) -> Output:
     """Put models, or sets of rows, side by side.

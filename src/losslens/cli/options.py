@@ -102,6 +102,11 @@ class Arguments:
     )
     donors: Annotated[str, _option(ASK, "auto, all, latin:5, systematic:20, grid:30, ...", metavar="DESIGN")] = "auto"
     by: Annotated[str | None, _option(ASK, "Also separately for each value of a column.", metavar="COLUMN")] = None
+    groups: Annotated[
+        str | None, _option(ASK, "A column that says which rows belong together (patients, sites).", metavar="COLUMN")
+    ] = None
+    level: Annotated[float, _option(ASK, "The probability of any false finding; default 0.05.", metavar="P")] = 0.05
+    depth: Annotated[int, _option(ASK, "The most conditions of a rule; default 2.", metavar="N", min=1, max=3)] = 2
     label: Annotated[str | None, _option(ASK, "The class whose probability is shown.", "--class", metavar="C")] = None
     points: Annotated[int, _option(ASK, "Values to print for each feature; default 20.", metavar="N", min=2)] = 20
     verb: Annotated[Verb, _option(ASK, "What to plan; default: importance.")] = Verb.importance

@@ -3,7 +3,7 @@
 `losslens` imports this package when a plot is requested, and thus works without matplotlib until then.
 """
 
-from losslens.plots.bars import plot_extrapolation, plot_ranking
+from losslens.plots.bars import plot_extrapolation, plot_ranking, plot_segments
 from losslens.plots.cells import plot_cells, plot_local
 from losslens.plots.comparison import plot_comparison
 from losslens.plots.feature import plot_effect, plot_importance
@@ -33,6 +33,7 @@ __all__ = [
     "plot_refit_curve",
     "plot_refits",
     "plot_row_influence",
+    "plot_segments",
     "plot_shapley",
     "plot_shapley_curve",
     "plot_shapley_effect",

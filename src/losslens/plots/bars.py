@@ -16,6 +16,7 @@ from losslens.results.extrapolation import Extrapolations, rule_in_words
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.scores import Scores
+from losslens.results.segments import WeakSegments
 from losslens.results.table import ResultTable, or_else
 from losslens.text import measured
 
@@ -76,6 +77,20 @@ def plot_extrapolation(extrapolations: Extrapolations, *, ax: Axes | None = None
     named_rows.label_across(ax, "share of replaced rows that are unlike any real one", width)
     notes = [f"{WARNS.strip()}: {rule_in_words(tested)}"]
     canvas.caption(ax, notes if any(bar.mark for bar in bars[:most]) else [])
+    return ax
+
+
+@canvas.takes_axes
+def plot_segments(found: WeakSegments, *, ax: Axes | None = None) -> Axes:
+    """Draw the error of all rows and of each segment, with 95% intervals."""
+    bars = [Bar(f"all {found.n:,} rows", found.error, (found.low, found.high))]
+    bars += [Bar(one.rule, one.error, (one.low, one.high)) for one in found.segments]
+    own = ax is None
+    ax, most = named_rows.open_rows(ax, len(bars), below=3)
+    width = draw_bars(ax, bars[:most], own)
+    named_rows.label_across(ax, found.title, width)
+    notes = [f"no segment: {found.why}"] if found.why else ["of rows that had no part in finding the rule"]
+    canvas.caption(ax, ["lines: 95% intervals", *notes, *not_shown(len(bars) - most)])
     return ax
 
 

@@ -111,6 +111,6 @@ class WeakSegments(Result):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the error of each segment with its interval, beside that of all rows."""
-        from losslens.plots.segments import plot_segments
+        from losslens.plots.bars import plot_segments
 
         return plot_segments(self, ax=ax)

@@ -50,6 +50,7 @@ SHAPES = {
     "Sample": {
         "weight": "n", "prediction": "n ...", "y": "n", "loss": "n", "classes": "k", "block": "n", "row_labels": "n",
     },
+    "Segment": {"rows": "n"},
     "ShapleyCurve": {"grid": "g ...", "weights": "g", "importance": "g"},
     "ShapleyEffect": {
         "features": "p", "local": "r p", "prediction": "r", "base": "r", "std_error": "r p", "row_labels": "r",
@@ -62,6 +63,7 @@ SHAPES = {
     "Shifts": {"place": "n", "donor": "n", "shifts": "m"},
     "Totals": {"rows": "r"},
     "Values": {"distinct": "p", "codes": "n p", "ordered": "p", "columns": "p"},
+    "WeakSegments": {"row_labels": "n"},
 }  # fmt: skip
 
 
@@ -431,6 +433,17 @@ def _regions(result: Any) -> None:
         _need(sum(region.depth == 1 for region in result.of(name)) == 2, f"not two sides of {name!r}")
 
 
+def _weak_segments(result: Any) -> None:
+    labels = result.row_labels
+    _need(result.n > 0 and (labels is None or len(labels) == result.n), "labels of other rows")
+    _need(bool(result.segments) != bool(result.why), "segments, and why there are none")
+    for segment in result.segments:
+        if labels is None:
+            _within(segment.rows, 0, result.n, "rows of segments")
+        else:
+            find_rows(segment.rows, labels)
+
+
 def _observations(result: Any) -> None:
     _check_weight(result.weight)
 
@@ -454,5 +467,5 @@ RULES: dict[str, Callable[[Any], None]] = {
     "Interactions": _interactions, "Observations": _observations, "OwnDonors": _own_donors, "PermutedTarget": _named,
     "Refits": _refits, "Regions": _regions, "ReplacedRows": _replaced_rows, "RowChanges": _row_changes,
     "Sample": _sample, "ShapleyEffect": _shapley_effect, "ShapleyImportance": _shapley, "Shifts": _shifts,
-    "Totals": _totals, "Values": _values,
+    "Totals": _totals, "Values": _values, "WeakSegments": _weak_segments,
 }  # fmt: skip

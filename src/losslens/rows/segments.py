@@ -23,6 +23,7 @@ JUDGED = 5  # rows under a rule, and others, on the half that judges it; of grou
 FEWEST, FEWEST_GROUPS = 100, 20  # rows, and groups of rows, for a search
 MOST_ROWS = 5_000  # of each half; more would only take longer
 CHAIN = 3  # segments that a half may find one after the other
+SURELY, LEFT_OUT = 1.65, 0.25  # standard errors, and share of rows, for a longer rule in place of a shorter one
 OVERLAP = 0.5  # share of the smaller of two segments in the larger one, from which on only one is told
 DRAWS = 20  # draws at least as large as the statistic after which a test stops: p is far from the level
 AT_ONCE = 1 << 20  # entries of random draws computed at a time
@@ -79,12 +80,36 @@ class SegmentSearch:
                 tick(1)
         if not candidates:
             return (), "no column divides the rows into parts that are large enough to be judged"
-        told: list[_Confirmed] = []
-        for one in sorted(confirmed, key=lambda one: -one.rule.evidence):
-            if not any(_overlap(one.rows, other.rows) >= OVERLAP for other in told):
-                told.append(one)
+        told = self._apart(confirmed)
         why = "" if told else "no rule that was found on half of the rows was confirmed on the other half"
         return tuple(self._segment(one) for one in sorted(told, key=lambda one: one.p)), why
+
+    def _apart(self, confirmed: list[_Confirmed]) -> list[_Confirmed]:
+        """Of overlapping segments only one: the shorter rule, unless a longer one leaves out rows that are better.
+
+        That is for the rows to say that judged the longer one. All of them are confirmed, whichever is told.
+        """
+        told: list[_Confirmed] = []
+        for one in sorted(confirmed, key=lambda one: (len(one.rule.conditions), -one.rule.statistic)):
+            near = [other for other in told if _overlap(one.rows, other.rows) >= OVERLAP]
+            known = np.any([other.rows for other in told], axis=0) if told else ~one.rows
+            if not near and (one.rows & known).sum() >= OVERLAP * one.rows.sum():  # of several together
+                continue
+            if all(self._narrows(one, other) for other in near):
+                told = [*(other for other in told if other not in near), one]
+        return told
+
+    def _narrows(self, one: _Confirmed, other: _Confirmed) -> bool:
+        """Whether a longer rule leaves out many rows of a shorter one, and these have surely a smaller mean loss."""
+        left_out, of = other.rows & ~one.rows & one.judged_on, other.rows & one.judged_on
+        few = left_out.sum() < max(JUDGED, LEFT_OUT * of.sum())
+        if few or len(one.rule.conditions) == len(other.rule.conditions):
+            return False
+        sample, inside = self.sample, one.rows & one.judged_on
+        (a, moved, _), (b, moved_other, _) = (
+            _mean(self._loss, np.where(side, sample.weight, 0.0), sample.block) for side in (inside, left_out)
+        )
+        return a - b > SURELY * (moved - moved_other).std_error
 
     @property
     def _loss(self) -> Floats:
@@ -158,7 +183,7 @@ class SegmentSearch:
         if not self.signed and here > 0 and other > 0:
             of_log = Influence(moved.moved / here - moved_other.moved / other)
             ends = interval(float(np.log(here / other)), of_log.std_error, fewer, LEVEL, of_log.skewness)
-            times = (here / other, *(float(np.exp(end)) for end in ends))
+            times = (here / other, float(np.exp(ends[0])), float(np.exp(ends[1])))
         return Segment(
             one.rule.words, one.rule.columns, row_names(sample.row_labels, np.flatnonzero(one.rows)),
             float(sample.weight[one.rows].sum()), here, low if self.signed else max(low, 0.0), high, other,

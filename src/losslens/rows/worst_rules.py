@@ -27,7 +27,6 @@ class Rule:
 
     conditions: tuple[Condition, ...]
     statistic: float  # difference of the mean losses in standard errors, on the rows that chose it
-    tried: int  # rules of as many conditions that it is the best of
 
     @property
     def rows(self) -> Mask:
@@ -43,11 +42,6 @@ class Rule:
     def columns(self) -> tuple[str, ...]:
         """The columns that it reads."""
         return tuple(dict.fromkeys(split.name for split, _ in self.conditions))
-
-    @property
-    def evidence(self) -> float:
-        """How far it stands out for the best of so many rules: about minus the logarithm of Bonferroni's p."""
-        return self.statistic**2 / 2 - float(np.log(self.tried))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +91,12 @@ class FoundOn:
             found = sorted(self._extended(beam), key=lambda one: -one[0])
             if not found:
                 break
-            best.append(Rule(found[0][1], self._welch(found[0][2]), sum(one[3] for one in found)))
-            beam = [(conditions, held) for _, conditions, held, _ in found[:BEAM]]
+            best.append(Rule(found[0][1], self._welch(found[0][2])))
+            beam = [(conditions, held) for _, conditions, held in found[:BEAM]]
         return best
 
-    def _extended(self, beam: list[Held]) -> Iterator[tuple[float, tuple[Condition, ...], Sides, int]]:
-        """Rules with one more condition: statistic, conditions, rows, and the number of rules each stands for."""
+    def _extended(self, beam: list[Held]) -> Iterator[tuple[float, tuple[Condition, ...], Sides]]:
+        """The best rules with one more condition: statistic, conditions, and rows."""
         for splits in self.parts:
             sides = sides_of(splits, self.rows)
             within = self._of_column(splits, sides) if len(beam) > 1 and not splits[0].is_category else []
@@ -111,10 +105,10 @@ class FoundOn:
             for yes, statistic in zip((True, False), self._statistics(held, sides), strict=True):
                 count = int(np.isfinite(statistic).sum())
                 order = np.argsort(-statistic, axis=None, kind="stable")[: min(OF_COLUMN, count)]
-                for k, place in enumerate(order):
+                for place in order:
                     i, j = np.unravel_index(place, statistic.shape)
                     answer = sides[:, j] if yes else 1 - sides[:, j]
-                    yield float(statistic[i, j]), (*own[i][0], (splits[j], yes)), held[i] * answer, count * (k == 0)
+                    yield float(statistic[i, j]), (*own[i][0], (splits[j], yes)), held[i] * answer
 
     def _welch(self, held: Sides) -> float:
         """The statistic with the variances inside and outside: where losses are large they mostly vary more."""
@@ -132,7 +126,7 @@ class FoundOn:
         return [(((split, False),), 1 - sides[:, j]) for j, split in enumerate(splits)]
 
     def _statistics(self, held: Sides, sides: Sides) -> tuple[Floats, Floats]:
-        """``(mean loss there - mean loss elsewhere) / standard error``, of each rule with each condition and its reverse.
+        """``(mean loss there - elsewhere) / standard error``, of each rule with each condition, and with its reverse.
 
         -inf where there are too few rows or too many. The standard error is that of no difference, from the variance of
         all losses; of groups of rows, it is made of what each group contributes to the difference.
@@ -147,7 +141,11 @@ class FoundOn:
         found = [self._of_rows(side, whole[0]) for side in (yes, whole - yes)]
         if self.block is not None:
             found = [
-                np.where(np.isfinite(some), self._of_groups(held, answer, np.isfinite(some).any(axis=1)), -np.inf)
+                np.where(
+                    np.isfinite(some),
+                    self._of_groups(held, answer, np.flatnonzero(np.isfinite(some).any(axis=1))),
+                    -np.inf,
+                )
                 for some, answer in zip(found, (sides, 1 - sides), strict=True)
             ]
         return found[0], found[1]
@@ -163,10 +161,10 @@ class FoundOn:
         found = pull * (1 / mass + 1 / (1 - mass)) / np.sqrt(np.where(fits, variance, 1.0))
         return np.where(fits, found, -np.inf)
 
-    def _of_groups(self, held: Sides, sides: Sides, asked: Mask) -> Floats:
+    def _of_groups(self, held: Sides, sides: Sides, asked: Indices) -> Floats:
         found = np.full((len(held), sides.shape[1]), -np.inf)
         whole = by_unit(self.pull, self.block)
-        for i in np.flatnonzero(asked):
+        for i in asked:
             members = held[i][:, None] * sides
             pull, mass = by_unit(self.pull[:, None] * members, self.block), self.weight @ members
             groups = np.sum(by_unit(members, self.block) > 0, axis=0)

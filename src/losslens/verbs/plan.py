@@ -31,6 +31,7 @@ from losslens.refits.learner import learner as checked_learner
 from losslens.refits.leave_out import as_estimator, leave_out_fits
 from losslens.results.importance import FeatureImportance
 from losslens.results.plan import Plan, Stage
+from losslens.rows.segments import MOST_ROWS
 from losslens.shapley.cost import plan_effects
 from losslens.shapley.effects import explained_rows
 from losslens.shapley.setup import set_up
@@ -53,12 +54,14 @@ from losslens.verbs.refits import (
 )
 from losslens.verbs.report import affordable_pairs, checked_report, report
 from losslens.verbs.rows import clusters, extrapolation, observations, regions
+from losslens.verbs.segments import checked_segments, segments_of, weak_segments
 from losslens.verbs.shapley import checked_effects, shapley_effect, shapley_importance
 from losslens.workers import active, here, packed_size, with_executor
 
 SECONDS = 0.8  # of a plan that consists of several, about
 ONE_PLAN = 0.6  # seconds of one of them, if it takes its time
 EXPLAINED, PAIRED = 2_000, 60  # rows to explain, and single features and pairs, that a plan looks at
+SEARCHED_ROWS = 200  # of a first rehearsal of a search for segments
 AGAIN = 0.1  # seconds of a plan of a fold that is made twice
 
 Arguments = dict[str, Any]
@@ -214,6 +217,45 @@ def _conditional(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
         complete=True,
         seconds=seconds + p * each + predicting,
         grows=(),
+        backend=task.table.backend,
+        workers=threads,
+    )
+
+
+def _weak_segments(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
+    """Every row is predicted once; the search is rehearsed on more and more rows, up to as many as it looks at."""
+    started, options = time.thread_time(), picked(Options, given)
+    some = rows_of_table(X, y, options, started)
+    task = checked_segments(model, some.X, some.y, given["loss"], given["level"], given["depth"], some.options)
+    n, p, known = some.n, len(task.table.names), task.loss
+    assert known is not None  # `checked_segments` has chosen one
+    seconds, batch = n / task.n * (time.thread_time() - started), min(n, task.engine.rows_a_call(n))
+    with here():
+        timed = task.engine.timed(batch, allowed(TIMED))
+        seen: list[Any] = []
+        few_rows, began = min(task.n, SEARCHED_ROWS), time.perf_counter()
+        while True:
+            before = time.thread_time()
+            few = thinned(task, few_rows, StandIn(timed.predictions))
+            sample = set_up(few, None, silent).sample
+            segments_of(few.table, sample, known, given["level"], given["depth"], replace(options, progress=False))
+            took = time.thread_time() - before
+            seen.append((np.array([1.0, few.n]), took))
+            if few_rows == task.n or time.perf_counter() - began + 2 * took > allowed(REHEARSED):
+                break
+            few_rows = min(task.n, 2 * few_rows)
+    searching = float(np.array([1.0, min(n, 2 * MOST_ROWS)]) @ fitted_rates(seen))
+    calls = ceil(n / batch)
+    threads, predicting = spread(task, timed.seconds(calls, n), n)
+    return Plan(
+        features=task.table.names,
+        engines=(task.engine.name,) * p,
+        way="found on one half, judged on the other",
+        exact=False,
+        n_predictions=n,
+        calls=calls,
+        memory=n * (8 * (p + 6) + 64) + batch * task.table.row_bytes,
+        seconds=seconds + searching + predicting,
         backend=task.table.backend,
         workers=threads,
     )
@@ -434,6 +476,7 @@ PLANNED: dict[Callable[..., Any], Callable[[Any, Any, Any, Arguments], Plan]] = 
     compare: _compared,
     report: _reported,
     breiman_importance: _trees_out_of_bag,
+    weak_segments: _weak_segments,
     feature_importance_cv: _importances_cv,
     shapley_importance_cv: _shares_cv,
     permuted_target_test: _permuted_targets,

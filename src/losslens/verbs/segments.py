@@ -14,6 +14,7 @@ from losslens.rows.segments import HALVINGS, SegmentSearch, mean_interval
 from losslens.shapley.setup import set_up
 from losslens.tables.checks import check_whole
 from losslens.tables.frames import Table
+from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.sample import Sample
 from losslens.uncertainty.standard_errors import check_level
 from losslens.workers import with_executor
@@ -78,6 +79,7 @@ def weak_segments(
         sample_weight=sample_weight, groups=groups, random_state=random_state, n_jobs=n_jobs, memory=memory,
         progress=progress,
     )  # fmt: skip
+    warn_of_target(X, y)
     task = checked_segments(model, X, y, loss, level, depth, options)
     with bar(task.n, "predicting", progress) as tick:
         sample = set_up(task, None, tick).sample
@@ -92,7 +94,9 @@ def checked_segments(model: Any, X: Any, y: Any, loss: Any, level: float, depth:
     check_level(level)
     check_whole(depth, "depth")
     if depth > MOST_CONDITIONS:
-        raise ValueError(f"depth is at most {MOST_CONDITIONS}: longer rules are hard to read and to confirm; got {depth}")
+        raise ValueError(
+            f"depth is at most {MOST_CONDITIONS}: longer rules are hard to read and to confirm; got {depth}"
+        )
     known = as_model(model)
     chosen = default_loss(known, loss)
     return prepare(known, X, y, options, loss=chosen, response=chosen.reads, exact=False)
@@ -108,6 +112,4 @@ def segments_of(
     with bar(2 * HALVINGS, "looking for segments", options.progress, "halves") as tick:
         found, why = search.find(tick)
     error, low, high = mean_interval(sample, search.counted, signed=loss.custom)
-    return WeakSegments(
-        found, why, error, low, high, table.n, level, loss.title, table.backend, table.row_labels
-    )
+    return WeakSegments(found, why, error, low, high, table.n, level, loss.title, table.backend, table.row_labels)
