@@ -23,7 +23,7 @@ JUDGED = 5  # rows under a rule, and others, on the half that judges it; of grou
 FEWEST, FEWEST_GROUPS = 100, 20  # rows, and groups of rows, for a search
 MOST_ROWS = 5_000  # of each half; more would only take longer
 CHAIN = 3  # segments that a half may find one after the other
-SURELY, LEFT_OUT = 1.65, 0.25  # standard errors, and share of rows, for a longer rule in place of a shorter one
+SURELY, LEFT_OUT = 1.3, 0.25  # standard errors, and share of rows, for a longer rule in place of a shorter one
 OVERLAP = 0.5  # share of the smaller of two segments in the larger one, from which on only one is told
 DRAWS = 20  # draws at least as large as the statistic after which a test stops: p is far from the level
 AT_ONCE = 1 << 20  # entries of random draws computed at a time
@@ -100,16 +100,18 @@ class SegmentSearch:
         return told
 
     def _narrows(self, one: _Confirmed, other: _Confirmed) -> bool:
-        """Whether a longer rule leaves out many rows of a shorter one, and these have surely a smaller mean loss."""
+        """Whether a longer rule leaves out many rows of a shorter one, with losses more like those of other rows."""
         left_out, of = other.rows & ~one.rows & one.judged_on, other.rows & one.judged_on
-        few = left_out.sum() < max(JUDGED, LEFT_OUT * of.sum())
+        neither = one.judged_on & ~(one.rows | other.rows)
+        few = left_out.sum() < max(JUDGED, LEFT_OUT * of.sum()) or not neither.any()
         if few or len(one.rule.conditions) == len(other.rule.conditions):
             return False
         sample, inside = self.sample, one.rows & one.judged_on
         (a, moved, _), (b, moved_other, _) = (
             _mean(self._loss, np.where(side, sample.weight, 0.0), sample.block) for side in (inside, left_out)
         )
-        return a - b > SURELY * (moved - moved_other).std_error
+        elsewhere = np.average(self._loss[neither], weights=sample.weight[neither])
+        return bool(b < (a + elsewhere) / 2 and a - b > SURELY * (moved - moved_other).std_error)
 
     @property
     def _loss(self) -> Floats:
