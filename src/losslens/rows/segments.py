@@ -23,7 +23,7 @@ JUDGED = 5  # rows under a rule, and others, on the half that judges it; of grou
 FEWEST, FEWEST_GROUPS = 100, 20  # rows, and groups of rows, for a search
 MOST_ROWS = 5_000  # of each half; more would only take longer
 CHAIN = 3  # segments that a half may find one after the other
-SURELY, LEFT_OUT = 1.3, 0.25  # standard errors, and share of rows, for a longer rule in place of a shorter one
+LEFT_OUT = 0.25  # share of the rows of a shorter rule that a longer one leaves out, for it to be told in its place
 OVERLAP = 0.5  # share of the smaller of two segments in the larger one, from which on only one is told
 DRAWS = 20  # draws at least as large as the statistic after which a test stops: p is far from the level
 AT_ONCE = 1 << 20  # entries of random draws computed at a time
@@ -87,7 +87,7 @@ class SegmentSearch:
     def _apart(self, confirmed: list[_Confirmed]) -> list[_Confirmed]:
         """Of overlapping segments only one: the shorter rule, unless a longer one leaves out rows that are better.
 
-        That is for the rows to say that judged the longer one. All of them are confirmed, whichever is told.
+        The halves that confirmed both vote on it, each with the rows that judged. All are confirmed, whichever is told.
         """
         told: list[_Confirmed] = []
         for one in sorted(confirmed, key=lambda one: (len(one.rule.conditions), -one.rule.statistic)):
@@ -95,23 +95,25 @@ class SegmentSearch:
             known = np.any([other.rows for other in told], axis=0) if told else ~one.rows
             if not near and (one.rows & known).sum() >= OVERLAP * one.rows.sum():  # of several together
                 continue
-            if all(self._narrows(one, other) for other in near):
+            if all(self._narrows(_like(one, confirmed), _like(other, confirmed)) for other in near):
                 told = [*(other for other in told if other not in near), one]
         return told
 
-    def _narrows(self, one: _Confirmed, other: _Confirmed) -> bool:
+    def _narrows(self, longer: list[_Confirmed], shorter: list[_Confirmed]) -> bool:
+        """Whether most halves say so."""
+        pairs = [(a, b) for a in longer for b in shorter if a.judged_on is b.judged_on]
+        votes = [self._leaves_out_better(a, b) for a, b in pairs if len(a.rule.conditions) > len(b.rule.conditions)]
+        return sum(votes) > len(votes) / 2
+
+    def _leaves_out_better(self, one: _Confirmed, other: _Confirmed) -> bool:
         """Whether a longer rule leaves out many rows of a shorter one, with losses more like those of other rows."""
         left_out, of = other.rows & ~one.rows & one.judged_on, other.rows & one.judged_on
         neither = one.judged_on & ~(one.rows | other.rows)
-        few = left_out.sum() < max(JUDGED, LEFT_OUT * of.sum()) or not neither.any()
-        if few or len(one.rule.conditions) == len(other.rule.conditions):
+        if left_out.sum() < max(JUDGED, LEFT_OUT * of.sum()) or not neither.any():
             return False
-        sample, inside = self.sample, one.rows & one.judged_on
-        (a, moved, _), (b, moved_other, _) = (
-            _mean(self._loss, np.where(side, sample.weight, 0.0), sample.block) for side in (inside, left_out)
-        )
-        elsewhere = np.average(self._loss[neither], weights=sample.weight[neither])
-        return bool(b < (a + elsewhere) / 2 and a - b > SURELY * (moved - moved_other).std_error)
+        parts = (one.rows & one.judged_on, left_out, neither)
+        here, left, elsewhere = (np.average(self._loss[part], weights=self.sample.weight[part]) for part in parts)
+        return bool(left < (here + elsewhere) / 2)
 
     @property
     def _loss(self) -> Floats:
@@ -201,6 +203,12 @@ class _Confirmed:
     rows: Mask
     judged_on: Mask
     p: float
+
+
+def _like(one: _Confirmed, confirmed: list[_Confirmed]) -> list[_Confirmed]:
+    """Rules of as many conditions that overlap with this one."""
+    same = (other for other in confirmed if len(other.rule.conditions) == len(one.rule.conditions))
+    return [other for other in same if _overlap(one.rows, other.rows) >= OVERLAP]
 
 
 def _overlap(a: Mask, b: Mask) -> float:
