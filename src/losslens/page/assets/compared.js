@@ -37,13 +37,13 @@ function drawErrors(page, base) {
   const scale = spanOf(errors), apart = spanOf(differences.filter(Boolean));
   const head = (text, kind) => el("th", { scope: "col", class: kind }, text);
   byId("models-head").replaceChildren(el("tr", {}, head("Model"), head(some ? "error in the subgroup" : `error (${data.loss.title})`, "bars"), head("95% interval", "number"),
-    head(some ? "all rows" : "best constant", "number"), head(some ? "" : "smaller by", "number"), head(`more than that of ${data.models[base].name}`, "bars"), head("difference", "number"), head("95% interval", "number")));
+    head(some ? "all rows" : "best constant", "number"), some ? null : head("smaller by", "number"), head(`more than that of ${data.models[base].name}`, "bars"), head("difference", "number"), head("95% interval", "number")));
   byId("models-body").replaceChildren(...data.models.map((model, m) => el("tr", {},
     el("th", { scope: "row" }, el("span", { class: `model-ink model-${m % 5}` }, "● "), model.name),
     el("td", { class: "bars" }, estimate(`model-error-${m}`, errors[m].value, errors[m], scale, `model-${m % 5}`, `error of ${model.name}`)),
     el("td", { class: "number" }, between(errors[m])),
     el("td", { class: "number" }, number(some ? model.error : model.error_constant)),
-    el("td", { class: "number" }, !some && finite(model.skill) ? percent(model.skill) : ""),
+    some ? null : el("td", { class: "number" }, finite(model.skill) ? percent(model.skill) : ""),
     m === base ? [el("td", { class: "bars quiet" }, "compared with this one"), el("td"), el("td")] : [
       el("td", { class: "bars" }, differenceBar(differences[m], apart, `error of ${model.name} less ${data.models[base].name}`)),
       el("td", { class: "number" }, output(`model-difference-${m}`, differences[m].value, `difference of ${model.name}`)),
