@@ -44,7 +44,7 @@ def test_names_are_text_whatever_they_hold(opened: Open) -> None:
     )
     for k in range(len(NASTY)):
         page.locator("button.feature").nth(k).click()
-    assert page.locator("b").count() == 0
+    assert page.locator("b", has_text="bold").count() == 0
 
 
 def test_one_feature(opened: Open) -> None:
