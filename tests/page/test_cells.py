@@ -103,9 +103,12 @@ def test_the_stated_error_of_pd_is_that_of_the_groups():
     form = low_rank_effect(ice, w @ ice, w, grid.weights, groups, 8)
     each = form["level"][:, None] + w @ ice - form["mean"] + form["row"] * form["scale"] @ form["column"]
     off = [np.abs((w * group / w[group].sum()) @ (each - ice)).max() for group in groups]
-    root = np.sqrt([group.sum() for group in groups])
+    sizes = np.array([group.sum() for group in groups])
     assert form["error"] == pytest.approx(max(off), rel=1e-4)
-    assert form["error_times_root_n"] == pytest.approx(SAFETY * (off * root).max(), rel=1e-4)
+    measured = [size for size, _ in form["measured"]]
+    assert measured[0] == sizes.min()
+    for (_, error), before in zip(form["measured"], [measured[0], *measured[:-1]], strict=True):
+        assert error == pytest.approx(SAFETY * np.array(off)[sizes >= before].max(), rel=1e-4)
     assert np.abs(form["level"] - ice @ grid.weights).max() <= np.ptp(ice @ grid.weights) / 2**16
 
 

@@ -156,8 +156,14 @@ def low_rank_effect(
     share = _shares(weight, groups)
     product = (share.T @ (form["row"] * form["scale"])) @ form["column"]
     off = np.abs((share.T @ level)[:, None] + pd - mean + product - share.T @ ice).max(axis=1)
-    root = np.sqrt([group.sum() for group in groups])
-    return form | {"error": float(off.max()), "error_times_root_n": SAFETY * float((off * root).max())}
+    return form | {"error": float(off.max()), "measured": _by_size(off, [int(group.sum()) for group in groups])}
+
+
+def _by_size(off: Floats, sizes: list[int]) -> list[tuple[int, float]]:
+    """The error of groups of so many rows and more: with a margin, and measured also on groups one size smaller."""
+    least = sorted({min(sizes), *(int(share * max(sizes) / SHARES[-1]) for share in SHARES)} - {*range(min(sizes))})
+    smaller = [least[0], *least[:-1]]
+    return [(m, SAFETY * float(off[np.array(sizes) >= s].max())) for m, s in zip(least, smaller, strict=True)]
 
 
 def _product(centred: Floats, weight: Floats, grid_weights: Floats, rank: int) -> dict[str, Any]:

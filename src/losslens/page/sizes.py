@@ -15,8 +15,8 @@ MOST_BINS = 128  # of donors' values, otherwise
 FEW_BINS = 64  # of features without curves of single rows
 RANKS = (8, 4)  # of the low-rank forms: the first if it fits for all features
 BUDGET = 3e6  # bytes for the rows of all features
-LEAST = 0.6e6  # of them for curves of single rows
-LARGE = 400_000  # rows times features from which on numbers have fewer digits
+LEAST = 0.9e6  # of them for curves of single rows
+LARGE = 250_000  # rows times features from which on numbers have fewer digits
 STEP = 1e-4  # of local importances in such a page at most, in units of the error or the largest PFI
 
 

@@ -116,11 +116,14 @@ function curveErrorOf(entry, rows) {
   return finite(cells.pi_error_times_root_n) ? cells.pi_error_times_root_n / Math.sqrt(rows) : cells.error;
 }
 
-// The same for PD; where all ICE curves are in the page, they are rounded to 16 bits.
+// The same for PD, by the errors measured on groups of about as many rows and more; for smaller groups than any of them
+// it grows as 1 / root of rows. Where all ICE curves are in the page, they are rounded to 16 bits.
 function pdErrorOf(entry, rows) {
   const { ice } = entry;
   if (!ice) return null;
-  return finite(ice.error_times_root_n) ? ice.error_times_root_n / Math.sqrt(rows) : ice.error;
+  if (!ice.measured) return ice.error;
+  const [least, error] = ice.measured.findLast(([size]) => size <= rows) ?? ice.measured[0];
+  return rows < least ? error * Math.sqrt(least / rows) : error;
 }
 
 // The PFI of a feature for a group; of all rows it is the library's number.
