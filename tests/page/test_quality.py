@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import accuracy_score, confusion_matrix, r2_score
 
 import losslens as ll
-from losslens.page.quality import quality, ranges, wilson
+from losslens.page.quality import clopper_pearson, quality, ranges, wilson
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(400, 2))
@@ -166,3 +166,16 @@ def test_the_interval_of_a_share_covers_and_stays_within_bounds() -> None:
     assert ends[0][0] == 0
     assert ends[30][1] == pytest.approx(1)
     assert ends[0][1] > 0.05
+
+
+def test_a_sentence_on_a_rare_class_rests_on_an_interval_that_covers() -> None:
+    """One of eight rows at a probability of 0.3% is chance enough; over all outcomes, at least the level."""
+    from scipy.stats import binom
+
+    low, high = clopper_pearson(1 / 8, 8, 0.995)
+    assert low < 0.003 < high
+    for p in (0.003, 0.1, 0.5, 0.97):
+        ends = [clopper_pearson(k / 20, 20, 0.95) for k in range(21)]
+        assert sum(binom.pmf(k, 20, p) for k, (low, high) in enumerate(ends) if low <= p <= high) >= 0.95
+    assert clopper_pearson(0.0, 20, 0.95)[0] == 0
+    assert clopper_pearson(1.0, 20, 0.95)[1] == 1

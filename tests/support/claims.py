@@ -435,12 +435,13 @@ def _misses_a_probability(case: Case, text: str) -> bool:
     if case.kind.loss != "log_loss":
         return False
     label, low, high, said, seen = re.findall(
-        r"class (\d) a probability of (\d+)% to (\d+)%, on average (.*?)%, the class occurs in (.*?)%", text
+        r"class (\d) a probability of (.*?)% to (.*?)%, on average (.*?)%, the class occurs in (.*?)%", text
     )[0]
     new = _new_rows(case.kind)
     p = case.kind.model(new.X)[:, int(label)]
-    inside = (p >= int(low) / 100 - 0.005) & (p <= int(high) / 100 + 0.005)
-    more = float(re.sub("under |over ", "", seen)) > float(re.sub("under |over ", "", said))
+    low, high, said, seen = (float(re.sub("under |over ", "", part)) / 100 for part in (low, high, said, seen))
+    inside = (p >= low - 0.01) & (p <= high + 0.01)
+    more = seen > said
     return bool(((new.y == int(label))[inside].mean() > p[inside].mean()) == more)
 
 

@@ -126,7 +126,7 @@ def calibration(one: FeatureImportance) -> list[dict[str, Any]]:
         several, parts = len(every) * len(chosen), []
         for rows, predicted, observed, units in every:
             low, high = wilson(observed, units, 1 - LEVEL)
-            least, most = wilson(observed, units, 1 - LEVEL / several)
+            least, most = clopper_pearson(observed, units, 1 - LEVEL / several)
             parts.append(_range(p, rows, weight) | {
                 "observed": observed, "observed_low": low, "observed_high": high,
                 "off": abs(observed - predicted) > OFF_BY and not least <= predicted <= most,
@@ -178,6 +178,15 @@ def wilson(share: float, units: float, level: float) -> tuple[float, float]:
     centre = (share + z**2 / (2 * units)) / (1 + z**2 / units)
     half = z / (1 + z**2 / units) * np.sqrt(share * (1 - share) / units + z**2 / (4 * units**2))
     return max(0.0, float(centre - half)), min(1.0, float(centre + half))
+
+
+def clopper_pearson(share: float, units: float, level: float) -> tuple[float, float]:
+    """The interval of a share that covers at least so often: Wilson's excludes tiny shares too often with few rows."""
+    from scipy.special import betaincinv
+
+    times, tail = share * units, (1 - level) / 2
+    low = float(betaincinv(times, units - times + 1, tail)) if share > ROUNDING else 0.0
+    return low, float(betaincinv(times + 1, units - times, 1 - tail)) if share < 1 - ROUNDING else 1.0
 
 
 def _range(values: Floats, rows: Indices, weight: Floats) -> Range:
@@ -303,7 +312,8 @@ def misses_a_probability(found: list[dict[str, Any]] | None) -> str:
         return ""
     label, worst = max(off, key=lambda pair: abs(pair[1]["observed"] - pair[1]["predicted"]))
     return (
-        f"Where the model gives class {label} a probability of {worst['low']:.0%} to {worst['high']:.0%}, on average "
+        f"Where the model gives class {label} a probability of {share_in_words(worst['low'])} to "
+        f"{share_in_words(worst['high'])}, on average "
         f"{share_in_words(worst['predicted'])}, the class occurs in {share_in_words(worst['observed'])} of the rows "
         f"(interval for all ranges together, 95%: {worst['off_low']:.0%} to {worst['off_high']:.0%})."
     )

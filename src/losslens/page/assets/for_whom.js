@@ -8,7 +8,7 @@ function forWhom(page) {
   const order = found.groups.map((_, g) => g).sort((a, b) => found.models[0].groups[b].error - found.models[0].groups[a].error);
   const ends = [order[0], order.at(-1)]; // at first, the largest and the smallest error
   choices.forEach((choice, k) => {
-    found.groups.forEach((group, g) => choice.append(el("option", { value: g }, group.label)));
+    found.groups.forEach((group, g) => choice.append(el("option", { value: g, title: group.label }, shortened(group.label, 40))));
     choice.value = String(ends[k]);
     choice.addEventListener("change", () => drawTwoGroups(page));
   });
@@ -20,10 +20,10 @@ function drawForWhom(page) {
   const { groups } = found.models[page.model];
   const errors = spanOf(groups), importances = spanOf(groups.flatMap((group) => group.importances));
   const feature = (name) => el("th", { scope: "col", class: "column", title: name }, el("span", {}, name));
-  byId("for-whom-head").replaceChildren(el("tr", {}, el("th", { scope: "col" }, found.column), el("th", { scope: "col", class: "number" }, "rows"),
+  byId("for-whom-head").replaceChildren(el("tr", {}, el("th", { scope: "col", title: found.column }, shortened(found.column, 20)), el("th", { scope: "col", class: "number" }, "rows"),
     el("th", { scope: "col", class: "column" }, "error"), el("th", { scope: "col", class: "number" }, "skill"), found.features.map(feature)));
   byId("for-whom-body").replaceChildren(...groups.map((group, g) => el("tr", {},
-    el("th", { scope: "row" }, el("span", { class: "label", title: found.groups[g].label }, found.groups[g].label), careful(group.caution)),
+    el("th", { scope: "row" }, el("span", { class: "label", title: found.groups[g].label }, shortened(found.groups[g].label, 40)), careful(group.caution)),
     el("td", { class: "number" }, count(found.groups[g].n)),
     el("td", { class: "column" }, estimate(`group-error-${g}`, group.error, group, errors, "sfimp", `error where ${found.column} is ${found.groups[g].label}`)),
     el("td", { class: "number" }, finite(group.skill) ? percent(group.skill) : "–"),
@@ -65,7 +65,7 @@ function drawTwoGroups(page) {
   const [first, second] = [Number(byId("group-first").value), Number(byId("group-second").value)];
   const names = [first, second].map((g) => found.groups[g].label);
   const cell = (text, kind) => el("th", { scope: "col", class: kind }, text);
-  const clamp = (text) => el("span", { class: "label", title: text }, text);
+  const clamp = (text) => el("span", { title: text }, shortened(text, 24));
   byId("two-groups-head").replaceChildren(el("tr", {}, el("td", {}), cell(clamp(names[0]), "number"), cell(clamp(names[1]), "number"),
     cell("first less second", "bars"), cell("difference", "number"), cell("95% interval", "number")));
   const both = differenceOf(page, first, second);
@@ -78,7 +78,7 @@ function drawTwoGroups(page) {
   const scale = spanOf(both.importances);
   found.features.forEach((name, f) => rows.push([`importance of ${name}`, groups[first].importances[f].pfi, groups[second].importances[f].pfi, both.importances[f], scale]));
   byId("two-groups-body").replaceChildren(...rows.map(([name, a, b, one, at], k) => el("tr", {},
-    el("th", { scope: "row" }, name),
+    el("th", { scope: "row", title: name }, shortened(name, 60)),
     el("td", { class: "number" }, number(a)), el("td", { class: "number" }, number(b)),
     el("td", { class: "bars" }, differenceBar(one, at, name)),
     el("td", { class: "number" }, output(`two-groups-${k}`, one.value, `difference of ${name}`)),

@@ -98,7 +98,8 @@ function residualBar(one, scale) {
   return svg("svg", { class: "bars", role: "img", "aria-label": label, height: 24 }, parts);
 }
 
-function calibrationTable({ label, ranges }, k) {
+function calibrationTable({ label: name, ranges }, k) {
+  const label = shortened(name, 40);
   const at = (value) => 2 + 96 * value;
   const between = ({ low, high }) => (percent(low) === percent(high) ? percent(low) : `${percent(low)} to ${percent(high)}`);
   const rows = ranges.map((one, r) => el("tr", { class: one.off ? "off" : null },
@@ -123,7 +124,7 @@ function calibrationBar(one, at) {
 function confusionTable({ labels, shares, n }) {
   const rows = shares.map((line, i) => {
     const total = line.reduce((sum, value) => sum + value, 0);
-    return el("tr", {}, el("th", { scope: "row" }, labels[i]), el("td", { class: "number" }, count(Math.round(total * n))),
+    return el("tr", {}, el("th", { scope: "row", title: labels[i] }, shortened(labels[i], 30)), el("td", { class: "number" }, count(Math.round(total * n))),
       line.map((value, j) => {
         const part = total > 0 ? value / total : 0;
         return el("td", { class: `number part ${i === j ? "right" : "wrong"}`, style: `--part: ${part.toFixed(3)}` },
@@ -132,5 +133,5 @@ function confusionTable({ labels, shares, n }) {
   });
   return qualityTable("confusion", "Which classes does it confuse?",
     "Each line is a true class: how its rows are predicted. Blue: right; orange: wrong.",
-    [["True class"], ["rows", "number"], ...labels.map((label) => [`→ ${label}`, "number"])], rows);
+    [["True class"], ["rows", "number"], ...labels.map((label) => [`→ ${shortened(label, 20)}`, "number"])], rows);
 }
