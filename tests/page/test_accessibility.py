@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,25 @@ def test_axe_finds_no_violation(opened: Open, scheme: str, kind: str) -> None:
     unfold(page)
     page.locator("#python").click()
     page.locator("main details:not(#add)").evaluate_all("all => all.forEach((one) => { one.open = true; })")
+    assert violations(page) == []
+
+
+def test_axe_finds_none_in_sections_on_quality_groups_and_models(opened: Open) -> None:
+    """Of a report of the library's own: two classes, groups, a further model."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2))
+    y = np.where(X[:, 0] + rng.normal(size=90) > 0, "yes", "no")
+
+    def model(rows: Any, slope: float = 1.0) -> Any:
+        p = 1 / (1 + np.exp(-slope * rows[:, 0]))
+        return np.column_stack([1 - p, p])
+
+    report = ll.report(
+        model, X, y, models={"steep": partial(model, slope=9)}, by=np.where(X[:, 1] > 0, "old", "young"),
+        loss="log_loss", shapley=False, interactions=False, random_state=0, progress=False,
+    )  # fmt: skip
+    page = opened(report.summary)
+    assert page.locator("#quality, #for-whom, #models").count() == 3
     assert violations(page) == []
 
 
