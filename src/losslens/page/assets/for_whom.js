@@ -30,7 +30,9 @@ function drawForWhom(page) {
     group.importances.map((one, f) => el("td", { class: "column" },
       estimate(`group-pfi-${g}-${f}`, one.pfi, one, importances, "pfi", `importance of ${found.features[f]}`))))));
   const lacking = groups.some((group) => group.importances.some((one) => !finite(one.low)));
-  byId("for-whom-note").textContent = lacking ? "No line: the interval is not known, because the group has too few rows or because not every cell of the feature was kept." : "";
+  const cautions = [...new Set(groups.flatMap((group) => [group, ...group.importances]).map((one) => one.caution).filter(Boolean))];
+  const said = cautions.length ? [`△ ${cautions.slice(0, 3).join(" ")}`] : [];
+  byId("for-whom-note").textContent = [...said, ...(lacking ? ["No line: the interval is not known, because the group has too few rows or because not every cell of the feature was kept."] : [])].join(" ");
   drawTwoGroups(page);
 }
 
