@@ -164,6 +164,7 @@ def test_what_is_not_sure_is_said_so() -> None:
     alike = said(explained(lambda X: X[:, 0] + X[:, 1], y=X[:, 0] + X[:, 1] + Y / 9))[1]
     assert alike.startswith("On these rows it depends most on x")
     assert alike.endswith(("; on new rows x0 may matter more.", "; on new rows x1 may matter more."))
+    assert "x2" not in alike  # as x3: that they don't matter is known
     noise = said(explained(y=np.random.default_rng(5).normal(size=N)))[1]
     assert noise.startswith(("It is not sure that any feature matters: when", "On these rows no feature matters"))
     few = said(explained(X=X[:2], y=Y[:2]))

@@ -22,6 +22,7 @@ from losslens.page.words import (
     few_rows,
     first_for_sure,
     not_significant,
+    unused_features,
 )
 from losslens.results.importances import Importances
 from losslens.results.table import or_else
@@ -186,17 +187,18 @@ def perhaps_nothing_matters(first: Importances) -> str:
 
 @claim(level=0)
 def leads_unsurely(first: Importances) -> str:
-    """Otherwise, where all are tested: the features that may be first, by simultaneous 95% intervals of ranks."""
+    """Otherwise, where all are tested: those used that may be first, by simultaneous 95% intervals of ranks."""
     estimates = or_else(lambda: first.estimates, None)
     if estimates is None or not all_tested(first):
         return ""
     best = dict(zip(estimates.names, estimates.ranks()[1].tolist(), strict=True))
     name, *others = [one.name for one in first._ranked]
-    may = [other for other in others if best[other] == 1]
+    known = unused_features(first)
+    may = [other for other in others if best[other] == 1 and other not in known]
     also = (
         f"on new rows {listed([cut(other) for other in may], OTHERS)} may matter more"
         if may
-        else "on new rows others may matter more"
+        else "on new rows that is uncertain"
     )
     return f"On these rows it depends most on {cut(name)}: {_shuffled(first)}; {also}."
 

@@ -164,7 +164,7 @@ def every_grows(first: Importances) -> str:
 @claim(level=0)
 def uncertain(first: Importances) -> str:
     """Features whose importances are not significantly above 0, nor below, and that changed some error."""
-    known = {*_unused(first), *_below_zero(first.estimates)}
+    known = {*unused_features(first), *_below_zero(first.estimates)}
     names = [name for name in not_significant(first.estimates) if name not in known]
     if not names:
         return ""
@@ -184,7 +184,7 @@ def shrinks(first: Importances) -> str:
 @claim(level=0)
 def unused(first: Importances) -> str:
     """Features that change the mean error of no row: over all pairs of rows, or over those that were sampled."""
-    names = _unused(first)
+    names = unused_features(first)
     sampled = [name for name in names if not first[name].exact]
     exact = [name for name in names if first[name].exact]
     same = "rows, the error of every row is the same"
@@ -218,7 +218,8 @@ def _below_zero(estimates: Estimates) -> list[str]:
     return [name for name, end in zip(estimates.names, high.tolist(), strict=True) if end < 0]
 
 
-def _unused(first: Importances) -> list[str]:
+def unused_features(first: Importances) -> list[str]:
+    """Features that change the loss of no pair of rows that was evaluated."""
     return [name for name, one in first.items() if not np.any(one.local) and not np.any(one.pi)]
 
 
