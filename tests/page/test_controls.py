@@ -265,7 +265,7 @@ def test_long_names_never_widen_the_page(opened: Open) -> None:
     summary = with_findings(made(n=40, names=tuple(LONG), models=2))
     for model, name in zip(summary["models"], LONG, strict=False):
         model["name"] = name
-    summary["title"], summary["by"] = LONG[0], LONG[2]
+    summary["title"], summary["by"], summary["target"]["name"] = LONG[0], LONG[2], LONG[1]
     kinds = summary["table"]["columns"][2]
     kinds["values"] = [f"{value} {LONG[1]}" for value in kinds["values"]]
     for feature in summary["features"]:
