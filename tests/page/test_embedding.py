@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import losslens as ll
-from browser import tick
+from browser import tick, violations
 from losslens.page import embedding
 from losslens.page.embedding import FEWEST, embedded
 from losslens.page.packing import Box
@@ -147,6 +147,7 @@ def test_pages_of_every_kind_work(opened: Any, every: Any, monkeypatch: pytest.M
     assert not page.locator("#subgroup").is_visible()
     assert not page.locator("#observations").is_visible()
     assert "no row of the data" in page.locator("#holds").inner_text()
+    assert violations(page) == []
     for k in range(4):
         page.locator(f'button.feature[data-feature="{k}"]').click()
         assert page.locator("#chart-pi canvas").count()
