@@ -16,12 +16,13 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from tests.support.browser import started
 
 import losslens as ll
+from losslens.datasets import load_bikeshare
 
 LARGEST, SLOWEST = 6.0, 2.0  # MB and seconds
 
 
 def bikeshare() -> tuple[Any, Any, Any]:
-    X, y = ll.datasets.load_bikeshare()
+    X, y = load_bikeshare()
     return HistGradientBoostingRegressor(categorical_features="from_dtype", random_state=0).fit(X, y), X, y
 
 
