@@ -344,7 +344,9 @@ def test_a_chart_that_is_alone_takes_the_whole_width_and_nothing_is_said_of_rows
     entry = summary["features"][0]["models"][0]
     entry |= dict.fromkeys(("pd", "pd_low", "pd_high", "ice", "pd_classes"))
     entry["cells"]["values"] = np.tile(entry["pi"], (60, 1))  # all rows alike: none goes beyond the chart
+    summary["target"]["name"] = "y" * 300
     page = opened(summary, viewport={"width": 1280, "height": 900})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1280
     assert page.locator("#side-pd").is_hidden()
     assert page.locator("#chart-pi").bounding_box()["width"] > 1100
     assert page.locator("#beyond-pi").inner_text() == ""

@@ -105,7 +105,7 @@ const inPercent = (share) => `${share.toFixed(3)}%`;
 
 function axisLine({ range, unit }, ticks) {
   const text = (value) => svg("text", { x: inPercent(across(range, value)), y: 28, "text-anchor": "middle" }, tickText(value));
-  return svg("svg", { class: "category axis", height: 32, "aria-hidden": "true" }, svg("text", { x: 0, y: 11 }, unit), ticks.map(text));
+  return svg("svg", { class: "category axis", height: 32, "aria-hidden": "true" }, svg("text", { x: 0, y: 11 }, shortened(unit, 40)), ticks.map(text));
 }
 
 // How many rows hold a value, of all and of the subgroup.

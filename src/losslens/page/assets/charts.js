@@ -175,7 +175,7 @@ function drawCurves(get, side, view) {
   get(`${side}-all`).data = linesOf(axis, view.all).sure;
   drawModels(get, side, view);
   paintMean(get, side, colours(), colours()(inkOf(side, view.model)));
-  get(`${side}-up`).axis_label = view.unit;
+  get(`${side}-up`).axis_label = shortened(view.unit, 40);
 }
 
 // The bands of all models, and the means of the others. There may be more models than colours: dashes distinguish them

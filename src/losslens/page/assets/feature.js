@@ -155,11 +155,11 @@ function tile(title, ...content) {
 }
 
 // Plain words, and beside them those of the method.
-const named = (words, method) => [`${words} `, el("span", { class: "method" }, `(${method})`)];
+const inBothWords = (words, method) => [`${words} `, el("span", { class: "method" }, `(${method})`)];
 
 function tiles(page, feature, entry) {
   const { group, weight } = page;
-  const found = [tile(named("Growth of the error when replaced", "PFI, all rows"), output("pfi-all", entry.pfi, "PFI of all rows", 5), quiet(interval(entry.low, entry.high)))];
+  const found = [tile(inBothWords("Growth of the error when replaced", "PFI, all rows"), output("pfi-all", entry.pfi, "PFI of all rows", 5), quiet(interval(entry.low, entry.high)))];
   if (!group.allRows) {
     const given = output("pfi-given", givenPfi(entry, group.rows, weight), "PFI given the subgroup", 5);
     const { pfi } = subsetOf(feature, entry, group.rows, weight);
@@ -168,17 +168,17 @@ function tiles(page, feature, entry) {
     if (error !== null) subset.dataset.error = error;
     const some = group.rows.length > 0;
     const how = some ? (finite(pfi) ? howExact(entry, error) : "its cells are not in this page") : "no rows";
-    found.push(tile(named("In the subgroup, by values of all rows", "given"), given, quiet(`given: ${some ? (isSampled(entry) ? "sampled" : exactly(page.data)) : "no rows"}`), groupEnds(page, feature, entry, "given", given)));
-    found.push(tile(named("In the subgroup, by its own values", "subset"), isSampled(entry) && finite(pfi) ? el("span", {}, "about ", subset) : subset, quiet(`subset: ${how}`), groupEnds(page, feature, entry, "subset", subset)));
+    found.push(tile(inBothWords("In the subgroup, by values of all rows", "given"), given, quiet(`given: ${some ? (isSampled(entry) ? "sampled" : exactly(page.data)) : "no rows"}`), groupEnds(page, feature, entry, "given", given)));
+    found.push(tile(inBothWords("In the subgroup, by its own values", "subset"), isSampled(entry) && finite(pfi) ? el("span", {}, "about ", subset) : subset, quiet(`subset: ${how}`), groupEnds(page, feature, entry, "subset", subset)));
   }
   if (finite(entry.sfimp)) {
     const share = finite(entry.share) ? `${number(100 * entry.share, 3)}% of the reduction by all features; ` : "";
     const ends = interval(entry.sfimp_low, entry.sfimp_high);
-    found.push(tile(named("Share in what all features achieve", "SFIMP, all rows"), output("sfimp", entry.sfimp, "SFIMP of all rows", 5), quiet(share + ends)));
+    found.push(tile(inBothWords("Share in what all features achieve", "SFIMP, all rows"), output("sfimp", entry.sfimp, "SFIMP of all rows", 5), quiet(share + ends)));
   }
   if (finite(entry.ratio)) {
     const p = finite(entry.p) ? `p ${entry.p < 0.0001 ? "< 0.0001" : `= ${number(entry.p, 2)}`}` : "";
-    found.push(tile(named("Error with it replaced, as a multiple", "ratio"), output("ratio", entry.ratio, "ratio of errors", 4), quiet(p)));
+    found.push(tile(inBothWords("Error with it replaced, as a multiple", "ratio"), output("ratio", entry.ratio, "ratio of errors", 4), quiet(p)));
   }
   return found;
 }
