@@ -11,7 +11,7 @@ function compared(page) {
   base.append(...bases.map((m) => el("option", { value: m, title: page.data.models[m].name }, shortened(page.data.models[m].name, 40))));
   base.addEventListener("change", () => drawCompared(page));
   more.addEventListener("click", () => { more.dataset.all = more.dataset.all ? "" : "yes"; drawCompared(page); });
-  byId("models-legend").append(...page.data.models.map((model, m) => el("li", {}, el("span", { class: `model-ink model-${m % 5}` }, "● "), named(model.name))));
+  byId("models-legend").append(...page.data.models.map((model, m) => el("li", {}, el("span", { class: `model-ink model-${m % 5}` }, "● "), modelName(model.name))));
 }
 
 // The differences of two models, first less second, however they were computed.
@@ -20,7 +20,7 @@ function pairOf(page, first, second) {
   return found && (first < second ? found : { error: turned(found.error), importances: found.importances.map(turned) });
 }
 
-const named = (name) => el("span", { title: name }, shortened(name, 30));
+const modelName = (name) => el("span", { title: name }, shortened(name, 30));
 
 const turned = ({ value, low, high, p }) => ({ value: finite(value) ? 0 - value : null, low: finite(high) ? 0 - high : null, high: finite(low) ? 0 - low : null, p });
 
@@ -39,9 +39,9 @@ function drawErrors(page, base) {
   const scale = spanOf(errors), apart = spanOf(differences.filter(Boolean));
   const head = (text, kind) => el("th", { scope: "col", class: kind }, text);
   byId("models-head").replaceChildren(el("tr", {}, head("Model"), head(some ? "error in the subgroup" : `error (${data.loss.title})`, "bars"), head("95% interval", "number"),
-    head(some ? "all rows" : "best constant", "number"), some ? null : head("smaller by", "number"), head(["more than that of ", named(data.models[base].name)], "bars"), head("difference", "number"), head("95% interval", "number")));
+    head(some ? "all rows" : "best constant", "number"), some ? null : head("smaller by", "number"), head(["more than that of ", modelName(data.models[base].name)], "bars"), head("difference", "number"), head("95% interval", "number")));
   byId("models-body").replaceChildren(...data.models.map((model, m) => el("tr", {},
-    el("th", { scope: "row" }, el("span", { class: `model-ink model-${m % 5}` }, "● "), named(model.name)),
+    el("th", { scope: "row" }, el("span", { class: `model-ink model-${m % 5}` }, "● "), modelName(model.name)),
     el("td", { class: "bars" }, estimate(`model-error-${m}`, errors[m].value, errors[m], scale, `model-${m % 5}`, `error of ${model.name}`)),
     el("td", { class: "number" }, between(errors[m])),
     el("td", { class: "number" }, number(some ? model.error : model.error_constant)),
@@ -76,7 +76,7 @@ function drawImportances(page, base) {
   byId("models-scale").textContent = `How much the error grows when the feature's values come from other rows (PFI)${page.group.allRows ? "" : ", in the subgroup"}. Lines: 95% intervals; one scale for all models${rooted ? ", of square roots, so that small ones can be seen beside large ones" : ""}. Differences are of all rows, paired: bold where the interval excludes 0, each for itself.`;
   const others = data.models.map((_, m) => m).filter((m) => m !== base);
   byId("model-features-head").replaceChildren(el("tr", {}, el("th", { scope: "col" }, "Feature"), el("th", { scope: "col", class: "bars" }, el("span", { class: "hidden" }, "picture"), ticks(scale, low, high, rooted)),
-    others.flatMap((m) => [el("th", { scope: "col", class: "number" }, named(data.models[m].name), " less ", named(data.models[base].name)), el("th", { scope: "col", class: "number" }, "95% interval")])));
+    others.flatMap((m) => [el("th", { scope: "col", class: "number" }, modelName(data.models[m].name), " less ", modelName(data.models[base].name)), el("th", { scope: "col", class: "number" }, "95% interval")])));
   byId("model-features-body").replaceChildren(...shown.map((f) => el("tr", {},
     el("th", { scope: "row" }, el("button", { type: "button", class: "name label", title: data.features[f].name, onclick: () => page.openFeature(f, true) }, data.features[f].name)),
     el("td", { class: "bars" }, modelBars(page, f, scale)),
