@@ -445,6 +445,18 @@ def _misses_a_probability(case: Case, text: str) -> bool:
     return bool(((new.y == int(label))[inside].mean() > p[inside].mean()) == more)
 
 
+def _worse_there(case: Case, text: str) -> bool:
+    """On 50,000 new rows the mean loss under the rule is larger than elsewhere."""
+    new = drawn(case.kind, 1, 50_000)
+    losses, there = new.losses(case.kind.model(new.X)), np.ones(len(new.y), bool)
+    for part in text.removeprefix("Where ").partition(" (")[0].split(" and "):
+        low, column, high = re.findall(r"^(?:(\S+) < )?x(\d)(?: ≤ (\S+))?", part)[0]
+        values = new.X[:, int(column)]
+        above = re.findall(r"> (\S+)$", part)
+        there &= (values > float(low or (above or ["-inf"])[0])) & (values <= float(high or "inf"))
+    return bool(losses[there].mean() > losses[~there].mean())
+
+
 Truth = Callable[[Case, str], bool]
 TRUTHS: dict[str, Truth] = {
     "question": holds,
@@ -502,6 +514,8 @@ TRUTHS: dict[str, Truth] = {
     "clusters_in_words": holds,
     "fewer_digits": lambda case, text: False,  # these pages are small
     "holds": lambda case, text: f"all {len(case.y):,} rows" in text,
+    "error_is_larger": _worse_there,
+    "no_weak_segment": lambda case, text: len(case.y) >= 100 or "needs 100 rows" in text,
     "worse_than_constant": lambda case, text: _beyond_constant(case.kind) > 0,
     "perhaps_no_better": _perhaps_no_better,
     "no_more_often_right": _no_more_often_right,

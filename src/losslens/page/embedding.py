@@ -108,7 +108,11 @@ def _without(summary: dict[str, Any]) -> dict[str, Any]:
         feature["own"] = None
     empty["table"]["columns"] = []
     heads = [head | {"quality": _rounded(head["quality"])} for head in summary["models"]]
-    return empty | {"python": None, "models": heads, "for_whom": _of_large_groups(summary["for_whom"])}
+    weak = summary["segments"]
+    if weak is not None:  # their conditions hold values of single rows
+        weak = weak | {"segments": [one | {"conditions": []} for one in weak["segments"]]}
+    groups = _of_large_groups(summary["for_whom"])
+    return empty | {"python": None, "models": heads, "for_whom": groups, "segments": weak}
 
 
 def _joined(feature: dict[str, Any], column: Any) -> dict[str, Any]:

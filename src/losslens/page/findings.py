@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 
 from losslens.page.cells import PackedGrid
+from losslens.page.labels import as_numbers, kind_of, texts
 from losslens.results.clusters import Clusters
 from losslens.results.extrapolation import FADED, NAMED_IN_NOTE, RARER, Extrapolation, Extrapolations
 from losslens.results.importance import FeatureImportance
 from losslens.results.interactions import Interactions
 from losslens.results.observations import Observations
 from losslens.results.regions import CONFIRMED, Regions
+from losslens.results.segments import Segment, WeakSegments
+from losslens.tables.columns import Distinct
 from losslens.text import claim, in_digits, listed
+from losslens.typing import Mask
 
 MOST_PAIRS = 15  # pairs listed
 MOST_ROWS = 20  # suspicious rows listed
@@ -35,6 +39,7 @@ class Findings:
     clusters: Clusters | None
     where: Callable[[FeatureImportance], Regions | None]  # the regions of one feature
     where_how: str  # which features were not searched
+    weak: WeakSegments | None = None  # where the model is worst
 
 
 def extrapolation_dict(far: Extrapolation | None, grid: PackedGrid | None) -> dict[str, Any] | None:
@@ -66,6 +71,52 @@ def regions_dict(regions: Regions | None, name: str) -> dict[str, Any] | None:
     keys = ("rule", "depth", "n", "pfi", "low", "high", "p")
     tree = [{key: getattr(one, key) for key in keys} for one in shown]
     return {"sentences": [region(text) for text in regions.sentences], "tree": tree}
+
+
+def segments_dict(weak: WeakSegments | None, columns: Mapping[str, Distinct]) -> dict[str, Any] | None:
+    """Where the error is larger, each as conditions that the page can set; None where it was not looked for."""
+    if weak is None:
+        return None
+    keys = ("rule", "n", "share", "error", "low", "high", "other", "ratio", "ratio_low", "ratio_high", "p", "judged")
+    listed = [
+        {
+            **{key: getattr(one, key) for key in keys},
+            "sentence": error_is_larger(one, weak.title),
+            "conditions": [_condition(name, columns[name], weak.mask(k)) for name in one.columns],
+        }
+        for k, one in enumerate(weak.segments)
+    ]
+    whole = {key: getattr(weak, key) for key in ("error", "low", "high", "n")}
+    return {"sentence": no_weak_segment(weak), "whole": whole, "segments": listed}
+
+
+def _condition(name: str, column: Distinct, there: Mask) -> dict[str, Any]:
+    """The values of a column that rows of a segment hold: their range, or a list of words.
+
+    Rows that fulfil all of these are the segment's: its rule is an interval, or a set of words, of each column.
+    """
+    held = column.values[np.unique(column.codes[there])]
+    if kind_of(column) == "words":
+        named = texts(column.values)
+        return {"column": name, "chosen": [named[code] for code in np.unique(column.codes[there])]}
+    numbers = as_numbers(held)
+    known = numbers[~np.isnan(numbers)]
+    ends = (float(known.min()), float(known.max())) if len(known) else (1.0, 0.0)  # none but missing ones
+    return {"column": name, "low": ends[0], "high": ends[1], "missing": bool(len(known) < len(numbers))}
+
+
+@claim(level=0.05)
+def error_is_larger(one: Segment, title: str) -> str:
+    """A segment of `WeakSegments`: a test on rows that had no part in finding it says so, for all of them together."""
+    error, other = in_digits(one.error), in_digits(one.other, one.error)
+    than = f"{one.ratio:.1f} times as large as elsewhere" if one.ratio >= 1.05 else "larger than elsewhere"
+    return f"Where {one.rule} ({one.n:,} rows), the {title} is {than}: {error} against {other}."
+
+
+@claim(level=0)
+def no_weak_segment(weak: WeakSegments) -> str:
+    """Where none was confirmed: why. It does not say that the error is the same everywhere."""
+    return f"No group of rows was found in which the error is surely larger: {weak.why}." if weak.why else ""
 
 
 def pairs_dict(findings: Findings) -> dict[str, Any] | None:

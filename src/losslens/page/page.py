@@ -19,7 +19,7 @@ from losslens.text import in_digits
 SCRIPTS = (
     "dom", "focus", "data", "groups", "intervals", "columns",
     "ranking", "scales", "charts", "categories", "findings", "feature",
-    "quality", "for_whom", "compared", "together", "rows",
+    "quality", "segments", "for_whom", "compared", "together", "rows",
     "python", "bar", "table", "csv", "address", "main",
 )  # fmt: skip
 

@@ -25,6 +25,7 @@ from losslens.page.findings import (
     pairs_dict,
     regions_dict,
     rows_dict,
+    segments_dict,
 )
 from losslens.page.groups import LEADING, FeatureByGroup, Groups, by_group, for_whom, groups_by
 from losslens.page.labels import as_numbers, bin_labels, kind_of, labels, texts
@@ -120,6 +121,7 @@ def summarise(
         "by": shown.by,
         "compared": compared(models, [one.name for one in first._ranked]),
         "for_whom": for_whom(groups, models, by_groups),
+        "segments": segments_dict(findings.weak, shown.columns),
         "table": table,
         "python": _python(shown, first._first),
         "features": features,

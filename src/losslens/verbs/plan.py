@@ -238,7 +238,8 @@ def _weak_segments(model: Any, X: Any, y: Any, given: Arguments) -> Plan:
             before = time.thread_time()
             few = thinned(task, few_rows, StandIn(timed.predictions))
             sample = set_up(few, None, silent).sample
-            segments_of(few.table, sample, known, given["level"], given["depth"], replace(options, progress=False))
+            quiet = replace(options, progress=False)
+            segments_of(few.table, sample, known, given["level"], given["depth"], options=quiet)
             took = time.thread_time() - before
             seen.append((np.array([1.0, few.n]), took))
             if few_rows == task.n or time.perf_counter() - began + 2 * took > allowed(REHEARSED):

@@ -24,6 +24,7 @@ from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
 from losslens.results.regions import Region, Regions
+from losslens.results.segments import WeakSegments
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import or_else
 from losslens.rows.regions import RegionSearch
@@ -37,6 +38,7 @@ from losslens.verbs.costs import importances_count
 from losslens.verbs.features import importances
 from losslens.verbs.interactions import pair_interactions, wanted_pairs
 from losslens.verbs.rows import clusters, observations
+from losslens.verbs.segments import segments_of
 from losslens.verbs.shapley import share_out
 from losslens.workers import with_executor
 
@@ -44,6 +46,7 @@ FIRST = "this model"  # name of the reported model beside others
 PAIRED_FEATURES = 6  # most important features whose pairs are computed by default
 PAIR_PREDICTIONS = 50_000  # always allowed for pairs; more only if the importances took more
 PAIR_DONORS = 5  # fewest donors of a row where pairs are sampled
+SEGMENT_FEATURES = 40  # most important features whose columns rules of weak segments read
 REGION_ROWS = 2_000  # most rows that regions are searched on, for speed
 REGION_CELLS = 100_000_000  # most cells of all features that regions are searched in, most important features first
 
@@ -261,7 +264,14 @@ def _findings(
         rows = or_else(lambda: observations(share, first), None) or or_else(lambda: observations(share), None)
     parts = None if share is None else or_else(lambda: clusters(share, table, random_state=seed), None)
 
-    return Findings(pairs, how, rows, parts, *_where(table, first))
+    return Findings(pairs, how, rows, parts, *_where(table, first), _weak(table, first, data))
+
+
+def _weak(table: Table, first: Importances, data: ExplainedRows) -> WeakSegments:
+    """Where the first model is worst, by rules on the columns of its most important features."""
+    leading = dict.fromkeys(name for one in first._ranked[:SEGMENT_FEATURES] for name in one.columns)
+    options = replace(data.options, random_state=0)  # the same segments for every seed
+    return segments_of(table, first._first.sample, data.loss, options=options, columns=tuple(leading))
 
 
 def _where(table: Table, first: Importances) -> tuple[Callable[[FeatureImportance], Regions | None], str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from losslens.losses import Loss, is_scorer
@@ -84,7 +84,7 @@ def weak_segments(
     with bar(task.n, "predicting", progress) as tick:
         sample = set_up(task, None, tick).sample
     assert task.loss is not None
-    return segments_of(task.table, sample, task.loss, level, int(depth), options)
+    return segments_of(task.table, sample, task.loss, level, int(depth), options=options)
 
 
 def checked_segments(model: Any, X: Any, y: Any, loss: Any, level: float, depth: int, options: Options) -> Task:
@@ -103,12 +103,12 @@ def checked_segments(model: Any, X: Any, y: Any, loss: Any, level: float, depth:
 
 
 def segments_of(
-    table: Table, sample: Sample, loss: Loss, level: float = 0.05, depth: int = 2, options: Options | None = None
-) -> WeakSegments:
-    """The segments of rows whose losses are known."""
-    columns = {name: table.column(j).distinct for j, name in enumerate(table.names)}
-    options = Options(random_state=0) if options is None else options
-    search = SegmentSearch(columns, sample, depth, level, options.random_state, signed=loss.custom)
+    table: Table, sample: Sample, loss: Loss, level: float = 0.05, depth: int = 2, *, options: Options,
+    columns: Sequence[str] | None = None,
+) -> WeakSegments:  # fmt: skip
+    """The segments of rows whose losses are known, by rules on all columns or on these."""
+    read = {n: table.column(j).distinct for j, n in enumerate(table.names) if columns is None or n in columns}
+    search = SegmentSearch(read, sample, depth, level, options.random_state, signed=loss.custom)
     with bar(2 * HALVINGS, "looking for segments", options.progress, "halves") as tick:
         found, why = search.find(tick)
     error, low, high = mean_interval(sample, search.counted, signed=loss.custom)

@@ -159,6 +159,7 @@ async function start() {
   chooseModel(page);
   chooseClass(page);
   forWhom(page);
+  weakSegments(page);
   compared(page);
   chartButtons(page);
   categoryButtons(page);

@@ -1,0 +1,39 @@
+// Where the first model is worst: groups of rows with a larger error, beside all rows. One click makes one the subgroup.
+
+function weakSegments(page) {
+  const found = page.data.segments;
+  if (!found?.segments.length) return;
+  const { whole, segments } = found;
+  const scale = spanOf([whole, ...segments]);
+  const all = { ...whole, rule: "all rows", share: 1, conditions: [] };
+  byId("segments-body").replaceChildren(...[all, ...segments].map((one, k) => segmentLine(page, one, k, scale, scale(whole.error))));
+}
+
+function segmentLine(page, one, k, scale, usual) {
+  const show = el("button", {
+    type: "button", class: "small", "data-segment": k - 1, "aria-label": `Show the rows where ${one.rule}`,
+    onclick: () => page.setConditions(one.conditions.map((condition) => conditionOf(page, condition))),
+  }, "Show these rows");
+  return el("tr", {},
+    el("th", { scope: "row", class: "rule" }, one.rule, one.conditions.length ? [" ", show] : null),
+    el("td", { class: "number" }, count(one.n), k ? quiet(` ${percent(one.share)}`) : null),
+    el("td", { class: "bars" }, segmentBar(one, k, scale, usual)),
+    el("td", { class: "number" }, output(k ? `segment-${k - 1}` : "segments-all", one.error, `error where ${one.rule}`)),
+    el("td", { class: "number" }, between(one)),
+    el("td", { class: "number" }, k ? chance(one.p) : "–"));
+}
+
+// The dashed line is the error of all rows.
+function segmentBar(one, k, scale, usual) {
+  const kind = k ? "pfi" : "sfimp";
+  const parts = [line("zero", scale(0), scale(0), 0, 24), line("usual", usual, usual, 0, 24), line(`${kind} bar`, scale(0), scale(one.error), 12, 12)];
+  if (finite(one.low)) parts.push(line(kind, scale(one.low), scale(one.high), 12, 12));
+  parts.push(svg("circle", { class: `${kind} mark`, cx: `${scale(one.error)}%`, cy: 12, r: 5 }));
+  const label = `error where ${one.rule}: ${number(one.error)}, interval ${between(one)}`;
+  return svg("svg", { class: "bars", role: "img", "aria-label": label, height: 24 }, parts);
+}
+
+function conditionOf(page, { column, chosen, low, high, missing }) {
+  const { key } = page.columns.find((one) => one.own && one.name === column);
+  return chosen ? { key, chosen: new Set(chosen) } : { key, low, high, missing };
+}
