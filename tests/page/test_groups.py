@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 from scipy.stats import binom, ttest_ind
 
 import losslens as ll
+from browser import value
 from losslens.page.groups import MOST_GROUPS, by_group, errors_differ, for_whom, groups_by, how_grouped
 from losslens.results.comparison import between_errors, between_groups
 from losslens.tables.columns import array_column
 
+Open = Callable[..., Any]
 RNG = np.random.default_rng(11)
 N = 240
 X = pd.DataFrame({"a": RNG.normal(size=N), "b": RNG.normal(size=N)})
@@ -52,6 +55,26 @@ def test_the_groups_of_a_report_are_those_of_the_library() -> None:
             assert group["skill"] == pytest.approx(given.skill)
     assert found["sentences"][0].claim == "errors_differ"
     assert "largest where who is old" in found["sentences"][0]
+
+
+def test_the_page_shows_groups_and_compares_any_two_of_them_without_rows(opened: Open) -> None:
+    """The page holds no rows; the difference asked the other way round has the other sign."""
+    page = ll.report(
+        model, X, Y, by=pd.Series(WHO, name="who"), loss="squared_error", shapley=False, interactions=False,
+        random_state=0, progress=False, embed="none",
+    )  # fmt: skip
+    found, shown = page.summary["for_whom"], opened(page.summary)
+    group = found["models"][0]["groups"][2]
+    assert value(shown, "group-error-2") == group["error"]
+    assert value(shown, "group-pfi-2-0") == group["importances"][0]["pfi"]
+    pair = next(one for one in found["models"][0]["differences"] if (one["first"], one["second"]) == (0, 2))
+    for first, second, sign in (("old", "young", 1), ("young", "old", -1)):
+        shown.locator("#group-first").select_option(label=first)
+        shown.locator("#group-second").select_option(label=second)
+        assert value(shown, "two-groups-0") == sign * pair["error"]["value"]
+        assert value(shown, "two-groups-1") == sign * pair["importances"][0]["value"]
+    shown.locator("#group-second").select_option(label="young")
+    assert "Choose two different groups" in shown.locator("#two-groups-body").inner_text()
 
 
 def test_the_difference_of_two_groups_is_their_jackknife() -> None:

@@ -83,7 +83,8 @@ def report(
     models
         Further models by name, shown beside the first on the same rows.
     by
-        A column's name, or a label for each row: groups that can be selected on the page.
+        A column's name, or a label for each row: groups that the page shows side by side, compares, and offers to
+        select. Many numbers become ranges; of more than 12 values the rarest are joined.
     shapley
         Also compute Shapley shares and the gain of each row; False saves that cost.
     interactions

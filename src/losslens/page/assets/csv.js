@@ -46,9 +46,9 @@ function rowsOfTable(page, table) {
 function rankingRows(page) {
   const numbers = ["pfi", "low", "high", "std_error", "p", "ratio", "sfimp", "sfimp_low", "sfimp_high", "share"];
   const some = !page.group.allRows;
-  const head = ["feature", "model", ...(some ? ["rows", "donors", "pfi of the chosen rows"] : []), ...numbers.map((name) => (some ? `${name} of all rows` : name))];
+  const head = ["feature", "model", ...(some ? ["rows", "donors", "pfi of the chosen rows", "low of the chosen rows", "high of the chosen rows"] : []), ...numbers.map((name) => (some ? `${name} of all rows` : name))];
   return [head, ...page.data.features.flatMap((feature, f) => feature.models.map((entry, m) => [
-    feature.name, page.data.models[m].name, ...(some ? [page.group.rows.length, page.donors, page.numbers[f][m].pfi] : []), ...numbers.map((name) => entry[name]),
+    feature.name, page.data.models[m].name, ...(some ? [page.group.rows.length, page.donors, page.numbers[f][m].pfi, page.numbers[f][m].ends.low, page.numbers[f][m].ends.high] : []), ...numbers.map((name) => entry[name]),
   ]))];
 }
 

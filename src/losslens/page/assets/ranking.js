@@ -98,7 +98,7 @@ function row(page, f, scale) {
     type: "button", class: "feature", "aria-pressed": String(open), "data-feature": f, title: feature.name,
     onclick: () => page.openFeature(f, true),
   }, feature.name);
-  const cells = [el("th", { scope: "row" }, el("span", { class: "with-mark" }, name, farMark(feature), cautionMark(feature)))];
+  const cells = [el("th", { scope: "row" }, el("span", { class: "with-mark" }, name, farMark(feature), cautionMark(page.numbers[f])))];
   feature.models.forEach((entry, m) => {
     const { pfi, error, about: sampled, ends } = page.numbers[f][m];
     cells.push(el("td", { class: "bars" }, bars(page, entry, pfi, ends, scale, feature.name)));
@@ -116,8 +116,8 @@ function farMark(feature) {
 }
 
 // Of any model of the page: its interval is not to be trusted.
-function cautionMark(feature) {
-  const caution = feature.models.map((entry) => entry.caution).find(Boolean);
+function cautionMark(numbers) {
+  const caution = numbers.map(({ ends }) => ends.caution).find(Boolean);
   return caution && el("span", { class: "far", role: "img", "aria-label": caution, title: caution }, "△");
 }
 
