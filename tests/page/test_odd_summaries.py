@@ -28,7 +28,6 @@ NASTY = (
 def test_several_models_stand_side_by_side(opened: Open) -> None:
     summary = made(models=3)
     page = opened(summary)
-    assert page.locator("#models tbody tr").count() == 3
     for m, entry in enumerate(summary["features"][0]["models"]):
         assert value(page, f"pfi-0-{m}") == entry["pfi"]
     page.get_by_label("model 2").check()

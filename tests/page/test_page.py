@@ -16,7 +16,6 @@ import pytest
 import losslens as ll
 import summaries
 from browser import Reader, brush, members, set_donors, set_range, tick, unfold, value
-from losslens.page.page import own_script
 from summaries import Made, made
 
 Open = Callable[..., Any]
@@ -59,13 +58,6 @@ def curve(page: Any, kind: str, summary: Made, name: str) -> np.ndarray[Any, Any
     page.locator(f'output[data-name="{kind}-{g - 1}"]').wait_for()
     shown = page.locator(f'output[data-name^="{kind}-"]').evaluate_all("all => all.map((one) => one.dataset.value)")
     return np.array([float(text) if text else np.nan for text in shown])
-
-
-def test_no_name_is_declared_twice_in_the_joined_script() -> None:
-    """The files are one function: a second `const` of a name would stop the whole page."""
-    declared = re.findall(r"^(?:const|let|class|(?:async )?function) +(\w+)", own_script(), re.MULTILINE)
-    assert len(declared) > 100
-    assert [name for name in set(declared) if declared.count(name) > 1] == []
 
 
 def test_opens_with_words_ranking_and_a_feature(page: Any, usual: Made) -> None:
