@@ -2,7 +2,7 @@
 
 import threading
 from itertools import combinations
-from math import comb
+from math import comb, fsum
 
 import lightgbm as lgb
 import numpy as np
@@ -62,7 +62,8 @@ def bound_of(model, X, response="values"):
 
 
 def found(bound, players, rows=ROWS, donors=DONORS, weight=EQUAL, n_jobs=1, tick=lambda rows: None):
-    return shapley_effects(bound, players, rows, donors, weight, n_jobs=n_jobs, tick=tick)
+    raw = shapley_effects(bound, players, rows, donors, weight[None], n_jobs=n_jobs, tick=tick)
+    return raw[0] / fsum(weight)
 
 
 def mixed(X, lent, rows, donors):
@@ -201,9 +202,11 @@ def test_no_digits_are_lost_to_an_offset():
 @pytest.mark.parametrize("small", [False, True])
 def test_threads_change_nothing(fitted, small, monkeypatch):
     _, _, bound, _ = fitted
-    if small:
-        monkeypatch.setattr(effects, "FEW_ROWS", 64)
-        monkeypatch.setattr(effects, "MANY_ROWS", 64)
+    if small:  # in two steps, and by blocks
+        for limit in ("PART_BYTES", "CHUNK_BYTES", "TABLE_BYTES"):
+            monkeypatch.setattr(effects, limit, 5000)
+        for limit in ("LEAST_ROWS", "MOST_ROWS"):
+            monkeypatch.setattr(effects, limit, 64)
     every, ticks = np.arange(300), []
     one = found(bound, SINGLES, every, every, np.ones(300), tick=ticks.append)
     assert sum(ticks) == 300
@@ -211,11 +214,12 @@ def test_threads_change_nothing(fitted, small, monkeypatch):
     close(one[ROWS], found(bound, SINGLES, ROWS, every, np.ones(300)), 1e-12)
 
 
-def test_walks_go_on_where_they_were_interrupted(fitted, monkeypatch):
+@pytest.mark.parametrize("limit", ["PART_BYTES", "CHUNK_BYTES", "TABLE_BYTES"])
+def test_memory_changes_nothing(fitted, limit, monkeypatch):
     _, _, bound, _ = fitted
-    whole = found(bound, SINGLES)
-    monkeypatch.setattr(effects, "WORK", 1)
-    assert np.array_equal(found(bound, SINGLES), whole)
+    wanted = found(bound, PLAYERS["some"])
+    monkeypatch.setattr(effects, limit, 1)
+    close(found(bound, PLAYERS["some"]), wanted, 1e-13)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -335,7 +339,7 @@ def test_ways_of_more_players_than_a_word_has_bits():
 def test_the_slow_way_says_the_same(fitted, players, monkeypatch):
     _, _, bound, _ = fitted
     wanted = found(bound, players, weight=UNEQUAL)
-    monkeypatch.setattr(effects.effect_kernels, "MAX_PATH_PLAYERS", 0)
+    monkeypatch.setattr(effects, "MOST_IN_TABLE", 0)
     close(found(bound, players, weight=UNEQUAL), wanted, 1e-12)
 
 
@@ -344,7 +348,7 @@ def test_ways_of_as_many_players_as_a_word_has_bits(monkeypatch):
         _, bound = chained(d)
         players = [[j] for j in range(d)]
         wanted = found(bound, players)
-        monkeypatch.setattr(effects.effect_kernels, "MAX_PATH_PLAYERS", 60)
+        monkeypatch.setattr(effects, "WORD", 60)
         close(found(bound, players), wanted, 1e-12)
         monkeypatch.undo()
 

@@ -1,12 +1,11 @@
-"""Compiled kernels for Shapley values of predictions: a tree is walked once for many rows and donors together.
+"""Compiled kernels for Shapley values of predictions: patterns of donors are counted, and rows look up what they get.
 
-A leaf is a box. On the path to it a row *violates* the conditions of some players, and a donor those of others. A
-coalition of the two reaches the leaf if it contains all players that the donor violates and none that the row violates:
-the two sets must be disjoint, and nothing else matters. Rows that violate the same players on the path to a node are a
-*group* there, and so are donors. Groups are compared, not pairs; a group that is disjoint from no group of the other
-side goes no further.
+A leaf is a box. On the path to it a row *violates* the conditions of some players, and a donor those of others: their
+*patterns*. A coalition of the two reaches the leaf if it contains all players that the donor violates and none that
+the row violates; nothing else matters. So all that a row needs to know of the donors is how many have each pattern.
 
-Players are bits of a word, numbered along the path from the root.
+Players are bits of a pattern, numbered along the path from the root. If some columns belong to no player, bit 0 of the
+patterns in tables says whether the row violates one of their conditions, which no coalition can repair.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from losslens.engines.trees.node_rules import (
     PLAIN,
     RIGHT,
     RULE,
-    TWO,
     U,
     array_of,
     goes_left,
@@ -31,37 +29,26 @@ from losslens.engines.trees.node_rules import (
     u8,
 )
 
-f8 = types.float64
+u4, f8 = types.uint32, types.float64
 NONE = U(0)
-MAX_PATH_PLAYERS = 64  # players on a path, as bits of a word
-LEVEL, STOP, BIT, ABOVE, FIELDS = range(5)  # see `describe_nodes`
+WORD = 64  # bits
+LEVEL, STOP, BIT, ABOVE, PARENT, FIELDS = range(6)  # see `describe_nodes`
 NO_PLAYER = -1  # the player of a column that belongs to none
-ROWS, DONORS = 0, 1  # the two sides
-DROPPED, NEW = -2, -1  # where members of a group go: nowhere, or to a group that is yet to be made
-MEMBERS, GROUPS = 0, 1
-COMPARED = U(64)  # groups compared before the loop tests whether a disjoint one was among them
-MIX = U(0x9E3779B97F4A7C15)  # multiplier of the hash function
 
-# A side: its codes; by level its members, their groups, the players that the groups violate, whether a group is
-# disjoint from one of the other side, and the numbers of members and groups; where groups go; a hash table of groups.
-_SIDE = types.Tuple(
-    (
-        array_of(i4, 2), array_of(i4, 2), array_of(i4, 2), array_of(u8, 2), array_of(u1, 2), array_of(i4, 2),
-        array_of(i4), array_of(i4, 2),
-    )
-)  # fmt: skip
+# What all kernels know of the trees: nodes, their descriptions, the number of classes of each column, and sets.
+TREES = types.Tuple((array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(u1, 2)))
 
 
 @compiled(i8(array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4), array_of(i4, 2)))
 def describe_nodes(nodes, roots, player_of, path_players, info):
-    """Fill in each node's level, the end of its subtree, its player's bit, and the number of players above it.
+    """Fill in each node's level, the end of its subtree, its player's bit, the players above it, and its parent.
 
     `path_players` is a buffer for the players of a path. Returns the largest number of players on any path.
     """
     largest = 0
     for t in range(len(roots)):
         end = roots[t + 1] if t + 1 < len(roots) else len(nodes)
-        info[roots[t], LEVEL], info[roots[t], STOP], info[roots[t], ABOVE] = 0, end, 0
+        info[roots[t], LEVEL], info[roots[t], STOP], info[roots[t], ABOVE], info[roots[t], PARENT] = 0, end, 0, -1
         for s in range(roots[t], end):
             f, above = nodes[s, FEATURE], info[s, ABOVE]
             largest = max(largest, above)
@@ -79,204 +66,199 @@ def describe_nodes(nodes, roots, player_of, path_players, info):
             info[s + 1, LEVEL] = info[right, LEVEL] = info[s, LEVEL] + 1
             info[s + 1, ABOVE] = info[right, ABOVE] = above
             info[s + 1, STOP], info[right, STOP] = right, info[s, STOP]
+            info[s + 1, PARENT] = info[right, PARENT] = s
     return largest
 
 
-@compiled(i4(u8, u8, i4, array_of(u8, 2), array_of(i4, 2)))
-def _group_of(word, level, groups, violated, table):
-    """The group of a level that violates these players; if there is none, a new one, the last.
+@compiled(types.void(i8, i8, u4, u8, u8, array_of(i4, 2), TREES, array_of(u4, 2)))
+def _step(s, shift, own, start, count, codes, trees, words):
+    """Patterns at a node from those at its parent, of `count` rows or donors from `start` on.
 
-    A slot of the hash table is taken if the group it names exists and names the slot: so it need not be cleared.
+    `own` is what a violated condition of no player's column adds: a donor's value of such a column is never looked at.
     """
-    slots = U(len(table) - 1)
-    at = ((word * MIX) >> U(32)) & slots
-    while table[at, 0] < groups and U(table[table[at, 0], 1]) == at:
-        if violated[level, U(table[at, 0])] == word:
-            return table[at, 0]
-        at = (at + ONE) & slots
-    table[at, 0], table[groups, 1] = groups, at
-    violated[level, U(groups)] = word
-    return groups
+    nodes, info, size, sets = trees
+    a, level = info[s, PARENT], U(info[s, LEVEL])
+    up, f, cut, rule = level - ONE, U(nodes[a, FEATURE]), nodes[a, CUT], nodes[a, RULE]
+    left = s == a + 1
+    bit = own if info[a, BIT] == NO_PLAYER else u4(1) << u4(info[a, BIT] + shift)
+    if rule == PLAIN:
+        for i in range(count):
+            violates = (codes[f, start + i] < cut) != left
+            words[level, i] = words[up, i] | (bit if violates else u4(0))
+        return
+    for i in range(count):
+        violates = goes_left(codes[f, start + i], cut, rule, size[f], sets) != left
+        words[level, i] = words[up, i] | (bit if violates else u4(0))
 
 
-@compiled(u8(i4))
-def _word(bit):
-    return NONE if bit == NO_PLAYER else ONE << U(bit)
-
-
-@compiled(types.void(i8, i8, i8, u8, u8, array_of(i4, 2), i4, u1, array_of(u1, 2), _SIDE))
-def _descend(side, s, level, bit, again, nodes, size, left, sets, state):
-    """Move the members of a side from node s to one of its children, at `level`.
-
-    `bit` is the node's player, or 0 if its column belongs to none; `again` is the same bit if a node above compares the
-    player already. Two loops over the members, so that neither has a branch that depends on them.
-    """
-    codes, ids, group, violated, matched, count, to, table = state
-    level = U(level)
-    up, f, cut, rule = level - ONE, U(nodes[s, FEATURE]), nodes[s, CUT], nodes[s, RULE]
-    members, before = U(count[up, MEMBERS]), U(count[up, GROUPS])
-    for place in range(TWO * before):
-        to[place] = DROPPED
-    irrelevant = side == DONORS and bit == NONE  # a column of no player always has the row's value
-    for q in range(members):
-        code = codes[f, U(ids[up, q])]
-        goes = code < cut if rule == PLAIN else goes_left(code, cut, rule, size, sets)
-        place = TWO * U(group[up, q]) + U(goes != left and not irrelevant)
-        group[level, q], to[place] = place, NEW
-    groups = i4(0)
-    for place in range(TWO * before):
-        word, violates = violated[up, place >> ONE], place & ONE
-        if to[place] == DROPPED or not matched[up, place >> ONE] or (violates and bit == NONE):
-            to[place] = DROPPED
-            continue
-        word = word | bit if violates else word
-        if word & again == NONE:  # no other group has the same players
-            to[place], violated[level, U(groups)] = groups, word
-        else:
-            to[place] = _group_of(word, level, groups, violated, table)
-        groups = max(groups, to[place] + i4(1))
-    kept = NONE
-    for q in range(members):
-        h = to[U(group[level, q])]
-        ids[level, kept], group[level, kept] = ids[up, q], h
-        kept += U(h != DROPPED)
-    count[level, MEMBERS], count[level, GROUPS] = kept, groups
-
-
-@compiled(i8(i8, u8, _SIDE, _SIDE, array_of(u8)))
-def _match(level, bit, mine, others, candidates):
-    """Mark the groups of a side that are disjoint from a group of the other side; returns how many there are.
-
-    `bit` is the player of the node above. A group that doesn't violate this player is as disjoint from others as it was
-    there. Any other can be disjoint only from groups that don't violate it either: the `candidates`.
-    """
-    violated, matched, count, level = mine[3], mine[4], mine[5], U(level)
-    theirs, their_count, n_candidates, n_matched = others[3], others[5], NONE, 0
-    for h in range(U(their_count[level, GROUPS])):
-        candidates[n_candidates] = theirs[level, h]
-        n_candidates += U(theirs[level, h] & bit == NONE)
-    for g in range(U(count[level, GROUPS])):
-        word, start = violated[level, g], NONE
-        disjoint = word & bit == NONE
-        while not disjoint and start < n_candidates:
-            end = min(start + COMPARED, n_candidates)
-            for h in range(start, end):  # without early exit, so that several are compared at once
-                disjoint |= word & candidates[h] == NONE
-            start = end
-        matched[level, g] = disjoint
-        n_matched += disjoint
-    return n_matched
-
-
-@compiled(types.void(i8, i8, array_of(f8), _SIDE, array_of(u8, 2), array_of(f8)))
-def _weigh(level, players, weight, donors, violating, mass):
-    """Weigh the groups of donors at a leaf, and list for each player the groups that violate it: as bits of words."""
-    _, ids, group, violated, _, count, _, _ = donors
-    level = U(level)
-    groups = U(count[level, GROUPS])
-    for w in range((groups + U(63)) >> U(6)):
-        for b in range(U(players)):
-            violating[w, b] = NONE
-    for h in range(groups):
-        word, mass[h] = violated[level, h], 0.0
-        while word != NONE:
-            violating[h >> U(6), U(trailing_zeros(word))] |= ONE << (h & U(63))
-            word &= word - ONE
-    for q in range(U(count[level, MEMBERS])):
-        mass[U(group[level, q])] += weight[U(ids[level, q])]
-
-
-@compiled(types.void(i8, i8, array_of(f8, 2), _SIDE, _SIDE, array_of(u8, 2), array_of(f8), array_of(f8, 2)))
-def _compare(level, players, share, rows, donors, violating, mass, part):
-    """The shares of the path's players in a leaf's value, for each group of rows that is disjoint from some donors."""
-    violated, matched, count, theirs, level = rows[3], rows[4], rows[5], donors[3], U(level)
-    groups = U(donors[5][level, GROUPS])
-    for g in range(U(count[level, GROUPS])):
-        for b in range(U(players)):
-            part[g, b] = 0.0
-        mine, disjoint_any, lost = violated[level, g], NONE, 0.0
-        size = U(count_bits(mine))
-        for w in range((groups + U(63)) >> U(6)):
-            disjoint, rest = ~NONE >> (U(64) - min(groups - (w << U(6)), U(64))), mine
-            while rest != NONE:
-                disjoint &= ~violating[w, U(trailing_zeros(rest))]
-                rest &= rest - ONE
-            disjoint_any |= disjoint
-            while disjoint != NONE:
-                h = (w << U(6)) + U(trailing_zeros(disjoint))
-                disjoint &= disjoint - ONE
-                word = theirs[level, h]
-                needed = U(count_bits(word))
-                lost += mass[h] * share[size, needed]
-                gain = mass[h] * share[needed, size]
-                while word != NONE:
-                    part[g, U(trailing_zeros(word))] += gain
-                    word &= word - ONE
-        while mine != NONE:
-            part[g, U(trailing_zeros(mine))] -= lost
-            mine &= mine - ONE
-        matched[level, g] = disjoint_any != NONE
-
-
-@compiled(types.void(i8, i8, i8, i8, array_of(i4), array_of(f8, 2), array_of(f8, 2), _SIDE, array_of(f8, 3)))
-def _add_effects(level, players, leaf, out, path_players, value, part, rows, effects):
-    """Add a leaf's value to the effects of its rows."""
-    _, ids, group, _, matched, count, _, _ = rows
-    level, players, leaf, out, width = U(level), U(players), U(leaf), U(out), U(value.shape[1])
-    if width == ONE:  # the usual case
-        for g in range(U(count[level, GROUPS])):
-            for b in range(players):
-                part[g, b] *= value[leaf, NONE]
-    for q in range(U(count[level, MEMBERS])):
-        i, g = U(ids[level, q]), U(group[level, q])
-        if not matched[level, g]:
-            continue
-        if width == ONE:
-            for b in range(players):
-                effects[i, U(path_players[b]), out] += part[g, b]
-            continue
-        for b in range(players):
-            for w in range(width):
-                effects[i, U(path_players[b]), out + w] += part[g, b] * value[leaf, w]
+@compiled(i8(i8, i8, i8, i8, u4, u8, u8, array_of(i4, 2), TREES, array_of(u4, 2)))
+def _enter(s, last, most, shift, own, start, count, codes, trees, words):
+    """The first node from s on that has at most so many players above it; the patterns of the nodes above it."""
+    info = trees[1]
+    while s < last and info[s, ABOVE] > most:
+        s = info[s, STOP]
+    if s < last:
+        for level in range(info[s, LEVEL]):  # from the root down
+            a = s
+            while info[a, LEVEL] > level:
+                a = info[a, PARENT]
+            if level > 0:
+                _step(a, shift, own, start, count, codes, trees, words)
+    return s
 
 
 @compiled(
-    i8(
-        i8, i8, i8, i8, array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u1, 2), array_of(f8, 2),
-        array_of(f8), array_of(f8, 2), _SIDE, _SIDE, array_of(i4), array_of(i4), array_of(u8), array_of(u8, 2),
-        array_of(f8), array_of(f8, 2), array_of(f8, 3),
+    types.void(
+        i8, i8, i8, i8, u8, u8, array_of(i4, 2), TREES, array_of(i8), i8, array_of(f8, 2), array_of(u4, 2),
+        array_of(f8, 2),
     )
 )  # fmt: skip
-def walk(
-    s, end, work, out, nodes, info, player_of, size, sets, value, weight, share, rows, donors, path, path_players,
-    candidates, violating, mass, part, effects,
-):  # fmt: skip
-    """Add the effects of a tree from node s on, until it ends or `work` is used up; returns the node to continue at.
-
-    At level 0 each side is one group of all its members. `path` and `path_players`, the nodes and players above, are
-    kept for the next call, as the sides are.
-    """
-    in_rows, in_donors = rows[5], donors[5]
-    while s < end and work > 0:
-        level, f, bit = info[s, LEVEL], nodes[s, FEATURE], NONE
-        if level > 0:
-            a = path[level - 1]
-            left, compared_size, bit = u1(s == a + 1), size[nodes[a, FEATURE]], _word(info[a, BIT])
-            again = bit if info[a, BIT] < info[a, ABOVE] else NONE
-            _descend(ROWS, a, level, bit, again, nodes, compared_size, left, sets, rows)
-            _descend(DONORS, a, level, bit, again, nodes, compared_size, left, sets, donors)
-        work -= in_rows[level, MEMBERS] + in_donors[level, MEMBERS]
-        work -= i8(in_rows[level, GROUPS]) * in_donors[level, GROUPS]
-        if f < 0:
-            _weigh(level, info[s, ABOVE], weight, donors, violating, mass)
-            _compare(level, info[s, ABOVE], share, rows, donors, violating, mass, part)
-            _add_effects(level, info[s, ABOVE], nodes[s, RIGHT], out, path_players, value, part, rows, effects)
-        elif _match(level, bit, rows, donors, candidates) == 0 or _match(level, bit, donors, rows, candidates) == 0:
+def count(first, last, most, shift, start, stop, codes, trees, table_at, base, weight, words, counts):
+    """Add the weights of donors to the counts of their patterns, at the leaves among some nodes."""
+    nodes, info = trees[0], trees[1]
+    members, D = stop - start, U(weight.shape[1])
+    s = _enter(first, last, most, shift, u4(0), start, members, codes, trees, words)
+    while s < last:
+        if info[s, ABOVE] > most:
             s = info[s, STOP]
             continue
-        else:
-            path[level] = s
-            if info[s, BIT] != NO_PLAYER:
-                path_players[info[s, BIT]] = player_of[f]
+        level = U(info[s, LEVEL])
+        if level > NONE:
+            _step(s, shift, u4(0), start, members, codes, trees, words)
+        if nodes[s, FEATURE] < 0 and level > NONE:
+            at = U(table_at[nodes[s, RIGHT]] - base)
+            for i in range(members):
+                word = U(words[level, i]) + at
+                for d in range(D):
+                    counts[word, d] += weight[start + i, d]
         s += 1
-    return s
+
+
+@compiled(types.void(i8, i8, i8, i8, TREES, array_of(i8), i8, array_of(f8, 3), array_of(f8, 2), array_of(f8, 2)))
+def tabulate(first, last, most, shift, trees, table_at, base, factors, counts, table):
+    """Turn counts of patterns into what rows look up, at the leaves among some nodes; `counts` is overwritten.
+
+    With M(S) the weight of the donors that violate nobody but players of S, and A the players that a row doesn't
+    violate, player j gets ``E(A) - F(A - j)``: sums of c M(S) over the subsets S of A, with the factors
+    c = (|S| - 1)! (q - |S|)! / q! (0 if S is empty) of E, and c + |S|! (q - 1 - |S|)! / q! (c if S is full) of F.
+    A row with pattern w has E at w, and F(A - j) at w with the bit of j.
+    """
+    nodes, info = trees[0], trees[1]
+    D = U(counts.shape[1])
+    for s in range(first, last):
+        q = U(info[s, ABOVE])
+        if nodes[s, FEATURE] >= 0 or q > U(most) or q == NONE:
+            continue
+        at, space = U(table_at[nodes[s, RIGHT]] - base), U(shift)
+        full = (ONE << q) - ONE
+        for b in range(q):
+            bit = ONE << (b + space)
+            for start in range(at, at + ((full + ONE) << space), bit + bit):
+                for w in range(start, start + bit):
+                    for d in range(D):
+                        counts[w + bit, d] += counts[w, d]
+        for w in range(full + ONE):
+            S = full ^ w
+            of_e, of_f = factors[q, U(0), U(count_bits(S))], factors[q, U(1), U(count_bits(S))]
+            for d in range(D):
+                table[at + (w << space), d + d] = of_e * counts[at + (S << space), d]
+                table[at + (w << space), d + d + ONE] = of_f * counts[at + (S << space), d]
+        for b in range(q):
+            bit = ONE << (b + space)
+            for start in range(at, at + ((full + ONE) << space), bit + bit):
+                for w in range(start, start + bit):
+                    for d in range(D + D):
+                        table[w, d] += table[w + bit, d]
+
+
+@compiled(
+    types.void(
+        i8, i8, i8, i8, u8, u8, array_of(i4, 2), TREES, array_of(i8), i8, array_of(i4), array_of(f8, 2), i8,
+        array_of(f8), array_of(f8, 2), array_of(u4, 2), array_of(i4), array_of(f8), array_of(f8, 4),
+    )
+)  # fmt: skip
+def add_effects(
+    first, last, most, shift, start, stop, codes, trees, table_at, base, player_of, value, out, unit, table, words,
+    path_players, common, effects,
+):  # fmt: skip
+    """Add what rows get at the leaves among some nodes to their effects, (D, outputs, players, rows)."""
+    nodes, info = trees[0], trees[1]
+    members, D, width, out = stop - start, U(effects.shape[0]), U(value.shape[1]), U(out)
+    s = _enter(first, last, most, shift, u4(1), start, members, codes, trees, words)
+    a = info[s, PARENT] if s < last else i4(-1)
+    while a >= 0:
+        if info[a, BIT] != NO_PLAYER:
+            path_players[info[a, BIT]] = player_of[nodes[a, FEATURE]]
+        a = info[a, PARENT]
+    while s < last:
+        if info[s, ABOVE] > most:
+            s = info[s, STOP]
+            continue
+        level = U(info[s, LEVEL])
+        if level > NONE:
+            _step(s, shift, u4(1), start, members, codes, trees, words)
+        if nodes[s, FEATURE] >= 0:
+            if info[s, BIT] != NO_PLAYER:
+                path_players[info[s, BIT]] = player_of[nodes[s, FEATURE]]
+            s += 1
+            continue
+        leaf, q = U(nodes[s, RIGHT]), U(info[s, ABOVE])
+        at = U(table_at[leaf] - base)
+        for d in range(D):
+            for w in range(width):
+                factor = value[leaf, w] * unit[q]
+                if factor == 0.0:
+                    continue
+                for i in range(members):
+                    common[i] = table[at + U(words[level, i]), d + d]
+                for b in range(q):
+                    bit, j = u4(1) << u4(b + U(shift)), U(path_players[b])
+                    for i in range(members):
+                        other = table[at + U(words[level, i] | bit), d + d + ONE]
+                        effects[d, out + w, j, i] += (common[i] - other) * factor
+        s += 1
+
+
+@compiled(types.void(i8, u1, u8, array_of(i4, 2), TREES, array_of(u8, 2)))
+def find_patterns(s, own, start, codes, trees, patterns):
+    """Patterns of rows or donors from `start` on, at any leaf s, as words; a row's last bit is that of no player."""
+    nodes, info, size, sets = trees
+    last = info[s, ABOVE]
+    while info[s, PARENT] >= 0:
+        a = info[s, PARENT]
+        bit = info[a, BIT] if info[a, BIT] != NO_PLAYER else last
+        if bit < last or own:
+            word, mask, f, left = U(bit // WORD), ONE << U(bit % WORD), U(nodes[a, FEATURE]), s == a + 1
+            for i in range(U(len(patterns))):
+                if goes_left(codes[f, start + i], nodes[a, CUT], nodes[a, RULE], size[f], sets) != left:
+                    patterns[i, word] |= mask
+        s = a
+
+
+@compiled(types.void(array_of(u8, 2), array_of(u8, 2), array_of(f8, 2), array_of(f8, 2), array_of(f8, 3)))
+def compare(rows, donors, mass, share, part):
+    """What each player gets, (rows, D, players), by comparing distinct patterns of rows with those of donors."""
+    words, D = U(rows.shape[1]), U(mass.shape[1])
+    for g in range(U(len(rows))):
+        size = NONE
+        for c in range(words):
+            size += U(count_bits(rows[g, c]))
+        for h in range(U(len(donors))):
+            common, needed = NONE, NONE
+            for c in range(words):
+                common |= rows[g, c] & donors[h, c]
+            if common != NONE:
+                continue
+            for c in range(words):
+                needed += U(count_bits(donors[h, c]))
+            for d in range(D):
+                lost, gain = mass[h, d] * share[size, needed], mass[h, d] * share[needed, size]
+                for c in range(words):
+                    word = rows[g, c]
+                    while word != NONE:
+                        part[g, d, (c << U(6)) + U(trailing_zeros(word))] -= lost
+                        word &= word - ONE
+                    word = donors[h, c]
+                    while word != NONE:
+                        part[g, d, (c << U(6)) + U(trailing_zeros(word))] += gain
+                        word &= word - ONE

@@ -3,32 +3,40 @@
 In a game of a row's columns a player outside the coalition takes a donor's values. On the scale of the sums of leaves
 the game is a sum over leaves. A leaf is reached if the players A are in the coalition and the players B are not; each
 of A gets ``(|A| - 1)! |B|! / (|A| + |B|)!`` of the leaf's value, and each of B minus
-``|A|! (|B| - 1)! / (|A| + |B|)!`` of it.
+``|A|! (|B| - 1)! / (|A| + |B|)!`` of it. A are the players whose conditions the donor violates, B those of the row: so
+it suffices to count, at each leaf, the donors of each pattern of violated players. The work grows with the number of
+rows plus that of donors, and counts of parts of the donors add up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from math import factorial, lcm
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines.trees import effect_kernels
 from losslens.engines.trees.bound import BoundEnsemble, Ints
-from losslens.engines.trees.node_rules import CUT, FEATURE, MISSING_LEFT, RIGHT, RULE, SETS
-from losslens.progress import Tick
+from losslens.engines.trees.node_rules import FEATURE, RIGHT
+from losslens.progress import Tick, silent
 from losslens.typing import Floats
-from losslens.workers import in_process
+from losslens.workers import Work, in_process
 
-TREE_PARTS = 8  # parts of the trees that are summed separately, for any n_jobs: the result doesn't depend on it
-FEW_ROWS, MANY_ROWS = 1 << 12, 1 << 15  # rows that walk together: more if there are many donors
-WALK_BYTES = 1 << 26  # memory of such rows or donors
-WORK = 10**8  # comparisons of groups between two tests whether to stop: a tenth of a second
-MEMBER_BYTES = 17  # of a member of a side at a level
-Job = tuple[slice, slice]  # rows and trees
+MOST_IN_TABLE = 14  # players on a path: a table has an entry for each of their patterns
+PARTS = 16  # of the trees, which are summed separately, for any n_jobs: the result doesn't depend on it
+PART_BYTES = 1 << 26  # largest effects of all rows for which each part has its own
+CHUNK_BYTES = 1 << 20  # of the tables of some leaves: they stay in the processor's cache
+TABLE_BYTES = 1 << 28  # of the tables of many leaves, which are in memory together
+BLOCK_BYTES, LEAST_ROWS, MOST_ROWS = 1 << 20, 1 << 8, 1 << 12  # rows that walk together: by their effects' memory
+WORD = effect_kernels.WORD
+Patterns = NDArray[np.uint64]  # (patterns, words)
+S, P, R = TypeVar("S"), TypeVar("P"), TypeVar("R")
 
 
 def shapley_effects(
@@ -36,22 +44,103 @@ def shapley_effects(
     players: Sequence[Sequence[int]],
     rows: NDArray[np.intp],
     donors: NDArray[np.intp],
-    weight: Floats,
+    weights: Floats,
     *,
     n_jobs: int | None,
     tick: Tick,
 ) -> Floats:
-    """Shapley values of the raw score, (rows, players, outputs): weighted means over the donors.
+    """Shapley values of the raw score, (D, rows, players, outputs): sums over the donors with each of D weightings.
 
-    A player is one or several columns; columns of no player keep the row's values. Over all players the values sum to
-    the difference between the row's score and the mean score with the donors' values. Progress counts rows.
+    weights: (D, donors), of any sign. A player is one or several columns; columns of no player keep the row's values.
+    Over all players the values sum to the weighted sum over donors of the row's score less that with the donor's
+    values. Progress counts rows.
     """
-    walk = _EffectWalk(bound, players, rows, donors, weight)
-    effects = np.zeros((len(rows), len(players), bound.ensemble.outputs))
-    jobs = list(walk.jobs())
-    with closing(in_process(n_jobs).map(_EffectWalk.work, walk, jobs, tick)) as results:
-        for (some, _), part in zip(jobs, results, strict=True):
-            effects[some] += part
+    layout, counted = _Layout(bound, players), np.any(weights != 0, axis=0)
+    unit = np.abs(weights).max(axis=1, initial=0.0)  # equal weights become 1, and sums of them are exact
+    weights = np.ascontiguousarray(weights[:, counted].T) / np.where(unit > 0, unit, 1.0)
+    walk = _Walk(layout, _taken(bound, rows), _taken(bound, donors[counted]), weights)
+    if walk.row_bytes * len(rows) <= PART_BYTES:
+        effects = np.zeros((len(unit), len(rows), len(players), bound.ensemble.outputs))
+        for part in _in_order(n_jobs, _Walk.work, walk, layout.parts(PARTS), tick):
+            effects += part
+    else:
+        effects = walk.by_tables(n_jobs, tick)
+    effects *= unit[:, None, None, None]
+    return effects
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some nodes of a tree, and where the tables of their leaves begin and end."""
+
+    tree: int
+    first: int
+    last: int
+    begin: int
+    end: int
+    wide: tuple[int, ...]  # leaves of too many players for a table
+
+
+@dataclass(frozen=True, eq=False)
+class PatternCounts:
+    """Weights of the donors of each pattern of violated players, at every leaf of some trees: they add up."""
+
+    chunks: tuple[Chunk, ...]
+    tables: tuple[Floats, ...]  # (patterns, D) of each chunk's leaves
+    others: dict[int, tuple[Patterns, Floats]]  # patterns and their weights, at leaves of too many players for a table
+
+    def __add__(self, other: PatternCounts) -> PatternCounts:
+        if self.chunks != other.chunks:
+            raise ValueError("counts of different trees or players don't add up")
+        others = {}
+        for s, mine in self.others.items():
+            patterns, weights = (np.concatenate(pair) for pair in zip(mine, other.others[s], strict=True))
+            distinct, place = _distinct(patterns)
+            others[s] = distinct, _sums(place, weights, len(distinct))
+        return PatternCounts(self.chunks, tuple(map(np.add, self.tables, other.tables)), others)
+
+
+def count_patterns(
+    bound: BoundEnsemble,
+    players: Sequence[Sequence[int]],
+    donors: NDArray[np.intp],
+    weights: Floats,
+    *,
+    trees: slice = slice(None),
+    n_jobs: int | None = 1,
+    tick: Tick = silent,
+) -> PatternCounts:
+    """Counts of donors' patterns with each of D weightings, (D, donors), for `effects_of`.
+
+    Parts of the donors may be bound separately. The counts take ``count_bytes``; a forest of deep trees is better
+    handled some trees at a time.
+    """
+    layout = _Layout(bound, players)
+    weights = np.ascontiguousarray(weights.T)
+    nobody = np.empty((len(bound.size), 0), np.int32)
+    return _Walk(layout, nobody, _taken(bound, donors), weights).counts(layout.chunks_of(trees), n_jobs, tick)
+
+
+def count_bytes(bound: BoundEnsemble, players: Sequence[Sequence[int]], weightings: int) -> Floats:
+    """Memory of the counts of each tree, (T,), without those of leaves that have too many players for a table."""
+    return 8.0 * weightings * np.diff(_Layout(bound, players).table_at[bound.leaf_at])
+
+
+def effects_of(
+    counts: PatternCounts,
+    bound: BoundEnsemble,
+    players: Sequence[Sequence[int]],
+    rows: NDArray[np.intp],
+    *,
+    n_jobs: int | None = 1,
+    tick: Tick = silent,
+) -> Floats:
+    """As `shapley_effects`, of the trees and donors that were counted; progress counts rows."""
+    layout, codes = _Layout(bound, players), _taken(bound, rows)
+    D = counts.tables[0].shape[1] if counts.tables else 1
+    walk = _Walk(layout, codes, np.empty((len(codes), 0), np.int32), np.empty((0, D)))
+    effects = np.zeros((D, len(rows), len(players), bound.ensemble.outputs))
+    walk.add(counts, effects, counts.chunks, n_jobs, tick)
     return effects
 
 
@@ -99,56 +188,272 @@ def shares(largest: int) -> Floats:
     return share
 
 
-class _EffectWalk:
-    """Data of all jobs: trees, rows and donors."""
+class _Layout:
+    """Trees in terms of players, and the place of each leaf's table."""
 
-    def __init__(
-        self,
-        bound: BoundEnsemble,
-        players: Sequence[Sequence[int]],
-        rows: NDArray[np.intp],
-        donors: NDArray[np.intp],
-        weight: Floats,
-    ) -> None:
+    def __init__(self, bound: BoundEnsemble, players: Sequence[Sequence[int]]) -> None:
         self.bound, self.players, self.player_of = bound, len(players), _owners(players, len(bound.size))
-        self.info = np.empty((len(bound.nodes), effect_kernels.FIELDS), np.int32)
+        info = np.empty((len(bound.nodes), effect_kernels.FIELDS), np.int32)
         buffer = np.empty(bound.depth + 1, np.int32)
-        self.path_players = int(
-            effect_kernels.describe_nodes(bound.nodes, bound.roots, self.player_of, buffer, self.info)
-        )  # on the path that has most of them
-        self.share, self.value = shares(self.path_players), _values(bound)
-        counted = weight > 0
-        self.weight = weight[counted] / weight[counted].sum()
-        self.codes, self.donor_codes = bound.codes[:, rows], bound.codes[:, donors[counted]]
+        most = effect_kernels.describe_nodes(bound.nodes, bound.roots, self.player_of, buffer, info)
+        self.path_players = int(most)  # on the path that has most of them
+        self.trees = bound.nodes, info, bound.size, bound.sets
+        used = np.unique(bound.nodes[:, FEATURE])
+        self.shift = int(np.any(self.player_of[used[used >= 0]] == effect_kernels.NO_PLAYER))
+        self.leaves = np.flatnonzero(bound.nodes[:, FEATURE] < 0)
+        self.above = info[self.leaves, effect_kernels.ABOVE]
+        entries = np.where(self.above <= MOST_IN_TABLE, 1 << np.minimum(self.above + self.shift, 62), 0)
+        self.table_at = np.append(0, np.cumsum(entries))
+        self.value = _values(bound)
+        self.factors, self.unit = _factors(min(MOST_IN_TABLE, self.path_players))
 
-    def jobs(self) -> Iterator[Job]:
-        """Blocks of rows, and for each the trees in parts."""
-        n, T = self.codes.shape[1], len(self.bound.roots)
-        row_bytes = 8 * (self.players * self.bound.ensemble.outputs + self.path_players)
-        step = self._block_size(row_bytes, max(FEW_ROWS, self.donor_codes.shape[1]))
-        parts = np.linspace(0, T, min(T, TREE_PARTS) + 1).astype(int).tolist()
-        for start in range(0, n, step):
-            for first, last in pairwise(parts):
-                yield slice(start, min(start + step, n)), slice(first, last)
+    @cached_property
+    def share(self) -> Floats:
+        """Shares of leaves that have no table."""
+        return shares(self.path_players)
 
-    def work(self, job: Job, tick: Tick) -> Floats:
-        """The effects of some rows and trees."""
-        rows, trees = job
-        codes, step = np.ascontiguousarray(self.codes[:, rows]), self._block_size(0, MANY_ROWS)
-        effects = np.zeros((codes.shape[1], self.players, self.bound.ensemble.outputs))
-        for start in range(0, self.donor_codes.shape[1], step):
-            part = slice(start, start + step)
-            walker = _Walker(self, codes, np.ascontiguousarray(self.donor_codes[:, part]), self.weight[part], effects)
-            for t in range(trees.start, trees.stop):
-                walker.add(t, tick)
-        n, T = codes.shape[1], len(self.bound.roots)
-        tick(n * trees.stop // T - n * trees.start // T)  # each tree counts as a fraction of the rows
+    @cached_property
+    def chunks(self) -> tuple[Chunk, ...]:
+        """All nodes: tables of a few leaves each."""
+        return tuple(chunk for t in range(len(self.bound.roots)) for chunk in self._of_tree(t))
+
+    def chunks_of(self, trees: slice) -> tuple[Chunk, ...]:
+        """The nodes of some trees."""
+        some = range(len(self.bound.roots))[trees]
+        return tuple(chunk for chunk in self.chunks if chunk.tree in some)
+
+    def _of_tree(self, t: int) -> Iterator[Chunk]:
+        """Leaves are added to a chunk until their tables take its memory."""
+        leaf, end, at = int(self.bound.leaf_at[t]), int(self.bound.leaf_at[t + 1]), self.table_at
+        first = int(self.bound.roots[t])
+        while leaf < end:
+            full = int(np.searchsorted(at, at[leaf] + CHUNK_BYTES // 32, side="right")) - 1
+            stop = min(max(full, leaf + 1), end, leaf + MOST_ROWS)
+            last = int(self.leaves[stop - 1]) + 1
+            wide = self.leaves[leaf:stop][self.above[leaf:stop] > MOST_IN_TABLE]
+            yield Chunk(t, first, last, int(at[leaf]), int(at[stop]), tuple(wide.tolist()))
+            leaf, first = stop, last
+
+    def parts(self, number: int) -> list[tuple[Chunk, ...]]:
+        """All chunks, as consecutive parts."""
+        ends = np.linspace(0, len(self.chunks), min(number, len(self.chunks)) + 1).astype(int).tolist()
+        return [self.chunks[first:last] for first, last in pairwise(ends)]
+
+    def in_memory(self, weightings: int) -> Iterator[tuple[Chunk, ...]]:
+        """All chunks, as many at a time as their tables fit into memory."""
+        first = 0
+        for last, chunk in enumerate(self.chunks, 1):
+            entries = chunk.end - self.chunks[first].begin
+            if last == len(self.chunks) or 16 * weightings * entries > TABLE_BYTES:
+                yield self.chunks[first:last]
+                first = last
+
+    def players_of(self, s: int) -> Ints:
+        """The players on the path to a leaf, by their bits."""
+        nodes, info = self.trees[:2]
+        players = np.empty(info[s, effect_kernels.ABOVE] + 1, np.int32)  # the last is "no player"
+        while info[s, effect_kernels.PARENT] >= 0:
+            s = int(info[s, effect_kernels.PARENT])
+            players[info[s, effect_kernels.BIT]] = self.player_of[nodes[s, FEATURE]]
+        return players[:-1]
+
+    def patterns(self, s: int, start: int, stop: int, codes: Ints, *, own: bool) -> Patterns:
+        """Patterns of rows (`own`) or donors at a leaf of any number of players."""
+        words = self.trees[1][s, effect_kernels.ABOVE] // WORD + 1
+        patterns = np.zeros((stop - start, words), np.uint64)
+        effect_kernels.find_patterns(s, own, start, codes, self.trees, patterns)
+        return patterns
+
+
+class _Walk:
+    """Rows and donors that go through the trees; donors as (donors, D) weights."""
+
+    def __init__(self, layout: _Layout, codes: Ints, donor_codes: Ints, weights: Floats) -> None:
+        self.layout, self.codes, self.donor_codes, self.weights = layout, codes, donor_codes, weights
+        self.n, self.D = codes.shape[1], weights.shape[1]
+        self.row_bytes = 8 * self.D * layout.players * layout.bound.ensemble.outputs  # of the effects
+
+    # All at once: some trees, every donor, every row.
+
+    def work(self, chunks: Sequence[Chunk], tick: Tick) -> Floats:
+        """The effects of some trees on all rows."""
+        blocks = self.blocks()
+        sums = [self._zeros(block) for block in blocks]
+        for chunk in chunks:
+            counts, others = self.count(chunk, tick)
+            table = self.tabulate(chunk, counts)
+            for block, effects in zip(blocks, sums, strict=True):
+                tick(0)  # raises if the call has been cancelled
+                self.add_block(chunk, table, others, block, effects)
+        tick(_fraction(self.n, chunks, self.layout.chunks))
+        return np.concatenate([effects.transpose(0, 3, 2, 1) for effects in sums], axis=1)
+
+    # In two steps: every donor, then every row.
+
+    def by_tables(self, n_jobs: int | None, tick: Tick) -> Floats:
+        """The effects of all trees on all rows: as many trees at a time as their tables fit into memory."""
+        effects = np.zeros((self.D, self.n, self.layout.players, self.layout.bound.ensemble.outputs))
+        for chunks in self.layout.in_memory(self.D):
+            self.add(self.counts(chunks, n_jobs, tick), effects, self.layout.chunks, n_jobs, tick)
         return effects
 
-    def _block_size(self, own_bytes: int, wanted: int) -> int:
-        """Number of rows or donors that walk together, given the bytes of each beside those at every level."""
-        each = own_bytes + MEMBER_BYTES * (self.bound.depth + 1)
-        return int(np.clip(WALK_BYTES // each, 64, min(wanted, MANY_ROWS)))
+    def counts(self, chunks: tuple[Chunk, ...], n_jobs: int | None, tick: Tick) -> PatternCounts:
+        """The donors' patterns at some leaves."""
+        tables: list[Floats] = []
+        others: dict[int, tuple[Patterns, Floats]] = {}
+        for table, more in _in_order(n_jobs, _Walk.count, self, chunks, tick):
+            tables.append(table)
+            others |= more
+        return PatternCounts(chunks, tuple(tables), others)
+
+    def add(
+        self, counts: PatternCounts, effects: Floats, whole: Sequence[Chunk], n_jobs: int | None, tick: Tick
+    ) -> None:
+        """Add effects to those of all rows, (D, rows, players, outputs)."""
+        tables = [
+            self.tabulate(chunk, table.copy()) for chunk, table in zip(counts.chunks, counts.tables, strict=True)
+        ]
+        everything = _Tables(self, counts, tables, effects, whole)
+        for _ in _in_order(n_jobs, _Tables.work, everything, self.blocks(), tick):
+            pass
+
+    # Steps.
+
+    def count(self, chunk: Chunk, tick: Tick) -> tuple[Floats, dict[int, tuple[Patterns, Floats]]]:
+        """The weights of the donors' patterns at some leaves: in tables, and those without a table."""
+        layout, m = self.layout, self.donor_codes.shape[1]
+        counts = np.zeros((chunk.end - chunk.begin, self.D))
+        words = np.zeros((layout.bound.depth + 1, min(m, MOST_ROWS)), np.uint32)
+        for start in range(0, m, MOST_ROWS):
+            tick(0)
+            effect_kernels.count(
+                chunk.first, chunk.last, MOST_IN_TABLE, layout.shift, start, min(start + MOST_ROWS, m),
+                self.donor_codes, layout.trees, layout.table_at, chunk.begin, self.weights, words, counts,
+            )  # fmt: skip
+        others = {}
+        for s in chunk.wide:
+            tick(0)
+            patterns, place = _distinct(layout.patterns(s, 0, m, self.donor_codes, own=False))
+            others[s] = patterns, _sums(place, self.weights, len(patterns))
+        return counts, others
+
+    def tabulate(self, chunk: Chunk, counts: Floats) -> Floats:
+        """What rows look up; the counts are overwritten."""
+        table = np.zeros((len(counts), 2 * self.D))
+        effect_kernels.tabulate(
+            chunk.first, chunk.last, MOST_IN_TABLE, self.layout.shift, self.layout.trees, self.layout.table_at,
+            chunk.begin, self.layout.factors, counts, table,
+        )  # fmt: skip
+        return table
+
+    def add_block(
+        self, chunk: Chunk, table: Floats, others: dict[int, tuple[Patterns, Floats]], block: slice, effects: Floats
+    ) -> None:
+        """Add effects to those of a block of rows, (D, outputs, players, rows)."""
+        layout, out, B = self.layout, int(self.layout.bound.output[chunk.tree]), block.stop - block.start
+        words, common = np.zeros((layout.bound.depth + 1, B), np.uint32), np.empty(B)
+        effect_kernels.add_effects(
+            chunk.first, chunk.last, MOST_IN_TABLE, layout.shift, block.start, block.stop, self.codes, layout.trees,
+            layout.table_at, chunk.begin, layout.player_of, layout.value, out, layout.unit, table, words,
+            np.empty(layout.path_players + 1, np.int32), common, effects,
+        )  # fmt: skip
+        for s in chunk.wide:
+            self._compare(s, out, *others[s], block, effects)
+
+    def _compare(self, s: int, out: int, patterns: Patterns, mass: Floats, block: slice, effects: Floats) -> None:
+        """As `add_block`, at a leaf that has no table: distinct patterns of rows meet those of donors."""
+        layout, players = self.layout, self.layout.players_of(s)
+        q = len(players)
+        mine = layout.patterns(s, block.start, block.stop, self.codes, own=True)
+        reached = np.flatnonzero(mine[:, q // WORD] >> np.uint64(q % WORD) == 0)
+        mine, place = _distinct(mine[reached])
+        part = np.zeros((len(mine), self.D, q))
+        effect_kernels.compare(mine, patterns, mass, layout.share, part)
+        values = layout.value[layout.bound.nodes[s, RIGHT]]
+        for w, value in enumerate(values):
+            for d in range(self.D):
+                effects[d, out + w, players[:, None], reached] += value * part[place, d].T
+
+    # Blocks of rows.
+
+    def blocks(self) -> list[slice]:
+        """Rows that walk together."""
+        step = int(np.clip(BLOCK_BYTES // max(1, self.row_bytes), LEAST_ROWS, MOST_ROWS))
+        return [slice(start, min(start + step, self.n)) for start in range(0, self.n, step)]
+
+    def _zeros(self, block: slice) -> Floats:
+        layout = self.layout
+        return np.zeros((self.D, layout.bound.ensemble.outputs, layout.players, block.stop - block.start))
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """What rows look up at many leaves, and where their effects are added."""
+
+    walk: _Walk
+    counts: PatternCounts
+    tables: Sequence[Floats]
+    effects: Floats  # (D, rows, players, outputs)
+    whole: Sequence[Chunk]  # of which these leaves are a fraction
+
+    def work(self, block: slice, tick: Tick) -> None:
+        """Add the effects of a block of rows; blocks don't overlap."""
+        effects = self.walk._zeros(block)
+        for chunk, table in zip(self.counts.chunks, self.tables, strict=True):
+            tick(0)
+            self.walk.add_block(chunk, table, self.counts.others, block, effects)
+        self.effects[:, block] += effects.transpose(0, 3, 2, 1)
+        done = [_fraction(rows, self.counts.chunks, self.whole) for rows in (block.start, block.stop)]
+        tick(done[1] - done[0])
+
+
+def _in_order(n_jobs: int | None, work: Work[S, P, R], shared: S, parts: Sequence[P], tick: Tick) -> Iterator[R]:
+    """The results of all parts, in their order."""
+    with closing(in_process(n_jobs).map(work, shared, parts, tick)) as results:
+        yield from results
+
+
+def _fraction(rows: int, some: Sequence[Chunk], whole: Sequence[Chunk]) -> int:
+    """Rows that some nodes count as, so that all add up."""
+    if not some:
+        return 0
+    first, nodes = whole[0].first, whole[-1].last - whole[0].first
+    return rows * (some[-1].last - first) // nodes - rows * (some[0].first - first) // nodes
+
+
+def _taken(bound: BoundEnsemble, rows: NDArray[np.intp]) -> Ints:
+    """The classes of some rows; all of them are not copied."""
+    n = bound.codes.shape[1]
+    return bound.codes if len(rows) == n and np.array_equal(rows, np.arange(n)) else np.take(bound.codes, rows, axis=1)
+
+
+def _distinct(patterns: Patterns) -> tuple[Patterns, NDArray[np.intp]]:
+    """Distinct patterns, and the place of each pattern among them."""
+    if patterns.shape[1] == 1:
+        found, place = np.unique(patterns[:, 0], return_inverse=True)
+        return found[:, None], place
+    found, place = np.unique(patterns, axis=0, return_inverse=True)
+    return np.ascontiguousarray(found), place.reshape(-1)
+
+
+def _sums(place: NDArray[np.intp], weights: Floats, number: int) -> Floats:
+    """Sums of weights, (number, D), at the places where they belong."""
+    return np.stack([np.bincount(place, column, number) for column in weights.T], axis=1)
+
+
+def _factors(most: int) -> tuple[Floats, Floats]:
+    """Factors of `effect_kernels.tabulate` for each number of players, as whole numbers, and their unit.
+
+    Sums of whole numbers are exact: with equal weights, whoever should get nothing gets nothing.
+    """
+    factors, unit = np.zeros((most + 1, 2, most + 1)), np.zeros(most + 1)
+    for q in range(1, most + 1):
+        scale = lcm(*range(1, q + 1))
+        w = [scale * factorial(s) * factorial(q - 1 - s) // factorial(q) for s in range(q)]
+        factors[q, 0, 1 : q + 1] = w
+        factors[q, 1, : q + 1] = factors[q, 0, : q + 1] + [*w, 0]
+        unit[q] = 1 / scale
+    return factors, unit
 
 
 def _owners(players: Sequence[Sequence[int]], p: int) -> Ints:
@@ -166,86 +471,4 @@ def _values(bound: BoundEnsemble) -> Floats:
     leaves, scale = np.diff(bound.leaf_at), bound.unit / bound.ensemble.divisor
     value = bound.value - np.repeat(bound.value[bound.leaf_at[:-1]], leaves, axis=0)
     narrow = value.shape[1] < len(scale)
-    return np.asarray(value * (np.repeat(scale[bound.output], leaves)[:, None] if narrow else scale))
-
-
-class _Walker:
-    """Walks some rows and donors through the trees."""
-
-    def __init__(self, walk: _EffectWalk, codes: Ints, donor_codes: Ints, weight: Floats, effects: Floats) -> None:
-        self.walk, self.codes, self.donor_codes, self.weight, self.effects = walk, codes, donor_codes, weight, effects
-        n, m = codes.shape[1], donor_codes.shape[1]
-        levels, players = walk.bound.depth + 1, min(walk.path_players, effect_kernels.MAX_PATH_PLAYERS) + 1
-        self.sides = _side(codes, levels), _side(donor_codes, levels)
-        self.path, self.path_players = np.empty((2, levels), np.int32)
-        self.candidates = np.empty(max(n, m) + 1, np.uint64)
-        self.violating = np.empty((m // 64 + 1, players), np.uint64)
-        self.mass, self.part = np.empty(m), np.empty((n, players))
-
-    def add(self, t: int, tick: Tick) -> None:
-        """Add the effects of a tree."""
-        walk, bound = self.walk, self.walk.bound
-        s, end = int(bound.roots[t]), int(walk.info[bound.roots[t], effect_kernels.STOP])
-        if walk.info[s:end, effect_kernels.ABOVE].max() > effect_kernels.MAX_PATH_PLAYERS:
-            self._add_leaves(t, range(s, end), tick)
-            return
-        while s < end:
-            tick(0)  # raises if the call has been cancelled
-            s = effect_kernels.walk(
-                s, end, WORK, bound.output[t], bound.nodes, walk.info, walk.player_of, bound.size, bound.sets,
-                walk.value, self.weight, walk.share, *self.sides, self.path, self.path_players, self.candidates,
-                self.violating, self.mass, self.part, self.effects,
-            )  # fmt: skip
-
-    def _add_leaves(self, t: int, nodes: range, tick: Tick) -> None:
-        """As `add`, leaf by leaf: slow, but for any number of players on a path."""
-        walk, out, width = self.walk, self.walk.bound.output[t], self.walk.value.shape[1]
-        path: list[int] = []
-        for s in nodes:
-            tick(0)
-            del path[walk.info[s, effect_kernels.LEVEL] :]
-            if walk.bound.nodes[s, FEATURE] >= 0:
-                path.append(s)
-                continue
-            players, part = self._leaf_shares(path, s)
-            self.effects[:, players, out : out + width] += part[:, :, None] * walk.value[walk.bound.nodes[s, RIGHT]]
-
-    def _leaf_shares(self, path: Sequence[int], leaf: int) -> tuple[Ints, Floats]:
-        """The players on the path to a leaf, and their shares in its value, (rows, players)."""
-        walk = self.walk
-        players = np.empty(walk.info[leaf, effect_kernels.ABOVE] + 1, np.int32)  # the last is "no player"
-        players[walk.info[path, effect_kernels.BIT]] = walk.player_of[walk.bound.nodes[path, FEATURE]]
-        by_rows, by_donors = (self._violated(codes, path, leaf) for codes in (self.codes, self.donor_codes))
-        of_rows, of_donors = by_rows[:, :-1].astype(float), by_donors[:, :-1].astype(float)
-        # A column of no player always has the row's value.
-        mass = (~by_rows[:, -1:] & (of_rows @ of_donors.T == 0)) * self.weight
-        out, needed = of_rows.sum(axis=1).astype(int), of_donors.sum(axis=1).astype(int)
-        gain, loss = walk.share[needed][:, out].T * mass, walk.share[out][:, needed] * mass
-        return players[:-1], gain @ of_donors - loss.sum(axis=1, keepdims=True) * of_rows
-
-    def _violated(self, codes: Ints, path: Sequence[int], leaf: int) -> NDArray[np.bool_]:
-        """Players whose conditions are violated on a leaf's path, (members, players + 1): the last is no player."""
-        info = self.walk.info
-        violated = np.zeros((codes.shape[1], info[leaf, effect_kernels.ABOVE] + 1), np.bool_)
-        for a, child in zip(path, [*path[1:], leaf], strict=True):
-            violated[:, info[a, effect_kernels.BIT]] |= _goes_left(self.walk.bound, a, codes) != (child == a + 1)
-        return violated
-
-
-def _goes_left(bound: BoundEnsemble, s: int, codes: Ints) -> NDArray[np.bool_]:
-    """Which members go left at a node."""
-    f, cut, rule = bound.nodes[s, [FEATURE, CUT, RULE]]
-    if rule >= SETS:
-        return bound.sets[rule - SETS][codes[f]] != 0
-    left: NDArray[np.bool_] = codes[f] < cut
-    return left | (codes[f] == bound.size[f] - 1) if rule == MISSING_LEFT else left
-
-
-def _side(codes: Ints, levels: int) -> tuple[NDArray[Any], ...]:
-    """Rows or donors as a side of the kernels; at level 0 all are in one group, which violates no condition."""
-    n = codes.shape[1]
-    ids, group = np.zeros((2, levels, n), np.int32)
-    violated, matched = np.zeros((levels, n), np.uint64), np.ones((levels, n), np.uint8)
-    count, table = (np.zeros((length, 2), np.int32) for length in (levels, 1 << (2 * n).bit_length()))
-    ids[0], count[0] = np.arange(n), (n, 1)
-    return codes, ids, group, violated, matched, count, np.zeros(2 * n, np.int32), table
+    return np.ascontiguousarray(value * (np.repeat(scale[bound.output], leaves)[:, None] if narrow else scale))

@@ -186,4 +186,5 @@ class TreeGames(PlayerGames):
         bound = self.engine.bound
         respond = linear_response(bound)
         assert respond is not None  # else the way is not offered
-        return respond(shapley_effects(bound, self.columns, rows, donors, weight, n_jobs=n_jobs, tick=tick))
+        effects = shapley_effects(bound, self.columns, rows, donors, weight[None], n_jobs=n_jobs, tick=tick)
+        return respond(effects[0] / weight.sum())
