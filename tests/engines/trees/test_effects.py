@@ -22,7 +22,13 @@ from losslens.engines.readers import read
 from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.trees import effects
 from losslens.engines.trees.bound import bind
-from losslens.engines.trees.effects import linear_response, shapley_effects
+from losslens.engines.trees.effects import (
+    count_bytes,
+    count_patterns,
+    effects_of,
+    linear_response,
+    shapley_effects,
+)
 from losslens.models import as_model
 from losslens.tables.frames import as_table
 
@@ -174,6 +180,51 @@ def test_trees_of_equal_players_share_equally():
     )
     got = found(bound_of(model, X), [[0], [1], [2]], np.array([0]), np.array([1]), np.ones(1))
     close(got, np.full((1, 3, 1), 2.0), 1e-12)
+
+
+# Several weightings, and parts of the donors.
+
+SIGNED = np.stack([UNEQUAL, RNG.normal(size=len(DONORS)), np.zeros(len(DONORS))])
+
+
+@pytest.mark.parametrize("players", [SINGLES, PLAYERS["some"]], ids=["columns", "some"])
+def test_weightings_of_any_sign(fitted, players):
+    """Effects are linear in the weights: each weighting is a sum of positive ones, and nobody's weight is nothing."""
+    model, X, bound, tolerance = fitted
+    got = shapley_effects(bound, players, ROWS, DONORS, SIGNED, n_jobs=1, tick=lambda rows: None)
+    for one, weight in zip(got, SIGNED, strict=True):
+        parts = [sign * max(fsum(part), 0) * brute(model.predict, X, players, weight=part)
+                 for sign in (1, -1) if (part := np.maximum(sign * weight, 0)).any()]  # fmt: skip
+        close(one, sum(parts, np.zeros(one.shape)), 10 * tolerance)
+
+
+@pytest.mark.parametrize("most", [14, 3])
+def test_counts_of_parts_add_up(fitted, most, monkeypatch):
+    """Also if the parts are bound to tables of their own, and some trees are counted after the others."""
+    model, X, bound, _ = fitted
+    monkeypatch.setattr(effects, "MOST_IN_TABLE", most)  # leaves with and without tables
+    for players in (SINGLES, PLAYERS["some"]):
+        wanted = shapley_effects(bound, players, ROWS, DONORS, SIGNED, n_jobs=1, tick=lambda rows: None)
+        got = np.zeros(wanted.shape)
+        for trees in (slice(0, 2), slice(2, None)):
+            counts = None
+            for some in (slice(0, 11), slice(11, 13), slice(13, None)):
+                part = X.iloc[DONORS[some]] if isinstance(X, pd.DataFrame) else X[DONORS[some]]
+                weights, every = SIGNED[:, some], np.arange(len(part))
+                new = count_patterns(bound_of(model, part), players, every, weights, trees=trees)
+                counts = new if counts is None else counts + new
+            got += effects_of(counts, bound, players, ROWS, n_jobs=2)
+        close(got, wanted, 1e-12)
+        assert count_bytes(bound, players, 3).shape == bound.roots.shape
+        assert count_bytes(bound, players, 3)[trees].sum() == sum(table.nbytes for table in counts.tables)
+
+
+def test_counts_of_other_trees_do_not_add_up(fitted):
+    bound = fitted[2]
+    one, other = (count_patterns(bound, players, DONORS, SIGNED) for players in (SINGLES, PLAYERS["one"]))
+    if one.chunks != other.chunks:
+        with pytest.raises(ValueError, match="don't add up"):
+            one + other
 
 
 # What has no say.

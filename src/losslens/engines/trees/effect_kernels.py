@@ -5,7 +5,7 @@ A leaf is a box. On the path to it a row *violates* the conditions of some playe
 the row violates; nothing else matters. So all that a row needs to know of the donors is how many have each pattern.
 
 Players are bits of a pattern, numbered along the path from the root. If some columns belong to no player, bit 0 of the
-patterns in tables says whether the row violates one of their conditions, which no coalition can repair.
+rows' patterns says whether the row violates one of their conditions, which no coalition can repair; players come after.
 """
 
 from __future__ import annotations
@@ -109,89 +109,153 @@ def _enter(s, last, most, shift, own, start, count, codes, trees, words):
 
 @compiled(
     types.void(
-        i8, i8, i8, i8, u8, u8, array_of(i4, 2), TREES, array_of(i8), i8, array_of(f8, 2), array_of(u4, 2),
-        array_of(f8, 2),
+        i8, i8, i8, u8, u8, array_of(i4, 2), TREES, array_of(i8), i8, array_of(f8, 2), array_of(u4, 2), array_of(f8)
     )
 )  # fmt: skip
-def count(first, last, most, shift, start, stop, codes, trees, table_at, base, weight, words, counts):
-    """Add the weights of donors to the counts of their patterns, at the leaves among some nodes."""
+def count(first, last, most, start, stop, codes, trees, table_at, base, weight, words, counts):
+    """Add the weights of donors to the counts of their patterns, at the leaves among some nodes.
+
+    A leaf of q players has D tables of 2^q counts each, which begin at D times its `table_at`, less that of `base`.
+    """
     nodes, info = trees[0], trees[1]
-    members, D = stop - start, U(weight.shape[1])
-    s = _enter(first, last, most, shift, u4(0), start, members, codes, trees, words)
+    members, D = stop - start, U(weight.shape[0])
+    s = _enter(first, last, most, 0, u4(0), start, members, codes, trees, words)
     while s < last:
         if info[s, ABOVE] > most:
             s = info[s, STOP]
             continue
         level = U(info[s, LEVEL])
         if level > NONE:
-            _step(s, shift, u4(0), start, members, codes, trees, words)
-        if nodes[s, FEATURE] < 0 and level > NONE:
-            at = U(table_at[nodes[s, RIGHT]] - base)
-            for i in range(members):
-                word = U(words[level, i]) + at
-                for d in range(D):
-                    counts[word, d] += weight[start + i, d]
+            _step(s, 0, u4(0), start, members, codes, trees, words)
+        if nodes[s, FEATURE] < 0:
+            for d in range(D):
+                at = D * U(table_at[nodes[s, RIGHT]] - base) + (d << U(info[s, ABOVE]))
+                for i in range(members):
+                    counts[at + U(words[level, i])] += weight[d, start + i]
         s += 1
 
 
-@compiled(types.void(i8, i8, i8, i8, TREES, array_of(i8), i8, array_of(f8, 3), array_of(f8, 2), array_of(f8, 2)))
-def tabulate(first, last, most, shift, trees, table_at, base, factors, counts, table):
+@compiled(types.void(u8, u8, array_of(f8)))
+def _sum_subsets(at, q, table):
+    """Replace the numbers of all subsets of q players by the sums over their subsets; the first three at once."""
+    first = NONE
+    if q >= U(3):
+        first = U(3)
+        for w in range(at, at + (ONE << q), U(8)):
+            a, b, c, d = table[w], table[w + U(1)], table[w + U(2)], table[w + U(3)]
+            e, f, g, h = table[w + U(4)], table[w + U(5)], table[w + U(6)], table[w + U(7)]
+            b, d, f, h = a + b, c + d, e + f, g + h
+            c, d, g, h = a + c, b + d, e + g, f + h
+            table[w + U(1)], table[w + U(2)], table[w + U(3)], table[w + U(4)] = b, c, d, a + e
+            table[w + U(5)], table[w + U(6)], table[w + U(7)] = b + f, c + g, d + h
+    for b in range(first, q):
+        bit = ONE << b
+        for start in range(at, at + (ONE << q), bit + bit):
+            for w in range(start, start + bit):
+                table[w + bit] += table[w]
+
+
+@compiled(types.void(i8, i8, i8, TREES, array_of(i8), i8, array_of(f8, 2), i8, array_of(f8), array_of(f8)))
+def tabulate(first, last, most, trees, table_at, base, factors, D, counts, table):
     """Turn counts of patterns into what rows look up, at the leaves among some nodes; `counts` is overwritten.
 
     With M(S) the weight of the donors that violate nobody but players of S, and A the players that a row doesn't
     violate, player j gets ``E(A) - F(A - j)``: sums of c M(S) over the subsets S of A, with the factors
     c = (|S| - 1)! (q - |S|)! / q! (0 if S is empty) of E, and c + |S|! (q - 1 - |S|)! / q! (c if S is full) of F.
-    A row with pattern w has E at w, and F(A - j) at w with the bit of j.
     """
     nodes, info = trees[0], trees[1]
-    D = U(counts.shape[1])
     for s in range(first, last):
         q = U(info[s, ABOVE])
-        if nodes[s, FEATURE] >= 0 or q > U(most) or q == NONE:
+        if nodes[s, FEATURE] >= 0 or q > U(most):
             continue
-        at, space = U(table_at[nodes[s, RIGHT]] - base), U(shift)
-        full = (ONE << q) - ONE
-        for b in range(q):
-            bit = ONE << (b + space)
-            for start in range(at, at + ((full + ONE) << space), bit + bit):
-                for w in range(start, start + bit):
-                    for d in range(D):
-                        counts[w + bit, d] += counts[w, d]
-        for w in range(full + ONE):
-            S = full ^ w
-            of_e, of_f = factors[q, U(0), U(count_bits(S))], factors[q, U(1), U(count_bits(S))]
-            for d in range(D):
-                table[at + (w << space), d + d] = of_e * counts[at + (S << space), d]
-                table[at + (w << space), d + d + ONE] = of_f * counts[at + (S << space), d]
-        for b in range(q):
-            bit = ONE << (b + space)
-            for start in range(at, at + ((full + ONE) << space), bit + bit):
-                for w in range(start, start + bit):
-                    for d in range(D + D):
-                        table[w, d] += table[w + bit, d]
+        size, here = ONE << q, U(D) * U(table_at[nodes[s, RIGHT]] - base)
+        for d in range(U(D)):
+            at = here + d * size
+            _sum_subsets(at, q, counts)
+            to_e = at + at
+            to_f = to_e + size
+            for S in range(size):
+                table[to_e + S] = factors[U(0), size + S] * counts[at + S]
+            for S in range(size):
+                table[to_f + S] = factors[U(1), size + S] * counts[at + S]
+            _sum_subsets(to_e, q, table)
+            _sum_subsets(to_f, q, table)
 
 
 @compiled(
     types.void(
-        i8, i8, i8, i8, u8, u8, array_of(i4, 2), TREES, array_of(i8), i8, array_of(i4), array_of(f8, 2), i8,
-        array_of(f8), array_of(f8, 2), array_of(u4, 2), array_of(i4), array_of(f8), array_of(f8, 4),
+        u8, u8, u8, i8, u8, u8, f8, u8, array_of(f8, 2), array_of(f8), array_of(u8), array_of(u8), array_of(f8),
+        array_of(f8, 2),
+    )
+)  # fmt: skip
+def _pay(used, flip, q, shift, at, D, unit, leaf, value, table, distinct, met, scale, parts):
+    """Add to the parts what rows with each of some distinct patterns get at a leaf: by players, weightings, outputs.
+
+    `flip` is 0, or the bit in which patterns at this leaf differ from those at its sibling: those that are listed.
+    """
+    full, width = (ONE << q) - ONE, U(value.shape[1])
+    both = ONE << (q + U(shift))
+    for g in range(used):
+        word = distinct[g]
+        if flip != NONE and word & both == NONE:
+            word ^= flip
+        met[g] = full ^ ((word >> U(shift)) & full)
+        scale[g] = 0.0 if shift > 0 and word & ONE != NONE else unit
+    for d in range(D):
+        of_e = at + (d + d) * (full + ONE)
+        of_f = of_e + full + ONE
+        for b in range(q):
+            others, c = full ^ (ONE << b), (b * D + d) * width
+            for w in range(width):
+                for g in range(used):
+                    paid = (table[of_e + met[g]] - table[of_f + (met[g] & others)]) * scale[g]
+                    parts[g, c + w] += paid * value[leaf, w]
+
+
+@compiled(types.void(u8, u8, u8, u8, array_of(i4), array_of(f8, 2), array_of(f8, 4)))
+def _hand_out(first, last, out, width, path_players, sums, effects):
+    """Add the sums of some players of a path to their effects."""
+    D = U(effects.shape[0])
+    for b in range(first, last):
+        j = U(path_players[b])
+        for d in range(D):
+            for w in range(width):
+                c = (b * D + d) * width + w
+                for i in range(U(effects.shape[3])):
+                    effects[d, out + w, j, i] += sums[i, c]
+                    sums[i, c] = 0.0
+
+
+@compiled(
+    types.void(
+        i8, i8, i8, i8, u8, array_of(i4, 2), TREES, array_of(i8), i8, array_of(i4), array_of(f8, 2), u8, array_of(f8),
+        array_of(f8), array_of(u4, 2), array_of(i4), array_of(i8), array_of(u8),
+        array_of(u8), array_of(f8), array_of(f8, 2), array_of(f8, 2), array_of(f8, 4),
     )
 )  # fmt: skip
 def add_effects(
-    first, last, most, shift, start, stop, codes, trees, table_at, base, player_of, value, out, unit, table, words,
-    path_players, common, effects,
+    first, last, most, shift, start, codes, trees, table_at, base, player_of, value, out, unit, table, words,
+    path_players, places, distinct, met, scale, parts, sums, effects,
 ):  # fmt: skip
-    """Add what rows get at the leaves among some nodes to their effects, (D, outputs, players, rows)."""
+    """Add what rows from `start` on get at the leaves among some nodes to their effects, (D, outputs, players, rows).
+
+    Rows with the same pattern get the same: it is computed once, as one of the `parts`, whose number is in `places`,
+    more the last of these; so places need not be cleared. Sums are those of the players of the present path.
+    """
     nodes, info = trees[0], trees[1]
-    members, D, width, out = stop - start, U(effects.shape[0]), U(value.shape[1]), U(out)
+    members, D, width = U(effects.shape[3]), U(effects.shape[0]), U(value.shape[1])
     s = _enter(first, last, most, shift, u4(1), start, members, codes, trees, words)
-    a = info[s, PARENT] if s < last else i4(-1)
+    a, open_players = info[s, PARENT] if s < last else i4(-1), 0
     while a >= 0:
         if info[a, BIT] != NO_PLAYER:
             path_players[info[a, BIT]] = player_of[nodes[a, FEATURE]]
         a = info[a, PARENT]
     while s < last:
-        if info[s, ABOVE] > most:
+        above = info[s, ABOVE]
+        if above < open_players:
+            _hand_out(U(above), U(open_players), out, width, path_players, sums, effects)
+            open_players = above
+        if above > most:
             s = info[s, STOP]
             continue
         level = U(info[s, LEVEL])
@@ -202,21 +266,35 @@ def add_effects(
                 path_players[info[s, BIT]] = player_of[nodes[s, FEATURE]]
             s += 1
             continue
-        leaf, q = U(nodes[s, RIGHT]), U(info[s, ABOVE])
-        at = U(table_at[leaf] - base)
-        for d in range(D):
-            for w in range(width):
-                factor = value[leaf, w] * unit[q]
-                if factor == 0.0:
-                    continue
-                for i in range(members):
-                    common[i] = table[at + U(words[level, i]), d + d]
-                for b in range(q):
-                    bit, j = u4(1) << u4(b + U(shift)), U(path_players[b])
-                    for i in range(members):
-                        other = table[at + U(words[level, i] | bit), d + d + ONE]
-                        effects[d, out + w, j, i] += (common[i] - other) * factor
+        q, used, taken, flip = U(above), NONE, places[-1], NONE
+        a, open_players = info[s, PARENT], above
+        if s + 1 < last and info[s + 1, PARENT] == a and nodes[s + 1, FEATURE] < 0:  # two leaves at once
+            flip = ONE if info[a, BIT] == NO_PLAYER else ONE << U(info[a, BIT] + shift)
+            both = u4(1) << u4(above + shift)
+            for i in range(members):
+                words[level, i] |= both if words[level - ONE, i] & u4(flip) != u4(0) else u4(0)
+        for i in range(members):
+            word = U(words[level, i])
+            if places[word] < taken:
+                distinct[used] = word
+                places[word] = taken + i8(used)
+                used += ONE
+        columns = (q * D * width + U(3)) & ~U(3)
+        for g in range(used):
+            for c in range(columns):
+                parts[g, c] = 0.0
+        for other in range(2 if flip != NONE else 1):
+            leaf = U(nodes[s + other, RIGHT])
+            at, flipped = U(2) * D * U(table_at[leaf] - base), flip if other else NONE
+            _pay(used, flipped, q, shift, at, D, unit[q], leaf, value, table, distinct, met, scale, parts)
+        for i in range(members):
+            g = U(places[U(words[level, i])] - taken)
+            for c in range(columns):
+                sums[i, c] += parts[g, c]
+        s += 1 if flip != NONE else 0
+        places[-1] = taken + i8(used)
         s += 1
+    _hand_out(NONE, U(open_players), out, width, path_players, sums, effects)
 
 
 @compiled(types.void(i8, u1, u8, array_of(i4, 2), TREES, array_of(u8, 2)))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import factorial, lcm
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +31,16 @@ from losslens.workers import Work, in_process
 MOST_IN_TABLE = 14  # players on a path: a table has an entry for each of their patterns
 PARTS = 16  # of the trees, which are summed separately, for any n_jobs: the result doesn't depend on it
 PART_BYTES = 1 << 26  # largest effects of all rows for which each part has its own
-CHUNK_BYTES = 1 << 20  # of the tables of some leaves: they stay in the processor's cache
+CHUNK_BYTES = 1 << 19  # of the tables of some leaves: they stay in the processor's cache
 TABLE_BYTES = 1 << 28  # of the tables of many leaves, which are in memory together
 BLOCK_BYTES, LEAST_ROWS, MOST_ROWS = 1 << 20, 1 << 8, 1 << 12  # rows that walk together: by their effects' memory
 WORD = effect_kernels.WORD
 Patterns = NDArray[np.uint64]  # (patterns, words)
-S, P, R = TypeVar("S"), TypeVar("P"), TypeVar("R")
+Others = dict[int, tuple[Patterns, Floats]]  # by leaf: patterns and their weights (patterns, D)
+Scratch = tuple[NDArray[Any], ...]  # arrays that `effect_kernels.add_effects` works with
+S = TypeVar("S")
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 def shapley_effects(
@@ -57,7 +61,7 @@ def shapley_effects(
     """
     layout, counted = _Layout(bound, players), np.any(weights != 0, axis=0)
     unit = np.abs(weights).max(axis=1, initial=0.0)  # equal weights become 1, and sums of them are exact
-    weights = np.ascontiguousarray(weights[:, counted].T) / np.where(unit > 0, unit, 1.0)
+    weights = np.compress(counted, weights, axis=1) / np.where(unit > 0, unit, 1.0)[:, None]
     walk = _Walk(layout, _taken(bound, rows), _taken(bound, donors[counted]), weights)
     if walk.row_bytes * len(rows) <= PART_BYTES:
         effects = np.zeros((len(unit), len(rows), len(players), bound.ensemble.outputs))
@@ -86,8 +90,9 @@ class PatternCounts:
     """Weights of the donors of each pattern of violated players, at every leaf of some trees: they add up."""
 
     chunks: tuple[Chunk, ...]
-    tables: tuple[Floats, ...]  # (patterns, D) of each chunk's leaves
-    others: dict[int, tuple[Patterns, Floats]]  # patterns and their weights, at leaves of too many players for a table
+    weightings: int
+    tables: tuple[Floats, ...]  # of each chunk: its leaves, weightings, patterns
+    others: Others  # patterns and their weights, at leaves of too many players for a table
 
     def __add__(self, other: PatternCounts) -> PatternCounts:
         if self.chunks != other.chunks:
@@ -96,8 +101,8 @@ class PatternCounts:
         for s, mine in self.others.items():
             patterns, weights = (np.concatenate(pair) for pair in zip(mine, other.others[s], strict=True))
             distinct, place = _distinct(patterns)
-            others[s] = distinct, _sums(place, weights, len(distinct))
-        return PatternCounts(self.chunks, tuple(map(np.add, self.tables, other.tables)), others)
+            others[s] = distinct, _sums(place, weights.T, len(distinct))
+        return PatternCounts(self.chunks, self.weightings, tuple(map(np.add, self.tables, other.tables)), others)
 
 
 def count_patterns(
@@ -116,9 +121,10 @@ def count_patterns(
     handled some trees at a time.
     """
     layout = _Layout(bound, players)
-    weights = np.ascontiguousarray(weights.T)
     nobody = np.empty((len(bound.size), 0), np.int32)
-    return _Walk(layout, nobody, _taken(bound, donors), weights).counts(layout.chunks_of(trees), n_jobs, tick)
+    return _Walk(layout, nobody, _taken(bound, donors), np.ascontiguousarray(weights)).counts(
+        layout.chunks_of(trees), n_jobs, tick
+    )
 
 
 def count_bytes(bound: BoundEnsemble, players: Sequence[Sequence[int]], weightings: int) -> Floats:
@@ -137,8 +143,8 @@ def effects_of(
 ) -> Floats:
     """As `shapley_effects`, of the trees and donors that were counted; progress counts rows."""
     layout, codes = _Layout(bound, players), _taken(bound, rows)
-    D = counts.tables[0].shape[1] if counts.tables else 1
-    walk = _Walk(layout, codes, np.empty((len(codes), 0), np.int32), np.empty((0, D)))
+    D = counts.weightings
+    walk = _Walk(layout, codes, np.empty((len(codes), 0), np.int32), np.empty((D, 0)))
     effects = np.zeros((D, len(rows), len(players), bound.ensemble.outputs))
     walk.add(counts, effects, counts.chunks, n_jobs, tick)
     return effects
@@ -202,7 +208,7 @@ class _Layout:
         self.shift = int(np.any(self.player_of[used[used >= 0]] == effect_kernels.NO_PLAYER))
         self.leaves = np.flatnonzero(bound.nodes[:, FEATURE] < 0)
         self.above = info[self.leaves, effect_kernels.ABOVE]
-        entries = np.where(self.above <= MOST_IN_TABLE, 1 << np.minimum(self.above + self.shift, 62), 0)
+        entries = np.where(self.above <= MOST_IN_TABLE, 1 << np.minimum(self.above, 62), 0)
         self.table_at = np.append(0, np.cumsum(entries))
         self.value = _values(bound)
         self.factors, self.unit = _factors(min(MOST_IN_TABLE, self.path_players))
@@ -266,11 +272,11 @@ class _Layout:
 
 
 class _Walk:
-    """Rows and donors that go through the trees; donors as (donors, D) weights."""
+    """Rows and donors that go through the trees; weights are (D, donors)."""
 
     def __init__(self, layout: _Layout, codes: Ints, donor_codes: Ints, weights: Floats) -> None:
         self.layout, self.codes, self.donor_codes, self.weights = layout, codes, donor_codes, weights
-        self.n, self.D = codes.shape[1], weights.shape[1]
+        self.n, self.D = codes.shape[1], weights.shape[0]
         self.row_bytes = 8 * self.D * layout.players * layout.bound.ensemble.outputs  # of the effects
 
     # All at once: some trees, every donor, every row.
@@ -278,13 +284,15 @@ class _Walk:
     def work(self, chunks: Sequence[Chunk], tick: Tick) -> Floats:
         """The effects of some trees on all rows."""
         blocks = self.blocks()
-        sums = [self._zeros(block) for block in blocks]
+        sums, scratch = [self.zeros(block) for block in blocks], self.scratch()
+        entries = self.D * max(chunk.end - chunk.begin for chunk in chunks)
+        memory = np.empty((3, entries))  # of one chunk after the other
         for chunk in chunks:
-            counts, others = self.count(chunk, tick)
-            table = self.tabulate(chunk, counts)
+            counts, others = self.count(chunk, tick, memory[0])
+            table = self.tabulate(chunk, counts, memory[1:].ravel())
             for block, effects in zip(blocks, sums, strict=True):
                 tick(0)  # raises if the call has been cancelled
-                self.add_block(chunk, table, others, block, effects)
+                self.add_block(chunk, table, others, block, scratch, effects)
         tick(_fraction(self.n, chunks, self.layout.chunks))
         return np.concatenate([effects.transpose(0, 3, 2, 1) for effects in sums], axis=1)
 
@@ -300,35 +308,35 @@ class _Walk:
     def counts(self, chunks: tuple[Chunk, ...], n_jobs: int | None, tick: Tick) -> PatternCounts:
         """The donors' patterns at some leaves."""
         tables: list[Floats] = []
-        others: dict[int, tuple[Patterns, Floats]] = {}
+        others: Others = {}
         for table, more in _in_order(n_jobs, _Walk.count, self, chunks, tick):
             tables.append(table)
             others |= more
-        return PatternCounts(chunks, tuple(tables), others)
+        return PatternCounts(chunks, self.D, tuple(tables), others)
 
     def add(
         self, counts: PatternCounts, effects: Floats, whole: Sequence[Chunk], n_jobs: int | None, tick: Tick
     ) -> None:
         """Add effects to those of all rows, (D, rows, players, outputs)."""
-        tables = [
-            self.tabulate(chunk, table.copy()) for chunk, table in zip(counts.chunks, counts.tables, strict=True)
-        ]
+        tables = [self.tabulate(chunk, table.copy()) for chunk, table in zip(counts.chunks, counts.tables, strict=True)]
         everything = _Tables(self, counts, tables, effects, whole)
         for _ in _in_order(n_jobs, _Tables.work, everything, self.blocks(), tick):
             pass
 
     # Steps.
 
-    def count(self, chunk: Chunk, tick: Tick) -> tuple[Floats, dict[int, tuple[Patterns, Floats]]]:
+    def count(self, chunk: Chunk, tick: Tick, memory: Floats | None = None) -> tuple[Floats, Others]:
         """The weights of the donors' patterns at some leaves: in tables, and those without a table."""
         layout, m = self.layout, self.donor_codes.shape[1]
-        counts = np.zeros((chunk.end - chunk.begin, self.D))
+        entries = self.D * (chunk.end - chunk.begin)
+        counts = (np.empty(entries) if memory is None else memory)[:entries]
+        counts[:] = 0.0
         words = np.zeros((layout.bound.depth + 1, min(m, MOST_ROWS)), np.uint32)
         for start in range(0, m, MOST_ROWS):
             tick(0)
             effect_kernels.count(
-                chunk.first, chunk.last, MOST_IN_TABLE, layout.shift, start, min(start + MOST_ROWS, m),
-                self.donor_codes, layout.trees, layout.table_at, chunk.begin, self.weights, words, counts,
+                chunk.first, chunk.last, MOST_IN_TABLE, start, min(start + MOST_ROWS, m), self.donor_codes,
+                layout.trees, layout.table_at, chunk.begin, self.weights, words, counts,
             )  # fmt: skip
         others = {}
         for s in chunk.wide:
@@ -337,25 +345,23 @@ class _Walk:
             others[s] = patterns, _sums(place, self.weights, len(patterns))
         return counts, others
 
-    def tabulate(self, chunk: Chunk, counts: Floats) -> Floats:
+    def tabulate(self, chunk: Chunk, counts: Floats, memory: Floats | None = None) -> Floats:
         """What rows look up; the counts are overwritten."""
-        table = np.zeros((len(counts), 2 * self.D))
+        table = np.empty(2 * len(counts)) if memory is None else memory[: 2 * len(counts)]
         effect_kernels.tabulate(
-            chunk.first, chunk.last, MOST_IN_TABLE, self.layout.shift, self.layout.trees, self.layout.table_at,
-            chunk.begin, self.layout.factors, counts, table,
+            chunk.first, chunk.last, MOST_IN_TABLE, self.layout.trees, self.layout.table_at, chunk.begin,
+            self.layout.factors, self.D, counts, table,
         )  # fmt: skip
         return table
 
     def add_block(
-        self, chunk: Chunk, table: Floats, others: dict[int, tuple[Patterns, Floats]], block: slice, effects: Floats
+        self, chunk: Chunk, table: Floats, others: Others, block: slice, scratch: Scratch, effects: Floats
     ) -> None:
         """Add effects to those of a block of rows, (D, outputs, players, rows)."""
-        layout, out, B = self.layout, int(self.layout.bound.output[chunk.tree]), block.stop - block.start
-        words, common = np.zeros((layout.bound.depth + 1, B), np.uint32), np.empty(B)
+        layout, out = self.layout, int(self.layout.bound.output[chunk.tree])
         effect_kernels.add_effects(
-            chunk.first, chunk.last, MOST_IN_TABLE, layout.shift, block.start, block.stop, self.codes, layout.trees,
-            layout.table_at, chunk.begin, layout.player_of, layout.value, out, layout.unit, table, words,
-            np.empty(layout.path_players + 1, np.int32), common, effects,
+            chunk.first, chunk.last, MOST_IN_TABLE, layout.shift, block.start, self.codes, layout.trees,
+            layout.table_at, chunk.begin, layout.player_of, layout.value, out, layout.unit, table, *scratch, effects,
         )  # fmt: skip
         for s in chunk.wide:
             self._compare(s, out, *others[s], block, effects)
@@ -374,14 +380,30 @@ class _Walk:
             for d in range(self.D):
                 effects[d, out + w, players[:, None], reached] += value * part[place, d].T
 
+    def scratch(self) -> Scratch:
+        """Arrays for the patterns of rows that walk together, and for what they get."""
+        layout, B, players = self.layout, self.block_size, len(self.layout.unit) - 1
+        width = -(-self.D * layout.value.shape[1] * players // 4) * 4
+        places = np.full((2 << (players + layout.shift)) + 1, -1)
+        places[-1] = 0
+        return (
+            np.zeros((layout.bound.depth + 1, B), np.uint32), np.empty(layout.path_players + 1, np.int32), places,
+            *np.empty((2, B), np.uint64), np.empty(B), np.empty((B, width)), np.zeros((B, width)),
+        )  # fmt: skip
+
     # Blocks of rows.
+
+    @property
+    def block_size(self) -> int:
+        """The number of rows that walk together."""
+        return int(np.clip(BLOCK_BYTES // max(1, self.row_bytes), LEAST_ROWS, MOST_ROWS))
 
     def blocks(self) -> list[slice]:
         """Rows that walk together."""
-        step = int(np.clip(BLOCK_BYTES // max(1, self.row_bytes), LEAST_ROWS, MOST_ROWS))
+        step = self.block_size
         return [slice(start, min(start + step, self.n)) for start in range(0, self.n, step)]
 
-    def _zeros(self, block: slice) -> Floats:
+    def zeros(self, block: slice) -> Floats:
         layout = self.layout
         return np.zeros((self.D, layout.bound.ensemble.outputs, layout.players, block.stop - block.start))
 
@@ -398,10 +420,10 @@ class _Tables:
 
     def work(self, block: slice, tick: Tick) -> None:
         """Add the effects of a block of rows; blocks don't overlap."""
-        effects = self.walk._zeros(block)
+        effects, scratch = self.walk.zeros(block), self.walk.scratch()
         for chunk, table in zip(self.counts.chunks, self.tables, strict=True):
             tick(0)
-            self.walk.add_block(chunk, table, self.counts.others, block, effects)
+            self.walk.add_block(chunk, table, self.counts.others, block, scratch, effects)
         self.effects[:, block] += effects.transpose(0, 3, 2, 1)
         done = [_fraction(rows, self.counts.chunks, self.whole) for rows in (block.start, block.stop)]
         tick(done[1] - done[0])
@@ -438,20 +460,20 @@ def _distinct(patterns: Patterns) -> tuple[Patterns, NDArray[np.intp]]:
 
 def _sums(place: NDArray[np.intp], weights: Floats, number: int) -> Floats:
     """Sums of weights, (number, D), at the places where they belong."""
-    return np.stack([np.bincount(place, column, number) for column in weights.T], axis=1)
+    return np.stack([np.bincount(place, one, number) for one in weights], axis=1)
 
 
 def _factors(most: int) -> tuple[Floats, Floats]:
-    """Factors of `effect_kernels.tabulate` for each number of players, as whole numbers, and their unit.
+    """Factors of `effect_kernels.tabulate` as whole numbers, those of S among q players at 2^q + S, and their units.
 
     Sums of whole numbers are exact: with equal weights, whoever should get nothing gets nothing.
     """
-    factors, unit = np.zeros((most + 1, 2, most + 1)), np.zeros(most + 1)
+    factors, unit = np.zeros((2, 2 << most)), np.zeros(most + 1)
+    members = np.zeros(1, int)  # of each set
     for q in range(1, most + 1):
-        scale = lcm(*range(1, q + 1))
-        w = [scale * factorial(s) * factorial(q - 1 - s) // factorial(q) for s in range(q)]
-        factors[q, 0, 1 : q + 1] = w
-        factors[q, 1, : q + 1] = factors[q, 0, : q + 1] + [*w, 0]
+        members, scale = np.append(members, members + 1), lcm(*range(1, q + 1))
+        of = np.array([0] + [scale * factorial(s) * factorial(q - 1 - s) // factorial(q) for s in range(q)] + [0])
+        factors[:, 1 << q : 2 << q] = of[members], of[members] + of[members + 1]
         unit[q] = 1 / scale
     return factors, unit
 

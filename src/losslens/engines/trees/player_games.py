@@ -187,4 +187,5 @@ class TreeGames(PlayerGames):
         respond = linear_response(bound)
         assert respond is not None  # else the way is not offered
         effects = shapley_effects(bound, self.columns, rows, donors, weight[None], n_jobs=n_jobs, tick=tick)
-        return respond(effects[0] / weight.sum())
+        effects /= weight.sum()
+        return respond(effects[0])
