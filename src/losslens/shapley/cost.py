@@ -38,7 +38,15 @@ from losslens.results.plan import Plan
 from losslens.shapley.allotment import Cost, Way
 from losslens.shapley.by_model import WALKS
 from losslens.shapley.coalitions import seconds_a_coalition
-from losslens.shapley.effects import EffectRequest, by_coalitions, by_walks, effect_walk, explain_by, of_one_number
+from losslens.shapley.effects import (
+    EffectRequest,
+    by_coalitions,
+    by_walks,
+    effect_walk,
+    explain_by,
+    in_closed_form,
+    of_one_number,
+)
 from losslens.shapley.effects import choose as choose_effects
 from losslens.shapley.request import Request, check_request
 from losslens.shapley.scores import MAX_ROUNDS, MIN_ROUNDS, check_scores, donors_a_row, score_game
@@ -141,7 +149,11 @@ def plan_effects(request: EffectRequest, started: float, n: int, design: Design 
         if walks and request.budget is None:
             most = MOST_PREDICTIONS
         small = replace(request, task=replace(task, engine=replace(task.engine, respond=StandIn(timed.predictions))))
-    seconds += (explained if walks else times) * _explained(small, way, sweeps)
+    lent, of_rows = _explained(small, way, sweeps)
+    if way is in_closed_form:  # rows and donors are handled one after the other, not in pairs
+        seconds += times / explained * lent + explained * of_rows
+    else:
+        seconds += (explained if walks else times) * (lent + of_rows)
     return Plan(
         features=tuple(player.feature.name for player in request.players),
         engines=(task.engine.name if by_model else task.exact.name,) * p,
@@ -157,8 +169,8 @@ def plan_effects(request: EffectRequest, started: float, n: int, design: Design 
     )
 
 
-def _explained(request: EffectRequest, way: Any, sweeps: int) -> float:
-    """Seconds of all rows to explain, in proportion to them, from some."""
+def _explained(request: EffectRequest, way: Any, sweeps: int) -> tuple[float, float]:
+    """Seconds whatever the number of rows to explain, and those of all rows in proportion to them, from some."""
     r, seen, began = len(request.rows), [], time.perf_counter()
     rows, task = min(len(request.rows), FEW_EXPLAINED), replace(request.task, progress=False)
     while True:
@@ -169,7 +181,8 @@ def _explained(request: EffectRequest, way: Any, sweeps: int) -> float:
         explain_by(way, rows, some)
         seen.append((np.array([1.0, rows]), time.thread_time() - started))
         if rows == r or time.perf_counter() - began + 4 * seen[-1][1] > allowed(REHEARSED):
-            return float(np.array([1.0, r]) @ fitted_rates(seen))
+            fixed, each = fitted_rates(seen)
+            return float(fixed), float(r * each)
         rows = min(r, 4 * rows)
 
 

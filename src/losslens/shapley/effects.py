@@ -149,7 +149,7 @@ class EffectShares:
 EffectWay = Callable[[EffectRequest, GameSetup, ProgressBar], EffectShares]
 
 
-def _in_closed_form(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
+def in_closed_form(request: EffectRequest, setup: GameSetup, progress: ProgressBar) -> EffectShares:
     """From an exact engine."""
     effects = request.task.games.effects(request.rows, request.donors, request.weight, request.task.n_jobs, progress)
     return EffectShares(effects if request.column is None else effects[..., request.column], "closed form")
@@ -223,7 +223,7 @@ def choose(request: EffectRequest, times: float = 1.0) -> tuple[EffectWay, int]:
     if request.method == "walk":
         return by_walks, r
     if "closed form" in request.engine_work:
-        return _in_closed_form, r
+        return in_closed_form, r
     if times * request.engine_work.get("all coalitions", np.inf) <= TreePairs.limit and p <= MOST_PLAYERS:
         return _inside_trees, r
     limit = request.budget or (MOST_PREDICTIONS if request.method == "exact" else EXACT_PREDICTIONS * p)
