@@ -235,24 +235,52 @@ def _until_converged(case: Case, thresh: float) -> tuple[int, dict[str, float]]:
 # 3 and 4. Exact, from trees.
 
 
+COVARIANCES = {
+    (1000, 10): 0.3,
+    (1000, 20): 0.3,
+    (1000, 100): 0.3,
+    (10_000, 20): 1.5,
+    (100_000, 20): 8.0,
+    (1_000_000, 20): 90.0,
+}  # fmt: skip - rows and features: seconds, at most
+WITH_ROWS = {(1000, 10): 6.0, (1000, 20): 30.0, (1000, 100): 120.0}
+FOREST = {1000: 5.0, 10_000: 50.0}  # rows of a default forest of 600,000 leaves
+
+
 def exact_seconds(quick: bool) -> Iterator[Line]:
-    """A thousand rows, ten features."""
-    case = boosted("squared_error", 1000, 10)
-    ll.shapley_importance(case.model, case.X[:50], case.y[:50], progress=False)
-    took = [seconds(lambda: _is_exact(case, n_jobs=2)) for _ in range(1 if quick else 2)]
-    work = "exact SFIMP, boosting 100 x 31, p = 10, n = 1,000"
-    yield Line(work, "n_jobs=2, seconds", min(took), 20, "means something on two idle cores alone")
+    """Totals and standard errors; with shares of single rows; of a large forest. The second call."""
+    note = "n_jobs=2, seconds; means something on two idle cores alone"
+    for (n, p), bar in COVARIANCES.items():
+        if not quick or n <= 10_000:
+            took = [seconds(lambda: _is_exact(boosted("squared_error", n, p), n_jobs=2)) for _ in range(2)]  # noqa: B023
+            yield Line(f"exact SFIMP and its error, boosting 100 x 31, p = {p}, n = {n:,}", note, took[1], bar)
+    for (n, p), bar in WITH_ROWS.items():
+        if not quick or p <= 10:
+            case = boosted("squared_error", n, p)
+            took = [seconds(lambda: _is_exact(case, n_jobs=2, rows=True)) for _ in range(2)]  # noqa: B023
+            yield Line(f"the same with rows and donors, p = {p}, n = {n:,}", note, took[1], bar)
+    for n, bar in FOREST.items():
+        if not quick:
+            took = [seconds(lambda: _is_exact(_default_forest(n), n_jobs=2)) for _ in range(2)]  # noqa: B023
+            yield Line(f"exact SFIMP and its error, forest of 600,000 leaves, p = 13, n = {n:,}", note, took[1], bar)
+
+
+@lru_cache(maxsize=2)
+def _default_forest(n: int) -> Case:
+    X, y = make_friedman1(n_samples=9000 + n, n_features=13, noise=1.0, random_state=0)
+    forest = RandomForestRegressor(random_state=0, n_jobs=2).fit(X[:9000], y[:9000])
+    return Case(forest, X[9000:], y[9000:], "squared_error")
 
 
 def exact_ratio(quick: bool, some: int = 100_000) -> Iterator[Line]:
     """All coalitions of all pairs against predicting them: a batch at the same moment, and extrapolated."""
     for loss in SAGE_LOSS:
         case = boosted(loss, 200, 13)
-        case.exact()
+        case.exact(rows=True)
         n, p = case.X.shape
         many, function = np.tile(case.X, (some // n, 1)), case.function
         scale = 2**p * n * n / some
-        found = interleaved(partial(case.exact, n_jobs=1), partial(function, many), 1 if quick else 3, scale)
+        found = interleaved(partial(case.exact, rows=True, n_jobs=1), partial(function, many), 1 if quick else 3, scale)
         against = "2^p n^2 rows through predict"
         note = f"{found.note} ({some:,} rows, x {scale:,.0f}: extrapolated)"
         yield Line(f"exact SFIMP, {_named(case)}, n = {n}", against, found.ratio, 500, note, at_least=True)
@@ -260,7 +288,9 @@ def exact_ratio(quick: bool, some: int = 100_000) -> Iterator[Line]:
 
 def _is_exact(case: Case, **asked: Any) -> None:
     """By the default method."""
-    assert case.share(case.model, **asked).exact
+    found = case.share(case.model, **asked)
+    assert found.exact
+    assert np.isfinite(found.std_error).all()
 
 
 # 5. The R package's default run on Boston.

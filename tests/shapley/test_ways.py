@@ -23,7 +23,6 @@ import brute
 import coalitions
 import losslens as ll
 from losslens import losses
-from losslens.shapley import by_engine
 from losslens.shapley.by_engine import TreePairs
 from losslens.shapley.by_model import Paper
 
@@ -287,19 +286,19 @@ def test_nothing_of_the_user_is_changed():
 
 
 def test_totals_of_trees_know_no_single_rows(monkeypatch):
+    """With columns of no player; otherwise a covariance tells more."""
     monkeypatch.setattr(TreePairs, "limit", 0)
     native, predict, y, _, judge = fitted("forest")
-    found = share(model=native, y=y)
-    expected = coalitions.shares(predict, X, Y, judge)
-    assert found.exact
+    found = share(model=native, y=y, features=["x2", "x0", "x3"], budget=1)
+    expected = coalitions.shares(predict, X, Y, judge, [[2], [0], [3]])
+    assert (found.engine, found.exact) == ("trees", True)
     np.testing.assert_allclose(found.sfimp, expected.sfimp, atol=1e-9)
     np.testing.assert_allclose(found.table, expected.table, atol=1e-9)
-    np.testing.assert_allclose(found.observations, expected.gains, atol=1e-9)
     np.testing.assert_allclose(found.interactions.index, coalitions.interactions(expected.table), atol=1e-9)
-    assert found.sfimp[3] == 0.0
+    assert found.sfimp[2] == 0.0
     assert np.isfinite(found.std_error).all()
     for ask in (lambda: found.local, lambda: found.curve("x0"), lambda: found.given([0, 1])):
-        with pytest.raises(ValueError, match=r"single rows would take 1.5e\+03 cells of pairs and coalitions"):
+        with pytest.raises(ValueError, match=r"single rows would take 7.3e\+02 cells of pairs and coalitions"):
             ask()
 
 
@@ -312,26 +311,6 @@ def test_a_single_tree_knows_rows_and_donors_without_pairs(case, weight, monkeyp
     assert found.engine == "trees"
     agrees(found, coalitions.shares(predict, X, read, judge, weight=weight), weight=weight)
     assert found.sfimp[3] == 0.0
-
-
-def test_orders_of_totals(monkeypatch):
-    """Four players: the only noise is in the orders, and the error of any coalition is exact."""
-    monkeypatch.setattr(by_engine, "MOST_PLAYERS", 3)  # no table of all coalitions
-    native, predict, y, _, judge = fitted("forest")
-    found = share(model=native, y=y, budget=1)  # nor is the model asked
-    expected = coalitions.shares(predict, X, Y, judge)
-    assert found.method == "orders of exact totals"
-    assert not found.exact
-    assert found.table is None
-    assert (np.abs(found.sfimp - expected.sfimp) <= 5 * found.monte_carlo_error + 1e-9).all()
-    assert found.sfimp.sum() == pytest.approx(found.error_none - found.error_all)
-    assert found.error_none == pytest.approx(expected.error_none)
-    np.testing.assert_allclose(found.observations, expected.gains, atol=1e-9)
-    assert found.sfimp[3] == 0.0
-    with pytest.raises(ValueError, match="no shares of single rows"):
-        _ = found.local
-    with pytest.raises(ValueError, match="interactions need the error of every coalition"):
-        _ = found.interactions
 
 
 def test_totals_of_a_kernel_machine():

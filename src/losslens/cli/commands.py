@@ -98,7 +98,7 @@ def curves(args: Arguments) -> Output:
     return Output(headline, sheets, notes, entries, {"n_rows": len(rows.X), "engine": result.engine}, result)
 
 
-@takes(*SOURCE, *QUESTION, "method", "aggregate", "precision", "budget", *RUNNING, *TABLE, "save")
+@takes(*SOURCE, *QUESTION, "method", "aggregate", "local", "precision", "budget", *RUNNING, *TABLE, "save")
 def shapley(args: Arguments) -> Output:
     """Distribute the performance among the features.
 
@@ -108,8 +108,8 @@ def shapley(args: Arguments) -> Output:
     rows = rows_of(args, [model], args.data)
     shap = ll.shapley_importance(
         model, rows.X, rows.y, loss=loss_of(args.loss), features=features_of(args), donors=donors_of(args.donors),
-        method=args.method.value, aggregate=args.aggregate.value, precision=args.precision, budget=args.budget,
-        sample_weight=rows.weight, **run_options(args),
+        method=args.method.value, aggregate=args.aggregate.value, rows=args.local or "auto", precision=args.precision,
+        budget=args.budget, sample_weight=rows.weight, **run_options(args),
     )  # fmt: skip
     columns = ["feature", "share", "sfimp", "std_error", "low", "high"]
     sheet = Sheet(columns, shap._table().texts(columns))
@@ -168,7 +168,7 @@ def compare(args: Arguments) -> Output:
     return Output(f"Comparison: {comparison.headline}", sheets, sampled(one), entries, facts, comparison)
 
 
-@takes(*SOURCE, "verb", *QUESTION, "method", "aggregate", "precision", "budget", *RUNNING, *TABLE)
+@takes(*SOURCE, "verb", *QUESTION, "method", "aggregate", "local", "precision", "budget", *RUNNING, *TABLE)
 def plan(args: Arguments) -> Output:
     """What a command would cost, before it runs.
 
@@ -186,7 +186,7 @@ def plan(args: Arguments) -> Output:
         options["loss"] = loss_of(args.loss)
     if args.verb is Verb.shapley:
         options |= {"method": args.method.value, "aggregate": args.aggregate.value}
-        options |= {"precision": args.precision, "budget": args.budget}
+        options |= {"rows": args.local or "auto", "precision": args.precision, "budget": args.budget}
     planned = ll.plan(verbs[args.verb], model, rows.X, rows.y, **options, **run_options(args))
     facts = {name: value for name, value in asdict(planned).items() if name != "backend" and value is not None}
     facts = {"verb": args.verb.value, "engine": planned.engine} | facts

@@ -121,6 +121,7 @@ class Arguments:
     aggregate: Annotated[Aggregate, _option(ASK, "What is averaged over donors; prediction: SAGE values.")] = (
         Aggregate.loss
     )
+    local: Annotated[bool, _option(ASK, "Shares of single rows, too, however long they take.", "--local")] = False
     precision: Annotated[
         float | None, _option(ASK, "Sample until all shares are this precise, such as 0.02.", metavar="P")
     ] = None

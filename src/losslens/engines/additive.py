@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import Subject
 from losslens.engines import rates
-from losslens.engines.base import BLOCKED, AnswerWay, Declined, ExactEngine, PlayerGames
+from losslens.engines.base import BLOCKED, AnswerWay, Declined, ExactEngine, PlayerGames, SumEffects
+from losslens.engines.loss_scales import weights_of_sums
 from losslens.losses import Loss, squared_error
 from losslens.progress import Tick
 from losslens.tables.frames import Table
@@ -102,7 +103,15 @@ class AdditiveGames(PlayerGames):
 
     def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
         """Closed form for the squared loss, from `contributions`."""
-        return {"closed form": 0.0} if loss == squared_error and not averaged else {}
+        return {"closed form": 0.0, "covariance": 0.0} if loss == squared_error and not averaged else {}
+
+    def sum_weights(self, loss: Loss, y: NDArray[Any]) -> Floats | None:
+        """2y for the squared loss."""
+        return weights_of_sums(loss, y, 1.0, 1) if loss == squared_error else None
+
+    def effects_on_sums(self, weights: Floats, n_jobs: int | None, tick: Tick) -> SumEffects:
+        """The differences between what each player adds to a row and to the donors, for weights (D, n)."""
+        return differences(self.contributions(weights[0])[:, :, None], weights)
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
         """Closed form, see `effects`."""
@@ -111,6 +120,12 @@ class AdditiveGames(PlayerGames):
     def effects(self, rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick) -> Floats:
         """Shapley values of the predictions of some rows, (rows, p); weight: of the donors."""
         return self.contributions(np.bincount(donors, weight, len(self.engine.parts)).astype(float))[rows]
+
+
+def differences(added: Floats, weights: Floats) -> SumEffects:
+    """``sum over k of weights[d, k] (added[i] - added[k])``, for additions (n, p, K): a function of the rows i."""
+    total, lent = weights.sum(axis=1)[:, None, None, None], np.tensordot(weights, added, 1)[:, None]
+    return lambda rows: total * added[rows] - lent
 
 
 def centred(added: Floats, weight: Floats) -> Floats:

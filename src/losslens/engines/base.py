@@ -110,6 +110,13 @@ class PlayerGames:
         """Ways to distribute predictions among the players, with the number of cells of each."""
         return {}
 
+    def sum_weights(self, loss: Loss, y: NDArray[Any]) -> Floats | None:
+        """b of each of the model's sums, (n, K), where the loss is linear in y on their scale (`loss_scales`).
+
+        An engine that has them offers the way "covariance", with `effects_on_sums` and `range_of_sums`.
+        """
+        return None
+
     def import_kernels(self, way: str) -> None:
         """Import the compiled code of a way: the first time it is compiled, which takes a while and is announced."""
 
@@ -145,6 +152,8 @@ class ExactEngine(ABC):
 
 
 Losses: TypeAlias = Callable[[Indices, NDArray[Any]], Floats]  # the losses of some rows, given predictions
+# Some rows -> Shapley values of their sums, summed over the donors with D weightings, (D, rows, p, K).
+SumEffects: TypeAlias = Callable[[Indices], Floats]
 
 
 @dataclass(frozen=True, eq=False)

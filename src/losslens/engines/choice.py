@@ -17,7 +17,7 @@ from losslens.engines import readers
 from losslens.engines.base import Declined, ExactEngine, ReadModel, Site, spread
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.readers.kernel_machines import read_product
-from losslens.engines.readers.linear import read_linear
+from losslens.engines.readers.linear import read_linear, read_linked
 from losslens.engines.readers.pipelines import innermost, unwrap
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss, Response
@@ -47,14 +47,19 @@ READERS: tuple[Callable[[Model, Response], ReadModel | None], ...] = (
     lambda model, response: read_linear(model.native, response),
     lambda model, response: read_product(model.native, response, model.classes),
 )
+# For games only: their engines have no closed form for a single feature.
+GAME_READERS: tuple[Callable[[Model, Response], ReadModel | None], ...] = (
+    *READERS,
+    lambda model, response: read_linked(model.native, response),
+)
 
 
 def choose_exact(
-    model: Model, response: Response, respond: Respond, loss: Loss | None, site: Site
+    model: Model, response: Response, respond: Respond, loss: Loss | None, site: Site, *, for_games: bool = False
 ) -> tuple[ExactEngine | None, str]:
-    """The exact engine for a model and a loss, or None and the reason."""
+    """The exact engine for a model and a loss, or None and the reason; for_games: it is asked for games only."""
     try:
-        read = read_model(model, response)
+        read = read_model(model, response, for_games=for_games)
         read.check_loss(loss, response)
         with waiting(PREPARING, site.progress):
             unwrapped = unwrap(model.native, site.table)
@@ -66,11 +71,11 @@ def choose_exact(
         return None, str(declined)
 
 
-def read_model(model: Model, response: Response) -> ReadModel:
+def read_model(model: Model, response: Response, *, for_games: bool = False) -> ReadModel:
     """The parameters of the estimator, the last step of a pipeline; `Declined` if there is no reader for it."""
     estimator = innermost(model.native)
     inner = model if estimator is model.native else replace(as_model(estimator), classes=model.classes)
-    for reader in READERS:
+    for reader in GAME_READERS if for_games else READERS:
         if (read := reader(inner, response)) is not None:
             return read
     raise Declined(f"losslens has no reader for the {response} of {inner.name}")

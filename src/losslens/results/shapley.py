@@ -47,6 +47,11 @@ class Shares(Stored):
         """Whether no row is its own donor."""
         return self.meeting.leaves_out_own
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether they are means over all pairs, and not over drawn ones."""
+        return isinstance(self.meeting, CommonGrid)
+
     def of(self, j: int | tuple[int, int]) -> Floats:
         """Shares of each row, of one feature or the difference of two."""
         return _pick(j, self.local)
@@ -60,7 +65,7 @@ class Shares(Stored):
             return Means(local=self.of(j), mass=sample.weight[at])
         if self.caused is None or len(at) < sample.n:
             raise ValueError("the shares of each donor in these rows were not kept")
-        mass = sample.weight * (1 - sample.weight if self.leaves_out_own else np.ones(sample.n))
+        mass = sample.weight * donor_mass(sample, leaves_out_own=self.leaves_out_own)
         return Means(local=self.of(j), mass=mass, caused=_pick(j, self.caused), lent=mass / mass.sum())
 
 
@@ -77,6 +82,13 @@ def mean_of(local: Floats, weight: Floats) -> Floats:
 def with_mean(caused: Floats, weight: Floats, sfimp: Floats) -> Floats:
     """Donor means, shifted to have the mean of the rows, from which sampled pairs with weights may deviate."""
     return np.asarray(caused + (sfimp - mean_of(caused, weight)))
+
+
+def donor_mass(sample: Sample, *, leaves_out_own: bool = False) -> Floats:
+    """The weight of the donors of each row, (n,): all, those of other groups, or all other rows."""
+    if sample.block is not None:
+        return np.asarray(1 - np.bincount(sample.block, sample.weight)[sample.block])
+    return 1 - sample.weight if leaves_out_own else np.ones(sample.n)
 
 
 def monte_carlo_error(shares: Shares, sample: Sample, at: Indices) -> Floats:
@@ -119,6 +131,7 @@ class ShapleyImportance(Grouped, Result, Inference):
     freedom: float = np.inf  # degrees of freedom of the Monte-Carlo error
     leaves_out_own: bool = False  # without pairs of a row with itself: the U-statistic
     shares: Shares | None = None
+    both: Floats | None = None  # (n, p): shares of each row plus those of it as a donor, where there are no others
     gains: Floats | None = None  # (r,): how much all features together reduce each row's loss
     table: Floats | None = None  # (2^p,): the error of every coalition; bit j: feature j is kept
     sampling: Floats | None = None  # (p,): the sampling error, where there are no shares to compute it from
@@ -254,6 +267,22 @@ class ShapleyImportance(Grouped, Result, Inference):
             raise ValueError("no test and no difference: the covariance of the shares was not computed")
         if np.isnan(self.std_error).any():
             raise ValueError("no test and no difference: the Monte-Carlo error of the shares is unknown")
+        covariance, cubes = self._exact_moments() if self.both is not None else self._moments_of_differences()
+        freedom = standard_errors.degrees_of_freedom(self._units)
+        grouped = self.sample.block is not None
+        return Estimates(
+            self.features, self.unbiased, covariance, freedom, self._skewness, cubes=cubes, grouped=grouped
+        )
+
+    def _exact_moments(self) -> tuple[Floats, Floats]:
+        """Covariances, and third moments of differences: influences on these are differences, as nothing is sampled."""
+        moved = np.stack([one.moved for one in self._influences])
+        cubes = np.square(moved) @ moved.T
+        own = np.diagonal(cubes)
+        return moved @ moved.T, np.asarray(own[:, None] - own - 3 * (cubes - cubes.T))
+
+    def _moments_of_differences(self) -> tuple[Floats, Floats]:
+        """The same, difference by difference."""
         drawn, cubes = self.monte_carlo_error, np.zeros((len(self.features),) * 2)
         covariance = np.diag(np.square(self.std_error))
         for j, k in combinations(range(len(self.features)), 2):
@@ -261,11 +290,7 @@ class ShapleyImportance(Grouped, Result, Inference):
             # Shares of one walk are negatively correlated: for sampling, the least favourable covariance is assumed.
             covariance[j, k] = covariance[k, j] = (own - of_both.variance) / 2 - drawn[j] * drawn[k]
             cubes[j, k], cubes[k, j] = of_both.third_moment, -of_both.third_moment
-        freedom = standard_errors.degrees_of_freedom(self._units)
-        grouped = self.sample.block is not None
-        return Estimates(
-            self.features, self.unbiased, covariance, freedom, self._skewness, cubes=cubes, grouped=grouped
-        )
+        return covariance, cubes
 
     @property
     def interactions(self) -> Interactions:
@@ -275,7 +300,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         """
         if self.table is None and self.index is None:
             raise ValueError(
-                "interactions need the error of every coalition: use method='exact' and all rows, or "
+                "interactions need the error of every coalition: use method='exact', rows=True and all rows, or "
                 "pair_interactions, which gives PFI_j + PFI_l - PFI_jl"
             )
         index = self.index if self.table is None else game_theory.interactions(self.table)
@@ -306,7 +331,7 @@ class ShapleyImportance(Grouped, Result, Inference):
         none = error + float(sfimp.sum())
         new = replace(
             self, sfimp=sfimp, error_all=error, error_none=none, at=at, shares=shares, gains=gains, table=None,
-            sampling=None, index=None,
+            both=None, sampling=None, index=None, exact=self.exact and known.is_complete,
         )  # fmt: skip
         return replace(new, monte_carlo_error=new._monte_carlo(self.monte_carlo_error))
 
@@ -468,7 +493,7 @@ class ShapleyImportance(Grouped, Result, Inference):
     @property
     def _up_to_u(self) -> float:
         """The factor from the V-statistic to the U-statistic, which is without pairs of a row with itself."""
-        if self.aggregate == "prediction" or self.leaves_out_own:
+        if self.aggregate == "prediction" or self.leaves_out_own or self.sample.block is not None:
             return 1.0
         return 1 / (1 - self.sample.own_share(self.at, self.sample.weight[self.at]))
 
@@ -491,6 +516,8 @@ class ShapleyImportance(Grouped, Result, Inference):
 
     def _influence(self, j: int | tuple[int, int]) -> Influence:
         """Influence of each row on the share of a feature, or on the difference of two."""
+        if self.both is not None:
+            return standard_errors.influence(*self._both_means(j), self.sample, self.at)
         known = self._row_shares
         if self.aggregate == "prediction":
             weight = self.sample.weight[self.at]
@@ -501,6 +528,14 @@ class ShapleyImportance(Grouped, Result, Inference):
         averages = known.means(j, self.sample, self.at)
         moved = standard_errors.influence(averages, known.meeting, self.sample, self.at)
         return replace(moved, excess=moved.excess + moved.noise, noise=0.0)  # the Monte-Carlo error is separate
+
+    def _both_means(self, j: int | tuple[int, int]) -> tuple[Means, Layout]:
+        """Means over all pairs: leaving out a row deletes both of its roles, so that only their sum matters."""
+        assert self.both is not None
+        half, n = _pick(j, self.both) / 2, self.sample.n
+        mass = self.sample.weight * donor_mass(self.sample, leaves_out_own=self.leaves_out_own)
+        pairs = CommonGrid(np.arange(n), np.arange(n), n, self.leaves_out_own)
+        return Means(local=half, mass=mass, caused=half, lent=mass / mass.sum()), pairs
 
     def _monte_carlo(self, unknown: Floats) -> Floats:
         """Monte-Carlo error for these rows; 0 where all pairs were used."""

@@ -57,7 +57,7 @@ SHAPES = {
     },
     "ShapleyImportance": {
         "features": "p", "sfimp": "p", "monte_carlo_error": "p", "sampling": "p", "index": "p p", "at": "r",
-        "gains": "r", "table": "t",
+        "gains": "r", "table": "t", "both": "r p",
     },
     "Shares": {"local": "r p", "caused": "n p", "cells": "r m p"},
     "Shifts": {"place": "n", "donor": "n", "shifts": "m"},
@@ -358,6 +358,7 @@ def _shapley(result: Any) -> None:
     _need(result.values.codes.shape == (n, p), "values of other rows or features")
     _need(result.table is None or len(result.table) == 1 << min(p, 62), "errors of some coalitions only")
     _need(result.freedom > 0, "no degrees of freedom")
+    _need(result.both is None or result.both.shape == (n, p), "both roles of other rows or features")
     if shares is None:
         return
     _need(result.sample.loss is not None, "shares without losses")

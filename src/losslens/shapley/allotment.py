@@ -48,6 +48,7 @@ class Allotment:
     exact: bool = True
     error_none: float
     shares: Shares | None = None
+    both: Floats | None = None  # (n, p): each row's shares in both roles, where they were computed together
     gains: Floats | None = None
     table: Floats | None = None
     monte_carlo_error: Floats
@@ -67,6 +68,8 @@ class Way(ABC):
     unit: ClassVar[str]  # of the progress bar
     exact: ClassVar[bool]  # draws no orders, and no donors beyond those of the design
     by_model: ClassVar[bool]  # the model predicts mixed rows; else an exact engine computes
+    rows: ClassVar[bool] = True  # gives shares of single rows
+    quick: ClassVar[float] = 0.0  # operations of about a second: so many are worth it for the rows' sake alone
     uses_device: ClassVar[bool] = False  # the engine computes on the device, where one is given
 
     @abstractmethod
@@ -127,6 +130,7 @@ def without_own_pairs(allotment: Allotment, sample: Sample) -> Allotment:
         index=None if allotment.index is None else allotment.index * up,
         table=None if allotment.table is None else error_all + up * (allotment.table - error_all),
         gains=None if allotment.gains is None else allotment.gains / (1 - weight),
+        both=None if allotment.both is None else allotment.both / (1 - weight)[:, None],
     )  # fmt: skip
     shares = allotment.shares
     if shares is None or shares.caused is None:

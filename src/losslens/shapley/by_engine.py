@@ -55,6 +55,7 @@ class ClosedForm(EngineWay):
 
     name = words = "closed form"
     unit = operations = "predictions"
+    quick = np.inf
 
     def cost(self, request: Request) -> Cost | None:
         """No operations worth counting."""
@@ -94,7 +95,7 @@ class TreePairs(EngineWay):
     words = "all coalitions of all pairs, inside the trees"
     unit = "cells"
     operations = "cells of pairs and coalitions"
-    limit = 4e9
+    limit, quick = 4e9, 2e8
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Shares of rows, donors and, where memory allows, pairs."""
@@ -144,7 +145,7 @@ class SingleTree(EngineWay):
     name = "single tree"
     words = "all coalitions, from the leaves"
     operations = "rows and coalitions"
-    limit = 3e8
+    limit, quick = 3e8, 3e6
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Shares of rows and donors."""
@@ -166,7 +167,7 @@ class PairsOnDevice(SingleTree):
     name = "device pairs"
     words = "all coalitions of all pairs, on the device"
     operations = "multiply-adds"
-    limit = 2e15  # of a large device
+    limit, quick = 2e15, 1e14  # of a large device
     uses_device = True
 
 

@@ -43,7 +43,7 @@ class Coalitions(ModelWay):
 
     name = "coalitions"
     words = "all coalitions, by the model"
-    exact = True
+    exact, quick = True, 5e5
 
     def predictions(self, request: Request) -> tuple[int, int]:
         """Equal values of the replaced players are predicted once for each row."""
@@ -166,6 +166,7 @@ class Paper(ModelWay):
     """The paper's algorithm: orders of features, and new permutations of rows for each coalition along them."""
 
     name, words = "paper", "the paper's algorithm"
+    rows = False
 
     def predictions(self, request: Request) -> tuple[int, int]:
         """Orders may share coalitions, or not."""

@@ -36,7 +36,7 @@ from losslens.passes.task import Options, Task
 from losslens.progress import silent
 from losslens.results.plan import Plan
 from losslens.shapley.allotment import Cost, Way
-from losslens.shapley.by_model import WALKS
+from losslens.shapley.by_model import WALKS, Walks
 from losslens.shapley.coalitions import seconds_a_coalition
 from losslens.shapley.effects import (
     EffectRequest,
@@ -94,7 +94,7 @@ def plan_shares(
     if way.by_model:
         with here():
             timed = task.engine.timed(batch, allowed(TIMED))
-            if way is WALKS:
+            if isinstance(way, Walks):
                 (rows, beside), calls = _walks(request, timed), 0
             else:
                 rows, beside, calls = most, *_coalitions(request, way, timed)
@@ -365,7 +365,7 @@ def _on_few_rows(request: Request, way: Way, call: tuple[Any, Any, Any, Any, Opt
     model, X, y, loss, options = call
     table, n, rows = as_table(X), request.n, min(ROWS, request.n)
     y = checks.vector(y, n, "y", table.index)
-    keeps, seen, began = request.keeps_pairs(n), [], time.perf_counter()
+    keeps, seen, began = way.rows and request.keeps_pairs(n), [], time.perf_counter()
 
     def work(some: Request) -> Any:
         amount = way.cost(some)
@@ -377,7 +377,7 @@ def _on_few_rows(request: Request, way: Way, call: tuple[Any, Any, Any, Any, Opt
         weight = request.task.sample.weight[at]
         options = replace(options, sample_weight=weight if weight.any() else None, groups=None, progress=False)
         small = check_request(model, table.at(at), y[at], loss, request.settings, options)
-        if not keeps:
+        if way.rows and not keeps:
             small = replace(small, task=replace(small.task, budget=replace(small.task.budget, memory=0)))
         started = time.thread_time()
         result_by(way, small)

@@ -110,8 +110,8 @@ class FullGain:
         return float(weight @ self.by_row)
 
 
-def full_gain(setup: GameSetup) -> FullGain | None:
-    """The gain of each row and donor; None where it takes too many losses or more predictions.
+def full_gain(setup: GameSetup, most: float = MOST_LOSSES) -> FullGain | None:
+    """The gain of each row and donor; None where it takes more losses than `most`, or predictions.
 
     Where all columns are replaced, the prediction is the donor's own. Rows with equal targets have equal losses.
     """
@@ -126,7 +126,7 @@ def full_gain(setup: GameSetup) -> FullGain | None:
         by_row = np.square(y) + weight @ np.square(f) - sample.loss
         return FullGain(by_row, np.square(f) + weight @ np.square(y) - 2 * f * (weight @ y) - weight @ sample.loss)
     first, place = np.unique(sample.y, return_index=True, return_inverse=True)[1:]
-    if len(first) * setup.n > MOST_LOSSES:
+    if len(first) * setup.n > most:
         return None
     mass, place = np.bincount(place.reshape(-1), weight, len(first)), place.reshape(-1)
     of_target, by_donor = np.empty(len(first)), np.zeros(setup.n)

@@ -16,6 +16,7 @@ NOISE_SHARE = 0.1  # of the sampling variance: with less Monte-Carlo variance mo
 NEGLIGIBLE = 0.005  # of the total: a Monte-Carlo error too small to matter
 MOST_PREDICTIONS = 10_000_000  # where no budget is given
 Method = Literal["auto", "exact", "walk", "paper"]
+Rows = Literal["auto"] | bool  # whether shares of single rows are computed
 PAPER = (120, 50)  # orders of features and permutations of rows: the defaults of the authors' package
 LEVEL = 0.95  # simultaneous coverage of the intervals of all features
 
@@ -68,12 +69,19 @@ class ShapleySettings:
     budget: int | None = None
     m_feat: int | None = None
     m_obs: int | None = None
+    rows: Rows = "auto"
 
     def __post_init__(self) -> None:
         if not is_one_of(self.method, get_args(Method)):
             raise ValueError(f"method is 'auto', 'exact', 'walk' or 'paper'; got {self.method!r}")
         if not is_one_of(self.aggregate, ("loss", "prediction")):
             raise ValueError(f"aggregate is 'loss' (SFIMP) or 'prediction' (SAGE); got {self.aggregate!r}")
+        if not isinstance(self.rows, bool) and not is_one_of(self.rows, ("auto",)):
+            raise ValueError(
+                f"rows is 'auto', True (shares of single rows, too) or False (totals alone); got {self.rows!r}"
+            )
+        if self.rows is True and self.method == "paper":
+            raise ValueError("the paper's algorithm averages over rows, so rows=True has no answer; use method='walk'")
         check(self.precision, self.budget)
         if self.method == "exact" and self.precision is not None:
             raise ValueError("method='exact' has no Monte-Carlo error; leave out precision")

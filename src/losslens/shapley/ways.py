@@ -1,5 +1,8 @@
 """All ways to compute Shapley values, and the choice of one: an exact way within its limit, else walks.
 
+Where SFIMP is a covariance, totals and standard errors are exact in no time: another way is then taken only if the
+shares of single rows are wanted, or come in about a second (`rows=`).
+
 The choice is the same on every machine: costs count cells, word operations and predictions, not seconds.
 """
 
@@ -12,16 +15,17 @@ from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import conditional
 from losslens.shapley.allotment import Cost, Way, as_result, without_own_pairs
 from losslens.shapley.by_engine import ClosedForm, PairsOnDevice, SingleTree, TreeMeans, TreePairs
-from losslens.shapley.by_model import WALKS, Coalitions, Paper
+from losslens.shapley.by_model import WALKS, Coalitions, Paper, Walks
+from losslens.shapley.covariance import Covariance, WalksForRows
 from losslens.shapley.request import Request
 from losslens.shapley.setup import set_up
-from losslens.shapley.totals import ProductTotals, TreeOrders, TreeTotals
+from losslens.shapley.totals import ProductTotals, TreeTotals
 
-COALITIONS, PAPER = Coalitions(), Paper()
+COVARIANCE, COALITIONS, PAPER = Covariance(), Coalitions(), Paper()
 # The first within its limit is used; those with shares of single rows and pairs come first.
 WAYS: tuple[Way, ...] = (
     ClosedForm(), PairsOnDevice(), TreePairs(), TreeMeans(), SingleTree(), TreeTotals(), COALITIONS, ProductTotals(),
-    TreeOrders(), WALKS,
+    WalksForRows(), WALKS,
 )  # fmt: skip
 
 
@@ -30,15 +34,36 @@ def choose(request: Request, times: float = 1.0) -> tuple[Way, Cost]:
 
     times: how many times the rows of the request there are.
     """
-    named = _named(request)
+    named, rows = _named(request), request.settings.rows
+    if request.task.blocked:
+        return COVARIANCE, _cost_in_groups(request)
     ways = WAYS if named is None else (named,)
     if named is None and request.settings.method == "exact":
         ways = tuple(way for way in WAYS if way.exact)
+    if rows is True:
+        ways = tuple(way for way in ways if way.rows)
     offers = [(way, cost) for way in ways if (cost := way.cost(request)) is not None]
-    for way, cost in offers:
-        if replace(cost, amount=times * cost.amount).fits:
-            return way, cost
+    of_all = [(way, replace(cost, amount=times * cost.amount)) for way, cost in offers]
+    if named is None and rows is not True and (at_once := COVARIANCE.cost(request)) is not None:
+        quick = (way for way, cost in of_all if rows and way.exact and cost.fits and cost.amount <= way.quick)
+        way = next(quick, COVARIANCE)
+        return way, at_once if way is COVARIANCE else dict(offers)[way]
+    for way, cost in of_all:
+        if cost.fits:
+            return way, dict(offers)[way]
     raise ValueError(_refusal(request, offers))
+
+
+def _cost_in_groups(request: Request) -> Cost:
+    """That of the covariance, or ValueError: other ways pair all rows."""
+    cost = COVARIANCE.cost(request)
+    if cost is None or request.settings.method not in ("auto", "exact") or request.settings.rows is True:
+        raise ValueError(
+            "with groups= importances are computed as covariances, without single rows: of trees, linear models and "
+            "logistic or log links of them, for the squared error, the Brier score, the log loss or the Poisson "
+            "deviance, with every column in a feature; leave out groups=, or method= and rows="
+        )
+    return cost
 
 
 def _named(request: Request) -> Way | None:
@@ -65,7 +90,7 @@ def engine_name(request: Request, way: Way) -> str:
     """The engine, and the device if it computes there."""
     task = request.task
     if way.by_model:
-        return task.engine.name
+        return f"{task.exact.name}, {task.engine.name}" if isinstance(way, WalksForRows) else str(task.engine.name)
     name: str = task.exact.name
     return f"{name} on {task.device}" if way.uses_device and task.device is not None else name
 
@@ -85,7 +110,8 @@ def result_by(way: Way, request: Request) -> ShapleyImportance:
     with bar(request.n, "Shapley values", task.progress, way.unit) as progress:
         setup = set_up(task, exact, progress)
         allotment = way.run(request, setup, progress)
-    if request.all_pairs and request.leaves_out_own and way is not WALKS:  # walks never draw these pairs
+    apart = request.leaves_out_own and not task.blocked
+    if request.all_pairs and apart and not isinstance(way, Walks):  # walks never draw these pairs
         allotment = without_own_pairs(allotment, setup.sample)
     engine, remarks = engine_name(request, way), list(allotment.remarks)
     wanted = "" if task.design is None else task.design.declined

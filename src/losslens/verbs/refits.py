@@ -15,7 +15,7 @@ from losslens.refits.permuted_target import tested
 from losslens.results.permuted_target import PermutedTarget
 from losslens.results.refits import Refits, Variance
 from losslens.results.row_changes import How, LeftOut
-from losslens.shapley.stopping import Absolute, Method, ShapleySettings
+from losslens.shapley.stopping import Absolute, Method, Rows, ShapleySettings
 from losslens.tables import checks
 from losslens.verbs.features import importances
 from losslens.verbs.shapley import share_out
@@ -104,6 +104,7 @@ def shapley_importance_cv(
     method: Method = "auto",
     donors: str | Design = "auto",
     aggregate: Literal["loss", "prediction"] = "loss",
+    rows: Rows = "auto",
     precision: float | Absolute | None = None,
     budget: int | None = None,
     sample_weight: Any = None,
@@ -120,7 +121,7 @@ def shapley_importance_cv(
     ----------
     estimator, X, y, cv, groups, fit_params, sample_weight, variance, random_state, n_jobs, memory, progress, executor
         As in `feature_importance_cv`.
-    loss, features, method, donors, aggregate, precision, budget
+    loss, features, method, donors, aggregate, rows, precision, budget
         As in `shapley_importance`; `budget` is that of each fold.
 
     Examples
@@ -135,7 +136,7 @@ def shapley_importance_cv(
         features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
         n_jobs=n_jobs, memory=memory, progress=progress,
     )  # fmt: skip
-    explain = partial(share_out, loss=loss, wanted=ShapleySettings(method, aggregate, precision, budget))
+    explain = partial(share_out, loss=loss, wanted=ShapleySettings(method, aggregate, precision, budget, rows=rows))
     return checked_learner(estimator, X, y, cv, fit_params, options, variance).explained(explain)
 
 

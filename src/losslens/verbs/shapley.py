@@ -14,7 +14,7 @@ from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.shapley import effects, scores, stopping, ways
 from losslens.shapley.request import check_request
-from losslens.shapley.stopping import Absolute, Method, ShapleySettings
+from losslens.shapley.stopping import Absolute, Method, Rows, ShapleySettings
 from losslens.tables.checks import is_one_of
 from losslens.tables.leaked_target import warn_of_target
 from losslens.tables.sources import as_source
@@ -32,10 +32,12 @@ def shapley_importance(
     method: Method = "auto",
     donors: str | Design = "auto",
     aggregate: Literal["loss", "prediction"] = "loss",
+    rows: Rows = "auto",
     precision: float | Absolute | None = None,
     budget: int | None = None,
     m_feat: int | None = None,
     m_obs: int | None = None,
+    groups: Any = None,
     sample_weight: Any = None,
     random_state: Any = None,
     n_jobs: int | None = None,
@@ -56,10 +58,12 @@ def shapley_importance(
         The players: columns, or ``{"name": [columns]}`` for columns that play together; no column in two of them.
         Columns that are not named keep their own values.
     method
-        ``"auto"``: exact where that is cheap (the closed form of additive models; all coalitions of trees, of kernel
-        machines, or of any model where that takes at most a million predictions a feature, or `budget`), otherwise
-        walks. ``"exact"``: all coalitions, or an error that states their cost. ``"walk"``: random walks
-        from donors to rows. ``"paper"``: the paper's own algorithm.
+        ``"auto"``: exact where that is cheap, otherwise walks. Of trees, linear models and logistic or log links of
+        them, importances are covariances, exact for any number of features, where the loss is linear in y on the scale
+        of their sums (squared error, Brier score, log loss, Poisson deviance). Otherwise all coalitions are cheap
+        inside trees, and of any model where they take at most a million predictions a feature, or `budget`.
+        ``"exact"``: exact, or an error that states the cost. ``"walk"``: random walks from donors to rows.
+        ``"paper"``: the paper's own algorithm.
     donors
         ``"auto"`` or ``"all"``: every pair of rows; ``Derangements()``: pairs of different rows; ``Latin(m)``,
         ``Permutations(m)``, ``Derangements(m)``: a sample of donors, for walks m sweeps. Averaged predictions: all rows
@@ -68,6 +72,10 @@ def shapley_importance(
     aggregate
         ``"loss"``: losses are averaged over donors. ``"prediction"``: predictions are averaged before the loss (SAGE
         values).
+    rows
+        Whether shares of single rows and donors are computed, which the importances and their standard errors don't
+        always need: ``True`` always, ``False`` only where they come anyway, ``"auto"`` also where they take about a
+        second. Without them `local`, `given`, `by`, `curve` and `interactions` raise an error.
     precision
         Walk until simultaneous 95% confidence intervals of all features have at most this half-width: a share of the
         total such as 0.02, or ``Absolute(value)``.
@@ -76,6 +84,9 @@ def shapley_importance(
         tenth of the sampling variance.
     m_feat, m_obs
         Orders of features and permutations of rows of the paper's algorithm.
+    groups
+        A label for each row: rows of the same group are not donors of each other, and standard errors are those of
+        independent groups, as in `feature_importance`. Only where importances are covariances (see `method`).
     device
         ``"cuda"``: coalitions of tree ensembles are computed on a GPU (needs torch), which allows far more of them.
         Torch modules always compute on their own device.
@@ -89,11 +100,12 @@ def shapley_importance(
     (True, 0.0)
     """
     options = Options(
-        features=features, donors=donors, sample_weight=sample_weight, random_state=random_state, n_jobs=n_jobs,
-        memory=memory, progress=progress, device=device,
+        features=features, donors=donors, sample_weight=sample_weight, groups=groups, random_state=random_state,
+        n_jobs=n_jobs, memory=memory, progress=progress, device=device,
     )  # fmt: skip
     warn_of_target(X, y)
-    return _shares(model, X, y, loss, ShapleySettings(method, aggregate, precision, budget, m_feat, m_obs), options)
+    wanted = ShapleySettings(method, aggregate, precision, budget, m_feat, m_obs, rows)
+    return _shares(model, X, y, loss, wanted, options)
 
 
 def share_out(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, options: Options) -> ShapleyImportance:
@@ -108,11 +120,18 @@ def _shares(model: Any, X: Any, y: Any, loss: Any, wanted: ShapleySettings, opti
     """`shapley_importance` with checked options; after Ctrl-C from the walks that are done."""
     known = as_model(model)
     if is_scorer(loss):
+        if options.groups is not None:
+            raise ValueError("groups= needs a loss; a scorer judges all rows at once")
+        if wanted.rows is True:
+            raise ValueError(f"rows=True: the scorer {loss!r} judges all rows at once; use a loss")
         return scores.score_shapley(known, X, y, loss, wanted, options)
     if (source := as_source(X)) is not None:
         X = source  # not opened again by `check_request`
         if (data := call.opened(known, source, y, options)) is not None:
             from losslens.shapley import parts  # imports compiled engines
+
+            if wanted.rows is True:
+                raise ValueError(f"rows=True: {parts.ABSENT}")
 
             return parts.shares(known, data, default_loss(known, loss), wanted, options)
     return ways.result_of(check_request(known, X, y, loss, wanted, options))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from losslens.engines.additive import Additive
 from losslens.engines.base import Declined, ReadModel, Site
+from losslens.engines.linked_sums import LinkedLinear
+from losslens.engines.readers import ensemble
 from losslens.engines.readers.recognition import class_names
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss, Response
@@ -58,6 +61,20 @@ def read_linear(estimator: Any, response: Response) -> Linear | None:
         outputs = "targets" if response == "values" else "scores"
         raise Declined(f"{type(estimator).__name__} predicts {len(rows)} {outputs}; a closed form needs a single one")
     return Linear(rows[0].copy(), float(intercepts[0]))  # a copy: partial_fit changes the model's array in place
+
+
+def read_linked(estimator: Any, response: Response) -> LinkedLinear | None:
+    """Coefficients inside a link: probabilities of linear classifiers, values of generalised linear models.
+
+    Whether it is this link is not read here: the caller compares predictions.
+    """
+    ancestors = frozenset(class_names(estimator))
+    if not _LINKED.get(response, frozenset()) & ancestors:
+        return None
+    coef = np.atleast_2d(np.asarray(_fitted(estimator, "coef_"), np.float64)).copy()
+    intercept = np.broadcast_to(np.asarray(_fitted(estimator, "intercept_"), np.float64).reshape(-1), len(coef))
+    transform = ensemble.exp if response == "values" else ensemble.logistic if len(coef) == 1 else ensemble.softmax
+    return LinkedLinear(coef, intercept.copy(), partial(ensemble.respond, transform, response, np.float64))
 
 
 def _is_linear(estimator: Any, ancestors: frozenset[str]) -> bool:
@@ -119,3 +136,9 @@ _CLASSIFIERS = frozenset(
         "NuSVC",
     )
 )
+_LINKED: dict[Response, frozenset[str]] = {
+    "values": frozenset({"sklearn.PoissonRegressor", "sklearn.GammaRegressor", "sklearn.TweedieRegressor"}),
+    "probabilities": frozenset(
+        {"sklearn.LogisticRegression", "sklearn.SGDClassifier", "sklearn.LinearDiscriminantAnalysis"}
+    ),
+}

@@ -1,7 +1,7 @@
 """Games of a tree ensemble: see `PlayerGames`.
 
-Any loss is distributed pair by pair, or from the leaves if there is a single tree. For a squared loss of several trees
-totals are computed without pairs.
+Any loss is distributed pair by pair, or from the leaves if there is a single tree. Losses that are linear in y on the
+scale of the trees' sums need no pairs, but the Shapley values of these sums.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import Subject
-from losslens.engines.base import PlayerGames, coalition_count
+from losslens.engines.base import PlayerGames, SumEffects, coalition_count
+from losslens.engines.loss_scales import slope_on_sums, weights_of_sums
 from losslens.engines.trees.node_rules import FEATURE
 from losslens.losses import Loss
 from losslens.progress import Tick
@@ -57,6 +58,8 @@ class TreeGames(PlayerGames):
         if averaged:
             return {"tree means": cells}
         ways = {"tree pairs": cells / 2}
+        if self._slope(loss) is not None:
+            ways["covariance"] = n * float(len(bound.value))
         if engine.is_single:
             return ways | {"single tree": n * coalitions}
         if engine.device_loss(loss) is not None:
@@ -64,13 +67,13 @@ class TreeGames(PlayerGames):
         if engine.gives_totals(loss):
             from losslens.engines.trees.coalitions import cost
 
-            words = cost(bound)
-            ways |= {"tree totals": coalitions / 2 * max(1.0, words), "tree orders": p * (p - 1) / 2 * words}
+            ways["tree totals"] = coalitions * max(1.0, cost(bound))
         return ways
 
     def import_kernels(self, way: str) -> None:
-        """Those of pairs, or those of coalitions."""
-        import_module("losslens.engines.trees." + ("pair_games" if way in PAIRWISE else "coalitions"))
+        """Those of pairs, of effects, or of coalitions."""
+        module = "pair_games" if way in PAIRWISE else "effects" if way == "covariance" else "coalitions"
+        import_module(f"losslens.engines.trees.{module}")
 
     # Pair by pair.
 
@@ -139,7 +142,6 @@ class TreeGames(PlayerGames):
         target = self.engine.squared_target(loss, sample.target(loss))
         assert target is not None  # else the way is not offered
         prepared, used = self.engine.coalition_errors(target, sample.weight), self._used
-        covers_table = sum(map(len, self.columns)) == self.width
         computed: dict[bytes, tuple[float, float]] = {}
 
         def errors(S: Mask) -> tuple[float, float]:
@@ -151,9 +153,7 @@ class TreeGames(PlayerGames):
             return computed[key]
 
         def compute(S: Mask) -> tuple[float, float]:
-            tick(1)
-            if covers_table:
-                return prepared.errors(self._kept(S))
+            tick(2)
             return prepared.error(self._kept(S)), prepared.error(self._kept(~S))
 
         return errors
@@ -168,6 +168,45 @@ class TreeGames(PlayerGames):
         """The players that some tree uses."""
         used = np.isin(np.arange(self.width), self.engine.bound.nodes[:, FEATURE])
         return np.array([bool(used[list(columns)].any()) for columns in self.columns])
+
+    # Shapley values of the sums of leaves.
+
+    def _slope(self, loss: Loss) -> float | None:
+        ensemble = self.engine.bound.ensemble
+        return slope_on_sums(loss, ensemble.link, ensemble.outputs)
+
+    def sum_weights(self, loss: Loss, y: NDArray[Any]) -> Floats | None:
+        """b of each output, (n, outputs)."""
+        slope = self._slope(loss)
+        return None if slope is None else weights_of_sums(loss, y, slope, self.engine.bound.ensemble.outputs)
+
+    def range_of_sums(self) -> tuple[Floats, Floats]:
+        """The lowest and the highest output that rows with replaced values may have, (outputs,) each: leaf by leaf."""
+        bound = self.engine.bound
+        ends = np.tile(bound.ensemble.offset / bound.ensemble.divisor, (2, 1))
+        for t, output in enumerate(bound.output.tolist()):
+            leaves = bound.value[bound.leaf_at[t] : bound.leaf_at[t + 1]]
+            at = slice(output, output + leaves.shape[1])
+            ends[:, at] += np.stack([leaves.min(axis=0), leaves.max(axis=0)]) * bound.unit[at] / bound.ensemble.divisor
+        return ends[0], ends[1]
+
+    def effects_on_sums(self, weights: Floats, n_jobs: int | None, tick: Tick) -> SumEffects:
+        """Shapley values of the outputs of some rows, summed over the donors with each of the weights (D, n)."""
+        from losslens.engines.trees.effects import shapley_effects
+
+        def of_rows(rows: Indices) -> Floats:
+            effects = np.zeros((len(weights), len(rows), len(self.columns), self.engine.bound.ensemble.outputs))
+            for effect, weight in zip(effects, weights, strict=True):
+                for sign in (1.0, -1.0):
+                    part, donors = np.maximum(sign * weight, 0.0), np.arange(len(weight))
+                    if part.any():
+                        found = shapley_effects(
+                            self.engine.bound, self.columns, rows, donors, part, n_jobs=n_jobs, tick=tick
+                        )
+                        effect += sign * part.sum() * found
+            return effects
+
+        return of_rows
 
     # Shapley values of predictions.
 
