@@ -6,7 +6,7 @@ careful about.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from losslens.typing import Floats
 
 UNNAMED = "the target"
 LONGEST = 48  # letters of a name in a sentence
+FEW_CLASSES = 3  # that the question names
 OTHERS = 3  # models or features that a sentence names beside the first
 
 
@@ -54,9 +55,18 @@ def opening(
 
 
 @claim(level=0)
-def question(target: str) -> str:
-    """What the page answers, in the reader's words."""
-    return f"What does this model need to predict {target}?"
+def question(target: str, classes: Sequence[str] | None = None) -> str:
+    """What the page answers, in the reader's words; up to three classes are named, unless they are numbers.
+
+    >>> question("diagnosis", ["benign", "malignant"])
+    'What does this model need to predict diagnosis (benign or malignant)?'
+    >>> question("default", ["0", "1"])
+    'What does this model need to predict default?'
+    """
+    named = " or ".join(classes or ())
+    few = classes is not None and len(classes) <= FEW_CLASSES and len(named) <= LONGEST
+    which = f" ({named})" if few and any(letter.isalpha() for letter in named.replace(" or ", "")) else ""
+    return f"What does this model need to predict {target}{which}?"
 
 
 # How well: on these rows, beside the best constant where it is known.
@@ -105,12 +115,7 @@ def how_often_right(models: Mapping[str, Importances], target: str, n_given: int
     shares = np.bincount(one.sample.y[one.at], one.sample.weight[one.at]) / one.sample.weight[one.at].sum()
     frequent, base = cut(labels(one.sample.classes)[int(shares.argmax())]), float(shares.max())
     often = f"{percent(base)}{' too' if percent(base) == percent(right) else ', more often' if base > right else ''}"
-    text += f"; always answering “{frequent}” would be right for {often}"
-    if first.loss.reads == "labels":
-        return f"{text}."
-    constant = one.best_constant.error
-    best = f"{short_digits(constant, digits=2)} at best with the same probabilities for every row"
-    return f"{text} ({first.title} {short_digits(first.error, digits=2)}, smaller is better; {best})."
+    return f"{text}; always answering “{frequent}” would be right for {often}."
 
 
 @claim(level=0)
@@ -187,7 +192,10 @@ def perhaps_nothing_matters(first: Importances) -> str:
 
 @claim(level=0)
 def leads_unsurely(first: Importances) -> str:
-    """Otherwise, where all are tested: those used that may be first, by simultaneous 95% intervals of ranks."""
+    """Otherwise, where all are tested: those used that may be first, by simultaneous 95% intervals of ranks.
+
+    And whether the interval of the first includes 0.
+    """
     estimates = or_else(lambda: first.estimates, None)
     if estimates is None or not all_tested(first):
         return ""
@@ -195,12 +203,11 @@ def leads_unsurely(first: Importances) -> str:
     name, *others = [one.name for one in first._ranked]
     known = unused_features(first)
     may = [other for other in others if best[other] == 1 and other not in known]
-    also = (
-        f"on new rows {listed([cut(other) for other in may], OTHERS)} may matter more"
-        if may
-        else "on new rows that is uncertain"
-    )
-    return f"On these rows it depends most on {cut(name)}: {_shuffled(first)}; {also}."
+    low, high = first[name].interval()
+    doubts = ["it may make no difference"] if low <= 0 <= high else []
+    doubts += [f"{listed([cut(other) for other in may], OTHERS)} may matter more"] if may else []
+    also = " and ".join(doubts) or "that is uncertain"
+    return f"On these rows it depends most on {cut(name)}: {_shuffled(first)}; on new rows {also}."
 
 
 @claim(level=0)

@@ -62,7 +62,7 @@ class PlainError:
             "root": "How far off the predictions are (root mean squared error)",
             "mean": "How far off the predictions are on average",
             "wrong": "The share of rows with a wrong answer",
-            "times": f"How many times as large the {self.title} is" if self.times else f"The {self.title}",
+            "times": f"How many times as large the error ({self.title}) is" if self.times else f"The {self.title}",
             "loss": f"The error ({self.title})",
         }[self.kind]
 

@@ -95,7 +95,7 @@ def summarise(
     numeric = {k: v for k, v in numbers.items() if k in first}
     top = words(models, shares, ends, shown.n_given, numeric)
     top |= {
-        "question": question(shown.target_name),
+        "question": question(shown.target_name, target["classes"]),
         "opening": opening(models, shown.target_name, shown.n_given, numeric),
     }
     top["sentences"] += finding_words(features, pairs, rows)
