@@ -194,19 +194,8 @@ class TreeGames(PlayerGames):
         """Shapley values of the outputs of some rows, summed over the donors with each of the weights (D, n)."""
         from losslens.engines.trees.effects import shapley_effects
 
-        def of_rows(rows: Indices) -> Floats:
-            effects = np.zeros((len(weights), len(rows), len(self.columns), self.engine.bound.ensemble.outputs))
-            for effect, weight in zip(effects, weights, strict=True):
-                for sign in (1.0, -1.0):
-                    part, donors = np.maximum(sign * weight, 0.0), np.arange(len(weight))
-                    if part.any():
-                        found = shapley_effects(
-                            self.engine.bound, self.columns, rows, donors, part, n_jobs=n_jobs, tick=tick
-                        )
-                        effect += sign * part.sum() * found
-            return effects
-
-        return of_rows
+        bound, donors = self.engine.bound, np.arange(weights.shape[1])
+        return lambda rows: shapley_effects(bound, self.columns, rows, donors, weights, n_jobs=n_jobs, tick=tick)
 
     # Shapley values of predictions.
 
