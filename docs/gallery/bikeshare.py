@@ -35,7 +35,12 @@ split it, so they sum to all that the features take off the error. `workingday` 
 is its interaction with `hr`, the strongest of all, which the two now share. `temp`, `atemp`, `mnth` and `season`
 gain: they tell the same story, so each one alone can be missed, which is what a permutation importance asks, but not
 all of them. Their interactions are negative: together they are worth less than the sum. So is that of `hr` and `hum`,
-which tells of the time of day too.\
+which tells of the time of day too.
+
+A share is also a covariance: what the SHAP values of a feature, the Shapley values of the predictions, have in common
+with the target. The SHAP values of a feature say how far it moves the predictions; only those that move with the
+target are worth anything. `weathersit` moves them {further} times as far as `weekday`, and the two are worth about the
+same: the weather's SHAP values correlate with the number of bikes by {loose}, the weekday's by {tight}.\
 """
 
 DIFFERS = """\
@@ -56,16 +61,25 @@ CAPTIONS = {
     "shares": "Shapley shares: what each feature earns of all that the features together take off the squared error.",
     "compared": "Features with positive interaction indices lose against their PFI, features with negative ones gain. "
     "The scale is logarithmic.",
+    "covariances": "Importance is how well SHAP values move with the target. Each dot is an hour: what the feature "
+    "adds to its prediction, over the number of bikes. The slope of the least-squares line times twice the variance of "
+    "the target is the feature's bar above, SFIMP. The four panels on the right have the same axes.",
     "interactions": "Shapley interaction indices. Orange: two features are worth more together; violet: less. "
     "Correlated features have one even if a model only adds them.",
 }
 
-SHOWN = ("fit", "explain", "share_out")
+SHOWN = ("fit", "explain", "share_out", "explain_predictions")
 
 BLUE, VERMILLION, INK = "#0072B2", "#D55E00", "0.1"
 DAYS = ((1, "working days", BLUE, "-", "o"), (0, "days off", VERMILLION, "--", "^"))
 TEST_ROWS, TREES = 1000, 100
 RUSH = (8, 17, 18)
+MOVES = (
+    "temp",
+    "workingday",
+    "weathersit",
+    "weekday",
+)  # shown beside hr
 RAIN = {"hr": "hr", "weather": "weathersit"}
 
 
@@ -84,7 +98,13 @@ def explain():
 
 @cache
 def share_out():
-    return ll.shapley_importance(*fit(), random_state=0)
+    return ll.shapley_importance(*fit(), rows=True, random_state=0)  # interactions need more than a covariance
+
+
+@cache
+def explain_predictions():
+    model, X_test, _ = fit()
+    return ll.shapley_effect(model, X_test, X_test)
 
 
 def kinds():
@@ -104,6 +124,7 @@ def pictures():
         "conditional": conditional(),
         "shares": shares(),
         "compared": compared(),
+        "covariances": covariances(),
         "interactions": interactions(),
     }
 
@@ -113,7 +134,12 @@ def pictures():
 
 def numbers():
     """Tables by title."""
-    return {"What the model rests on": findings(), "Shares and importances": of_shares(), "Sums that must hold": sums()}
+    return {
+        "What the model rests on": findings(),
+        "Shares and importances": of_shares(),
+        "SHAP values of the predictions and the target": of_effects(),
+        "Sums that must hold": sums(),
+    }
 
 
 def findings():
@@ -146,6 +172,24 @@ def of_shares():
         name = got.features[j]
         lines.append((name, f"{imp[name].pfi:,.0f}", f"{got.sfimp[j]:,.0f}", f"{got.share[j]:.1%}"))
     return lines
+
+
+def of_effects():
+    effects, together, got = explain_predictions(), with_target(), share_out()
+    lines = [("feature", "mean absolute SHAP value", "correlation with the target", "2 cov", "SFIMP")]
+    for j in np.argsort(-got.sfimp):
+        size, (_, _, close, twice) = effects.importance[j], together[effects.features[j]]
+        lines.append((effects.features[j], f"{size:.1f}", f"{close:.2f}", f"{twice:,.0f}", f"{got.sfimp[j]:,.0f}"))
+    return lines
+
+
+def with_target():
+    """By feature: its SHAP values, their spread, their correlation with the target, and twice their covariance."""
+    effects, y = explain_predictions(), fit()[2]
+    found = {}
+    for name, phi in zip(effects.features, effects.local.T, strict=True):
+        found[name] = phi, phi.std(), np.corrcoef(phi, y)[0, 1], 2 * np.cov(phi, y, bias=True)[0, 1]
+    return found
 
 
 def sums():
@@ -189,6 +233,7 @@ def needed_most():
 
 def facts():
     imp, work, rush, told = explain(), kinds()["working day"], in_rush(), in_rain()
+    weather, week = (with_target()[name] for name in ("weathersit", "weekday"))
     hr = imp["hr"]
     return {
         "cost_work": costliest(hr.given(work)),
@@ -198,6 +243,9 @@ def facts():
         "rows": f"{len(hr.local):,}",
         "rain_hr": f"{told['rain_hr']:.0%}",
         "rain_weather": f"{told['rain_weather']:.0f}",
+        "further": f"{weather[1] / week[1]:.1f}",
+        "loose": f"{weather[2]:.2f}",
+        "tight": f"{week[2]:.2f}",
         "lost": f"{1 - sfimp()['workingday'] / imp['workingday'].pfi:.0%}",
     }
 
@@ -226,6 +274,10 @@ def claims():
         "temp, atemp, mnth and season gain": all(got[name] > imp[name].pfi for name in alike),
         "their interactions are negative": all(shared[tuple(sorted(pair))] < 0 for pair in combinations(alike, 2)),
         "so is that of hr and hum": shared["hr", "hum"] < 0,
+        "a share is a covariance": all(
+            np.isclose(twice, got[name], rtol=1e-9) for name, (*_, twice) in with_target().items()
+        ),
+        "weathersit and weekday are worth about the same": 0.8 < got["weathersit"] / got["weekday"] < 1.25,
     }
 
 
@@ -307,6 +359,40 @@ def compared():
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(handles=handles, frameon=False, loc="lower right", fontsize="small")
     return figure
+
+
+def covariances():
+    """What each feature adds to a row's prediction over the row's target; the slope is in proportion to the share."""
+    figure = plt.figure(figsize=(9, 4.8), layout="constrained")
+    panels = figure.subplot_mosaic(
+        [["hr", MOVES[0], MOVES[1]], ["hr", MOVES[2], MOVES[3]]], width_ratios=(1.5, 1, 1)
+    )  # fmt: skip
+    first = panels[MOVES[0]]
+    for name in MOVES[1:]:
+        panels[name].sharex(first)
+        panels[name].sharey(first)
+    for name, ax in panels.items():
+        draw_effects(ax, name)
+    for name in MOVES[1::2]:
+        panels[name].tick_params(axis="y", labelleft=False)
+    for name in MOVES[:2]:
+        panels[name].tick_params(axis="x", labelbottom=False)
+    panels["hr"].set_ylabel("what the feature adds to the prediction (SHAP value)")
+    figure.supxlabel("bikes hired in the hour, the target", fontsize="medium")
+    return figure
+
+
+def draw_effects(ax, name):
+    phi, _, close, twice = with_target()[name]
+    y = fit()[2]
+    slope = np.cov(phi, y, bias=True)[0, 1] / np.var(y)
+    ends = np.array([y.min(), y.max()])
+    ax.plot(y, phi, "o", color=BLUE, markersize=3, alpha=0.3, markeredgewidth=0)
+    ax.plot(ends, phi.mean() + slope * (ends - y.mean()), color=VERMILLION, linewidth=2)
+    ax.axhline(0, color=INK, linewidth=0.6)
+    ax.set_title(f"{name}\nSFIMP {twice:,.0f}, correlation {close:.2f}", loc="left", fontsize="small")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def interactions():
