@@ -18,6 +18,8 @@ def test_dates_are_labelled_by_their_day_and_missing_ones_as_missing():
         ([0.1, 0.25, -0.0], ["0.1", "0.25", "0"]),
         ([0.1, np.nextafter(0.1, 1)], ["0.10000000000000001", "0.10000000000000002"]),
         ([1, "1", "a"], ["1", "'1'", "a"]),
+        ([1, 1.0, True, "1", 2.0], ["1", "1.0", "True", "'1'", "2"]),
+        ([0, False, "x", 0], ["0", "False", "x", "0"]),
         (["missing", "b", None], ["missing", "b", None]),
         ([True, False, np.nan], ["True", "False", None]),
     ],

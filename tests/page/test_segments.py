@@ -7,6 +7,8 @@ import pytest
 import losslens as ll
 from browser import members, value
 from claims import KINDS, TRUTHS, Case, drawn
+from losslens.page import sizes
+from losslens.page.embedding import embedded
 from losslens.page.findings import error_is_larger, no_weak_segment, segments_dict
 
 N = 500
@@ -27,9 +29,8 @@ def model(X):
 @pytest.fixture(scope="module")
 def report():
     X, y = data()
-    return ll.report(
-        model, X, y, loss="squared_error", shapley=False, interactions=False, random_state=0, progress=False
-    )
+    asked = {"shapley": False, "interactions": False, "random_state": 0, "progress": False, "by": "kind"}
+    return ll.report(model, X, y, loss="squared_error", **asked)
 
 
 def test_numbers_and_conditions_are_those_of_the_library(report):
@@ -54,16 +55,49 @@ def fulfil(conditions, X):
     return there
 
 
-def test_without_rows_there_are_no_conditions():
+def test_without_rows_there_are_no_conditions(report):
+    held = embedded(report.summary, "none", np.random.default_rng(0))
+    assert [one["conditions"] for one in held["segments"]["segments"]] == [[]]
+    assert [one["conditions"] for one in held["for_whom"]["groups"]] == [[], [], []]
+
+
+def test_what_was_not_searched_is_said(report, monkeypatch):
+    """Of three columns those of the two leading features, and some of the rows; otherwise nothing is said."""
+    said = "Where the model is worst is searched by"
+    assert not any(text.startswith(said) for text in report.summary["words"]["computed"])
+    monkeypatch.setattr("losslens.verbs.report.SEGMENT_FEATURES", 2)
+    monkeypatch.setattr("losslens.verbs.report.SEGMENT_ROWS", 200)
     X, y = data()
-    asked = {"shapley": False, "interactions": False, "random_state": 0, "progress": False, "embed": "none"}
-    page = ll.report(model, X, y, loss="squared_error", **asked)
-    assert [one["conditions"] for one in page.summary["segments"]["segments"]] == [[]]
+    asked = {"shapley": False, "interactions": False, "random_state": 0, "progress": False}
+    fewer = ll.report(model, X, y, loss="squared_error", **asked).summary
+    assert (
+        f"{said} conditions on 2 of 3 columns, those of the 2 most important features and random samples of 200 rows "
+        "of each half only."
+    ) in fewer["words"]["computed"]
+    leading = {one["column"] for one in fewer["features"][:2]}
+    assert {one["column"] for found in fewer["segments"]["segments"] for one in found["conditions"]} <= leading
+
+
+def test_columns_of_segments_are_not_rounded_in_a_large_page(report, monkeypatch):
+    """Otherwise rows at the bound of a condition would be others than the segment's."""
+    monkeypatch.setattr(sizes, "LARGE", 0)
+    features = [
+        one | {"models": [entry | {"cells": None} for entry in one["models"]]} for one in report.summary["features"]
+    ]
+    X, _ = data()
+    columns = {
+        one["name"]: one["values"]
+        for one in sizes.with_fewer_digits(report.summary | {"features": features})["table"]["columns"]
+    }
+    np.testing.assert_array_equal(columns["b"], np.asarray(X["b"], columns["b"].dtype))
+    assert not np.array_equal(columns["a"], np.asarray(X["a"], columns["a"].dtype), equal_nan=True)
 
 
 def test_one_click_makes_the_subgroup(opened, report):
-    shown = report.summary["segments"]["segments"][0]
+    shown, groups = report.summary["segments"]["segments"][0], report.summary["for_whom"]["groups"]
     page = opened(report.summary)
+    page.locator("[data-group='1']").click()
+    assert members(page) == groups[1]["n"]
     assert value(page, "segment-0") == pytest.approx(shown["error"])
     page.locator("[data-segment='0']").click()
     assert members(page) == shown["n"]

@@ -213,7 +213,8 @@ def _of_large_groups(for_whom: dict[str, Any] | None) -> dict[str, Any] | None:
         for model in for_whom["models"]
     ]  # fmt: skip
     sentences = [text for text in for_whom["sentences"] if not any(label in text for label in small)]
-    return for_whom | {"groups": [for_whom["groups"][k] for k in kept], "models": models, "sentences": sentences}
+    groups = [for_whom["groups"][k] | {"conditions": []} for k in kept]  # they hold values of single rows
+    return for_whom | {"groups": groups, "models": models, "sentences": sentences}
 
 
 def _rounded(tree: Any) -> Any:

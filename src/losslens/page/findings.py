@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from losslens.page.cells import PackedGrid
-from losslens.page.labels import as_numbers, kind_of, texts
+from losslens.page.labels import condition_of
 from losslens.results.clusters import Clusters
 from losslens.results.extrapolation import FADED, NAMED_IN_NOTE, RARER, Extrapolation, Extrapolations
 from losslens.results.importance import FeatureImportance
@@ -19,7 +19,6 @@ from losslens.results.regions import CONFIRMED, Regions
 from losslens.results.segments import Segment, WeakSegments
 from losslens.tables.columns import Distinct
 from losslens.text import claim, in_digits, listed
-from losslens.typing import Mask
 
 MOST_PAIRS = 15  # pairs listed
 MOST_ROWS = 20  # suspicious rows listed
@@ -40,6 +39,7 @@ class Findings:
     where: Callable[[FeatureImportance], Regions | None]  # the regions of one feature
     where_how: str  # which features were not searched
     weak: WeakSegments | None = None  # where the model is worst
+    weak_how: str = ""  # which columns and rows were not searched
 
 
 def extrapolation_dict(far: Extrapolation | None, grid: PackedGrid | None) -> dict[str, Any] | None:
@@ -82,27 +82,12 @@ def segments_dict(weak: WeakSegments | None, columns: Mapping[str, Distinct]) ->
         {
             **{key: getattr(one, key) for key in keys},
             "sentence": error_is_larger(one, weak.title),
-            "conditions": [_condition(name, columns[name], weak.mask(k)) for name in one.columns],
+            "conditions": [condition_of(name, columns[name], weak.mask(k)) for name in one.columns],
         }
         for k, one in enumerate(weak.segments)
     ]
     whole = {key: getattr(weak, key) for key in ("error", "low", "high", "n")}
     return {"sentence": no_weak_segment(weak), "whole": whole, "segments": listed}
-
-
-def _condition(name: str, column: Distinct, there: Mask) -> dict[str, Any]:
-    """The values of a column that rows of a segment hold: their range, or a list of words.
-
-    Rows that fulfil all of these are the segment's: its rule is an interval, or a set of words, of each column.
-    """
-    held = column.values[np.unique(column.codes[there])]
-    if kind_of(column) == "words":
-        named = texts(column.values)
-        return {"column": name, "chosen": [named[code] for code in np.unique(column.codes[there])]}
-    numbers = as_numbers(held)
-    known = numbers[~np.isnan(numbers)]
-    ends = (float(known.min()), float(known.max())) if len(known) else (1.0, 0.0)  # none but missing ones
-    return {"column": name, "low": ends[0], "high": ends[1], "missing": bool(len(known) < len(numbers))}
 
 
 @claim(level=0.05)
@@ -275,12 +260,13 @@ def far_words(extrapolations: Extrapolations) -> str:
 
 
 def absence_words(findings: Findings, shared: bool) -> list[str]:
-    """How pairs were computed, which features were not searched for regions, and why there is nothing on rows."""
+    """How pairs were computed, what was not searched for regions or weak segments, why nothing is on rows."""
     absent = "" if shared else "Shapley shares were not requested: the page has no importances of rows."
     whole = findings.pairs is not None and not findings.pairs._is_split
     unsplit = findings.pairs.interaction.absent if findings.pairs is not None and whole else ""
     unknown = f"Whether the model combines features is unknown: {unsplit}." if whole else ""
-    return [how_found(text) for text in (findings.pairs_how, findings.where_how, unknown, absent) if text]
+    told = (findings.pairs_how, findings.where_how, findings.weak_how, unknown, absent)
+    return [how_found(text) for text in told if text]
 
 
 @claim(level=0)

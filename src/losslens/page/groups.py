@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from losslens.page.labels import as_numbers, kind_of, labels, rough, rough_labels, texts
+from losslens.page.labels import as_numbers, condition_of, kind_of, labels, rough, rough_labels, texts
 from losslens.page.quality import error_ends, ranges
 from losslens.results.comparison import between_errors, between_groups
 from losslens.results.importance import FeatureImportance, number_of
@@ -42,6 +42,7 @@ class Groups:
     rows: list[Indices]
     joined: int  # rare values that share the last group
     in_ranges: bool
+    conditions: list[dict[str, Any]]  # that make a group the page's subgroup
 
 
 def groups_by(name: str, column: Distinct, weight: Floats) -> Groups | None:
@@ -71,7 +72,8 @@ def groups_by(name: str, column: Distinct, weight: Floats) -> Groups | None:
     counted = [k for k, rows in enumerate(parts) if len(rows) and weight[rows].sum() > 0]
     if len(counted) < 2:
         return None
-    return Groups(name, [names[k] for k in counted], [parts[k] for k in counted], joined, in_ranges)
+    names, parts = [names[k] for k in counted], [parts[k] for k in counted]
+    return Groups(name, names, parts, joined, in_ranges, [condition_of(name, column, rows) for rows in parts])
 
 
 def _ends(called: Sequence[str], codes: Indices) -> str:
@@ -106,8 +108,8 @@ def for_whom(
         return None
     weight = next(iter(models.values()))._first.sample.weight
     shown = [
-        {"label": label, "n": len(rows), "share": float(weight[rows].sum() / weight.sum())}
-        for label, rows in zip(groups.labels, groups.rows, strict=True)
+        {"label": label, "n": len(rows), "share": float(weight[rows].sum() / weight.sum()), "conditions": [condition]}
+        for label, rows, condition in zip(groups.labels, groups.rows, groups.conditions, strict=True)
     ]
     each = [_model(groups, model, of) for model, of in zip(models.values(), found, strict=True)]
     sentences = [errors_differ(groups, next(iter(models.values()))), how_grouped(groups)]

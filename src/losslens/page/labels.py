@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.tables.columns import Distinct, is_missing
-from losslens.typing import Floats
+from losslens.typing import Floats, Indices, Mask
 
 MISSING = "missing"  # how a missing value is labelled
 DAY = 24 * 3600 * 1000.0
@@ -42,16 +42,17 @@ def label(value: Any) -> str:
 
 def texts(values: Iterable[Any]) -> list[str | None]:
     """Each value as text, None if it is missing; numbers with enough digits, 1 and '1' as Python writes them."""
-    values = list(values)
-    there = {value for value in values if not _is_lost(value)}
-    named = {value: _text(value, DIGITS[0]) for value in there}
+    # The type is part of the key, as it is of a column's distinct values: 1, 1.0 and True are equal in Python.
+    keys = [None if _is_lost(value) else (type(value), value) for value in values]
+    there = {key for key in keys if key is not None}
+    named = {key: _text(key[1], DIGITS[0]) for key in there}
     for digits in DIGITS[1:]:
         if len(set(named.values())) == len(there):
             break
-        named = {value: _text(value, digits) for value in there}
+        named = {key: _text(key[1], digits) for key in there}
     often = Counter(named.values())
-    named = {value: repr(value) if often[text] > 1 else text for value, text in named.items()}
-    return [None if _is_lost(value) else named[value] for value in values]
+    named = {key: repr(key[1]) if often[text] > 1 else text for key, text in named.items()}
+    return [None if key is None else named[key] for key in keys]
 
 
 def labels(values: Iterable[Any]) -> list[str]:
@@ -59,6 +60,21 @@ def labels(values: Iterable[Any]) -> list[str]:
     found = texts(values)
     quoted = f"“{MISSING}”" if None in found else MISSING
     return [MISSING if text is None else quoted if text == MISSING else text for text in found]
+
+
+def condition_of(name: str, column: Distinct, rows: Mask | Indices) -> dict[str, Any]:
+    """The condition of the page that a column's values in these rows fulfil: their range, or a list of words.
+
+    Other rows fulfil it, too, unless these are all whose values lie in a range or a set of words.
+    """
+    codes = np.unique(column.codes[rows])
+    if kind_of(column) == "words":
+        named = texts(column.values)
+        return {"column": name, "chosen": [named[code] for code in codes]}
+    numbers = as_numbers(column.values[codes])
+    known = numbers[~np.isnan(numbers)]
+    ends = (float(known.min()), float(known.max())) if len(known) else (1.0, 0.0)  # none but missing ones
+    return {"column": name, "low": ends[0], "high": ends[1], "missing": bool(len(known) < len(numbers))}
 
 
 def rough(values: Floats, among: Floats, kind: str) -> Floats:

@@ -57,6 +57,8 @@ def with_fewer_digits(summary: dict[str, Any]) -> dict[str, Any]:
         [entry | {"local": np.rint(entry["local"] / step) * step} for entry in one["models"]] for one in features
     ]
     full = {feature["column"] for feature in features if feature["models"][0]["cells"] is not None} | {summary["by"]}
+    weak = summary["segments"]["segments"] if summary["segments"] else []
+    full |= {condition["column"] for one in weak for condition in one["conditions"]}  # their bounds are not rounded
     columns = [
         column if column["kind"] != "number" or column["name"] in full
         else column | {"values": rough(np.asarray(column["values"]), np.asarray(column["values"]), "number")}

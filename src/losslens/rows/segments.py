@@ -40,6 +40,7 @@ class SegmentSearch:
     level: float = 0.05
     seed: int = 0
     signed: bool = False  # losses may be negative
+    most_rows: int = MOST_ROWS  # of each half
     counted: Indices = field(init=False)  # rows with weight
 
     def __post_init__(self) -> None:
@@ -131,7 +132,7 @@ class SegmentSearch:
     def _some(self, here: Mask, rng: np.random.Generator) -> Mask:
         """Those of these rows that have weight; some of them if they are very many."""
         rows = self.counted[here[self.counted]]
-        rows = rows if len(rows) <= MOST_ROWS else rng.choice(rows, MOST_ROWS, replace=False)
+        rows = rows if len(rows) <= self.most_rows else rng.choice(rows, self.most_rows, replace=False)
         chosen = np.zeros(self.sample.n, bool)
         chosen[rows] = True
         return chosen

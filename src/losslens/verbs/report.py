@@ -47,6 +47,7 @@ PAIRED_FEATURES = 6  # most important features whose pairs are computed by defau
 PAIR_PREDICTIONS = 50_000  # always allowed for pairs; more only if the importances took more
 PAIR_DONORS = 5  # fewest donors of a row where pairs are sampled
 SEGMENT_FEATURES = 40  # most important features whose columns rules of weak segments read
+SEGMENT_ROWS = 2_500  # most rows of each half that weak segments are searched on, for speed
 REGION_ROWS = 2_000  # most rows that regions are searched on, for speed
 REGION_CELLS = 100_000_000  # most cells of all features that regions are searched in, most important features first
 
@@ -265,14 +266,23 @@ def _findings(
         rows = or_else(lambda: observations(share, first), None) or or_else(lambda: observations(share), None)
     parts = None if share is None else or_else(lambda: clusters(share, table, random_state=seed), None)
 
-    return Findings(pairs, how, rows, parts, *_where(table, first), _weak(table, first, data))
+    return Findings(pairs, how, rows, parts, *_where(table, first), *_weak(table, first, data))
 
 
-def _weak(table: Table, first: Importances, data: ExplainedRows) -> WeakSegments:
-    """Where the first model is worst, by rules on the columns of its most important features."""
+def _weak(table: Table, first: Importances, data: ExplainedRows) -> tuple[WeakSegments, str]:
+    """Where the first model is worst, and a sentence if not all rows or columns can tell it."""
     leading = dict.fromkeys(name for one in first._ranked[:SEGMENT_FEATURES] for name in one.columns)
     options = replace(data.options, random_state=0)  # the same segments for every seed
-    return segments_of(table, first._first.sample, data.loss, options=options, columns=tuple(leading))
+    found = segments_of(
+        table, first._first.sample, data.loss, options=options, columns=tuple(leading), most_rows=SEGMENT_ROWS
+    )
+    limits, count = [], min(len(first), SEGMENT_FEATURES)
+    if len(leading) < len(table.names):
+        most = f"the {count} most important features" if count < len(first) else "the explained features"
+        limits.append(f"conditions on {len(leading)} of {len(table.names)} columns, those of {most}")
+    if table.n > 2 * SEGMENT_ROWS:
+        limits.append(f"random samples of {SEGMENT_ROWS:,} rows of each half")
+    return found, f"Where the model is worst is searched by {' and '.join(limits)} only." if limits else ""
 
 
 def _where(table: Table, first: Importances) -> tuple[Callable[[FeatureImportance], Regions | None], str]:

@@ -10,7 +10,7 @@ from losslens.models import as_model
 from losslens.passes.task import Options, Task, default_loss, prepare
 from losslens.progress import bar
 from losslens.results.segments import WeakSegments
-from losslens.rows.segments import HALVINGS, SegmentSearch, mean_interval
+from losslens.rows.segments import HALVINGS, MOST_ROWS, SegmentSearch, mean_interval
 from losslens.shapley.setup import set_up
 from losslens.tables.checks import check_whole
 from losslens.tables.frames import Table
@@ -104,11 +104,11 @@ def checked_segments(model: Any, X: Any, y: Any, loss: Any, level: float, depth:
 
 def segments_of(
     table: Table, sample: Sample, loss: Loss, level: float = 0.05, depth: int = 2, *, options: Options,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None, most_rows: int = MOST_ROWS,
 ) -> WeakSegments:  # fmt: skip
-    """The segments of rows whose losses are known, by rules on all columns or on these."""
+    """The segments of rows whose losses are known, by rules on all columns or on these; rows are of each half."""
     read = {n: table.column(j).distinct for j, n in enumerate(table.names) if columns is None or n in columns}
-    search = SegmentSearch(read, sample, depth, level, options.random_state, signed=loss.custom)
+    search = SegmentSearch(read, sample, depth, level, options.random_state, loss.custom, most_rows)
     with bar(2 * HALVINGS, "looking for segments", options.progress, "halves") as tick:
         found, why = search.find(tick)
     error, low, high = mean_interval(sample, search.counted, signed=loss.custom)

@@ -23,7 +23,7 @@ function drawForWhom(page) {
   byId("for-whom-head").replaceChildren(el("tr", {}, el("th", { scope: "col", title: found.column }, shortened(found.column, 20)), el("th", { scope: "col", class: "number" }, "rows"),
     el("th", { scope: "col", class: "column" }, "error"), el("th", { scope: "col", class: "number" }, "skill"), found.features.map(feature)));
   byId("for-whom-body").replaceChildren(...groups.map((group, g) => el("tr", {},
-    el("th", { scope: "row" }, el("span", { class: "label", title: found.groups[g].label }, shortened(found.groups[g].label, 40)), careful(group.caution)),
+    el("th", { scope: "row" }, el("span", { class: "label", title: found.groups[g].label }, shortened(found.groups[g].label, 40)), careful(group.caution), showRows(page, found.groups[g], `${found.column} is ${found.groups[g].label}`, { "data-group": g })),
     el("td", { class: "number" }, count(found.groups[g].n)),
     el("td", { class: "column" }, estimate(`group-error-${g}`, group.error, group, errors, "sfimp", `error where ${found.column} is ${found.groups[g].label}`)),
     el("td", { class: "number" }, finite(group.skill) ? percent(group.skill) : "–"),

@@ -10,12 +10,8 @@ function weakSegments(page) {
 }
 
 function segmentLine(page, one, k, scale, usual) {
-  const show = el("button", {
-    type: "button", class: "small", "data-segment": k - 1, "aria-label": `Show the rows where ${one.rule}`,
-    onclick: () => page.setConditions(one.conditions.map((condition) => conditionOf(page, condition))),
-  }, "Show these rows");
   return el("tr", {},
-    el("th", { scope: "row", class: "rule" }, one.rule, one.conditions.length ? [" ", show] : null),
+    el("th", { scope: "row", class: "rule" }, one.rule, showRows(page, one, one.rule, { "data-segment": k - 1 })),
     el("td", { class: "number" }, count(one.n), k ? quiet(` ${percent(one.share)}`) : null),
     el("td", { class: "bars" }, segmentBar(one, k, scale, usual)),
     el("td", { class: "number" }, output(k ? `segment-${k - 1}` : "segments-all", one.error, `error where ${one.rule}`)),
@@ -31,6 +27,13 @@ function segmentBar(one, k, scale, usual) {
   parts.push(svg("circle", { class: `${kind} mark`, cx: `${scale(one.error)}%`, cy: 12, r: 5 }));
   const label = `error where ${one.rule}: ${number(one.error)}, interval ${between(one)}`;
   return svg("svg", { class: "bars", role: "img", "aria-label": label, height: 24 }, parts);
+}
+
+// The button that makes these rows the subgroup; none on a page without rows.
+function showRows(page, { conditions }, where, named) {
+  if (!conditions?.length) return null;
+  const show = () => page.setConditions(conditions.map((condition) => conditionOf(page, condition)));
+  return [" ", el("button", { type: "button", class: "small", "aria-label": `Show the rows where ${where}`, onclick: show, ...named }, "Show these rows")];
 }
 
 function conditionOf(page, { column, chosen, low, high, missing }) {
