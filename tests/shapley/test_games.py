@@ -233,6 +233,52 @@ def test_values_that_a_row_meets_twice_are_asked_for_once():
     assert on.counter.rows == recorder.rows
 
 
+@pytest.mark.parametrize("together", [4, 100, 1 << 17], ids=["row by row", "some", "at once"])
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
+@pytest.mark.parametrize("case", CASES)
+def test_complements_share_their_predictions(case, weight, together, monkeypatch):
+    """x_S of i with x_R of k is x_R of k with x_S of i: every number is the same to the last bit, for every loss.
+
+    Asked for one after the other, the one with fewer values to replace is predicted; asked for alone, either is.
+    """
+    monkeypatch.setattr(games, "PAIRS_AT_ONCE", together)
+    fitted, y, loss, *_ = CASES[case]
+    on = set_up_game(fitted, y=y, loss=loss, sample_weight=weight)
+    order = [0, 7, 1, 6, 2, 5, 4, 3]
+    expected = [list(PairGame(on, None, keeps_pairs=True).values(S[None]))[0] for S in EVERY[order]]
+    before = on.counter.rows
+    found = list(PairGame(on, None, keeps_pairs=True, mirrors=True).values(EVERY[order]))
+    replaced = [len(np.unique(X[:, ~S], axis=0)) for S in EVERY]
+    assert on.counter.rows - before == N * sum(min(replaced[a], replaced[7 - a]) for a in (1, 2, 4))
+    alone = [list(PairGame(on, None, keeps_pairs=True, mirrors=True).values(S[None]))[0] for S in EVERY[order]]
+    for values in (found, alone):
+        for one, other in zip(values, expected, strict=True):
+            assert one.total == other.total
+            for name in ("by_row", "by_donor", "pairs"):
+                np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    means = [MeanGame(PairGame(on, None, mirrors=m)).values(EVERY[order]) for m in (False, True)]
+    for one, other in zip(*means, strict=True):
+        np.testing.assert_array_equal(one.by_row, other.by_row)
+
+
+@pytest.mark.parametrize("aggregate", ["loss", "prediction"])
+def test_all_coalitions_take_half_of_the_predictions(aggregate):
+    """Distinct values in every column; columns that nobody plays stay the row's, so that nothing can be swapped."""
+    n, asked = 90, {"loss": "absolute_error", "method": "exact", "aggregate": aggregate}
+    Z = np.random.default_rng(1).normal(size=(n, 4))
+
+    def shares(**options):
+        return ll.shapley_importance(lambda Z: Z[:, 0] * Z[:, 1] + Z[:, 2], Z, Z[:, 0], **asked, **options)
+
+    found, tight = shares(), shares(memory=4 * 8 * n * n - 1)
+    assert found.n_predictions == n + n * n * 14 // 2
+    assert tight.n_predictions == n + n * n * 14  # a fourth of the memory doesn't hold the predictions of all pairs
+    np.testing.assert_array_equal(tight.sfimp, found.sfimp)
+    np.testing.assert_array_equal(tight.local, found.local)
+    assert found.sfimp[3] == 0.0
+    assert shares(features=["x0", "x1"]).n_predictions == n + n * n * 3
+
+
 @pytest.mark.parametrize(
     "options",
     [

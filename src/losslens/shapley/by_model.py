@@ -46,15 +46,18 @@ class Coalitions(ModelWay):
     exact, quick = True, 5e5
 
     def predictions(self, request: Request) -> tuple[int, int]:
-        """Equal values of the replaced players are predicted once for each row."""
-        return (int(count_predictions(request.players, request.n, request.donors_a_row, request.covers_table)),) * 2
+        """Equal values of the replaced players are predicted once for each row, complements once for both."""
+        rows = count_predictions(
+            request.players, request.n, request.donors_a_row, request.covers_table, request.mirrors
+        )
+        return int(rows), int(rows)
 
     def cost(self, request: Request) -> Cost | None:
         """Predictions, within the budget."""
         settings = request.settings
         return cost_by_model(
             request.players, request.n, request.donors_a_row, request.covers_table, settings.budget,
-            wants_exact=settings.method == "exact",
+            wants_exact=settings.method == "exact", mirrors=request.mirrors,
         )  # fmt: skip
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
@@ -77,7 +80,7 @@ class Coalitions(ModelWay):
             donors = request.draw_donors(request.generator())
         keeps = request.keeps_pairs(setup.n if donors is None else donors.shape[1])
         leaves_out_own = donors is not None and design is not None and design.leaves_out_own
-        pairs = PairGame(setup, donors, keeps, leaves_out_own)
+        pairs = PairGame(setup, donors, keeps, leaves_out_own, mirrors=request.mirrors)
         return MeanGame(pairs) if request.averages_predictions else pairs
 
     def coalitions(self, request: Request) -> float:

@@ -30,23 +30,31 @@ def all_coalitions(p: int) -> Mask:
     return game_theory.members(p, np.arange(1 << p))
 
 
-def count_predictions(players: Sequence[Subject], n: int, m: int, covers_table: bool) -> float:
-    """An upper bound for all coalitions: equal values of the replaced players are predicted once for each row."""
+def count_predictions(
+    players: Sequence[Subject], n: int, m: int, covers_table: bool, mirrors: bool = False
+) -> float:
+    """An upper bound for all coalitions: equal values of the replaced players are predicted once for each row.
+
+    mirrors: of a coalition and its complement only one is predicted, the one with fewer values.
+    """
     p = len(players)
     if p > MOST_PLAYERS:
-        return (coalition_count(p) - 2) * n * m
+        return (coalition_count(p) - 2) * n * m / (1 + mirrors)
     values = np.ones(1)
     for player in players:  # one entry for each set of replaced players, the empty set first
         values = np.concatenate([values, np.minimum(values * len(player.distinct), float(m))])
+    if mirrors:
+        values = np.minimum(values, values[::-1]) / 2
     return float(values[1 : -1 if covers_table else None].sum() * n) + n
 
 
 def cost_by_model(
-    players: Sequence[Subject], n: int, m: int, covers_table: bool, budget: int | None, wants_exact: bool
-) -> Cost:
+    players: Sequence[Subject], n: int, m: int, covers_table: bool, budget: int | None, wants_exact: bool,
+    mirrors: bool = False,
+) -> Cost:  # fmt: skip
     """The cost of all coalitions, predicted by the model, with m donors a row."""
     most = budget or (MOST_PREDICTIONS if wants_exact else EXACT_PREDICTIONS * len(players))
-    rows = count_predictions(players, n, m, covers_table)
+    rows = count_predictions(players, n, m, covers_table, mirrors)
     return Cost(max(rows, COALITION_OVERHEAD * coalition_count(len(players))), "predictions", most)
 
 
@@ -55,23 +63,24 @@ def share_all(
 ) -> Allotment:
     """Every coalition once; shares of rows, donors and pairs where the game has their errors."""
     kept, weight = all_coalitions(setup.p), setup.sample.weight
-    tally, errors, row_hashes = Tally(setup.n, setup.p, keeps), [], []
-    ends: list[Floats] = []
-    for S, value in zip(kept, game.values(kept), strict=True):
-        tally.add(game_theory.coefficients(S[None])[0], value)
-        errors.append(value.total)
+    tally, table, row_hashes = Tally(setup.n, setup.p, keeps), np.empty(len(kept)), np.zeros(len(kept), np.int64)
+    exact, ends = isinstance(pairs, CommonGrid), [np.empty(0)] * 2
+    order = np.stack([np.arange(len(kept)), np.arange(len(kept))[::-1]], axis=1)[: len(kept) // 2].ravel()
+    for at, value in zip(order.tolist(), game.values(kept[order]), strict=True):  # each with its complement
+        tally.add(game_theory.coefficients(kept[at][None])[0], value)
+        table[at] = value.total
         if value.by_row is not None:
-            row_hashes.append(hash(value.by_row.tobytes()))
-            ends = [*ends[:1], value.by_row]  # of the empty coalition, and of the latest
-    table, exact = np.array(errors), isinstance(pairs, CommonGrid)
+            row_hashes[at] = hash(value.by_row.tobytes())
+            if at in (0, len(kept) - 1):
+                ends[at > 0] = value.by_row
     shares, sfimp, noise = None, game_theory.values(table), np.zeros(setup.p)
     if tally.has_rows:
-        shares = tally.shares(pairs, weight, _idle_players(np.array(row_hashes), setup.p))
+        shares = tally.shares(pairs, weight, _idle_players(row_hashes, setup.p))
         noise = noise if exact else monte_carlo_error(shares, setup.sample, np.arange(setup.n))
     return Allotment(
         sfimp=sfimp, method="all coalitions", design=design, exact=exact, shares=shares,
         error_none=float(table[0] if exact else setup.sample.error + sfimp.sum()),
-        gains=None if shares is None else ends[0] - ends[-1], table=table, monte_carlo_error=noise,
+        gains=None if shares is None else ends[0] - ends[1], table=table, monte_carlo_error=noise,
     )  # fmt: skip
 
 

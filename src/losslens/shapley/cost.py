@@ -327,8 +327,9 @@ def _coalitions(request: Request, way: Way, model: CallTime) -> tuple[float, int
     stand_in: Any = few.task.engine.respond
     stand_in.asked.clear()
     conditional = request.task.design is not None and request.task.design.conditional
-    # Values are drawn for each column that is not kept: a coalition and its complement together take the mean time.
-    seconds, done = seconds_a_coalition(setup, game, allowed(REHEARSED / 2), 1 + conditional)
+    # Values are drawn for each column that is not kept, or predictions shared with the complement: a coalition and its
+    # complement together take the mean time.
+    seconds, done = seconds_a_coalition(setup, game, allowed(REHEARSED / 2), 1 + (conditional or request.mirrors))
     more = max(1.0, way.predictions(request)[1] / way.predictions(few)[1])
     return coalitions * seconds * more, int(coalitions * len(stand_in.asked) / done)
 

@@ -48,6 +48,9 @@ class PairGame:
     donors: Indices | None  # (n, m); None: every row is a donor of every row
     keeps_pairs: bool = False
     leaves_out_own: bool = False  # no row is its own donor
+    # All players cover the table: row i with donor k under a coalition is row k with donor i under its complement, so
+    # that of two complements that are asked for one after the other only one is predicted.
+    mirrors: bool = False
     predicted: dict[bytes, NDArray[Any]] = field(default_factory=dict)  # of the coalitions in the current batch
     distinct: dict[bytes, tuple[Indices, Indices]] = field(default_factory=dict)  # see `_replaced`
 
@@ -80,18 +83,24 @@ class PairGame:
         """Coalitions one by one; several small ones are predicted in one batch."""
         waiting: list[Mask] = []
         cells = 0
+        before: Mask | None = None
         for S in kept:
+            if self.mirrors and before is not None and np.array_equal(S, ~before):
+                waiting.append(S)  # in one batch with its complement, which it is predicted with
+                before = None
+                continue
             width = len(self._replaced(S)[0]) if self.donors is None else self.donors.shape[1]
             if waiting and cells + self.setup.n * width > PAIRS_AT_ONCE:
                 yield from self._predict_batch(waiting)
                 waiting, cells = [], 0
             waiting.append(S)
+            before = S
             cells += self.setup.n * width
         yield from self._predict_batch(waiting)
 
     def _predict_batch(self, batch: list[Mask]) -> Iterator[Mask]:
         """These coalitions, predicted in one batch; a single one is predicted later, in blocks of rows."""
-        mixed = [S for S in batch if self._needs_model(S)]
+        mixed = self._to_predict([S for S in batch if self._needs_model(S)])
         if len(mixed) > 1:
             every = np.arange(self.setup.n)
             donors = [self._donors_of(S, every) for S in mixed]
@@ -101,8 +110,27 @@ class PairGame:
             predictions = self.setup.predict(rows, np.concatenate([part.ravel() for part in donors]), keeps)
             parts = np.split(predictions, np.cumsum(sizes)[:-1])
             self.predicted.update({S.tobytes(): part for S, part in zip(mixed, parts, strict=True)})
+        elif self.mirrors and len(mixed) < len(batch):
+            for S in mixed:
+                blocks = [cells.reshape(-1, *cells.shape[2:]) for _, _, cells in self.cells(S)]
+                self.predicted[S.tobytes()] = np.concatenate(blocks)
         yield from batch
         self.predicted.clear()
+
+    def _to_predict(self, batch: list[Mask]) -> list[Mask]:
+        """Of two complements in a batch, only the one that replaces fewer distinct values."""
+        if not self.mirrors:
+            return batch
+        inside = {S.tobytes() for S in batch}
+        chosen: dict[bytes, Mask] = {}
+        for S in batch:
+            other = (~S).tobytes()
+            if other not in inside:
+                chosen[S.tobytes()] = S
+            elif other not in chosen:
+                fewer = len(self._replaced(S)[0]) <= len(self._replaced(~S)[0])
+                chosen[S.tobytes() if fewer else other] = S if fewer else ~S
+        return list(chosen.values())
 
     def _donors_of(self, S: Mask, rows: Indices) -> Indices:
         """The donors of these rows, (rows, m); of donors with equal values only the first."""
@@ -155,6 +183,10 @@ class PairGame:
             if S.tobytes() in self.predicted:
                 batch = self.predicted[S.tobytes()]
                 predictions = batch.reshape(setup.n, len(first), *batch.shape[1:])[rows]
+            elif self.mirrors and (~S).tobytes() in self.predicted:
+                batch, column = self.predicted[(~S).tobytes()], self._replaced(~S)[1]
+                swapped = batch.reshape(setup.n, -1, *batch.shape[1:])[first[:, None], column[rows]]
+                predictions = np.ascontiguousarray(np.swapaxes(swapped, 0, 1))
             elif S.all():
                 predictions = np.broadcast_to(base[rows][:, None], (*donors.shape, *base.shape[1:]))
             elif not self._needs_model(S):

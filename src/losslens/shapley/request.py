@@ -82,6 +82,18 @@ class Request:
         needs = 8 * self.n * donors_a_row * self.p
         return not self.averages_predictions and needs <= self.task.budget.memory // CELLS_SHARE
 
+    @property
+    def mirrors(self) -> bool:
+        """Whether the predictions of all pairs under a coalition are kept for its complement, which has the same.
+
+        Row i with the values of donor k outside a coalition is row k with those of donor i inside it, if every column
+        belongs to a player.
+        """
+        classes, of_classes = self.task.sample.classes, self.loss.reads in ("probabilities", "scores")
+        outputs = len(classes) if classes is not None and of_classes else 1
+        needs = 8 * self.n**2 * outputs
+        return self.all_pairs and self.covers_table and needs <= self.task.budget.memory // CELLS_SHARE
+
     def draw_donors(self, rng: np.random.Generator) -> Indices:
         """The donors of each row, (n, m)."""
         assert self.task.design is not None
