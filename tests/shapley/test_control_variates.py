@@ -112,7 +112,9 @@ def test_controls_have_mean_zero_over_all_pairs_and_orders(leaves_out_own):
         donors = np.repeat(((np.arange(n) + shift) % n)[:, None], len(orders), axis=1)
         terms = _order_terms(parts, donors, np.broadcast_to(orders, (n, *orders.shape)))
         for j in range(P):
-            controls = _controls(parts[:, j], terms[:, :, j], f, y, donors, weight, leaves_out_own)
+            controls = _controls(
+                parts[:, j], terms[:, :, j], f, y, np.arange(n)[:, None], donors, weight, leaves_out_own
+            )
             assert controls.shape == (n, len(orders), control_variates.CONTROLS)
             mass = (weight[:, None] * weight[donors])[:, :, None]
             total[j] += (mass * controls).sum(axis=(0, 1))

@@ -245,12 +245,12 @@ def test_complements_share_their_predictions(case, weight, together, monkeypatch
     fitted, y, loss, *_ = CASES[case]
     on = set_up_game(fitted, y=y, loss=loss, sample_weight=weight)
     order = [0, 7, 1, 6, 2, 5, 4, 3]
-    expected = [list(PairGame(on, None, keeps_pairs=True).values(S[None]))[0] for S in EVERY[order]]
+    expected = [next(iter(PairGame(on, None, keeps_pairs=True).values(S[None]))) for S in EVERY[order]]
     before = on.counter.rows
     found = list(PairGame(on, None, keeps_pairs=True, mirrors=True).values(EVERY[order]))
     replaced = [len(np.unique(X[:, ~S], axis=0)) for S in EVERY]
     assert on.counter.rows - before == N * sum(min(replaced[a], replaced[7 - a]) for a in (1, 2, 4))
-    alone = [list(PairGame(on, None, keeps_pairs=True, mirrors=True).values(S[None]))[0] for S in EVERY[order]]
+    alone = [next(iter(PairGame(on, None, keeps_pairs=True, mirrors=True).values(S[None]))) for S in EVERY[order]]
     for values in (found, alone):
         for one, other in zip(values, expected, strict=True):
             assert one.total == other.total

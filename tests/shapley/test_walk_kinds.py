@@ -1,16 +1,21 @@
 """Kinds of walks: paths, donors of sweeps, how many sweeps, and the errors that they state."""
 
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, permutations
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import coalitions
 import losslens as ll
 from coalitions import mixed
+from losslens import losses
+from losslens.game_theory import along
+from losslens.passes.task import Options, prepare
 from losslens.shapley import walks
 from losslens.shapley.request import Request
+from losslens.shapley.setup import set_up
 from losslens.shapley.stopping import Absolute, StoppingRule
 from losslens.shapley.walk_kinds import (
     GROWTH,
@@ -53,6 +58,85 @@ def kind_of_walk(monkeypatch, verb=ll.shapley_importance, model=model, y=Y, loss
     given = {"y": y, "loss": loss} if verb is ll.shapley_importance else {}
     result = verb(model, X, **given, method="walk", random_state=0, **options)
     return found[-1][0], found[-1][1].sweeps, result
+
+
+# Both readings of a walk.
+
+
+TINY = 4
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "poisson"])
+def test_both_readings_of_all_walks_are_the_shapley_shares(loss, monkeypatch):
+    """Every order of three players and every pair of four rows, each walk read in both directions.
+
+    The mean over the orders of a pair (i, k) is its Shapley share, by the first reading and by the second, and half
+    the sum of the two readings of a step is (b_i - b_k) (T_after - T_before) / 2 for a loss a(y) - b(y) T(f) + c(f).
+    """
+    Z, y = np.exp(X[:TINY, :3]), np.exp(Y[:TINY])
+
+    def positive(Z):
+        return Z[:, 0] * (1 + Z[:, 1]) + np.sin(Z[:, 2]) + 2
+
+    judge = losses.resolve(loss)
+    options = Options(donors="all", random_state=0, progress=False)
+    on = set_up(prepare(positive, Z, y, options, loss=judge, response="values", exact=False), None, lambda rows: None)
+    every = np.array(list(permutations(range(3))))
+    monkeypatch.setattr(walks, "random_orders", lambda count, p, rng: np.tile(every, (count // len(every), 1)))
+    i, k = (a.ravel() for a in np.meshgrid(np.arange(TINY), np.arange(TINY), indexing="ij"))
+    rows, donors = np.repeat(i, len(every)), np.repeat(k, len(every))
+    (found,) = walk_from_donors(on, rows, donors[None], np.random.default_rng(0), 7, both_ways=True)
+
+    def by_pair(shares):
+        return shares.reshape(TINY, TINY, len(every), 3).mean(axis=2)
+
+    expected = coalitions.shares(positive, Z, y, judge)
+    there, back = by_pair(found.shares), by_pair(found.back)
+    np.testing.assert_allclose(back, there.swapaxes(0, 1), atol=1e-12)
+    np.testing.assert_allclose(there.mean(axis=(0, 1)), expected.sfimp, atol=1e-12)
+    np.testing.assert_allclose(there.mean(axis=1), expected.local, atol=1e-12)
+    if loss != "absolute_error":
+        predictions = path(on, rows, donors, every[np.arange(len(rows)) % len(every)])
+        T = predictions if loss == "squared_error" else np.log(predictions)
+        step = -along(every[np.arange(len(rows)) % len(every)], T)
+        np.testing.assert_allclose(found.shares + found.back, 2 * (y[rows] - y[donors])[:, None] * step, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"sample_weight": WEIGHT}, {"donors": ll.Derangements()}], ids=str)
+def test_both_readings_make_shares_of_rows_and_donors(monkeypatch, options):
+    """Every walk is two pairs; rows and donors average to SFIMP, and half the sum of a walk is all that errors know."""
+    _, sweeps, found = kind_of_walk(monkeypatch, budget=N + 7 * N * (P - 1), **options)
+    shares, (n, R) = found.shares, (N, len(sweeps))
+    pairs = shares.meeting
+    assert shares.cells.shape == (n, 2 * R, P)
+    for r in range(R):  # the second half holds the first with row and donor swapped
+        np.testing.assert_array_equal(pairs.donors[pairs.donors[:, r], R + r], np.arange(n))
+    weight = found.sample.weight
+    mass = weight * (1 - weight) if pairs.leaves_out_own else weight
+    for role in (shares.local, shares.caused):
+        np.testing.assert_allclose(mass @ role / mass.sum(), found.sfimp, rtol=1e-12, atol=1e-12)
+    alike = pairs.mean_with_swapped(shares.cells[:, :, 0], np.arange(n))
+    for r in range(R):
+        np.testing.assert_array_equal(alike[:, r], alike[pairs.donors[:, r], R + r])
+    few = np.arange(0, n, 3)
+    partly = pairs.mean_with_swapped(shares.cells[few][:, :, 0], few)
+    inside = np.isin(pairs.donors[few], few)
+    np.testing.assert_array_equal(partly, np.where(inside, alike[few], shares.cells[few][:, :, 0]))
+
+
+def test_walks_are_read_one_way_where_columns_are_left_out_or_donors_given(monkeypatch):
+    """A column that nobody plays stays the row's: the reverse would be another row. Given donors are not added to."""
+    for options in ({"features": ["x0", "x2"]}, {"donors": ll.Latin(6)}):
+        _, sweeps, found = kind_of_walk(monkeypatch, **options)
+        assert all(one.back is None for one in sweeps)
+        assert not found.shares.meeting.mirrored
+
+
+def test_both_readings_take_half_of_the_noise(monkeypatch):
+    """Of the same predictions; the loss of one reading holds f^2, which is no part of their sum."""
+    kind, sweeps, _ = kind_of_walk(monkeypatch, budget=N + 40 * N * (P - 1))
+    both, one = (kind.summary(some).monte_carlo_error for some in (sweeps, [replace(one, back=None) for one in sweeps]))
+    assert np.square(both).sum() < 0.6 * np.square(one).sum()
 
 
 # Paths.
@@ -218,7 +302,7 @@ def test_a_precision_fixes_the_number_at_its_first_look():
 
 
 def test_what_ended_a_run_is_said(monkeypatch):
-    kind, sweeps, _ = kind_of_walk(monkeypatch, budget=2000)
+    kind, sweeps, _ = kind_of_walk(monkeypatch, budget=2000, memory="4 GiB")
     for rule, cut, text in (
         (StoppingRule(budget=5), True, "budget= ended it"),
         (StoppingRule(), True, "the limit of 10,000,000 predictions ended it"),
@@ -234,7 +318,7 @@ def test_what_ended_a_run_is_said(monkeypatch):
 
 def test_the_error_beside_the_bar_is_that_of_the_widest_interval(monkeypatch):
     kind, sweeps, _ = kind_of_walk(monkeypatch, budget=20_000, sample_weight=WEIGHT)
-    rounds = np.array([WEIGHT / WEIGHT.sum() @ one.shares for one in sweeps])
+    rounds = np.array([WEIGHT / WEIGHT.sum() @ (one.shares + one.back) / 2 for one in sweeps])
     half = 1.96 * rounds[-100:].std(axis=0, ddof=1).max() / np.sqrt(len(sweeps))
     assert len(sweeps) > 100
     assert kind.accuracy(sweeps) == f"± {half / abs(kind.total):.1%} of the total"

@@ -68,6 +68,12 @@ def test_walks_are_right_on_average_and_say_how_far_off_they_are(case):
     assert moving.any()
     assert (0.4 * spread[moving] ** 2 < stated[moving]).all()
     assert (stated[moving] < 2.5 * spread[moving] ** 2).all()
+    if case in ("plain", "weights", "classes"):
+        some = [one.given(np.arange(N) % 3 > 0) for one in found]
+        spread = np.array([one.sfimp for one in some]).std(axis=0, ddof=1)[moving]
+        stated = np.mean([one.monte_carlo_error**2 for one in some], axis=0)[moving]
+        assert (0.4 * spread**2 < stated).all()
+        assert (stated < 4 * spread**2).all()
 
 
 @pytest.mark.parametrize("case", ["apart", "apart, weights"])

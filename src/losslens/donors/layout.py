@@ -118,6 +118,7 @@ class OwnDonors:
     fresh: bool = False  # repeated pairs are independent measurements
     even: bool = False  # rows have equal mass, however many donors they have
     alone: bool = False  # values were drawn for the row, without a donor
+    mirrored: bool = False  # the second half of the columns holds the pairs of the first with row and donor swapped
 
     has_mass = True
 
@@ -145,6 +146,13 @@ class OwnDonors:
             return weight
         total = weight.sum(axis=1, keepdims=True)
         return np.asarray(np.divide(weight, total, out=np.zeros(weight.shape), where=total > 0))
+
+    def mean_with_swapped(self, cells: Floats, rows: Indices) -> Floats:
+        """Cells of these rows, (r, m): the mean with the pair of row and donor swapped, if its row is one of them."""
+        place = np.full(self.donors.shape[0], -1, np.intp)
+        place[rows] = np.arange(len(rows))
+        other, column = place[self.donors[rows]], (np.arange(self.width) + self.width // 2) % self.width
+        return np.asarray(np.where(other >= 0, (cells + cells[other, column]) / 2, cells))
 
     def subset(self, rows: Indices) -> tuple[OwnDonors, Indices]:
         """Rows and donors in `rows` alone (other cells are left out), and the grid positions that remain."""

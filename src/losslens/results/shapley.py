@@ -56,10 +56,16 @@ class Shares(Stored):
         """Shares of each row, of one feature or the difference of two."""
         return _pick(j, self.local)
 
-    def means(self, j: int | tuple[int, int], sample: Sample, at: Indices) -> Means:
-        """Means over the pairs of one feature, or of the difference of two."""
+    def means(self, j: int | tuple[int, int], sample: Sample, at: Indices, *, alike: bool = True) -> Means:
+        """Means over the pairs of one feature, or of the difference of two.
+
+        alike: a pair that was measured together with the one of row and donor swapped has the mean of both. Errors
+        depend on nothing else, and the noise of single pairs is then that of independent measurements.
+        """
         if self.cells is not None:
             changes = np.ascontiguousarray(_pick(j, self.cells))
+            if alike and isinstance(self.meeting, OwnDonors) and self.meeting.mirrored:
+                changes = self.meeting.mean_with_swapped(changes, at)
             return means(Cells(at, np.broadcast_to(0.0, changes.shape), changes), self.meeting, sample)
         if isinstance(self.meeting, OwnDonors) and self.meeting.alone:
             return Means(local=self.of(j), mass=sample.weight[at])
@@ -364,7 +370,7 @@ class ShapleyImportance(Grouped, Result, Inference):
             return known.caused[:, j]
         if known.cells is None:
             raise ValueError(f"no shares of donors in these rows: {self._needs_pairs}")
-        caused = known.means(j, self.sample, self.at).caused
+        caused = known.means(j, self.sample, self.at, alike=False).caused
         assert caused is not None  # set by `Averages`
         weight = self.sample.weight
         mass = weight * (1 - weight) if known.leaves_out_own else weight

@@ -195,6 +195,7 @@ def _own_donors(own: Any) -> None:
     shapes = [(m,)] if own.binned else [(n,), (n, m)]
     _need(own.place.shape in shapes, f"places of shape {own.place.shape} for {n} rows with {m} donors each")
     _within(own.place, 0, own.size, "grid positions")
+    _need(not own.mirrored or m % 2 == 0, f"{m} donors a row, of which half mirror the others")
 
 
 def _lent(donors: Any) -> tuple[int, int]:

@@ -109,10 +109,14 @@ def own_donors(
     fresh: bool = False,
     leaves_out_own: bool = False,
     alone: bool = False,
+    mirrored: bool = False,
 ) -> OwnDonors:
     """Each row has its own donors, (n, m)."""
     n = len(donors)
-    return OwnDonors(donors, np.arange(n), n, leaves_out_own=leaves_out_own, repeats=repeats, fresh=fresh, alone=alone)
+    return OwnDonors(
+        donors, np.arange(n), n, leaves_out_own=leaves_out_own, repeats=repeats, fresh=fresh, alone=alone,
+        mirrored=mirrored,
+    )  # fmt: skip
 
 
 def without_own_pairs(allotment: Allotment, sample: Sample) -> Allotment:

@@ -159,6 +159,7 @@ class Walks(ModelWay):
         return LossWalk(
             setup=setup, rng=rng, rule=StoppingRule(settings.budget, settings.precision, sweeps), memory=memory,
             cost=self._sweep_cost(request, 1), fewest=fewest, donors=donors, leaves_out_own=leaves_out_own,
+            both_ways=request.all_pairs and setup.covers_table,
         )  # fmt: skip
 
 

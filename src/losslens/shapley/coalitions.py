@@ -30,9 +30,7 @@ def all_coalitions(p: int) -> Mask:
     return game_theory.members(p, np.arange(1 << p))
 
 
-def count_predictions(
-    players: Sequence[Subject], n: int, m: int, covers_table: bool, mirrors: bool = False
-) -> float:
+def count_predictions(players: Sequence[Subject], n: int, m: int, covers_table: bool, mirrors: bool = False) -> float:
     """An upper bound for all coalitions: equal values of the replaced players are predicted once for each row.
 
     mirrors: of a coalition and its complement only one is predicted, the one with fewer values.

@@ -33,28 +33,81 @@ def gather(
 
     The shares of a row or donor sum to its gain over all pairs, where that is known.
     """
+    if sweeps[0].back is not None:
+        return _gather_both_ways(setup, sweeps, gain, leaves_out_own=leaves_out_own)
     donors = np.stack([one.donors for one in sweeps], axis=1)
     cells = np.stack([one.shares for one in sweeps], axis=1)
-    weight, (n, R, p) = setup.sample.weight, cells.shape
     if _has_controls(setup, sweeps):
-        _subtract_explained(setup, sweeps, cells, donors, leaves_out_own)
-    slopes = None if gain is None else _slopes(cells, donors, gain, weight)
-    local, by_donor = np.empty((n, p)), _DonorMeans(n, p)
-    for rows in _blocks(n, R, p):
-        some, lent = cells[rows], weight[donors[rows]]
-        if gain is None or slopes is None:
-            local[rows] = _row_means(some, lent)
-            by_donor.add(some, donors[rows], weight[rows])
-            continue
-        walked, excess = _excess(some, donors[rows], gain, weight, rows)
-        local[rows] = _row_means(some - (walked - gain.by_row[rows, None])[:, :, None] * slopes, lent)
-        by_donor.add(some - (walked - gain.by_donor[donors[rows]])[:, :, None] * slopes, donors[rows], weight[rows])
-        cells[rows] = some - excess[:, :, None] * slopes
-    mass = weight * (1 - weight) if leaves_out_own else weight
+        _subtract_explained(setup, sweeps, cells, donors, _fold_parts(setup, sweeps), leaves_out_own)
+    by_row, by_donor = _sums(setup, cells, donors, gain)
+    weight = setup.sample.weight
+    mass, local = weight * (1 - weight) if leaves_out_own else weight, by_row.means()
     sfimp = mean_of(local, mass)
     caused = with_mean(by_donor.means(), mass, sfimp)
     pairs = own_donors(donors, repeats=True, fresh=True, leaves_out_own=leaves_out_own)
     return sfimp, Shares(local, caused, pairs, cells)
+
+
+def _gather_both_ways(
+    setup: GameSetup, sweeps: list[Sweep], gain: FullGain | None, *, leaves_out_own: bool
+) -> tuple[Floats, Shares]:
+    """The same from walks that are read in both directions.
+
+    Half the sum of a walk's two readings is all that SFIMP depends on; half their difference says how the two rows
+    share it, and its mean over all pairs is 0. Either has controls and slopes of its own.
+    """
+    donors = np.stack([one.donors for one in sweeps], axis=1)
+    weight, (n, R), p = setup.sample.weight, donors.shape, setup.p
+    cells = np.empty((n, 2 * R, p))
+    mean, half_gap = cells[:, :R], cells[:, R:]
+    for r, one in enumerate(sweeps):
+        assert one.back is not None  # as that of the first
+        mean[:, r], half_gap[:, r] = (one.shares + one.back) / 2, (one.shares - one.back) / 2
+    if _has_controls(setup, sweeps):
+        parts = _fold_parts(setup, sweeps)
+        _subtract_explained(setup, sweeps, mean, donors, parts, leaves_out_own, swapped=1)
+        _subtract_explained(setup, sweeps, half_gap, donors, parts, leaves_out_own, swapped=-1)
+    gains: list[FullGain | None] = [None, None]
+    if gain is not None:
+        both, gap = (gain.by_row + gain.by_donor) / 2, (gain.by_row - gain.by_donor) / 2
+        gains = [FullGain(both, both), FullGain(gap, -gap)]
+    one_role = []
+    for part, of_part, sign in ((mean, gains[0], 1), (half_gap, gains[1], -1)):
+        by_row, by_donor = _sums(setup, part, donors, of_part)
+        by_row.total += sign * by_donor.total
+        by_row.mass += by_donor.mass
+        one_role.append(by_row.means())
+    mass = weight * (1 - weight) if leaves_out_own else weight
+    sfimp, half_gaps = mean_of(one_role[0], mass), with_mean(one_role[1], mass, np.zeros(p))
+    back_from = np.argsort(donors, axis=0)  # every row is a donor once a sweep
+    for r in range(R):
+        there, back = mean[:, r] + half_gap[:, r], mean[:, r] - half_gap[:, r]
+        cells[:, r], cells[:, R + r] = there, back[back_from[:, r]]
+    pairs = own_donors(
+        np.concatenate([donors, back_from], axis=1), repeats=True, fresh=True, leaves_out_own=leaves_out_own,
+        mirrored=True,
+    )  # fmt: skip
+    return sfimp, Shares(one_role[0] + half_gaps, one_role[0] - half_gaps, pairs, cells)
+
+
+def _sums(setup: GameSetup, cells: Floats, donors: Indices, gain: FullGain | None) -> tuple[_Means, _Means]:
+    """Of rows and of donors; each walk's excess over the known gains is subtracted, in place."""
+    weight, (n, R, p) = setup.sample.weight, cells.shape
+    slopes = None if gain is None else _slopes(cells, donors, gain, weight)
+    by_row, by_donor = _Means(n, p), _Means(n, p)
+    for rows in _blocks(n, R, p):
+        some, lent = cells[rows], weight[donors[rows]]
+        by_row.mass[rows] = lent.sum(axis=1)
+        if gain is None or slopes is None:
+            by_row.total[rows] = np.einsum("irp,ir->ip", some, lent)
+            by_donor.add(some, donors[rows], weight[rows])
+            continue
+        walked, excess = _excess(some, donors[rows], gain, weight, rows)
+        of_row = some - (walked - gain.by_row[rows, None])[:, :, None] * slopes
+        by_row.total[rows] = np.einsum("irp,ir->ip", of_row, lent)
+        by_donor.add(some - (walked - gain.by_donor[donors[rows]])[:, :, None] * slopes, donors[rows], weight[rows])
+        cells[rows] = some - excess[:, :, None] * slopes
+    return by_row, by_donor
 
 
 def _blocks(n: int, sweeps: int, p: int) -> list[slice]:
@@ -71,23 +124,20 @@ def _folds(sweeps: int) -> list[tuple[Indices, Indices]]:
     return [(every[1::2], every[::2]), (every[::2], every[1::2])]
 
 
-def _row_means(cells: Floats, donor_weight: Floats) -> Floats:
-    with np.errstate(invalid="ignore"):  # a row whose donors all have weight 0
-        return np.asarray(np.einsum("irp,ir->ip", cells, donor_weight) / donor_weight.sum(axis=1, keepdims=True))
-
-
-class _DonorMeans:
-    """Means over the cells of each donor, which are added a few rows at a time."""
+class _Means:
+    """Means over the cells of each row, or of each donor, whose sums are computed a few rows at a time."""
 
     def __init__(self, n: int, p: int) -> None:
         self.total, self.mass = np.zeros((n, p)), np.zeros(n)
 
     def add(self, cells: Floats, donors: Indices, weight: Floats) -> None:
+        """Cells of some rows, (b, R, p), their donors and the weight of the rows."""
         for r in range(cells.shape[1]):  # every donor once a sweep
             self.total[donors[:, r]] += weight[:, None] * cells[:, r]
             self.mass[donors[:, r]] += weight
 
     def means(self) -> Floats:
+        """NaN for a row whose donors all have weight 0."""
         with np.errstate(invalid="ignore"):
             return self.total / self.mass[:, None]
 
@@ -133,22 +183,36 @@ def _has_controls(setup: GameSetup, sweeps: list[Sweep]) -> bool:
     return _target(setup) is not None and setup.n * (len(sweeps) // 2) >= CELLS_PER_CONTROL * CONTROLS
 
 
+def _fold_parts(setup: GameSetup, sweeps: list[Sweep]) -> list[Floats]:
+    """The additive approximation of the prediction, from the sweeps that each fold is fitted on."""
+    return [additive_parts(setup, [sweeps[r] for r in fit]) for fit, _ in _folds(len(sweeps))]
+
+
 def _subtract_explained(
-    setup: GameSetup, sweeps: list[Sweep], cells: Floats, donors: Indices, leaves_out_own: bool
-) -> None:
-    """Subtract what the controls explain of each cell, (n, R, p), in place."""
+    setup: GameSetup, sweeps: list[Sweep], cells: Floats, donors: Indices, parts: list[Floats], leaves_out_own: bool,
+    swapped: int = 0,
+) -> None:  # fmt: skip
+    """Subtract what the controls explain of each cell, (n, R, p), in place.
+
+    swapped: of walks that are read in both directions, 1 for half the sum of both readings, -1 for half their
+    difference; the controls are then half the sum, or difference, of those of both pairs.
+    """
     y, f = _target(setup), single_number(setup.sample.prediction[:, None])
     assert y is not None and f is not None  # noqa: PT018  # `_has_controls` checks it
     weight, (n, R, p) = setup.sample.weight, cells.shape
     folds, blocks = _folds(R), _blocks(n, R, p)
-    parts = [additive_parts(setup, [sweeps[r] for r in fit]) for fit, _ in folds]
 
     def controls(k: int, rows: slice, some: Indices) -> Iterator[Floats]:
         """Of some sweeps, player by player, with the parts of the k-th fold."""
         lent, orders = donors[rows][:, some], np.stack([sweeps[r].orders[rows] for r in some], axis=1)
-        terms = _order_terms(parts[k], lent, orders, rows)
+        at, terms = np.arange(n)[rows, None], _order_terms(parts[k], lent, orders, rows)
         for j in range(p):
-            yield _controls(parts[k][:, j], terms[:, :, j], f[:, 0], y, lent, weight, leaves_out_own, rows)
+            c, term = parts[k][:, j], terms[:, :, j]
+            there = _controls(c, term, f[:, 0], y, at, lent, weight, leaves_out_own)
+            if swapped:  # in reverse, a term of the order changes its sign
+                there += swapped * _controls(c, -term, f[:, 0], y, lent, at, weight, leaves_out_own)
+                there /= 2
+            yield there
 
     slopes = np.zeros((len(folds), p, CONTROLS))
     for k, (fit, _) in enumerate(folds):
@@ -215,10 +279,12 @@ def _order_terms(parts: Floats, donors: Indices | None, orders: NDArray[np.int16
 
 
 def _controls(
-    c: Floats, term: Floats, f: Floats, y: Floats, donors: Indices, weight: Floats, leaves_out_own: bool,
-    rows: slice = slice(None),
-) -> Floats:  # fmt: skip
-    """(n, R, controls): products of a row's and a donor's variables, and terms of the order."""
+    c: Floats, term: Floats, f: Floats, y: Floats, at: Indices, donors: Indices, weight: Floats, leaves_out_own: bool
+) -> Floats:
+    """(n, R, controls): products of a row's and a donor's variables, and terms of the order.
+
+    Rows and donors have the shape (n, R) together.
+    """
     # Corrects for the missing pair of a row with itself.
     own = weight / (1 - weight) if leaves_out_own else np.zeros(len(weight))
 
@@ -227,8 +293,8 @@ def _controls(
 
     of_row = [centred(values) for values in (c, f, y, y * f, y * c)]
     of_donor = [centred(values) for values in (c, f)]
-    products = [a[rows, None] * b[donors] + (own * a * b)[rows, None] for a in of_row for b in of_donor]
-    terms = [term, term * y[rows, None], term * f[rows, None], term * f[donors]]
+    products = [a[at] * b[donors] + (own * a * b)[at] for a in of_row for b in of_donor]
+    terms = [term, term * y[at], term * f[at], term * f[donors]]
     return np.stack([*products, *terms], axis=2)
 
 

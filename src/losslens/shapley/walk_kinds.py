@@ -25,7 +25,7 @@ from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 from losslens.uncertainty import standard_errors
 
-SWEEP_BYTES = 40  # per row and player: shares, steps, orders, and what is made of them
+SWEEP_BYTES = 56  # per row and player: shares of both readings, steps, orders, and what is made of them
 STEPS_AT_ONCE = 1 << 18  # predicted at a time
 EFFECT_STEPS_AT_ONCE = 1 << 17
 PREDICTIONS_AT_ONCE = 30_000  # between two updates of the progress bar
@@ -151,7 +151,8 @@ class _PerformanceWalk(WalkKind):
 
     def accuracy(self, sweeps: list[Sweep]) -> str:
         """The half-width of the widest interval."""
-        rounds = np.array([self.setup.sample.weight @ sweep.shares for sweep in sweeps[-RECENT:]])
+        read = [one.shares if one.back is None else (one.shares + one.back) / 2 for one in sweeps[-RECENT:]]
+        rounds = np.array([self.setup.sample.weight @ shares for shares in read])
         widest = 1.96 * float(rounds.std(axis=0, ddof=1).max()) / np.sqrt(len(sweeps))
         return f"± {widest:.3g}" if not self.total else f"± {widest / abs(self.total):.1%} of the total"
 
@@ -175,6 +176,7 @@ class LossWalk(_PerformanceWalk):
 
     donors: Iterator[Indices]  # one array for each sweep
     leaves_out_own: bool  # no row is its own donor
+    both_ways: bool = False  # walks are read in reverse, too: for all pairs, where every column belongs to a player
 
     @cached_property
     def gain(self) -> FullGain | None:
@@ -198,7 +200,8 @@ class LossWalk(_PerformanceWalk):
     def sweeps(self, count: int) -> list[Sweep]:
         """In each, every row has one donor."""
         setup, donors = self.setup, np.stack([next(self.donors) for _ in range(count)])
-        return walk_from_donors(setup, np.arange(setup.n), donors, self.rng, max(1, STEPS_AT_ONCE // (setup.p + 1)))
+        together = max(1, STEPS_AT_ONCE // (setup.p + 1))
+        return walk_from_donors(setup, np.arange(setup.n), donors, self.rng, together, self.both_ways)
 
     def summary(self, sweeps: list[Sweep]) -> WalkSummary:
         """With control variates."""
@@ -288,7 +291,7 @@ class MeanWalk(_PerformanceWalk):
             )
 
         together = max(1, STEPS_AT_ONCE // (B * (setup.p + 1)))
-        shares, steps = contributions(setup, rows, orders, predict, together)
+        shares, steps, _ = contributions(setup, rows, orders, predict, together)
         return Sweep(self.donors, orders.astype(np.int16), shares, steps)
 
     def summary(self, sweeps: list[Sweep]) -> WalkSummary:

@@ -2,6 +2,10 @@
 
 A walk draws an order of the players and a pair (i, k). Both ends are known, so that p - 1 predictions give all p
 contributions. One *sweep* is a walk to every row. Sweeps are drawn until a stopping rule is met (`run`).
+
+Where every column belongs to a player, the same predictions in reverse are a walk from i to k: judged by row k's target
+they give the pair (k, i) its contributions, too. For a loss ``a(y) - b(y) T(f) + c(f)`` the mean of both readings of a
+step is ``(b_i - b_k) (T_after - T_before) / 2``, without the noise of c.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ class Sweep:
     orders: NDArray[np.int16]  # (r, p)
     shares: Floats  # (r, p): by how much each player reduced the loss; without a loss, its steps
     steps: Floats | None  # (r, p): what it added to the prediction; None where predictions are not single numbers
+    back: Floats | None = None  # (r, p): shares of the donor with the row as its donor, the walk read in reverse
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -97,7 +102,7 @@ def run(kind: WalkKind, progress: ProgressBar) -> Walked:
 
 
 def walk_from_donors(
-    setup: GameSetup, rows: Indices, donors: Indices, rng: np.random.Generator, together: int
+    setup: GameSetup, rows: Indices, donors: Indices, rng: np.random.Generator, together: int, both_ways: bool = False
 ) -> list[Sweep]:
     """A walk to each row from its donor in each sweep, donors (sweeps, rows); `together` walks at a time."""
     count, r = donors.shape
@@ -107,22 +112,28 @@ def walk_from_donors(
     def predict(part: slice) -> NDArray[Any]:
         return path(setup, rows[part], single[part], orders[part])
 
-    shares, steps = contributions(setup, rows, orders, predict, together)
+    shares, steps, back = contributions(setup, rows, orders, predict, together, single if both_ways else None)
     small, at = orders.astype(np.int16), [slice(c * r, (c + 1) * r) for c in range(count)]
     return [
-        Sweep(donors[c], small[part], shares[part], None if steps is None else steps[part])
+        Sweep(
+            donors[c], small[part], shares[part], None if steps is None else steps[part],
+            None if back is None else back[part],
+        )
         for c, part in enumerate(at)
     ]  # fmt: skip
 
 
 def contributions(
-    setup: GameSetup, rows: Indices, orders: Indices, predict: Callable[[slice], NDArray[Any]], together: int
-) -> tuple[Floats, Floats | None]:
+    setup: GameSetup, rows: Indices, orders: Indices, predict: Callable[[slice], NDArray[Any]], together: int,
+    donors: Indices | None = None,
+) -> tuple[Floats, Floats | None, Floats | None]:  # fmt: skip
     """By how much each player reduced the loss, and changed the prediction, in walks to these rows, (walks, p) each.
 
-    `predict` returns the predictions along some of the walks, (b, p + 1, ...).
+    With donors, the reductions of the walks back to these as well. `predict` returns the predictions along some of the
+    walks, (b, p + 1, ...).
     """
     p, shares, steps = setup.p, np.empty(orders.shape), np.empty(orders.shape)
+    back = None if donors is None else np.empty(orders.shape)
     has_steps = True
     for start in range(0, len(rows), together):
         part = slice(start, start + together)
@@ -133,9 +144,13 @@ def contributions(
         else:
             steps[part] = -along(orders[part], number)
         if setup.loss is not None:
-            losses = setup.losses(np.repeat(rows[part], p + 1), predictions.reshape(-1, *predictions.shape[2:]))
+            flat = predictions.reshape(-1, *predictions.shape[2:])
+            losses = setup.losses(np.repeat(rows[part], p + 1), flat)
             shares[part] = along(orders[part], losses.reshape(-1, p + 1))
-    return steps if setup.loss is None else shares, steps if has_steps else None
+            if back is not None and donors is not None:
+                losses = setup.losses(np.repeat(donors[part], p + 1), flat)
+                back[part] = -along(orders[part], losses.reshape(-1, p + 1))
+    return steps if setup.loss is None else shares, steps if has_steps else None, back
 
 
 def single_number(predictions: NDArray[Any]) -> Floats | None:

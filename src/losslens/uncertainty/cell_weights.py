@@ -29,8 +29,11 @@ MATRIX_CELLS = 1 << 16  # of uneven shifts, above which no matrix is laid out
 class CellWeights(ABC):
     """The weight of each cell, as a matrix (r, n) that sums to 1."""
 
-    cells: int  # cells with weight; a pair that occurs twice is one cell, unless each occurrence is a new draw
+    # Cells with weight; a pair that occurs twice is one cell, unless each occurrence is a new draw. A pair that was
+    # measured together with that of row and donor swapped is one with it.
+    cells: int
     squares: float  # sum of their squared weights
+    swapped: float = 0.0  # the share of the cells that were measured together with another one
 
     @abstractmethod
     def times(self, donor: Floats) -> Floats:
@@ -88,9 +91,12 @@ class CellWeights(ABC):
         return self.connected - self._idle
 
     @property
-    def freedom(self) -> int:
-        """Degrees of freedom: the number of cells less that of estimable effects of rows and donors."""
-        return self.cells - (sum(self.shape) - self._idle) + self.components
+    def freedom(self) -> float:
+        """Degrees of freedom: the number of cells less that of estimable effects of rows and donors.
+
+        Where all cells were measured both ways, the effects of a row and of the same row as a donor are one.
+        """
+        return self.cells - (sum(self.shape) - self._idle - self.components) * (1 - self.swapped / 2)
 
     @property
     def _idle(self) -> int:
@@ -130,6 +136,10 @@ class MatrixWeights(CellWeights):
         self.matrix = sparse.csr_array((share, (where, donors[counted])), shape=(len(rows), sample.n))
         distinct = share if layout.fresh else self.matrix.data
         self.cells, self.squares = len(distinct), float(distinct @ distinct)
+        if layout.mirrored:
+            inside = np.isin(donors[counted], rows)
+            self.cells, self.swapped = len(distinct) - int(inside.sum()) // 2, float(inside.mean())
+            self.squares += float(share[inside] @ share[inside])
 
     @property
     def shape(self) -> tuple[int, int]:

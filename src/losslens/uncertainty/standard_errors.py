@@ -175,7 +175,8 @@ def _deleted_from_sampled(means: Means, layout: OwnDonors, sample: Sample, rows:
     spread = scale * both**2
     for role, share in enumerate((by_row, weights.by_donor)):
         added[role] += np.square(share) @ (spread.sum() - spread - 1 / np.sum(share > 0))
-    again = float(added.sum() + weights.squares) / 3
+    # A cell that was measured both ways is in the row and in the donor of either unit with the same numbers.
+    again = float((1 + weights.swapped) * added.sum() + weights.squares) / 3
     moved = _deleted(means, layout, sample, rows)
     # The variance of a cell is the mean of squares - PFI^2 + V, where V = moved^2 - again times this variance.
     excess = again / (1 + again) * (max(float(means.square - means.pfi**2), 0.0) + float(moved @ moved))
@@ -353,7 +354,7 @@ def fit_effects(means: Means, layout: OwnDonors, sample: Sample, rows: Indices) 
         row=_centred(row, by_row),
         donor=_centred(donor, by_donor),
         noise=residual * weights.squares * left,
-        m=cells / int(np.sum(by_row > 0)),
+        m=cells / (1 - weights.swapped / 2) / int(np.sum(by_row > 0)),
         fitted=not balanced,
         complete=complete,
     )
