@@ -94,10 +94,9 @@ def test_gains_are_unknown_where_a_column_is_kept():
     assert full_gain(set_up_game(features=["x0", "x1"])) is None
 
 
-def test_gains_that_take_too_many_losses_are_left_out(monkeypatch):
-    monkeypatch.setattr(setup, "MOST_LOSSES", N * N - 1)
-    assert full_gain(set_up_game(loss="absolute_error")) is None
-    assert full_gain(set_up_game()) is not None  # squares need no pairs
+def test_gains_that_take_too_many_losses_are_left_out():
+    assert full_gain(set_up_game(loss="absolute_error"), N * N - 1) is None
+    assert full_gain(set_up_game(), N * N - 1) is not None  # squares need no pairs
 
 
 # All pairs, all coalitions.
