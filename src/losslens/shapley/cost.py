@@ -63,6 +63,7 @@ TRIED_STEPS, MOST_SWEEPS = 60_000, 20  # most predictions of walks that are trie
 DECIDED_PLAYERS = 32  # most players of a stopping decision that is timed
 DECIDED = 0.2  # of the time of a stopping decision on few rows, the part that is in proportion to them, about
 GROWTH = 2  # times the rows of the next rehearsal
+REHEARSED_WORK, MOST_ROWS = 2e6, 640  # operations and rows of a first rehearsal of a way that is linear in rows
 FEW_EXPLAINED = 4  # rows that are explained at first in a rehearsal of `shapley_effect`
 
 
@@ -105,7 +106,7 @@ def plan_shares(
     elif way.coalitions(request):
         seconds += _all_coalitions(some, way, cost)
     else:
-        seconds += _on_few_rows(request, way, (model, X, y, loss, options))
+        seconds += _on_few_rows(request, way, (model, X, y, loss, options), times)
     return Plan(
         features=tuple(player.feature.name for player in request.players),
         engines=(engine_name(request, way),) * request.p,
@@ -361,22 +362,29 @@ def _all_coalitions(request: Request, way: Way, cost: Cost) -> float:
     return beginning + count * seconds_a_coalition(setup, game, allowed(REHEARSED / 2))[0]
 
 
-def _on_few_rows(request: Request, way: Way, call: tuple[Any, Any, Any, Any, Options]) -> float:
-    """Seconds of the same way on more and more rows, in proportion to rows, kept pairs and operations."""
+def _on_few_rows(request: Request, way: Way, call: tuple[Any, Any, Any, Any, Options], times: float) -> float:
+    """Seconds of the same way on more and more rows, in proportion to rows, kept pairs, groups and operations.
+
+    There are `times` as many rows, by which the caller multiplies: what every call takes is divided by it.
+    """
     model, X, y, loss, options = call
-    table, n, rows = as_table(X), request.n, min(ROWS, request.n)
+    table, n, block = as_table(X), request.n, request.task.sample.block
     y = checks.vector(y, n, "y", table.index)
     keeps, seen, began = way.rows and request.keeps_pairs(n), [], time.perf_counter()
 
     def work(some: Request) -> Any:
         amount = way.cost(some)
         assert amount is not None  # it applies to all rows
-        return np.array([1.0, some.n * some.p, some.n**2 * some.p * keeps, amount.amount])
+        groups = 0 if some.task.sample.block is None else some.task.sample.units()
+        return np.array([1.0, some.n * some.p, some.n**2 * some.p * keeps, groups, amount.amount])
+
+    rows = min(n, ROWS if way.rows else int(np.clip(REHEARSED_WORK * n / max(1.0, work(request)[-1]), ROWS, MOST_ROWS)))
 
     while True:
         at = np.unique(np.linspace(0, n - 1, rows).astype(np.intp))
         weight = request.task.sample.weight[at]
-        options = replace(options, sample_weight=weight if weight.any() else None, groups=None, progress=False)
+        groups = None if block is None else block[at]
+        options = replace(options, sample_weight=weight if weight.any() else None, groups=groups, progress=False)
         small = check_request(model, table.at(at), y[at], loss, request.settings, options)
         if way.rows and not keeps:
             small = replace(small, task=replace(small.task, budget=replace(small.task.budget, memory=0)))
@@ -387,4 +395,4 @@ def _on_few_rows(request: Request, way: Way, call: tuple[Any, Any, Any, Any, Opt
         if small.n == n or time.perf_counter() - began + GROWTH**2 * took > allowed(REHEARSED):
             break
         rows = min(n, GROWTH * rows)
-    return float(work(request) @ fitted_rates(seen))
+    return float(work(request) / [times, 1, 1, 1, 1] @ fitted_rates(seen))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from losslens.engines.trees.pair_games import PairShares
 
 SMALL_TREE, LARGE_TREE = 25, 1500  # cost of one tree for one pair, in units of one coalition's loss
+TABLE_ROWS = 500  # a leaf's table of patterns takes about the time of so many rows
 PAIRWISE = ("tree pairs", "tree means")  # ways that evaluate pairs one by one
 
 
@@ -59,7 +60,7 @@ class TreeGames(PlayerGames):
             return {"tree means": cells}
         ways = {"tree pairs": cells / 2}
         if self._slope(loss) is not None:
-            ways["covariance"] = n * float(len(bound.value))
+            ways["covariance"] = (n + TABLE_ROWS) * float(len(bound.value))
         if engine.is_single:
             return ways | {"single tree": n * coalitions}
         if engine.device_loss(loss) is not None:
