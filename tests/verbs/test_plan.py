@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer, make_scorer, r2_score
 
@@ -428,6 +428,9 @@ def test_shares_part_by_part(folder):
     frame = pd.read_parquet(folder / "2.parquet")
     linear = LinearRegression().fit(frame[["many", "few", "some"]], frame["y"])
     assert ll.plan(ll.shapley_importance, linear, folder, "y", memory=SMALL).engine == "additive"
+    trees = HistGradientBoostingRegressor(max_iter=5, max_leaf_nodes=4).fit(frame[["many", "few", "some"]], frame["y"])
+    planned = ll.plan(ll.shapley_importance, trees, folder, "y", memory=SMALL)
+    assert (planned.engine, planned.passes) == ("trees", 3)
     with pytest.raises(ValueError, match="pass a sample"):
         ll.plan(ll.shapley_importance, linear, folder, "y", memory=SMALL, method="walk")
 

@@ -175,7 +175,6 @@ class ReadModel(ABC):
     """The parameters of a fitted model, independent of any table, from which its engine is built."""
 
     kind: ClassVar[str]  # the engine's name
-    shares_over_parts: ClassVar[bool] = False  # whether Shapley importances work for data in files
 
     @abstractmethod
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> ExactEngine:
@@ -183,6 +182,13 @@ class ReadModel(ABC):
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:  # noqa: B027 - most support every loss
         """Raise `Declined` if the engine is not exact for this loss."""
+
+    def slope(self, loss: Loss) -> float | None:
+        """How steep in the model's sums the scale is on which a loss is linear in y (`loss_scales`); None without one.
+
+        With it, Shapley importances are covariances, and what donors lend adds up over parts of the data.
+        """
+        return None
 
     @abstractmethod
     def check_parts(self, loss: Loss | None) -> None:

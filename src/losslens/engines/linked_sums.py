@@ -42,8 +42,12 @@ class LinkedLinear(ReadModel):
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:
         """The losses that are linear in y on the scale of the sums."""
-        if loss is None or slope_on_sums(loss, self.link, len(self.coef)) is None:
+        if loss is None or self.slope(loss) is None:
             raise Declined(CURVED)
+
+    def slope(self, loss: Loss) -> float | None:
+        """Where the link leads to the loss's scale."""
+        return slope_on_sums(loss, self.link, len(self.coef))
 
     def check_parts(self, loss: Loss | None) -> None:
         """Always declined."""

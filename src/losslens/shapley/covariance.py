@@ -14,6 +14,7 @@ set of pairs that has each pair in both directions.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -146,7 +147,7 @@ def _is_clipped(request: Request) -> bool:
     if not _may_be_clipped(request):
         return False
     prediction = request.task.exact.predict(request.task.every[request.task.sample.weight > 0])
-    return bool(prediction.min() <= np.exp(-_ceiling(prediction.dtype)))
+    return bool(prediction.min() <= least_probability(prediction.dtype))
 
 
 def _may_be_clipped(request: Request) -> bool:
@@ -154,14 +155,20 @@ def _may_be_clipped(request: Request) -> bool:
     if request.loss != log_loss:
         return False
     low, high = request.task.games.range_of_sums()
+    return beyond_bound(low, high, request.task.exact.predict(request.task.every[:1]).dtype)
+
+
+def beyond_bound(low: Floats, high: Floats, dtype: np.dtype[Any]) -> bool:
+    """Whether sums between these, (K,) each, may be beyond the clipping bound of the log loss."""
     if len(low) == 1:
         largest = np.maximum(-low, high)
     else:
         largest = np.max(high) + np.log(np.sum(np.exp(high - np.max(high)))) - low
-    return bool(np.max(largest) >= _ceiling(request.task.exact.predict(request.task.every[:1]).dtype))
+    return bool(np.max(largest) >= -np.log(least_probability(dtype)))
 
 
-def _ceiling(dtype: np.dtype[np.generic]) -> float:
-    found = log_loss.ceiling(dtype)
-    assert found is not None
-    return found
+def least_probability(dtype: np.dtype[Any]) -> float:
+    """The clipping bound of the log loss."""
+    ceiling = log_loss.ceiling(dtype)
+    assert ceiling is not None
+    return float(np.exp(-ceiling))

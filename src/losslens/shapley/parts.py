@@ -1,4 +1,6 @@
-"""Shapley importances of linear models with squared error, from data read in parts: the closed form needs moments only.
+"""Shapley importances of data read in parts: of linear models with squared error, whose closed form needs moments only.
+
+Other models and losses: `covariance_parts`.
 
 With c_j what feature j adds to a row, minus its mean, C their sum, r = y - f and s = 2 r + C, the share of row
 i is ``c_ij s_i + mean(C c_j)``, that of donor k ``mean(c_j s) - c_kj (mean(s) - C_k)``; both average to
@@ -14,7 +16,9 @@ from operator import add
 import numpy as np
 
 from losslens.cells.row_sums import Deletion
+from losslens.engines.base import Declined
 from losslens.engines.choice import CHECKED, check_predictions
+from losslens.engines.readers.linear import Linear
 from losslens.losses import Loss
 from losslens.models import Model
 from losslens.passes.parts.additive import Sums
@@ -26,6 +30,8 @@ from losslens.passes.task import Options
 from losslens.progress import Tick
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import Values
+from losslens.shapley import covariance_parts
+from losslens.shapley.covariance_parts import SharesOfParts
 from losslens.shapley.stopping import ShapleySettings
 from losslens.tables.loading import Opened
 from losslens.tables.sample import Sample, Totals
@@ -36,21 +42,34 @@ ABSENT = "this result comes from files and keeps no rows; pass a sample of the r
 
 
 def shares(model: Model, data: Opened, loss: Loss, settings: ShapleySettings, options: Options) -> ShapleyImportance:
-    """`shapley_importance` of data read in parts: the closed form of linear models."""
+    """`shapley_importance` of data read in parts."""
     return run(share_stream(model, data, loss, settings, options))
 
 
 def share_stream(model: Model, data: Opened, loss: Loss, settings: ShapleySettings, options: Options) -> Stream:
-    """A checked call of `shapley_importance`: a linear model over all pairs."""
-    stream = prepare(model, data, loss, loss.reads, options)
+    """A checked call of `shapley_importance`: importances that are covariances, over all pairs."""
+    stream = prepare(model, data, loss, loss.reads, options, for_games=True)
     all_pairs = stream.design is None or stream.design.all_pairs
     plain = settings.method in ("auto", "exact") and settings.aggregate == "loss" and all_pairs
-    if stream.read is None or not stream.read.shares_over_parts or not plain:
+    players = isinstance(stream.read, Linear) or len(stream.feature_columns) == len(stream.data.columns)
+    if stream.read is None or not plain or not players:
         raise ValueError(
-            f"Shapley importances of {data.n:,} rows read in parts need a linear model, squared error and all pairs; "
-            "for any other model or method pass a sample of the rows in memory"
+            f"Shapley importances of {data.n:,} rows read in parts need all pairs, trees or a linear model, also "
+            "inside a logistic or log link, a loss that is linear in y on the scale of its sums (squared error, "
+            "Brier score, log loss, Poisson deviance), and all columns as features; else pass a sample of the "
+            "rows in memory"
         )
     return stream
+
+
+def run(stream: Stream) -> ShapleyImportance:
+    """All passes over the data, and the result."""
+    compute = _moments if isinstance(stream.read, Linear) else covariance_parts.run
+    try:
+        counted, found = compute(stream)
+    except Declined as declined:
+        raise ValueError(f"no Shapley importances of rows read in parts: {declined}; pass a sample of them") from None
+    return _result(stream, counted, found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +125,8 @@ def _evaluate(work: ShareWork, rows: PartRows) -> Floats:
     return np.vstack([np.sum(u, axis=0), np.sum(u**2, axis=0), (c * w[:, None]).T @ c])
 
 
-def run(stream: Stream) -> ShapleyImportance:
-    """Two passes over the data, and the result."""
+def _moments(stream: Stream) -> tuple[Counted, SharesOfParts]:
+    """Two passes over the data."""
     linear, unwrapped = stream.read, stream.unwrapped
     assert unwrapped is not None
     columns = tuple(feature.columns[0] for feature in stream.features)
@@ -119,7 +138,13 @@ def run(stream: Stream) -> ShapleyImportance:
     first = FirstPass(stream.data, (), Quantiles({}), labels=False, sums=sums)
     counted = first_pass(first, stream.stretches, stream.workers, stream.progress)
     work = _work(stream, counted, sums)
-    return _result(stream, counted, work, sum_over_parts(stream, counted, evaluate, work, "Shapley values"))
+    of_rows = sum_over_parts(stream, counted, evaluate, work, "Shapley values")
+    assert counted.sums is not None
+    square, index = np.maximum(of_rows[1] - of_rows[0] ** 2 / counted.units, 0.0), -4 * of_rows[2:]
+    np.fill_diagonal(index, 0.0)
+    sampling = np.sqrt(jackknife_factor(counted.units) * square)
+    error = float(counted.sums[2, -1] / counted.sums[0, -1])
+    return counted, SharesOfParts(work.sfimp, error, sampling, "closed form", "additive", index)
 
 
 def _work(stream: Stream, counted: Counted, sums: ShareSums) -> ShareWork:
@@ -134,23 +159,18 @@ def _work(stream: Stream, counted: Counted, sums: ShareSums) -> ShareWork:
     )  # fmt: skip
 
 
-def _result(stream: Stream, counted: Counted, work: ShareWork, sums: Floats) -> ShapleyImportance:
-    assert counted.sums is not None
-    error, no_rows = float(counted.sums[2, -1] / counted.sums[0, -1]), np.empty(0, np.intp)
-    index = -4 * sums[2:]
-    square = np.maximum(sums[1] - sums[0] ** 2 / counted.units, 0.0)
-    np.fill_diagonal(index, 0.0)
-    names, none = tuple(feature.name for feature in stream.features), np.empty(0)
+def _result(stream: Stream, counted: Counted, found: SharesOfParts) -> ShapleyImportance:
+    names, none, no_rows = tuple(feature.name for feature in stream.features), np.empty(0), np.empty(0, np.intp)
     assert stream.loss is not None
+    totals = Totals(stream.n, no_rows, counted.units, counted.squares, found.error)
     return ShapleyImportance(
-        features=names, sfimp=work.sfimp, error_all=error, error_none=error + float(work.sfimp.sum()),
-        title=stream.loss.title, loss=stream.loss, aggregate="loss", method="closed form", engine="additive",
+        features=names, sfimp=found.sfimp, error_all=found.error, error_none=found.error + float(found.sfimp.sum()),
+        title=stream.loss.title, loss=stream.loss, aggregate="loss", method=found.method, engine=found.engine,
         design="all pairs", exact=True, n_predictions=min(CHECKED, stream.head.n),
-        sample=Sample(none, none, totals=Totals(stream.n, no_rows, counted.units, counted.squares, error)),
-        at=no_rows, monte_carlo_error=np.zeros(len(names)),
-        sampling=np.sqrt(jackknife_factor(counted.units) * square),
+        sample=Sample(none, none, totals=totals), at=no_rows, monte_carlo_error=np.zeros(len(names)),
+        sampling=found.sampling,
         values=Values(tuple(none for _ in names), np.empty((0, len(names)), np.int32), (True,) * len(names),
                       tuple((name,) for name in names)),
-        backend="pandas" if stream.head.backend == "numpy" else stream.head.backend, index=index, absent=ABSENT,
-        remarks=(f"{stream.n:,} rows, read part by part",),
+        backend="pandas" if stream.head.backend == "numpy" else stream.head.backend, index=found.index, absent=ABSENT,
+        remarks=(f"{stream.n:,} rows, read part by part", *found.remarks),
     )  # fmt: skip

@@ -9,9 +9,14 @@ import polars as pl
 import pytest
 import xgboost
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
 
@@ -32,6 +37,7 @@ SIGNAL = X["many"] * X["few"] + X["gaps"].fillna(1) ** 2 + (X["kind"] == "u")
 Y = SIGNAL + RNG.normal(size=N) * 0.3
 W = RNG.integers(0, 3, N).astype(float)
 NUMBERS = ["many", "few", "gaps"]
+TARGETS = {"y": Y, "label": Y > 0, "three": np.digitize(Y, [0, 1]), "count": np.maximum(Y, 0).round()}
 SMALL = 260_000  # bytes: less than these rows take, with what is made of them
 
 
@@ -39,7 +45,7 @@ SMALL = 260_000  # bytes: less than these rows take, with what is made of them
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("streamed")
     for k, rows in enumerate(np.split(np.arange(N), [40, 41, 1700])):
-        frame = X.iloc[rows].assign(y=Y.iloc[rows], label=Y.iloc[rows] > 0, w=W[rows])
+        frame = X.iloc[rows].assign(**{name: np.asarray(y)[rows] for name, y in TARGETS.items()}, w=W[rows])
         frame["kind"] = frame["kind"].cat.remove_unused_categories()  # files have categories of their own
         frame.to_parquet(folder / f"{k}.parquet", row_group_size=500)
     return folder
@@ -139,6 +145,66 @@ def test_shapley_importances_of_linear_models(folder, tmp_path, weight):
     assert repr(ll.load(tmp_path / "shares")) == repr(found)
     with pytest.raises(ValueError, match="comes from files and keeps no rows"):
         found.local  # noqa: B018
+
+
+SHARED = {
+    "boosting": (HistGradientBoostingRegressor(max_iter=20, max_leaf_nodes=8), NUMBERS, "y", "squared_error"),
+    "classes": (HistGradientBoostingClassifier(max_iter=15, max_leaf_nodes=6, categorical_features="from_dtype"),
+                list(X), "label", "log_loss"),
+    "forest": (RandomForestClassifier(5, max_leaf_nodes=10, random_state=0), NUMBERS, "three", "brier"),
+    "counts": (HistGradientBoostingRegressor(loss="poisson", max_iter=20, max_leaf_nodes=8), NUMBERS, "count",
+               "poisson_deviance"),
+    "logistic": (LogisticRegression(), ["many", "few"], "three", "log_loss"),
+    "log link": (PoissonRegressor(), ["many", "few"], "count", "poisson_deviance"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+@pytest.mark.parametrize("name", SHARED)
+def test_shapley_importances_that_are_covariances(folder, tmp_path, name, weight):
+    """Donors' patterns, or their sums inside a link, add up over parts."""
+    learner, columns, target, loss = SHARED[name]
+    y = TARGETS[target]
+    model, weights = learner.fit(X[columns], y), None if weight is None else W
+    found = ll.shapley_importance(model, folder, target, loss=loss, sample_weight=weight, memory=SMALL)
+    whole = ll.shapley_importance(model, X[columns], y, loss=loss, sample_weight=weights, rows=False)
+    assert found.method == whole.method == "covariance"
+    for what in ("sfimp", "error_all", "error_none", "std_error", "unbiased"):
+        np.testing.assert_allclose(getattr(found, what), getattr(whole, what), rtol=1e-9, err_msg=what)
+    found.save(tmp_path / "shares")
+    assert repr(ll.load(tmp_path / "shares")) == repr(found)
+
+
+def test_far_from_0_shares_lose_no_digits(tmp_path):
+    """y is centred before it is summed: an offset of 10^6 changes nothing."""
+    table = X[NUMBERS]
+    found = []
+    for offset in (0.0, 1e6):
+        target = np.round(Y * 2**20) / 2**20 + offset  # sums are exact
+        table.assign(y=target).to_parquet(tmp_path / "rows.parquet", row_group_size=500)
+        model = HistGradientBoostingRegressor(max_iter=5, max_leaf_nodes=4).fit(table, target - offset)
+        found.append(ll.shapley_importance(model, tmp_path / "rows.parquet", "y", memory=SMALL).sfimp)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
+
+
+def test_log_losses_beyond_the_clipping_bound_are_no_covariances(folder):
+    model = LogisticRegression().fit(X[["many", "few"]], Y > 0)
+    model.coef_ = model.coef_ * 100
+    with pytest.raises(ValueError, match="beyond the clipping bound of the log loss"):
+        ll.shapley_importance(model, folder, "label", loss="log_loss", memory=SMALL)
+    model.intercept_ = model.intercept_ * 0
+    added = X[["many", "few"]].to_numpy() * model.coef_
+    own, mixed = np.abs(added.sum(axis=1)).max(), np.abs([added.min(axis=0).sum(), added.max(axis=0).sum()]).max()
+    model.coef_ = model.coef_ * (2 * 36.05 / (own + mixed))  # mixed rows only; -log(eps) = 36.04
+    whole = ll.shapley_importance(model, X[["many", "few"]], Y > 0, rows=False)
+    found = ll.shapley_importance(model, folder, "label", memory=SMALL)
+    assert whole.remarks[-1] == found.remarks[-1]
+
+
+def test_trees_whose_counts_are_larger_than_memory(folder):
+    model = RandomForestRegressor(30, random_state=0).fit(X[NUMBERS], Y)
+    with pytest.raises(ValueError, match=r"counts at the leaves of these trees take .*, more than memory= allows"):
+        ll.shapley_importance(model, folder, "y", memory=SMALL)
 
 
 def test_rows_of_weight_0_do_not_make_a_linear_model_exact(tmp_path):
@@ -271,8 +337,9 @@ def test_arguments_that_parts_do_not_have(folder):
         ask(sample_weight=W)
     with pytest.raises(TypeError, match=r"files are read by feature_importance.*load a sample"):
         ll.shapley_effect(model, folder, [0], memory=SMALL)
-    with pytest.raises(ValueError, match="need a linear model, squared error and all pairs"):
-        ll.shapley_importance(model, folder, "y", memory=SMALL)
+    for refused in ({"loss": "absolute_error"}, {"features": ["few"]}, {"method": "walk"}, {"aggregate": "prediction"}):
+        with pytest.raises(ValueError, match=r"2,600 rows read in parts need all pairs.*pass a sample"):
+            ll.shapley_importance(model, folder, "y", memory=SMALL, **refused)
     with pytest.raises(ValueError, match="at every value of 'many'"):
         ll.feature_importance(interacting, folder, "y", loss="squared_error", donors="all", memory=SMALL)
 

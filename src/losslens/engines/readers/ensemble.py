@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines.base import Declined, ReadModel, Site
+from losslens.engines.loss_scales import slope_on_sums
 from losslens.losses import Loss, Response
 from losslens.typing import Floats
 
@@ -54,6 +55,10 @@ class Ensemble(ReadModel):
         from losslens.engines.trees.engine import Trees  # compiled when it is first needed
 
         return Trees.of(self, unwrapped, site)
+
+    def slope(self, loss: Loss) -> float | None:
+        """Where the link leads to the loss's scale."""
+        return slope_on_sums(loss, self.link, self.outputs)
 
     def check_parts(self, loss: Loss | None) -> None:
         """Any loss."""

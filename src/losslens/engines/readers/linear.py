@@ -14,7 +14,7 @@ from losslens.engines.linked_sums import LinkedLinear
 from losslens.engines.readers import ensemble
 from losslens.engines.readers.recognition import class_names
 from losslens.engines.readers.unwrapped import UnwrappedModel
-from losslens.losses import Loss, Response
+from losslens.losses import Loss, Response, squared_error
 from losslens.typing import Floats
 
 
@@ -25,7 +25,6 @@ class Linear(ReadModel):
     coef: Floats  # (C,)
     intercept: float
     kind: ClassVar[str] = "additive"
-    shares_over_parts: ClassVar[bool] = True
 
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> Additive:
         """What each column adds."""
@@ -36,6 +35,10 @@ class Linear(ReadModel):
         supported = ("squared_error", "absolute_error", "pinball") if response == "values" else ("hinge",)
         if loss is not None and (loss.custom or loss.name not in supported):
             raise Declined("of an additive model the squared, absolute, pinball and hinge losses have a closed form")
+
+    def slope(self, loss: Loss) -> float | None:
+        """That of the squared error."""
+        return 1.0 if loss == squared_error else None
 
     def check_parts(self, loss: Loss | None) -> None:
         """Sums of squares can be added up over parts."""

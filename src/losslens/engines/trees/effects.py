@@ -127,9 +127,12 @@ def count_patterns(
     )
 
 
-def count_bytes(bound: BoundEnsemble, players: Sequence[Sequence[int]], weightings: int) -> Floats:
-    """Memory of the counts of each tree, (T,), without those of leaves that have too many players for a table."""
-    return 8.0 * weightings * np.diff(_Layout(bound, players).table_at[bound.leaf_at])
+def count_bytes(bound: BoundEnsemble, players: Sequence[Sequence[int]], weightings: int, donors: int) -> Floats:
+    """The most memory of the counts of each tree, (T,)."""
+    layout = _Layout(bound, players)
+    patterns = np.where(layout.above > MOST_IN_TABLE, np.minimum(np.exp2(layout.above), donors), 0.0)
+    others = np.append(0.0, np.cumsum(patterns * (layout.above // WORD + 1 + weightings)))
+    return 8.0 * (weightings * np.diff(layout.table_at[bound.leaf_at]) + np.diff(others[bound.leaf_at]))
 
 
 def effects_of(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import Subject
 from losslens.engines.base import PlayerGames, SumEffects, coalition_count
-from losslens.engines.loss_scales import slope_on_sums, weights_of_sums
+from losslens.engines.loss_scales import weights_of_sums
 from losslens.engines.trees.node_rules import FEATURE
 from losslens.losses import Loss
 from losslens.progress import Tick
@@ -173,8 +173,7 @@ class TreeGames(PlayerGames):
     # Shapley values of the sums of leaves.
 
     def _slope(self, loss: Loss) -> float | None:
-        ensemble = self.engine.bound.ensemble
-        return slope_on_sums(loss, ensemble.link, ensemble.outputs)
+        return self.engine.bound.ensemble.slope(loss)
 
     def sum_weights(self, loss: Loss, y: NDArray[Any]) -> Floats | None:
         """b of each output, (n, outputs)."""

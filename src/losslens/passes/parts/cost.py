@@ -41,7 +41,8 @@ def plan_stream(stream: Stream, data: Opened, run: Run | None = None) -> Plan:
     """The cost of a checked call; `run` computes it, if not one of the engines for importances."""
     if stream.read is not None:
         try:
-            return _exact(stream.read.kind, stream, data, TRIALS[stream.read.kind](stream, data, run))
+            trial = TRIALS[stream.read.kind] if run is None else _sums
+            return _exact(stream, data, trial(stream, data, run), run)
         except Declined as declined:
             stream = replace(stream, read=None, declined=str(declined))
     return _box(stream, data)
@@ -50,16 +51,17 @@ def plan_stream(stream: Stream, data: Opened, run: Run | None = None) -> Plan:
 # Exact engines: the run itself, on the first rows.
 
 
-def _exact(engine: str, stream: Stream, data: Opened, timed: tuple[float, float, int]) -> Plan:
+def _exact(stream: Stream, data: Opened, timed: tuple[float, float, int], run: Run | None) -> Plan:
     fixed, each, rows = timed
-    seconds = each * stream.n / rows + _reading(stream, data, 2)
-    tasks, k = 2 * len(stream.stretches), len(stream.features)
+    passes = 3 if run is not None and stream.read.kind == "trees" else 2  # games of trees count donors apart
+    seconds = each * stream.n / rows + _reading(stream, data, passes)
+    tasks, k = passes * len(stream.stretches), len(stream.features)
     grids = sum(min(_values(data.head, data.columns[j], MOST_VALUES), additive.BINS) for j in stream.feature_columns)
     kept = min(stream.n, MOST_KEPT) * (16 * k + 64)
     shared = 0 if (cluster := _cluster(stream)) is None else packed_size((stream.read, stream.unwrapped), cluster)
     sent = 2 * shared + (0 if data.y is None else 16 * stream.n)
     return _plan(
-        stream, data, engine, designs=("All()",) * k, predictions=(0,) * k, passes=2, least=CHECKED,
+        stream, data, stream.read.kind, designs=("All()",) * k, predictions=(0,) * k, passes=passes, least=CHECKED,
         most=CHECKED, travels=sent + tasks * grids * BIN_BYTES + kept, memory=kept, scratch=0,
         fixed=fixed, seconds=seconds, tasks=tasks,
     )  # fmt: skip
@@ -67,8 +69,7 @@ def _exact(engine: str, stream: Stream, data: Opened, timed: tuple[float, float,
 
 def _trees(stream: Stream, data: Opened, run: Run | None) -> tuple[float, float, int]:
     """Fixed seconds of a run, seconds of a part, and its rows: both passes over some of the first rows."""
-    most = int(np.clip(TREE_ROWS // len(stream.read.roots), 500, PROBED))
-    head = _of_head(stream, data, max(2, min(most, _largest(stream))), 1)
+    head = _of_head(stream, data, _probed(stream), 1)
     arguments, bins = trees.counting(head)
     counted = first_pass(arguments, head.stretches, Serial(), progress=False)
     started = time.thread_time()
@@ -82,9 +83,8 @@ def _trees(stream: Stream, data: Opened, run: Run | None) -> tuple[float, float,
 
 
 def _sums(stream: Stream, data: Opened, run: Run | None) -> tuple[float, float, int]:
-    """The same for linear models, from a run on one part and a run on two parts."""
-    run = run or additive.run
-    rows = max(2, min(PROBED, _largest(stream)))
+    """The same for linear models and for games, from a run on one part and a run on two parts."""
+    run, rows = run or additive.run, _probed(stream)
     run(_of_head(stream, data, max(2, rows // 50), 1))  # compiles
     one, two = (min(_timed(run, _of_head(stream, data, rows, parts)) for _ in range(2)) for parts in (1, 2))
     each = two - one if two > one else two / 2
@@ -92,6 +92,12 @@ def _sums(stream: Stream, data: Opened, run: Run | None) -> tuple[float, float, 
 
 
 TRIALS = {"trees": _trees, "additive": _sums}
+
+
+def _probed(stream: Stream) -> int:
+    """Rows of a timed part."""
+    trees = len(getattr(stream.read, "roots", ())) or 1
+    return max(2, min(int(np.clip(TREE_ROWS // trees, 500, PROBED)), _largest(stream)))
 
 
 def _largest(stream: Stream) -> int:

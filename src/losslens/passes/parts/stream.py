@@ -76,8 +76,10 @@ class Stream:
         return replace(self.model, native=None, responses={})
 
 
-def prepare(model: Model, opened: Opened, loss: Loss | None, response: Response, options: Options) -> Stream:
-    """Check every argument; an error says which one is wrong and what to do."""
+def prepare(
+    model: Model, opened: Opened, loss: Loss | None, response: Response, options: Options, *, for_games: bool = False
+) -> Stream:
+    """Check every argument; an error says which one is wrong and what to do. for_games: of Shapley importances."""
     if options.groups is not None:
         raise ValueError("groups= needs all rows in memory; leave it out for data that are read in parts")
     if loss is not None and opened.target is None and opened.y is None:
@@ -94,7 +96,7 @@ def prepare(model: Model, opened: Opened, loss: Loss | None, response: Response,
             "groups and pairs pass a sample of the rows"
         )
     sampled = "" if design is None else design.declined
-    read, unwrapped, declined = (None, None, sampled) if sampled else _read(model, response, loss, head)
+    read, unwrapped, declined = (None, None, sampled) if sampled else _read(model, response, loss, head, for_games)
     most = max(FEWEST_ROWS, options.memory // (16 * (opened.head.row_bytes + 64)))
     source = opened.source.cut(most)
     data = Data(source.reader, opened.columns, opened.target, opened.weight, as_array)
@@ -125,12 +127,15 @@ def _is_sklearn(native: Any) -> bool:
 
 
 def _read(
-    model: Model, response: Response, loss: Loss | None, head: Table
+    model: Model, response: Response, loss: Loss | None, head: Table, for_games: bool
 ) -> tuple[ReadModel | None, UnwrappedModel | None, str]:
     """The model as numbers, if an exact engine can read it in parts, or why not."""
     try:
-        read = read_model(model, response)
-        read.check_parts(loss)
+        read = read_model(model, response, for_games=for_games)
+        if not for_games:
+            read.check_parts(loss)
+        elif loss is None or read.slope(loss) is None:
+            raise Declined("its Shapley importances are not covariances")
         return read, unwrap(model.native, head), ""
     except Declined as declined:
         return None, None, str(declined)

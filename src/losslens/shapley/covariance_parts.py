@@ -1,0 +1,313 @@
+"""SFIMP as a covariance (`losslens.shapley.covariance`), from data read in parts: what donors lend adds up.
+
+Trees: the first pass counts values, to which the trees are bound, the second the donors' patterns at each leaf, with
+their weights w and with w b; the third gives each row the sum of its shares as an observation and as a donor. Sums
+inside a link: a player lends the mean of what it adds, so that the first pass has all sums of donors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.cells.row_sums import Deletion, PartSums
+from losslens.engines.additive import Additive
+from losslens.engines.choice import check_predictions
+from losslens.engines.linked_sums import LinkedLinear
+from losslens.engines.loss_scales import weights_of_sums
+from losslens.engines.readers.unwrapped import UnwrappedModel
+from losslens.losses import Loss, log_loss
+from losslens.models import Model
+from losslens.passes.parts.counting import Counted, FirstPass, Quantiles, first_pass, kinds_of_all
+from losslens.passes.parts.reading import Data, PartRows, Stretch, part_sample
+from losslens.passes.parts.results import sum_over_parts
+from losslens.passes.parts.stream import Stream
+from losslens.passes.parts.trees import TreeWork, bound, counting
+from losslens.progress import Tick
+from losslens.shapley.covariance import UNCLIPPED, beyond_bound, both_roles, least_probability
+from losslens.tables.frames import Table
+from losslens.tables.sample import Sample
+from losslens.text import size_in_words
+from losslens.typing import Floats
+from losslens.uncertainty.standard_errors import jackknife_factor
+
+COUNTS_IN_MEMORY = 4  # the counts of all parts, of one part, and what rows look up in them
+
+
+@dataclass(frozen=True, eq=False)
+class SharesOfParts:
+    """What a run finds of all rows."""
+
+    sfimp: Floats  # (p,)
+    error: float
+    sampling: Floats  # (p,)
+    method: str
+    engine: str
+    index: Floats | None = None  # (p, p): interactions
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class BothRoles(PartSums):
+    """Sums over the rows of a part."""
+
+    shares: Floats  # (4, p): of w s, a s, (a s)^2 and a s o, s the sum of a row's shares in both roles
+    alone: Floats  # (2,): of o and o^2
+    error: float  # of the losses
+    least: list[float]  # the smallest prediction of each part, where it may be clipped
+    ends: list[Floats]  # (2, ...) of each part: what a column adds at least and at most
+
+    @classmethod
+    def of(cls, both: Floats, sample: Sample, loss: Loss, deletion: Deletion, ends: list[Floats]) -> BothRoles:
+        """Of rows with their predictions."""
+        losses = sample.with_loss(loss).loss
+        assert losses is not None
+        w, (a, o) = sample.weight, deletion.of_pairs(sample.weight)
+        x = a[:, None] * both
+        some = sample.prediction[w > 0]
+        least = [float(some.min())] if loss == log_loss and len(some) else []
+        return cls(
+            np.stack([w @ both, x.sum(axis=0), np.sum(x**2, axis=0), o @ x]), np.array([o.sum(), o @ o]),
+            float(w @ losses), least, ends,
+        )  # fmt: skip
+
+    def shared(
+        self, counted: Counted, engine: str, low: Floats, high: Floats, like: NDArray[Any]
+    ) -> tuple[Counted, SharesOfParts]:
+        """Means, and standard errors by leaving out each row; ValueError if the loss of a row is clipped.
+
+        low, high: what the sums are at least and at most. like: any prediction, for its type.
+        """
+        if self.least and min(self.least) <= least_probability(like.dtype):
+            raise ValueError(
+                "a prediction is beyond the clipping bound of the log loss, so that Shapley importances of data that "
+                "are read in parts are not exact; pass a sample of the rows in memory"
+            )
+        both, x, xx, xo = self.shares
+        o, oo = self.alone.tolist()
+        sfimp = both / 2
+        U = 2 * sfimp / counted.deletion.pairs
+        square = xx - 2 * U * xo + U**2 * oo - (x - U * o) ** 2 / counted.units
+        sampling = np.sqrt(jackknife_factor(counted.units) * np.maximum(square, 0.0))
+        remarks = (UNCLIPPED,) if self.least and beyond_bound(low, high, like.dtype) else ()
+        return counted, SharesOfParts(sfimp, self.error, sampling, "covariance", engine, remarks=remarks)
+
+
+def run(stream: Stream) -> tuple[Counted, SharesOfParts]:
+    """The passes over the data, and what follows from their sums."""
+    return _run_linked(stream) if isinstance(stream.read, LinkedLinear) else _run_trees(stream)
+
+
+# Trees.
+
+
+@dataclass(frozen=True, eq=False)
+class TargetSums:
+    """The mean of y, as numbers: subtracted so that the sums lose no digits."""
+
+    model: Model
+    loss: Loss
+
+    def __call__(self, rows: PartRows) -> Floats:
+        """Weighted sums of 1 and y."""
+        sample = part_sample(rows, self.model, self.loss, None, 1.0)
+        return np.array([sample.weight.sum(), sample.weight @ np.asarray(sample.y)])
+
+
+@dataclass(frozen=True, eq=False)
+class TreeShareWork:
+    """What all parts of the later passes need; sent to the workers."""
+
+    trees: TreeWork
+    players: tuple[tuple[int, ...], ...]
+    slope: float
+    origin: float  # of y
+    memory: int
+    counts: Any = None  # PatternCounts of all donors
+    mean: Floats | None = None  # (K,): of b
+
+    def read(self, rows: PartRows, mass: float) -> tuple[Any, Sample, Floats]:
+        """The trees with the rows of a part, their sample, and b less that of the origin, (rows, K)."""
+        trees = self.trees
+        sample = part_sample(rows, trees.model, trees.loss, trees.classes, mass)
+        codes, _ = trees.codes(rows.table)
+        assert sample.y is not None
+        assert trees.loss is not None
+        y = sample.y - self.origin if trees.classes is None else sample.y
+        outputs = trees.engine.bound.ensemble.outputs
+        b = weights_of_sums(trees.loss, y, self.slope, outputs)
+        return replace(trees.engine, bound=replace(trees.engine.bound, codes=codes)), sample, b
+
+
+@dataclass(frozen=True, eq=False)
+class Donors(PartSums):
+    """Sums over the donors of a part."""
+
+    counts: Any  # PatternCounts
+    b: Floats  # (K,): of w b
+
+
+def count_donors(work: TreeShareWork, stretch: Stretch, tick: Tick) -> Donors:
+    """Patterns of the donors of a stretch."""
+    return reduce(add, (_count_donors(work, rows) for rows in work.trees.data.rows(stretch, tick)))
+
+
+def _count_donors(work: TreeShareWork, rows: PartRows) -> Donors:
+    from losslens.engines.trees.effects import count_patterns
+
+    engine, sample, b = work.read(rows, 1.0)
+    weights = np.vstack([sample.weight, (sample.weight[:, None] * b).T])
+    return Donors(count_patterns(engine.bound, work.players, np.arange(sample.n), weights), weights[1:].sum(axis=1))
+
+
+def share_rows(work: TreeShareWork, stretch: Stretch, tick: Tick) -> BothRoles:
+    """Both roles of the rows of a stretch."""
+    return reduce(add, (_share_rows(work, rows) for rows in work.trees.data.rows(stretch, tick)))
+
+
+def _share_rows(work: TreeShareWork, rows: PartRows) -> BothRoles:
+    engine, sample, b = work.read(rows, work.trees.mass)
+    both = np.concatenate([_both(work, engine, b, some) for some in _blocks(work, sample.n, b.shape[1])])
+    sample = replace(sample, prediction=engine.predict(np.arange(sample.n)))
+    assert work.trees.loss is not None
+    return BothRoles.of(both, sample, work.trees.loss, work.trees.deletion, [])
+
+
+def _both(work: TreeShareWork, engine: Any, b: Floats, rows: NDArray[np.intp]) -> Floats:
+    from losslens.engines.trees.effects import effects_of
+
+    assert work.mean is not None
+    effects = effects_of(work.counts, engine.bound, work.players, rows) / work.trees.mass
+    effects[1:] -= work.mean[:, None, None, None] * effects[0]
+    return both_roles(b[rows] - work.mean, effects)
+
+
+def _blocks(work: TreeShareWork, n: int, outputs: int) -> Iterator[NDArray[np.intp]]:
+    """Rows whose effects take a part of the memory."""
+    step = max(1, work.memory // (16 * 8 * (1 + outputs) * outputs * len(work.players)))
+    yield from np.split(np.arange(n), range(step, n, step))
+
+
+def _run_trees(stream: Stream) -> tuple[Counted, SharesOfParts]:
+    arguments, bins = counting(stream)
+    if stream.response == "values":
+        assert stream.loss is not None
+        arguments = replace(arguments, sums=TargetSums(stream.model_info, stream.loss))
+    counted = first_pass(arguments, stream.stretches, stream.workers, stream.progress)
+    work = _tree_work(stream, counted, bound(stream, counted, bins))
+    donors = sum_over_parts(stream, counted, count_donors, work, "counting donors")
+    work = replace(work, counts=donors.counts, mean=donors.b / counted.total)
+    sums = sum_over_parts(stream, counted, share_rows, work, "Shapley values")
+    engine = work.trees.engine
+    return sums.shared(counted, engine.name, *engine.games(()).range_of_sums(), work.trees.like)
+
+
+def _tree_work(stream: Stream, counted: Counted, trees: TreeWork) -> TreeShareWork:
+    from losslens.engines.trees.effects import count_bytes
+
+    players = tuple(feature.columns for feature in stream.features)
+    needed = COUNTS_IN_MEMORY * count_bytes(trees.engine.bound, players, 1 + stream.read.outputs, stream.n).sum()
+    if needed > stream.memory:
+        raise ValueError(
+            f"counts at the leaves of these trees take {size_in_words(needed)}, more than memory= allows; raise it, or "
+            "pass a sample of the rows in memory"
+        )
+    assert stream.loss is not None
+    slope = stream.read.slope(stream.loss)
+    origin = 0.0 if counted.sums is None else float(counted.sums[1] / counted.sums[0])
+    return TreeShareWork(trees, players, slope, origin, stream.memory)
+
+
+# Sums inside a link.
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedRows:
+    """A model on the rows of any part: what each player adds to each sum, the predictions, and b."""
+
+    linked: LinkedLinear
+    unwrapped: UnwrappedModel
+    columns: tuple[int, ...]
+    shift: Floats  # (p, K): typical additions, subtracted so that the sums lose no digits
+    model: Model
+    loss: Loss
+
+    def added(self, table: Table) -> tuple[Floats, NDArray[Any]]:
+        """What players add, less the typical, (rows, p, K), and predictions."""
+        pairs = zip(self.linked.coef, self.linked.intercept.tolist(), strict=True)
+        sums = [Additive.of(coef, intercept, self.unwrapped, table) for coef, intercept in pairs]
+        some = list(self.columns)
+        added = np.stack([one.parts[:, some] * one.scale[some] for one in sums], axis=2)
+        return added - self.shift, self.linked.link(np.column_stack([one.prediction for one in sums]))
+
+    def b(self, sample: Sample) -> Floats:
+        """b of each sum, (rows, K)."""
+        slope = self.linked.slope(self.loss)
+        assert slope is not None  # else the call was declined
+        return weights_of_sums(self.loss, sample.target(self.loss), slope, len(self.linked.coef))
+
+    def __call__(self, rows: PartRows) -> Floats:
+        """Of a part, (2 p + 2, K): weighted sums of m, b m, b and 1, m what players add."""
+        m, _ = self.added(rows.table)
+        sample = part_sample(rows, self.model, self.loss, self.model.classes, 1.0)
+        b, w = self.b(sample), sample.weight
+        mass = np.full((1, m.shape[2]), w.sum())
+        return np.concatenate([np.tensordot(w, m, 1), np.einsum("i,ic,ijc->jc", w, b, m), (w @ b)[None], mass])
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedWork:
+    """What all parts of the second pass need; sent to the workers."""
+
+    data: Data
+    rows: LinkedRows
+    mass: float
+    deletion: Deletion
+    mean: Floats  # (p, K): of m
+    covariance: Floats  # (p, K): of b and m
+    mean_b: Floats  # (K,)
+
+
+def share_linked(work: LinkedWork, stretch: Stretch, tick: Tick) -> BothRoles:
+    """Both roles of the rows of a stretch."""
+    return reduce(add, (_share_linked(work, rows) for rows in work.data.rows(stretch, tick)))
+
+
+def _share_linked(work: LinkedWork, rows: PartRows) -> BothRoles:
+    of, loss = work.rows, work.rows.loss
+    m, prediction = of.added(rows.table)
+    loss.check_prediction(prediction)
+    sample = replace(part_sample(rows, of.model, loss, of.model.classes, work.mass), prediction=prediction)
+    both = np.einsum("ic,ijc->ij", of.b(sample) - work.mean_b, m - work.mean) + work.covariance.sum(axis=1)
+    return BothRoles.of(both, sample, loss, work.deletion, [np.stack([m.min(axis=0), m.max(axis=0)])])
+
+
+def _run_linked(stream: Stream) -> tuple[Counted, SharesOfParts]:
+    linked, unwrapped = stream.read, stream.unwrapped
+    assert unwrapped is not None
+    assert stream.loss is not None
+    columns, outputs = tuple(feature.columns[0] for feature in stream.features), len(linked.coef)
+    rows = LinkedRows(
+        linked, unwrapped, columns, np.zeros((len(columns), outputs)), stream.model_info, stream.loss
+    )  # fmt: skip
+    site = stream.site(stream.head)
+    engine = linked.engine(unwrapped, site)
+    check_predictions(engine, stream.model.responder(stream.response), site)
+    rows = replace(rows, shift=rows.added(stream.head)[0].mean(axis=0))
+    first = FirstPass(stream.data, (), Quantiles({}), labels=False, sums=rows)
+    counted = first_pass(first, stream.stretches, stream.workers, stream.progress)
+    assert counted.sums is not None
+    means, p = counted.sums / counted.sums[-1], len(columns)
+    mean, with_b, mean_b = means[:p], means[p : 2 * p], means[-2]
+    data = replace(stream.data, kinds=kinds_of_all(counted, stream.data.columns))
+    work = LinkedWork(data, rows, counted.total, counted.deletion, mean, with_b - mean_b * mean, mean_b)
+    sums = sum_over_parts(stream, counted, share_linked, work, "Shapley values")
+    low, high = (combine([one[k] for one in sums.ends], axis=0) for k, combine in enumerate((np.min, np.max)))
+    least, most = ((rows.shift + end).sum(axis=0) + linked.intercept for end in (low, high))
+    return sums.shared(counted, engine.name, least, most, engine.predict(np.arange(1)))
