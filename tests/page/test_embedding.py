@@ -107,6 +107,17 @@ def test_curves_without_rows_are_means_over_values_that_several_rows_hold(every:
     assert any(label.startswith("about ") for label in rooms["labels"])
 
 
+def test_a_long_tail_has_an_axis_without_rows() -> None:
+    """Values are rounded by the spread of their bin: by that of all values, most of them would be 0."""
+    tail = pd.DataFrame({"amount": np.exp(np.linspace(-12, 12, 200))})
+    page = ll.report(lambda F: np.log(F["amount"].to_numpy()), tail, np.linspace(-12, 12, 200), loss="squared_error",
+                     shapley=False, interactions=False, embed="none").summary  # fmt: skip
+    [feature] = page["features"]
+    assert (np.diff(feature["values"]) > 0).all()
+    assert len(set(feature["labels"])) == len(feature["labels"]) > 10
+    assert not np.isin(feature["values"], tail["amount"]).any()
+
+
 def test_groups_of_few_rows_are_not_told_of(every: Any) -> None:
     assert [one["label"] for one in every["for_whom"]["groups"]] == ["harbour", "hills", "once"]
     found = sampled(every, "none")["for_whom"]

@@ -138,6 +138,20 @@ def test_many_values_are_ranges_or_are_joined() -> None:
     assert how_grouped(few) == ""
 
 
+def test_ranges_of_a_long_tail_have_names_of_their_own() -> None:
+    """Rounded by the range of all values, the ends of all ranges but the last would be 0."""
+    values = np.exp(np.linspace(-12, 12, 200))
+    found = named(values)
+    assert len(set(found.labels)) == len(found.rows) == 5
+    for label, rows in zip(found.labels, found.rows, strict=True):
+        ends = [float(end) for end in label.split(" to ")]
+        np.testing.assert_allclose(ends, [values[rows].min(), values[rows].max()], atol=np.ptp(values[rows]) / 400)
+    counts = named(
+        np.repeat(1e6 + 0.125 * np.arange(13), 20)
+    )  # ranges of few values, which six digits don't tell apart
+    assert len(set(counts.labels)) == len(counts.rows)
+
+
 def test_missing_values_are_a_group_of_their_own() -> None:
     values = RNG.normal(size=N)
     values[:30] = np.nan

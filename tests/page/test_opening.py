@@ -202,6 +202,7 @@ def test_the_target_is_named_by_the_reader_or_its_series() -> None:
     assert target_in_words(None, pd.Series([1.0], name="price")) == "price"
     for name in (None, "", "target", "y", 7):
         assert target_in_words(None, pd.Series([1.0], name=name)) == "the target"
+    assert target_in_words(None, pd.Series([1.0], name="size"), ["size", "age"]) == "the target"  # made of a column
     assert target_in_words("bikes per hour", pd.Series([1.0], name="cnt")) == "bikes per hour"
     for wrong in ("", "  ", 7):
         with pytest.raises(ValueError, match="target_name is text"):

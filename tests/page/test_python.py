@@ -131,6 +131,20 @@ def test_the_code_chooses_the_rows_of_the_page(opened: Open) -> None:
     assert eval(last, known).pfi == pytest.approx(value(page, "pfi-subset"), rel=1e-6)
 
 
+def test_the_code_has_the_weights_of_the_report(opened: Open) -> None:
+    weight = np.random.default_rng(1).uniform(0, 2, N)
+    report = ll.report(
+        model, X, Y, loss="squared_error", sample_weight=weight, shapley=False, interactions=False, features=["short"]
+    )
+    page = opened(report.summary)
+    unfold(page)
+    page.locator("#python").click()
+    code, last = code_of(page, [{"column": "weekday", "in": [1, 4]}]).rsplit("\n", 1)
+    known = {"X": X, "y": Y, "model": model, "sample_weight": weight}
+    exec(code, known)
+    assert eval(last, known).pfi == pytest.approx(value(page, "pfi-given"), rel=1e-6)
+
+
 def test_rows_of_a_sample_are_chosen_by_their_names(opened: Open) -> None:
     frame = pd.DataFrame({"a": np.arange(N) % 9.0, "b": np.arange(N) * 1.0}, index=[f"id {k}" for k in range(N)])
     for table, names in ((frame, frame.index), (frame.to_numpy(), np.arange(N))):

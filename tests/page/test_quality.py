@@ -45,6 +45,14 @@ def test_r_squared_is_that_of_scikit_learn_and_its_interval_the_jackknife_of_ref
     assert (score["low"], score["high"]) == pytest.approx((1 - np.exp(ends[1]), 1 - np.exp(ends[0])), rel=1e-9)
 
 
+@pytest.mark.parametrize("value", [1.0, 0.1, 1e6 / 3])
+def test_a_target_that_does_not_vary_has_no_r_squared(value: float) -> None:
+    """The squares about the mean are 0, or what rounding leaves of them: R² is not minus 1e31."""
+    found = of(lambda rows: rows[:, 0], y=np.full(400, value))
+    assert found["score"] is None
+    assert "worse_than_constant" in said(found)
+
+
 def test_residuals_are_those_of_the_rows_in_each_range() -> None:
     found = of(lambda rows: 0.8 * rows[:, 0], weight=WEIGHT)["residuals"]
     f, counted = 0.8 * X[:, 0], WEIGHT > 0
@@ -115,6 +123,7 @@ def test_accuracy_confusion_and_calibration_are_counts() -> None:
     assert found["score"]["base"] == pytest.approx(max(WEIGHT @ CLASS, WEIGHT @ (1 - CLASS)) / WEIGHT.sum())
     table = confusion_matrix(CLASS, p.argmax(axis=1), sample_weight=WEIGHT) / WEIGHT.sum()
     np.testing.assert_allclose(found["confusion"]["shares"], table)
+    assert found["confusion"]["rows"] == np.bincount(CLASS[WEIGHT > 0]).tolist()  # not their weights
     (one,) = found["calibration"]
     assert one["label"] == "1"
     for part in one["ranges"]:

@@ -44,7 +44,7 @@ def holds(embed: Embed, n: int, explained: int, given: int) -> str:
     if embed == "none":
         return (
             "This file holds no row of the data, no target and no prediction: curves and groups are means over rows, "
-            f"and values that fewer than {FEWEST} rows hold are joined with others. There is no table of rows, and "
+            f"and values that fewer than {FEWEST} rows hold are joined, or not named. There is no table of rows, and "
             "subgroups cannot be formed."
         )
     if n < explained:
@@ -185,11 +185,12 @@ def _neighbours(count: Indices, missing: NDArray[np.bool_], kind: str) -> Indice
 
 
 def _middles(column: Floats, place: Indices, bins: int, kind: str) -> tuple[Floats, list[str]]:
-    """The mean of the values of each bin, rounded."""
+    """The mean of the values of each bin, rounded by their spread; a value that is alone in its bin as it is."""
     held = [column[place == b] for b in range(bins)]
-    values = np.array([np.nan if np.isnan(part).any() else float(part.mean()) for part in held])
-    alone = np.array([kind == "integer" and len(np.unique(part)) == 1 for part in held])
-    values = np.where(alone, values, rough(values, column, kind))
+    values = np.array(
+        [np.nan if np.isnan(part).any() else rough(part.mean(keepdims=True), part, kind)[0] for part in held]
+    )
+    alone = np.array([len(np.unique(part)) == 1 for part in held])
     named = zip(rough_labels(values, kind), alone | np.isnan(values) | (kind == "date"), strict=True)
     return values, [name if as_is else f"about {name}" for name, as_is in named]
 

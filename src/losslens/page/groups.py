@@ -58,8 +58,7 @@ def groups_by(name: str, column: Distinct, weight: Floats) -> Groups | None:
         present = np.flatnonzero(codes < missing)
         parts = [present[rows] for rows in ranges(codes[present].astype(float), weight[present], RANGES)]
         kind, numbers = kind_of(column), as_numbers(column.values)
-        rounded = rough_labels(rough(numbers, numbers, kind), kind)  # no row's own value
-        names = [_ends(rounded, codes[rows]) for rows in parts]
+        names = _range_names([numbers[codes[rows]] for rows in parts], kind)
         if missing < g:
             parts, names = [*parts, np.flatnonzero(codes == missing)], [*names, called[missing]]
     else:
@@ -76,9 +75,11 @@ def groups_by(name: str, column: Distinct, weight: Floats) -> Groups | None:
     return Groups(name, names, parts, joined, in_ranges, [condition_of(name, column, rows) for rows in parts])
 
 
-def _ends(called: Sequence[str], codes: Indices) -> str:
-    low, high = called[int(codes.min())], called[int(codes.max())]
-    return low if low == high else f"{low} to {high}"
+def _range_names(parts: Sequence[Floats], kind: str) -> list[str]:
+    """Ranges by their ends, rounded by the spread of their own values: no row's own, and apart in a long tail, too."""
+    ends = np.concatenate([rough(np.array([part.min(), part.max()]), part, kind) for part in parts])
+    called = iter(rough_labels(ends, kind))
+    return [low if low == high else f"{low} to {high}" for low, high in zip(called, called, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)

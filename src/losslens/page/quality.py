@@ -75,7 +75,8 @@ def r_squared(one: FeatureImportance) -> dict[str, Any]:
     apart, wrong = y - weight @ y, weight * (y - f) ** 2
     spread = weight * apart**2
     rest, left = spread.sum() - spread - (weight * apart) ** 2 / (1 - weight), wrong.sum() - wrong
-    if one.loss.name == "pinball" or not (rest.min() > 0 and left.min() > 0):
+    constant = ROUNDING * float(weight @ y**2)  # squares about the mean that are rounding
+    if one.loss.name == "pinball" or not (rest.min() > constant and left.min() > 0):
         raise ValueError("R² is of a mean, and of a target and predictions that differ in more than one row")
     ratio, u = wrong.sum() / spread.sum(), len(y)
     changes = np.log(ratio) - np.log(left / rest)
@@ -154,7 +155,7 @@ def confusion(one: FeatureImportance) -> dict[str, Any]:
         "labels": [*(named[c] for c in kept), *[other] * (k - len(kept))],
         "shares": table.tolist(),
         "joined": joined,
-        "n": len(y),
+        "rows": np.bincount(place[y], minlength=k).tolist(),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -118,7 +118,7 @@ def report(
     )  # fmt: skip
     if embed not in EMBEDS:
         raise ValueError(f"embed is 'all', 'sample' or 'none': the rows that the file holds; got {embed!r}")
-    target = target_in_words(target_name, y)
+    target = target_in_words(target_name, y, as_table(X).names)
     named, data, most = checked_report(model, X, y, models, loss, by, shapley, interactions, rows, options)
     warn_of_target(X, y)
     known = as_model(model)
@@ -145,15 +145,16 @@ def report(
     return Report(embedded(summary, embed, np.random.default_rng([data.options.random_state, 9])))
 
 
-def target_in_words(target_name: str | None, y: Any) -> str:
-    """What is predicted: as given, or the name of a series, unless it says no more than "target".
+def target_in_words(target_name: str | None, y: Any, columns: Collection[str] = ()) -> str:
+    """What is predicted: as given, or the name of a series, unless it says no more than "target", or is a column's.
 
     >>> target_in_words("bikes per hour", [1.0]), target_in_words(None, [1.0])
     ('bikes per hour', 'the target')
     """
     if target_name is None:
         name = getattr(y, "name", None)
-        return name if isinstance(name, str) and name.strip() and name not in ("target", "y") else UNNAMED
+        told = isinstance(name, str) and name.strip() and name not in ("target", "y", *columns)
+        return str(name) if told else UNNAMED
     if not isinstance(target_name, str) or not target_name.strip():
         raise ValueError(f"target_name is text, such as 'bikes per hour'; got {target_name!r}")
     return target_name

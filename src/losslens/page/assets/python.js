@@ -6,14 +6,20 @@ function asPython(page) {
   const parts = conditions.map((condition) => pythonOf(page, condition, used));
   const many = parts.length && data.n < data.n_given ? [`# The page holds ${count(data.n)} of ${count(data.n_given)} rows; this chooses among all of X.`] : [];
   const loss = /^\w+$/.test(data.loss.name) ? `, loss=${quoted(data.loss.name)}` : "";
+  const weight = isEven(page.weight) ? "" : ", sample_weight=sample_weight";
   const rows = parts.length ? [`rows = ${parts.length > 1 ? `(\n    ${parts.join("\n    & ")}\n)` : parts[0]}`] : [];
   const chosen = parts.length ? `.${page.donors}(np.asarray(rows))` : "";
   const imports = ["import losslens as ll", ...(parts.length ? ["import numpy as np"] : []), ...(used.has("pd") ? ["import pandas as pd"] : [])];
   return [
     ...imports, "", ...many, ...rows,
-    `importances = ll.feature_importance(model, X, y${loss})`,
+    `importances = ll.feature_importance(model, X, y${loss}${weight})`,
     `importances${chosen}[${quoted(data.features[page.open].name)}]`,
   ].join("\n");
+}
+
+function isEven(weight) {
+  const [low, high] = extent(weight);
+  return high - low <= 1e-12 * high;
 }
 
 // JSON's strings are Python's, too.

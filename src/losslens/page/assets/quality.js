@@ -121,10 +121,10 @@ function calibrationBar(one, at) {
 }
 
 // Shares of the rows of each true class: the diagonal is right.
-function confusionTable({ labels, shares, n }) {
+function confusionTable({ labels, shares, rows: counts }) {
   const rows = shares.map((line, i) => {
     const total = line.reduce((sum, value) => sum + value, 0);
-    return el("tr", {}, el("th", { scope: "row", title: labels[i] }, shortened(labels[i], 30)), el("td", { class: "number" }, count(Math.round(total * n))),
+    return el("tr", {}, el("th", { scope: "row", title: labels[i] }, shortened(labels[i], 30)), el("td", { class: "number" }, count(counts[i])),
       line.map((value, j) => {
         const part = total > 0 ? value / total : 0;
         return el("td", { class: `number part ${i === j ? "right" : "wrong"}`, style: `--part: ${part.toFixed(3)}` },
