@@ -145,11 +145,13 @@ def set_donors(page: Any, donors: str) -> None:
     page.locator("#done").click()
 
 
-def violations(page: Any) -> list[str]:
-    """What axe-core finds wrong with the page as it is now: rule and element."""
+def violations(page: Any, rules: list[str] | None = None) -> list[str]:
+    """What axe-core finds wrong with the page as it is now, by all rules or by these: rule and element."""
     import axe_playwright_python
 
     source = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
-    page.evaluate(source)  # not as a script of the page, which its policy forbids
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(source)  # not as a script of the page, which its policy forbids
+    asked = {"resultTypes": ["violations"]} | ({"runOnly": rules} if rules else {})
+    found = page.evaluate(f"axe.run(document, {json.dumps(asked)})")["violations"]
     return [f"{rule['id']}: {node['html'][:150]}" for rule in found for node in rule["nodes"]]
