@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from numba import types
 
-from losslens.engines.compiled import compiled, count_bits, trailing_zeros
+from losslens.engines.compiled import compiled
 from losslens.engines.trees.node_rules import (
     CUT,
     FEATURE,
@@ -31,7 +31,6 @@ from losslens.engines.trees.node_rules import (
 
 u4, f8 = types.uint32, types.float64
 NONE = U(0)
-WORD = 64  # bits
 LEVEL, STOP, BIT, ABOVE, PARENT, FIELDS = range(6)  # see `describe_nodes`
 NO_PLAYER = -1  # the player of a column that belongs to none
 
@@ -91,37 +90,22 @@ def _step(s, shift, own, start, count, codes, trees, words):
         words[level, i] = words[up, i] | (bit if violates else u4(0))
 
 
-@compiled(i8(i8, i8, i8, i8, u4, u8, u8, array_of(i4, 2), TREES, array_of(u4, 2)))
-def _enter(s, last, most, shift, own, start, count, codes, trees, words):
-    """The first node from s on that has at most so many players above it; the patterns of the nodes above it."""
-    info = trees[1]
-    while s < last and info[s, ABOVE] > most:
-        s = info[s, STOP]
-    if s < last:
-        for level in range(info[s, LEVEL]):  # from the root down
-            a = s
-            while info[a, LEVEL] > level:
-                a = info[a, PARENT]
-            if level > 0:
-                _step(a, shift, own, start, count, codes, trees, words)
-    return s
-
-
 @compiled(
     types.void(
-        i8, i8, i8, u8, u8, array_of(i4, 2), TREES, array_of(i8), i8, array_of(f8, 2), array_of(u4, 2), array_of(f8)
+        i8, i8, i8, i8, u8, u8, array_of(i4, 2), TREES, array_of(i8), i8, array_of(f8, 2), array_of(u4, 2),
+        array_of(f8),
     )
 )  # fmt: skip
-def count(first, last, most, start, stop, codes, trees, table_at, base, weight, words, counts):
+def count(root, first, last, most, start, stop, codes, trees, table_at, base, weight, words, counts):
     """Add the weights of donors to the counts of their patterns, at the leaves among some nodes.
 
     A leaf of q players has D tables of 2^q counts each, which begin at D times its `table_at`, less that of `base`.
     """
     nodes, info = trees[0], trees[1]
     members, D = stop - start, U(weight.shape[0])
-    s = _enter(first, last, most, 0, u4(0), start, members, codes, trees, words)
+    s = root
     while s < last:
-        if info[s, ABOVE] > most:
+        if info[s, STOP] <= first or info[s, ABOVE] > most:
             s = info[s, STOP]
             continue
         level = U(info[s, LEVEL])
@@ -172,14 +156,11 @@ def tabulate(first, last, most, trees, table_at, base, factors, D, counts, table
         for d in range(U(D)):
             at = here + d * size
             _sum_subsets(at, q, counts)
-            to_e = at + at
-            to_f = to_e + size
-            for S in range(size):
-                table[to_e + S] = factors[U(0), size + S] * counts[at + S]
-            for S in range(size):
-                table[to_f + S] = factors[U(1), size + S] * counts[at + S]
-            _sum_subsets(to_e, q, table)
-            _sum_subsets(to_f, q, table)
+            for which in range(U(2)):
+                to = at + at + which * size
+                for S in range(size):
+                    table[to + S] = factors[which, size + S] * counts[at + S]
+                _sum_subsets(to, q, table)
 
 
 @compiled(
@@ -228,13 +209,13 @@ def _hand_out(first, last, out, width, path_players, sums, effects):
 
 @compiled(
     types.void(
-        i8, i8, i8, i8, u8, array_of(i4, 2), TREES, array_of(i8), i8, array_of(i4), array_of(f8, 2), u8, array_of(f8),
-        array_of(f8), array_of(u4, 2), array_of(i4), array_of(i8), array_of(u8),
-        array_of(u8), array_of(f8), array_of(f8, 2), array_of(f8, 2), array_of(f8, 4),
+        i8, i8, i8, i8, i8, u8, array_of(i4, 2), TREES, array_of(i8), i8, array_of(i4), array_of(f8, 2), u8,
+        array_of(f8), array_of(f8), array_of(u4, 2), array_of(i4), array_of(i8), array_of(u8), array_of(u8),
+        array_of(f8), array_of(f8, 2), array_of(f8, 2), array_of(f8, 4),
     )
 )  # fmt: skip
 def add_effects(
-    first, last, most, shift, start, codes, trees, table_at, base, player_of, value, out, unit, table, words,
+    root, first, last, most, shift, start, codes, trees, table_at, base, player_of, value, out, unit, table, words,
     path_players, places, distinct, met, scale, parts, sums, effects,
 ):  # fmt: skip
     """Add what rows from `start` on get at the leaves among some nodes to their effects, (D, outputs, players, rows).
@@ -244,18 +225,15 @@ def add_effects(
     """
     nodes, info = trees[0], trees[1]
     members, D, width = U(effects.shape[3]), U(effects.shape[0]), U(value.shape[1])
-    s = _enter(first, last, most, shift, u4(1), start, members, codes, trees, words)
-    a, open_players = info[s, PARENT] if s < last else i4(-1), 0
-    while a >= 0:
-        if info[a, BIT] != NO_PLAYER:
-            path_players[info[a, BIT]] = player_of[nodes[a, FEATURE]]
-        a = info[a, PARENT]
-    while s < last:
-        above = info[s, ABOVE]
+    s, open_players = root, 0
+    while True:
+        above = info[s, ABOVE] if s < last else 0
         if above < open_players:
             _hand_out(U(above), U(open_players), out, width, path_players, sums, effects)
             open_players = above
-        if above > most:
+        if s >= last:
+            break
+        if info[s, STOP] <= first or above > most:
             s = info[s, STOP]
             continue
         level = U(info[s, LEVEL])
@@ -294,49 +272,3 @@ def add_effects(
         s += 1 if flip != NONE else 0
         places[-1] = taken + i8(used)
         s += 1
-    _hand_out(NONE, U(open_players), out, width, path_players, sums, effects)
-
-
-@compiled(types.void(i8, u1, u8, array_of(i4, 2), TREES, array_of(u8, 2)))
-def find_patterns(s, own, start, codes, trees, patterns):
-    """Patterns of rows or donors from `start` on, at any leaf s, as words; a row's last bit is that of no player."""
-    nodes, info, size, sets = trees
-    last = info[s, ABOVE]
-    while info[s, PARENT] >= 0:
-        a = info[s, PARENT]
-        bit = info[a, BIT] if info[a, BIT] != NO_PLAYER else last
-        if bit < last or own:
-            word, mask, f, left = U(bit // WORD), ONE << U(bit % WORD), U(nodes[a, FEATURE]), s == a + 1
-            for i in range(U(len(patterns))):
-                if goes_left(codes[f, start + i], nodes[a, CUT], nodes[a, RULE], size[f], sets) != left:
-                    patterns[i, word] |= mask
-        s = a
-
-
-@compiled(types.void(array_of(u8, 2), array_of(u8, 2), array_of(f8, 2), array_of(f8, 2), array_of(f8, 3)))
-def compare(rows, donors, mass, share, part):
-    """What each player gets, (rows, D, players), by comparing distinct patterns of rows with those of donors."""
-    words, D = U(rows.shape[1]), U(mass.shape[1])
-    for g in range(U(len(rows))):
-        size = NONE
-        for c in range(words):
-            size += U(count_bits(rows[g, c]))
-        for h in range(U(len(donors))):
-            common, needed = NONE, NONE
-            for c in range(words):
-                common |= rows[g, c] & donors[h, c]
-            if common != NONE:
-                continue
-            for c in range(words):
-                needed += U(count_bits(donors[h, c]))
-            for d in range(D):
-                lost, gain = mass[h, d] * share[size, needed], mass[h, d] * share[needed, size]
-                for c in range(words):
-                    word = rows[g, c]
-                    while word != NONE:
-                        part[g, d, (c << U(6)) + U(trailing_zeros(word))] -= lost
-                        word &= word - ONE
-                    word = donors[h, c]
-                    while word != NONE:
-                        part[g, d, (c << U(6)) + U(trailing_zeros(word))] += gain
-                        word &= word - ONE

@@ -34,7 +34,7 @@ PART_BYTES = 1 << 26  # largest effects of all rows for which each part has its 
 CHUNK_BYTES = 1 << 19  # of the tables of some leaves: they stay in the processor's cache
 TABLE_BYTES = 1 << 28  # of the tables of many leaves, which are in memory together
 BLOCK_BYTES, LEAST_ROWS, MOST_ROWS = 1 << 20, 1 << 8, 1 << 12  # rows that walk together: by their effects' memory
-WORD = effect_kernels.WORD
+WORD = 64  # bits of a word of a pattern
 Patterns = NDArray[np.uint64]  # (patterns, words)
 Others = dict[int, tuple[Patterns, Floats]]  # by leaf: patterns and their weights (patterns, D)
 Scratch = tuple[NDArray[Any], ...]  # arrays that `effect_kernels.add_effects` works with
@@ -270,7 +270,9 @@ class _Layout:
         """Patterns of rows (`own`) or donors at a leaf of any number of players."""
         words = self.trees[1][s, effect_kernels.ABOVE] // WORD + 1
         patterns = np.zeros((stop - start, words), np.uint64)
-        effect_kernels.find_patterns(s, own, start, codes, self.trees, patterns)
+        from losslens.engines.trees import wide_leaf_kernels  # compiled when it is needed
+
+        wide_leaf_kernels.find_patterns(s, own, start, codes, self.trees, patterns)
         return patterns
 
 
@@ -331,6 +333,7 @@ class _Walk:
     def count(self, chunk: Chunk, tick: Tick, memory: Floats | None = None) -> tuple[Floats, Others]:
         """The weights of the donors' patterns at some leaves: in tables, and those without a table."""
         layout, m = self.layout, self.donor_codes.shape[1]
+        root = int(layout.bound.roots[chunk.tree])
         entries = self.D * (chunk.end - chunk.begin)
         counts = (np.empty(entries) if memory is None else memory)[:entries]
         counts[:] = 0.0
@@ -338,7 +341,7 @@ class _Walk:
         for start in range(0, m, MOST_ROWS):
             tick(0)
             effect_kernels.count(
-                chunk.first, chunk.last, MOST_IN_TABLE, start, min(start + MOST_ROWS, m), self.donor_codes,
+                root, chunk.first, chunk.last, MOST_IN_TABLE, start, min(start + MOST_ROWS, m), self.donor_codes,
                 layout.trees, layout.table_at, chunk.begin, self.weights, words, counts,
             )  # fmt: skip
         others = {}
@@ -361,9 +364,10 @@ class _Walk:
         self, chunk: Chunk, table: Floats, others: Others, block: slice, scratch: Scratch, effects: Floats
     ) -> None:
         """Add effects to those of a block of rows, (D, outputs, players, rows)."""
-        layout, out = self.layout, int(self.layout.bound.output[chunk.tree])
+        layout = self.layout
+        root, out = int(layout.bound.roots[chunk.tree]), int(layout.bound.output[chunk.tree])
         effect_kernels.add_effects(
-            chunk.first, chunk.last, MOST_IN_TABLE, layout.shift, block.start, self.codes, layout.trees,
+            root, chunk.first, chunk.last, MOST_IN_TABLE, layout.shift, block.start, self.codes, layout.trees,
             layout.table_at, chunk.begin, layout.player_of, layout.value, out, layout.unit, table, *scratch, effects,
         )  # fmt: skip
         for s in chunk.wide:
@@ -377,7 +381,9 @@ class _Walk:
         reached = np.flatnonzero(mine[:, q // WORD] >> np.uint64(q % WORD) == 0)
         mine, place = _distinct(mine[reached])
         part = np.zeros((len(mine), self.D, q))
-        effect_kernels.compare(mine, patterns, mass, layout.share, part)
+        from losslens.engines.trees import wide_leaf_kernels
+
+        wide_leaf_kernels.compare(mine, patterns, mass, layout.share, part)
         values = layout.value[layout.bound.nodes[s, RIGHT]]
         for w, value in enumerate(values):
             for d in range(self.D):
