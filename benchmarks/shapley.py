@@ -2,7 +2,8 @@
 
 One thread on both sides, unless a line says otherwise. About 15 minutes on two cores; `--quick` takes fewer seeds
 and leaves out what is long, `--only 1,3` takes some lines. Line 6, coverage, is `benchmarks.shapley_coverage`.
-The lines against sage-importance need `pip install sage-importance`; without it they say so. Bars are in the table.
+The lines against sage-importance need `pip install sage-importance`, those against woodelf `pip install
+woodelf_explainer`; without them they say so. Bars are in the table. Lines 8 and 9 take a million rows.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import os
 import subprocess
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,6 +23,7 @@ from math import ceil
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.neural_network import MLPClassifier
@@ -30,10 +33,12 @@ from sklearn.preprocessing import StandardScaler
 import losslens as ll
 from benchmarks import shapley_coverage
 from benchmarks.engines import ONE_THREAD
+from benchmarks.memory import forget_peak, resident
 from benchmarks.models import data, models
-from benchmarks.peers import interleaved, seconds
+from benchmarks.peers import bound_to, fitted, interleaved, rows, seconds, unfitted
 from benchmarks.shapley_coverage import Floats, Line
 from losslens.datasets import load_boston
+from losslens.engines.trees.effects import shapley_effects
 from losslens.shapley import control_variates, walks
 
 Estimator = Literal["PermutationEstimator", "KernelEstimator"]
@@ -388,6 +393,79 @@ def _noise_of_readings(case: Case, seeds: int, *, without_controls: bool, sweeps
     return float(np.mean([one for one, _ in found])), float(np.mean([both for _, both in found]))
 
 
+# 8 and 9. Shapley values of predictions, from trees: how they grow, and against woodelf.
+
+WEIGHTED = (("boosting", 1_000, 10, 0.3), ("boosting", 1_000, 20, 0.3), ("boosting", 1_000, 100, 0.3),
+            ("boosting", 10_000, 20, 1.5), ("boosting", 100_000, 20, 8.0), ("boosting", 1_000_000, 20, 90.0),
+            ("forest", 1_000, 13, 5.0), ("forest", 10_000, 13, 50.0))  # fmt: skip
+
+
+def weighted_effects(quick: bool) -> Iterator[Line]:
+    """With two weightings of the donors, all that totals and standard errors of a covariance need: on two cores."""
+    for name, n, p, bar in WEIGHTED[:3] if quick else WEIGHTED:
+        X, y = make_friedman1(n_samples=n, n_features=p, noise=1.0, random_state=1)
+        bound, rows = bound_to(fitted(name, 10_000, p), X, y), np.arange(n)
+        weights, players = np.stack([np.ones(n), y - y.mean()]), [[j] for j in range(p)]
+
+        def effects(some: Any, bound: Any = bound, weights: Any = weights, players: Any = players) -> Any:
+            given = weights[:, some]
+            return shapley_effects(bound, players, some, some, given, n_jobs=2, tick=lambda rows: None)
+
+        effects(rows[:100])  # compiled now
+        spent = time.process_time()
+        took = seconds(partial(effects, rows))
+        note = f"{time.process_time() - spent:.2f} processor seconds, {len(bound.value):,} leaves"
+        yield Line(f"two weightings, {name}, n = {n:,}, p = {p}", "n_jobs=2, seconds", took, bar, note)
+
+
+def against_woodelf(quick: bool) -> Iterator[Line]:
+    """All rows over all donors, one thread each, in processes of their own; the exponent from the first to the last."""
+    sizes = (1_000, 10_000) if quick else (1_000, 10_000, 100_000, 1_000_000)
+    found = [_effect_process("ours", n) for n in sizes]
+    for n, (ours, memory) in zip(sizes, found, strict=True):
+        work, note = f"shapley_effect, 100 x 31, p = 20, n = {n:,}", f"ours {ours:.2f} s, {memory:,.0f} MB"
+        if find_spec("woodelf") is None:
+            yield Line(work, "woodelf", np.nan, None, f"{note}; not there: pip install woodelf_explainer")
+            continue
+        theirs, other = _effect_process("theirs", n)
+        note += f"; theirs {theirs:.2f} s, {other:,.0f} MB"
+        yield Line(work, "woodelf: times as fast", theirs / ours, 1.0, note, at_least=True)
+        yield Line(work, "woodelf: memory beyond the data", memory / other, 1.0, note)
+    slope = np.log(found[-1][0] / found[0][0]) / np.log(sizes[-1] / sizes[0])
+    yield Line(f"shapley_effect, n = {sizes[0]:,} to {sizes[-1]:,}", "growth exponent", float(slope), 1.1, "")
+
+
+def _effect_process(whose: str, n: int) -> tuple[float, float]:
+    """Processor seconds and megabytes above the data, of a process of its own."""
+    code = f"from benchmarks.shapley import effect_process; effect_process({whose!r}, {n})"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    spent, memory = said.splitlines()[-1].split()
+    return float(spent), float(memory)
+
+
+def effect_process(whose: str, n: int) -> None:
+    """Print them; LightGBM, which both read, and a call on a few rows before."""
+    p = 20
+    names = [f"x{j}" for j in range(p)]
+    X = pd.DataFrame(make_friedman1(n_samples=n, n_features=p, noise=1.0, random_state=1)[0], columns=names)
+    X_fit, y_fit, _, _ = rows(10_000, 1, p)
+    model = unfitted("LightGBM").fit(pd.DataFrame(X_fit, columns=names), y_fit)
+
+    def explain(table: Any) -> Any:
+        if whose == "ours":
+            return ll.shapley_effect(model, table, slice(None), n_jobs=1, progress=False).local
+        explainer = import_module("woodelf").WoodelfExplainer(model, table)
+        return explainer.shap_values(table, verbose=False)
+
+    explain(X[:100])
+    forget_peak()
+    before, spent = resident("VmRSS"), time.process_time()
+    kept = explain(X)
+    spent = time.process_time() - spent
+    assert np.shape(kept) == (n, p)
+    print(spent, (resident("VmHWM") - before) / 2**20)
+
+
 LINES: dict[int, Callable[[bool], Iterator[Line]]] = {
     1: errors,
     2: to_a_standard_error,
@@ -396,6 +474,8 @@ LINES: dict[int, Callable[[bool], Iterator[Line]]] = {
     5: boston,
     6: shapley_coverage.lines,
     7: both_ways,
+    8: weighted_effects,
+    9: against_woodelf,
 }
 
 
@@ -415,7 +495,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     print("1: ratio of relative errors, theirs at least as many rows; 2: ratio of rows; 3: seconds; 4: ratio of times;")
     print("5: error of the sum, and ratio of errors; 6: shares of runs that hold the truth; 7: ratio of predictions")
-    sys.stdout.flush()
+    print("to the same error; 8: seconds; 9: ratios of processor seconds and of memory", flush=True)
     for line in sorted(chosen):
         for row in LINES[line](asked.quick):
             print(f"{line:>2}  {row}", flush=True)
