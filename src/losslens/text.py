@@ -84,9 +84,10 @@ def measured(title: str) -> tuple[str, bool]:
 def share_in_words(share: float) -> str:
     """A share in percent; neither a small one as none, nor nearly all as all.
 
-    >>> [share_in_words(share) for share in (0.0, 0.001, 0.123, 0.999, 1.0)]
+    >>> [share_in_words(share) for share in (0.0, 0.001, 0.123, 0.999, 1 - 1e-15)]
     ['0%', 'under 1%', '12%', 'over 99%', '100%']
     """
+    share = round(share, 12)  # a sum of weights may miss 1 by rounding
     if 0 < share < 0.005:
         return "under 1%"
     return "over 99%" if 0.995 <= share < 1 else f"{share:.0%}"
