@@ -261,12 +261,14 @@ def test_groups_need_a_covariance():
 
 
 def test_rows_come_where_they_are_cheap_or_wanted():
-    """Pairs of 13 rows take no time; of 1,000 rows and 100 trees a covariance is enough."""
+    """Pairs of 13 rows take no time, nor do products of few leaves; of 1,000 rows and larger trees no rows come."""
     native, _, y, _ = fitted("boosting")
     assert ll.shapley_importance(native, X, y).method == "all coalitions"
     Z = columns(1000, 12, np.random.default_rng(0))
     z = mean(Z)
-    trees = HistGradientBoostingRegressor(max_iter=100, max_leaf_nodes=4).fit(Z, z)
+    stumps = HistGradientBoostingRegressor(max_iter=20, max_leaf_nodes=4).fit(Z, z)
+    assert ll.shapley_importance(stumps, Z, z).local.shape == Z.shape
+    trees = HistGradientBoostingRegressor(max_iter=60, max_leaf_nodes=16).fit(Z, z)
     found = ll.shapley_importance(trees, Z, z)
     assert found.method == "covariance"
     assert ll.plan(ll.shapley_importance, trees, Z, z).exact
@@ -351,3 +353,44 @@ def test_models_are_compared():
     one, two = fitted("boosting")[0], fitted("forest")[0]
     found = ll.compare({"one": one, "two": two}, X, Y, loss="squared_error", shapley=True)
     assert set(found.shapley) == {"one", "two"}
+
+
+# Shares of rows and donors by products of two leaves.
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
+@pytest.mark.parametrize("apart", [False, True], ids=["all", "different rows"])
+@pytest.mark.parametrize("case", ["boosting", "tree", "xgboost", "forest, 2 classes", "forest, 3 classes"])
+def test_rows_and_donors_of_squared_losses_by_products_of_leaves(case, apart, weight, monkeypatch):
+    """What the model itself says of all pairs and coalitions, row by row and donor by donor."""
+    for way in (by_engine.TreePairs, by_engine.SingleTree):
+        monkeypatch.setattr(way, "limit", 0)
+    native, respond, y, judge = fitted(case)
+    options = {"sample_weight": weight} | ({"donors": ll.Derangements()} if apart else {})
+    found = ll.shapley_importance(native, X, y, loss=CASES[case][1], rows=True, **options)
+    expected = coalitions.shares(respond, X, y, judge, weight=weight, apart=apart)
+    close = {"atol": SINGLE if case == "xgboost" else 1e-9, "rtol": 1e-3 if case == "xgboost" else 1e-9}
+    counted = slice(None) if weight is None else weight > 0
+    assert "products of two leaves" in repr(found)
+    np.testing.assert_allclose(found.sfimp, expected.sfimp, **close)
+    np.testing.assert_allclose(found.local[counted], expected.local[counted], **close)
+    np.testing.assert_allclose(found.shares.caused[counted], expected.caused[counted], **close)
+    if not apart:
+        mass = np.full(N, 1 / N) if weight is None else weight / weight.sum()
+        np.testing.assert_allclose(mass @ found.local, found.sfimp, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(found.local.sum(axis=1), found.observations, atol=1e-12)
+
+
+def test_products_of_leaves_give_rows_where_pairs_are_too_many():
+    Z = RNG.normal(size=(40, 24)) + 1000.0
+    y = Z[:, 0] + (Z[:, 1] - 1000) * (Z[:, 2] - 1000)
+    native = HistGradientBoostingRegressor(max_iter=8, min_samples_leaf=4).fit(Z, y)
+    found, alone = (ll.shapley_importance(native, Z, y, loss="squared_error", rows=rows) for rows in (True, False))
+    np.testing.assert_allclose(found.sfimp, alone.sfimp, rtol=1e-12)
+    np.testing.assert_allclose(found.std_error, alone.std_error, rtol=1e-9)
+    f = native.predict(Z)
+    gain = np.mean((y[:, None] - f) ** 2, axis=1) - (y - f) ** 2
+    np.testing.assert_allclose(found.local.sum(axis=1), gain, rtol=1e-9, atol=1e-9)
+    assert not found.local[:, ~np.isin(np.arange(24), np.flatnonzero(alone.sfimp))].any()
+    plan = ll.plan(ll.shapley_importance, native, Z, y, loss="squared_error", rows=True)
+    assert "products of two leaves" in plan.way

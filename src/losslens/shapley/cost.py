@@ -370,7 +370,8 @@ def _on_few_rows(request: Request, way: Way, call: tuple[Any, Any, Any, Any, Opt
     model, X, y, loss, options = call
     table, n, block = as_table(X), request.n, request.task.sample.block
     y = checks.vector(y, n, "y", table.index)
-    keeps, seen, began = way.rows and request.keeps_pairs(n), [], time.perf_counter()
+    keeps, began, rate = way.rows and request.keeps_pairs(n), time.perf_counter(), rates.SECONDS.get(way.name, 0.0)
+    seen: list[tuple[Any, float]] = []
 
     def work(some: Request) -> Any:
         amount = way.cost(some)
@@ -386,6 +387,8 @@ def _on_few_rows(request: Request, way: Way, call: tuple[Any, Any, Any, Any, Opt
         groups = None if block is None else block[at]
         options = replace(options, sample_weight=weight if weight.any() else None, groups=groups, progress=False)
         small = check_request(model, table.at(at), y[at], loss, request.settings, options)
+        if not seen and rate * work(small)[-1] > allowed(REHEARSED):  # even few rows take too long
+            return float(rate * work(request)[-1])
         if way.rows and not keeps:
             small = replace(small, task=replace(small.task, budget=replace(small.task.budget, memory=0)))
         started = time.thread_time()

@@ -20,9 +20,9 @@ import numpy as np
 
 from losslens.losses import log_loss
 from losslens.progress import ProgressBar, Tick, silent
-from losslens.results.shapley import donor_mass
-from losslens.shapley.allotment import Allotment, Cost
-from losslens.shapley.by_engine import EngineWay
+from losslens.results.shapley import Shares, donor_mass
+from losslens.shapley.allotment import Allotment, Cost, all_pairs
+from losslens.shapley.by_engine import EXACT_FACTOR, EngineWay
 from losslens.shapley.by_model import Walks
 from losslens.shapley.request import Request
 from losslens.shapley.setup import GameSetup, full_gain
@@ -67,6 +67,44 @@ class Covariance(EngineWay):
             gains=None if gain is None else gain.by_row, monte_carlo_error=np.zeros(setup.p), absent=ABSENT,
             design="all pairs" if setup.sample.block is None else "all pairs of rows of different groups",
             remarks=(UNCLIPPED,) if _may_be_clipped(request) else (),
+        )  # fmt: skip
+
+
+class TreeBoxes(Covariance):
+    """Totals by the covariance, and the shares of rows and donors in a squared loss from products of two leaves."""
+
+    name = "tree boxes"
+    words = "covariance of y and the predictions' Shapley values, single rows by products of two leaves"
+    unit = "products"
+    operations = "products of leaves and rows"
+    rows = True
+    limit, quick = 1e11, 3e8
+
+    def cost(self, request: Request) -> Cost | None:
+        """As the engine counts, where every column belongs to a player."""
+        operations = request.engine_work.get(self.name)
+        if operations is None or not request.covers_table:
+            return None
+        return Cost(
+            operations, self.operations, self.limit * (EXACT_FACTOR if request.settings.method == "exact" else 1)
+        )
+
+    def kept_bytes(self, request: Request) -> int:
+        """Shares of rows and of donors."""
+        return 2 * super().kept_bytes(request)
+
+    def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
+        """Shares of rows and donors; a row's in both roles are those of the covariance."""
+        games, sample = request.task.games, setup.sample
+        progress.set_total(games.box_work)
+        local = games.squared_shares(sample, request.loss, request.task.n_jobs, progress)
+        local[:, np.abs(local).max(axis=0) <= ROUNDING * np.abs(local).max()] = 0.0
+        both = over_pairs(request, sample, silent)
+        sfimp = mean_of_both(both, sample)
+        return Allotment(
+            sfimp=sfimp, method="covariance", error_none=sample.error + float(sfimp.sum()),
+            shares=Shares(local, both - local, all_pairs(setup.n)), gains=local.sum(axis=1),
+            monte_carlo_error=np.zeros(setup.p), remarks=("single rows by products of two leaves",),
         )  # fmt: skip
 
 

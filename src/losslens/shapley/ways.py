@@ -16,7 +16,7 @@ from losslens.shapley import conditional
 from losslens.shapley.allotment import Cost, Way, as_result, without_own_pairs
 from losslens.shapley.by_engine import ClosedForm, PairsOnDevice, SingleTree, TreeMeans, TreePairs
 from losslens.shapley.by_model import WALKS, Coalitions, Paper, Walks
-from losslens.shapley.covariance import Covariance, WalksForRows
+from losslens.shapley.covariance import Covariance, TreeBoxes, WalksForRows
 from losslens.shapley.request import Request
 from losslens.shapley.setup import set_up
 from losslens.shapley.totals import ProductTotals, TreeTotals
@@ -24,8 +24,8 @@ from losslens.shapley.totals import ProductTotals, TreeTotals
 COVARIANCE, COALITIONS, PAPER = Covariance(), Coalitions(), Paper()
 # The first within its limit is used; those with shares of single rows and pairs come first.
 WAYS: tuple[Way, ...] = (
-    ClosedForm(), PairsOnDevice(), TreePairs(), TreeMeans(), SingleTree(), TreeTotals(), COALITIONS, ProductTotals(),
-    WalksForRows(), WALKS,
+    ClosedForm(), PairsOnDevice(), TreePairs(), TreeMeans(), SingleTree(), TreeBoxes(), TreeTotals(), COALITIONS,
+    ProductTotals(), WalksForRows(), WALKS,
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from losslens.engines.base import PlayerGames, SumEffects, coalition_count
 from losslens.engines.loss_scales import weights_of_sums
 from losslens.engines.trees.node_rules import FEATURE
 from losslens.losses import Loss
-from losslens.progress import Tick
+from losslens.progress import Tick, silent
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices, Mask
 
@@ -61,6 +61,8 @@ class TreeGames(PlayerGames):
         ways = {"tree pairs": cells / 2}
         if self._slope(loss) is not None:
             ways["covariance"] = (n + TABLE_ROWS) * float(len(bound.value))
+            if (operations := self._box_operations(loss)) is not None:
+                ways["tree boxes"] = operations
         if engine.is_single:
             return ways | {"single tree": n * coalitions}
         if engine.device_loss(loss) is not None:
@@ -72,9 +74,10 @@ class TreeGames(PlayerGames):
         return ways
 
     def import_kernels(self, way: str) -> None:
-        """Those of pairs, of effects, or of coalitions."""
-        module = "pair_games" if way in PAIRWISE else "effects" if way == "covariance" else "coalitions"
-        import_module(f"losslens.engines.trees.{module}")
+        """Those of pairs, of effects, of products of leaves, or of coalitions."""
+        modules = {"covariance": ["effects"], "tree boxes": ["effects", "pair_box_kernels"]}
+        for module in modules.get(way, ["pair_games" if way in PAIRWISE else "coalitions"]):
+            import_module(f"losslens.engines.trees.{module}")
 
     # Pair by pair.
 
@@ -196,6 +199,37 @@ class TreeGames(PlayerGames):
 
         bound, donors = self.engine.bound, np.arange(weights.shape[1])
         return lambda rows: shapley_effects(bound, self.columns, rows, donors, weights, n_jobs=n_jobs, tick=tick)
+
+    def _box_operations(self, loss: Loss) -> float | None:
+        """Operations of `squared_shares`; None where columns belong to no player, or the loss isn't a square."""
+        from losslens.engines.trees.pair_boxes import cost
+
+        covers_table = sum(map(len, self.columns)) == self.width
+        if loss.custom or not covers_table or self.engine.squared_target(loss, np.zeros(1, np.intp)) is None:
+            return None
+        return cost(self.engine.bound, self.columns, 4 * self.engine.memory)  # the engine holds an eighth of it all
+
+    @property
+    def box_work(self) -> int:
+        """Total of the ticks of `squared_shares`."""
+        from losslens.engines.trees.pair_boxes import products
+
+        return products(self.engine.bound)
+
+    def squared_shares(self, sample: Sample, loss: Loss, n_jobs: int | None, tick: Tick) -> Floats:
+        """Each row's shares in a squared loss, (n, p): means over all donors.
+
+        With c the mean output, ``(y - f)^2 = (y - c)^2 - 2 (y - c) (f - c) + (f - c)^2``.
+        """
+        from losslens.engines.trees.pair_boxes import square_shares
+
+        target = self.engine.squared_target(loss, sample.target(loss))
+        assert target is not None  # else the way is not offered
+        outputs = self.engine.bound.ensemble.outputs
+        mean = sample.weight @ np.asarray(sample.prediction, float).reshape(sample.n, -1)[:, -outputs:]
+        linear = self.effects_on_sums(sample.weight[None], n_jobs, silent)(np.arange(sample.n))[0]
+        squares = square_shares(self.engine.bound, self.columns, sample.weight, n_jobs=n_jobs, tick=tick)
+        return 2 * np.einsum("ic,ijc->ij", target.reshape(sample.n, -1) - mean, linear) - squares
 
     # Shapley values of predictions.
 

@@ -1,0 +1,301 @@
+"""Exact shares of single rows in the square of a sum of trees: from products of two leaves, for any number of players.
+
+The square of a sum of leaves is a sum over pairs of leaves, and a product of two leaves is a leaf again: a box with the
+conditions of both. Rows are compared with donors by their *patterns*, the sets of players whose conditions they
+violate. Let Q be the q players of a box, M(S) the weight of the rows that violate nobody but players of S, A the
+players that row i doesn't violate, and w(s) = s! (q - 1 - s)! / q!, w(q) = 0. In the game in which players outside the
+coalition take a donor's values, player j gets, as a mean over the donors,
+
+    E(A) - F(A - j),    E(A) = sum of w(|S| - 1) M(S) over the subsets S of A but the empty one,
+                        F(A) = E(A) + sum of w(|S|) M(S) over the subsets S of A
+
+times the values of both leaves. What row i gets with donor k, row k loses with donor i: a row's share as a donor is the
+same number with the other sign. Rows with the same pattern have the same share, which is computed once.
+
+Kernels are imported when they are needed: the cost is counted without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.engines.trees.bound import BoundEnsemble, Ints
+from losslens.engines.trees.node_rules import CUT, FEATURE, MISSING_LEFT, RIGHT, RULE, SETS
+from losslens.progress import Tick
+from losslens.typing import Floats
+from losslens.workers import in_process
+
+MOST_IN_TABLE = 14  # players of a box for which tables over their subsets are used
+MOST_PLAYERS = 64  # of a box: bits of a word
+MOST_PATTERNS = 1 << 16  # of a leaf
+MOST_TOGETHER = 1 << 20  # patterns of two leaves, up to which those that occur are told apart
+PARTS = 32  # of the pairs of trees, which are summed separately, for any n_jobs: the result doesn't depend on it
+AT_ONCE = 1 << 21  # products of leaves times rows between two tests whether to stop
+COMPARED = 128  # leaves from which the cost of all products is estimated
+ADDITION, COMPARISON = 0.1, 0.2  # of numbers, and of two patterns: in units of the work for a row
+
+
+def square_shares(
+    bound: BoundEnsemble, players: Sequence[Sequence[int]], weight: Floats, *, n_jobs: int | None, tick: Tick
+) -> Floats:
+    """Each row's shares in the squares of its outputs, less their means, summed over the outputs, (n, players).
+
+    weight: of the rows, as donors; sums to one. Every column that a tree uses belongs to a player. Progress counts
+    products of two leaves.
+    """
+    boxes = _Boxes(bound, players, weight)
+    total = np.zeros((len(weight), len(players)))
+    with closing(in_process(n_jobs).map(_Boxes.work, boxes, boxes.parts(), tick)) as results:
+        for part in results:
+            total += part
+    return total
+
+
+def products(bound: BoundEnsemble) -> int:
+    """The number of products of two leaves of different trees of the same output, and of a leaf with itself."""
+    leaves = np.diff(bound.leaf_at).astype(np.int64)
+    output = bound.output if bound.value.shape[1] == 1 else np.zeros_like(bound.output)
+    by_output = (leaves[output == out] for out in np.unique(output))
+    return sum(int(some.sum() ** 2 - some @ some) // 2 + int(some.sum()) for some in by_output)
+
+
+def cost(bound: BoundEnsemble, players: Sequence[Sequence[int]], memory: float) -> float | None:
+    """Operations, in units of the work for a row: products of leaves times rows, and tables; None if too large.
+
+    The tables' sizes are those of products of some leaves.
+    """
+    n, p, leaves = bound.codes.shape[1], len(players), len(bound.value)
+    on_path = min(p, bound.depth)
+    columns = min(p, 2 * int(np.diff(bound.leaf_at).max()))  # of two trees, at most
+    held = leaves * n * (2 + on_path / 8) + 8 * n * (5 * columns + p)  # patterns of all leaves, and a thread's sums
+    if min(p, 2 * on_path) > MOST_PLAYERS or min(n, 2.0**on_path) > MOST_PATTERNS or held > memory:
+        return None
+    owner, at = _owners(bound, players), np.flatnonzero(bound.nodes[:, FEATURE] < 0)
+    some = [_path(bound, int(s), owner) for s in at[np.linspace(0, leaves - 1, min(leaves, COMPARED)).astype(int)]]
+    sizes = np.array([(a | b).bit_count() for a in some for b in some])
+    tables = np.minimum(1.5 * ADDITION * sizes * 2.0**sizes, COMPARISON * (n / 3) ** 2)
+    return products(bound) * (n + float(tables.mean()))
+
+
+def _owners(bound: BoundEnsemble, players: Sequence[Sequence[int]]) -> Ints:
+    """The player of each column."""
+    owner = np.full(len(bound.size), -1, np.int32)
+    for j, columns in enumerate(players):
+        owner[list(columns)] = j
+    return owner
+
+
+def _path(bound: BoundEnsemble, leaf: int, owner: Ints) -> int:
+    """The players on the path to a leaf's node, as bits."""
+    s, players = int(bound.roots[np.searchsorted(bound.roots, leaf, side="right") - 1]), 0
+    while s < leaf:
+        players |= 1 << int(owner[bound.nodes[s, FEATURE]])
+        right = int(bound.nodes[s, RIGHT])
+        s = right if leaf >= right else s + 1
+    return players
+
+
+@dataclass(frozen=True, eq=False)
+class _Leaf:
+    """A leaf, the players whose conditions some rows violate, and the patterns of all rows in terms of these."""
+
+    number: int
+    players: list[int]
+    met: NDArray[np.uint64]  # of each player: the rows that fulfil its conditions, as bits
+    patterns: NDArray[np.uint64]
+    pattern_of: NDArray[np.uint16]  # (n,)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Products of some leaves with those of another tree; of each leaf with itself if it is the same."""
+
+    trees: tuple[int, int]
+    first: int
+    last: int
+    products: int
+
+
+class _Boxes:
+    """The leaves of all trees, and what rows make of them."""
+
+    def __init__(self, bound: BoundEnsemble, players: Sequence[Sequence[int]], weight: Floats) -> None:
+        self.bound, self.p, self.weight, self.n = bound, len(players), np.array(weight, np.float64), len(weight)
+        owner = _owners(bound, players)
+        by_tree = [list(_leaves(bound, t, owner)) for t in range(len(bound.roots))]
+        leaves = [leaf for some in by_tree for leaf in some]
+        self.at = np.append(0, np.cumsum([len(some) for some in by_tree]))
+        self.players = [sorted({j for leaf in some for j in leaf.players}) for some in by_tree]
+        classes = [len(leaf.patterns) for leaf in leaves]
+        self.most_classes = max(classes)
+        self.widest = min(self.p, 2 * max(len(leaf.players) for leaf in leaves))  # players of a box, at most
+        in_tables = self.widest <= MOST_IN_TABLE  # else patterns may be listed more than once
+        self.rows = min(self.n, 1 << self.widest) if in_tables else self.n  # listed patterns of a box, at most
+        self.leaves = (
+            np.append(0, np.cumsum([len(leaf.players) for leaf in leaves])).astype(np.int32),
+            np.array([j for leaf in leaves for j in leaf.players], np.int32),
+            np.concatenate([leaf.met for leaf in leaves]),
+            np.append(0, np.cumsum(classes)).astype(np.int32),
+            np.concatenate([leaf.patterns for leaf in leaves]),
+            np.stack([leaf.pattern_of for leaf in leaves]),
+            _centred_values(bound, self.weight)[[leaf.number for leaf in leaves]],
+        )
+
+    @cached_property
+    def factors(self) -> Floats:
+        """Factors of E and F, and ones: for q players those of subset S are at 2^q + S."""
+        from losslens.engines.trees.effects import shares
+
+        most = min(self.widest, MOST_IN_TABLE)
+        factors = np.ones((3, 2 << most))
+        share = shares(most)  # (x - 1)! y! / (x + y)!
+        for q in range(1, most + 1):
+            size = np.array([S.bit_count() for S in range(1 << q)])
+            mine, others = share[size, q - size], share[q - size, size]
+            factors[:2, 1 << q : 2 << q] = mine, mine + others
+        return factors
+
+    @cached_property
+    def share(self) -> Floats:
+        """Shares of a box that has no table."""
+        from losslens.engines.trees.effects import shares
+
+        return shares(self.widest)
+
+    def parts(self) -> list[list[_Job]]:
+        """All products, in parts of about the same size."""
+        jobs = list(self._jobs())
+        ends = np.cumsum([job.products for job in jobs])
+        number = (ends - 1) * PARTS // max(1, ends[-1]) if jobs else ends
+        return [[job for job, at in zip(jobs, number, strict=True) if at == part] for part in range(PARTS)]
+
+    def _jobs(self) -> Iterator[_Job]:
+        narrow, count = self.bound.value.shape[1] == 1, np.diff(self.at)
+        for t in range(len(count)):
+            yield _Job((t, t), int(self.at[t]), int(self.at[t + 1]), int(count[t]))
+            for other in range(t + 1, len(count)):
+                if narrow and self.bound.output[t] != self.bound.output[other]:
+                    continue
+                step = max(1, AT_ONCE // (self.n * max(1, int(count[other]))))
+                for first in range(int(self.at[t]), int(self.at[t + 1]), step):
+                    last = min(first + step, int(self.at[t + 1]))
+                    yield _Job((t, other), first, last, (last - first) * int(count[other]))
+
+    def work(self, jobs: Sequence[_Job], tick: Tick) -> Floats:
+        """The shares in some products."""
+        from losslens.engines.trees import pair_box_kernels
+
+        total, column_of = np.zeros((self.n, self.p)), np.zeros(self.p, np.int32)
+        together, lanes = pair_box_kernels.TOGETHER, pair_box_kernels.LANES
+        joined, buffers = self._joined(together, lanes), (self._subsets(), self._compared())
+        for job in jobs:
+            a, b = job.trees
+            players = sorted({*self.players[a], *self.players[b]})
+            column_of[players] = np.arange(len(players))
+            sums = np.zeros((self.n, -(-len(players) // lanes) * lanes))
+            table = joined[-1].reshape(-1)[: together * self.rows * sums.shape[1]].reshape(together, self.rows, -1)
+            others = (0, 0) if a == b else (int(self.at[b]), int(self.at[b + 1]))
+            pair_box_kernels.add_products(
+                job.first, job.last, *others, MOST_IN_TABLE, self.leaves, column_of, self.weight, self.factors,
+                self.share, (*joined[:-1], table), *buffers, sums,
+            )  # fmt: skip
+            total[:, players] += (1 if a == b else 2) * sums[:, : len(players)]
+            tick(job.products)
+        return total
+
+    def _joined(self, together: int, lanes: int) -> tuple[NDArray[Any], ...]:
+        columns = min(self.p, 2 * max(map(len, self.players))) + lanes
+        return (
+            np.full(self.p, -1, np.int32), np.zeros(MOST_PLAYERS, np.int32), np.zeros(MOST_PLAYERS, np.int32),
+            np.zeros(self.most_classes, np.uint64), np.zeros(self.rows, np.uint64), np.zeros(self.rows),
+            np.zeros((together, self.n), np.int32), np.zeros((together, self.rows, columns)),
+        )  # fmt: skip
+
+    def _subsets(self) -> tuple[NDArray[Any], ...]:
+        size = max(8, 1 << min(self.widest, MOST_IN_TABLE))
+        seen = np.zeros(size // 8, np.uint64)
+        return (
+            np.zeros(self.n, np.uint16), np.zeros(self.n, np.uint16), seen.view(np.uint8), seen,
+            np.zeros(size, np.int32), np.zeros(size), np.zeros(size), np.zeros(size),
+        )  # fmt: skip
+
+    def _compared(self) -> tuple[NDArray[Any], ...]:
+        pairs = min(MOST_TOGETHER, self.most_classes**2) if self.widest > MOST_IN_TABLE else 0
+        return (
+            np.zeros(pairs), np.zeros(pairs, np.uint8), np.zeros(pairs, np.int32),
+            np.zeros((self.widest, -(-self.rows // 64)), np.uint64), np.zeros((self.rows, self.widest + 4)),
+            np.zeros(self.widest + 4),
+        )  # fmt: skip
+
+
+def _leaves(bound: BoundEnsemble, t: int, owner: Ints) -> Iterator[_Leaf]:
+    """The leaves of a tree that some mixed rows reach."""
+    nodes, n = bound.nodes, bound.codes.shape[1]
+    waiting: list[tuple[int, dict[int, NDArray[np.bool_]]]] = [(int(bound.roots[t]), {})]
+    while waiting:
+        s, met = waiting.pop()
+        f = int(nodes[s, FEATURE])
+        if f >= 0:
+            left, j = _goes_left(bound, s), int(owner[f])
+            for child, goes in ((int(nodes[s, RIGHT]), ~left), (s + 1, left)):
+                held = met[j] & goes if j in met else goes
+                if held.any():
+                    waiting.append((child, met | {j: held}))
+            continue
+        players = sorted(j for j, held in met.items() if not held.all())
+        held = np.array([met[j] for j in players], np.bool_).reshape(len(players), n)
+        bits = np.uint64(1) << np.arange(len(players), dtype=np.uint64)
+        violated = (np.where(held, np.uint64(0), bits[:, None])).sum(axis=0, dtype=np.uint64)
+        patterns, pattern_of = np.unique(violated, return_inverse=True)
+        yield _Leaf(int(nodes[s, RIGHT]), players, _as_words(held), patterns, pattern_of.reshape(-1).astype(np.uint16))
+
+
+def _goes_left(bound: BoundEnsemble, s: int) -> NDArray[np.bool_]:
+    """Which rows go left at a node."""
+    f, cut, rule = bound.nodes[s, [FEATURE, CUT, RULE]]
+    if rule >= SETS:
+        return bound.sets[rule - SETS][bound.codes[f]] != 0
+    left: NDArray[np.bool_] = bound.codes[f] < cut
+    return left | (bound.codes[f] == bound.size[f] - 1) if rule == MISSING_LEFT else left
+
+
+def _as_words(bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Bits of each row of an array as words."""
+    packed = np.packbits(bits, axis=1)
+    filled = np.zeros((len(bits), -(-packed.shape[1] // 8) * 8), np.uint8)
+    filled[:, : packed.shape[1]] = packed
+    return filled.view(np.uint64)
+
+
+def _centred_values(bound: BoundEnsemble, weight: Floats) -> Floats:
+    """Leaf values in the model's units, less the mean of their tree over the rows."""
+    leaves, scale = np.diff(bound.leaf_at), bound.unit / bound.ensemble.divisor
+    tree = np.repeat(np.arange(len(leaves)), leaves)
+    apart = bound.value - bound.value[bound.leaf_at[:-1]][tree]
+    value: Floats = apart * (scale[bound.output][tree][:, None] if apart.shape[1] < len(scale) else scale)
+    for t, (first, last) in enumerate(zip(bound.leaf_at[:-1], bound.leaf_at[1:], strict=True)):
+        mass = np.bincount(_leaf_of(bound, t) - first, weight, last - first)
+        value[first:last] -= mass @ value[first:last]
+    return value
+
+
+def _leaf_of(bound: BoundEnsemble, t: int) -> NDArray[np.int64]:
+    """The leaf of each row."""
+    n = bound.codes.shape[1]
+    leaf = np.empty(n, np.int64)
+    waiting = [(int(bound.roots[t]), np.arange(n))]
+    while waiting:
+        s, rows = waiting.pop()
+        if bound.nodes[s, FEATURE] < 0:
+            leaf[rows] = bound.nodes[s, RIGHT]
+            continue
+        left = _goes_left(bound, s)[rows]
+        waiting += [(s + 1, rows[left]), (int(bound.nodes[s, RIGHT]), rows[~left])]
+    return leaf
