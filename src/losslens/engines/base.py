@@ -175,6 +175,8 @@ class ReadModel(ABC):
     """The parameters of a fitted model, independent of any table, from which its engine is built."""
 
     kind: ClassVar[str]  # the engine's name
+    # What parts of files add up to for Shapley importances: "moments", "additions", donors' "patterns" at leaves.
+    donor_sums: ClassVar[str] = ""
 
     @abstractmethod
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> ExactEngine:

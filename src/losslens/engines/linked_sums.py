@@ -34,6 +34,7 @@ class LinkedLinear(ReadModel):
     intercept: Floats  # (K,)
     link: Link
     kind: ClassVar[str] = "additive"
+    donor_sums: ClassVar[str] = "additions"
 
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> LinkedSums:
         """What each column adds to each sum."""

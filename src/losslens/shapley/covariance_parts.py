@@ -99,11 +99,6 @@ class BothRoles(PartSums):
         return counted, SharesOfParts(sfimp, self.error, sampling, "covariance", engine, remarks=remarks)
 
 
-def run(stream: Stream) -> tuple[Counted, SharesOfParts]:
-    """The passes over the data, and what follows from their sums."""
-    return _run_linked(stream) if isinstance(stream.read, LinkedLinear) else _run_trees(stream)
-
-
 # Trees.
 
 
@@ -194,7 +189,8 @@ def _blocks(work: TreeShareWork, n: int, outputs: int) -> Iterator[NDArray[np.in
     yield from np.split(np.arange(n), range(step, n, step))
 
 
-def _run_trees(stream: Stream) -> tuple[Counted, SharesOfParts]:
+def run_trees(stream: Stream) -> tuple[Counted, SharesOfParts]:
+    """Three passes over the data."""
     arguments, bins = counting(stream)
     if stream.response == "values":
         assert stream.loss is not None
@@ -288,7 +284,8 @@ def _share_linked(work: LinkedWork, rows: PartRows) -> BothRoles:
     return BothRoles.of(both, sample, loss, work.deletion, [np.stack([m.min(axis=0), m.max(axis=0)])])
 
 
-def _run_linked(stream: Stream) -> tuple[Counted, SharesOfParts]:
+def run_linked(stream: Stream) -> tuple[Counted, SharesOfParts]:
+    """Two passes over the data."""
     linked, unwrapped = stream.read, stream.unwrapped
     assert unwrapped is not None
     assert stream.loss is not None

@@ -18,7 +18,6 @@ import numpy as np
 from losslens.cells.row_sums import Deletion
 from losslens.engines.base import Declined
 from losslens.engines.choice import CHECKED, check_predictions
-from losslens.engines.readers.linear import Linear
 from losslens.losses import Loss
 from losslens.models import Model
 from losslens.passes.parts.additive import Sums
@@ -30,8 +29,7 @@ from losslens.passes.task import Options
 from losslens.progress import Tick
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import Values
-from losslens.shapley import covariance_parts
-from losslens.shapley.covariance_parts import SharesOfParts
+from losslens.shapley.covariance_parts import SharesOfParts, run_linked, run_trees
 from losslens.shapley.stopping import ShapleySettings
 from losslens.tables.loading import Opened
 from losslens.tables.sample import Sample, Totals
@@ -51,8 +49,12 @@ def share_stream(model: Model, data: Opened, loss: Loss, settings: ShapleySettin
     stream = prepare(model, data, loss, loss.reads, options, for_games=True)
     all_pairs = stream.design is None or stream.design.all_pairs
     plain = settings.method in ("auto", "exact") and settings.aggregate == "loss" and all_pairs
-    players = isinstance(stream.read, Linear) or len(stream.feature_columns) == len(stream.data.columns)
-    if stream.read is None or not plain or not players:
+    covers = (
+        stream.read is None
+        or stream.read.donor_sums == "moments"
+        or len(stream.feature_columns) == len(stream.data.columns)
+    )
+    if stream.read is None or not plain or not covers:
         raise ValueError(
             f"Shapley importances of {data.n:,} rows read in parts need all pairs, trees or a linear model, also "
             "inside a logistic or log link, a loss that is linear in y on the scale of its sums (squared error, "
@@ -64,9 +66,8 @@ def share_stream(model: Model, data: Opened, loss: Loss, settings: ShapleySettin
 
 def run(stream: Stream) -> ShapleyImportance:
     """All passes over the data, and the result."""
-    compute = _moments if isinstance(stream.read, Linear) else covariance_parts.run
     try:
-        counted, found = compute(stream)
+        counted, found = RUNS[stream.read.donor_sums](stream)
     except Declined as declined:
         raise ValueError(f"no Shapley importances of rows read in parts: {declined}; pass a sample of them") from None
     return _result(stream, counted, found)
@@ -174,3 +175,6 @@ def _result(stream: Stream, counted: Counted, found: SharesOfParts) -> ShapleyIm
         backend="pandas" if stream.head.backend == "numpy" else stream.head.backend, index=found.index, absent=ABSENT,
         remarks=(f"{stream.n:,} rows, read part by part", *found.remarks),
     )  # fmt: skip
+
+
+RUNS = {"moments": _moments, "additions": run_linked, "patterns": run_trees}

@@ -49,6 +49,7 @@ class Ensemble(ReadModel):
     encode: Callable[[int, NDArray[Any]], Floats] | None = None  # (column, values) -> the numbers that trees compare
 
     kind: ClassVar[str] = "trees"
+    donor_sums: ClassVar[str] = "patterns"
 
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> Trees:
         """Trees bound to the columns."""

@@ -25,6 +25,7 @@ class Linear(ReadModel):
     coef: Floats  # (C,)
     intercept: float
     kind: ClassVar[str] = "additive"
+    donor_sums: ClassVar[str] = "moments"
 
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> Additive:
         """What each column adds."""

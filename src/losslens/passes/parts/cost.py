@@ -53,7 +53,7 @@ def plan_stream(stream: Stream, data: Opened, run: Run | None = None) -> Plan:
 
 def _exact(stream: Stream, data: Opened, timed: tuple[float, float, int], run: Run | None) -> Plan:
     fixed, each, rows = timed
-    passes = 3 if run is not None and stream.read.kind == "trees" else 2  # games of trees count donors apart
+    passes = 3 if run is not None and stream.read.donor_sums == "patterns" else 2
     seconds = each * stream.n / rows + _reading(stream, data, passes)
     tasks, k = passes * len(stream.stretches), len(stream.features)
     grids = sum(min(_values(data.head, data.columns[j], MOST_VALUES), additive.BINS) for j in stream.feature_columns)
