@@ -276,7 +276,7 @@ def test_a_page_shows_its_findings(opened: Open) -> None:
 
 
 def test_curves_are_faded_for_everybody_and_for_a_subgroup(opened: Open) -> None:
-    summary = with_findings(made(n=90))
+    summary = with_findings(made(n=90, words=False))  # categories are no curves
     page = opened(summary)
     feature = summary["features"][0]
     faded, pi = feature["extrapolation"]["faded"], feature["models"][0]["pi"]

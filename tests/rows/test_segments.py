@@ -210,6 +210,14 @@ def test_p_is_that_of_all_permutations():
     assert np.mean(many) == pytest.approx(expected, abs=0.1 * expected + 0.01)
 
 
+def test_equal_losses_of_the_judging_rows_confirm_nothing():
+    """One row in 300 errs, and is in one of the halves: the other has nothing to judge with."""
+    X, _ = drawn(n=300)
+    found = ll.weak_segments(zero, X, np.eye(300)[0], **LOSS)
+    assert "confirmed on the other half" in found.why
+    assert segments._permuted(np.zeros(9), np.ones(9), np.arange(9) < 3, None, 99, np.random.default_rng(0)) == 1
+
+
 def test_p_has_its_level_for_few_rare_losses():
     """40 rows, 6 inside, one in ten with a loss of 30: exact, however skewed."""
     rng, p = np.random.default_rng(0), []

@@ -243,7 +243,10 @@ def _permuted(
     It is studentised, hence valid in large samples if only the mean of the losses has nothing to do with it.
     """
     apart = loss - np.average(loss, weights=weight)
-    apart, mass = apart / np.abs(apart).max(), weight / weight.max()
+    largest = np.abs(apart).max()
+    if not largest > 0:  # the judging rows have one and the same loss, though not all rows do
+        return 1.0
+    apart, mass = apart / largest, weight / weight.max()
     sums = np.stack([mass, mass * apart, mass**2, mass**2 * apart, mass**2 * apart**2], axis=1)
     whole = sums.sum(axis=0)
 
