@@ -39,7 +39,7 @@ MOST_TOGETHER = 1 << 20  # patterns of two leaves, up to which those that occur 
 PARTS = 32  # of the pairs of trees, which are summed separately, for any n_jobs: the result doesn't depend on it
 AT_ONCE = 1 << 21  # products of leaves times rows between two tests whether to stop
 COMPARED = 128  # leaves from which the cost of all products is estimated
-ADDITION, COMPARISON = 0.1, 0.2  # of numbers, and of two patterns: in units of the work for a row
+PRODUCT, ADDITION, COMPARISON = 250, 0.1, 0.2  # of leaves, of numbers, of patterns: in units of the work for a row
 
 
 def square_shares(
@@ -81,7 +81,7 @@ def cost(bound: BoundEnsemble, players: Sequence[Sequence[int]], memory: float) 
     some = [_path(bound, int(s), owner) for s in at[np.linspace(0, leaves - 1, min(leaves, COMPARED)).astype(int)]]
     sizes = np.array([(a | b).bit_count() for a in some for b in some])
     tables = np.minimum(1.5 * ADDITION * sizes * 2.0**sizes, COMPARISON * (n / 3) ** 2)
-    return products(bound) * (n + float(tables.mean()))
+    return products(bound) * (PRODUCT + n + float(tables.mean()))
 
 
 def _owners(bound: BoundEnsemble, players: Sequence[Sequence[int]]) -> Ints:
