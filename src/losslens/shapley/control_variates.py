@@ -56,15 +56,15 @@ def _gather_both_ways(
     Half the sum of a walk's two readings is all that SFIMP depends on; half their difference says how the two rows
     share it, and its mean over all pairs is 0. Either has controls and slopes of its own.
     """
-    donors = np.stack([one.donors for one in sweeps], axis=1)
-    weight, (n, R), p = setup.sample.weight, donors.shape, setup.p
-    cells = np.empty((n, 2 * R, p))
-    mean, half_gap = cells[:, :R], cells[:, R:]
+    weight, n, R, p = setup.sample.weight, setup.n, len(sweeps), setup.p
+    parts = _fold_parts(setup, sweeps) if _has_controls(setup, sweeps) else None  # before the cells take memory
+    cells, lent = np.empty((n, 2 * R, p)), np.empty((n, 2 * R), np.intp)
+    mean, half_gap, donors = cells[:, :R], cells[:, R:], lent[:, :R]
     for r, one in enumerate(sweeps):
+        lent[:, r], lent[:, R + r] = one.donors, np.argsort(one.donors)  # every row is a donor once a sweep
         assert one.back is not None  # as that of the first
         mean[:, r], half_gap[:, r] = (one.shares + one.back) / 2, (one.shares - one.back) / 2
-    if _has_controls(setup, sweeps):
-        parts = _fold_parts(setup, sweeps)
+    if parts is not None:
         _subtract_explained(setup, sweeps, mean, donors, parts, leaves_out_own, swapped=1)
         _subtract_explained(setup, sweeps, half_gap, donors, parts, leaves_out_own, swapped=-1)
     gains: list[FullGain | None] = [None, None]
@@ -79,14 +79,10 @@ def _gather_both_ways(
         one_role.append(by_row.means())
     mass = weight * (1 - weight) if leaves_out_own else weight
     sfimp, half_gaps = mean_of(one_role[0], mass), with_mean(one_role[1], mass, np.zeros(p))
-    back_from = np.argsort(donors, axis=0)  # every row is a donor once a sweep
     for r in range(R):
         there, back = mean[:, r] + half_gap[:, r], mean[:, r] - half_gap[:, r]
-        cells[:, r], cells[:, R + r] = there, back[back_from[:, r]]
-    pairs = own_donors(
-        np.concatenate([donors, back_from], axis=1), repeats=True, fresh=True, leaves_out_own=leaves_out_own,
-        mirrored=True,
-    )  # fmt: skip
+        cells[:, r], cells[:, R + r] = there, back[lent[:, R + r]]
+    pairs = own_donors(lent, repeats=True, fresh=True, leaves_out_own=leaves_out_own, mirrored=True)
     return sfimp, Shares(one_role[0] + half_gaps, one_role[0] - half_gaps, pairs, cells)
 
 

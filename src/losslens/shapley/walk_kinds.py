@@ -25,7 +25,7 @@ from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 from losslens.uncertainty import standard_errors
 
-SWEEP_BYTES = 56  # per row and player: shares of both readings, steps, orders, and what is made of them
+SWEEP_BYTES = 48  # per row and player: shares of both readings, steps, orders, and what is made of them
 STEPS_AT_ONCE = 1 << 18  # predicted at a time
 EFFECT_STEPS_AT_ONCE = 1 << 17
 PREDICTIONS_AT_ONCE = 30_000  # between two updates of the progress bar
