@@ -22,7 +22,7 @@ SMALL = {
     "simulation1": {"TEST_SETS": 11, "TRAIN": 300, "TREES": 5, "CURVE_ROWS": 60},
     "simulation2": {"TEST_SETS": 10, "ROWS": 20, "TRAIN": 300, "TRAIN_SVM": 40, "TREES": 5, "PROCESSES": 1},
     "boston": {"SPLITS": 3, "TREES": 5},
-    "bikeshare": {"TREES": 3},
+    "bikeshare": {"TREES": 12},
 }
 
 

@@ -188,7 +188,8 @@ def with_target():
     effects, y = explain_predictions(), fit()[2]
     found = {}
     for name, phi in zip(effects.features, effects.local.T, strict=True):
-        found[name] = phi, phi.std(), np.corrcoef(phi, y)[0, 1], 2 * np.cov(phi, y, bias=True)[0, 1]
+        together, spread = np.cov(phi, y, bias=True)[0, 1], phi.std()
+        found[name] = phi, spread, together / (spread * np.std(y)) if spread > 0 else 0.0, 2 * together
     return found
 
 
