@@ -469,6 +469,7 @@ METHODS = {
     "ShapleyCurve": draw_shapley_curve,
     "ShapleyEffect": draw_shapley_effect,
     "ShapleyImportance": draw_shapley,
+    "WeakSegments": draw_segments,
 }
 
 

@@ -73,7 +73,7 @@ def weak_segments(
     >>> y = X[:, 0] + np.where(X[:, 1] > 1, 3.0, 1.0) * noise
     >>> found = ll.weak_segments(lambda X: X[:, 0], X, y, loss="squared_error")
     >>> found.segments[0].columns, found.segments[0].n
-    (('x1',), 157)
+    (('x1',), 153)
     """
     options = Options(
         sample_weight=sample_weight, groups=groups, random_state=random_state, n_jobs=n_jobs, memory=memory,
