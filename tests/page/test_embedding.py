@@ -168,6 +168,7 @@ def test_pages_of_every_kind_work(opened: Any, every: Any, monkeypatch: pytest.M
     assert "All 307 rows" in page.locator("#subgroup-words").inner_text()
     tick(page, "town", "harbour")
     assert "of the 50 rows in this file" in page.locator("#subgroup-words").inner_text()
+    assert "this file holds some of them" in page.locator("#feature-numbers").inner_text()
 
 
 def test_an_unknown_way_to_embed_is_refused_before_anything_is_computed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from importlib.resources import files
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from scipy.stats import t as student
 
 import losslens as ll
-from browser import members, set_range
+from browser import members, set_range, value
 from losslens.page.quality import error_ends
 
 Open = Callable[..., Any]
@@ -47,6 +48,38 @@ def test_students_quantile_is_that_of_scipy(chromium: Any) -> None:
 def shown(page: Any, name: str) -> tuple[float, float, float]:
     found = page.locator(f'output[data-name="{name}"]').first
     return tuple(float(found.get_attribute(f"data-{key}")) for key in ("value", "low", "high"))  # type: ignore[return-value]
+
+
+TEN = [("b", low / 10, low / 10 + 1) for low in range(-15, 5, 4)] + [("a", low / 10, 9.0) for low in range(-8, 12, 4)]
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
+def test_ten_subgroups_of_two_models_have_the_librarys_numbers(opened: Open, loss: str) -> None:
+    """Rows, error, `given` and `subset` of the first model, and `given` of the second: regression, and classes."""
+    X, y, _ = data()
+
+    def classes(slope: float) -> Callable[[Any], Any]:
+        return lambda rows: np.column_stack([1 - (p := 1 / (1 + np.exp(-slope * model(rows)))), p])
+
+    first, other = (model, lambda rows: 0.9 * model(rows)) if loss == "squared_error" else (classes(1.0), classes(0.5))
+    target = y if loss == "squared_error" else (y > 1).astype(int)
+    asked = {"loss": loss, "random_state": 0, "progress": False}
+    page = opened(
+        ll.report(first, X, target, models={"other": other}, shapley=False, interactions=False, **asked).summary
+    )
+    one, two = (ll.feature_importance(each, X, target, **asked)["a"] for each in (first, other))
+    page.locator("button.feature", has_text=re.compile("^a")).first.click()
+    for column, low, high in TEN:
+        set_range(page, column, str(low), str(high))
+        rows = ((X[column] >= low) & (X[column] <= high)).to_numpy()
+        assert members(page) == rows.sum() > 2
+        assert shown(page, "subgroup-error")[0] == pytest.approx(one.given(rows).error, rel=1e-6)
+        for name, exact in (("given", one.given(rows)), ("subset", one.subset(rows))):
+            assert shown(page, f"pfi-{name}")[0] == pytest.approx(exact.pfi, rel=1e-6, abs=1e-6 * exact.std_error)
+        page.locator("#model-choice input").nth(1).check()
+        assert value(page, "pfi-given") == pytest.approx(two.given(rows).pfi, rel=1e-6, abs=1e-6 * two.std_error)
+        page.locator("#model-choice input").nth(0).check()
+        page.locator("#clear").click()
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])

@@ -63,15 +63,15 @@ class CellWeights(ABC):
         """The weight of each donor, (n,)."""
         return self.transposed(np.ones(self.shape[0]))
 
-    def effects(self, row_total: Floats, donor_total: Floats) -> tuple[Floats, Floats]:
-        """The least-squares effects of rows and donors, from the weighted sums of their cells.
+    def effects(self, row_total: Floats, donor_total: Floats, size: float) -> tuple[Floats, Floats]:
+        """The least-squares effects of rows and donors, from the weighted sums of their cells, less the mean.
 
-        The normal equations, reduced to the donors.
+        The normal equations, reduced to the donors. `size` is that of the sums before the mean was subtracted.
         """
         per_row = inverse(self.by_row)
         expected = self.transposed(per_row * row_total)
         # Where rows explain all of the donors' totals, what is left is rounding, which has no solution.
-        rounding = 1e-13 * float(np.abs(donor_total).sum() + np.abs(expected).sum())
+        rounding = 1e-13 * float(np.abs(donor_total).sum() + np.abs(expected).sum()) + 1e-14 * size
         donor = self._solve(np.subtract(donor_total, expected, out=expected), per_row, rounding)
         return np.asarray(per_row * (row_total - self.times(donor))), donor
 
@@ -83,10 +83,7 @@ class CellWeights(ABC):
             return np.asarray(self.by_donor * effect - self.transposed(per_row * self.times(effect)))
 
         operator = linalg.LinearOperator((len(total), len(total)), matvec=reduced, dtype=np.float64)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            effect, _ = linalg.cg(operator, total, rtol=1e-10, atol=rounding, maxiter=500)
-        # A direction that the matrix maps to 0 breaks the iteration off: what is left is rounding of larger numbers.
-        return np.asarray(effect) if np.isfinite(effect).all() else np.zeros(len(total))
+        return np.asarray(linalg.cg(operator, total, rtol=1e-10, atol=rounding, maxiter=500)[0])
 
     @property
     def components(self) -> int:

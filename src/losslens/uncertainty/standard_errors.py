@@ -337,7 +337,9 @@ def fit_effects(means: Means, layout: OwnDonors, sample: Sample, rows: Indices) 
     row_total *= by_row
     donor_total = np.where(by_donor > 0, means.caused - means.pfi, 0.0)
     donor_total *= by_donor
-    row, donor = weights.effects(row_total, donor_total)
+    sums = ((by_row, means.local), (by_donor, means.caused))
+    size = sum(float(weight[weight > 0] @ np.abs(mean[weight > 0])) for weight, mean in sums)
+    row, donor = weights.effects(row_total, donor_total, size)
     freedom, components = weights.freedom, weights.components
     explained = row @ row_total + donor @ donor_total
     unexplained = max(float(means.square - means.pfi**2 - explained), 0.0)

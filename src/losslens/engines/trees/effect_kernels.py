@@ -143,7 +143,7 @@ def _sum_subsets(at, q, table):
 def tabulate(first, last, most, trees, table_at, base, factors, D, counts, table):
     """Turn counts of patterns into what rows look up, at the leaves among some nodes; `counts` is overwritten.
 
-    With M(S) the weight of the donors that violate nobody but players of S, and A the players that a row doesn't
+    With M(S) the weight of the donors that violate no players but those of S, and A the players that a row doesn't
     violate, player j gets ``E(A) - F(A - j)``: sums of c M(S) over the subsets S of A, with the factors
     c = (|S| - 1)! (q - |S|)! / q! (0 if S is empty) of E, and c + |S|! (q - 1 - |S|)! / q! (c if S is full) of F.
     """

@@ -121,8 +121,8 @@ def count_patterns(
     handled some trees at a time.
     """
     layout = _Layout(bound, players)
-    nobody = np.empty((len(bound.size), 0), np.int32)
-    return _Walk(layout, nobody, _taken(bound, donors), np.ascontiguousarray(weights)).counts(
+    no_rows = np.empty((len(bound.size), 0), np.int32)
+    return _Walk(layout, no_rows, _taken(bound, donors), np.ascontiguousarray(weights)).counts(
         layout.chunks_of(trees), n_jobs, tick
     )
 
@@ -475,7 +475,7 @@ def _sums(place: NDArray[np.intp], weights: Floats, number: int) -> Floats:
 def _factors(most: int) -> tuple[Floats, Floats]:
     """Factors of `effect_kernels.tabulate` as whole numbers, those of S among q players at 2^q + S, and their units.
 
-    Sums of whole numbers are exact: with equal weights, whoever should get nothing gets nothing.
+    Sums of whole numbers are exact: with equal weights, what should be 0 is 0.
     """
     factors, unit = np.zeros((2, 2 << most)), np.zeros(most + 1)
     members = np.zeros(1, int)  # of each set

@@ -2,7 +2,7 @@
 
 The square of a sum of leaves is a sum over pairs of leaves, and a product of two leaves is a leaf again: a box with the
 conditions of both. Rows are compared with donors by their *patterns*, the sets of players whose conditions they
-violate. Let Q be the q players of a box, M(S) the weight of the rows that violate nobody but players of S, A the
+violate. Let Q be the q players of a box, M(S) the weight of the rows that violate no players but those of S, A the
 players that row i doesn't violate, and w(s) = s! (q - 1 - s)! / q!, w(q) = 0. In the game in which players outside the
 coalition take a donor's values, player j gets, as a mean over the donors,
 

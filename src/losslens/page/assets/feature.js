@@ -185,7 +185,7 @@ function tiles(page, feature, entry) {
 
 // The interval of a subgroup's number, how exact it is, or why there is none.
 function groupEnds(page, feature, entry, donors, shown) {
-  const { low, high, caution, off, why } = groupInterval(feature, entry, { rows: page.group.rows, donors }, page.weight);
+  const { low, high, caution, off, why } = groupInterval(feature, entry, { ...page.group, donors }, page.weight);
   if (why) return quiet(why);
   Object.assign(shown.dataset, { low, high, off: off ?? "" });
   const about = off !== null && off > 0.01 ? `, its width to ± ${percent(off)}` : null;

@@ -184,7 +184,7 @@ function errorInterval(data, m, rows, weight) {
 
 // The PFI of a group with its interval, in both ways; why there is none is said by `whyNoInterval`.
 function groupInterval(feature, entry, group, weight) {
-  const why = whyNoInterval(feature, entry, countedRows(group.rows, weight));
+  const why = whyNoInterval(feature, entry, group, countedRows(group.rows, weight));
   if (why) return { low: NaN, high: NaN, caution: "", off: null, why };
   const found = jackknifed(feature, entry, group, weight);
   const off = widthError(entry, group, found);
@@ -242,8 +242,9 @@ function localsWithin(entry, rows, shares) {
 
 const countedRows = (rows, weight) => (weight ? rows.filter((i) => weight[i] > 0) : rows).length;
 
-function whyNoInterval(feature, entry, counted) {
+function whyNoInterval(feature, entry, group, counted) {
   if (counted < LEAST_UNITS) return `No interval: it needs at least ${LEAST_UNITS} rows.`;
+  if (group.sampled && group.donors === "given") return "No interval of a subgroup: its values come from all rows, and this file holds some of them.";
   if (isSampled(entry)) return "No interval of a subgroup: donors were sampled for each row.";
   if (feature.kind === "group") return "No interval of a subgroup: the feature is a group of columns, whose cells are not in the page.";
   if (entry.cells === null || feature.own == null) return "No interval of a subgroup: this model's cells are not in the page.";

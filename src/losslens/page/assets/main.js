@@ -75,7 +75,7 @@ function show(heading) {
 function regroup(page) {
   const allRows = page.conditions.length === 0;
   const rows = rowsThat(page.conditions, page.columns, page.data.n);
-  page.group = { allRows, rows, donors: page.donors };
+  page.group = { allRows, rows, donors: page.donors, sampled: page.data.n < page.data.n_explained };
   page.member = new Uint8Array(page.data.n);
   for (const i of rows) page.member[i] = 1;
   page.numbers = page.data.features.map((feature) =>
@@ -176,7 +176,7 @@ async function start() {
   await page.parts.charts.show();
   skipCharts();
   const [arrival] = performance.getEntriesByType("navigation");
-  if (state?.open && arrival?.type === "navigate") show(byId("feature-name")); // the address is somebody's, who looked there
+  if (state?.open && arrival?.type === "navigate") show(byId("feature-name")); // a shared address opens where it was copied
   document.documentElement.dataset.ready = Math.round(performance.now());
 }
 
