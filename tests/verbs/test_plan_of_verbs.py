@@ -3,6 +3,7 @@
 import inspect
 import time
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sklearn.metrics import get_scorer
 
 import losslens as ll
 from losslens.engines import choice
+from losslens.refits import cost
 from losslens.refits.cost import FitTime
 from losslens.shapley import scores
 from losslens.verbs.plan import OF_RESULTS, PLANNED
@@ -250,23 +252,26 @@ def test_a_learner_is_fitted_as_often_as_planned(verb, options, times):
     assert sum(planned.to_frame()["fits"]) == times
 
 
-def test_a_learner_is_fitted_on_few_rows():
+def test_a_learner_is_fitted_on_few_rows(monkeypatch):
     """Until half a second is spent, by a clock that a fit advances; the next one would take longer."""
     rng = np.random.default_rng(3)
     table = rng.normal(size=(5_000, 3))
     CountedFits.fits.clear()
+    monkeypatch.setattr(cost, "time", SimpleNamespace(perf_counter=lambda: Slow.now))
     planned = ll.plan(ll.feature_importance_cv, Slow(), table, table[:, 0], **SMALL)
     assert sum(CountedFits.fits) < 2 * 1_500  # short fits are made twice
     assert planned.timed_rows == max(CountedFits.fits)
     assert f"extrapolated from fits on up to {planned.timed_rows:,} rows" in repr(planned)
-    assert planned.stages[0].seconds == pytest.approx(5 * 4_000 * 2e-4, rel=0.5)
+    assert planned.stages[0].seconds == pytest.approx(5 * 4_000 * 2e-4)
 
 
 class Slow(CountedFits):
-    """Its fits take 0.2 ms a row."""
+    """Its fits take 0.2 ms a row by a clock of its own."""
+
+    now = 0.0
 
     def fit(self, X, y):
-        time.sleep(2e-4 * len(X))
+        Slow.now += 2e-4 * len(X)
         return super().fit(X, y)
 
 
