@@ -428,9 +428,10 @@ def test_a_saved_result_comes_back_whole(kind, k, seed, tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "k"), [(name, max(classes_of(name))) for name in KINDS])
-def test_threads_features_and_memory_change_nothing(kind, k):
+def test_threads_features_and_memory_change_nothing(kind, k, monkeypatch):
     """The bits with any number of threads; the numbers with features in any order, streamed, and of the black box."""
-    case = case_of(kind, k, 0, n=260)  # enough rows for two blocks
+    monkeypatch.setattr("losslens.passes.steps.CHUNK_ROWS", 60)
+    case = case_of(kind, k, 0, n=260)  # enough rows for two blocks of the black box, and four chunks of trees
     asked = [case.names[2], case.names[0]]
     whole, threaded = (case.explain(features=asked, n_jobs=n_jobs) for n_jobs in (1, 2))
     streamed = case.explain(features=asked, memory="256 KiB", donors="all")

@@ -24,8 +24,8 @@ def sum_steps(start, classes, change, prediction, weight, base, ceiling, mass, m
     column) and of the predictions (other columns), for a running sum later; `clipped` is mass at the loss's ceiling.
     """
     outputs = U(prediction.shape[1])
-    for i in range(U(len(weight))):
-        for k in range(U(len(mass_at) - 1)):
+    for k in range(U(len(mass_at) - 1)):  # outside, so that the sums of one feature stay in the processor's cache
+        for i in range(U(len(weight))):
             at, row_sum, row_clipped, before, last = U(mass_at[k]), 0.0, 0.0, 0.0, 0.0
             first, stop = U(start[i, k]), U(start[i, k + ONE])
             below = mass[at]

@@ -29,8 +29,8 @@ from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
 from losslens.workers import Cluster, PerThread, Workers, active, in_process
 
-CHUNKS = 8  # most chunks of rows, summed separately: fixed, so that the result does not depend on the number of threads
-CHUNK_ROWS = 500  # rows of a chunk, at least
+CHUNKS = 64  # most chunks of rows, each summed by itself: fixed, so that results do not depend on the number of threads
+CHUNK_ROWS = 1250  # rows of a chunk, at least: they are passed down large trees together
 
 
 def run(
@@ -56,18 +56,19 @@ def run(
         workers: Workers = cluster
     else:  # a user-defined loss may not be thread-safe
         workers = in_process(n_jobs if loss is None or not loss.custom else 1)
-    chunks, local = [], [np.empty(n if loss else 0) for _ in places]
+    chunks, curve, local = list[ChunkSums](), np.zeros(()), [np.empty(n if loss else 0) for _ in places]
     summed = workers.map(_sum_chunk, (work, walkers), pairwise(edges), tick)
     for rows, chunk in zip(pairwise(edges), summed, strict=True):
         for of_feature, column in zip(local, chunk.local.T, strict=True):
             of_feature[slice(*rows)] = column[: len(of_feature)]  # nothing without a loss
-        chunks.append(replace(chunk, local=chunk.local[:0].copy()))  # not held twice
+        curve = np.add(curve, chunk.curve, out=curve) if chunks else chunk.curve
+        chunks.append(replace(chunk, local=chunk.local[:0].copy(), curve=curve[:0]))  # not held twice
     sample = replace(sample, prediction=np.concatenate([chunk.prediction for chunk in chunks]))
     if loss is not None:
         sample = replace(sample, loss=np.concatenate([chunk.loss for chunk in chunks]))
     at, mass = {columns: k for k, columns in enumerate(places)}, RowMass(sample)
     return sample, [
-        _filled(k, q, axes, sample, mass, chunks, local[k], kept) for q in questions for k in [at[q.ask.columns]]
+        _filled(k, q, axes, sample, mass, chunks, curve, local[k], kept) for q in questions for k in [at[q.ask.columns]]
     ]
 
 
@@ -257,13 +258,12 @@ def _losses(loss: Loss, sample: Sample, steps: Steps) -> tuple[Floats, Floats]:
 
 
 def _filled(
-    k: int, question: Question, axes: Axes, sample: Sample, rows: RowMass, chunks: Sequence[ChunkSums], local: Floats,
-    kept: Indices,
+    k: int, question: Question, axes: Axes, sample: Sample, rows: RowMass, chunks: Sequence[ChunkSums], curve: Floats,
+    local: Floats, kept: Indices,
 ) -> Filled:  # fmt: skip
     meeting = question.meeting
     assert isinstance(meeting, CommonGrid)  # designs in which all rows are donors
-    jumps = np.sum([chunk.curve[axes.part(k)] for chunk in chunks], axis=0)  # sums of all rows, at each class
-    curves = ClassCurves(np.cumsum(jumps, axis=0), axes.class_of[k], meeting, sample, rows)
+    curves = ClassCurves(np.cumsum(curve[axes.part(k)], axis=0), axes.class_of[k], meeting, sample, rows)
     clipped = sum(chunk.clipped[k] for chunk in chunks)
     cells = spread_cells(k, axes, sample, [part for chunk in chunks for part in chunk.cells], kept)
     return Filled.of(question, curves.means(local, float(clipped)), cells)
