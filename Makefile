@@ -13,7 +13,7 @@ help:
 	@echo "make test-oldest  runs the tests with the oldest supported version of every dependency, in .venv-oldest"
 	@echo "make fuzz    random calls, numbers against brute force, damaged files: 10,000, 100,000, 10,000"
 	@echo "make browser finds or installs chromium, for the tests of the report"
-	@echo "make bench   speed and accuracy against named peers"
+	@echo "make bench   speed against named peers, in one table (20 minutes)"
 	@echo "make coverage simulates how often intervals, tests and sentences hold what they say (hours)"
 	@echo "make mutants puts errors into the source, one at a time, and counts those that tests notice (an hour)"
 	@echo "make gallery the paper's figures and tables as a page: docs/gallery/build/index.html"
@@ -64,12 +64,13 @@ browser:
 	fi; \
 	command -v chromium >/dev/null || echo "NO BROWSER: the report will not be tested in one"
 
-bench: .venv/installed-test
+bench: .venv/installed-bench
 	@$(BIN)/python -m benchmarks
 
 # What the library promises about new data, on data whose truth is known; one part: make coverage ONLY=sentences.
-ONLY ?= coverage coverage_data conditional extrapolation regions segments interactions sentences
-coverage: .venv/installed-test
+ONLY ?= coverage coverage_data shapley_coverage conditional extrapolation regions segments interactions sentences \
+	accuracy shapley_errors
+coverage: .venv/installed-bench
 	@for part in $(ONLY); do $(BIN)/python -m benchmarks.$$part || exit 1; done
 
 mutants: .venv/installed-test

@@ -1,46 +1,24 @@
 """How often Shapley importance's intervals and its `precision=` hold what they promise: simulated and counted.
 
-`python -m benchmarks.shapley --only 6` prints it.
+`python -m benchmarks.shapley_coverage`; with `--quick` few runs, of which nothing is held to a bar.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import losslens as ll
+from benchmarks.lines import Line, run
 
 Floats = NDArray[np.float64]
 TRUTH = np.array([3.0, 3.0, 2.0])  # SFIMP of Y = X1 + X2 + X3 + X1 X2 + e, X standard normal, f without e
 LOW, HIGH = 0.92, 0.97  # of single intervals
 JUDGED = 200  # runs, for a bar to mean something
 ROUNDING = 1e-12  # of the whole: a feature that changes nothing has an interval of no width
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of the table; a bar of None is none, `low` the other end of a range."""
-
-    work: str
-    against: str
-    value: float
-    bar: float | None
-    note: str
-    at_least: bool = False
-    low: float | None = None
-
-    def __str__(self) -> str:
-        bar, verdict = "", "info"
-        if self.bar is not None:
-            good = self.value >= self.bar if self.at_least else self.value <= self.bar
-            verdict = "ok" if good and (self.low is None or self.value >= self.low) else "MISS"
-            sign = ">= " if self.at_least else "<= " if self.low is None else f"{self.low:g} to "
-            bar = f"(bar {sign}{self.bar:g})"
-        return f"{self.work:58}{self.against:42}{self.value:9.4g} {bar:18}{verdict:6}{self.note}"
 
 
 def additive_and_more(X: Any) -> Floats:
@@ -154,3 +132,7 @@ def _drawn(n: int, seed: int, asked: dict[str, Any]) -> Any:
     return ll.shapley_importance(
         additive_and_more, X, y, loss="squared_error", random_state=seed, progress=False, **asked
     )
+
+
+if __name__ == "__main__":
+    run("benchmarks.shapley_coverage", __doc__, {1: lines}, {1})
