@@ -7,14 +7,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
-PREPARING = "preparing the exact engine (it is compiled the first time on a machine)"
+PREPARING = "preparing the exact engine"
+_LOCK = Lock()
 DELAY = 0.7  # seconds before a bar appears: short runs show none
 
 
@@ -52,6 +53,30 @@ class _Silent:
         pass
 
 
+_watched = 0  # how many bars and titles are open that somebody on a terminal or in a notebook would see
+
+
+@contextmanager
+def _watching(progress: bool | None) -> Iterator[None]:
+    """While this is open, `tell` writes; of the whole process, since kernels run in threads of their own."""
+    global _watched  # noqa: PLW0603
+    mine = progress is not False and (sys.stderr.isatty() or _in_notebook())
+    with _LOCK:
+        _watched += mine
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _watched -= mine
+
+
+def tell(line: str) -> None:
+    """Write a line to stderr where somebody is waiting: a terminal or a notebook, unless ``progress=False``."""
+    if _watched:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
 def _is_shown(progress: bool | None) -> bool:
     """Whether to show progress; None: if stderr is a terminal, or in a notebook."""
     if progress is None:
@@ -64,7 +89,8 @@ def _is_shown(progress: bool | None) -> bool:
 def waiting(title: str, progress: bool | None) -> Iterator[None]:
     """Show a title while something runs, once it has taken a while."""
     if not _is_shown(progress):
-        yield
+        with _watching(progress):
+            yield
         return
     done = Event()
 
@@ -83,7 +109,8 @@ def waiting(title: str, progress: bool | None) -> Iterator[None]:
     thread = Thread(target=show, daemon=True)
     thread.start()
     try:
-        yield
+        with _watching(progress):
+            yield
     finally:
         done.set()
         thread.join()
@@ -93,7 +120,8 @@ def waiting(title: str, progress: bool | None) -> Iterator[None]:
 def bar(total: int, title: str, progress: bool | None, unit: str = "predictions") -> Iterator[ProgressBar]:
     """Show how many of `total` predictions are made; ``progress=None``: if stderr is a terminal, or in a notebook."""
     if not _is_shown(progress):
-        yield _Silent()
+        with _watching(progress):
+            yield _Silent()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -112,7 +140,8 @@ def bar(total: int, title: str, progress: bool | None, unit: str = "predictions"
     )
     drawn = _Shown(shown, shown.add_task(title, total=total, words=""))
     try:
-        yield drawn
+        with _watching(progress):
+            yield drawn
     finally:
         if drawn.running:
             shown.stop()

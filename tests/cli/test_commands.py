@@ -258,6 +258,36 @@ def test_the_demo_and_what_it_needs(monkeypatch):
     assert ask("demo", code=2).stderr.startswith("error: the demo needs scikit-learn and pandas: pip install")
 
 
+def test_warmup_says_that_everything_is_there_and_where(monkeypatch):
+    """With one module, so that little is compiled: the cache of other tests may hold it or not."""
+    from losslens.engines import compiled
+
+    monkeypatch.setattr(compiled, "MODULES", {"losslens.engines.additive_sums": 1})
+    ask("warmup")
+    again = ask("warmup").stdout
+    assert again.startswith("everything is there: 1 compiled kernels in ")
+    assert os.path.isdir(again.split(" in ")[-1].strip())  # noqa: PTH112
+
+
+def test_warmup_says_what_is_compiled(monkeypatch):
+    from losslens.engines import compiled
+
+    done = [compiled.CompiledModule("a", 3, 2, 1.25, "/cache/a"), compiled.CompiledModule("b", 4, 0, 0.1, "/cache/b")]
+    monkeypatch.setattr(compiled, "compile_all", lambda: done)
+    lines = ask("warmup").stdout.splitlines()
+    assert lines == ["a: 2 of 3 kernels compiled, 1.2 s", "2 of 7 kernels compiled in 1 s; the cache is in /cache"]
+
+
+def test_warmup_without_a_folder_says_how_to_name_one(monkeypatch):
+    from losslens.engines import additive_sums, compiled
+
+    monkeypatch.setattr(compiled, "MODULES", {"losslens.engines.additive_sums": 1})
+    monkeypatch.setattr(additive_sums.add_moments, "_cache", compiled.NullCache())
+    result = ask("warmup", code=2)
+    assert result.stderr.startswith("error: compiled code cannot be kept")
+    assert "set the environment variable NUMBA_CACHE_DIR" in result.stderr
+
+
 # -- settings -------------------------------------------------------------------------------------------------------
 
 

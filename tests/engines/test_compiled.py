@@ -1,16 +1,116 @@
+import io
 import subprocess
 import sys
+from contextlib import redirect_stderr
+from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
 from numba import types
 
+import losslens
+from losslens import progress
 from losslens.engines import compiled
+from losslens.engines.compiled import MODULES
+
+NUMBER = types.int64(types.int64)
 
 
 def plus_one(x):
     return x + 1
+
+
+def minus_one(x):
+    return x - 1
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def announced(monkeypatch):
+    """The kernels of this file take seven seconds; nobody was told yet."""
+    monkeypatch.setitem(MODULES, __name__, 7)
+    monkeypatch.setattr(compiled._announcer, "told", set())
+    monkeypatch.setattr(compiled, "_KERNELS", [])
+
+
+def fresh(function):
+    """A kernel that no cache holds."""
+    kernel = compiled.compiled(NUMBER)(function)
+    kernel._cache = compiled.NullCache()
+    return kernel
+
+
+def told(shown, stderr):
+    """What is written while two kernels of a module are compiled behind a bar."""
+    with redirect_stderr(stderr), progress.bar(1, "explaining", shown):
+        assert fresh(plus_one)(1) == 2
+        assert fresh(minus_one)(1) == 0
+    return stderr.getvalue()
+
+
+def test_a_terminal_is_told_once_that_a_module_is_compiled(announced):
+    assert told(None, Screen()) == "losslens: compiling once for this machine, about 7 s\n"
+
+
+def test_a_notebook_is_told_too_without_its_widgets(announced, monkeypatch):
+    monkeypatch.setattr(progress, "_in_notebook", lambda: True)
+    monkeypatch.setattr(progress, "find_spec", lambda name: None)
+    assert told(None, io.StringIO()) == "losslens: compiling once for this machine, about 7 s\n"
+
+
+@pytest.mark.parametrize(("shown", "stderr"), [(False, Screen), (None, io.StringIO)])
+def test_nobody_else_is_told(announced, shown, stderr):
+    assert told(shown, stderr()) == ""
+
+
+def test_progress_true_tells_no_pipe_of_compiling(announced):
+    assert "compiling" not in told(True, io.StringIO())
+
+
+def test_outside_a_call_nothing_is_told(announced):
+    with redirect_stderr(Screen()) as screen:
+        fresh(plus_one)(1)
+    assert screen.getvalue() == ""
+
+
+def test_loading_from_the_cache_is_not_compiling(announced):
+    compiled.compiled(NUMBER)(plus_one)(1)
+    again = compiled.compiled(NUMBER)(plus_one)
+    with redirect_stderr(Screen()) as screen, progress.waiting("preparing", None):
+        assert again(1) == 2
+    assert again.stats.cache_hits
+    assert screen.getvalue() == ""
+
+
+def test_a_kernel_is_compiled_when_it_is_called_and_for_its_signature_alone(announced):
+    kernel = fresh(plus_one)
+    assert not kernel.signatures
+    with pytest.raises(TypeError, match="argument 0 of plus_one is array"):
+        kernel(np.zeros(2))
+    assert not kernel.signatures
+    assert kernel(np.int32(1)) == 2
+    assert kernel.signatures == [(types.int64,)]
+    with pytest.raises(TypeError, match="No matching definition"):
+        kernel(np.zeros(2))
+
+
+def test_a_kernel_inside_another_takes_numbers_of_other_kinds(announced):
+    inner = fresh(plus_one)
+    outer = compiled.compiled(types.int64(types.uint8))(lambda x: inner(x) * 2)
+    assert outer(np.uint8(3)) == 8
+    assert inner.signatures == [(types.int64,)]
+
+
+def test_every_module_of_kernels_is_compiled_ahead():
+    """`losslens warmup` and the announcement know modules by this table."""
+    source = Path(losslens.__file__).parent
+    found = {path for path in source.rglob("*.py") if "\n@compiled(" in path.read_text(encoding="utf-8")}
+    assert {".".join(path.relative_to(source.parent).with_suffix("").parts) for path in found} == set(MODULES)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("cannot cache function: no locator"), PermissionError("read-only")])

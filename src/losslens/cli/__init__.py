@@ -53,9 +53,28 @@ def demo() -> None:
         run_demo()
 
 
+def warmup() -> None:
+    """Compile ahead of the first call, for containers and CI: it is done once for a machine."""
+    with reporting_errors(debug=False, quiet=False):
+        from losslens.engines.compiled import compile_all
+
+        done = []
+        for one in compile_all():
+            done.append(one)
+            if one.compiled:
+                typer.echo(f"{one.name}: {one.compiled} of {one.kernels} kernels compiled, {one.seconds:.1f} s")
+        kernels, compiled = sum(one.kernels for one in done), sum(one.compiled for one in done)
+        folder = os.path.commonpath([one.folder for one in done])
+        if compiled:
+            seconds = sum(one.seconds for one in done)
+            typer.echo(f"{compiled} of {kernels} kernels compiled in {seconds:.0f} s; the cache is in {folder}")
+        else:
+            typer.echo(f"everything is there: {kernels} compiled kernels in {folder}")
+
+
 for _command in (
     report, commands.importance, commands.curves, commands.shapley, commands.segments, commands.compare, commands.plan,
-    demo,
+    demo, warmup,
 ):  # fmt: skip
     app.command()(_command)
 

@@ -117,9 +117,6 @@ class PlayerGames:
         """
         return None
 
-    def import_kernels(self, way: str) -> None:
-        """Import the compiled code of a way: the first time it is compiled, which takes a while and is announced."""
-
 
 class ExactEngine(ABC):
     """An engine that uses the model's structure; chosen only if it reproduces the model's predictions exactly."""

@@ -1,16 +1,39 @@
-"""How kernels are compiled: once, cached on disk if possible, and releasing Python's global lock."""
+"""How kernels are compiled: when they are first called, cached on disk if possible, releasing Python's global lock."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numba
 from llvmlite import ir
-from numba.core import types
+from numba.core import event, types
+from numba.core.caching import NullCache
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 
+from losslens.progress import tell
+
+# Modules of kernels, with the seconds to compile what a usual call needs of them, and of the modules that they use.
+MODULES = {
+    "losslens.engines.additive_sums": 1,
+    "losslens.engines.step_sums": 1,
+    "losslens.engines.trees.small_trees": 3,
+    "losslens.engines.trees.large_trees": 4,
+    "losslens.engines.trees.effect_kernels": 4,
+    "losslens.engines.trees.wide_leaf_kernels": 1,
+    "losslens.engines.trees.pair_kernels": 9,
+    "losslens.engines.trees.pair_box_kernels": 5,
+    "losslens.engines.trees.coalition_kernels": 5,
+    "losslens.engines.trees.two_columns": 3,
+    "losslens.engines.trees.node_rules": 1,
+    "losslens.engines.trees.pair_losses": 1,
+}
+_KERNELS: list[Any] = []
 # numba found no folder for its cache, could not write to it, or could not read the files of another version.
 _NO_CACHE = (RuntimeError, OSError, AttributeError, ImportError, EOFError, pickle.UnpicklingError)
 # Without the global lock; without C wrappers and tests for division by zero, which take a quarter of compile time.
@@ -18,18 +41,97 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_mode
 
 
 def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compile a function for one signature when its module is imported, or load it from the cache.
+    """Compile a function for one signature, or load it from the cache, when it is first called.
 
-    Without a writable folder (a read-only installation and home) it is compiled in each process.
+    A kernel that only other kernels call is compiled with the first of them, and not loaded when they come from the
+    cache. Without a writable folder (a read-only installation and home) it is compiled in each process.
     """
 
-    def compile_or_load(function: Callable[..., Any]) -> Any:
+    def declare(function: Callable[..., Any]) -> Any:
         try:
-            return numba.njit(signature, cache=True, **_OPTIONS, **options)(function)
+            kernel = numba.njit(cache=True, **_OPTIONS, **options)(function)
         except _NO_CACHE:
-            return numba.njit(signature, **_OPTIONS, **options)(function)
+            kernel = numba.njit(**_OPTIONS, **options)(function)
+        compile_for, compile_and_call = kernel.compile, kernel._compile_for_args
 
-    return compile_or_load
+        def compile_declared(_: Any) -> Any:
+            with global_compiler_lock:
+                if kernel.overloads:
+                    return kernel.overloads[signature.args].entry_point
+                try:
+                    entry = compile_for(signature)
+                except _NO_CACHE:
+                    kernel._cache = NullCache()
+                    entry = compile_for(signature)
+                kernel.disable_compile()  # from now on numba converts what it is given
+                return entry
+
+        def check_and_call(*values: Any, **named: Any) -> Any:
+            """numba calls what it has just compiled without a look at the types."""
+            for place, (value, wanted) in enumerate(zip(values, signature.args, strict=True)):
+                given = kernel.typeof_pyval(value)
+                if kernel.typingctx.can_convert(given, wanted) is None:
+                    raise TypeError(f"argument {place} of {function.__name__} is {given}, not {wanted}")
+            return compile_and_call(*values, **named)
+
+        kernel.compile, kernel._compile_for_args = compile_declared, check_and_call
+        _KERNELS.append(kernel)
+        return kernel
+
+    return declare
+
+
+class _Announcer(event.Listener):
+    """Says that compiling takes a while, once a module; loading from the cache is no such event."""
+
+    def __init__(self) -> None:
+        self.told: set[str] = set()
+        self.depth = 0
+
+    def on_start(self, event: Any) -> None:
+        module = event.data["dispatcher"].py_func.__module__
+        seconds = MODULES.get(module, 0)
+        if not self.depth and seconds > 1 and module not in self.told:
+            self.told.add(module)
+            tell(f"losslens: compiling once for this machine, about {seconds} s")
+        self.depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self.depth -= 1
+
+
+_announcer = _Announcer()
+event.register("numba:compile", _announcer)
+
+
+@dataclass(frozen=True)
+class CompiledModule:
+    """What `compile_all` did for one module."""
+
+    name: str
+    kernels: int
+    compiled: int  # of them; the others were in the cache
+    seconds: float
+    folder: str  # of the cache
+
+
+def compile_all() -> Iterator[CompiledModule]:
+    """Compile every kernel that is not in the cache, module by module."""
+    ready = [kernel for kernel in _KERNELS if kernel.overloads]  # compiled or loaded in this process before
+    for name in MODULES:
+        started = time.perf_counter()
+        import_module(name)
+        kernels = [kernel for kernel in _KERNELS if kernel.py_func.__module__ == name]
+        if any(isinstance(kernel._cache, NullCache) for kernel in kernels):
+            raise PermissionError(
+                "compiled code cannot be kept: neither the folder of losslens nor your cache folder is writable; "
+                "set the environment variable NUMBA_CACHE_DIR to a folder that is"
+            )
+        for kernel in kernels:
+            kernel.compile(None)
+        missed = sum(bool(kernel.stats.cache_misses) for kernel in kernels if kernel not in ready)
+        folder = kernels[0].stats.cache_path
+        yield CompiledModule(name, len(kernels), missed, time.perf_counter() - started, folder)
 
 
 @intrinsic

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from losslens.progress import PREPARING, bar, waiting
+from losslens.progress import bar
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import conditional
 from losslens.shapley.allotment import Cost, Way, as_result, without_own_pairs
@@ -104,9 +104,6 @@ def result_by(way: Way, request: Request) -> ShapleyImportance:
     """Run a way, and make the result."""
     task = request.task
     exact = None if way.by_model else task.exact
-    if exact is not None:
-        with waiting(PREPARING, task.progress):
-            request.task.games.import_kernels(way.name)
     with bar(request.n, "Shapley values", task.progress, way.unit) as progress:
         setup = set_up(task, exact, progress)
         allotment = way.run(request, setup, progress)

@@ -49,8 +49,6 @@ class Trees(ExactEngine):
     @classmethod
     def of(cls, ensemble: Ensemble, unwrapped: UnwrappedModel, site: Site) -> Self:
         """An ensemble on the columns of a table."""
-        from losslens.engines import step_sums  # noqa: F401 - compiled now, while a message says so
-
         used = np.unique(ensemble.feature[ensemble.feature >= 0])
         if len(used) and used[-1] >= len(unwrapped.source):
             raise Declined("its trees use a column that the table doesn't have")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 SMALL_TREE, LARGE_TREE = 25, 1500  # cost of one tree for one pair, in units of one coalition's loss
 TABLE_ROWS = 500  # a leaf's table of patterns takes about the time of so many rows
-PAIRWISE = ("tree pairs", "tree means")  # ways that evaluate pairs one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +70,6 @@ class TreeGames(PlayerGames):
 
             ways["tree totals"] = coalitions * max(1.0, cost(bound))
         return ways
-
-    def import_kernels(self, way: str) -> None:
-        """Those of pairs, of effects, of products of leaves, or of coalitions."""
-        modules = {"covariance": ["effects"], "tree boxes": ["effects", "pair_box_kernels"]}
-        for module in modules.get(way, ["pair_games" if way in PAIRWISE else "coalitions"]):
-            import_module(f"losslens.engines.trees.{module}")
 
     # Pair by pair.
 
