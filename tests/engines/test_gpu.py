@@ -24,7 +24,9 @@ from losslens import losses
 from losslens.engines.trees.coalitions import CoalitionErrors
 from losslens.engines.trees.engine import Trees
 from losslens.models import TorchModule
+from losslens.passes import auto, dense
 from losslens.shapley.by_engine import PairsOnDevice, TreePairs
+from losslens.tables import sample
 from tree_cases import FRAME, FRAME_TARGET, FRAME_TRAIN, FRAME_Y, KINDS, SUBSETS, TARGET, TRAIN, WEIGHTS, X, Y
 
 torch = pytest.importorskip("torch")
@@ -350,6 +352,108 @@ def test_modules_are_asked_as_the_black_box_would(design, table, remote, monkeyp
         np.testing.assert_allclose(found[name].local, wanted[name].local, atol=1e-13)
         np.testing.assert_allclose(found[name].ici, wanted[name].ici, atol=1e-13)
         np.testing.assert_allclose(found[name].effect.pd, wanted[name].effect.pd, atol=1e-13)
+
+
+def off_by(y, f):
+    return np.abs(y - f) ** 1.5
+
+
+SUMMED = {
+    "squared": {},
+    "weights": {"sample_weight": np.arange(N) % 4},
+    "groups": {"groups": np.arange(N) // 3},
+    "leaves out own": {"donors": ll.Derangements(6)},
+    "rank bins": {"donors": ll.Systematic(6), "sample_weight": 1 + np.arange(N) % 2},
+    "auto": {"donors": "auto"},
+    "a sampler": {"donors": ll.Residual(LinearRegression(), m=4), "features": ["x0", "x2"]},
+    "a group of columns": {"features": {"both": ["x0", "x1"], "x3": ["x3"]}},
+    "huber": {"loss": losses.huber(0.5)},
+    "a loss of the user's own": {"loss": off_by},
+    "poisson": {"loss": "poisson", "last": torch.nn.Softplus(), "y": np.abs(Y)},
+    "log loss": {"loss": "log_loss", "last": torch.nn.Sigmoid(), "y": KINDS % 2},
+    "brier": {"loss": "brier", "last": torch.nn.Sigmoid(), "y": KINDS % 2},
+    "hinge": {"loss": "hinge", "y": KINDS % 2},
+    "several classes": {"loss": "log_loss", "outputs": 3, "last": torch.nn.Softmax(dim=1), "y": KINDS},
+    "brier of several": {"loss": "brier", "outputs": 3, "last": torch.nn.Softmax(dim=1), "y": KINDS},
+    "hinge of several": {"loss": "hinge", "outputs": 3, "y": KINDS},
+    "streamed": {"memory": 200_000, "donors": ll.Latin(60)},
+    "few at a time": {"at once": 700, "donors": ll.Latin(9)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SUMMED)
+def test_sums_on_the_device_are_those_of_the_black_box(case, monkeypatch):
+    """The same donors by the same seed; cells are predicted, judged and added where the module is."""
+    options = {"loss": "squared_error", "donors": ll.Latin(5), "random_state": 0, "progress": False} | SUMMED[case]
+    asked, y, table = [], options.pop("y", Y), X
+    model = {"outputs": options.pop("outputs", 1), "last": options.pop("last", None)}
+    monkeypatch.setattr(modules.Modules, "is_remote", True)
+    monkeypatch.setattr(dense, "CELLS_AVERAGED", options.pop("at once", 1 << 24))
+    monkeypatch.setattr(sample, "CHUNK", 64)
+    plain_averaged = modules.Modules.averaged
+    monkeypatch.setattr(modules.Modules, "averaged", lambda *a, **k: asked.append(1) or plain_averaged(*a, **k))
+    monkeypatch.setattr(auto, "EXACT_PREDICTIONS", 100)
+    found, wanted = (
+        ll.feature_importance(one, table, y, **options) for one in (network(**model), plain(network(**model)))
+    )
+    assert asked  # not by the black box
+    assert found.n_predictions == wanted.n_predictions
+    for name, one in wanted.items():
+        other = found[name]
+        assert other.n_predictions == one.n_predictions
+        for field in ("local", "mass", "pi", "weights", "pd", "caused", "lent", "square", "clipped"):
+            mine, theirs = getattr(other.means, field), getattr(one.means, field)
+            assert (mine is None) == (theirs is None), field
+            if theirs is not None:
+                np.testing.assert_allclose(mine, theirs, rtol=1e-11, atol=1e-13, err_msg=field)
+        np.testing.assert_array_equal(other.cells.rows, one.cells.rows)
+        np.testing.assert_allclose(other.cells.predictions, one.cells.predictions, atol=1e-13)
+        np.testing.assert_allclose(other.cells.changes, one.cells.changes, atol=1e-12)
+        np.testing.assert_allclose(other.sample.loss, one.sample.loss, atol=1e-13)
+        if case == "streamed":
+            assert len(one.cells.rows) < N
+
+
+def test_effects_are_summed_on_the_device(monkeypatch):
+    monkeypatch.setattr(modules.Modules, "is_remote", True)
+    options = {"donors": ll.Latin(5), "random_state": 0, "progress": False}
+    found, wanted = (ll.feature_effect(model, X, **options) for model in (network(), plain(network())))
+    for name in wanted:
+        np.testing.assert_allclose(found[name].pd, wanted[name].pd, atol=1e-13)
+
+
+def test_a_column_that_a_module_ignores_changes_nothing(monkeypatch):
+    monkeypatch.setattr(modules.Modules, "is_remote", True)
+    module = network()
+    module[0].weight.data[:, 1] = 0
+    options = {"loss": "squared_error", "donors": ll.Latin(5), "progress": False}
+    found = ll.feature_importance(module.float(), X, Y, **options)
+    assert not found["x1"].local.any()
+
+
+class Strange(torch.nn.Module):
+    """Fails for rows whose first value is changed: by NaN, by infinity, by another shape."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.inner, self.how, self.calls = network(), how, 0
+
+    def forward(self, rows):
+        self.calls += 1
+        if self.how == "shape" and self.calls > 1:
+            return self.inner(rows).expand(-1, 2)
+        found = self.inner(rows)[:, 0]
+        return (
+            found.where(torch.arange(len(found)) != len(found) - 1, float(self.how)) if self.how != "shape" else found
+        )
+
+
+@pytest.mark.parametrize("how", ["nan", "inf", "1e50", "shape"])
+def test_what_is_strange_is_said_as_by_the_black_box(how, monkeypatch):
+    monkeypatch.setattr(modules.Modules, "is_remote", True)
+    words = "shape" if how == "shape" else "1e\\+50" if how == "1e50" else "NaN or infinity"
+    with pytest.raises(ValueError, match=words):
+        ll.feature_importance(Strange(how), X, Y, loss="squared_error", donors=ll.Latin(5), progress=False)
 
 
 def test_groups_pairs_and_values_of_modules():

@@ -8,7 +8,7 @@ PFI.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from losslens.tables.sample import Sample, chunks
 from losslens.typing import Floats, Indices
 
 KEPT_BYTES = 16  # of a row and feature in a result, besides its local importance: positions, what it causes as a donor
+NEARLY = 1 - 1e-9  # a loss this close to the clipping bound was clipped
 WORKING_BYTES = 160  # of a row, for a feature that is being computed: sorted values, positions, sums, fitted effects
 
 
@@ -82,6 +83,20 @@ class Means:
         return float(self.mass[counted] @ self.local[counted] / self.mass[counted].sum())
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CellSums:
+    """Weighted sums over the cells of b rows with donors of their own."""
+
+    row_mass: Floats  # (b,)
+    value_mass: Floats  # (g,)
+    pd: NDArray[Any]  # (g,) or (g, K): of predictions at each value
+    row: Floats | None = None  # (b,): of each row's changes, weighted by donors; None without a loss
+    curve: Floats | float = 0.0  # (g,): of changes at each value
+    donor: tuple[Floats, Floats] | None = None  # (n,) each: of each donor's changes, and weights, where needed
+    square: float = 0.0  # of squared changes
+    clipped: float = 0.0  # weight of the cells whose loss is at the clipping bound
+
+
 class Averages:
     """Running means over cells that are added a few rows at a time: the full matrix is never in memory."""
 
@@ -97,7 +112,7 @@ class Averages:
             self.columns = _CommonColumns(layout, sample)
         else:  # the same cells are in all three
             self.curve_mass = self.pd_mass = self.value_mass
-            self.columns = None if _has_own_values(layout) else _PerRowColumns(sample)
+            self.columns = None if has_own_values(layout) else _PerRowColumns(sample)
         self.square = self.clipped = 0.0
         self.has_changes = False
 
@@ -134,36 +149,58 @@ class Averages:
             self.row_sum[rows] = weighted.sum(axis=1)
             self.curve_sum += weight @ weighted
             self.curve_mass += weight @ lent
-        assert self.columns is not None  # donors share values
+        assert isinstance(self.columns, _CommonColumns)
         self.columns.add(rows, changes, weight)
-        self._count_clipped(rows, changes, weight[:, None] * lent)
+        self.clipped += self._clipped(rows, changes, weight[:, None] * lent)
 
     def _add_per_row(self, layout: OwnDonors, rows: Indices, predictions: NDArray[Any], changes: Floats | None) -> None:
         donors = layout.donors[rows]  # computed once: shifts are not stored
         lent = layout.weights(self.sample, rows, donors)
         weight = (self.sample.weight[rows][:, None] * lent).ravel()
         places, g = layout.places(rows, donors).ravel(), layout.size
-        self.row_mass[rows] = lent.sum(axis=1)
-        self.value_mass += np.bincount(places, weight, g)
         flat = predictions.reshape(len(places), -1)
-        sums = [np.bincount(places, weight * column, g) for column in flat.T]
-        self._add_pd(sums[0] if predictions.ndim == 2 else np.stack(sums, axis=-1))
-        del sums
-        if changes is None:
+        by_output = [np.bincount(places, weight * column, g) for column in flat.T]
+        sums = CellSums(
+            row_mass=lent.sum(axis=1),
+            value_mass=_counted(places, weight, g),
+            pd=by_output[0] if predictions.ndim == 2 else np.stack(by_output, axis=-1),
+        )
+        if changes is not None:
+            weighted = weight * changes.ravel()
+            sums = replace(
+                sums,
+                row=(lent * changes).sum(axis=1),
+                curve=_counted(places, weighted, g),
+                square=float(weighted @ changes.ravel()),
+                clipped=self._clipped(rows, changes, weight.reshape(changes.shape)),
+            )
+            if self.columns is not None:
+                # An omitted cell has donor -1 and weight 0: it adds nothing to the last row.
+                n = self.sample.n
+                donors = np.where(donors < 0, n - 1, donors).ravel()
+                sums = replace(sums, donor=(_counted(donors, weighted, n), _counted(donors, weight, n)))
+        self.add_sums(rows, sums)
+
+    def add_sums(self, rows: Indices, sums: CellSums) -> None:
+        """Add sums over all cells of these rows, which have donors of their own; each row is added once."""
+        self.row_mass[rows] = sums.row_mass
+        self.value_mass += sums.value_mass
+        self._add_pd(sums.pd)
+        if sums.row is None:
             return
         self.has_changes = True
-        weighted = weight * changes.ravel()
-        self.row_sum[rows] = (lent * changes).sum(axis=1)
-        self.curve_sum += np.bincount(places, weighted, g)
-        if self.columns is not None:
-            self.columns.add(donors, changes, weight)
-        self.square += float(weighted @ changes.ravel())
-        self._count_clipped(rows, changes, weight.reshape(changes.shape))
+        self.row_sum[rows] = sums.row
+        self.curve_sum += sums.curve
+        if sums.donor is not None:
+            assert isinstance(self.columns, _PerRowColumns)  # a common grid has no such sums
+            self.columns.add(*sums.donor)
+        self.square += sums.square
+        self.clipped += sums.clipped
 
-    def _count_clipped(self, rows: Indices, changes: Floats, weight: Floats) -> None:
-        if self.ceiling is not None and self.sample.loss is not None:
-            bound = changes + self.sample.loss[rows][:, None] >= self.ceiling * (1 - 1e-9)
-            self.clipped += float(np.sum(bound * weight))
+    def _clipped(self, rows: Indices, changes: Floats, weight: Floats) -> float:
+        if self.ceiling is None or self.sample.loss is None:
+            return 0.0
+        return float(np.sum((changes + self.sample.loss[rows][:, None] >= NEARLY * self.ceiling) * weight))
 
     def _add_pd(self, sums: NDArray[Any]) -> None:
         if self.pd_sum is None:
@@ -212,7 +249,11 @@ class Averages:
         return self.curve_sum / self.curve_mass
 
 
-def _has_own_values(layout: OwnDonors) -> bool:
+def _counted(places: Indices, weight: Floats, size: int) -> Floats:
+    return np.asarray(np.bincount(places, weight, size), float)
+
+
+def has_own_values(layout: OwnDonors) -> bool:
     """Whether every donor has a value of its own: the cells of a donor are then those of a value."""
     if layout.binned or layout.place.ndim != 1 or len(layout.place) != layout.size:
         return False
@@ -234,12 +275,9 @@ class _PerRowColumns:
     def __init__(self, sample: Sample) -> None:
         self.sum, self.mass = np.zeros(sample.n), np.zeros(sample.n)
 
-    def add(self, donors: Indices, changes: Floats, weight: Floats) -> None:
-        # An omitted cell has donor -1 and weight 0: it adds nothing to the last row.
-        n = len(self.sum)
-        donors = np.where(donors < 0, n - 1, donors).ravel()
-        self.sum += np.bincount(donors, weight * changes.ravel(), n)
-        self.mass += np.bincount(donors, weight, n)
+    def add(self, of_changes: Floats, mass: Floats) -> None:
+        self.sum += of_changes
+        self.mass += mass
 
     def finish(self) -> tuple[Floats, Floats]:
         caused = np.divide(self.sum, self.mass, out=self.sum)

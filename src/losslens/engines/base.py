@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.cells.matrix import CellSums
 from losslens.donors.questions import Ask, Subject
 from losslens.losses import Loss, Response
 from losslens.progress import Tick
@@ -45,6 +46,15 @@ class Answer:
     base: NDArray[Any]
     cells: list[NDArray[Any]]
     n_predictions: list[int]  # rows predicted by the model, one count per feature
+
+
+@dataclass(frozen=True, eq=False)
+class Averaged:
+    """The cells of one feature and some rows, summed where they were predicted."""
+
+    predictions: NDArray[Any] | None  # (b, m) or (b, m, K), where they are wanted
+    changes: Floats | None = None  # (b, m): of the loss
+    sums: CellSums | None = None  # None: only predicted
 
 
 class CellEngine(Protocol):

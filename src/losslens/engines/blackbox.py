@@ -171,7 +171,12 @@ def _predict_run(
 def _plan(ask: Ask, rows: Indices) -> SharedGrid | OwnValues:
     if ask.met is None:
         return SharedGrid(ask.own[rows], ask.size)
-    return OwnValues(ask.own[rows], ask.met[rows], ask.met.repeats or ask.size <= FEW_VALUES)
+    return OwnValues(ask.own[rows], ask.met[rows], is_sparing(ask))
+
+
+def is_sparing(ask: Ask) -> bool:
+    """Whether values that a row is given twice, and its own, are looked for: otherwise every cell is predicted."""
+    return (ask.met is not None and ask.met.repeats) or ask.size <= FEW_VALUES
 
 
 class _Store:

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from losslens.cells.matrix import Averages, Cells
 from losslens.donors.questions import Ask, Question, all_rows
-from losslens.engines.base import Answer, CellEngine
+from losslens.engines.base import Answer, Averaged, CellEngine
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled
 from losslens.progress import Tick, silent
 from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.typing import Floats, Indices
 
+CELLS_AVERAGED = 1 << 24  # at a time, by an engine that averages them where they were predicted
 PARTS, AHEAD = 16, 2  # parts of the rows on a device, and parts that it fills while another one is averaged
 
 
@@ -68,26 +69,77 @@ def _pass(
     tick: Tick,
 ) -> tuple[Sample, list[Filled], int]:
     """Every part of the rows once; the parts that hold the kept rows come first."""
-    asks = [question.ask for question in questions]
-    collectors: list[_Collector] = []
-    counts = np.zeros(len(asks), np.intp)
-    start = 0
-    for rows, answer in _answers(engine, parts, asks, tick):
-        if not collectors:
-            sample = _blank(sample, answer.base, loss)
-            ceiling = loss.ceiling(answer.base.dtype) if loss is not None else None
-            collectors = [_Collector(Averages(q.meeting, sample, ceiling), kept) for q in questions]
-        _record(sample, rows, answer.base, loss)
-        counts += answer.n_predictions
-        for collector, predictions in zip(collectors, answer.cells, strict=True):
-            changes = None if loss is None else cell_changes(loss, sample, rows, predictions)
-            collector.add(rows, predictions, changes, start)
-        start += len(rows)
-    filled = [
-        Filled.of(q, c.averages.finish(all_rows(sample.n)), c.kept_cells, int(count))
-        for q, c, count in zip(questions, collectors, counts, strict=True)
-    ]
-    return sample, filled, int(counts.sum()) + sample.n
+    collected = _Pass(questions, sample, loss, kept)
+    averaging: Any = engine if hasattr(engine, "averaged") else None  # a device, which sums cells itself
+    inside = [] if averaging is None else [k for k, q in enumerate(questions) if averaging.averages(q.ask)]
+    outside = [k for k in range(len(questions)) if k not in inside]
+    if outside or not inside:
+        start = 0
+        for rows, answer in _answers(engine, parts, [questions[k].ask for k in outside], tick):
+            collected.add(rows, answer, outside, start)
+            start += len(rows)
+    if inside:
+        start, asked = 0, [questions[k] for k in inside]
+        wide = sum(question.width for question in asked)
+        for some in (part[k] for part in parts for k in chunks(part, wide, CELLS_AVERAGED)):
+            found = averaging.averaged(some, asked, sample, loss, tick, kept=start < max(1, len(kept)))
+            if found is None:
+                collected.add(some, engine.fill(some, [question.ask for question in asked], tick), inside, start)
+            else:
+                collected.add_averaged(some, *found, asked=inside, start=start, record=not outside)
+            start += len(some)
+    return collected.finish()
+
+
+class _Pass:
+    """Predictions and losses of the rows, and the means of each feature's cells."""
+
+    def __init__(self, questions: Sequence[Question], sample: Sample, loss: Loss | None, kept: Indices) -> None:
+        self.questions, self.sample, self.loss, self.kept = questions, sample, loss, kept
+        self.collectors: list[_Collector] = []
+        self.counts = np.zeros(len(questions), np.intp)
+
+    def add(self, rows: Indices, answer: Answer, asked: Sequence[int], start: int) -> None:
+        """Cells of these rows, the start-th and those after it, for the features `asked`."""
+        self._record(rows, answer.base)
+        for k, predictions, count in zip(asked, answer.cells, answer.n_predictions, strict=True):
+            self._add_cells(k, rows, predictions, start)
+            self.counts[k] += count
+
+    def add_averaged(
+        self, rows: Indices, base: NDArray[Any], found: Iterator[Averaged], *, asked: Sequence[int], start: int,
+        record: bool,
+    ) -> None:  # fmt: skip
+        """The same of cells that an engine has summed; `record` their predictions unless another one has."""
+        if record:
+            self._record(rows, base)
+        for k, one in zip(asked, found, strict=True):
+            if one.sums is not None:
+                self.collectors[k].add_sums(rows, one, start)
+            else:
+                assert one.predictions is not None  # not summed, so that it is done here
+                self._add_cells(k, rows, one.predictions, start)
+            self.counts[k] += len(rows) * self.questions[k].width
+
+    def finish(self) -> tuple[Sample, list[Filled], int]:
+        """After all rows."""
+        sample = self.sample
+        filled = [
+            Filled.of(q, c.averages.finish(all_rows(sample.n)), c.kept_cells, int(count))
+            for q, c, count in zip(self.questions, self.collectors, self.counts, strict=True)
+        ]
+        return sample, filled, int(self.counts.sum()) + sample.n
+
+    def _record(self, rows: Indices, base: NDArray[Any]) -> None:
+        if not self.collectors:
+            self.sample = _blank(self.sample, base, self.loss)
+            ceiling = self.loss.ceiling(base.dtype) if self.loss is not None else None
+            self.collectors = [_Collector(Averages(q.meeting, self.sample, ceiling), self.kept) for q in self.questions]
+        _record(self.sample, rows, base, self.loss)
+
+    def _add_cells(self, k: int, rows: Indices, predictions: NDArray[Any], start: int) -> None:
+        changes = None if self.loss is None else cell_changes(self.loss, self.sample, rows, predictions)
+        self.collectors[k].add(rows, predictions, changes, start)
 
 
 def _answers(
@@ -142,6 +194,15 @@ class _Collector:
 
     def add(self, rows: Indices, predictions: NDArray[Any], changes: Floats | None, start: int) -> None:
         self.averages.add(rows, predictions, changes)
+        self._keep(rows, predictions, changes, start)
+
+    def add_sums(self, rows: Indices, found: Averaged, start: int) -> None:
+        assert found.sums is not None
+        self.averages.add_sums(rows, found.sums)
+        if found.predictions is not None:
+            self._keep(rows, found.predictions, found.changes, start)
+
+    def _keep(self, rows: Indices, predictions: NDArray[Any], changes: Floats | None, start: int) -> None:
         if len(rows) == len(self.kept) and start == 0:
             self.cells = Cells(rows, predictions, changes)
             return

@@ -60,6 +60,35 @@ def device_loss(link: Callable[[Any], Any], outputs: int, loss: Loss) -> DeviceL
     return None
 
 
+@dataclass(frozen=True, eq=False)
+class PredictionLoss:
+    """A named loss of predictions that are on a device, in double precision as everywhere."""
+
+    loss: DeviceLoss
+    second: bool = False  # the prediction is the probability of the second of two classes
+
+    @classmethod
+    def of(cls, loss: Loss, like: Any, classes: int) -> PredictionLoss | None:
+        """The loss of predictions like these, (rows, ...); None if it is not supported.
+
+        classes: at least so many columns are needed, one for each class of y.
+        """
+        if loss.custom or (like.ndim == 2 and like.shape[1] < classes):
+            return None
+        second = loss.name == "brier" and like.ndim == 2 and like.shape[1] == 2
+        composed = _composed(_first if like.ndim == 1 or second else _all, loss, float(torch.finfo(like.dtype).eps))
+        return None if composed is None else cls(composed, second)
+
+    def __call__(self, y: Any, predictions: Any) -> Any:
+        """Losses of y (rows,) and predictions (rows, donors) or (rows, donors, K), (rows, donors)."""
+        if self.second:
+            predictions = predictions[..., 1]
+        raw = predictions[None] if predictions.ndim == 2 else predictions.movedim(2, 0)
+        y = y[:, None]
+        shift, scale = self.loss.affine(y, torch.zeros_like(y))
+        return self.loss.evaluate(y, shift + scale * raw.double())
+
+
 def _composed(link: Link, loss: Loss, eps: float) -> DeviceLoss | None:
     options = dict(loss.parameters)
     if link is _first and loss.name in _RESIDUALS:

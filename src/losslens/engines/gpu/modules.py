@@ -1,7 +1,7 @@
 """Torch modules on their own device: the table is copied there once, and batches are assembled there.
 
 For a batch only positions of rows and values are sent, and predictions come back. The next batch is computed while the
-predictions of this one are copied.
+predictions of this one are copied. Where rows have donors of their own, sums of cells come back instead (`own_donors`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from losslens.donors.questions import Ask
+from losslens.donors.questions import Ask, Question
+from losslens.engines.base import Averaged
 from losslens.engines.batches import Cut, edits
-from losslens.engines.blackbox import BlackBox, Mixer
+from losslens.engines.blackbox import BlackBox, Mixer, is_sparing
 from losslens.engines.gpu.memory import BatchSizes
+from losslens.engines.gpu.own_donors import OwnDonorCells
+from losslens.losses import LARGEST, Loss
 from losslens.models import Responder, TorchModule
 from losslens.progress import Tick
 from losslens.tables.columns import Column
 from losslens.tables.frames import Table
+from losslens.tables.sample import Sample
 from losslens.typing import Indices, Mask
 
 BATCH = 1 << 17  # rows of a batch on a GPU
@@ -35,7 +39,7 @@ class DeviceTable:
 
     def __init__(self, table: Table, respond: Responder, batch_rows: int) -> None:
         assert isinstance(respond.predict, TorchModule)  # callers have tested it
-        self.predict, self.check = respond.predict, respond.check
+        self.predict, self.check, self.response = respond.predict, respond.check, respond.response
         self.rows = self.predict.as_rows(np.asarray(table.native))
         self.sizes = BatchSizes(batch_rows, "rows")
         self.columns: dict[int, tuple[Column, Any]] = {}
@@ -43,6 +47,10 @@ class DeviceTable:
     def index(self, index: Indices) -> Any:
         """Positions of rows or values, sent to the device."""
         return torch.from_numpy(np.ascontiguousarray(index, np.int64)).to(self.rows.device, non_blocking=True)
+
+    def numbers(self, numbers: NDArray[Any]) -> Any:
+        """Numbers in double precision, sent to the device."""
+        return torch.from_numpy(np.ascontiguousarray(numbers, np.float64)).to(self.rows.device, non_blocking=True)
 
     def values(self, column: Column) -> Any:
         """The values of a column, sent to the device once."""
@@ -53,6 +61,24 @@ class DeviceTable:
     def predictions(self, total: int, build: Callable[[slice], Any]) -> Iterator[tuple[slice, _Pending]]:
         """Predictions of rows that are built part by part; a part that does not fit is halved."""
         return self.sizes.over(total, lambda part: _Pending(self.predict.output(build(part)), part))
+
+    def as_predictions(self, output: Any, rows: int) -> Any | None:
+        """The output for so many rows, on the device, in the form that `Responder.check` gives it; None if unusual."""
+        if not isinstance(output, torch.Tensor) or output.device != self.rows.device or output.is_complex():
+            return None
+        numbers = output.detach()
+        numbers = numbers[:, 0] if numbers.ndim == 2 and numbers.shape[1] == 1 else numbers
+        if numbers.ndim not in ((1,) if self.response == "values" else (1, 2)) or len(numbers) != rows:
+            return None
+        if numbers.dtype != torch.float32:
+            numbers = numbers.to(torch.float32 if numbers.dtype == torch.bfloat16 else torch.float64)
+        if self.response == "probabilities" and numbers.ndim == 1:
+            return torch.stack([1 - numbers, numbers], dim=1)
+        return numbers
+
+    def usual(self, predictions: Any) -> Any:
+        """Whether all are finite and not too large, as a tensor."""
+        return predictions.abs().max() <= LARGEST
 
     def finished(self, pending: _Pending) -> NDArray[Any]:
         """Predictions, copied from the device and checked."""
@@ -100,6 +126,24 @@ class Modules(BlackBox):
         """The module and the table on its device."""
         assert isinstance(self.respond, Responder)
         return DeviceTable(self.table, self.respond, self.batch_rows)
+
+    def averages(self, ask: Ask) -> bool:
+        """Whether `averaged` takes a feature: rows have donors of their own, and every cell is predicted."""
+        return self.is_remote and ask.met is not None and not is_sparing(ask)
+
+    def averaged(
+        self, rows: Indices, questions: Sequence[Question], sample: Sample, loss: Loss | None, tick: Tick, *, kept: bool
+    ) -> tuple[NDArray[Any], Iterator[Averaged]] | None:
+        """Predictions of these rows, unchanged, and then feature by feature the sums of their cells.
+
+        kept: with the cells. None where the model returned something unusual, which the black box will explain.
+        """
+        cells = OwnDonorCells(self.on_device, rows, questions)
+        found = cells.predict(self.batch_rows, tick)
+        if found is None:
+            return None
+        array = self.on_device.check(found[0].cpu().numpy(), len(rows))
+        return array, cells.averaged(rows, questions, sample, loss, *found, kept=kept)
 
     def mixer(self, players: Sequence[tuple[int, ...]], columns: dict[int, Column]) -> Mixer:
         """Mixed rows are assembled on the device, too."""

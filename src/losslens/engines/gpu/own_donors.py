@@ -1,0 +1,233 @@
+"""Rows with donors of their own on a module's device: donors, values, predictions, losses and their sums.
+
+Only sums come back to this processor, and the cells that a result keeps. Sums are always added in the same order,
+unlike atomic additions: the same call gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from losslens.cells.matrix import NEARLY, CellSums, has_own_values
+from losslens.donors.designs import Lending, Shifts
+from losslens.donors.layout import OwnDonors
+from losslens.donors.questions import Ask, Question
+from losslens.engines.base import Averaged
+from losslens.engines.gpu.losses import PredictionLoss
+from losslens.losses import Loss
+from losslens.progress import Tick
+from losslens.tables.sample import Sample
+from losslens.typing import Floats, Indices
+
+if TYPE_CHECKING:
+    from losslens.engines.gpu.modules import DeviceTable
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceRows:
+    """What losses and sums need of some rows."""
+
+    rows: Any  # (b,): positions in the sample
+    weight: Any  # (n,)
+    block: Any | None  # (n,)
+    loss: PredictionLoss | None
+    y: Any | None  # (b,)
+
+    @classmethod
+    def of(cls, on_device: DeviceTable, rows: Indices, sample: Sample, loss: PredictionLoss | None) -> DeviceRows:
+        """Sent to the device."""
+        y = None if loss is None or sample.y is None else on_device.numbers(sample.y[rows])
+        block = None if sample.block is None else on_device.index(sample.block)
+        return cls(on_device.index(rows), on_device.numbers(sample.weight), block, loss, y)
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceCells:
+    """The cells of one feature and some rows, on the device."""
+
+    donors: Any  # (b, m); -1 where a cell is left out
+    predictions: Any  # (b, m) or (b, m, K)
+    losses: Any = None  # (b, m), of the predictions; None without a loss
+    own: Any = 0.0  # (b, 1), of the unchanged rows
+
+    @property
+    def changes(self) -> Any:
+        """Changes of the loss, (b, m)."""
+        return None if self.losses is None else self.losses - self.own
+
+    def sums(self, layout: OwnDonors, rows: DeviceRows, ceiling: float | None) -> CellSums:
+        """Sums over the cells, as `Averages` adds them."""
+        lent, changes = _weights(layout, rows, self.donors), self.changes
+        weight = rows.weight[rows.rows][:, None] * lent
+        by_value = _by_value(layout, rows, self.donors)
+        outputs = [self.predictions] if self.predictions.ndim == 2 else self.predictions.unbind(2)
+        pd = [by_value(weight * one) for one in outputs]
+        sums = CellSums(
+            row_mass=_host(lent.sum(1)),
+            value_mass=by_value(weight),
+            pd=pd[0] if self.predictions.ndim == 2 else np.stack(pd, axis=-1),
+        )
+        if changes is None:
+            return sums
+        weighted, of_donor = weight * changes, None
+        if not has_own_values(layout):
+            n = len(rows.weight)
+            by_donor = _by_key(torch.where(self.donors < 0, n - 1, self.donors), n)
+            of_donor = by_donor(weighted), by_donor(weight)
+        return replace(
+            sums,
+            row=_host((lent * changes).sum(1)),
+            curve=by_value(weighted),
+            donor=of_donor,
+            square=float((weighted * changes).sum()),
+            clipped=0.0 if ceiling is None else float(((self.losses >= NEARLY * ceiling) * weight).sum()),
+        )
+
+
+def _weights(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Any:
+    """As `OwnDonors.weights`, (b, m)."""
+    counted = donors >= 0
+    if rows.block is not None and not layout.alone:
+        counted &= rows.block[donors] != rows.block[rows.rows][:, None]
+    weight = torch.where(counted, torch.ones_like(rows.weight[:1]) if layout.alone else rows.weight[donors], 0.0)
+    if not layout.even:
+        return weight
+    total = weight.sum(1, keepdim=True)
+    return torch.where(total > 0, weight / total, 0.0)
+
+
+def _by_value(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Callable[[Any], Floats]:
+    """Sums of numbers of the cells, (b, m), at each grid value."""
+    if layout.binned:  # a column is at one value
+        return lambda numbers: np.asarray(np.bincount(layout.place, _host(numbers.sum(0)), layout.size), float)
+    place = torch.from_numpy(layout.place.astype(np.int64)).to(donors.device)
+    return _by_key(place[rows.rows] if place.ndim == 2 else place[donors], layout.size)
+
+
+def _by_key(keys: Any, size: int) -> Callable[[Any], Floats]:
+    """Sums of numbers with equal keys 0 .. size - 1."""
+    keys = keys.reshape(-1)
+    order, lengths = torch.argsort(keys, stable=True), torch.bincount(keys, minlength=size)
+
+    def sums(numbers: Any) -> Floats:
+        return _host(torch.segment_reduce(numbers.reshape(-1)[order], "sum", lengths=lengths, unsafe=True))
+
+    return sums
+
+
+def _host(numbers: Any) -> NDArray[Any]:
+    return np.asarray(numbers.cpu().numpy())
+
+
+def lent_to(on_device: DeviceTable, lending: Lending, rows: Indices) -> Any:
+    """The donors of these rows, (b, m); shifts are computed on the device."""
+    if not isinstance(lending, Shifts):
+        return on_device.index(np.asarray(lending[rows]))
+    n, donor = len(lending.donor), on_device.index(lending.donor)
+    places = on_device.index(lending.places[rows])[:, None] + on_device.index(lending.shifts)
+    places = torch.where(places >= n, places - n, places)
+    return donor[places.sort(1)[0] if lending.ascending else places]
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """A feature's cells of some rows, column by column: the values that they take."""
+
+    ask: Ask
+    met: Any  # (m * b,): the value of each cell
+    values: tuple[Any, ...]  # of each column of the feature, its numbers at every value
+    same: Any  # (b, m): whether a cell holds the row's own value
+
+
+class OwnDonorCells:
+    """Predicts the cells of some rows for several features, without leaving the device."""
+
+    def __init__(self, on_device: DeviceTable, rows: Indices, questions: Sequence[Question]) -> None:
+        self.on_device, self.b = on_device, len(rows)
+        self.rows = on_device.rows.index_select(0, on_device.index(rows))
+        self.donors, self.asked = [], []
+        for question in questions:
+            assert question.ask.met is not None
+            assert isinstance(question.meeting, OwnDonors)
+            ask, met, lent = question.ask, question.ask.met, question.meeting.donors
+            donors = lent_to(on_device, lent, rows)
+            drawn = donors if met.donors is lent else lent_to(on_device, met.donors, rows)
+            values = on_device.index(met.codes)[drawn]
+            same = values == on_device.index(ask.own[rows])[:, None]
+            lookup = tuple(
+                on_device.values(source)[on_device.index(index)]
+                for source, index in zip(ask.sources, ask.index, strict=True)
+            )
+            self.donors.append(donors)
+            self.asked.append(_Asked(ask, values.T.reshape(-1), lookup, same))
+        self.ends = np.cumsum([self.b, *(len(one.met) for one in self.asked)])
+
+    def predict(self, batch_rows: int, tick: Tick) -> tuple[Any, list[Any]] | None:
+        """Predictions of the unchanged rows, (b, ...), and of each feature's cells, (b, m, ...).
+
+        None where the model returns what needs a closer look: the black box then says what is wrong.
+        """
+        total, found, fine = int(self.ends[-1]), None, None
+        sizes = self.on_device.sizes
+        sizes.size = min(sizes.size, ceil(total / ceil(total / batch_rows)))
+        for part, output in sizes.over(total, lambda part: self.on_device.predict.output(self._part(part))):
+            numbers = self.on_device.as_predictions(output, part.stop - part.start)
+            if numbers is None or (found is not None and numbers.shape[1:] != found.shape[1:]):
+                return None
+            if found is None:
+                found = torch.empty((total, *numbers.shape[1:]), dtype=numbers.dtype, device=numbers.device)
+            found[part] = numbers
+            usual = self.on_device.usual(numbers)
+            fine = usual if fine is None else fine & usual
+            tick(part.stop - part.start)
+        assert found is not None
+        if not bool(fine):
+            return None
+        base, cells = found[: self.b], []
+        for one, (start, stop) in zip(self.asked, pairwise(self.ends), strict=True):
+            mine = found[start:stop].reshape(-1, self.b, *found.shape[1:]).transpose(0, 1)
+            same = one.same.reshape(*one.same.shape, *[1] * (mine.ndim - 2))
+            cells.append(torch.where(same, base[:, None], mine))
+        return base, cells
+
+    def averaged(
+        self, rows: Indices, questions: Sequence[Question], sample: Sample, loss: Loss | None, base: Any, cells: Any, *,
+        kept: bool,
+    ) -> Iterator[Averaged]:  # fmt: skip
+        """The cells that `predict` returned, summed feature by feature, where the device knows the loss."""
+        classes = 0 if sample.classes is None else len(sample.classes)
+        judge = None if loss is None else PredictionLoss.of(loss, base, classes)
+        mine = DeviceRows.of(self.on_device, rows, sample, judge)
+        ceiling = None if loss is None else loss.ceiling(np.float32 if base.dtype == torch.float32 else np.float64)
+        own = None if judge is None else judge(mine.y, base[:, None])
+        for question, donors, predictions in zip(questions, self.donors, cells, strict=True):
+            array = _host(predictions) if kept or (loss is not None and (judge is None or loss.domains)) else None
+            if loss is not None and judge is None:
+                yield Averaged(array)
+                continue
+            if loss is not None and loss.domains is not None and array is not None:
+                loss.check_prediction(array.ravel())  # a deviance is not defined for every prediction
+            assert isinstance(question.meeting, OwnDonors)
+            done = DeviceCells(donors, predictions, None if judge is None else judge(mine.y, predictions), own)
+            sums = done.sums(question.meeting, mine, ceiling)
+            yield Averaged(array, _host(done.changes) if kept and judge is not None else None, sums)
+
+    def _part(self, part: slice) -> Any:
+        """Rows with values replaced: the unchanged rows, then each feature's cells."""
+        at = torch.arange(part.start, part.stop, device=self.rows.device) % self.b
+        rows = self.rows.index_select(0, at)
+        for one, (start, stop) in zip(self.asked, pairwise(self.ends), strict=True):
+            low, high = max(start, part.start), min(stop, part.stop)
+            if low < high:
+                met = one.met[low - start : high - start]
+                for column, values in zip(one.ask.columns, one.values, strict=True):
+                    rows[low - part.start : high - part.start, column] = values[met]
+        return rows
