@@ -355,7 +355,7 @@ def test_models_are_compared():
     assert set(found.shapley) == {"one", "two"}
 
 
-# Shares of rows and donors by products of two leaves.
+# Shares of rows and donors by products of two nodes.
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["alike", "weights"])
@@ -371,7 +371,7 @@ def test_rows_and_donors_of_squared_losses_by_products_of_leaves(case, apart, we
     expected = coalitions.shares(respond, X, y, judge, weight=weight, apart=apart)
     close = {"atol": SINGLE if case == "xgboost" else 1e-9, "rtol": 1e-3 if case == "xgboost" else 1e-9}
     counted = slice(None) if weight is None else weight > 0
-    assert "products of two leaves" in repr(found)
+    assert "products of two nodes" in repr(found)
     np.testing.assert_allclose(found.sfimp, expected.sfimp, **close)
     np.testing.assert_allclose(found.local[counted], expected.local[counted], **close)
     np.testing.assert_allclose(found.shares.caused[counted], expected.caused[counted], **close)
@@ -393,4 +393,4 @@ def test_products_of_leaves_give_rows_where_pairs_are_too_many():
     np.testing.assert_allclose(found.local.sum(axis=1), gain, rtol=1e-9, atol=1e-9)
     assert not found.local[:, ~np.isin(np.arange(24), np.flatnonzero(alone.sfimp))].any()
     plan = ll.plan(ll.shapley_importance, native, Z, y, loss="squared_error", rows=True)
-    assert "products of two leaves" in plan.way
+    assert "products of two nodes" in plan.way

@@ -71,12 +71,12 @@ class Covariance(EngineWay):
 
 
 class TreeBoxes(Covariance):
-    """Totals by the covariance, and the shares of rows and donors in a squared loss from products of two leaves."""
+    """Totals by the covariance, and the shares of rows and donors in a squared loss from products of two nodes."""
 
     name = "tree boxes"
-    words = "covariance of y and the predictions' Shapley values, single rows by products of two leaves"
+    words = "covariance of y and the predictions' Shapley values, single rows by products of two nodes"
     unit = "products"
-    operations = "products of leaves and rows"
+    operations = "products of nodes and rows"
     rows = True
     limit, quick = 1e11, 3e8
 
@@ -104,7 +104,7 @@ class TreeBoxes(Covariance):
         return Allotment(
             sfimp=sfimp, method="covariance", error_none=sample.error + float(sfimp.sum()),
             shares=Shares(local, both - local, all_pairs(setup.n)), gains=local.sum(axis=1),
-            monte_carlo_error=np.zeros(setup.p), remarks=("single rows by products of two leaves",),
+            monte_carlo_error=np.zeros(setup.p), remarks=("single rows by products of two nodes",),
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Shares of rows in squares of what trees predict: products of two leaves against all coalitions asked of the model."""
+"""Shares of rows in squares of what trees predict: products of two nodes against all coalitions asked of the model."""
 
 import lightgbm as lgb
 import numpy as np

@@ -1,15 +1,20 @@
-"""Exact shares of single rows in the square of a sum of trees: from products of two leaves, for any number of players.
+"""Exact shares of single rows in the square of a sum of trees: from products of two nodes, for any number of players.
 
-The square of a sum of leaves is a sum over pairs of leaves, and a product of two leaves is a leaf again: a box with the
-conditions of both. Rows are compared with donors by their *patterns*, the sets of players whose conditions they
-violate. Let Q be the q players of a box, M(S) the weight of the rows that violate no players but those of S, A the
-players that row i doesn't violate, and w(s) = s! (q - 1 - s)! / q!, w(q) = 0. In the game in which players outside the
-coalition take a donor's values, player j gets, as a mean over the donors,
+A tree is a constant and a sum over its splits: of the two nodes below a split one is *counted*: 1 for rows that reach
+it, times the difference between the values that the two nodes lead to if no node below them is counted. There are as
+many as leaves, less one, and on average they have one condition less. The square of a sum of trees is a sum over pairs
+of counted nodes of different trees and, for the square of each tree, over single ones.
+
+A product of two nodes is a node again: a box with the conditions of both. Rows are compared with donors by their
+*patterns*, the sets of players whose conditions they violate. Let Q be the q players of a box, M(S) the weight of the
+rows that violate no players but those of S, A the players that row i doesn't violate, and w(s) = s! (q - 1 - s)! / q!,
+w(q) = 0. In the game in which players outside the coalition take a donor's values, player j gets, as a mean over the
+donors,
 
     E(A) - F(A - j),    E(A) = sum of w(|S| - 1) M(S) over the subsets S of A but the empty one,
                         F(A) = E(A) + sum of w(|S|) M(S) over the subsets S of A
 
-times the values of both leaves. What row i gets with donor k, row k loses with donor i: a row's share as a donor is the
+times the values of both nodes. What row i gets with donor k, row k loses with donor i: a row's share as a donor is the
 same number with the other sign. Rows with the same pattern have the same share, which is computed once.
 
 Kernels are imported when they are needed: the cost is counted without them.
@@ -34,12 +39,12 @@ from losslens.workers import in_process
 
 MOST_IN_TABLE = 14  # players of a box for which tables over their subsets are used
 MOST_PLAYERS = 64  # of a box: bits of a word
-MOST_PATTERNS = 1 << 16  # of a leaf
-MOST_TOGETHER = 1 << 20  # patterns of two leaves, up to which those that occur are told apart
+MOST_PATTERNS = 1 << 16  # of a node
+MOST_TOGETHER = 1 << 20  # patterns of two nodes, up to which those that occur are told apart
 PARTS = 32  # of the pairs of trees, which are summed separately, for any n_jobs: the result doesn't depend on it
-AT_ONCE = 1 << 21  # products of leaves times rows between two tests whether to stop
-COMPARED = 128  # leaves from which the cost of all products is estimated
-PRODUCT, ADDITION, COMPARISON = 250, 0.1, 0.2  # of leaves, of numbers, of patterns: in units of the work for a row
+AT_ONCE = 1 << 21  # products of nodes times rows between two tests whether to stop
+COMPARED = 128  # nodes from which the cost of all products is estimated
+PRODUCT, ADDITION, COMPARISON = 250, 0.1, 0.2  # of nodes, of numbers, of patterns: in units of the work for a row
 
 
 def square_shares(
@@ -48,7 +53,7 @@ def square_shares(
     """Each row's shares in the squares of its outputs, less their means, summed over the outputs, (n, players).
 
     weight: of the rows, as donors; sums to one. Every column that a tree uses belongs to a player. Progress counts
-    products of two leaves.
+    products of two nodes.
     """
     boxes = _Boxes(bound, players, weight)
     total = np.zeros((len(weight), len(players)))
@@ -59,29 +64,29 @@ def square_shares(
 
 
 def products(bound: BoundEnsemble) -> int:
-    """The number of products of two leaves of different trees of the same output, and of a leaf with itself."""
-    leaves = np.diff(bound.leaf_at).astype(np.int64)
+    """The number of products of counted nodes of different trees of the same output, and of these nodes alone."""
+    nodes = np.diff(bound.leaf_at).astype(np.int64) - 1
     output = bound.output if bound.value.shape[1] == 1 else np.zeros_like(bound.output)
-    by_output = (leaves[output == out] for out in np.unique(output))
+    by_output = (nodes[output == out] for out in np.unique(output))
     return sum(int(some.sum() ** 2 - some @ some) // 2 + int(some.sum()) for some in by_output)
 
 
 def cost(bound: BoundEnsemble, players: Sequence[Sequence[int]], memory: float) -> float | None:
-    """Operations, in units of the work for a row: products of leaves times rows, and tables; None if too large.
+    """Operations, in units of the work for a row: products of nodes times rows, and tables; None if too large.
 
-    The tables' sizes are those of products of some leaves.
+    The tables' sizes are those of products of some nodes.
     """
     n, p, leaves = bound.codes.shape[1], len(players), len(bound.value)
     on_path = min(p, bound.depth)
-    columns = min(p, 2 * int(np.diff(bound.leaf_at).max()))  # of two trees, at most
-    held = leaves * n * (2 + on_path / 8) + 8 * n * (5 * columns + p)  # patterns of all leaves, and a thread's sums
+    a_tree = int(np.diff(bound.leaf_at).max()) + 4  # nodes, and what is held of a product
+    held = leaves * n * (2 + on_path / 8) + 8 * n * (a_tree * (on_path + 3) + p)  # all patterns, and a thread's sums
     if min(p, 2 * on_path) > MOST_PLAYERS or min(n, 2.0**on_path) > MOST_PATTERNS or held > memory:
         return None
-    owner, at = _owners(bound, players), np.flatnonzero(bound.nodes[:, FEATURE] < 0)
-    some = [_path(bound, int(s), owner) for s in at[np.linspace(0, leaves - 1, min(leaves, COMPARED)).astype(int)]]
+    owner, at = _owners(bound, players), np.flatnonzero(bound.nodes[:, FEATURE] >= 0) + 1  # those to the left
+    some = [_path(bound, int(s), owner) for s in at[np.linspace(0, len(at) - 1, min(len(at), COMPARED)).astype(int)]]
     sizes = np.array([(a | b).bit_count() for a in some for b in some])
     tables = np.minimum(1.5 * ADDITION * sizes * 2.0**sizes, COMPARISON * (n / 3) ** 2)
-    return products(bound) * (PRODUCT + n + float(tables.mean()))
+    return products(bound) * (PRODUCT + n + float(tables.sum()) / max(1, len(sizes)))
 
 
 def _owners(bound: BoundEnsemble, players: Sequence[Sequence[int]]) -> Ints:
@@ -92,21 +97,22 @@ def _owners(bound: BoundEnsemble, players: Sequence[Sequence[int]]) -> Ints:
     return owner
 
 
-def _path(bound: BoundEnsemble, leaf: int, owner: Ints) -> int:
-    """The players on the path to a leaf's node, as bits."""
-    s, players = int(bound.roots[np.searchsorted(bound.roots, leaf, side="right") - 1]), 0
-    while s < leaf:
+def _path(bound: BoundEnsemble, node: int, owner: Ints) -> int:
+    """The players on the path to a node, as bits."""
+    s, players = int(bound.roots[np.searchsorted(bound.roots, node, side="right") - 1]), 0
+    while s < node:
         players |= 1 << int(owner[bound.nodes[s, FEATURE]])
         right = int(bound.nodes[s, RIGHT])
-        s = right if leaf >= right else s + 1
+        s = right if node >= right else s + 1
     return players
 
 
 @dataclass(frozen=True, eq=False)
-class _Leaf:
-    """A leaf, the players whose conditions some rows violate, and the patterns of all rows in terms of these."""
+class _Node:
+    """A counted node, the players whose conditions some rows violate, and the patterns of all rows in these players."""
 
-    number: int
+    value: Floats  # (outputs,)
+    squared: float  # of the square of its tree, summed over the outputs
     players: list[int]
     met: NDArray[np.uint64]  # of each player: the rows that fulfil its conditions, as bits
     patterns: NDArray[np.uint64]
@@ -115,7 +121,7 @@ class _Leaf:
 
 @dataclass(frozen=True)
 class _Job:
-    """Products of some leaves with those of another tree; of each leaf with itself if it is the same."""
+    """Products of some nodes with those of another tree; if it is the same, nodes alone."""
 
     trees: tuple[int, int]
     first: int
@@ -124,29 +130,43 @@ class _Job:
 
 
 class _Boxes:
-    """The leaves of all trees, and what rows make of them."""
+    """The counted nodes of all trees, and what rows make of them."""
 
     def __init__(self, bound: BoundEnsemble, players: Sequence[Sequence[int]], weight: Floats) -> None:
+        from losslens.engines.trees.pair_box_kernels import LANES
+
         self.bound, self.p, self.weight, self.n = bound, len(players), np.array(weight, np.float64), len(weight)
-        owner = _owners(bound, players)
-        by_tree = [list(_leaves(bound, t, owner)) for t in range(len(bound.roots))]
-        leaves = [leaf for some in by_tree for leaf in some]
+        owner, value = _owners(bound, players), _centred_values(bound, self.weight)
+        constants, by_tree = zip(*(_nodes(bound, t, owner, value) for t in range(len(bound.roots))), strict=True)
+        nodes = [node for some in by_tree for node in some]
         self.at = np.append(0, np.cumsum([len(some) for some in by_tree]))
-        self.players = [sorted({j for leaf in some for j in leaf.players}) for some in by_tree]
-        classes = [len(leaf.patterns) for leaf in leaves]
-        self.most_classes = max(classes)
-        self.widest = min(self.p, 2 * max(len(leaf.players) for leaf in leaves))  # players of a box, at most
+        classes, sizes = [len(node.patterns) for node in nodes], np.array([len(node.players) for node in nodes], int)
+        self.most_classes = max(classes, default=0)
+        self.widest = min(self.p, 2 * max(sizes, default=0))  # players of a box, at most
         in_tables = self.widest <= MOST_IN_TABLE  # else patterns may be listed more than once
         self.rows = min(self.n, 1 << self.widest) if in_tables else self.n  # listed patterns of a box, at most
-        self.leaves = (
-            np.append(0, np.cumsum([len(leaf.players) for leaf in leaves])).astype(np.int32),
-            np.array([j for leaf in leaves for j in leaf.players], np.int32),
-            np.concatenate([leaf.met for leaf in leaves]),
+        self.column_at = np.append(0, np.cumsum(-(-sizes // LANES) * LANES)).astype(np.int32)
+        values = np.array([node.value for node in nodes]).reshape(len(nodes), value.shape[1])
+        alone = np.array([node.squared for node in nodes]) + 2 * np.sum(values * self._constants(constants), axis=1)
+        self.nodes = (
+            np.append(0, np.cumsum(sizes)).astype(np.int32),
+            np.array([j for node in nodes for j in node.players], np.int32),
+            np.concatenate([np.zeros((0, -(-self.n // 64)), np.uint64), *(node.met for node in nodes)]),
             np.append(0, np.cumsum(classes)).astype(np.int32),
-            np.concatenate([leaf.patterns for leaf in leaves]),
-            np.stack([leaf.pattern_of for leaf in leaves]),
-            _centred_values(bound, self.weight)[[leaf.number for leaf in leaves]],
+            np.concatenate([np.zeros(0, np.uint64), *(node.patterns for node in nodes)]),
+            np.array([node.pattern_of for node in nodes], np.uint16).reshape(len(nodes), self.n),
+            values,
+            alone,
+            self.column_at,
         )
+
+    def _constants(self, constants: Sequence[Floats]) -> Floats:
+        """The sum of the constants of all trees, of each output, or for each node of its output."""
+        by_tree, output = np.array(constants), self.bound.output
+        if by_tree.shape[1] > 1:
+            return np.asarray(by_tree.sum(axis=0))
+        of_output = np.bincount(output, by_tree[:, 0]).astype(np.float64)
+        return np.repeat(of_output[output], np.diff(self.at))[:, None]
 
     @cached_property
     def factors(self) -> Floats:
@@ -192,30 +212,24 @@ class _Boxes:
         """The shares in some products."""
         from losslens.engines.trees import pair_box_kernels
 
-        total, column_of = np.zeros((self.n, self.p)), np.zeros(self.p, np.int32)
-        together, lanes = pair_box_kernels.TOGETHER, pair_box_kernels.LANES
-        joined, buffers = self._joined(together, lanes), (self._subsets(), self._compared())
+        total, of_node, of_tree = np.zeros((self.n, self.p)), np.diff(self.column_at), np.diff(self.column_at[self.at])
+        sums = np.zeros(self.n * max(of_node, default=0)), np.zeros(self.n * max(of_tree, default=0))
+        buffers = (self._joined(2 * max(of_node, default=0)), self._subsets(), self._compared())
         for job in jobs:
             a, b = job.trees
-            players = sorted({*self.players[a], *self.players[b]})
-            column_of[players] = np.arange(len(players))
-            sums = np.zeros((self.n, -(-len(players) // lanes) * lanes))
-            table = joined[-1].reshape(-1)[: together * self.rows * sums.shape[1]].reshape(together, self.rows, -1)
             others = (0, 0) if a == b else (int(self.at[b]), int(self.at[b + 1]))
             pair_box_kernels.add_products(
-                job.first, job.last, *others, MOST_IN_TABLE, self.leaves, column_of, self.weight, self.factors,
-                self.share, (*joined[:-1], table), *buffers, sums,
+                job.first, job.last, *others, MOST_IN_TABLE, self.nodes, self.weight, self.factors, self.share,
+                *buffers, *sums, total,
             )  # fmt: skip
-            total[:, players] += (1 if a == b else 2) * sums[:, : len(players)]
             tick(job.products)
         return total
 
-    def _joined(self, together: int, lanes: int) -> tuple[NDArray[Any], ...]:
-        columns = min(self.p, 2 * max(map(len, self.players))) + lanes
+    def _joined(self, columns: int) -> tuple[NDArray[Any], ...]:
         return (
-            np.full(self.p, -1, np.int32), np.zeros(MOST_PLAYERS, np.int32), np.zeros(MOST_PLAYERS, np.int32),
-            np.zeros(self.most_classes, np.uint64), np.zeros(self.rows, np.uint64), np.zeros(self.rows),
-            np.zeros((together, self.n), np.int32), np.zeros((together, self.rows, columns)),
+            np.full(self.p, -1, np.int32), np.zeros(MOST_PLAYERS, np.int32), np.zeros(self.most_classes, np.uint64),
+            np.zeros(self.rows, np.uint64), np.zeros(self.rows), np.zeros(self.n, np.int32),
+            np.zeros(self.rows * columns),
         )  # fmt: skip
 
     def _subsets(self) -> tuple[NDArray[Any], ...]:
@@ -230,31 +244,52 @@ class _Boxes:
         pairs = min(MOST_TOGETHER, self.most_classes**2) if self.widest > MOST_IN_TABLE else 0
         return (
             np.zeros(pairs), np.zeros(pairs, np.uint8), np.zeros(pairs, np.int32),
-            np.zeros((self.widest, -(-self.rows // 64)), np.uint64), np.zeros((self.rows, self.widest + 4)),
-            np.zeros(self.widest + 4),
+            np.zeros((self.widest, -(-self.rows // 64)), np.uint64), np.zeros(self.rows * (self.widest + 8)),
+            np.zeros(self.widest + 8), np.zeros(self.rows), np.zeros(self.rows + 4, np.uint64), np.zeros(self.rows + 4),
         )  # fmt: skip
 
 
-def _leaves(bound: BoundEnsemble, t: int, owner: Ints) -> Iterator[_Leaf]:
-    """The leaves of a tree that some mixed rows reach."""
-    nodes, n = bound.nodes, bound.codes.shape[1]
-    waiting: list[tuple[int, dict[int, NDArray[np.bool_]]]] = [(int(bound.roots[t]), {})]
+def _nodes(bound: BoundEnsemble, t: int, owner: Ints, value: Floats) -> tuple[Floats, list[_Node]]:
+    """A tree as a constant, (outputs,), and its counted nodes that some mixed rows reach."""
+    nodes, n, root = bound.nodes, bound.codes.shape[1], int(bound.roots[t])
+    waiting: list[tuple[int, dict[int, NDArray[np.bool_]]]] = [(root, {})]
+    splits: dict[int, tuple[int, int, dict[int, NDArray[np.bool_]]]] = {}  # the counted node, the other; rows
+    leaf_of: dict[int, int] = {}  # that a node leads to if no node below it is counted
+    order = []
     while waiting:
         s, met = waiting.pop()
         f = int(nodes[s, FEATURE])
-        if f >= 0:
-            left, j = _goes_left(bound, s), int(owner[f])
-            for child, goes in ((int(nodes[s, RIGHT]), ~left), (s + 1, left)):
-                held = met[j] & goes if j in met else goes
-                if held.any():
-                    waiting.append((child, met | {j: held}))
+        order.append(s)
+        if f < 0:
+            leaf_of[s] = int(nodes[s, RIGHT])
             continue
-        players = sorted(j for j, held in met.items() if not held.all())
-        held = np.array([met[j] for j in players], np.bool_).reshape(len(players), n)
-        bits = np.uint64(1) << np.arange(len(players), dtype=np.uint64)
-        violated = (np.where(held, np.uint64(0), bits[:, None])).sum(axis=0, dtype=np.uint64)
-        patterns, pattern_of = np.unique(violated, return_inverse=True)
-        yield _Leaf(int(nodes[s, RIGHT]), players, _as_words(held), patterns, pattern_of.reshape(-1).astype(np.uint16))
+        left, j = _goes_left(bound, s), int(owner[f])
+        below = [(child, met[j] & goes if j in met else goes) for child, goes in
+                 ((s + 1, left), (int(nodes[s, RIGHT]), ~left))]  # fmt: skip
+        below = sorted((one for one in below if one[1].any()), key=lambda one: int(one[1].sum()))
+        waiting += [(child, met | {j: held}) for child, held in below]
+        splits[s] = below[0][0], below[-1][0], met | {j: below[0][1]}  # fewer rows: more boxes are empty
+    for s in reversed(order):
+        if s in splits:
+            leaf_of[s] = leaf_of[splits[s][1]]
+    constant: Floats = value[leaf_of[root]]
+    first, last = bound.leaf_at[t : t + 2]
+    squares = np.sum((value[first:last] - constant) ** 2, axis=1)
+    counted = []
+    for child, other, met in splits.values():
+        if child != other:
+            one, two = leaf_of[child], leaf_of[other]
+            counted.append(_node(value[one] - value[two], float(squares[one - first] - squares[two - first]), met, n))
+    return constant, counted
+
+
+def _node(value: Floats, squared: float, met: dict[int, NDArray[np.bool_]], n: int) -> _Node:
+    players = sorted(j for j, held in met.items() if not held.all())
+    held = np.array([met[j] for j in players], np.bool_).reshape(len(players), n)
+    bits = np.uint64(1) << np.arange(len(players), dtype=np.uint64)
+    violated = (np.where(held, np.uint64(0), bits[:, None])).sum(axis=0, dtype=np.uint64)
+    patterns, pattern_of = np.unique(violated, return_inverse=True)
+    return _Node(value, squared, players, _as_words(held), patterns, pattern_of.reshape(-1).astype(np.uint16))
 
 
 def _goes_left(bound: BoundEnsemble, s: int) -> NDArray[np.bool_]:

@@ -1,0 +1,100 @@
+"""Vector instructions for kernels whose loops are too short for the compiler to find them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+EIGHT = 8  # numbers of a vector; the compiler splits it where the processor's are shorter
+FOUR = 4
+
+
+def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, lanes: int) -> Any:
+    """The address of some neighbouring numbers of an array."""
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [at]), ir.VectorType(ir.DoubleType(), lanes).as_pointer())
+
+
+def _load(builder: Any, place: Any) -> Any:
+    found = builder.load(place)
+    found.align = 8
+    return found
+
+
+def _shuffled(builder: Any, vector: Any, order: Sequence[int]) -> Any:
+    """Entries of a vector in another order; EIGHT stands for 0."""
+    zeros = ir.Constant(vector.type, [0.0] * EIGHT)
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), EIGHT), list(order))
+    return builder.shuffle_vector(vector, zeros, mask)
+
+
+def _add(lanes: int) -> Any:
+    """An intrinsic that adds `lanes` numbers."""
+
+    def add(_: Any, to: Any, at: Any, given: Any, begin: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            place = _place(context, builder, signature.args[0], arguments[0], arguments[1], lanes)
+            other = _place(context, builder, signature.args[2], arguments[2], arguments[3], lanes)
+            builder.store(builder.fadd(_load(builder, place), _load(builder, other)), place).align = 8
+            return context.get_dummy_value()
+
+        return types.void(to, types.uint64, given, types.uint64), emit
+
+    return intrinsic(add)
+
+
+add_eight = _add(EIGHT)  # to[at : at + 8] += given[begin : begin + 8], for 1-d arrays of floats
+add_four = _add(FOUR)
+
+
+@intrinsic
+def sum_of_rows(_: Any, to: Any, at: Any, factor: Any, row: Any, count: Any, given: Any, width: Any) -> Any:
+    """to[at : at + 8] = sum of factor[k] * given[row[k] * width + at :][:8] over k < count, a multiple of four."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (to, at), (count, given, width) = arguments[:2], arguments[4:]
+        kinds, vector = signature.args, ir.VectorType(ir.DoubleType(), EIGHT)
+        factors, rows = (context.make_array(kinds[k])(context, builder, arguments[k]).data for k in (2, 3))
+        with builder.goto_entry_block():
+            sums = [builder.alloca(vector) for _ in range(FOUR)]  # several: none waits for the one before
+        for one in sums:
+            builder.store(ir.Constant(vector, [0.0] * EIGHT), one)
+        with cgutils.for_range_slice(builder, ir.IntType(64)(0), count, ir.IntType(64)(FOUR)) as (k, _):
+            for turn, one in enumerate(sums):
+                each = builder.add(k, ir.IntType(64)(turn))
+                of = builder.add(builder.mul(builder.load(builder.gep(rows, [each])), width), at)
+                numbers = _load(builder, _place(context, builder, kinds[5], given, of, EIGHT))
+                first = builder.load(builder.gep(factors, [each]))
+                alone = builder.insert_element(ir.Constant(vector, ir.Undefined), first, ir.IntType(32)(0))
+                times = builder.fmul(_shuffled(builder, alone, [0] * EIGHT), numbers)
+                builder.store(builder.fadd(builder.load(one), times), one)
+        found = [builder.load(one) for one in sums]
+        found = builder.fadd(builder.fadd(found[0], found[1]), builder.fadd(found[2], found[3]))
+        builder.store(found, _place(context, builder, kinds[0], to, at, EIGHT)).align = 8
+        return context.get_dummy_value()
+
+    u8 = types.uint64
+    return types.void(to, u8, factor, row, u8, given, u8), emit
+
+
+@intrinsic
+def sum_subsets_of_three(_: Any, to: Any, at: Any, given: Any, factors: Any, begin: Any) -> Any:
+    """Sums over the subsets of three players, into to[at : at + 8]: of given[at :][:8] * factors[begin :][:8]."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, at, given, factors, begin = arguments
+        numbers = _load(builder, _place(context, builder, signature.args[2], given, at, EIGHT))
+        times = _load(builder, _place(context, builder, signature.args[3], factors, begin, EIGHT))
+        found = builder.fmul(numbers, times)
+        for bit in (1, 2, 4):
+            without = _shuffled(builder, found, [S ^ bit if S & bit else EIGHT for S in range(EIGHT)])
+            found = builder.fadd(found, without)
+        builder.store(found, _place(context, builder, signature.args[0], to, at, EIGHT)).align = 8
+        return context.get_dummy_value()
+
+    return types.void(to, types.uint64, given, factors, types.uint64), emit
