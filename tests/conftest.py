@@ -55,11 +55,21 @@ def chromium() -> Iterator[Any]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def tab(chromium: Any) -> Iterator[Any]:
+    """One tab for all tests that need no other."""
+    from browser import USUAL
+
+    context = chromium.new_context(**USUAL)
+    yield context.new_page()
+    context.close()
+
+
 @pytest.fixture
-def opened(chromium: Any, tmp_path: Path) -> Iterator[Any]:
+def opened(chromium: Any, tab: Any, tmp_path: Path) -> Iterator[Any]:
     """Opens pages; what they complained about fails the test."""
     from browser import Reader
 
-    reader = Reader(chromium, tmp_path)
+    reader = Reader(chromium, tmp_path, tab)
     yield reader.open
     reader.close()

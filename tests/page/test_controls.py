@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from browser import Reader, members, set_donors, set_range, tick, unfold, value
+from browser import Reader, as_opened, members, set_donors, set_range, tick, unfold, value
 from summaries import Made, made, with_findings
 
 Open = Callable[..., Any]
@@ -47,10 +47,7 @@ def shared(chromium: Any, summary: Made, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture
 def page(shared: Any) -> Any:
     """The page in its first state."""
-    shared.evaluate("history.replaceState(null, '', location.pathname)")
-    shared.reload()
-    shared.locator("html[data-ready]").wait_for()
-    return shared
+    return as_opened(shared)
 
 
 def column(summary: Made, name: str) -> Any:

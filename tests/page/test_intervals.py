@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import t as student
 
 import losslens as ll
-from browser import members, set_range, value
+from browser import members, numbers_at, set_range, value
 from losslens.page.quality import error_ends
 
 Open = Callable[..., Any]
@@ -45,17 +45,28 @@ def test_students_quantile_is_that_of_scipy(chromium: Any) -> None:
     np.testing.assert_allclose(found, student.ppf(0.975, freedoms), rtol=1e-9)
 
 
-def shown(page: Any, name: str) -> tuple[float, float, float]:
-    found = page.locator(f'output[data-name="{name}"]').first
-    return tuple(float(found.get_attribute(f"data-{key}")) for key in ("value", "low", "high"))  # type: ignore[return-value]
-
-
 TEN = [("b", low / 10, low / 10 + 1) for low in range(-15, 5, 4)] + [("a", low / 10, 9.0) for low in range(-8, 12, 4)]
+SHOWN = ["subgroup-error", "pfi-given", "pfi-subset"]
+
+
+def where(column: str, low: float, high: float) -> dict[str, Any]:
+    return {"column": column, "from": low, "to": high}
+
+
+def inside(X: pd.DataFrame, column: str, low: float, high: float) -> Any:
+    return ((X[column] >= low) & (X[column] <= high)).to_numpy()
+
+
+def ends(told: dict[str, str]) -> list[float]:
+    return [float(told["low"]), float(told["high"])]
 
 
 @pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 def test_ten_subgroups_of_two_models_have_the_librarys_numbers(opened: Open, loss: str) -> None:
-    """Rows, error, `given` and `subset` of the first model, and `given` of the second: regression, and classes."""
+    """Rows, error, `given` and `subset` of the first model, and `given` of the second: regression, and classes.
+
+    One subgroup is made by hand, of the second model: the address of the same state gives the same numbers.
+    """
     X, y, _ = data()
 
     def classes(slope: float) -> Callable[[Any], Any]:
@@ -69,46 +80,54 @@ def test_ten_subgroups_of_two_models_have_the_librarys_numbers(opened: Open, los
     )
     one, two = (ll.feature_importance(each, X, target, **asked)["a"] for each in (first, other))
     page.locator("button.feature", has_text=re.compile("^a")).first.click()
-    for column, low, high in TEN:
-        set_range(page, column, str(low), str(high))
-        rows = ((X[column] >= low) & (X[column] <= high)).to_numpy()
-        assert members(page) == rows.sum() > 2
-        assert shown(page, "subgroup-error")[0] == pytest.approx(one.given(rows).error, rel=1e-6)
-        for name, exact in (("given", one.given(rows)), ("subset", one.subset(rows))):
-            assert shown(page, f"pfi-{name}")[0] == pytest.approx(exact.pfi, rel=1e-6, abs=1e-6 * exact.std_error)
-        page.locator("#model-choice input").nth(1).check()
-        assert value(page, "pfi-given") == pytest.approx(two.given(rows).pfi, rel=1e-6, abs=1e-6 * two.std_error)
-        page.locator("#model-choice input").nth(0).check()
-        page.locator("#clear").click()
+    set_range(page, *map(str, TEN[0]))
+    page.locator("#model-choice input").nth(1).check()
+    by_hand = value(page, "pfi-given")
+    states = [{"feature": "a", "where": where(*part)} for part in TEN]
+    of_first = numbers_at(page, states, SHOWN)
+    of_second = numbers_at(page, [state | {"model": "other"} for state in states], ["pfi-given"])
+    assert float(of_second[0]["pfi-given"]["value"]) == by_hand
+    for part, told, of_other in zip(TEN, of_first, of_second, strict=True):
+        rows = inside(X, *part)
+        assert int(told["n"]) == int(of_other["n"]) == rows.sum() > 2
+        assert float(told["subgroup-error"]["value"]) == pytest.approx(one.given(rows).error, rel=1e-6)
+        for name, shown, exact in (
+            ("given", told, one.given(rows)), ("subset", told, one.subset(rows)), ("given", of_other, two.given(rows)),
+        ):  # fmt: skip
+            found = float(shown[f"pfi-{name}"]["value"])
+            assert found == pytest.approx(exact.pfi, rel=1e-6, abs=1e-6 * (two if shown is of_other else one).std_error)
+
+
+@pytest.fixture(scope="module")
+def even() -> Any:
+    X, y, _ = data()
+    return ll.report(
+        model, X, y, loss="squared_error", shapley=False, interactions=False, random_state=0, progress=False
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])
-def test_subgroups_have_the_librarys_intervals(opened: Open, weighted: bool) -> None:
+def test_subgroups_have_the_librarys_intervals(opened: Open, even: Any, weighted: bool) -> None:
     """Whole cells: errors and both importances of three subgroups, to six digits of the interval's width."""
     X, y, weight = data()
     w = weight if weighted else None
-    report = ll.report(
+    report = even if not weighted else ll.report(
         model, X, y, loss="squared_error", sample_weight=w, shapley=False, interactions=False, random_state=0,
         progress=False,
     )  # fmt: skip
     imp = ll.feature_importance(model, X, y, loss="squared_error", sample_weight=w)
     page = opened(report.summary)
-    places = {feature["name"]: place for place, feature in enumerate(report.summary["features"])}
-    for column, low, high in (("b", -0.5, 0.5), ("a", 1.3, 9), ("b", -9, 9)):
-        set_range(page, column, str(low), str(high))
-        rows = ((X[column] >= low) & (X[column] <= high)).to_numpy()
-        assert members(page) == rows.sum()
-        value, *ends = shown(page, "subgroup-error")
-        given = imp["a"].given(rows)
-        assert value == pytest.approx(given.error, rel=1e-6)
-        np.testing.assert_allclose(ends, error_ends(given), rtol=1e-6)
-        for name, place in places.items():
-            page.locator(f'button.feature[data-feature="{place}"]').click()
-            for donors, exact in (("given", imp[name].given(rows)), ("subset", imp[name].subset(rows))):
-                value, *ends = shown(page, f"pfi-{donors}")
-                assert value == pytest.approx(exact.pfi, rel=1e-6)
-                np.testing.assert_allclose(ends, exact.interval(), rtol=1e-6, atol=1e-6 * exact.std_error)
-        page.locator("#clear").click()
+    states = [(name, part) for part in (("b", -0.5, 0.5), ("a", 1.3, 9), ("b", -9, 9)) for name in imp]
+    found = numbers_at(page, [{"feature": name, "where": where(*part)} for name, part in states], SHOWN)
+    for (name, part), told in zip(states, found, strict=True):
+        rows = inside(X, *part)
+        assert int(told["n"]) == rows.sum()
+        given, subset = imp[name].given(rows), imp[name].subset(rows)
+        assert float(told["subgroup-error"]["value"]) == pytest.approx(given.error, rel=1e-6)
+        np.testing.assert_allclose(ends(told["subgroup-error"]), error_ends(given), rtol=1e-6)
+        for shown, exact in ((told["pfi-given"], given), (told["pfi-subset"], subset)):
+            assert float(shown["value"]) == pytest.approx(exact.pfi, rel=1e-6)
+            np.testing.assert_allclose(ends(shown), exact.interval(), rtol=1e-6, atol=1e-6 * exact.std_error)
 
 
 def test_low_rank_cells_have_intervals_to_the_stated_error(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,29 +141,21 @@ def test_low_rank_cells_have_intervals_to_the_stated_error(opened: Open, monkeyp
     )  # fmt: skip
     imp = ll.feature_importance(model, X, y, loss="squared_error", sample_weight=weight)
     page = opened(report.summary)
-    for column, low, high in (("b", -0.5, 0.5), ("a", 0.2, 9)):
-        set_range(page, column, str(low), str(high))
-        rows = ((X[column] >= low) & (X[column] <= high)).to_numpy()
-        for place, feature in enumerate(report.summary["features"]):
-            page.locator(f'button.feature[data-feature="{place}"]').click()
-            for donors, exact in (
-                ("given", imp[feature["name"]].given(rows)),
-                ("subset", imp[feature["name"]].subset(rows)),
-            ):
-                _, *ends = shown(page, f"pfi-{donors}")
-                off = float(page.locator(f'output[data-name="pfi-{donors}"]').get_attribute("data-off"))
-                assert 0 < off < 0.3
-                true = exact.interval()
-                assert abs((ends[1] - ends[0]) - (true[1] - true[0])) <= off * (ends[1] - ends[0])
-        page.locator("#clear").click()
+    states = [(name, part) for part in (("b", -0.5, 0.5), ("a", 0.2, 9)) for name in imp]
+    found = numbers_at(page, [{"feature": name, "where": where(*part)} for name, part in states], SHOWN)
+    for (name, part), told in zip(states, found, strict=True):
+        rows = inside(X, *part)
+        for shown, exact in (
+            (told["pfi-given"], imp[name].given(rows)), (told["pfi-subset"], imp[name].subset(rows)),
+        ):  # fmt: skip
+            (low, high), true, off = ends(shown), exact.interval(), float(shown["off"])
+            assert 0 < off < 0.3
+            assert abs((high - low) - (true[1] - true[0])) <= off * (high - low)
 
 
-def test_small_subgroups_are_said_to_be_small(opened: Open) -> None:
-    X, y, _ = data()
-    report = ll.report(
-        model, X, y, loss="squared_error", shapley=False, interactions=False, random_state=0, progress=False
-    )
-    page = opened(report.summary)
+def test_small_subgroups_are_said_to_be_small(opened: Open, even: Any) -> None:
+    X, _, _ = data()
+    page = opened(even.summary)
     values = np.sort(X["a"].to_numpy())
     set_range(page, "a", str(values[-5] - 1e-6), "9")
     assert members(page) == 5

@@ -15,7 +15,7 @@ import pytest
 
 import losslens as ll
 import summaries
-from browser import Reader, brush, members, set_donors, set_range, tick, unfold, value
+from browser import Reader, as_opened, brush, members, set_donors, set_range, tick, unfold, value
 from summaries import Made, made
 
 Open = Callable[..., Any]
@@ -36,11 +36,7 @@ def usual_page(chromium: Any, usual: Made, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture
 def page(usual_page: Any) -> Any:
     """The page of the usual summary as it is in the beginning, whatever the last test has done with it."""
-    usual_page.mouse.move(2, 2)
-    usual_page.evaluate("history.replaceState(null, '', location.pathname)")  # its state is in the address
-    usual_page.reload()
-    usual_page.locator("html[data-ready]").wait_for()
-    return usual_page
+    return as_opened(usual_page)
 
 
 def brushed(page: Any, name: str) -> tuple[float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import urllib.parse
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,40 +56,109 @@ def _skip(reason: str) -> NoReturn:
     pytest.skip(f"THE REPORT WAS NOT TESTED IN A BROWSER: {reason}")
 
 
+USUAL = {"viewport": {"width": 1200, "height": 900}, "reduced_motion": "reduce"}
+
+
 @dataclass
 class Reader:
-    """Opens pages, and hears what they complain about and whom they ask."""
+    """Opens pages, and hears what they complain about and whom they ask.
+
+    Where there is a tab, pages that need no browser context of their own open in it one after another: it has Bokeh's
+    script compiled, which is a third of the work of opening a page.
+    """
 
     chromium: Any
     folder: Path
-    contexts: list[Any] = field(default_factory=list)
+    tab: Any = None
+    pages: list[Any] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
     def open(self, summary: dict[str, Any], *, watched: bool = True, **options: Any) -> Any:
-        path = self.folder / f"page{len(self.contexts)}.html"
+        path = self.folder / f"page{len(self.pages)}.html"
         path.write_text(html(summary), encoding="utf-8")
-        usual = {"viewport": {"width": 1200, "height": 900}, "reduced_motion": "reduce"}
-        self.contexts.append(self.chromium.new_context(**(usual | options)))
-        page = self.contexts[-1].new_page()
-        if watched:
-            page.on("console", self._heard)
-            page.on("pageerror", lambda error: self.complaints.append(str(error)))
-            page.on("request", lambda asked: self.requests.append(asked.url))
+        if self.tab and watched and not options.keys() - {"viewport"}:
+            page = self.tab
+            page.set_viewport_size((USUAL | options)["viewport"])
+            page.mouse.move(0, 0)
+        else:
+            page = self.chromium.new_context(**(USUAL | options)).new_page()
+        if watched and page not in self.pages:
+            for event, heard in self._ears.items():
+                page.on(event, heard)
+        self.pages.append(page)
         page.goto(path.as_uri())
         page.locator("html[data-ready]").wait_for()
         return page
+
+    @property
+    def _ears(self) -> dict[str, Any]:
+        return {"console": self._heard, "pageerror": self._failed, "request": self._asked}
 
     def _heard(self, message: Any) -> None:
         if message.type in ("error", "warning"):
             self.complaints.append(message.text)
 
+    def _failed(self, error: Any) -> None:
+        self.complaints.append(str(error))
+
+    def _asked(self, request: Any) -> None:
+        self.requests.append(request.url)
+
     def close(self) -> None:
         """At the end nothing has been complained about, and nothing asked for but the files themselves."""
-        for context in self.contexts:
-            context.close()
+        for page in set(self.pages):
+            if page is self.tab:
+                page.evaluate("sessionStorage.clear()")  # the theme, if one was chosen
+                for event, heard in self._ears.items():
+                    page.remove_listener(event, heard)
+            else:
+                page.context.close()
         assert self.complaints == []
         assert [url for url in self.requests if not url.startswith(self.folder.as_uri())] == []
+
+
+BACK = """() => {
+    const shown = () => [...document.querySelectorAll("body *")].filter((one) => one.checkVisibility()).map((one) =>
+        [...one.childNodes].map((part) => (part.nodeType === 3 ? part.data : "")) + one.value + one.checked).join();
+    window.asOpened ??= shown();
+    document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" })); // the row that was picked
+    history.replaceState(null, "", location.pathname);
+    dispatchEvent(new PopStateEvent("popstate"));
+    for (const fold of document.querySelectorAll("details")) fold.open = false;
+    document.activeElement.blur();
+    scrollTo(0, 0);
+    return shown() === window.asOpened;
+}"""
+
+
+def as_opened(page: Any) -> Any:
+    """The page as it was before the first test: its state is in the address, and a reload takes what else is left."""
+    page.set_viewport_size(USUAL["viewport"])
+    page.mouse.move(2, 2)
+    if not page.evaluate(BACK):
+        page.reload()
+        page.locator("html[data-ready]").wait_for()
+    return page
+
+
+def numbers_at(page: Any, states: list[dict[str, Any]], names: list[str]) -> list[dict[str, dict[str, str]]]:
+    """What outputs of these names hold (value, low, high, ...) in states of the page, and how many rows (n) are in the
+    subgroup. A state is what an address says: feature, model, donors, and `where`, one condition."""
+    addresses = [
+        urllib.parse.urlencode(state | ({"where": json.dumps(state["where"])} if "where" in state else {}))
+        for state in states
+    ]
+    return page.evaluate(
+        """([addresses, names]) => addresses.map((address) => {
+            history.pushState(null, "", `#${address}`);
+            dispatchEvent(new PopStateEvent("popstate"));
+            const told = (name) => document.querySelector(`output[data-name="${name}"]`).dataset;
+            const n = document.getElementById("subgroup-words").dataset.n;
+            return { n, ...Object.fromEntries(names.map((name) => [name, { ...told(name) }])) };
+        })""",
+        [addresses, names],
+    )
 
 
 def value(page: Any, name: str) -> float:
