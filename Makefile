@@ -3,8 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Tests run in random order; on CI in the same one every time, as with Hypothesis's examples.
 ORDER := $(if $(CI),--randomly-seed=1)
+# Every worker and every process that a test starts would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-threads test-oldest fuzz browser bench coverage mutants gallery clean
+.PHONY: help demo test checks compiled test-threads test-oldest fuzz browser bench coverage mutants gallery clean
 
 help:
 	@echo "make demo    explain a model of the bundled Bikeshare data"
@@ -23,11 +25,19 @@ demo: .venv/installed-demo
 	@$(BIN)/python -m losslens.demo
 
 test: .venv/installed-test browser
+	@$(MAKE) --no-print-directory --jobs=2 checks compiled
+	$(BIN)/pytest -q $(ORDER)
+
+checks: .venv/installed-test
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -q $(ORDER)
+	$(BIN)/mypy
+
+# What all workers of the tests load, compiled once, beside the checks: modules, rewritten asserts, kernels.
+# Whatever is wrong with a file the tests themselves will tell.
+compiled: .venv/installed-test
+	@$(BIN)/pytest -q -n 0 --collect-only >/dev/null 2>&1 || true
 
 # Each of these tests runs in four threads at once; what measures the whole process is marked thread_unsafe.
 # Left out: two files whose calls of polars the plugin cannot analyse.
