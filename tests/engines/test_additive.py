@@ -6,7 +6,7 @@ from sklearn.preprocessing import StandardScaler
 
 import losslens as ll
 from losslens import losses
-from losslens.engines.additive import Additive, Hinges, Moments, hinges
+from losslens.engines.additive import Additive, AdditiveRows, Hinges, hinges
 from losslens.engines.base import Declined
 from losslens.engines.readers.linear import Linear
 
@@ -45,8 +45,8 @@ def test_squared_changes_are_those_of_all_pairs(order, offset):
 
 
 def test_moments_of_columns_far_from_zero_keep_their_digits():
-    far = Moments.of(Additive(PARTS + 1e6, SCALE, 0.3), Y, WEIGHT)
-    near = Moments.of(ENGINE, Y, WEIGHT)
+    far = AdditiveRows.read(Additive(PARTS + 1e6, SCALE, 0.3 - 1e6 * SCALE.sum()), [0], Y, WEIGHT).moments
+    near = AdditiveRows.read(ENGINE, [0], Y, WEIGHT).moments
     np.testing.assert_allclose(far.mean, near.mean + 1e6)
     np.testing.assert_allclose(far.variance, near.variance, rtol=1e-8)
     np.testing.assert_allclose(far.pfi, near.pfi, rtol=1e-8, atol=1e-12)

@@ -29,7 +29,8 @@ from losslens.typing import Floats, Indices
 if TYPE_CHECKING:
     from losslens.engines.readers.unwrapped import UnwrappedModel
 
-CHUNK_ROWS = 8192  # rows per chunk: a matrix that is not C-contiguous is copied chunk by chunk
+CHUNK_ROWS = 512  # rows read at a time, which stay in the processor's cache until everything of them is computed
+SOME_ROWS = 8192  # rows that say what is typical
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,26 +143,47 @@ class Moments:
     variance: Floats  # (p,)
     covariance: Floats  # (p,)
 
-    @classmethod
-    def of(cls, engine: Additive, residual: Floats, weight: Floats) -> Moments:
-        """Computed in one pass over the rows."""
-        from losslens.engines.additive_sums import add_moments
-
-        parts, scale, weighted = engine.parts, engine.scale, weight * residual
-        head = parts[:CHUNK_ROWS]
-        # Any typical value avoids cancellation in the variance; a constant column minus its own value is exactly 0.
-        shift = np.ascontiguousarray(np.where((head == head[0]).all(axis=0), head[0], head.mean(axis=0)))
-        first, second, cross = sums = np.zeros((3, parts.shape[1]))
-        for start in range(0, len(parts), CHUNK_ROWS):
-            rows = slice(start, start + CHUNK_ROWS)
-            add_moments(np.ascontiguousarray(parts[rows]), shift, weight[rows], weighted[rows], sums)
-        variance = scale**2 * np.maximum(second - first**2, 0.0)
-        return cls(shift + first, variance, scale * (cross - first * (weight @ residual)))
-
     @property
     def pfi(self) -> Floats:
         """The mean change of the squared loss over all rows and donors, (p,)."""
         return np.asarray(2 * (self.variance + self.covariance))
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveRows:
+    """What one pass over the rows gives: predictions, copies of columns, and of the squared loss r and its moments."""
+
+    prediction: Floats  # f, (n,)
+    columns: dict[int, Floats]  # (n,) each, as the model reads them
+    residual: Floats | None = None  # r, (n,)
+    moments: Moments | None = None
+
+    @classmethod
+    def read(cls, engine: Additive, columns: Sequence[int], y: Floats | None, weight: Floats) -> AdditiveRows:
+        """From memory once; y: of the squared loss."""
+        from losslens.engines.additive_sums import add_moments
+
+        parts, scale, (n, p) = engine.parts, engine.scale, engine.parts.shape
+        head = parts[:SOME_ROWS]
+        # Any typical value avoids cancellation in the variance; a constant column minus its own value is exactly 0.
+        shift = np.ascontiguousarray(np.where((head == head[0]).all(axis=0), head[0], head.mean(axis=0)))
+        first, second, cross = sums = np.zeros((3, p))
+        prediction, residual, copies = np.empty(n), np.empty(0 if y is None else n), np.empty((len(columns), n))
+        some = slice(None) if len(columns) == p else list(columns)  # a slice is no copy
+        for start in range(0, n, CHUNK_ROWS):
+            rows = slice(start, start + CHUNK_ROWS)
+            chunk = np.ascontiguousarray(parts[rows])
+            copies[:, rows] = chunk[:, some].T
+            prediction[rows] = chunk @ scale + engine.intercept
+            if y is not None:
+                residual[rows] = y[rows] - prediction[rows]
+                add_moments(chunk, shift, weight[rows], weight[rows] * residual[rows], sums)
+        copied = dict(zip(columns, copies, strict=True))
+        if y is None:
+            return cls(prediction, copied)
+        variance = scale**2 * np.maximum(second - first**2, 0.0)
+        moments = Moments(shift + first, variance, scale * (cross - first * (weight @ residual)))
+        return cls(prediction, copied, residual, moments)
 
 
 @dataclass(frozen=True, eq=False)

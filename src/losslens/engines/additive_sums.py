@@ -1,4 +1,4 @@
-"""The compiled part of the additive engine: one pass over some rows of the table."""
+"""The compiled part of the additive engine: sums over some rows of the table, and the change of each row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from losslens.engines.trees.node_rules import U
 
 _f8 = types.float64
 _vector, _matrix = types.Array(_f8, 1, "C", readonly=True), types.Array(_f8, 2, "C", readonly=True)
-_sums = types.Array(_f8, 2, "C")
+_sums, _out = types.Array(_f8, 2, "C"), types.Array(_f8, 1, "C")
 
 
 @compiled(types.void(_matrix, _vector, _vector, _vector, _sums))
@@ -21,3 +21,11 @@ def add_moments(parts, shift, weight, pull, sums):
             sums[0, j] += weight[i] * m
             sums[1, j] += weight[i] * m * m
             sums[2, j] += pull[i] * m
+
+
+@compiled(types.void(_vector, _vector, _f8, _f8, _f8, _out))
+def write_changes(column, residual, mean, scale, variance, out):
+    """c (c + 2 r) + var(c) for each row: the mean change of its squared loss."""
+    for i in range(U(len(column))):
+        c = (column[i] - mean) * scale
+        out[i] = c * (c + 2 * residual[i]) + variance

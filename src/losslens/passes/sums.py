@@ -6,7 +6,7 @@ model reads them: the table may change afterwards, and the engine need not be ke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,19 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.lazy import deferred
+from losslens.cells.lazy import deferred, recomputed
 from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout
 from losslens.donors.questions import Subject, all_rows
-from losslens.engines.additive import Additive, Hinges, Moments, centred, hinges
+from losslens.engines.additive import Additive, AdditiveRows, Hinges, centred, hinges
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled, RowMass
 from losslens.tables.columns import Distinct, distinct_numbers, joint
 from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.typing import Floats, Indices
-
-ROWS = 512  # rows copied at a time, so that they stay in the processor's cache
 
 
 def run(
@@ -38,20 +36,20 @@ def run(
     entropy: int,
 ) -> tuple[Sample, list[Filled]]:
     """The sample with predictions and losses, and the means and cells of each feature."""
-    n = sample.n
-    sample = replace(sample, prediction=engine.prediction)
+    n, y = sample.n, None
+    if loss is not None and loss.name == "squared_error" and sample.y is not None:
+        y = np.asarray(sample.y, float)
+    read = AdditiveRows.read(engine, sorted({j for s, _ in subjects for j in s.feature.columns}), y, sample.weight)
+    sample = replace(sample, prediction=read.prediction)
     if loss is not None:
         loss.check_prediction(sample.prediction)
         sample = sample.with_loss(loss)
-    columns = _columns(engine, {j for subject, _ in subjects for j in subject.feature.columns})
+    columns, squared = read.columns, read.moments
     grids = [_grid(subject, engine, columns) for subject, _ in subjects]
     kept = deferred(_rows_to_keep, budget, n, entropy, *(distinct for distinct, _ in grids))
-    squared = None
-    if loss is not None and loss.name == "squared_error" and sample.y is not None:
-        squared = Moments.of(engine, np.asarray(sample.y - sample.prediction, float), sample.weight)
     rows, filled = RowMass(sample), []
     for (subject, design), (distinct, ordered) in zip(subjects, grids, strict=True):
-        shared = (sample, loss, design.leaves_out_own, rows)
+        shared = (sample, loss, design.leaves_out_own, rows, read.residual)
         j, *others = subject.feature.columns
         if others:
             curves = AdditiveCurves(engine.parts[:, [j, *others]] @ engine.scale[[j, *others]], 1.0, *shared)
@@ -72,16 +70,6 @@ def run(
             )
         )
     return sample, filled
-
-
-def _columns(engine: Additive, positions: Collection[int]) -> dict[int, Floats]:
-    """Copies of columns, as the model reads them."""
-    columns = sorted(positions)
-    copies = np.empty((len(columns), len(engine.parts)))
-    for start in range(0, len(engine.parts), ROWS):
-        rows = slice(start, start + ROWS)
-        copies[:, rows] = engine.parts[rows, columns].T
-    return dict(zip(columns, copies, strict=True))
 
 
 def _grid(subject: Subject, engine: Additive, columns: Mapping[int, Floats]) -> tuple[Distinct, bool]:
@@ -118,6 +106,7 @@ class AdditiveCurves:
     loss: Loss | None
     apart: bool  # whether a row's own cell is left out
     rows: RowMass
+    residual: Floats | None = None  # y - f, where the loss is the squared one
     mean: float = float("nan")  # of a column, where the loss is the squared one
     variance: float = float("nan")  # likewise, of what it adds
     pfi: float | None = None  # likewise, over all pairs
@@ -133,10 +122,15 @@ class AdditiveCurves:
         return self.scale == 0 or bool(np.ptp(self.c) == 0)
 
     def means(self, distinct: Distinct) -> Means:
-        """All of them computed on first access, except a total given by the moments."""
+        """All of them computed on first access, except a total given by the moments.
+
+        Moments give the changes of all rows in the time that it takes to read them, and room in memory takes longer to
+        get than to fill: those are not kept.
+        """
         rows, weight, has_loss = self.rows, self.sample.weight, self.loss is not None
+        local = deferred(self.local) if self.pfi is None else recomputed(self.local)
         return Means(
-            local=deferred(self.local) if has_loss else None,
+            local=local if has_loss else None,
             mass=rows.mass if self.apart else weight,
             pi=deferred(self.pi, distinct) if has_loss else None,
             weights=deferred(self.weights, distinct),
@@ -154,13 +148,17 @@ class AdditiveCurves:
 
     def _local(self) -> Floats:
         if self.pfi is not None:
-            c = (self.added - self.mean) * self.scale
-            return np.asarray(c * (c + 2 * self._residual) + self.variance)
+            from losslens.engines.additive_sums import write_changes
+
+            changes = np.empty(self.sample.n)
+            write_changes(self.added, self.residual, self.mean, self.scale, self.variance, changes)
+            return changes
         if self.constant:
             return np.zeros(self.sample.n)
         if (lines := self._hinges()) is not None:
             return lines.over_donors(self.c, self.sample.weight) - self._base
-        return np.asarray(self.c * (2 * self._residual + self.c) + self.sample.weight @ self.c**2)
+        assert self.residual is not None  # of the squared loss, the one that is left
+        return np.asarray(self.c * (2 * self.residual + self.c) + self.sample.weight @ self.c**2)
 
     def caused(self) -> Floats:
         """The mean change that each row causes as a donor, (n,)."""
@@ -174,12 +172,9 @@ class AdditiveCurves:
             return np.zeros(len(c))
         if (lines := self._hinges()) is not None:
             return lines.over_rows(c, weight) - weight @ self._base
-        r = self._residual
+        r = self.residual
+        assert r is not None  # of the squared loss, the one that is left
         return np.asarray(c * (c - 2 * (weight @ r)) + weight @ (self.c * (self.c + 2 * r)))
-
-    @property
-    def _residual(self) -> Floats:
-        return np.asarray(self.sample.y - self.sample.prediction, float)
 
     @property
     def _base(self) -> Floats:
