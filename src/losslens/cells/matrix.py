@@ -140,9 +140,10 @@ class Averages:
         if changes is None:
             return
         self.has_changes = True
+        summed = weight @ changes  # over the rows
         if same:
             self.row_sum[rows] = changes @ lent[0]
-            self.curve_sum += weight @ changes
+            self.curve_sum += summed
             self.curve_mass += weight.sum()
         else:
             weighted = changes * lent
@@ -150,8 +151,9 @@ class Averages:
             self.curve_sum += weight @ weighted
             self.curve_mass += weight @ lent
         assert isinstance(self.columns, _CommonColumns)
-        self.columns.add(rows, changes, weight)
-        self.clipped += self._clipped(rows, changes, weight[:, None] * lent)
+        self.columns.add(rows, changes, weight, summed)
+        if self.ceiling is not None:
+            self.clipped += self._clipped(rows, changes, weight[:, None] * lent)
 
     def _add_per_row(self, layout: OwnDonors, rows: Indices, predictions: NDArray[Any], changes: Floats | None) -> None:
         donors = layout.donors[rows]  # computed once: shifts are not stored
@@ -300,8 +302,9 @@ class _CommonColumns:
             self.within = np.zeros(self.held.nnz + 1)
             self.block_mass = np.zeros(self.held.shape[0])
 
-    def add(self, rows: Indices, changes: Floats, weight: Floats) -> None:
-        self.sum += weight @ changes
+    def add(self, rows: Indices, changes: Floats, weight: Floats, summed: Floats) -> None:
+        """`summed`: the changes, weighted, over the rows."""
+        self.sum += summed
         self.mass += float(weight.sum())
         if self.block is not None:
             self.block_mass += np.bincount(self.block[rows], weight, len(self.block_mass))

@@ -162,7 +162,7 @@ def _predict_run(
     (engine, asks), (rows, batches), answers = shared, run, []
     for batch in batches:
         at = batch[0].rows if len(batch) == 1 else np.concatenate([piece.rows for piece in batch])
-        predictions = engine.respond(engine._buffers.get().fill(rows[at], edits(batch, asks)))
+        predictions = engine.respond(engine._buffers.get().fill(at, edits(batch, asks), rows))
         tick(len(predictions))
         answers.append((batch, predictions))
     return answers

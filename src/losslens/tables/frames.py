@@ -210,16 +210,20 @@ class Batch:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.source = as_one_array(table)
+        self.asked: tuple[Indices, Indices | None] | None = None
         self.rows: Indices | None = None
         self.base: Any = None  # the unchanged rows; never passed to the model
         self.buffer: NDArray[Any] | None = None
 
-    def fill(self, rows: Indices, edits: Sequence[Edit]) -> Any:
-        """Rows of the table with the edits applied; the model may modify them."""
-        if rows is not self.rows and (self.rows is None or not np.array_equal(rows, self.rows)):
-            self.rows, self.base = rows, self._gather(rows)
+    def fill(self, rows: Indices, edits: Sequence[Edit], among: Indices | None = None) -> Any:
+        """Rows of the table, or of those `among` it, with the edits applied; the model may modify them."""
+        if self.asked is None or rows is not self.asked[0] or among is not self.asked[1]:  # the usual case: the same
+            self.asked, rows = (rows, among), rows if among is None else among[rows]
+            if self.rows is None or not np.array_equal(rows, self.rows):
+                self.rows, self.base = rows, self._gather(rows)
         if self.source is None:
-            return self._replace(rows, edits)
+            assert self.rows is not None
+            return self._replace(self.rows, edits)
         return self._framed(self._replace_in_array(edits))
 
     def mix(self, rows: Indices, donors: Indices, kept: NDArray[np.bool_]) -> Any:
@@ -283,7 +287,10 @@ def _with_columns(base: Any, table: Table, new: Mapping[int, Any]) -> Any:
             frame.isetitem(position, values)
         return frame
     if table.backend == "polars":
-        return base.with_columns([values.alias(table.names[position]) for position, values in new.items()])
+        frame = base.clone()  # which shares the columns; `with_columns` would plan a query each time
+        for position, values in new.items():
+            frame.replace_column(position, values.alias(table.names[position]))
+        return frame
     frame = base
     for position, values in new.items():
         frame = frame.set_column(position, frame.schema.field(position), values)
