@@ -48,7 +48,7 @@ def _add(lanes: int) -> Any:
     return intrinsic(add)
 
 
-add_eight = _add(EIGHT)  # to[at : at + 8] += given[begin : begin + 8], for 1-d arrays of floats
+add_eight = _add(EIGHT)  # to[at : at + 8] += given[begin : begin + 8]: numbers of an array are counted row by row
 add_four = _add(FOUR)
 
 
@@ -83,18 +83,19 @@ def sum_of_rows(_: Any, to: Any, at: Any, factor: Any, row: Any, count: Any, giv
 
 
 @intrinsic
-def sum_subsets_of_three(_: Any, to: Any, at: Any, given: Any, factors: Any, begin: Any) -> Any:
-    """Sums over the subsets of three players, into to[at : at + 8]: of given[at :][:8] * factors[begin :][:8]."""
+def sum_subsets_of_three(_: Any, to: Any, at: Any, given: Any, begin: Any, factors: Any, start: Any) -> Any:
+    """Sums over the subsets of three players, into to[at :][:8]: of given[begin :][:8] * factors[start :][:8]."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        to, at, given, factors, begin = arguments
-        numbers = _load(builder, _place(context, builder, signature.args[2], given, at, EIGHT))
-        times = _load(builder, _place(context, builder, signature.args[3], factors, begin, EIGHT))
-        found = builder.fmul(numbers, times)
+        place, numbers, times = (
+            _place(context, builder, signature.args[k], arguments[k], arguments[k + 1], EIGHT) for k in (0, 2, 4)
+        )
+        found = builder.fmul(_load(builder, numbers), _load(builder, times))
         for bit in (1, 2, 4):
             without = _shuffled(builder, found, [S ^ bit if S & bit else EIGHT for S in range(EIGHT)])
             found = builder.fadd(found, without)
-        builder.store(found, _place(context, builder, signature.args[0], to, at, EIGHT)).align = 8
+        builder.store(found, place).align = 8
         return context.get_dummy_value()
 
-    return types.void(to, types.uint64, given, factors, types.uint64), emit
+    u8 = types.uint64
+    return types.void(to, u8, given, u8, factors, u8), emit

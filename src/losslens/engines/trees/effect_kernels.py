@@ -28,10 +28,16 @@ from losslens.engines.trees.node_rules import (
     u1,
     u8,
 )
+from losslens.engines.vectors import add_eight, add_four, sum_subsets_of_three
 
 u4, f8 = types.uint32, types.float64
 NONE = U(0)
 LEVEL, STOP, BIT, ABOVE, PARENT, FIELDS = range(6)  # see `describe_nodes`
+OF_E, OF_F, PLAIN_SUMS = (
+    U(0),
+    U(1),
+    U(2),
+)  # rows of factors, the last of ones; those of subset S of q players at 2^q + S
 NO_PLAYER = -1  # the player of a column that belongs to none
 
 # What all kernels know of the trees: nodes, their descriptions, the number of classes of each column, and sets.
@@ -119,24 +125,26 @@ def count(root, first, last, most, start, stop, codes, trees, table_at, base, we
         s += 1
 
 
-@compiled(types.void(u8, u8, array_of(f8)))
-def _sum_subsets(at, q, table):
-    """Replace the numbers of all subsets of q players by the sums over their subsets; the first three at once."""
-    first = NONE
+@compiled(types.void(u8, u8, array_of(f8), u8, u8, array_of(f8, 2), array_of(f8)))
+def sum_subsets(q, begin, given, which, at, factors, table):
+    """Sums over the subsets of each of the subsets of q players, of numbers times factors: see `OF_E`."""
+    size, bit = ONE << q, ONE
     if q >= U(3):
-        first = U(3)
-        for w in range(at, at + (ONE << q), U(8)):
-            a, b, c, d = table[w], table[w + U(1)], table[w + U(2)], table[w + U(3)]
-            e, f, g, h = table[w + U(4)], table[w + U(5)], table[w + U(6)], table[w + U(7)]
-            b, d, f, h = a + b, c + d, e + f, g + h
-            c, d, g, h = a + c, b + d, e + g, f + h
-            table[w + U(1)], table[w + U(2)], table[w + U(3)], table[w + U(4)] = b, c, d, a + e
-            table[w + U(5)], table[w + U(6)], table[w + U(7)] = b + f, c + g, d + h
-    for b in range(first, q):
-        bit = ONE << b
-        for start in range(at, at + (ONE << q), bit + bit):
-            for w in range(start, start + bit):
-                table[w + bit] += table[w]
+        bit = U(8)
+        for S in range(NONE, size, U(8)):
+            sum_subsets_of_three(table, at + S, given, begin + S, factors, which * U(factors.shape[1]) + size + S)
+    else:
+        for S in range(size):
+            table[at + S] = given[begin + S] * factors[which, size + S]
+    while bit < size:
+        for start in range(at, at + size, bit + bit):
+            if bit >= U(8):
+                for w in range(start, start + bit, U(8)):
+                    add_eight(table, w + bit, table, w)
+            else:
+                for w in range(start, start + bit):
+                    table[w + bit] += table[w]
+        bit += bit
 
 
 @compiled(types.void(i8, i8, i8, TREES, array_of(i8), i8, array_of(f8, 2), i8, array_of(f8), array_of(f8)))
@@ -155,21 +163,17 @@ def tabulate(first, last, most, trees, table_at, base, factors, D, counts, table
         size, here = ONE << q, U(D) * U(table_at[nodes[s, RIGHT]] - base)
         for d in range(U(D)):
             at = here + d * size
-            _sum_subsets(at, q, counts)
-            for which in range(U(2)):
-                to = at + at + which * size
-                for S in range(size):
-                    table[to + S] = factors[which, size + S] * counts[at + S]
-                _sum_subsets(to, q, table)
+            sum_subsets(q, at, counts, PLAIN_SUMS, at, factors, counts)
+            for which in (OF_E, OF_F):
+                sum_subsets(q, at, counts, which, at + at + which * size, factors, table)
 
 
 @compiled(
     types.void(
-        u8, u8, u8, i8, u8, u8, f8, u8, array_of(f8, 2), array_of(f8), array_of(u8), array_of(u8), array_of(f8),
-        array_of(f8, 2),
+        u8, u8, u8, i8, u8, u8, f8, u8, array_of(f8, 2), array_of(f8), array_of(u8), array_of(f8, 2)
     )
 )  # fmt: skip
-def _pay(used, flip, q, shift, at, D, unit, leaf, value, table, distinct, met, scale, parts):
+def _pay(used, flip, q, shift, at, D, unit, leaf, value, table, distinct, parts):
     """Add to the parts what rows with each of some distinct patterns get at a leaf: by players, weightings, outputs.
 
     `flip` is 0, or the bit in which patterns at this leaf differ from those at its sibling: those that are listed.
@@ -180,16 +184,15 @@ def _pay(used, flip, q, shift, at, D, unit, leaf, value, table, distinct, met, s
         word = distinct[g]
         if flip != NONE and word & both == NONE:
             word ^= flip
-        met[g] = full ^ ((word >> U(shift)) & full)
-        scale[g] = 0.0 if shift > 0 and word & ONE != NONE else unit
-    for d in range(D):
-        of_e = at + (d + d) * (full + ONE)
-        of_f = of_e + full + ONE
-        for b in range(q):
-            others, c = full ^ (ONE << b), (b * D + d) * width
-            for w in range(width):
-                for g in range(used):
-                    paid = (table[of_e + met[g]] - table[of_f + (met[g] & others)]) * scale[g]
+        if shift > 0 and word & ONE != NONE:
+            continue
+        met = full ^ ((word >> U(shift)) & full)
+        for d in range(D):
+            of_e = at + (d + d) * (full + ONE)
+            of_f, most = of_e + full + ONE, table[of_e + met]
+            for b in range(q):
+                paid, c = (most - table[of_f + (met & ~(ONE << b))]) * unit, (b * D + d) * width
+                for w in range(width):
                     parts[g, c + w] += paid * value[leaf, w]
 
 
@@ -210,13 +213,13 @@ def _hand_out(first, last, out, width, path_players, sums, effects):
 @compiled(
     types.void(
         i8, i8, i8, i8, i8, u8, array_of(i4, 2), TREES, array_of(i8), i8, array_of(i4), array_of(f8, 2), u8,
-        array_of(f8), array_of(f8), array_of(u4, 2), array_of(i4), array_of(i8), array_of(u8), array_of(u8),
-        array_of(f8), array_of(f8, 2), array_of(f8, 2), array_of(f8, 4),
+        array_of(f8), array_of(f8), array_of(u4, 2), array_of(i4), array_of(i8), array_of(u8), array_of(f8, 2),
+        array_of(f8, 2), array_of(f8, 4),
     )
 )  # fmt: skip
 def add_effects(
     root, first, last, most, shift, start, codes, trees, table_at, base, player_of, value, out, unit, table, words,
-    path_players, places, distinct, met, scale, parts, sums, effects,
+    path_players, places, distinct, parts, sums, effects,
 ):  # fmt: skip
     """Add what rows from `start` on get at the leaves among some nodes to their effects, (D, outputs, players, rows).
 
@@ -264,11 +267,11 @@ def add_effects(
         for other in range(2 if flip != NONE else 1):
             leaf = U(nodes[s + other, RIGHT])
             at, flipped = U(2) * D * U(table_at[leaf] - base), flip if other else NONE
-            _pay(used, flipped, q, shift, at, D, unit[q], leaf, value, table, distinct, met, scale, parts)
+            _pay(used, flipped, q, shift, at, D, unit[q], leaf, value, table, distinct, parts)
         for i in range(members):
-            g = U(places[U(words[level, i])] - taken)
-            for c in range(columns):
-                sums[i, c] += parts[g, c]
+            to, given = i * U(sums.shape[1]), U(places[U(words[level, i])] - taken) * U(parts.shape[1])
+            for c in range(NONE, columns, U(4)):
+                add_four(sums, to + c, parts, given + c)
         s += 1 if flip != NONE else 0
         places[-1] = taken + i8(used)
         s += 1

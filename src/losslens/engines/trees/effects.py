@@ -397,7 +397,7 @@ class _Walk:
         places[-1] = 0
         return (
             np.zeros((layout.bound.depth + 1, B), np.uint32), np.empty(layout.path_players + 1, np.int32), places,
-            *np.empty((2, B), np.uint64), np.empty(B), np.empty((B, width)), np.zeros((B, width)),
+            np.empty(B, np.uint64), np.empty((B, width)), np.zeros((B, width)),
         )  # fmt: skip
 
     # Blocks of rows.
@@ -473,16 +473,16 @@ def _sums(place: NDArray[np.intp], weights: Floats, number: int) -> Floats:
 
 
 def _factors(most: int) -> tuple[Floats, Floats]:
-    """Factors of `effect_kernels.tabulate` as whole numbers, those of S among q players at 2^q + S, and their units.
+    """Factors of `effect_kernels.tabulate` as whole numbers, ones, those of S among q players at 2^q + S; units.
 
     Sums of whole numbers are exact: with equal weights, what should be 0 is 0.
     """
-    factors, unit = np.zeros((2, 2 << most)), np.zeros(most + 1)
+    factors, unit = np.ones((3, 2 << most)), np.zeros(most + 1)
     members = np.zeros(1, int)  # of each set
     for q in range(1, most + 1):
         members, scale = np.append(members, members + 1), lcm(*range(1, q + 1))
         of = np.array([0] + [scale * factorial(s) * factorial(q - 1 - s) // factorial(q) for s in range(q)] + [0])
-        factors[:, 1 << q : 2 << q] = of[members], of[members] + of[members + 1]
+        factors[:2, 1 << q : 2 << q] = of[members], of[members] + of[members + 1]
         unit[q] = 1 / scale
     return factors, unit
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from numba import types
 
 from losslens.engines.compiled import compiled, count_bits, trailing_zeros
-from losslens.engines.trees.node_rules import ONE, TWO, U, array_of, i4, i8, u1, u8
-from losslens.engines.vectors import add_eight, add_four, sum_of_rows, sum_subsets_of_three
+from losslens.engines.trees.effect_kernels import NONE, OF_E, OF_F, PLAIN_SUMS, sum_subsets
+from losslens.engines.trees.node_rules import ONE, U, array_of, i4, i8, u1, u8
+from losslens.engines.vectors import add_four, sum_of_rows
 
 f8, u2 = types.float64, types.uint16
-NONE = U(0)
 SLOWER = U(2)  # how much longer comparing two patterns takes than a player of a subset
 LANES = 4  # columns that are added at once
 
@@ -42,21 +42,6 @@ COMPARED = types.Tuple(
         array_of(u8), array_of(f8),
     )
 )  # fmt: skip
-FIRST, SECOND, PLAIN = 0, 1, 2  # factors of E, of F, and ones
-
-
-@compiled(types.void(u8, array_of(f8), array_of(f8), array_of(f8)))
-def _sum_subsets(q, factors, given, table):
-    """Sums over the subsets of each of the subsets of q players, three at least, of numbers times factors."""
-    size = ONE << q
-    for w in range(NONE, size, U(8)):
-        sum_subsets_of_three(table, w, given, factors, size + w)
-    bit = U(8)
-    while bit < size:
-        for start in range(NONE, size, TWO * bit):
-            for w in range(start, start + bit, U(8)):
-                add_eight(table, w + bit, table, w)
-        bit *= TWO
 
 
 @compiled(i8(u8, u8, NODES, JOINED))
@@ -157,9 +142,9 @@ def _count_by_nodes(a, b, weight, nodes, joined, compared):
 def _pay_by_subsets(used, q, width, value, factors, joined, subsets):
     """Shares of rows with each distinct pattern: see `pair_boxes`."""
     columns, pattern, table, M, E, F = joined[1], joined[3], joined[6], subsets[5], subsets[6], subsets[7]
-    _sum_subsets(q, factors[PLAIN], M, M)
-    _sum_subsets(q, factors[FIRST], M, E)
-    _sum_subsets(q, factors[SECOND], M, F)
+    sum_subsets(q, NONE, M, PLAIN_SUMS, NONE, factors, M)
+    sum_subsets(q, NONE, M, OF_E, NONE, factors, E)
+    sum_subsets(q, NONE, M, OF_F, NONE, factors, F)
     full = (ONE << q) - ONE
     for g in range(used):
         met = full ^ pattern[g]
@@ -291,7 +276,7 @@ def add_products(
             width = width_a + width_b
             for c in range(used * width):
                 table[c] = 0.0
-            if few and q >= 3 and SLOWER * used * used > U(q) << U(q):
+            if few and SLOWER * used * used > U(q) << U(q):
                 _pay_by_subsets(used, U(q), width, product, factors, joined, subsets)
             else:
                 _pay_by_comparison(used, U(q), width, product, share, joined, compared)
