@@ -37,6 +37,7 @@ checks: .venv/installed-test
 # What all workers of the tests load, compiled once, beside the checks: modules, rewritten asserts, kernels.
 # Whatever is wrong with a file the tests themselves will tell.
 compiled: .venv/installed-test
+	@$(BIN)/losslens warmup >/dev/null || true
 	@$(BIN)/pytest -q -n 0 --collect-only >/dev/null 2>&1 || true
 
 # Each of these tests runs in four threads at once; what measures the whole process is marked thread_unsafe.

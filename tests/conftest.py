@@ -25,8 +25,16 @@ settings.load_profile("losslens")
 
 # Files that take longest, before all others: one of them at the end would leave a worker alone with it.
 FIRST = [
+    "page/test_odd_summaries",
+    "page/test_page",
+    "page/test_controls",
+    "page/test_accessibility",
+    "page/test_intervals",
+    "page/test_findings",
     "test_cluster",
     "cli/test_commands",
+    "page/test_report",
+    "page/test_charts",
     "engines/test_exact_engines",
     "plots/test_shapley",
     "plots/test_every_plot",
@@ -34,6 +42,10 @@ FIRST = [
     "test_gallery",
     "plots/test_names_and_axes",
     "test_identities",
+    "passes/test_within_memory",
+    "passes/parts/test_same_numbers",
+    "donors/test_samplers",
+    "plots/test_feature",
     "uncertainty/test_standard_errors",
     "shapley/test_walks",
     "verbs/test_plan",

@@ -17,6 +17,8 @@ import pytest
 
 from losslens.page.page import html
 
+# Pages of tests live for seconds: to optimise their scripts takes longer than it saves.
+FLAGS = ["--no-sandbox", "--disable-gpu", "--js-flags=--no-opt"]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -39,7 +41,7 @@ def started() -> Iterator[Any]:
 
     with sync_playwright() as playwright:
         try:
-            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+            browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         except Error as error:
             _skip(f"{path} does not start: {str(error).splitlines()[0]}")
         try:
