@@ -36,8 +36,9 @@ MODULES = {
 _KERNELS: list[Any] = []
 # numba found no folder for its cache, could not write to it, or could not read the files of another version.
 _NO_CACHE = (RuntimeError, OSError, AttributeError, ImportError, EOFError, pickle.UnpicklingError)
-# Without the global lock; without C wrappers and tests for division by zero, which take a quarter of compile time.
-_OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy"}
+# Without the global lock; without C wrappers, tests for division by zero and counts of references, which take a third
+# of compile time; a kernel that makes arrays needs these (`_nrt=True`).
+_OPTIONS: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "error_model": "numpy", "_nrt": False}
 
 
 def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -49,9 +50,9 @@ def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], A
 
     def declare(function: Callable[..., Any]) -> Any:
         try:
-            kernel = numba.njit(cache=True, **_OPTIONS, **options)(function)
+            kernel = numba.njit(cache=True, **(_OPTIONS | options))(function)
         except _NO_CACHE:
-            kernel = numba.njit(**_OPTIONS, **options)(function)
+            kernel = numba.njit(**(_OPTIONS | options))(function)
         compile_for, compile_and_call = kernel.compile, kernel._compile_for_args
 
         def compile_declared(_: Any) -> Any:

@@ -21,6 +21,7 @@ from losslens.tables.columns import ClassRuns, Column, Distinct
 from losslens.tables.frames import Table
 from losslens.typing import Floats
 
+FEW = 64  # rows whose leaves are found without a kernel: every call compares so many with the model
 STEPS_PER_YIELD = 1 << 16  # steps that a search yields at a time, about: they stay in the processor's cache
 
 
@@ -68,6 +69,30 @@ class BoundEnsemble:
     class_of: tuple[ClassRuns, ...]  # (p,): of the distinct values of each column
     depth: int  # longest path
     ensemble: Ensemble
+
+    def sums_of(self, codes: Ints) -> NDArray[np.int64]:
+        """Sums of leaf values of rows with these classes, (m, outputs)."""
+        raw = np.zeros((codes.shape[1], self.ensemble.outputs), np.int64)
+        if codes.shape[1] > FEW:
+            node_rules.add_own_leaves(
+                np.ascontiguousarray(codes), self.nodes, self.roots, self.size, self.sets, self.value, self.output, raw
+            )
+            return raw
+        tree, row = (part.ravel() for part in np.indices((len(self.roots), codes.shape[1])))
+        at = self.roots[tree]
+        while len(inner := np.flatnonzero(self.nodes[at, node_rules.FEATURE] >= 0)):
+            node = self.nodes[at[inner]]
+            feature, rule = node[:, node_rules.FEATURE], node[:, node_rules.RULE]
+            code = codes[feature, row[inner]]
+            left = code < node[:, node_rules.CUT]
+            left |= (rule == node_rules.MISSING_LEFT) & (code == self.size[feature] - 1)
+            by_set = rule >= node_rules.SETS
+            left[by_set] = self.sets[rule[by_set] - node_rules.SETS, code[by_set]] != 0
+            at[inner] = np.where(left, at[inner] + 1, node[:, node_rules.RIGHT])
+        leaf = self.nodes[at, node_rules.RIGHT]
+        for w in range(self.value.shape[1]):
+            np.add.at(raw, (row, self.output[tree] + w), self.value[leaf, w])
+        return raw
 
     def respond(self, raw: NDArray[np.int64]) -> NDArray[Any]:
         """The model's predictions, from sums of leaf values (m, outputs)."""
@@ -132,7 +157,8 @@ def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> Bo
         raise Declined("its trees use a column that the table doesn't have")
     value, unit = _fixed_point(ensemble)
     leaf_at = np.append(np.searchsorted(_leaf_nodes(ensemble), ensemble.roots), len(value)).astype(np.int32)
-    depth = _fill_ranges(nodes, ensemble.roots, special)
+    small = np.diff(leaf_at).max() <= node_rules.SMALL_TREE_LEAVES
+    depth = _depth(nodes, ensemble.roots) if small else _fill_ranges(nodes, ensemble.roots, special)
     return BoundEnsemble(
         nodes=nodes,
         roots=ensemble.roots,
@@ -280,8 +306,16 @@ class _ColumnClasses:
         return np.where(np.isnan(numbers), ensemble.missing_left[s], left)
 
 
+def _depth(nodes: Ints, roots: Ints) -> int:
+    """The length of the longest path."""
+    depth, level = 0, roots
+    while len(level := level[nodes[level, node_rules.FEATURE] >= 0]):
+        depth, level = depth + 1, np.concatenate([level + 1, nodes[level, node_rules.RIGHT]])
+    return depth
+
+
 def _fill_ranges(nodes: Ints, roots: Ints, special: Ints) -> int:
-    """Fill in the classes with which each node can be reached; returns the length of the longest path."""
+    """Fill in the classes with which each node can be reached, for large trees; returns the longest path's length."""
     stack_size = 64
     while True:
         depth = int(node_rules.fill_ranges(nodes, roots, special, np.empty((stack_size, 2), np.int32)))

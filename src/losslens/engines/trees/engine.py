@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -60,9 +60,14 @@ class Trees(ExactEngine):
         return cls(bound, site.memory // 8, site.device)
 
     @cached_property
+    def is_small(self) -> bool:
+        """Whether every tree has few enough leaves for `tables`."""
+        return int(np.diff(self.bound.leaf_at).max()) <= SMALL_TREE_LEAVES
+
+    @cached_property
     def tables(self) -> Any:
         """The masks of small trees; None if a tree is too large for them."""
-        if int(np.diff(self.bound.leaf_at).max()) > SMALL_TREE_LEAVES:
+        if not self.is_small:
             return None
         from losslens.engines.trees.small_trees import tables  # each kernel is compiled when it is first needed
 
@@ -72,9 +77,7 @@ class Trees(ExactEngine):
         """Predictions of some rows."""
         codes = self.bound.codes
         of_each = codes[:, rows] if rows.ndim == 1 else np.take_along_axis(codes, rows.T, axis=1)
-        some = replace(self.bound, codes=np.ascontiguousarray(of_each))
-        search = self.search(np.zeros(len(self.bound.size), np.uint8), some)
-        return self.bound.respond(np.concatenate([raw.own.copy() for raw in search.steps(0, len(rows))]))
+        return self.bound.respond(self.bound.sums_of(of_each))
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
         """Steps for a single column; for several columns cells, or only means if there are too many cells."""
@@ -104,7 +107,7 @@ class Trees(ExactEngine):
         """Expected time: of pairs one by one, or of leaves."""
         n, trees = self.bound.codes.shape[1], len(self.bound.roots)
         if way == "cells":
-            return n * len(subject.distinct) * trees * (rates.WALKED if self.tables is None else rates.LOOKED_UP)
+            return n * len(subject.distinct) * trees * (rates.LOOKED_UP if self.is_small else rates.WALKED)
         if self.is_single:
             return n * rates.SECONDS["single tree"]
         from losslens.engines.trees.coalitions import cost
@@ -152,7 +155,7 @@ class Trees(ExactEngine):
         """Whether so many pairs, with these columns replaced, are cheap enough to be predicted one by one."""
         from losslens.engines.trees import two_columns
 
-        if pairs * len(self.bound.roots) <= (MAX_LARGE_TREES if self.tables is None else MAX_SMALL_TREES):
+        if pairs * len(self.bound.roots) <= (MAX_SMALL_TREES if self.is_small else MAX_LARGE_TREES):
             return True
         return two_columns.is_feasible(self.bound, self._grid_cost(columns), pairs)
 
@@ -250,7 +253,7 @@ class Trees(ExactEngine):
 
         cost = self._grid_cost(replaced.tolist())
         if two_columns.is_feasible(self.bound, cost, len(rows) * donor_codes.shape[1]) and (
-            self.tables is None or two_columns.is_cheaper(self.bound, cost, donor_codes.shape[1])
+            not self.is_small or two_columns.is_cheaper(self.bound, cost, donor_codes.shape[1])
         ):
             return two_columns.grid_table(self.bound, replaced, donor_codes, rows)
         kept = np.setdiff1d(np.arange(len(self.bound.size)), replaced)
@@ -264,7 +267,7 @@ class Trees(ExactEngine):
 
     def takes_about(self, n: int) -> tuple[float, int]:
         """Expected seconds of n rows, and bytes that would be sent to workers."""
-        per_tree = rates.LARGE_TREE if self.tables is None else rates.SMALL_TREE
+        per_tree = rates.SMALL_TREE if self.is_small else rates.LARGE_TREE
         return n * len(self.bound.roots) * per_tree, self.bound.codes.nbytes + self.bound.nodes.nbytes
 
     def walker(self, asks: Sequence[Ask]) -> Walker:

@@ -8,7 +8,8 @@ from numba import types
 from losslens.engines.compiled import compiled
 
 # Columns of the array of nodes. At a leaf FEATURE is -1 and RIGHT the leaf's number. LOW .. HIGH are the ordered
-# classes of the feature with which the node can be reached; FIRST: no node above compares the feature.
+# classes of the feature with which the node can be reached; FIRST: no node above compares the feature. These
+# three are filled in for ensembles with a large tree only.
 FEATURE, CUT, RIGHT, RULE, LOW, HIGH, FIRST, COLUMNS = range(8)
 # Values of RULE. PLAIN: classes below the cut go left; MISSING_LEFT: also the last class, a missing value; SETS + k:
 # the classes of the k-th set go left.
@@ -33,6 +34,26 @@ def goes_left(code, cut, rule, size, sets):
     if rule == MISSING_LEFT:
         return code < cut or code == size - 1
     return sets[rule - SETS, code] != 0
+
+
+@compiled(
+    types.void(
+        array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u1, 2), array_of(i8, 2), array_of(i4),
+        array_of(i8, 2),
+    )
+)  # fmt: skip
+def add_own_leaves(codes, nodes, roots, size, sets, value, output, raw):
+    """Add the values of the leaves that rows reach, tree by tree."""
+    for t in range(U(len(roots))):
+        out = U(output[t])
+        for i in range(U(codes.shape[1])):
+            s = U(roots[t])
+            while nodes[s, FEATURE] >= 0:
+                f = U(nodes[s, FEATURE])
+                left = goes_left(codes[f, i], nodes[s, CUT], nodes[s, RULE], size[f], sets)
+                s = s + ONE if left else U(nodes[s, RIGHT])
+            for w in range(U(value.shape[1])):
+                raw[i, out + w] += value[U(nodes[s, RIGHT]), w]
 
 
 @compiled(i8(array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4, 2)))

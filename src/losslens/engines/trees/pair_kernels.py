@@ -350,7 +350,8 @@ def add_errors(differ, by_coalition, places, errors):
     types.void(
         i8, array_of(i8), array_of(i8), array_of(u8), array_of(i4), array_of(f8), array_of(f8, 2), array_of(f8, 2),
         f8, f8, TREES, BUFFERS, array_of(f8, 2), array_of(f8, 2), array_of(i4), array_of(f8, 3), array_of(f8),
-    )
+    ),
+    _nrt=True,
 )  # fmt: skip
 def play(
     kind, rows, donors, differ, player, y, mass, given, scale, shift, trees, buffers, by_high, by_coalition, places,

@@ -52,7 +52,7 @@ class TreeGames(PlayerGames):
         """Pairs, leaves of a single tree, or totals."""
         engine, bound, p = self.engine, self.engine.bound, len(self.players)
         n, coalitions = bound.codes.shape[1], coalition_count(p)
-        trees = float(len(bound.roots) * (SMALL_TREE if engine.tables is not None else LARGE_TREE))
+        trees = float(len(bound.roots) * (SMALL_TREE if engine.is_small else LARGE_TREE))
         cells = n * (n - 1) * (coalitions + trees)
         if averaged:
             return {"tree means": cells}
