@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isnan, nan
 
+from joblib import parallel_config
+
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -85,11 +87,13 @@ def run(module: str, doc: str | None, parts: Mapping[int, Callable[[bool], Itera
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=doc)
     parser.add_argument("--only", default="", help="numbers of parts, such as 1,3,7")
     parser.add_argument("--quick", action="store_true", help="one round, few seeds, and nothing that is long")
+    parser.add_argument("--jobs", type=int, default=1, help="processes of simulations")
     asked = parser.parse_args()
     chosen = {int(word) for word in asked.only.split(",") if word} or usual
     if not chosen <= set(parts):
         parser.error(f"--only takes numbers from 1 to {max(parts)}")
     in_one_thread(module)
-    for part in sorted(chosen):
-        for line in parts[part](asked.quick):
-            print(f"{part:>2}  {line}", flush=True)
+    with parallel_config(n_jobs=asked.jobs):
+        for part in sorted(chosen):
+            for line in parts[part](asked.quick):
+                print(f"{part:>2}  {line}", flush=True)

@@ -1,14 +1,17 @@
 """How often Shapley importance's intervals and its `precision=` hold what they promise: simulated and counted.
 
-`python -m benchmarks.shapley_coverage`; with `--quick` few runs, of which nothing is held to a bar.
+`python -m benchmarks.shapley_coverage --jobs 16`: about five processor minutes; with `--quick` few runs, of which
+nothing is held to a bar.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 import losslens as ll
@@ -55,17 +58,20 @@ def _fixed_sample(runs: int) -> Iterator[Line]:
         truth = ll.shapley_importance(function, X, target, loss=loss, method="exact", progress=False)
         asked: dict[str, Any] = {"loss": loss, "method": "walk", "progress": False}
         for precision in (0.05, 0.02):
-            found = [
-                ll.shapley_importance(function, X, target, precision=precision, random_state=seed, **asked)
-                for seed in range(runs)
-            ]
+            found = _runs(partial(_walk, function, X, target, precision=precision, **asked), runs)
             yield _joint(found, truth, precision)
         for sweeps in (5, 30):
-            found = [
-                ll.shapley_importance(function, X, target, budget=100 + 500 * sweeps, random_state=seed, **asked)
-                for seed in range(runs)
-            ]
+            found = _runs(partial(_walk, function, X, target, budget=100 + 500 * sweeps, **asked), runs)
             yield _about_sample(found, truth, sweeps)
+
+
+def _runs(run: Callable[[int], Any], number: int) -> list[Any]:
+    """A run for each seed, in several processes if so asked."""
+    return list(Parallel()(delayed(run)(seed) for seed in range(number)))
+
+
+def _walk(function: Any, X: Floats, y: NDArray[Any], seed: int, **asked: Any) -> Any:
+    return ll.shapley_importance(function, X, y, random_state=seed, **asked)
 
 
 def _joint(found: list[Any], truth: Any, precision: float) -> Line:
@@ -120,12 +126,12 @@ def _new_samples(runs: int) -> Iterator[Line]:
             "walk, 5 sweeps": {"method": "walk", "budget": n + 5 * n * 2},
         }
         for words, asked in ways.items():
-            held = [_held(_drawn(n, seed, asked).interval(), TRUTH) for seed in range(runs)]
+            held = [_held(one.interval(), TRUTH) for one in _runs(partial(_drawn, n, asked), runs)]
             low = 0.91 if n == 100 else LOW
             yield _single(held, f"Y = X1 + X2 + X3 + X1 X2 + e, n = {n}: {words}", "interval()", slice(None), low)
 
 
-def _drawn(n: int, seed: int, asked: dict[str, Any]) -> Any:
+def _drawn(n: int, asked: dict[str, Any], seed: int) -> Any:
     rng = np.random.default_rng([seed, n])
     X = rng.normal(size=(n, 3))
     y = additive_and_more(X) + rng.normal(size=n)

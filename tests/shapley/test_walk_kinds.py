@@ -282,9 +282,10 @@ def test_sweeps_are_drawn_until_their_variance_is_a_tenth_of_the_samplings():
     assert told(sampling=0.4).sweeps_needed([None] * 10) == 10  # exactly enough
     assert told(sampling=0.2).sweeps_needed([None] * 20) == 40
     assert told(sampling=0.2).sweeps_needed([None] * 39) == 49  # 40 would do: a look costs as much as some sweeps
-    assert told(sampling=0.2).sweeps_needed([None] * 5) == 5 * GROWTH
+    assert told(sampling=0.2, fewest=5).sweeps_needed([None] * 5) == 5 * GROWTH
     assert told(sampling=0.0).sweeps_needed([None] * 20) == 64  # an error of 0.05, 0.5% of the total, is negligible
-    assert told().sweeps_needed([None] * 2) == 2  # nothing is known of the error
+    assert told(fewest=2).sweeps_needed([None] * 2) == 2  # nothing is known of the error
+    assert told(sampling=9.0).sweeps_needed([None] * 4) == 6  # memory= allows no more: cut short, whatever the error
 
 
 def test_a_precision_fixes_the_number_at_its_first_look():
@@ -313,7 +314,15 @@ def test_what_ended_a_run_is_said(monkeypatch):
         assert (len(said) == 1) if text is None else said[1].startswith(text)
     full = replace(kind, rule=StoppingRule(precision=Absolute(1e-9)), memory=3 * N * P * SWEEP_BYTES)
     said = full.allotment(walks.Walked(sweeps[:3], True, True), "", []).remarks
-    assert said[0].startswith("memory= ended it")
+    assert said[0] == f"memory= ended it after 3 of {kind.fewest} sweeps, too few to judge the Monte-Carlo error by"
+
+
+def test_memory_for_fewer_sweeps_than_the_first_look_takes_is_said():
+    """The numbers differ from those with more memory, however small their error is."""
+    ask = {"method": "walk", "random_state": 0, "progress": False}
+    found = ll.shapley_importance(model, X, Y, loss="squared_error", memory=92_160, **ask)
+    assert "memory= ended it after 8 of 67 sweeps" in repr(found)
+    assert "memory=" not in repr(ll.shapley_importance(model, X, Y, loss="squared_error", **ask))
 
 
 def test_the_error_beside_the_bar_is_that_of_the_widest_interval(monkeypatch):

@@ -140,6 +140,8 @@ class _PerformanceWalk(WalkKind):
             return R
         if width is not None and self.first_sweeps < R:
             return R  # the first stage fixed the number
+        if self.fewest > R:  # not reached: the run says so
+            return self.fewest
         summary = self.summary(sweeps)
         noise = summary.monte_carlo_error
         if not np.isfinite(noise).all():  # too few sweeps for an error
@@ -162,7 +164,11 @@ class _PerformanceWalk(WalkKind):
         if walked.cut_short:
             reason = "budget=" if self.rule.budget else f"the limit of {MOST_PREDICTIONS:,} predictions"
             reason = "memory=" if self._by_memory < self._by_budget else reason
-            remarks = [*remarks, f"{reason} ended it before the Monte-Carlo error was as small as required"]
+            drawn = len(walked.sweeps)
+            ended = f"ended it after {drawn} of {self.fewest} sweeps, too few to judge the Monte-Carlo error by"
+            if drawn >= self.fewest:
+                ended = "ended it before the Monte-Carlo error was as small as required"
+            remarks = [*remarks, f"{reason} {ended}"]
         return Allotment(
             sfimp=summary.sfimp, method="walks", design=design, exact=False,
             error_none=self.setup.sample.error + summary.total, shares=summary.shares, gains=summary.gains,
