@@ -1,9 +1,13 @@
 """Curves of ensembles with trees of more than 64 leaves: many rows are passed down a tree together.
 
 Each node divides the rows that reach it. A row on its own path goes to one side and sends an *off-path copy* to the
-other: itself with the node's feature free, for the classes that lead there. A copy goes to the side of its row's value,
-and to both sides where a node compares its free feature. At the leaves arriving rows and copies are recorded. No row
-waits for another, and hardly a branch has to be predicted, so the processor never stalls.
+other: itself with the node's feature free. A copy goes to the side of its row's value, and to both sides where a node
+compares its free feature; for which classes it arrives at a leaf depends on the leaf alone. So a copy is one word, its
+*key*: the row, and the *kind* of what is free. No row waits for another, and hardly a branch has to be predicted, so
+the processor never stalls.
+
+At its leaf a copy becomes an *event* of its row: the classes that lead there, and the value of the leaf. A row's events
+in all trees, sorted by feature, are the steps of its curves.
 
 Indices of arrays are unsigned throughout: numba tests every signed one for being negative, which takes half the time.
 """
@@ -12,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import ceil
-from typing import Any
 
 import numpy as np
 from numba import types
@@ -40,328 +43,357 @@ from losslens.engines.trees.node_rules import (
     u8,
 )
 
-HALF, LOW_HALF = np.uint64(32), np.uint64(0xFFFFFFFF)  # two numbers in a word
-FULL = -1  # returned by a kernel whose buffers are too small
+u4 = types.uint32
+SIX, HALF, LOW_HALF = U(6), U(32), U(0xFFFFFFFF)  # words of 64 bits, or of two numbers
+KEYS_FULL, EVENTS_FULL = -1, -2  # returned by a kernel whose buffers are too small
+WAITS, DONE = U(0), U(1)  # a right subtree
+KIND, SINGLES = U(0), U(1)  # of a feature: the kind of its ordered classes, and the first kind of its other ones
 
 
-@compiled(
-    types.void(
-        u8, array_of(i4, 2), array_of(i4, 2), array_of(u1), array_of(u8), array_of(i4), u8, u8, u8, u8, array_of(u8),
-    )
-)  # fmt: skip
-def divide(s, nodes, codes, wanted, copies, on_path, p0, p1, q0, q1, ends):
-    """Divide the rows p0 .. p1 and the copies q0 .. q1 at a node that cuts ordered classes in two.
+@compiled(u8(array_of(u4), u8, u8, array_of(i4, 2), u8, i4, u8, u8, u8, u8, u8))
+def divide(keys, q0, q1, codes, f, cut, row, free, path, left_part, right_empty):
+    """Divide the keys q0 .. q1 at a node that cuts ordered classes in two; returns both ends, left << 32 | right.
 
-    Those that go left are appended after all others; those that go right stay in place, compacted. `ends`: ends of the
-    rows on the left and on the right, then of the copies; copies on the left start after q1 and space for new ones.
+    Those that go left are appended after q1; those that go right stay from q0 on, compacted. Copies with this feature
+    free, and keys with the bit `path`, go both ways, the latter as a row and a copy: where there are classes on a side.
     """
-    f, cut, low, high = nodes[s, FEATURE], nodes[s, CUT], nodes[s, LOW], nodes[s, HIGH]
-    free, edge, column = U(f), U(cut), codes[f]
-    left_path, right_path, left, right = p1, p0, ends[2], q0
+    left, right = q1, q0
     for q in range(q0, q1):
-        key, span = copies[TWO * q], copies[TWO * q + ONE]
-        if key & LOW_HALF == free:  # its free feature: it may go to both sides
-            start, stop = span >> HALF, span & LOW_HALF
-            copies[TWO * left], copies[TWO * left + ONE] = key, start << HALF | min(stop, edge)
-            left += U(start < edge)
-            copies[TWO * right], copies[TWO * right + ONE] = key, max(start, edge) << HALF | stop
-            right += U(edge < stop)
-            continue
-        goes = U(column[key >> HALF] < cut)
-        copies[TWO * left], copies[TWO * left + ONE] = key, span
-        left += goes
-        copies[TWO * right], copies[TWO * right + ONE] = key, span
-        right += ONE - goes
-    copy_left, copy_right = U(wanted[f] != 0 and low < cut), U(wanted[f] != 0 and cut < high)
-    span_left, span_right = U(low) << HALF | U(min(cut, high)), U(max(cut, low)) << HALF | U(high)
-    for q in range(p0, p1):
-        row = on_path[q]
-        key, goes = U(row) << HALF | free, U(column[U(row)] < cut)
-        on_path[left_path] = row
-        left_path += goes
-        on_path[right_path] = row
-        right_path += ONE - goes
-        copies[TWO * left], copies[TWO * left + ONE] = key, span_left
-        left += copy_left & (ONE - goes)
-        copies[TWO * right], copies[TWO * right + ONE] = key, span_right
-        right += copy_right & goes
-    ends[0], ends[1], ends[2], ends[3] = left_path, right_path, left, right
+        key = U(keys[q])
+        copy = key & row | free
+        differ = key ^ copy
+        goes, both = U(codes[f, key & row] < cut), U(differ - ONE >= path - ONE)
+        alone = goes & (both ^ ONE)
+        swap = differ & (U(0) - goes)  # arithmetic: a branch could not be predicted
+        keys[left] = copy ^ swap
+        keys[right] = key ^ swap
+        left += alone | both & left_part
+        right += ONE ^ (alone | both & right_empty)
+    return left << HALF | right
 
 
 @compiled(
     types.void(
-        u8, array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u1), array_of(u1, 2), array_of(u8),
-        array_of(i4), u8, u8, u8, u8, array_of(u8),
+        u8, array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u4, 2), array_of(u1, 2),
+        array_of(u4), u8, u8, u8, u8, u8, array_of(u8),
     )
 )  # fmt: skip
-def divide_special(s, nodes, codes, size, special, wanted, sets, copies, on_path, p0, p1, q0, q1, ends):
-    """As `divide`, for a feature with classes that have no order: a copy may be for a single one of these."""
+def divide_special(s, nodes, codes, size, special, kinds, sets, keys, q0, q1, room, shift, on_path, ends):
+    """Divide the keys q0 .. q1 at a node whose feature has classes without order, each of which is a kind.
+
+    At the first node of the feature a row sends copies for all these classes: there is `room` for them on either side.
+    """
     f, cut, rule, low, high = nodes[s, FEATURE], nodes[s, CUT], nodes[s, RULE], nodes[s, LOW], nodes[s, HIGH]
-    free, edge, column = U(f), U(cut), codes[f]
-    left_path, right_path, left, right = p1, p0, ends[2], q0
-    for q in range(q0, q1):
-        key, span = copies[TWO * q], copies[TWO * q + ONE]
-        start, stop, mine = span >> HALF, span & LOW_HALF, key & LOW_HALF == free
-        if mine and start < U(special[f]):
-            copies[TWO * left], copies[TWO * left + ONE] = key, start << HALF | min(stop, edge)
-            left += U(start < edge)
-            copies[TWO * right], copies[TWO * right + ONE] = key, max(start, edge) << HALF | stop
-            right += U(edge < stop)
+    free, first, column, row = U(kinds[f, KIND]), U(kinds[f, SINGLES]), codes[f], (ONE << shift) - ONE
+    wanted = free != first
+    singles = U(size[f] - special[f]) if wanted else U(0)
+    right, left, many = q0, q1 + room, q1 - q0
+    read = left + room + many  # a copy of the keys, because those that go right may overtake them
+    for q in range(many):
+        keys[read + q] = keys[q0 + q]
+    for q in range(read, read + many):
+        key = U(keys[q])
+        kind = key >> shift
+        if kind == free:
+            keys[left] = key
+            left += U(low < cut)
+            keys[right] = key
+            right += U(cut < high)
             continue
-        code = i4(start) if mine else column[key >> HALF]
-        place = left if goes_left(code, cut, rule, size[f], sets) else right
-        copies[TWO * place], copies[TWO * place + ONE] = key, span
-        left, right = left + U(place == left), right + U(place == right)
-    singles = size[f] - special[f] if nodes[s, FIRST] and wanted[f] else 0
-    for q in range(p0, p1):
-        row = on_path[q]
-        key, code = U(row) << HALF | free, column[U(row)]
-        if goes_left(code, cut, rule, size[f], sets):
-            on_path[left_path] = row
-            left_path += ONE
-            copies[TWO * right], copies[TWO * right + ONE] = key, U(max(cut, low)) << HALF | U(high)
-            right += U(wanted[f] != 0 and cut < high)
-        else:
-            on_path[right_path] = row
-            right_path += ONE
-            copies[TWO * left], copies[TWO * left + ONE] = key, U(low) << HALF | U(min(cut, high))
-            left += U(wanted[f] != 0 and low < cut)
-        for c in range(size[f] - singles, size[f]):
-            if c == code:
+        code = special[f] + i4(kind - first) if first <= kind < first + singles else column[key & row]
+        to_left, own = goes_left(code, cut, rule, size[f], sets), kind == on_path
+        copy = key & row | free << shift
+        keys[left] = key if to_left else copy
+        left += U(to_left or (own and wanted and low < cut))
+        keys[right] = copy if to_left else key
+        right += U(not to_left or (own and wanted and cut < high))
+        if not own or nodes[s, FIRST] == 0:
+            continue
+        for c in range(singles):
+            if special[f] + i4(c) == code:
                 continue
-            place = left if goes_left(c, cut, rule, size[f], sets) else right
-            copies[TWO * place], copies[TWO * place + ONE] = key, U(c) << HALF | U(c + 1)
-            left, right = left + U(place == left), right + U(place == right)
-    ends[0], ends[1], ends[2], ends[3] = left_path, right_path, left, right
+            copy = key & row | (first + c) << shift
+            to_left = goes_left(special[f] + i4(c), cut, rule, size[f], sets)
+            keys[left if to_left else right] = copy
+            left += U(to_left)
+            right += U(not to_left)
+    ends[0], ends[1] = right, left
 
 
 @compiled(
     i8(
-        i4, array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u1), array_of(u1, 2),
-        array_of(u8), array_of(i4), array_of(u8, 2), array_of(u8), array_of(i4), array_of(i4), array_of(u8),
+        array_of(i4), array_of(i4, 2), array_of(i8, 2), array_of(i4, 2), array_of(i4), array_of(i4), array_of(u4, 2),
+        array_of(i8), array_of(u1, 2), u8, u8, array_of(u4), array_of(u8, 2), array_of(u8), array_of(u8), array_of(i8),
+        array_of(u4), array_of(i4, 2), array_of(i8, 2), u8, u8,
     )
 )  # fmt: skip
-def pass_down(root, nodes, codes, size, special, wanted, sets, copies, on_path, jobs, arrivals, at_leaf, own, ends):
-    """Record the own leaf of each row, and the copies that arrive at other leaves; returns how many, or FULL.
+def pass_down(
+    roots, nodes, value, codes, size, special, kinds, base, sets, shift, on_path, keys, jobs, ends, span, events,
+    count, begins, own, trees, capacity,
+):  # fmt: skip
+    """Pass all rows down all trees: record the values of their own leaves, and their events; KEYS_FULL or EVENTS_FULL.
 
-    A copy is two words: its row and free feature, and the range of classes for which it stands.
+    ``begins[i, t]`` is the number of events of row i before tree t. A key is a kind and a row; the kind `on_path` is a
+    row itself. ``span[k]`` holds the classes of kind k that lead to the node that is visited, as positions on the axis
+    of all features; what a subtree has changed there is put back afterwards.
     """
-    for i in range(codes.shape[1]):
-        on_path[i] = i
-    jobs[0, 0], jobs[0, 1], jobs[0, 2], jobs[0, 3], jobs[0, 4] = root, 0, codes.shape[1], 0, 0
-    waiting, n_arrived = 1, U(0)
-    while waiting > 0:
-        waiting -= 1
-        s, p0, p1, q0, q1 = jobs[waiting, 0], jobs[waiting, 1], jobs[waiting, 2], jobs[waiting, 3], jobs[waiting, 4]
-        while nodes[s, FEATURE] >= 0 and (p1 > p0 or q1 > q0):
-            f = nodes[s, FEATURE]
-            plain = nodes[s, RULE] == PLAIN and special[f] == size[f]
-            singles = size[f] - special[f] if nodes[s, FIRST] and wanted[f] else 0
-            new = (p1 - p0) * U(1 + singles)  # copies at most, on either side
-            if TWO * (q1 + TWO * new + q1 - q0 + ONE) > U(len(copies)) or TWO * p1 - p0 >= U(len(on_path)):
-                return FULL
-            ends[2] = q1 + new
-            if plain:
-                divide(s, nodes, codes, wanted, copies, on_path, p0, p1, q0, q1, ends)
-            else:
-                divide_special(s, nodes, codes, size, special, wanted, sets, copies, on_path, p0, p1, q0, q1, ends)
-            jobs[waiting, 0], jobs[waiting, 1], jobs[waiting, 2] = U(nodes[s, RIGHT]), p0, ends[1]
-            jobs[waiting, 3], jobs[waiting, 4] = q0, ends[3]
-            waiting += 1
-            s, p0, p1, q0, q1 = s + ONE, p1, ends[0], q1 + new, ends[2]
-        if nodes[s, FEATURE] >= 0:
-            continue
-        if n_arrived + q1 - q0 > U(len(at_leaf)):
-            return FULL
-        leaf = nodes[s, RIGHT]
-        for q in range(p0, p1):
-            own[on_path[q]] = leaf
-        for q in range(q0, q1):
-            arrivals[TWO * n_arrived], arrivals[TWO * n_arrived + ONE] = copies[TWO * q], copies[TWO * q + ONE]
-            at_leaf[n_arrived] = leaf
-            n_arrived += ONE
-    return i8(n_arrived)
-
-
-@compiled(
-    i8(array_of(u8), array_of(i4), i8, i8, array_of(i4), array_of(i4), i8, array_of(i8, 2), array_of(i8), array_of(i4))
-)  # fmt: skip
-def sort_copies(arrivals, at_leaf, n_arrived, s, own, slot, features, value, events, begins):
-    """Write the gains of one tree from position `s` on, sorted by row and wanted feature (numbered by `slot`); or FULL.
-
-    An event is 1 + width numbers: a range of classes, and the gain there: value of the leaf minus the own leaf's.
-    """
-    width, p = U(value.shape[1]), U(features)
-    long = width + ONE
-    if U(s + n_arrived) * long > U(len(events)):
-        return FULL
-    for k in range(U(len(begins))):
-        begins[k] = 0
-    for q in range(U(n_arrived)):
-        begins[(arrivals[TWO * q] >> HALF) * p + U(slot[arrivals[TWO * q] & LOW_HALF])] += 1
-    stop = s
-    for k in range(U(len(begins))):  # the end of each run; writing backwards from there leaves its start
-        stop += begins[k]
-        begins[k] = stop
-    for q in range(U(n_arrived)):
-        row, leaf = arrivals[TWO * q] >> HALF, U(at_leaf[q])
-        k = row * p + U(slot[arrivals[TWO * q] & LOW_HALF])
-        at = begins[k] - 1
-        begins[k] = at
-        place, mine = U(at) * long, U(own[row])
-        events[place] = i8(arrivals[TWO * q + ONE])
-        for w in range(width):
-            events[place + ONE + w] = value[leaf, w] - value[mine, w]
-    return s + n_arrived
-
-
-@compiled(
-    i8(
-        i8, array_of(i4, 2), array_of(i8), array_of(i4, 2), array_of(i8, 2), array_of(i4), array_of(i4), array_of(u1),
-        array_of(i8), array_of(u8), array_of(i4), array_of(i8, 2), i8, array_of(i8, 2), array_of(i8, 2),
-    )
-)  # fmt: skip
-def emit_row(row, begins, events, own, value, output, size, wanted, diff, mark, classes, raw, s, start, total):
-    """Write the steps of one row's curves from position `s` on, and its own sum of leaves.
-
-    Gains go into the difference array, and bits of `mark` say where; both are zeroed again.
-    """
-    i, outputs, width, p, trees = U(row), U(raw.shape[1]), U(value.shape[1]), U(start.shape[1] - 1), U(len(output))
-    long, s, number = width + ONE, U(s), U(0)
-    for w in range(outputs):
-        total[i, w] = 0
+    rows, width, row = U(codes.shape[1]), U(value.shape[1]), (ONE << shift) - ONE
+    long, unwanted = width + ONE, U(len(span) - 1)
+    path, kind = on_path << shift, on_path - ONE
+    for i in range(rows):
+        count[i] = 0
     for t in range(trees):
-        for w in range(width):
-            total[i, U(output[t]) + w] += value[U(own[t, i]), w]
-    for f in range(U(len(size))):
-        if wanted[f] == 0:
-            continue
-        for t in range(trees):
-            out = U(output[t])
-            for q in range(U(begins[t, i * p + number]), U(begins[t, i * p + number + ONE])):
-                span = U(events[q * long])
-                a, z = span >> HALF, span & LOW_HALF
-                mark[a >> U(6)] |= ONE << (a & U(63))
-                mark[z >> U(6)] |= ONE << (z & U(63))
-                if outputs == ONE:  # the usual case
-                    diff[a] += events[TWO * q + ONE]
-                    diff[z] -= events[TWO * q + ONE]
-                    continue
-                for w in range(width):
-                    gain = events[q * long + ONE + w]
-                    diff[a * outputs + out + w] += gain
-                    diff[z * outputs + out + w] -= gain
-        start[i, number] = s
-        number += ONE
-        classes[s] = 0
+        for i in range(rows):
+            keys[i] = i | path
+            begins[i, t] = count[i]
+        s, q0, q1, depth = U(roots[t]), U(0), rows, U(0)
+        while True:
+            while nodes[s, FEATURE] >= 0 and q1 > q0:
+                f, cut, low, high = U(nodes[s, FEATURE]), nodes[s, CUT], nodes[s, LOW], nodes[s, HIGH]
+                free, at = U(kinds[f, KIND]), U(base[f])
+                if nodes[s, RULE] == PLAIN and special[f] == size[f]:
+                    if q1 + q1 - q0 > U(len(keys)):
+                        return KEYS_FULL
+                    sender = path if free != unwanted else U(0)  # then no row sends a copy
+                    first_left = q1
+                    end = divide(keys, q0, q1, codes, f, cut, row, free << shift, sender, U(low < cut), U(cut >= high))
+                    left, right = end >> HALF, end & LOW_HALF
+                else:
+                    room = U(0)
+                    if nodes[s, FIRST] and free != unwanted:
+                        for q in range(q0, q1):
+                            room += U(U(keys[q]) >> shift == on_path)
+                        room *= U(size[f] - special[f])
+                    first_left = q1 + room
+                    if first_left + room + TWO * (q1 - q0) > U(len(keys)):
+                        return KEYS_FULL
+                    divide_special(
+                        s, nodes, codes, size, special, kinds, sets, keys, q0, q1, room, shift, on_path, ends
+                    )
+                    right, left = ends[0], ends[1]
+                jobs[depth, 0], jobs[depth, 1], jobs[depth, 2], jobs[depth, 3] = s, q0, right, span[free]
+                jobs[depth, 4] = WAITS
+                depth += ONE
+                span[free] = at + U(low) << HALF | at + U(min(cut, high))
+                s, q0, q1 = s + ONE, first_left, left
+            if nodes[s, FEATURE] < 0:
+                leaf, one = U(nodes[s, RIGHT]), value[U(nodes[s, RIGHT]), 0]
+                for q in range(q0, q1):
+                    key = U(keys[q])
+                    i, mine = key & row, U(key >= path)
+                    own[i if mine else rows, t * width] = one  # arithmetic again: the other rows share a place
+                    place = U(count[i])
+                    if place == capacity:
+                        return EVENTS_FULL
+                    count[i] = place + (ONE ^ mine)
+                    place = (i * capacity + place) * long
+                    events[place] = i8(span[key >> shift & kind])
+                    events[place + ONE] = one
+                    for w in range(ONE, width):
+                        own[i if mine else rows, t * width + w] = value[leaf, w]
+                        events[place + ONE + w] = value[leaf, w]
+            while depth > 0:  # up to a node whose right subtree waits
+                up = depth - ONE
+                s = jobs[up, 0]
+                f = U(nodes[s, FEATURE])
+                if jobs[up, 4] == WAITS and jobs[up, 2] > jobs[up, 1]:
+                    jobs[up, 4] = DONE
+                    cut, low, high = nodes[s, CUT], nodes[s, LOW], nodes[s, HIGH]
+                    span[kinds[f, KIND]] = U(base[f]) + U(max(cut, low)) << HALF | U(base[f]) + U(high)
+                    s, q0, q1 = U(nodes[s, RIGHT]), jobs[up, 1], jobs[up, 2]
+                    break
+                span[kinds[f, KIND]] = jobs[up, 3]
+                depth = up
+            else:
+                break
+    for i in range(rows):
+        begins[i, trees] = count[i]
+    return 0
+
+
+@compiled(
+    i8(
+        i8, i8, array_of(i4, 2), array_of(i8), u8, array_of(i8, 2), array_of(i4), array_of(u4), array_of(i8),
+        array_of(i4), array_of(u8), array_of(i8), array_of(i8), array_of(u8), array_of(i4), array_of(i8, 2),
+        array_of(i8, 2), array_of(i8, 2),
+    )
+)  # fmt: skip
+def emit_rows(
+    i, stop, begins, events, capacity, own, output, slot, base, size, ends, by_feature, diff, mark, classes, raw, start,
+    total,
+):  # fmt: skip
+    """Write the steps of the curves of rows from `i` on, and their sums of own leaves; returns the first row left out.
+
+    Gains (an event's value minus that of the own leaf) go into the difference array, and bits of `mark` say where; both
+    are zeroed again. ``slot[position >> 6]`` is the number of a feature, counted among the wanted ones.
+    """
+    i, first_row, trees, outputs, p = U(i), U(i), U(len(output)), U(raw.shape[1]), U(len(size))
+    width, s, pad = U(own.shape[1]) // trees, U(0), U(0)
+    long = width + ONE
+    while ONE << pad < outputs:  # a position of the difference array has room for all outputs
+        pad += ONE
+    while i < U(stop) and s <= U(STEPS_PER_YIELD):
+        here = i - first_row
+        for k in range(p):
+            ends[k] = 0
+        mine = i * capacity * long
+        for q in range(U(begins[i, trees])):
+            ends[slot[U(events[mine + q * long]) >> HALF >> SIX]] += ONE
+        before = U(0)
+        for k in range(p):
+            count = ends[k]
+            ends[k] = before
+            before += count
         for w in range(outputs):
-            raw[s, w] = total[i, w] + diff[w]
-            diff[w] = 0
-        mark[U(0)] &= ~ONE
-        s += ONE
-        for place in range(U((size[f] >> 6) + 1)):
-            word = mark[place]
-            mark[place] = U(0)
-            while word != 0:
-                at = (place << U(6)) + U(trailing_zeros(word))
-                word &= word - ONE
-                if outputs == ONE:
-                    step = diff[at]
-                    diff[at] = 0
-                    raw[s, 0] = raw[s - ONE, 0] + step
-                    classes[s] = at
-                    s += U(step != 0 and at < U(size[f]))
+            total[here, w] = 0
+        for t in range(trees):
+            out, first = U(output[t]), own[i, t * width]
+            for w in range(width):
+                total[here, out + w] += own[i, t * width + w]
+            for q in range(U(begins[i, t]), U(begins[i, t + ONE])):
+                place = mine + q * long
+                span = U(events[place])
+                k = U(slot[span >> HALF >> SIX])
+                at = U(ends[k])
+                ends[k] = at + ONE
+                at *= long
+                shift = U(base[k])
+                a, z = (span >> HALF) - shift, (span & LOW_HALF) - shift
+                by_feature[at] = i8(((a << pad) + out) << HALF | ((z << pad) + out))
+                by_feature[at + ONE] = events[place + ONE] - first
+                for w in range(ONE, width):
+                    by_feature[at + ONE + w] = events[place + ONE + w] - own[i, t * width + w]
+        q = U(0)
+        for k in range(p):
+            while q < U(ends[k]):
+                span = U(by_feature[q * long])
+                a, z = span >> HALF, span & LOW_HALF
+                q += ONE
+                if outputs == ONE:  # the usual case
+                    gain = by_feature[TWO * q - ONE]
+                    diff[a] += gain
+                    diff[z] -= gain
+                    mark[a >> SIX] |= ONE << (a & U(63))
+                    mark[z >> SIX] |= ONE << (z & U(63))
                     continue
-                moved = np.int64(0)
-                for w in range(outputs):
-                    step = diff[at * outputs + w]
-                    diff[at * outputs + w] = 0
-                    moved |= step
-                    raw[s, w] = raw[s - ONE, w] + step
-                classes[s] = at
-                s += U(moved != 0 and at < U(size[f]))
-    start[i, number] = s
-    return i8(s)
+                mark[a >> pad >> SIX] |= ONE << (a >> pad & U(63))
+                mark[z >> pad >> SIX] |= ONE << (z >> pad & U(63))
+                for w in range(width):
+                    gain = by_feature[(q - ONE) * long + ONE + w]
+                    diff[a + w] += gain
+                    diff[z + w] -= gain
+            start[here, k] = s
+            classes[s] = 0
+            for w in range(outputs):
+                raw[s, w] = total[here, w] + diff[w]
+                diff[w] = 0
+            mark[U(0)] &= ~ONE
+            s += ONE
+            for place in range(U((size[k] >> 6) + 1)):
+                word = mark[place]
+                mark[place] = U(0)
+                while word != 0:
+                    at = (place << SIX) + U(trailing_zeros(word))
+                    word &= word - ONE
+                    classes[s] = at
+                    if outputs == ONE:
+                        step = diff[at]
+                        diff[at] = 0
+                        raw[s, 0] = raw[s - ONE, 0] + step
+                        s += U(step != 0 and at < U(size[k]))
+                        continue
+                    moved = np.int64(0)
+                    for w in range(outputs):
+                        step = diff[(at << pad) + w]
+                        diff[(at << pad) + w] = 0
+                        moved |= step
+                        raw[s, w] = raw[s - ONE, w] + step
+                    s += U(moved != 0 and at < U(size[k]))
+        start[here, p] = s
+        i += ONE
+    return i8(i)
 
 
-MAX_ROWS = 2048  # rows passed down together, before their gains are summed
-EVENTS = 48  # expected gains per row and tree; the buffer grows if there are more
+MIN_ROWS, MAX_ROWS = 512, 2048  # rows passed down together, before their events are summed: the more, the more leaves
+EVENTS = 48  # expected events per row and tree; the buffer grows if there are more
 
 
 class LargeTrees:
     """Curves by passing rows down. It reuses its arrays, so each thread needs its own."""
 
     def __init__(self, bound: BoundEnsemble, wanted: NDArray[np.uint8], memory: int) -> None:
-        self.bound, self.wanted = bound, wanted
-        self.features = int(wanted.sum())
-        self.slot = np.cumsum(wanted, dtype=np.int32) - 1
-        each = EVENTS * 8 * (1 + bound.value.shape[1]) + 4 * self.features  # bytes of a row in a tree
-        self.rows = rows = int(np.clip(memory // (each * len(bound.roots)), 16, MAX_ROWS))
-        self.copies = np.empty(128 * rows, np.uint64)
-        self.arrivals, self.at_leaf = np.empty(128 * rows, np.uint64), np.empty(64 * rows, np.int32)
-        self.events = np.empty(EVENTS * rows * len(bound.roots) * (1 + bound.value.shape[1]), np.int64)
-        self.on_path = np.empty((bound.depth + 3) * rows, np.int32)
-        self.jobs, self.ends = np.empty((bound.depth + 2, 5), np.uint64), np.empty(4, np.uint64)
+        self.bound, self.columns = bound, np.flatnonzero(wanted)
+        trees, self.long = len(bound.roots), 1 + bound.value.shape[1]
+        self.size = size = bound.size[self.columns]
+        words = (size >> 6) + 1  # a feature starts a new word on the axis of positions
+        self.base = 64 * (np.cumsum(words) - words).astype(np.int64)
+        self.slot = np.repeat(np.arange(len(size), dtype=np.uint32), words)
+        self._count_kinds()
+        each, leaves = EVENTS * 8 * self.long * trees, len(bound.value) // trees  # bytes of a row; blocks fill a tree
+        rows = int(np.clip(memory // each, 16, min(MAX_ROWS, max(MIN_ROWS, leaves))))
+        self.rows = min(rows, 1 << (32 - self.on_path.bit_length()))
+        self.capacity = EVENTS * trees + 1 if len(size) else 1  # an odd number, so that rows share no cache line sets
+        self.keys = np.empty(64 * self.rows, np.uint32)
+        self.events = np.empty(self.rows * self.capacity * self.long, np.int64)
+        self.jobs, self.ends = np.empty((bound.depth + 1, 5), np.uint64), np.empty(2, np.uint64)
+
+    def _count_kinds(self) -> None:
+        """Number what can be free: the ordered classes of a wanted feature, or one of its other classes."""
+        bound, columns = self.bound, self.columns
+        singles = (bound.size - bound.special)[columns]
+        n_kinds = len(columns) + int(singles.sum())
+        self.on_path = 1 << n_kinds.bit_length()  # a bit that no kind has, not even that of unwanted features
+        self.kinds = np.full((len(bound.size), 2), n_kinds, np.uint32)
+        self.kinds[columns, 0] = np.arange(len(columns))
+        self.kinds[columns, 1] = len(columns) + np.cumsum(singles) - singles
+        self.base_of = np.zeros(len(bound.size), np.int64)
+        self.base_of[columns] = self.base
+        of_class = np.concatenate(
+            [np.zeros(len(columns), np.int64)]
+            + [b + np.arange(*ends) for b, *ends in zip(self.base, bound.special[columns], self.size, strict=True)]
+            + [np.zeros(1, np.int64)]
+        ).astype(np.uint64)
+        self.span = of_class << HALF | of_class + ONE  # those of ordered classes depend on the node
 
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
         """Curves of rows start .. stop, some rows at a time; the arrays are overwritten by the next ones."""
-        bound, wanted = self.bound, self.wanted
-        outputs, largest = bound.ensemble.outputs, int(bound.size.max())
-        diff, mark = np.zeros((largest + 1) * outputs, np.int64), np.zeros((largest >> 6) + 1, np.uint64)
-        row_steps = int(bound.size[wanted > 0].sum()) + 2 * len(wanted)  # steps of one row, at most
-        max_steps = row_steps + STEPS_PER_YIELD
+        bound, p, size = self.bound, len(self.columns), self.size
+        outputs, largest = bound.ensemble.outputs, int(size.max(initial=0))
+        stride = 1 << (outputs - 1).bit_length()
+        diff, mark = np.zeros((largest + 1) * stride, np.int64), np.zeros((largest >> 6) + 1, np.uint64)
+        max_steps = int(size.sum()) + 2 * p + STEPS_PER_YIELD + 1
         classes, raw = np.empty(max_steps, np.int32), np.empty((max_steps, outputs), np.int64)
-        begins, total = np.empty((self.rows, int(wanted.sum()) + 1), np.int64), np.empty((self.rows, outputs), np.int64)
+        begins, total = np.empty((self.rows, p + 1), np.int64), np.empty((self.rows, outputs), np.int64)
         block = ceil((stop - start) / ceil((stop - start) / self.rows))  # blocks of about equal size
         for at in range(start, stop, block):
-            codes = np.ascontiguousarray(bound.codes[:, at : min(at + block, stop)])
-            own, sorted_at = self._gains(codes)
-            first = s = 0
-            for i in range(codes.shape[1]):
-                s = emit_row(
-                    i, sorted_at, self.events, own, bound.value, bound.output, bound.size, wanted, diff, mark,
-                    classes, raw, s, begins, total,
+            b = min(block, stop - at)
+            counts, own = self._pass_down(np.ascontiguousarray(bound.codes[:, at : at + b]))
+            by_feature, ends = np.empty(int(counts[:, -1].max()) * self.long, np.int64), np.empty(p, np.uint64)
+            i = 0
+            while i < b:
+                first, i = i, emit_rows(
+                    i, b, counts, self.events, self.capacity, own, bound.output, self.slot, self.base, size, ends,
+                    by_feature, diff, mark, classes, raw, begins, total,
                 )  # fmt: skip
-                if s > STEPS_PER_YIELD or i == codes.shape[1] - 1:
-                    some = slice(first, i + 1)
-                    yield RawSteps(slice(at + first, at + i + 1), begins[some], classes[:s], raw[:s], total[some])
-                    first, s = i + 1, 0
+                s = begins[i - first - 1, p]
+                yield RawSteps(slice(at + first, at + i), begins[: i - first], classes[:s], raw[:s], total[: i - first])
 
-    def _gains(self, codes: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The own leaves of a block of rows, and where the gains of each row and feature start, tree by tree."""
-        bound, p, b = self.bound, self.features, codes.shape[1]
-        trees = len(bound.roots)
-        own, begins = np.empty((trees, b), np.int32), np.empty((trees, b * p + 1), np.int32)
-        s = 0
-        for t in range(trees):
-            while (arrived := self._pass_down(t, codes, own[t])) == FULL:
-                self.copies, self.arrivals = _doubled(self.copies, 0), _doubled(self.arrivals, 0)
-                self.at_leaf = _doubled(self.at_leaf, 0)
-            while (end := self._sort(t, arrived, s, own[t], begins[t])) == FULL:
-                self.events = _doubled(self.events, s * (1 + bound.value.shape[1]))
-            s = end
-        return own, begins
-
-    def _pass_down(self, t: int, codes: NDArray[np.int32], own: NDArray[np.int32]) -> int:
-        bound = self.bound
-        return int(
-            pass_down(
-                bound.roots[t], bound.nodes, codes, bound.size, bound.special, self.wanted, bound.sets, self.copies,
-                self.on_path, self.jobs, self.arrivals, self.at_leaf, own, self.ends,
-            )
-        )  # fmt: skip
-
-    def _sort(self, t: int, arrived: int, s: int, own: NDArray[np.int32], begins: NDArray[np.int32]) -> int:
-        return int(
-            sort_copies(
-                self.arrivals, self.at_leaf, arrived, s, own, self.slot, self.features, self.bound.value, self.events,
-                begins,
-            )
-        )  # fmt: skip
-
-
-def _doubled(array: NDArray[Any], kept: int) -> NDArray[Any]:
-    """An array twice as long, with the first entries copied."""
-    larger = np.empty((2 * len(array), *array.shape[1:]), array.dtype)
-    larger[:kept] = array[:kept]
-    return larger
+    def _pass_down(self, codes: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The number of events before each tree, and the values of own leaves, for each row of a block."""
+        bound, b = self.bound, codes.shape[1]
+        trees, shift = len(bound.roots), (b - 1).bit_length()
+        begins, count = np.empty((b, trees + 1), np.int32), np.empty(b, np.uint32)
+        own = np.empty((b + 1, trees * (self.long - 1)), np.int64)
+        while True:
+            full = pass_down(
+                bound.roots, bound.nodes, bound.value, codes, bound.size, bound.special, self.kinds, self.base_of,
+                bound.sets, shift, self.on_path, self.keys, self.jobs, self.ends, self.span, self.events, count,
+                begins, own, trees, self.capacity,
+            )  # fmt: skip
+            if full == KEYS_FULL:
+                self.keys = np.empty(2 * len(self.keys), np.uint32)
+            elif full == EVENTS_FULL:
+                self.capacity *= 2
+                self.events = np.empty(self.rows * self.capacity * self.long, np.int64)
+            else:
+                return begins, own
