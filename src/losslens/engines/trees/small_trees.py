@@ -60,117 +60,93 @@ _TABLES = types.Tuple(
 def tables(bound: BoundEnsemble) -> Tables:
     """The masks of all classes and the spans of all pairs of leaves."""
     nodes, p, leaves = bound.nodes, len(bound.size), np.diff(bound.leaf_at)
-    inner = np.flatnonzero(nodes[:, FEATURE] >= 0)
+    inner = np.flatnonzero(nodes[:, FEATURE] >= 0).astype(np.int32)
     tree = np.searchsorted(bound.roots, inner, "right") - 1
     entries, entry = np.unique(tree * p + nodes[inner, FEATURE], return_inverse=True)
-    feature = (entries % p).astype(np.int32)
-    first = np.searchsorted(entries // p, np.arange(len(bound.roots) + 1)).astype(np.int32)
-    mask_at = _starts(bound.size[feature])
-    begins = np.zeros(mask_at[-1], np.uint8)  # classes that some node separates from the one before
-    cut = nodes[inner, CUT]
-    inside = cut < bound.size[feature[entry]]
-    begins[mask_at[entry[inside]] + cut[inside]] = 1
-    for e in np.flatnonzero(bound.special[feature] < bound.size[feature]):
-        begins[mask_at[e] + bound.special[feature[e]] : mask_at[e + 1]] = 1
-    pair_at = _starts(leaves**2)
+    feature, of_tree = (entries % p).astype(np.int32), entries // p
+    mask_at, pair_at = _starts(bound.size[feature]), _starts(leaves**2)
     has_special = np.zeros(len(leaves), np.uint8)
-    has_special[(entries // p)[bound.special[feature] < bound.size[feature]]] = 1
+    has_special[of_tree[bound.special[feature] < bound.size[feature]]] = 1
+    all_leaves = ~np.uint64(0) >> (64 - leaves[of_tree]).astype(np.uint64)
     result = Tables(
-        first, feature, mask_at, np.zeros(mask_at[-1], np.uint64), bound.leaf_at, pair_at,
-        np.zeros(pair_at[-1], np.int32), np.zeros((pair_at[-1], 2), np.int32), _starts(bound.size + 1), has_special,
+        _of_trees(of_tree, len(leaves)), feature, mask_at, np.repeat(all_leaves, bound.size[feature]), bound.leaf_at,
+        pair_at, np.zeros(pair_at[-1], np.int32), np.zeros((pair_at[-1], 2), np.int32), _starts(bound.size + 1),
+        has_special,
     )  # fmt: skip
-    of_node = np.zeros(len(nodes), np.int32)
-    of_node[inner] = entry
-    _fill_splits(nodes, bound.roots, of_node, np.empty((65, 3), np.int32), result.leaf_at, pair_at, result.entry)
     box = np.empty((SMALL_TREE_LEAVES, SMALL_TREE_LEAVES, 2), np.int32)
-    stack = np.empty(SMALL_TREE_LEAVES, np.int32)
-    _tabulate(nodes, bound.roots, bound.size, bound.special, bound.sets, begins, stack, box, tuple(result))
+    below = _leaves_below(bound)[inner] - bound.leaf_at[tree][:, None]
+    _tabulate(
+        inner, _of_trees(tree, len(leaves)), entry.astype(np.int32), below, nodes, bound.size, bound.special,
+        bound.sets, box, tuple(result),
+    )  # fmt: skip
     return result
-
-
-@compiled(
-    types.void(
-        array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4)
-    )
-)  # fmt: skip
-def _fill_splits(nodes, roots, of_node, above, leaf_at, pair_at, entry):
-    """For each pair of leaves of a tree, the entry of the node where the paths to them split."""
-    for t in range(len(roots)):
-        leaves, at = leaf_at[t + 1] - leaf_at[t], pair_at[t]
-        depth, s, leaf = 0, roots[t], 0
-        while True:
-            if nodes[s, FEATURE] >= 0:
-                above[depth, 0], above[depth, 1], above[depth, 2] = s, leaf, -1  # node, first leaf, first right leaf
-                depth += 1
-                s += 1
-                continue
-            leaf += 1
-            while depth > 0 and above[depth - 1, 2] >= 0:  # both subtrees are done
-                depth -= 1
-                middle = above[depth, 2]
-                for x in range(above[depth, 1], middle):
-                    for z in range(middle, leaf):
-                        entry[at + x * leaves + z] = of_node[above[depth, 0]]
-                        entry[at + z * leaves + x] = of_node[above[depth, 0]]
-            if depth == 0:
-                break
-            above[depth - 1, 2] = leaf
-            s = nodes[above[depth - 1, 0], RIGHT]
 
 
 def _starts(lengths: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
 
+def _of_trees(tree: NDArray[np.intp], trees: int) -> NDArray[np.int32]:
+    """Where the items of each tree start, (T + 1,)."""
+    return np.searchsorted(tree, np.arange(trees + 1)).astype(np.int32)
+
+
+def _leaves_below(bound: BoundEnsemble) -> NDArray[np.int32]:
+    """The first leaf below each node, the first one on its right, and the end of its leaves, (N, 3)."""
+    nodes, level = bound.nodes, bound.roots
+    leaf = nodes[:, FEATURE] < 0
+    below = np.empty((len(nodes), 3), np.int32)
+    below[:, 0] = np.cumsum(leaf) - leaf
+    below[level, 2] = bound.leaf_at[1:]
+    while len(level := level[~leaf[level]]):
+        right = nodes[level, RIGHT]
+        below[level, 1] = below[level + 1, 2] = below[right, 0]
+        below[right, 2] = below[level, 2]
+        level = np.concatenate([level + 1, right])
+    return below
+
+
 @compiled(
     types.void(
-        array_of(i4, 2), array_of(i4), array_of(i4), array_of(i4), array_of(u1, 2), array_of(u1), array_of(i4),
-        array_of(i4, 3), _TABLES,
+        array_of(i4), array_of(i4), array_of(i4), array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4),
+        array_of(u1, 2), array_of(i4, 3), _TABLES,
     )
 )  # fmt: skip
-def _tabulate(nodes, roots, size, special, sets, begins, stack, box, tables):
-    """Fill in the masks, and the spans from the classes that lead to each leaf."""
+def _tabulate(inner, inner_at, entry_of, below, nodes, size, special, sets, box, tables):
+    """Fill in the masks, the entries of all pairs of leaves, and their spans from the classes that lead to each leaf.
+
+    Every inner node forbids its right leaves to classes that go left, and its left leaves to those that go right.
+    """
     first, feature, mask_at, mask, leaf_at, pair_at, entry, span, offset, _ = tables
-    for t in range(len(roots)):
-        leaves = leaf_at[t + 1] - leaf_at[t]
-        for e in range(first[t], first[t + 1]):
-            f, at, k0 = feature[e], mask_at[e], e - first[t]
+    for t in range(U(len(inner_at) - 1)):
+        leaves, e0, pairs = U(leaf_at[t + ONE] - leaf_at[t]), first[t], U(pair_at[t])
+        for e in range(U(e0), U(first[t + ONE])):
             for leaf in range(leaves):
-                box[k0, leaf, 0], box[k0, leaf, 1] = 0, 0
-            c = 0
-            while c < size[f]:
-                stop = c + 1
-                while stop < size[f] and begins[at + stop] == 0:
-                    stop += 1
-                reached = np.uint64(0)
-                stack[0] = roots[t]
-                k = 1
-                while k > 0:
-                    k -= 1
-                    s = stack[k]
-                    while nodes[s, FEATURE] >= 0:
-                        if nodes[s, FEATURE] != f:
-                            stack[k] = nodes[s, RIGHT]
-                            k += 1
-                            s += 1
-                        elif goes_left(c, nodes[s, CUT], nodes[s, RULE], size[f], sets):
-                            s += 1
-                        else:
-                            s = nodes[s, RIGHT]
-                    leaf = nodes[s, RIGHT] - leaf_at[t]
-                    reached |= ONE << np.uint64(leaf)
-                    if c < special[f]:
-                        if box[k0, leaf, 1] == 0:
-                            box[k0, leaf, 0] = c
-                        box[k0, leaf, 1] = stop
-                for same in range(c, stop):
-                    mask[at + same] = reached
-                c = stop
-        for pair in range(pair_at[t], pair_at[t + 1]):
-            e, leaf = entry[pair], (pair - pair_at[t]) % leaves
-            if leaf != (pair - pair_at[t]) // leaves:  # a leaf paired with itself has no entry
-                span[pair, 0] = offset[feature[e]] + box[e - first[t], leaf, 0]
-                span[pair, 1] = offset[feature[e]] + box[e - first[t], leaf, 1]
+                box[e - U(e0), leaf, 0], box[e - U(e0), leaf, 1] = 0, special[feature[e]]
+        for k in range(U(inner_at[t]), U(inner_at[t + ONE])):
+            s, e, low, middle, high = U(inner[k]), entry_of[k], U(below[k, 0]), U(below[k, 1]), U(below[k, 2])
+            cut, rule, at, mine = nodes[s, CUT], nodes[s, RULE], U(mask_at[e]), box[e - e0]
+            classes = size[feature[e]]
+            left, right = ((ONE << (middle - low)) - ONE) << low, ((ONE << (high - middle)) - ONE) << middle
+            for c in range(classes):
+                mask[at + U(c)] &= ~(right if goes_left(c, cut, rule, classes, sets) else left)
+            for z in range(middle, high):
+                if mine[z, 0] < cut:
+                    mine[z, 0] = cut
+                for x in range(low, middle):
+                    entry[pairs + x * leaves + z] = e
+                    entry[pairs + z * leaves + x] = e
+            for x in range(low, middle):
+                if mine[x, 1] > cut:
+                    mine[x, 1] = cut
+        for x in range(leaves):
+            for z in range(leaves):
+                if x != z:  # a leaf paired with itself has no entry
+                    pair = pairs + x * leaves + z
+                    e = entry[pair]
+                    start, stop, place = box[e - e0, z, 0], box[e - e0, z, 1], offset[feature[e]]
+                    if start < stop:
+                        span[pair, 0], span[pair, 1] = place + start, place + stop
 
 
 @compiled(
