@@ -7,6 +7,7 @@ that a player's contribution is a reduction. This module uses no models and no l
 from __future__ import annotations
 
 from math import comb
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,9 +80,9 @@ def interactions(table: Floats) -> Floats:
     return index
 
 
-def random_orders(n: int, p: int, rng: np.random.Generator) -> Indices:
-    """n independent orders of p players, (n, p)."""
-    return np.argsort(rng.random((n, p)), axis=1)
+def random_orders(n: int, p: int, rng: np.random.Generator, xp: Any = np) -> Any:
+    """n independent orders of p players, (n, p), as an array of the library xp."""
+    return xp.argsort(xp.asarray(rng.random((n, p))), axis=1)
 
 
 def circle(p: int, rng: np.random.Generator) -> Indices:
@@ -102,6 +103,6 @@ def coalitions_along(orders: Indices) -> Mask:
     return np.asarray(place[:, None, :] < np.arange(p + 1)[:, None])
 
 
-def along(orders: Indices, errors: Floats) -> Floats:
+def along(orders: Any, errors: Any, xp: Any = np) -> Any:
     """Each player's reduction of the error along each order, (orders, p), from the errors of `coalitions_along`."""
-    return np.take_along_axis(errors[:, :-1] - errors[:, 1:], np.argsort(orders, axis=1), axis=1)
+    return xp.take_along_axis(errors[:, :-1] - errors[:, 1:], xp.argsort(orders, axis=1), axis=1)

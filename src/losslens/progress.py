@@ -33,6 +33,10 @@ def silent(rows: int, /) -> None:
 class ProgressBar(Tick, Protocol):
     """A tick that can also show a note and change the total."""
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether anybody sees it."""
+
     def note(self, words: str) -> None:
         """Show this text beside the bar."""
 
@@ -42,6 +46,8 @@ class ProgressBar(Tick, Protocol):
 
 class _Silent:
     """No bar."""
+
+    is_shown = False
 
     def __call__(self, rows: int, /) -> None:
         pass
@@ -149,6 +155,8 @@ def bar(total: int, title: str, progress: bool | None, unit: str = "predictions"
 
 class _Shown:
     """A bar that appears after a delay."""
+
+    is_shown = True
 
     def __init__(self, shown: Progress, task: TaskID) -> None:
         self.shown, self.task = shown, task

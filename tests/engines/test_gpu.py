@@ -25,6 +25,7 @@ from losslens.engines.trees.coalitions import CoalitionErrors
 from losslens.engines.trees.engine import Trees
 from losslens.models import TorchModule
 from losslens.passes import auto, dense
+from losslens.shapley import control_variates
 from losslens.shapley.by_engine import PairsOnDevice, TreePairs
 from losslens.tables import sample
 from tree_cases import FRAME, FRAME_TARGET, FRAME_TRAIN, FRAME_Y, KINDS, SUBSETS, TARGET, TRAIN, WEIGHTS, X, Y
@@ -485,6 +486,52 @@ def test_shapley_importance_of_modules(method):
     found, wanted = (ll.shapley_importance(model, X, Y, **options) for model in (network(), plain(network())))
     np.testing.assert_allclose(found.sfimp, wanted.sfimp, atol=1e-13)
     np.testing.assert_allclose(found.local, wanted.local, atol=1e-13)
+
+
+WALKED = {
+    "squared": {},
+    "weights": {"sample_weight": 1 + np.arange(N) % 4},
+    "no weight": {"sample_weight": np.arange(N) % 4},
+    "leaves out own": {"donors": ll.Derangements()},
+    "few donors": {"donors": ll.Latin(6)},
+    "few features": {"features": ["x0", "x2"]},
+    "groups of columns": {"features": {"both": ["x0", "x1"], "x2": ["x2"], "x3": ["x3"]}},
+    "a frame with ties": {"table": FLAGS},
+    "a loss of the user's own": {"loss": off_by},
+    "log loss": {"loss": "log_loss", "last": torch.nn.Sigmoid(), "y": KINDS % 2},
+    "several classes": {"loss": "brier", "outputs": 3, "last": torch.nn.Softmax(dim=1), "y": KINDS},
+    "a budget": {"budget": 2000},
+    "poisson": {"loss": "poisson", "last": torch.nn.Softplus(), "y": np.abs(Y)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WALKED)
+def test_walks_on_the_device_are_those_of_the_black_box(case, monkeypatch):
+    """The same donors and orders by the same seed: the same shares, errors and decisions when to stop."""
+    options = {"loss": "squared_error", "method": "walk", "random_state": 0, "progress": False} | WALKED[case]
+    y, table, used = options.pop("y", Y), options.pop("table", X), []
+    model = {"outputs": options.pop("outputs", 1), "last": options.pop("last", None)}
+    monkeypatch.setattr(modules.Modules, "is_remote", True)
+    gather = control_variates.gather
+    monkeypatch.setattr(control_variates, "gather", lambda *a, **k: used.append(k["xp"] is np) or gather(*a, **k))
+    found = ll.shapley_importance(network(**model), table, y, **options)
+    assert all(used) == (case in ("a loss of the user's own", "poisson"))
+    wanted = ll.shapley_importance(plain(network(**model)), table, y, **options)
+    assert (found.n_predictions, found.design) == (wanted.n_predictions, wanted.design)
+    for name in ("sfimp", "local", "monte_carlo_error", "std_error", "gains"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-9, atol=1e-12, err_msg=name)
+    for name in ("caused", "cells"):
+        mine, theirs = getattr(found.shares, name), getattr(wanted.shares, name)
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12, err_msg=name)
+        assert isinstance(mine, np.ndarray)
+    np.testing.assert_array_equal(found.shares.meeting.donors, wanted.shares.meeting.donors)
+
+
+@pytest.mark.parametrize("how", ["nan", "shape"])
+def test_strange_predictions_of_mixed_rows(how, monkeypatch):
+    monkeypatch.setattr(modules.Modules, "is_remote", True)
+    with pytest.raises(ValueError, match="shape" if how == "shape" else "NaN or infinity"):
+        ll.shapley_importance(Strange(how), X, Y, loss="squared_error", method="walk", progress=False)
 
 
 def test_the_table_is_sent_once(monkeypatch):

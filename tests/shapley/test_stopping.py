@@ -92,7 +92,7 @@ def walked(wishes, totals=None, **options):
     drawn: list[int] = []
     kind = Counting(setup=SimpleNamespace(n=5), rng=None, cost=2, wishes=list(wishes), drawn=drawn, **options)
     totals = [] if totals is None else totals
-    return run(kind, SimpleNamespace(set_total=totals.append, note=lambda words: None)), drawn
+    return run(kind, SimpleNamespace(set_total=totals.append, note=lambda words: None, is_shown=True)), drawn
 
 
 def test_a_run_draws_what_is_needed_and_no_more():

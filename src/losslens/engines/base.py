@@ -20,13 +20,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.matrix import CellSums
+from losslens.cells.matrix import CellSums, Means
+from losslens.donors.layout import OwnDonors
 from losslens.donors.questions import Ask, Subject
 from losslens.losses import Loss, Response
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column
 from losslens.tables.frames import Table
+from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
+from losslens.uncertainty.cell_weights import CellWeights
 
 if TYPE_CHECKING:
     from losslens.engines.readers.unwrapped import UnwrappedModel
@@ -126,6 +129,33 @@ class PlayerGames:
         An engine that has them offers the way "covariance", with `effects_on_sums` and `range_of_sums`.
         """
         return None
+
+
+class Pairs(Protocol):
+    """The cells of pairs of rows and donors, from which the errors of p means are estimated."""
+
+    @property
+    def cells(self) -> Any:
+        """(n, m, p), an array of any library."""
+
+    @property
+    def weights(self) -> CellWeights:
+        """The weights of the pairs."""
+
+    def means(self, j: int) -> Means:
+        """The j-th means; a pair that was measured together with the swapped one has the mean of both."""
+
+
+@dataclass(frozen=True, eq=False)
+class GameArrays:
+    """What walks read, as arrays of one library: NumPy's, or tensors on the device of a torch module."""
+
+    xp: Any  # the library: NumPy's functions
+    codes: Any  # (n, p): the code of each player's value in each row
+    base: Any  # (n,) or (n, K): predictions of the unchanged rows
+    predict: Callable[[Any, Any, Any], Any]  # rows, donors, kept players -> predictions of mixed rows
+    losses: Callable[[Any, Any], Any]  # rows (b,), some predictions of each (b, c, ...) -> losses (b, c)
+    pairs: Callable[[OwnDonors, Sample, Any], Pairs]  # layout, sample, cells
 
 
 class ExactEngine(ABC):

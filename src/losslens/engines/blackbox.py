@@ -21,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import FEW_VALUES, Ask
-from losslens.engines.base import Answer
+from losslens.engines.base import Answer, GameArrays
 from losslens.engines.batches import UNCHANGED, ColumnBlock, Cut, OwnValues, SharedGrid, edits, group, pack, pieces
+from losslens.losses import Loss
 from losslens.progress import Tick
 from losslens.tables.columns import Column
 from losslens.tables.frames import Batch, Edit, Table
+from losslens.tables.sample import Sample
 from losslens.typing import Indices, Mask
 from losslens.workers import PerThread, choose_workers
 
@@ -254,6 +256,10 @@ class Mixer:
         assert result is not None  # there is at least one row
         return result
 
+    def arrays(self, codes: NDArray[np.int32], sample: Sample, loss: Loss, tick: Tick) -> GameArrays | None:
+        """What walks read, where the model lives on a device that knows the loss; else None: NumPy's arrays."""
+        return None
+
     def _batches(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> Iterator[tuple[int, NDArray[Any]]]:
         size = max(STEP, self.batch_rows // STEP * STEP)
         parts = [slice(start, min(start + size, len(rows))) for start in range(0, len(rows), size)]
@@ -274,10 +280,14 @@ class Mixer:
 
     def _columns(self, kept: Mask) -> Mask:
         """Which columns keep the row's own value, (m, columns): always those that belong to no player."""
+        return np.concatenate([kept, np.ones((len(kept), 1), bool)], axis=1)[:, self._player_of_column()]
+
+    def _player_of_column(self) -> Indices:
+        """The player of each column; one more than the last for columns of none."""
         player = np.full(len(self.table.names), len(self.players))
         for j, columns in enumerate(self.players):
             player[list(columns)] = j
-        return np.concatenate([kept, np.ones((len(kept), 1), bool)], axis=1)[:, player]
+        return player
 
 
 def _mix_batch(shared: tuple[Mixer], part: tuple[Indices, Indices, Mask], tick: Tick) -> NDArray[Any]:

@@ -10,15 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.cells.matrix import Means
+from losslens.donors.layout import OwnDonors
 from losslens.donors.questions import Subject
+from losslens.engines.base import GameArrays
 from losslens.engines.blackbox import Mixer
 from losslens.engines.choice import CHECKED
 from losslens.losses import Loss, squared_error
 from losslens.passes.task import Task
 from losslens.progress import Tick
+from losslens.results.shapley import Shares
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices, Mask
+from losslens.uncertainty.cell_weights import CellWeights, cell_weights
 
+BINS = 12  # of a column's values, for the additive approximation of the prediction
 LOSSES_AT_ONCE = 1 << 17  # computed at a time
 MOST_LOSSES = 1e9  # distinct targets times predictions, above which the full gain is not computed
 
@@ -69,12 +75,75 @@ class GameSetup:
         assert self.mixer is not None
         return self.mixer.predict(rows, donors, kept, self.counter)
 
+    @cached_property
+    def bins(self) -> list[Indices]:
+        """Of each player a few bins of the values of each of its columns, one after the other, (n, columns)."""
+        return [player_bins(player) for player in self.players]
+
+    @cached_property
+    def arrays(self) -> GameArrays:
+        """What walks read, as NumPy's arrays."""
+        return GameArrays(np, self.codes, self.sample.prediction, self.predict, self._losses_of_walks, HostPairs)
+
+    @cached_property
+    def loss_arrays(self) -> GameArrays:
+        """The same for walks that distribute the loss: where a torch module lives on a GPU, they run there."""
+        if self.mixer is None or self.loss is None:
+            return self.arrays
+        return self.mixer.arrays(self.codes, self.sample, self.loss, self.counter) or self.arrays
+
+    def _losses_of_walks(self, rows: Indices, predictions: NDArray[Any]) -> Floats:
+        b, c = predictions.shape[:2]
+        return self.losses(np.repeat(rows, c), predictions.reshape(b * c, *predictions.shape[2:])).reshape(b, c)
+
     def losses(self, rows: Indices, predictions: NDArray[Any]) -> Floats:
         """The losses of these rows, one prediction each."""
         assert self.loss is not None
         if self.loss.domains is not None:  # a deviance is NaN outside its domain
             self.loss.check_prediction(predictions)
         return self.loss(self.sample.target(self.loss)[rows], self.sample.shown(self.loss, predictions))
+
+
+@dataclass(frozen=True, eq=False)
+class HostPairs:
+    """Pairs of rows and donors whose cells, (n, m, p), are in this process."""
+
+    layout: OwnDonors
+    sample: Sample
+    cells: Floats
+
+    @cached_property
+    def weights(self) -> CellWeights:
+        """The weights of the pairs."""
+        return cell_weights(self.layout, self.sample, np.arange(self.sample.n))
+
+    def means(self, j: int) -> Means:
+        """Of one player."""
+        shares = Shares(self.cells[:, 0], None, self.layout, self.cells)
+        return shares.means(j, self.sample, np.arange(self.sample.n))
+
+
+def player_bins(player: Subject) -> Indices:
+    """The bin of each row's value in each column, numbered across the columns, (n, columns)."""
+    bins = [value_bins(column.distinct.codes) for column in player.columns]
+    starts = np.cumsum([0, *(int(b.max()) + 1 for b in bins)])
+    return np.stack([b + start for b, start in zip(bins, starts, strict=False)], axis=1)
+
+
+def value_bins(codes: Indices) -> Indices:
+    """A few bins of values with about the same number of rows each."""
+    rank = np.argsort(np.argsort(codes, kind="stable"))
+    values = int(codes.max()) + 1
+    if values <= BINS:
+        return codes
+    first = np.full(values, len(codes))
+    np.minimum.at(first, codes, rank)  # equal values share a bin
+    return np.unique(first[codes] * BINS // len(codes), return_inverse=True)[1].reshape(-1)
+
+
+def fetched(array: Any) -> NDArray[Any]:
+    """An array of any library as NumPy's."""
+    return np.asarray(array.cpu().numpy() if hasattr(array, "cpu") else array)
 
 
 def set_up(task: Task, exact: Any, tick: Tick) -> GameSetup:

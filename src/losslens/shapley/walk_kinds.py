@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
 from typing import Any
@@ -14,16 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import Means
+from losslens.donors.layout import OwnDonors
+from losslens.engines.base import Pairs
 from losslens.game_theory import random_orders
-from losslens.results.shapley import Shares, monte_carlo_error
+from losslens.results.shapley import Shares
 from losslens.shapley import control_variates
 from losslens.shapley.allotment import Allotment, all_pairs
-from losslens.shapley.setup import FullGain, GameSetup, full_gain
+from losslens.shapley.setup import BINS, FullGain, GameSetup, fetched, full_gain
 from losslens.shapley.stopping import MOST_PREDICTIONS, StoppingRule, enough, stein
 from losslens.shapley.walks import Sweep, Walked, WalkKind, contributions, path, walk_from_donors
+from losslens.tables.sample import Sample
 from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 from losslens.uncertainty import standard_errors
+from losslens.uncertainty.standard_errors import RowColumnFit
 
 SWEEP_BYTES = 48  # per row and player: shares of both readings, steps, orders, and what is made of them
 STEPS_AT_ONCE = 1 << 18  # predicted at a time
@@ -33,7 +37,7 @@ GROWTH = 4  # at most so many times the sweeps before the next decision: early v
 RECENT = 100  # last sweeps, from which the interval beside the bar is estimated
 FIRST_EFFECT_SWEEPS = 10  # before the first stopping decision
 PRECISE = 0.01  # of the predictions' standard deviation: sweeps are drawn until the Monte-Carlo error is below
-MIN_WALKS = 40 * control_variates.BINS  # to estimate additive parts; fewer would fit noise
+MIN_WALKS = 40 * BINS  # to estimate additive parts; fewer would fit noise
 
 
 def check_memory(sweeps: int, rows: int, p: int, memory: int) -> None:
@@ -55,6 +59,8 @@ class WalkSummary:
     monte_carlo_error: Floats  # (p,); NaN with too few sweeps
     total: float  # gain of all players
     gains: Floats  # (n,)
+    cells: Any = None  # (n, m, p): shares of each pair, an array of the walks' library
+    fits: tuple[tuple[Means, RowColumnFit], ...] = ()  # of rows and donors, for the errors of each player
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -142,7 +148,7 @@ class _PerformanceWalk(WalkKind):
             return R  # the first stage fixed the number
         if self.fewest > R:  # not reached: the run says so
             return self.fewest
-        summary = self.summary(sweeps)
+        summary = self._summary_of(sweeps)
         noise = summary.monte_carlo_error
         if not np.isfinite(noise).all():  # too few sweeps for an error
             return R if width is None else R + 1
@@ -151,16 +157,36 @@ class _PerformanceWalk(WalkKind):
         more = enough(noise, self.sampling(summary), summary.total, R)
         return R if more <= R else min(max(more, ceil(1.25 * R)), GROWTH * R)
 
+    def _summary_of(self, sweeps: list[Sweep]) -> WalkSummary:
+        """The summary; the last one is held, as the stopping rule and the result need the same."""
+        if len(sweeps) not in self._held:
+            self._held.clear()
+            self._held[len(sweeps)] = self.summary(sweeps)
+        return self._held[len(sweeps)]
+
+    @cached_property
+    def _held(self) -> dict[int, WalkSummary]:
+        return {}
+
     def accuracy(self, sweeps: list[Sweep]) -> str:
         """The half-width of the widest interval."""
-        read = [one.shares if one.back is None else (one.shares + one.back) / 2 for one in sweeps[-RECENT:]]
-        rounds = np.array([self.setup.sample.weight @ shares for shares in read])
+        while len(self._rounds) < len(sweeps):
+            one = sweeps[len(self._rounds)]
+            read = one.shares if one.back is None else (one.shares + one.back) / 2
+            self._rounds.append(self.setup.sample.weight @ fetched(read))
+        rounds = np.array(self._rounds[-RECENT:])
         widest = 1.96 * float(rounds.std(axis=0, ddof=1).max()) / np.sqrt(len(sweeps))
         return f"± {widest:.3g}" if not self.total else f"± {widest / abs(self.total):.1%} of the total"
 
+    @cached_property
+    def _rounds(self) -> list[Floats]:
+        """The mean shares of each sweep."""
+        return []
+
     def allotment(self, walked: Walked, design: str, remarks: list[str]) -> Allotment:
         """The shares, and remarks for the reader."""
-        summary = self.summary(walked.sweeps)
+        summary = self._summary_of(walked.sweeps)
+        shares = summary.shares if summary.cells is None else replace(summary.shares, cells=fetched(summary.cells))
         if walked.cut_short:
             reason = "budget=" if self.rule.budget else f"the limit of {MOST_PREDICTIONS:,} predictions"
             reason = "memory=" if self._by_memory < self._by_budget else reason
@@ -171,7 +197,7 @@ class _PerformanceWalk(WalkKind):
             remarks = [*remarks, f"{reason} {ended}"]
         return Allotment(
             sfimp=summary.sfimp, method="walks", design=design, exact=False,
-            error_none=self.setup.sample.error + summary.total, shares=summary.shares, gains=summary.gains,
+            error_none=self.setup.sample.error + summary.total, shares=shares, gains=summary.gains,
             monte_carlo_error=summary.monte_carlo_error, remarks=tuple(remarks), complete=walked.complete,
         )  # fmt: skip
 
@@ -207,29 +233,53 @@ class LossWalk(_PerformanceWalk):
         """In each, every row has one donor."""
         setup, donors = self.setup, np.stack([next(self.donors) for _ in range(count)])
         together = max(1, STEPS_AT_ONCE // (setup.p + 1))
-        return walk_from_donors(setup, np.arange(setup.n), donors, self.rng, together, self.both_ways)
+        return walk_from_donors(
+            setup.loss_arrays, np.arange(setup.n), donors, self.rng, together, covers_table=setup.covers_table,
+            both_ways=self.both_ways,
+        )  # fmt: skip
 
     def summary(self, sweeps: list[Sweep]) -> WalkSummary:
         """With control variates."""
-        sample, gain = self.setup.sample, self.gain
-        sfimp, shares = control_variates.gather(self.setup, sweeps, gain, leaves_out_own=self.leaves_out_own)
-        noise = monte_carlo_error(shares, sample, np.arange(sample.n))
-        total = float(sfimp.sum()) if self.total is None else self.total
-        return WalkSummary(sfimp, shares, noise, total, shares.local.sum(axis=1) if gain is None else gain.by_row)
+        setup, sample, gain = self.setup, self.setup.sample, self.gain
+        found = control_variates.gather(
+            setup, sweeps, gain, leaves_out_own=self.leaves_out_own, xp=setup.loss_arrays.xp
+        )
+        fits = _fits(setup.loss_arrays.pairs(found.meeting, sample, found.cells), found.meeting, sample)
+        noise = np.sqrt([fit.noise for _, fit in fits]) if fits else np.full(setup.p, np.nan)
+        total = float(found.sfimp.sum()) if self.total is None else self.total
+        gains = found.local.sum(axis=1) if gain is None else gain.by_row
+        shares = Shares(found.local, found.caused, found.meeting)
+        return WalkSummary(found.sfimp, shares, noise, total, gains, found.cells, fits)
 
     def sampling(self, summary: WalkSummary) -> Floats:
         """From the effects of rows and donors, without the Monte-Carlo error."""
-        return sampling_error(self.setup, summary.shares, summary.monte_carlo_error)
+        return sampling_error(self.setup, summary.shares, summary.monte_carlo_error, summary.fits)
 
 
-def sampling_error(setup: GameSetup, shares: Shares, noise: Floats) -> Floats:
-    """The sampling error of each player, (p,); infinite where there are too few rows for one."""
+def _fits(pairs: Pairs, meeting: OwnDonors, sample: Sample) -> tuple[tuple[Means, RowColumnFit], ...]:
+    """The means of each player over pairs, and the effects of rows and donors; none where there are too few pairs."""
+    every, fits = np.arange(sample.n), []
+    try:
+        for j in range(pairs.cells.shape[2]):
+            means = pairs.means(j)
+            fits.append((means, standard_errors.fit_effects(means, meeting, sample, every, pairs.weights)))
+    except ValueError:
+        return ()
+    return tuple(fits)
+
+
+def sampling_error(
+    setup: GameSetup, shares: Shares, noise: Floats, fits: Sequence[tuple[Means, RowColumnFit | None]] = ()
+) -> Floats:
+    """The sampling error of each player, (p,); infinite where there are too few rows for one.
+
+    fits: means over pairs and effects of rows and donors, where these are known.
+    """
     sample, every = setup.sample, np.arange(setup.n)
     if sample.units() < 3:
         return np.full(setup.p, np.inf)
-    errors = [
-        standard_errors.std_error(shares.means(j, sample, every), shares.meeting, sample, every) for j in range(setup.p)
-    ]
+    known = fits or [(shares.means(j, sample, every), None) for j in range(setup.p)]
+    errors = [standard_errors.influence(means, shares.meeting, sample, every, fit).std_error for means, fit in known]
     return np.asarray(np.sqrt(np.maximum(np.square(errors) - np.square(noise), 0.0)))
 
 
@@ -291,13 +341,16 @@ class MeanWalk(_PerformanceWalk):
         def predict(part: slice) -> NDArray[Any]:
             part_rows = rows[part]
             donors = np.tile(self.donors, len(part_rows))
-            predictions = path(setup, np.repeat(part_rows, B), donors, np.repeat(orders[part_rows], B, 0))
+            predictions = path(
+                setup.arrays, np.repeat(part_rows, B), donors, np.repeat(orders[part_rows], B, 0),
+                covers_table=setup.covers_table,
+            )  # fmt: skip
             return np.asarray(
                 np.einsum("ib...,b->i...", predictions.reshape(len(part_rows), B, *predictions.shape[1:]), donor_weight)
             )
 
         together = max(1, STEPS_AT_ONCE // (B * (setup.p + 1)))
-        shares, steps, _ = contributions(setup, rows, orders, predict, together)
+        shares, steps, _ = contributions(setup.arrays, rows, orders, predict, together)
         return Sweep(self.donors, orders.astype(np.int16), shares, steps)
 
     def summary(self, sweeps: list[Sweep]) -> WalkSummary:
@@ -354,7 +407,10 @@ class EffectWalk(WalkKind):
     def sweeps(self, count: int) -> list[Sweep]:
         """Each from new donors."""
         donors = np.stack([self._draw_donors(len(self.rows)) for _ in range(count)])
-        return walk_from_donors(self.setup, self.rows, donors, self.rng, max(1, EFFECT_STEPS_AT_ONCE // self.setup.p))
+        return walk_from_donors(
+            self.setup.arrays, self.rows, donors, self.rng, max(1, EFFECT_STEPS_AT_ONCE // self.setup.p),
+            covers_table=self.setup.covers_table, judged=False,
+        )  # fmt: skip
 
     def _draw_donors(self, r: int) -> Indices:
         """A systematic draw along a random order: every donor as often as its weight says, up to rounding."""

@@ -16,23 +16,23 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from losslens.engines.base import GameArrays
 from losslens.game_theory import along, random_orders
 from losslens.progress import ProgressBar
 from losslens.shapley.setup import GameSetup
-from losslens.typing import Floats, Indices, Mask
+from losslens.typing import Indices
 
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """A walk to each of r rows."""
+    """A walk to each of r rows; all but the donors may be tensors on a device."""
 
     donors: Indices  # (r,), or those of all walks
-    orders: NDArray[np.int16]  # (r, p)
-    shares: Floats  # (r, p): by how much each player reduced the loss; without a loss, its steps
-    steps: Floats | None  # (r, p): what it added to the prediction; None where predictions are not single numbers
-    back: Floats | None = None  # (r, p): shares of the donor with the row as its donor, the walk read in reverse
+    orders: Any  # (r, p), int16
+    shares: Any  # (r, p): by how much each player reduced the loss; without a loss, its steps
+    steps: Any  # (r, p): what it added to the prediction; None where predictions are not single numbers
+    back: Any = None  # (r, p): shares of the donor with the row as its donor, the walk read in reverse
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,7 +90,7 @@ def run(kind: WalkKind, progress: ProgressBar) -> Walked:
             progress.set_total(kind.setup.n + planned * kind.cost)
             while len(sweeps) < planned:
                 sweeps += kind.sweeps(min(kind.sweeps_at_once, planned - len(sweeps)))
-                if len(sweeps) > 1:
+                if len(sweeps) > 1 and progress.is_shown:
                     progress.note(kind.accuracy(sweeps))
             needed = max(needed, kind.sweeps_needed(sweeps))
             planned = max(planned, min(needed, most))
@@ -102,18 +102,21 @@ def run(kind: WalkKind, progress: ProgressBar) -> Walked:
 
 
 def walk_from_donors(
-    setup: GameSetup, rows: Indices, donors: Indices, rng: np.random.Generator, together: int, both_ways: bool = False
-) -> list[Sweep]:
+    arrays: GameArrays, rows: Indices, donors: Indices, rng: np.random.Generator, together: int, *, covers_table: bool,
+    both_ways: bool = False, judged: bool = True,
+) -> list[Sweep]:  # fmt: skip
     """A walk to each row from its donor in each sweep, donors (sweeps, rows); `together` walks at a time."""
-    count, r = donors.shape
-    orders = random_orders(count * r, setup.p, rng)
-    rows, single = np.tile(rows, count), donors.ravel()
+    (count, r), xp = donors.shape, arrays.xp
+    orders = random_orders(count * r, arrays.codes.shape[1], rng, xp)
+    every, single = xp.asarray(np.tile(rows, count)), xp.asarray(donors.ravel())
 
-    def predict(part: slice) -> NDArray[Any]:
-        return path(setup, rows[part], single[part], orders[part])
+    def predict(part: slice) -> Any:
+        return path(arrays, every[part], single[part], orders[part], covers_table=covers_table)
 
-    shares, steps, back = contributions(setup, rows, orders, predict, together, single if both_ways else None)
-    small, at = orders.astype(np.int16), [slice(c * r, (c + 1) * r) for c in range(count)]
+    shares, steps, back = contributions(
+        arrays, every, orders, predict, together, single if both_ways else None, judged=judged
+    )
+    small, at = xp.asarray(orders, np.int16), [slice(c * r, (c + 1) * r) for c in range(count)]
     return [
         Sweep(
             donors[c], small[part], shares[part], None if steps is None else steps[part],
@@ -124,70 +127,69 @@ def walk_from_donors(
 
 
 def contributions(
-    setup: GameSetup, rows: Indices, orders: Indices, predict: Callable[[slice], NDArray[Any]], together: int,
-    donors: Indices | None = None,
-) -> tuple[Floats, Floats | None, Floats | None]:  # fmt: skip
+    arrays: GameArrays, rows: Any, orders: Any, predict: Callable[[slice], Any], together: int, donors: Any = None, *,
+    judged: bool = True,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """By how much each player reduced the loss, and changed the prediction, in walks to these rows, (walks, p) each.
 
     With donors, the reductions of the walks back to these as well. `predict` returns the predictions along some of the
-    walks, (b, p + 1, ...).
+    walks, (b, p + 1, ...). Without a loss (`judged`) the first are the changes of the prediction.
     """
-    p, shares, steps = setup.p, np.empty(orders.shape), np.empty(orders.shape)
-    back = None if donors is None else np.empty(orders.shape)
+    xp = arrays.xp
+    shares, steps = xp.empty(orders.shape), xp.empty(orders.shape)
+    back = None if donors is None else xp.empty(orders.shape)
     has_steps = True
     for start in range(0, len(rows), together):
         part = slice(start, start + together)
         predictions = predict(part)
-        number = single_number(predictions)
+        number = single_number(predictions, xp)
         if number is None:
             has_steps = False
         else:
-            steps[part] = -along(orders[part], number)
-        if setup.loss is not None:
-            flat = predictions.reshape(-1, *predictions.shape[2:])
-            losses = setup.losses(np.repeat(rows[part], p + 1), flat)
-            shares[part] = along(orders[part], losses.reshape(-1, p + 1))
-            if back is not None and donors is not None:
-                losses = setup.losses(np.repeat(donors[part], p + 1), flat)
-                back[part] = -along(orders[part], losses.reshape(-1, p + 1))
-    return steps if setup.loss is None else shares, steps if has_steps else None, back
+            steps[part] = -along(orders[part], number, xp)
+        if judged:
+            shares[part] = along(orders[part], arrays.losses(rows[part], predictions), xp)
+            if back is not None:
+                back[part] = -along(orders[part], arrays.losses(donors[part], predictions), xp)
+    return shares if judged else steps, steps if has_steps else None, back
 
 
-def single_number(predictions: NDArray[Any]) -> Floats | None:
+def single_number(predictions: Any, xp: Any = np) -> Any:
     """Predictions as one number each: values, scores, or the second of two classes; else None."""
-    if predictions.dtype.kind not in "fiub" or (predictions.ndim == 3 and predictions.shape[2] != 2):
+    is_number = getattr(predictions.dtype, "kind", "f") in "fiub"  # those of a device are numbers
+    if not is_number or (predictions.ndim == 3 and predictions.shape[2] != 2):
         return None
-    return np.asarray(predictions[..., 1] if predictions.ndim == 3 else predictions, float)
+    return xp.asarray(predictions[..., 1] if predictions.ndim == 3 else predictions, float)
 
 
-def path(setup: GameSetup, rows: Indices, donors: Indices, orders: Indices) -> NDArray[Any]:
+def path(arrays: GameArrays, rows: Any, donors: Any, orders: Any, *, covers_table: bool) -> Any:
     """Predictions along the walk to these rows, from the donor to the row, (b, p + 1, ...).
 
     A player with equal values in row and donor changes nothing: the model predicts only steps that change something,
     except the last of them, which reaches the row.
     """
-    base = setup.sample.prediction
-    differ = setup.codes[rows] != setup.codes[donors]
-    moves = np.take_along_axis(differ, orders, axis=1)
+    xp, base = arrays.xp, arrays.base
+    differ = arrays.codes[rows] != arrays.codes[donors]
+    moves = xp.take_along_axis(differ, orders, axis=1)
     b, p = orders.shape
-    last = np.where(moves.any(axis=1), p - 1 - np.argmax(moves[:, ::-1], axis=1), -1)
-    place = np.argsort(orders, axis=1)
-    needed = moves & (np.arange(p) < last[:, None])
-    where, step = np.nonzero(needed)
-    start = np.flatnonzero(last >= 0) if not setup.covers_table else np.empty(0, np.intp)  # their start is a mixed row
-    kept = np.concatenate([place[where] <= step[:, None], np.zeros((len(start), p), bool)])
-    walk = np.concatenate([where, start])
-    answers = setup.predict(rows[walk], donors[walk], kept)
-    steps = np.empty((b, p + 1, *base.shape[1:]), base.dtype)
-    steps[:, 0] = np.where(_wide(last >= 0, base), base[donors], base[rows])
+    last = xp.max(moves * xp.arange(1, p + 1), axis=1) - 1  # -1: none
+    place = xp.argsort(orders, axis=1)
+    needed = moves & (xp.arange(p) < last[:, None])
+    where, step = xp.nonzero(needed)
+    start = where[:0] if covers_table else xp.nonzero(last >= 0)[0]  # their start is a mixed row
+    kept = xp.concatenate([place[where] <= step[:, None], xp.zeros((len(start), p), bool)])
+    walk = xp.concatenate([where, start])
+    answers = arrays.predict(rows[walk], donors[walk], kept)
+    steps = xp.empty((b, p + 1, *base.shape[1:]), base.dtype)
+    steps[:, 0] = xp.where(_wide(last >= 0, base), base[donors], base[rows])
     steps[start, 0] = answers[len(where) :]
-    mixed = np.empty((b, p, *base.shape[1:]), base.dtype)
+    mixed = xp.empty((b, p, *base.shape[1:]), base.dtype)
     mixed[where, step] = answers[: len(where)]
     for t in range(p):
-        steps[:, t + 1] = np.where(_wide(needed[:, t], base), mixed[:, t], steps[:, t])
-        steps[:, t + 1] = np.where(_wide(t >= last, base), base[rows], steps[:, t + 1])
+        steps[:, t + 1] = xp.where(_wide(needed[:, t], base), mixed[:, t], steps[:, t])
+        steps[:, t + 1] = xp.where(_wide(t >= last, base), base[rows], steps[:, t + 1])
     return steps
 
 
-def _wide(marks: Mask, like: NDArray[Any]) -> Mask:
+def _wide(marks: Any, like: Any) -> Any:
     return marks.reshape(-1, *[1] * (like.ndim - 1))

@@ -23,6 +23,7 @@ from losslens.typing import Floats, Indices, Mask
 
 ESTIMABLE = 1e-12  # the least share of a wave's variance within rows with which its effect can be estimated
 
+FEW_COLUMNS = 8  # of donors, which usually connect all rows
 MATRIX_CELLS = 1 << 16  # of uneven shifts, above which no matrix is laid out
 
 
@@ -131,6 +132,7 @@ class MatrixWeights(CellWeights):
         lent = layout.weights(sample, rows, donors) * sample.weight[rows][:, None]
         counted = lent > 0
         self._check(int(counted.sum()), int(counted.any(axis=1).sum()))
+        self.donors, self.counted = donors, counted
         where = np.repeat(np.arange(len(rows)), counted.sum(axis=1))
         share = lent[counted] / lent.sum()
         self.matrix = sparse.csr_array((share, (where, donors[counted])), shape=(len(rows), sample.n))
@@ -155,12 +157,10 @@ class MatrixWeights(CellWeights):
         """The transposed matrix times a vector of the rows, (n,)."""
         return np.asarray(self.matrix.T @ row)
 
-    @property
+    @cached_property
     def connected(self) -> int:
         """Components of the graph of rows and donors."""
-        cells = self.matrix.tocoo()
-        r, n = self.shape
-        return _components(cells.coords[0], r + cells.coords[1], r + n)[0]
+        return connected_pairs(self.donors, self.counted, self.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,6 +291,21 @@ class ShiftWeights(CellWeights):
             found, renamed = _components(label[:n][counted], label[n:][shift.of(position)[counted]], found)
             label = renamed[label]
         return found - (n - r)  # positions of rows that are not asked for
+
+
+def connected_pairs(donors: Indices, counted: Mask, n: int) -> int:
+    """Components of the graph of rows and n donors, donors (r, m) of which some count.
+
+    The first columns usually connect all that the others do: more pairs never separate what is connected.
+    """
+    r = len(donors)
+    idle = int(np.sum(~counted.any(axis=1))) + n - len(np.unique(donors[counted]))
+    for some in (slice(0, FEW_COLUMNS), slice(None)):
+        row, column = np.nonzero(counted[:, some])
+        found = _components(row, r + donors[:, some][row, column], r + n)[0]
+        if found == 1 + idle:
+            break
+    return found
 
 
 def _components(row: NDArray[Any], donor: NDArray[Any], size: int) -> tuple[int, Indices]:

@@ -14,7 +14,7 @@ from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.tables.checks import is_one_of
 from losslens.tables.sample import Sample, by_unit, chunks
 from losslens.typing import Floats, Indices, Mask
-from losslens.uncertainty.cell_weights import cell_weights, inverse
+from losslens.uncertainty.cell_weights import CellWeights, cell_weights, inverse
 from losslens.uncertainty.leave_one_out import leave_one_out
 
 Target = Literal["sample", "model", "learner"]
@@ -67,7 +67,9 @@ def std_error(means: Means, layout: Layout, sample: Sample, rows: Indices) -> fl
     return influence(means, layout, sample, rows).std_error
 
 
-def influence(means: Means, layout: Layout, sample: Sample, rows: Indices) -> Influence:
+def influence(
+    means: Means, layout: Layout, sample: Sample, rows: Indices, fit: RowColumnFit | None = None
+) -> Influence:
     """Influence of each row, or group of rows, on the PFI of this model: the jackknife.
 
     Each row has two roles, observation and donor. Where the means are over all pairs, or over a grid that all rows
@@ -75,6 +77,7 @@ def influence(means: Means, layout: Layout, sample: Sample, rows: Indices) -> In
     its influence is ``w_i a_i + u_i c_i``, with a and c its effects in both roles (cell ~ PFI + a_i + c_k) and w and u
     its weights among rows and donors; sampling donors adds noise to both effects, whose excess is subtracted. The
     effects need a design in which all rows, and all donors, have as many cells: `_deleted_from_sampled` has the others.
+    fit: that of `fit_effects`, where it is known.
     """
     units, used = sample.units(), sample.units(rows)
     check_units(used, sample)
@@ -87,7 +90,7 @@ def influence(means: Means, layout: Layout, sample: Sample, rows: Indices) -> In
         if means.influences is not None:
             return _of_all_rows(means, means.influences, units)
         return Influence(_deleted(*_by_all_rows(means, layout, sample), sample, rows))
-    fit = fit_effects(means, layout, sample, rows)
+    fit = fit_effects(means, layout, sample, rows) if fit is None else fit
     if not fit.complete and _is_uneven(layout, sample, rows):
         return _deleted_from_sampled(means, layout, sample, rows, fit.noise)
     if not np.isfinite(fit.noise):
@@ -317,7 +320,9 @@ def _influence_of(fit: RowColumnFit, means: Means, sample: Sample, rows: Indices
     return moved
 
 
-def fit_effects(means: Means, layout: OwnDonors, sample: Sample, rows: Indices) -> RowColumnFit:
+def fit_effects(
+    means: Means, layout: OwnDonors, sample: Sample, rows: Indices, weights: CellWeights | None = None
+) -> RowColumnFit:
     """Effects of rows and donors and the residual mean square, from row sums, donor sums and the mean square.
 
     Rows and donors are not orthogonal in an incomplete design: a row's mean includes the effects of its own donors.
@@ -331,7 +336,7 @@ def fit_effects(means: Means, layout: OwnDonors, sample: Sample, rows: Indices) 
         )
     if means.local is None or means.caused is None:
         raise ValueError("no standard error: the mean of each donor's cells was not kept for these rows")
-    weights = cell_weights(layout, sample, rows)
+    weights = cell_weights(layout, sample, rows) if weights is None else weights
     by_row, by_donor, cells = weights.by_row, weights.by_donor, weights.cells
     row_total = np.where(by_row > 0, means.local - means.pfi, 0.0)
     row_total *= by_row

@@ -17,11 +17,14 @@ import torch
 from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Question
-from losslens.engines.base import Averaged
+from losslens.engines.base import Averaged, GameArrays
 from losslens.engines.batches import Cut, edits
 from losslens.engines.blackbox import BlackBox, Mixer, is_sparing
+from losslens.engines.gpu.arrays import DeviceArrays, host
+from losslens.engines.gpu.losses import PredictionLoss
 from losslens.engines.gpu.memory import BatchSizes
 from losslens.engines.gpu.own_donors import OwnDonorCells
+from losslens.engines.gpu.walk_pairs import WalkPairs
 from losslens.losses import LARGEST, Loss
 from losslens.models import Responder, TorchModule
 from losslens.progress import Tick
@@ -147,7 +150,9 @@ class Modules(BlackBox):
 
     def mixer(self, players: Sequence[tuple[int, ...]], columns: dict[int, Column]) -> Mixer:
         """Mixed rows are assembled on the device, too."""
-        return _ModuleMixer(self.table, players, columns, self.respond, self.batch_rows, on_device=self.on_device)
+        return _ModuleMixer(
+            self.table, players, columns, self.respond, self.batch_rows, on_device=self.on_device, remote=self.is_remote
+        )
 
     def _predict(
         self, rows: Indices, asks: Sequence[Ask], batches: Iterable[list[Cut]], tick: Tick
@@ -233,6 +238,38 @@ class _ModuleMixer(Mixer):
     """Calls a torch module for mixed rows."""
 
     on_device: DeviceTable
+    remote: bool  # whether the device works in parallel to this processor
+
+    def arrays(self, codes: NDArray[np.int32], sample: Sample, loss: Loss, tick: Tick) -> GameArrays | None:
+        """On the device, if it is not this processor, and rows are not in groups."""
+        on_device = self.on_device
+        xp = DeviceArrays(on_device.rows.device)
+        base = xp.asarray(sample.prediction)
+        judge = PredictionLoss.of(loss, base, 0 if sample.classes is None else len(sample.classes))
+        if judge is None or loss.domains is not None or sample.block is not None or not self.remote:
+            return None
+        y, player = on_device.numbers(sample.target(loss)), xp.asarray(self._player_of_column())
+
+        def predict(rows: Any, donors: Any, kept: Any) -> Any:
+            every = torch.cat([kept, torch.ones_like(kept[:, :1])], dim=1)  # columns of no player are kept
+
+            def mixed(part: slice) -> Any:
+                own, of_donors = (on_device.rows.index_select(0, some[part]) for some in (rows, donors))
+                output = on_device.predict.output(torch.where(every[part][:, player], own, of_donors))
+                return on_device.as_predictions(output, part.stop - part.start)
+
+            found = [numbers for _, numbers in on_device.sizes.over(len(rows), mixed)]
+            if all(one is not None and one.shape[1:] == base.shape[1:] for one in found):
+                answers = torch.cat(found)
+                if bool(on_device.usual(answers)):
+                    tick(len(rows))
+                    return answers.to(base.dtype)
+            here: Any = [host(one) for one in (rows, donors, kept)]
+            return xp.asarray(self.predict(here[0], here[1], here[2], tick))  # says what is wrong
+
+        return GameArrays(
+            xp, xp.asarray(codes), base, predict, lambda rows, some: judge(y[rows], some), partial(WalkPairs, on_device)
+        )
 
     def _batches(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> Iterator[tuple[int, NDArray[Any]]]:
         on_device = self.on_device

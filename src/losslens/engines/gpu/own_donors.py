@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from losslens.cells.matrix import NEARLY, CellSums, has_own_values
 from losslens.donors.designs import Lending, Shifts
 from losslens.donors.layout import OwnDonors
 from losslens.donors.questions import Ask, Question
 from losslens.engines.base import Averaged
+from losslens.engines.gpu.arrays import SumsByKey, host
 from losslens.engines.gpu.losses import PredictionLoss
 from losslens.losses import Loss
 from losslens.progress import Tick
@@ -63,15 +63,17 @@ class DeviceCells:
         """Changes of the loss, (b, m)."""
         return None if self.losses is None else self.losses - self.own
 
-    def sums(self, layout: OwnDonors, rows: DeviceRows, ceiling: float | None) -> CellSums:
-        """Sums over the cells, as `Averages` adds them."""
+    def sums(
+        self, layout: OwnDonors, rows: DeviceRows, ceiling: float | None, by_place: SumsByKey | None = None
+    ) -> CellSums:
+        """Sums over the cells, as `Averages` adds them; `by_place`: by the place of each cell's value, where known."""
         lent, changes = _weights(layout, rows, self.donors), self.changes
         weight = rows.weight[rows.rows][:, None] * lent
-        by_value = _by_value(layout, rows, self.donors)
+        by_value = _by_value(layout, rows, self.donors, by_place)
         outputs = [self.predictions] if self.predictions.ndim == 2 else self.predictions.unbind(2)
         pd = [by_value(weight * one) for one in outputs]
         sums = CellSums(
-            row_mass=_host(lent.sum(1)),
+            row_mass=host(lent.sum(1)),
             value_mass=by_value(weight),
             pd=pd[0] if self.predictions.ndim == 2 else np.stack(pd, axis=-1),
         )
@@ -80,11 +82,11 @@ class DeviceCells:
         weighted, of_donor = weight * changes, None
         if not has_own_values(layout):
             n = len(rows.weight)
-            by_donor = _by_key(torch.where(self.donors < 0, n - 1, self.donors), n)
-            of_donor = by_donor(weighted), by_donor(weight)
+            by_donor = SumsByKey(torch.where(self.donors < 0, n - 1, self.donors), n)
+            of_donor = host(by_donor(weighted)), host(by_donor(weight))
         return replace(
             sums,
-            row=_host((lent * changes).sum(1)),
+            row=host((lent * changes).sum(1)),
             curve=by_value(weighted),
             donor=of_donor,
             square=float((weighted * changes).sum()),
@@ -104,27 +106,14 @@ def _weights(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Any:
     return torch.where(total > 0, weight / total, 0.0)
 
 
-def _by_value(layout: OwnDonors, rows: DeviceRows, donors: Any) -> Callable[[Any], Floats]:
+def _by_value(layout: OwnDonors, rows: DeviceRows, donors: Any, by_place: SumsByKey | None) -> Callable[[Any], Floats]:
     """Sums of numbers of the cells, (b, m), at each grid value."""
     if layout.binned:  # a column is at one value
-        return lambda numbers: np.asarray(np.bincount(layout.place, _host(numbers.sum(0)), layout.size), float)
-    place = torch.from_numpy(layout.place.astype(np.int64)).to(donors.device)
-    return _by_key(place[rows.rows] if place.ndim == 2 else place[donors], layout.size)
-
-
-def _by_key(keys: Any, size: int) -> Callable[[Any], Floats]:
-    """Sums of numbers with equal keys 0 .. size - 1."""
-    keys = keys.reshape(-1)
-    order, lengths = torch.argsort(keys, stable=True), torch.bincount(keys, minlength=size)
-
-    def sums(numbers: Any) -> Floats:
-        return _host(torch.segment_reduce(numbers.reshape(-1)[order], "sum", lengths=lengths, unsafe=True))
-
-    return sums
-
-
-def _host(numbers: Any) -> NDArray[Any]:
-    return np.asarray(numbers.cpu().numpy())
+        return lambda numbers: np.asarray(np.bincount(layout.place, host(numbers.sum(0)), layout.size), float)
+    if by_place is None:
+        place = torch.from_numpy(layout.place.astype(np.int64)).to(donors.device)
+        by_place = SumsByKey(place[rows.rows] if place.ndim == 2 else place[donors], layout.size)
+    return lambda numbers: host(by_place(numbers))
 
 
 def lent_to(on_device: DeviceTable, lending: Lending, rows: Indices) -> Any:
@@ -209,7 +198,7 @@ class OwnDonorCells:
         ceiling = None if loss is None else loss.ceiling(np.float32 if base.dtype == torch.float32 else np.float64)
         own = None if judge is None else judge(mine.y, base[:, None])
         for question, donors, predictions in zip(questions, self.donors, cells, strict=True):
-            array = _host(predictions) if kept or (loss is not None and (judge is None or loss.domains)) else None
+            array = host(predictions) if kept or (loss is not None and (judge is None or loss.domains)) else None
             if loss is not None and judge is None:
                 yield Averaged(array)
                 continue
@@ -218,7 +207,7 @@ class OwnDonorCells:
             assert isinstance(question.meeting, OwnDonors)
             done = DeviceCells(donors, predictions, None if judge is None else judge(mine.y, predictions), own)
             sums = done.sums(question.meeting, mine, ceiling)
-            yield Averaged(array, _host(done.changes) if kept and judge is not None else None, sums)
+            yield Averaged(array, host(done.changes) if kept and judge is not None else None, sums)
 
     def _part(self, part: slice) -> Any:
         """Rows with values replaced: the unchanged rows, then each feature's cells."""

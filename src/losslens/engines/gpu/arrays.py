@@ -1,0 +1,99 @@
+"""NumPy's functions on tensors of a device, as far as walks use them: one code for both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from losslens.typing import Floats
+
+_DTYPES = {float: torch.float64, bool: torch.bool, np.int16: torch.int16}
+
+
+class DeviceArrays:
+    """Tensors of one device, by the names of NumPy's functions."""
+
+    at_once = 1 << 26  # numbers of a temporary array
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+
+    def asarray(self, array: Any, dtype: Any = None) -> Any:
+        """A tensor on the device."""
+        if not isinstance(array, torch.Tensor):
+            array = torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+        return array if dtype is None else array.to(_DTYPES[dtype])
+
+    def empty(self, shape: Sequence[int], dtype: Any = float) -> Any:
+        """Numbers in double precision, or of the dtype of another tensor."""
+        return torch.empty(tuple(shape), dtype=_DTYPES.get(dtype, dtype), device=self.device)
+
+    def zeros(self, shape: Any, dtype: Any = float) -> Any:
+        """The same, all 0."""
+        return torch.zeros(shape, dtype=_DTYPES.get(dtype, dtype), device=self.device)
+
+    def arange(self, *ends: int) -> Any:
+        """Whole numbers."""
+        return torch.arange(*ends, device=self.device)
+
+    def argsort(self, array: Any, axis: int) -> Any:
+        """The order of the entries along an axis."""
+        return torch.argsort(array, dim=axis)
+
+    def take_along_axis(self, array: Any, index: Any, axis: int) -> Any:
+        """Entries along an axis."""
+        return torch.take_along_dim(array, index.long(), dim=axis)
+
+    def max(self, array: Any, axis: int) -> Any:
+        """The largest entry along an axis."""
+        return torch.amax(array, dim=axis)
+
+    def nonzero(self, array: Any) -> Any:
+        """Positions of entries that are not 0, one tensor an axis."""
+        return torch.nonzero(array, as_tuple=True)
+
+    def concatenate(self, arrays: Sequence[Any], axis: int = 0) -> Any:
+        """One after the other."""
+        return torch.cat(list(arrays), dim=axis)
+
+    def stack(self, arrays: Sequence[Any], axis: int = 0) -> Any:
+        """Along a new axis."""
+        return torch.stack(list(arrays), dim=axis)
+
+    def cumsum(self, array: Any, axis: int) -> Any:
+        """Running sums."""
+        return torch.cumsum(array, dim=axis)
+
+    def where(self, condition: Any, yes: Any, no: Any) -> Any:
+        """One or the other."""
+        return torch.where(condition, yes, no)
+
+    def einsum(self, words: str, *arrays: Any) -> Any:
+        """Sums of products."""
+        return torch.einsum(words, *arrays)
+
+    def bincount(self, keys: Any, weights: Any = None, minlength: int = 0) -> Any:
+        """Sums of weights by key, always added in the same order; without weights counts."""
+        if weights is None:
+            return torch.bincount(keys, minlength=minlength).double()
+        return SumsByKey(keys, minlength)(weights)
+
+
+class SumsByKey:
+    """Sums of numbers with equal keys 0 .. size - 1, always added in the same order, unlike atomic additions."""
+
+    def __init__(self, keys: Any, size: int) -> None:
+        keys = keys.reshape(-1)
+        self.order, self.lengths = torch.argsort(keys, stable=True), torch.bincount(keys, minlength=size)
+
+    def __call__(self, numbers: Any) -> Any:
+        """Of each key."""
+        return torch.segment_reduce(numbers.reshape(-1)[self.order], "sum", lengths=self.lengths, unsafe=True)
+
+
+def host(numbers: Any) -> Floats:
+    """Copied to this processor."""
+    return np.asarray(numbers.cpu().numpy())
