@@ -212,13 +212,17 @@ def network(device: str, n: int, donors: int) -> None:
         line(f"a network of 3 x 512, its own forward, {kind}", own, "rows/s")
         filled = cells / seconds(lambda: engine.fill(np.arange(n), asks, lambda rows: None), 3)
         line(f"    the engine, {cells:,} cells, {kind}", filled / own, "of that", 0.9 if precise else None)
-        for design in (Grid(donors), ll.Latin(donors)):
-            verb = cells / seconds(
-                lambda: ll.feature_importance(
-                    net, X, y, loss="squared_error", donors=design, random_state=0, memory="8 GiB", progress=False  # noqa: B023
-                ), 3,
-            )  # fmt: skip
-            line(f"    feature_importance, {design!r}, {kind}", verb / own, "of that")
+        options = {"loss": "squared_error", "random_state": 0, "memory": "8 GiB", "progress": False}
+        for what, verb, more, bar in (
+            (f"feature_importance, Grid({donors})", ll.feature_importance, {"donors": Grid(donors)}, None),
+            (f"feature_importance, Latin({donors})", ll.feature_importance, {"donors": ll.Latin(donors)}, 0.7),
+            ('feature_importance, "auto"', ll.feature_importance, {}, 0.5),
+            ("shapley_importance, walks", ll.shapley_importance, {"method": "walk"}, 0.3),
+        ):
+            found: list[Any] = []
+            took = seconds(lambda: found.append(verb(net, X, y, **options, **more).n_predictions), 3)  # noqa: B023
+            bar = bar if precise else None
+            line(f"    {what}, {found[-1]:,} predictions, {kind}", found[-1] / took / own, "of that", bar)
 
 
 def main() -> None:
@@ -226,6 +230,7 @@ def main() -> None:
     parser.add_argument("--export", type=Path)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--only", choices=["trees", "network"])
     parser.add_argument("--small", action="store_true", help="tiny sizes, to see that it runs")
     asked = parser.parse_args()
     n, trees = (300, 5) if asked.small else (10_000, TREES)
@@ -234,14 +239,16 @@ def main() -> None:
         return
     rng = np.random.default_rng(0)
     print(torch.__version__, torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU")
-    boxes, y = drawn(n, rng, trees)
-    if asked.data:
-        boxes, y, kept, errors = read(asked.data)
-        compare(boxes, y, kept, errors, asked.device)
-    all_coalitions(boxes, y, asked.device, 64 if asked.small else 1)
-    one_coalition(*drawn(10 * n, rng, trees), asked.device)
-    pair_rates(boxes, y, asked.device)
-    network(asked.device, n, 10 if asked.small else 100)
+    if asked.only != "network":
+        boxes, y = drawn(n, rng, trees)
+        if asked.data:
+            boxes, y, kept, errors = read(asked.data)
+            compare(boxes, y, kept, errors, asked.device)
+        all_coalitions(boxes, y, asked.device, 64 if asked.small else 1)
+        one_coalition(*drawn(10 * n, rng, trees), asked.device)
+        pair_rates(boxes, y, asked.device)
+    if asked.only != "trees":
+        network(asked.device, n, 10 if asked.small else 100)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import tracemalloc
 from dataclasses import replace
 from itertools import permutations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,14 +11,15 @@ import pytest
 import losslens as ll
 from losslens.shapley import control_variates, walk_kinds
 from losslens.shapley.control_variates import (
-    _bins,
-    _controls,
     _folds,
     _LeastSquares,
     _order_terms,
+    _PlayerVariables,
+    _Walks,
     additive_parts,
     gather,
 )
+from losslens.shapley.setup import BINS, value_bins
 
 RNG = np.random.default_rng(0)
 N, P = 60, 3
@@ -39,9 +41,9 @@ def walks(monkeypatch, model=model, X=X, sweeps=10, **options):
     """Setup, sweeps and the known gain of a call."""
     found = []
 
-    def record(setup, sweeps, gain, *, leaves_out_own):
+    def record(setup, sweeps, gain, **options):
         found.append((setup, sweeps, gain))
-        return gather(setup, sweeps, gain, leaves_out_own=leaves_out_own)
+        return gather(setup, sweeps, gain, **options)
 
     monkeypatch.setattr(control_variates, "gather", record)
     budget = N + sweeps * N * 3
@@ -60,7 +62,7 @@ def test_a_sweep_is_not_corrected_by_a_fit_to_its_own_noise(monkeypatch, r):
     assert gain is None  # a column without a player: the ends are not known
     noise = np.random.default_rng(r).normal(size=(N, P)) * 5
     before, after = (
-        gather(setup, some, None, leaves_out_own=False)[1].cells for some in (sweeps, shaken(sweeps, r, noise))
+        gather(setup, some, None, leaves_out_own=False).cells for some in (sweeps, shaken(sweeps, r, noise))
     )
     moved = after - before
     np.testing.assert_allclose(moved[:, r], noise, atol=1e-9)
@@ -75,10 +77,10 @@ def test_a_sweep_is_not_corrected_by_a_fit_to_its_own_noise(monkeypatch, r):
 def test_a_sweeps_part_of_its_excess_is_not_fitted_to_it_either(monkeypatch, weighted):
     """Noise e in the shares of a walk leaves e - s sum(e), with the same s for all rows, that sum to one."""
     setup, sweeps, gain = walks(monkeypatch, sample_weight=WEIGHT if weighted else None)
-    monkeypatch.setattr(control_variates, "_has_controls", lambda *_: False)
+    monkeypatch.setattr(_Walks, "has_controls", False)
     noise = np.random.default_rng(1).normal(size=(N, 4))
     before, after = (
-        gather(setup, some, gain, leaves_out_own=False)[1].cells for some in (sweeps, shaken(sweeps, 2, noise))
+        gather(setup, some, gain, leaves_out_own=False).cells for some in (sweeps, shaken(sweeps, 2, noise))
     )
     left = noise - (after - before)[:, 2]
     slopes = left / noise.sum(axis=1, keepdims=True)
@@ -89,7 +91,8 @@ def test_a_sweeps_part_of_its_excess_is_not_fitted_to_it_either(monkeypatch, wei
 
 @pytest.mark.parametrize("count", range(2, 9))
 def test_every_sweep_is_corrected_once_by_others(count):
-    folds = _folds(count)
+    every = np.arange(count)
+    folds = [(every[fit], every[use]) for fit, use in _folds(count)]
     assert sorted(np.concatenate([use for _, use in folds]).tolist()) == list(range(count))
     for fit, use in folds:
         assert not set(fit) & set(use)
@@ -106,15 +109,16 @@ def test_controls_have_mean_zero_over_all_pairs_and_orders(leaves_out_own):
     parts -= weight @ parts
     f, y = rng.normal(size=(2, n))
     orders = np.array(list(permutations(range(P))), np.int16)
+    sample = SimpleNamespace(weight=weight, y=y, prediction=f, classes=None)
+    setup = SimpleNamespace(n=n, p=P, sample=sample, loss=ll.losses.squared_error)
+    variables = [_PlayerVariables(_Walks(setup, [], np, leaves_out_own), parts[:, j]) for j in range(P)]
     total = np.zeros((P, control_variates.CONTROLS))
     size = np.zeros_like(total)
     for shift in range(int(leaves_out_own), n):
         donors = np.repeat(((np.arange(n) + shift) % n)[:, None], len(orders), axis=1)
         terms = _order_terms(parts, donors, np.broadcast_to(orders, (n, *orders.shape)))
         for j in range(P):
-            controls = _controls(
-                parts[:, j], terms[:, :, j], f, y, np.arange(n)[:, None], donors, weight, leaves_out_own
-            )
+            controls = variables[j].controls(terms[:, :, j], np.arange(n)[:, None], donors)
             assert controls.shape == (n, len(orders), control_variates.CONTROLS)
             mass = (weight[:, None] * weight[donors])[:, :, None]
             total[j] += (mass * controls).sum(axis=(0, 1))
@@ -159,7 +163,7 @@ def test_controls_take_most_noise_off_a_model_of_few_interactions(monkeypatch):
     """Sums over parts make the whole noise of an additive model under squared loss: controls explain it."""
     setup, sweeps, _ = walks(monkeypatch, additive, FEW, features=["x0", "x1", "x2"])
     plain = np.stack([one.shares for one in sweeps], axis=1)
-    left = gather(setup, sweeps, None, leaves_out_own=False)[1].cells
+    left = gather(setup, sweeps, None, leaves_out_own=False).cells
     rows, donors = np.repeat(np.arange(N), len(sweeps)), np.stack([one.donors for one in sweeps], axis=1).ravel()
     main = np.concatenate([np.eye(N)[rows], np.eye(N)[donors]], axis=1)  # effects of rows and donors are no noise
 
@@ -199,18 +203,18 @@ def test_slopes_are_weighted_least_squares_within_rows():
 def test_bins_are_ranges_of_values_with_about_as_many_rows(values):
     codes = np.random.default_rng(values).integers(0, values, 400)
     codes = np.unique(codes, return_inverse=True)[1]
-    found = _bins(codes)
-    if codes.max() < control_variates.BINS:
+    found = value_bins(codes)
+    if codes.max() < BINS:
         np.testing.assert_array_equal(found, codes)
         return
     order = np.argsort(codes, kind="stable")
     assert (np.diff(found[order]) >= 0).all()  # along the order of values
-    assert len(np.unique(found)) <= control_variates.BINS
+    assert len(np.unique(found)) <= BINS
     assert found.max() + 1 == len(np.unique(found)) >= 10
     for value in np.unique(codes):
         assert len(np.unique(found[codes == value])) == 1
     most = np.bincount(codes).max()  # a bin begins within its twelfth of the rows, and ends with a whole value
-    assert np.bincount(found).max() <= 400 / control_variates.BINS + most
+    assert np.bincount(found).max() <= 400 / BINS + most
 
 
 def test_rows_without_orders_terms_keep_their_gain(monkeypatch):
@@ -245,8 +249,8 @@ def test_rows_are_corrected_a_few_at_a_time(monkeypatch, case):
         monkeypatch.setattr(control_variates, "AT_ONCE", at_once)
         count = len(control_variates._blocks(N, len(sweeps), P))
         assert count == {1: N, 1 << 30: 1}.get(at_once, count)
-        sfimp, shares = gather(setup, sweeps, gain, leaves_out_own=case == "other rows")
-        found.append([sfimp, shares.local, shares.caused, shares.cells])
+        one = gather(setup, sweeps, gain, leaves_out_own=case == "other rows")
+        found.append([one.sfimp, one.local, one.caused, one.cells])
     for one in found[:2]:
         for numbers, expected in zip(one, found[2], strict=True):
             np.testing.assert_allclose(numbers, expected, rtol=1e-9, atol=1e-11)

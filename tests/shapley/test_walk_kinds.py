@@ -82,10 +82,10 @@ def test_both_readings_of_all_walks_are_the_shapley_shares(loss, monkeypatch):
     options = Options(donors="all", random_state=0, progress=False)
     on = set_up(prepare(positive, Z, y, options, loss=judge, response="values", exact=False), None, lambda rows: None)
     every = np.array(list(permutations(range(3))))
-    monkeypatch.setattr(walks, "random_orders", lambda count, p, rng: np.tile(every, (count // len(every), 1)))
+    monkeypatch.setattr(walks, "random_orders", lambda count, p, rng, xp: np.tile(every, (count // len(every), 1)))
     i, k = (a.ravel() for a in np.meshgrid(np.arange(TINY), np.arange(TINY), indexing="ij"))
     rows, donors = np.repeat(i, len(every)), np.repeat(k, len(every))
-    (found,) = walk_from_donors(on, rows, donors[None], np.random.default_rng(0), 7, both_ways=True)
+    (found,) = walk_from_donors(on.arrays, rows, donors[None], np.random.default_rng(0), 7, both_ways=True)
 
     def by_pair(shares):
         return shares.reshape(TINY, TINY, len(every), 3).mean(axis=2)
@@ -96,7 +96,7 @@ def test_both_readings_of_all_walks_are_the_shapley_shares(loss, monkeypatch):
     np.testing.assert_allclose(there.mean(axis=(0, 1)), expected.sfimp, atol=1e-12)
     np.testing.assert_allclose(there.mean(axis=1), expected.local, atol=1e-12)
     if loss != "absolute_error":
-        predictions = path(on, rows, donors, every[np.arange(len(rows)) % len(every)])
+        predictions = path(on.arrays, rows, donors, every[np.arange(len(rows)) % len(every)])
         T = predictions if loss == "squared_error" else np.log(predictions)
         step = -along(every[np.arange(len(rows)) % len(every)], T)
         np.testing.assert_allclose(found.shares + found.back, 2 * (y[rows] - y[donors])[:, None] * step, atol=1e-12)
@@ -154,7 +154,7 @@ def test_a_path_goes_from_donor_to_row_one_player_at_a_time(monkeypatch, players
     rows, donors = rng.integers(0, N, (2, 200))
     orders = np.argsort(rng.random((200, len(players))), axis=1)
     before = setup.counter.rows
-    found = path(setup, rows, donors, orders)
+    found = path(setup.arrays, rows, donors, orders)
     asked = setup.counter.rows - before
     covered = sorted(c for columns in players for c in columns) == list(range(P))
     distinct = 0
@@ -174,11 +174,11 @@ def test_a_path_goes_from_donor_to_row_one_player_at_a_time(monkeypatch, players
 def test_walks_at_a_time_change_nothing(monkeypatch, together):
     kind, _, _ = kind_of_walk(monkeypatch, budget=2000)
     donors = np.stack(list(islice(latin_shifts(N, np.random.default_rng(2), leaves_out_own=False), 3)))
-    sweeps = walk_from_donors(kind.setup, np.arange(N), donors, np.random.default_rng(3), together)
+    sweeps = walk_from_donors(kind.setup.arrays, np.arange(N), donors, np.random.default_rng(3), together)
     assert len(sweeps) == 3
     for one, lent in zip(sweeps, donors, strict=True):
         np.testing.assert_array_equal(one.donors, lent)
-        walked = path(kind.setup, np.arange(N), lent, one.orders.astype(int))
+        walked = path(kind.setup.arrays, np.arange(N), lent, one.orders.astype(int))
         losses = (Y[:, None] - walked) ** 2
         for i in range(N):
             for step, j in enumerate(one.orders[i]):
@@ -339,7 +339,9 @@ def test_the_error_beside_the_bar_is_that_of_the_widest_interval(monkeypatch):
 
 def test_few_rows_have_no_sampling_error_and_noise_is_no_part_of_it(monkeypatch):
     kind, sweeps, _ = kind_of_walk(monkeypatch, budget=4000)
-    shares = kind.summary(sweeps).shares
+    summary = kind.summary(sweeps)
+    shares = replace(summary.shares, cells=summary.cells)
+    np.testing.assert_allclose(kind.sampling(summary), sampling_error(kind.setup, shares, summary.monte_carlo_error))
     whole, less = (sampling_error(kind.setup, shares, np.full(P, noise)) for noise in (0.0, 0.05))
     np.testing.assert_allclose(less**2, np.maximum(whole**2 - 0.0025, 0))
     assert (sampling_error(kind.setup, shares, np.full(P, 1e3)) == 0).all()

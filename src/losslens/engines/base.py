@@ -156,6 +156,7 @@ class GameArrays:
     predict: Callable[[Any, Any, Any], Any]  # rows, donors, kept players -> predictions of mixed rows
     losses: Callable[[Any, Any], Any]  # rows (b,), some predictions of each (b, c, ...) -> losses (b, c)
     pairs: Callable[[OwnDonors, Sample, Any], Pairs]  # layout, sample, cells
+    covers_table: bool = True  # every column belongs to a player
 
 
 class ExactEngine(ABC):

@@ -80,7 +80,7 @@ class _Walks:
 
     def blocks(self, sweeps: int) -> list[slice]:
         """Slices of rows whose temporary arrays are small."""
-        return _blocks(self.n, sweeps, self.p, getattr(self.xp, "at_once", AT_ONCE))
+        return _blocks(self.n, sweeps, self.p, getattr(self.xp, "at_once", None))
 
 
 def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> Gathered:
@@ -140,9 +140,9 @@ def _sums(walks: _Walks, cells: Any, donors: Any, gain: FullGain | None) -> tupl
     return by_row, by_donor
 
 
-def _blocks(n: int, sweeps: int, p: int, at_once: int = AT_ONCE) -> list[slice]:
+def _blocks(n: int, sweeps: int, p: int, at_once: int | None = None) -> list[slice]:
     """Slices of rows whose temporary arrays are small."""
-    step = max(1, at_once // (sweeps * max(p, CONTROLS)))
+    step = max(1, (at_once or AT_ONCE) // (sweeps * max(p, CONTROLS)))
     return [slice(start, start + step) for start in range(0, n, step)]
 
 
@@ -380,13 +380,21 @@ def additive_parts(setup: GameSetup, sweeps: list[Sweep], rows: Indices | None =
 
 def _normal_equations(own: Any, donor: Any, steps: Any, size: int, xp: Any) -> tuple[Floats, Floats]:
     """Normal equations of step = sum of the row's bins - sum of the donor's bins."""
-    gram, pull = np.zeros(size * size), np.zeros(size)
+    gram, pull = np.zeros((size, size)), np.zeros(size)
+
+    def together(first: Any, second: Any, of: Any = None) -> Floats:
+        """How often two bins occur together, or the sum of steps where they do."""
+        return fetched(xp.bincount(first * size + second, of, size * size)).reshape(size, size)
+
     for a in range(own.shape[1]):
-        pull += fetched(xp.bincount(own[:, a], steps, size) - xp.bincount(donor[:, a], steps, size))
-        for b in range(own.shape[1]):
+        moved, met = together(own[:, a], donor[:, a], steps), together(own[:, a], donor[:, a])
+        pull += moved.sum(axis=1) - moved.sum(axis=0)
+        gram += np.diag(met.sum(axis=1) + met.sum(axis=0)) - met - met.T
+        for b in range(a):
             for first, second, sign in ((own, own, 1), (donor, donor, 1), (own, donor, -1), (donor, own, -1)):
-                gram += sign * fetched(xp.bincount(first[:, a] * size + second[:, b], minlength=size * size))
-    return gram.reshape(size, size), pull
+                counts = sign * together(first[:, a], second[:, b])
+                gram += counts + counts.T
+    return gram, pull
 
 
 def _own_parts(setup: GameSetup, steps: Floats, is_donor: Mask) -> Floats:

@@ -83,14 +83,17 @@ class GameSetup:
     @cached_property
     def arrays(self) -> GameArrays:
         """What walks read, as NumPy's arrays."""
-        return GameArrays(np, self.codes, self.sample.prediction, self.predict, self._losses_of_walks, HostPairs)
+        return GameArrays(
+            np, self.codes, self.sample.prediction, self.predict, self._losses_of_walks, HostPairs, self.covers_table
+        )
 
     @cached_property
     def loss_arrays(self) -> GameArrays:
         """The same for walks that distribute the loss: where a torch module lives on a GPU, they run there."""
         if self.mixer is None or self.loss is None:
             return self.arrays
-        return self.mixer.arrays(self.codes, self.sample, self.loss, self.counter) or self.arrays
+        on_device = self.mixer.arrays(self.codes, self.sample, self.loss, self.counter)
+        return self.arrays if on_device is None else replace(on_device, covers_table=self.covers_table)
 
     def _losses_of_walks(self, rows: Indices, predictions: NDArray[Any]) -> Floats:
         b, c = predictions.shape[:2]

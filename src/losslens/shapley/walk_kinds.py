@@ -234,9 +234,8 @@ class LossWalk(_PerformanceWalk):
         setup, donors = self.setup, np.stack([next(self.donors) for _ in range(count)])
         together = max(1, STEPS_AT_ONCE // (setup.p + 1))
         return walk_from_donors(
-            setup.loss_arrays, np.arange(setup.n), donors, self.rng, together, covers_table=setup.covers_table,
-            both_ways=self.both_ways,
-        )  # fmt: skip
+            setup.loss_arrays, np.arange(setup.n), donors, self.rng, together, both_ways=self.both_ways
+        )
 
     def summary(self, sweeps: list[Sweep]) -> WalkSummary:
         """With control variates."""
@@ -341,10 +340,7 @@ class MeanWalk(_PerformanceWalk):
         def predict(part: slice) -> NDArray[Any]:
             part_rows = rows[part]
             donors = np.tile(self.donors, len(part_rows))
-            predictions = path(
-                setup.arrays, np.repeat(part_rows, B), donors, np.repeat(orders[part_rows], B, 0),
-                covers_table=setup.covers_table,
-            )  # fmt: skip
+            predictions = path(setup.arrays, np.repeat(part_rows, B), donors, np.repeat(orders[part_rows], B, 0))
             return np.asarray(
                 np.einsum("ib...,b->i...", predictions.reshape(len(part_rows), B, *predictions.shape[1:]), donor_weight)
             )
@@ -407,10 +403,8 @@ class EffectWalk(WalkKind):
     def sweeps(self, count: int) -> list[Sweep]:
         """Each from new donors."""
         donors = np.stack([self._draw_donors(len(self.rows)) for _ in range(count)])
-        return walk_from_donors(
-            self.setup.arrays, self.rows, donors, self.rng, max(1, EFFECT_STEPS_AT_ONCE // self.setup.p),
-            covers_table=self.setup.covers_table, judged=False,
-        )  # fmt: skip
+        together = max(1, EFFECT_STEPS_AT_ONCE // self.setup.p)
+        return walk_from_donors(self.setup.arrays, self.rows, donors, self.rng, together, judged=False)
 
     def _draw_donors(self, r: int) -> Indices:
         """A systematic draw along a random order: every donor as often as its weight says, up to rounding."""

@@ -102,7 +102,7 @@ def run(kind: WalkKind, progress: ProgressBar) -> Walked:
 
 
 def walk_from_donors(
-    arrays: GameArrays, rows: Indices, donors: Indices, rng: np.random.Generator, together: int, *, covers_table: bool,
+    arrays: GameArrays, rows: Indices, donors: Indices, rng: np.random.Generator, together: int, *,
     both_ways: bool = False, judged: bool = True,
 ) -> list[Sweep]:  # fmt: skip
     """A walk to each row from its donor in each sweep, donors (sweeps, rows); `together` walks at a time."""
@@ -111,7 +111,7 @@ def walk_from_donors(
     every, single = xp.asarray(np.tile(rows, count)), xp.asarray(donors.ravel())
 
     def predict(part: slice) -> Any:
-        return path(arrays, every[part], single[part], orders[part], covers_table=covers_table)
+        return path(arrays, every[part], single[part], orders[part])
 
     shares, steps, back = contributions(
         arrays, every, orders, predict, together, single if both_ways else None, judged=judged
@@ -162,7 +162,7 @@ def single_number(predictions: Any, xp: Any = np) -> Any:
     return xp.asarray(predictions[..., 1] if predictions.ndim == 3 else predictions, float)
 
 
-def path(arrays: GameArrays, rows: Any, donors: Any, orders: Any, *, covers_table: bool) -> Any:
+def path(arrays: GameArrays, rows: Any, donors: Any, orders: Any) -> Any:
     """Predictions along the walk to these rows, from the donor to the row, (b, p + 1, ...).
 
     A player with equal values in row and donor changes nothing: the model predicts only steps that change something,
@@ -176,7 +176,7 @@ def path(arrays: GameArrays, rows: Any, donors: Any, orders: Any, *, covers_tabl
     place = xp.argsort(orders, axis=1)
     needed = moves & (xp.arange(p) < last[:, None])
     where, step = xp.nonzero(needed)
-    start = where[:0] if covers_table else xp.nonzero(last >= 0)[0]  # their start is a mixed row
+    start = where[:0] if arrays.covers_table else xp.nonzero(last >= 0)[0]  # their start is a mixed row
     kept = xp.concatenate([place[where] <= step[:, None], xp.zeros((len(start), p), bool)])
     walk = xp.concatenate([where, start])
     answers = arrays.predict(rows[walk], donors[walk], kept)

@@ -299,7 +299,9 @@ def connected_pairs(donors: Indices, counted: Mask, n: int) -> int:
     The first columns usually connect all that the others do: more pairs never separate what is connected.
     """
     r = len(donors)
-    idle = int(np.sum(~counted.any(axis=1))) + n - len(np.unique(donors[counted]))
+    met = np.zeros(n, bool)
+    met[donors[counted]] = True
+    idle = int(np.sum(~counted.any(axis=1))) + int(np.sum(~met))
     for some in (slice(0, FEW_COLUMNS), slice(None)):
         row, column = np.nonzero(counted[:, some])
         found = _components(row, r + donors[:, some][row, column], r + n)[0]
