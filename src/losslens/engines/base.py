@@ -157,6 +157,7 @@ class GameArrays:
     losses: Callable[[Any, Any], Any]  # rows (b,), some predictions of each (b, c, ...) -> losses (b, c)
     pairs: Callable[[OwnDonors, Sample, Any], Pairs]  # layout, sample, cells
     covers_table: bool = True  # every column belongs to a player
+    check: Callable[[], None] = lambda: None  # raises if predictions were no finite numbers, where that waits for them
 
 
 class ExactEngine(ABC):

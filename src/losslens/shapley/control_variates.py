@@ -53,7 +53,7 @@ def gather(
     cells = xp.stack([one.shares for one in sweeps], axis=1)
     lent = np.stack([one.donors for one in sweeps], axis=1)
     if walks.has_controls:
-        _subtract_explained(walks, cells, xp.asarray(lent), _fold_parts(walks))
+        _subtract_explained(walks, {0: cells}, xp.asarray(lent), _fold_parts(walks))
     by_row, by_donor = _sums(walks, cells, xp.asarray(lent), gain)
     local = fetched(by_row.means())
     sfimp = mean_of(local, walks.mass)
@@ -100,8 +100,7 @@ def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> Gathered:
     sent = xp.asarray(lent)
     donors = sent[:, :R]
     if parts is not None:
-        _subtract_explained(walks, mean, donors, parts, swapped=1)
-        _subtract_explained(walks, half_gap, donors, parts, swapped=-1)
+        _subtract_explained(walks, {1: mean, -1: half_gap}, donors, parts)
     gains: list[FullGain | None] = [None, None]
     if gain is not None:
         both, gap = (gain.by_row + gain.by_donor) / 2, (gain.by_row - gain.by_donor) / 2
@@ -210,41 +209,43 @@ def _fold_parts(walks: _Walks) -> list[Any]:
     return [additive_parts(walks.setup, walks.sweeps[fit], xp=walks.xp) for fit, _ in _folds(len(walks.sweeps))]
 
 
-def _subtract_explained(walks: _Walks, cells: Any, donors: Any, parts: list[Any], swapped: int = 0) -> None:
+def _subtract_explained(walks: _Walks, cells: dict[int, Any], donors: Any, parts: list[Any]) -> None:
     """Subtract what the controls explain of each cell, (n, R, p), in place.
 
-    swapped: of walks that are read in both directions, 1 for half the sum of both readings, -1 for half their
-    difference; the controls are then half the sum, or difference, of those of both pairs.
+    The keys say which cells these are. 0: of walks in one direction. Of walks that are read in both directions, 1: half
+    the sum of both readings, -1: half their difference; their controls are half the sum, or difference, of those of
+    both pairs.
     """
-    weight, xp, sweeps, (n, R, p) = walks.weight, walks.xp, walks.sweeps, cells.shape
+    weight, xp, sweeps, n, R, p = walks.weight, walks.xp, walks.sweeps, walks.n, len(walks.sweeps), walks.p
     folds, blocks = _folds(R), walks.blocks(R)
     variables = [[_PlayerVariables(walks, parts[k][:, j]) for j in range(p)] for k in range(len(folds))]
 
-    def controls(k: int, rows: slice, some: slice) -> Iterator[Any]:
-        """Of some sweeps, player by player, with the parts of the k-th fold."""
+    def controls(k: int, rows: slice, some: slice) -> Iterator[tuple[int, int, Any]]:
+        """Of some sweeps, player by player and for each of the cells, with the parts of the k-th fold."""
         lent, orders = donors[rows][:, some], xp.stack([one.orders[rows] for one in sweeps[some]], axis=1)
         at, terms = xp.arange(n)[rows, None], _order_terms(parts[k], lent, orders, rows, xp)
         for j in range(p):
             term = terms[:, :, j]
             there = variables[k][j].controls(term, at, lent)
-            if swapped:  # in reverse, a term of the order changes its sign
-                there += swapped * variables[k][j].controls(-term, lent, at)
-                there /= 2
-            yield there
+            if 0 in cells:
+                yield j, 0, there
+                continue
+            back = variables[k][j].controls(-term, lent, at)  # in reverse, a term of the order changes its sign
+            for sign in cells:
+                yield j, sign, (there + sign * back) / 2
 
-    slopes = np.zeros((len(folds), p, CONTROLS))
+    slopes: dict[tuple[int, int, int], Any] = {}
     for k, (fit, _) in enumerate(folds):
-        fits = [_LeastSquares(CONTROLS, xp) for _ in range(p)]
+        fits = {(j, sign): _LeastSquares(CONTROLS, xp) for j in range(p) for sign in cells}
         for rows in blocks:
             counts = weight[rows, None] * weight[donors[rows][:, fit]]
-            for j, control in enumerate(controls(k, rows, fit)):
-                fits[j].add_within_rows(control, cells[rows][:, fit, j], counts)
-        slopes[k] = [one.slopes() for one in fits]
-    sent = xp.asarray(slopes)
+            for j, sign, control in controls(k, rows, fit):
+                fits[j, sign].add_within_rows(control, cells[sign][rows][:, fit, j], counts)
+        slopes |= {(k, *which): xp.asarray(one.slopes()) for which, one in fits.items()}
     for rows in blocks:  # once both folds are fitted, to cells as they were
         for k, (_, use) in enumerate(folds):
-            for j, control in enumerate(controls(k, rows, use)):
-                cells[rows, use, j] -= control @ sent[k, j]
+            for j, sign, control in controls(k, rows, use):
+                cells[sign][rows, use, j] -= control @ slopes[k, j, sign]
 
 
 @one_thread()

@@ -240,6 +240,7 @@ class LossWalk(_PerformanceWalk):
     def summary(self, sweeps: list[Sweep]) -> WalkSummary:
         """With control variates."""
         setup, sample, gain = self.setup, self.setup.sample, self.gain
+        setup.loss_arrays.check()
         found = control_variates.gather(
             setup, sweeps, gain, leaves_out_own=self.leaves_out_own, xp=setup.loss_arrays.xp
         )

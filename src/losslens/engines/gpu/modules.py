@@ -249,6 +249,7 @@ class _ModuleMixer(Mixer):
         if judge is None or loss.domains is not None or sample.block is not None or not self.remote:
             return None
         y, player = on_device.numbers(sample.target(loss)), xp.asarray(self._player_of_column())
+        unchecked: deque[tuple[Any, ...]] = deque()
 
         def predict(rows: Any, donors: Any, kept: Any) -> Any:
             every = torch.cat([kept, torch.ones_like(kept[:, :1])], dim=1)  # columns of no player are kept
@@ -259,17 +260,30 @@ class _ModuleMixer(Mixer):
                 return on_device.as_predictions(output, part.stop - part.start)
 
             found = [numbers for _, numbers in on_device.sizes.over(len(rows), mixed)]
-            if all(one is not None and one.shape[1:] == base.shape[1:] for one in found):
-                answers = torch.cat(found)
-                if bool(on_device.usual(answers)):
-                    tick(len(rows))
-                    return answers.to(base.dtype)
-            here: Any = [host(one) for one in (rows, donors, kept)]
-            return xp.asarray(self.predict(here[0], here[1], here[2], tick))  # says what is wrong
+            if not all(one is not None and one.shape[1:] == base.shape[1:] for one in found):
+                return xp.asarray(again(rows, donors, kept))
+            answers = torch.cat(found)
+            check(1)
+            unchecked.append((on_device.usual(answers), rows, donors, kept))
+            tick(len(rows))
+            return answers.to(base.dtype)
+
+        def check(most: int = 0) -> None:
+            """All but the last, for which the processor would have to wait."""
+            while len(unchecked) > most:
+                usual, *asked = unchecked.popleft()
+                if not bool(usual):
+                    again(*asked)
+
+        def again(*asked: Any) -> NDArray[Any]:
+            """By the black box, which says what is wrong."""
+            here: Any = [host(one) for one in asked]
+            return self.predict(here[0], here[1], here[2], tick)
 
         return GameArrays(
-            xp, xp.asarray(codes), base, predict, lambda rows, some: judge(y[rows], some), partial(WalkPairs, on_device)
-        )
+            xp, xp.asarray(codes), base, predict, lambda rows, some: judge(y[rows], some),
+            partial(WalkPairs, on_device), check=check,
+        )  # fmt: skip
 
     def _batches(self, rows: Indices, donors: Indices, kept: Mask, tick: Tick) -> Iterator[tuple[int, NDArray[Any]]]:
         on_device = self.on_device
