@@ -1,3 +1,4 @@
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,16 @@ FIRST = [
     "shapley/test_walks",
     "verbs/test_plan",
 ]
+
+
+# Modules and collected tests stay to the end: the garbage collector need not look at them again and again.
+def pytest_collectstart() -> None:
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
