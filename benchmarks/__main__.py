@@ -17,7 +17,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import engines, overhead, results, shapley
+from benchmarks import engines, first_call, overhead, results, shapley
 from benchmarks.lines import Line, in_one_thread, markdown
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
@@ -39,7 +39,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "overhead": overhead.lines,
     "results": results.lines,
     "shapley": partial(several, shapley.PARTS, (3, 9)),
-    "first": engines.PARTS[11],
+    "first": first_call.lines,
 }
 
 

@@ -1,19 +1,16 @@
 """Exact engines against their named peers, as ratios measured in one run on the same fitted model.
 
 One thread on both sides, interleaved, medians of three rounds after a warm-up. About 9 minutes on two quiet cores;
-`--quick` takes one round, `--only 1,3,7` some parts; 12, a million rows, and 13, equality with brute force, run when
+`--quick` takes one round, `--only 1,3,7` some parts; 11, a million rows, and 12, equality with brute force, run when
 they are asked for.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import log10
-from pathlib import Path
-from statistics import median
 
 import numpy as np
 
@@ -134,24 +131,6 @@ def threads(rounds: int) -> Iterator[Line]:
         yield Line(work, "n_jobs=1", found.ratio, bar, found.note, "x", at_least=True)
 
 
-def first_minute(rounds: int) -> Iterator[Line]:
-    """What compiling and loading add to the first tree call of a process."""
-    cold, warm = [], []
-    for _ in range(rounds):
-        with tempfile.TemporaryDirectory() as folder:
-            cold.append(peers.in_process("first", NUMBA_CACHE_DIR=folder))
-            warm.append(peers.in_process("first", NUMBA_CACHE_DIR=folder))
-    for work, found, bar in (("compiling, empty cache", cold, 3), ("loading, compiled before", warm, 0.5)):
-        extra, more = (median(one.get(key, np.inf) for one in found) for key in ("extra", "coalitions"))
-        note = found[0].get("failed") or f"+ {more:.2g} s before a first coalition"
-        yield Line(work, "first tree call - second", extra, bar, note, "s")
-    with tempfile.TemporaryDirectory() as folder:
-        found = peers.in_process("first", **peers.copy_without_cache(Path(folder)))
-        works = found.get("package", "").startswith(folder)
-    note = f"works; {found['extra']:.2g} s in every process" if works else f"fails: {found}"
-    yield Line("no folder to keep a cache in", "works (1) or fails (0)", float(works), 1, note, at_least=True)
-
-
 def a_million(_: int) -> Iterator[Line]:
     """A million rows in a process of its own; information, no bar."""
     found = peers.in_process("large")
@@ -189,9 +168,8 @@ ROUNDS: dict[int, Callable[[int], Iterator[Line]]] = {
     7: additive,
     8: coalition,
     10: threads,
-    11: first_minute,
-    12: a_million,
-    13: brute_force,
+    11: a_million,
+    12: brute_force,
 }
 
 
@@ -206,4 +184,4 @@ def _measured(part: Callable[[int], Iterator[Line]], quick: bool) -> Iterator[Li
 PARTS = {number: partial(_measured, part) for number, part in sorted(ROUNDS.items())}
 
 if __name__ == "__main__":
-    run("benchmarks.engines", __doc__, PARTS, set(PARTS) - {12, 13})
+    run("benchmarks.engines", __doc__, PARTS, set(PARTS) - {11, 12})

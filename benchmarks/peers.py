@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -156,39 +153,6 @@ def in_process(what: str, **environment: str) -> dict[str, Any]:
     return found
 
 
-def copy_without_cache(folder: Path) -> dict[str, str]:
-    """A copy of the package that nothing can be cached beside, and the environment that leads there.
-
-    Files stand where the folders would be made: that stops even root, whom permissions don't.
-    """
-    source = Path(ll.__file__).parent
-    shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
-    for place in [path.parent for path in folder.rglob("__init__.py")]:
-        (place / "__pycache__").touch()
-    (folder / "file").touch()
-    nowhere = str(folder / "file" / "nowhere")
-    return {
-        "PYTHONPATH": str(folder),
-        "NUMBA_CACHE_DIR": nowhere,
-        "HOME": nowhere,
-        "XDG_CACHE_HOME": nowhere,
-        "MPLCONFIGDIR": str(folder),
-    }
-
-
-def first_calls() -> dict[str, Any]:
-    """What the first tree call of a process takes beyond the second, for small trees and large ones."""
-    extra = 0.0
-    for name in ("boosting", "forest"):
-        X_fit, y_fit, X, y = rows(500, 500)
-        model = unfitted(name).fit(X_fit, y_fit)
-        model.predict(X)
-        times = [seconds(lambda m=model, X=X, y=y: explain(m, X, y, "trees")) for _ in range(2)]
-        extra += times[0] - times[1]
-    coalitions = seconds(lambda: import_module("losslens.engines.trees.coalitions"))
-    return {"extra": extra, "coalitions": coalitions, "package": str(Path(ll.__file__).parent)}
-
-
 def large(n: int = 1_000_000) -> dict[str, Any]:
     """Seconds, and peak memory above what was there before, for a million rows."""
     model = fitted("boosting", 20_000)
@@ -201,4 +165,4 @@ def large(n: int = 1_000_000) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"first": first_calls, "large": large}[sys.argv[1]]()))
+    print(json.dumps({"large": large}[sys.argv[1]]()))

@@ -27,9 +27,9 @@ MODULES = {
     "losslens.engines.trees.effect_kernels": 4,
     "losslens.engines.trees.wide_leaf_kernels": 1,
     "losslens.engines.trees.pair_kernels": 9,
-    "losslens.engines.trees.pair_box_kernels": 5,
+    "losslens.engines.trees.pair_box_kernels": 7,
     "losslens.engines.trees.coalition_kernels": 5,
-    "losslens.engines.trees.two_columns": 3,
+    "losslens.engines.trees.two_columns": 2,
     "losslens.engines.trees.node_rules": 1,
     "losslens.engines.trees.pair_losses": 1,
 }
