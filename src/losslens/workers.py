@@ -16,10 +16,10 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import islice
 from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
 
 from losslens.progress import Tick, silent
@@ -35,7 +35,7 @@ CHECK_INTERVAL, WORKER_TIMEOUT = 10.0, 120.0  # seconds between two checks for w
 RETRIES = 3  # of a task, after a file that could not be read or a worker that died
 RESTARTS = 3  # of the cluster, without a result between them
 MOST_SHARED = 8  # objects kept on the cluster while a verb runs
-AHEAD = 2  # tasks submitted for each thread of the cluster: enough to keep it busy, few enough for memory
+AHEAD = 2  # tasks submitted for each thread: enough to keep it busy, few enough for memory
 
 
 class Work(Protocol[S_contra, P_contra, R_co]):
@@ -78,9 +78,9 @@ class Threads:
 
     def map(self, work: Work[S, P, R], shared: S, parts: Iterable[P], tick: Tick = silent) -> Generator[R, None, None]:
         """The results, in order; when the generator is closed, running threads end at their next tick."""
-        from joblib import Parallel, delayed
+        from concurrent.futures import Future, ThreadPoolExecutor  # joblib looks for results every 10 ms only
 
-        stop, results = threading.Event(), iter(())
+        stop, todo, waiting = threading.Event(), iter(parts), deque[Future[Any]]()
 
         def tick_or_stop(rows: int, /) -> None:
             if stop.is_set():
@@ -88,24 +88,21 @@ class Threads:
             tick(rows)
 
         def one(part: P) -> Any:
-            if stop.is_set():
-                return None
             try:
                 return _run_named(work, shared, part, tick_or_stop)
             except _Stopped:
                 return None
 
-        threads = Parallel(n_jobs=self.n_jobs, require="sharedmem", return_as="generator")
-        try:  # around the call too, because it starts work already
-            results = threads(delayed(one)(part) for part in takewhile(lambda _: not stop.is_set(), parts))
-            for result in results:  # noqa: UP028 - `yield from` would close it too, and joblib would warn of unread results
+        threads = ThreadPoolExecutor(self.n_jobs)
+        try:
+            waiting.extend(threads.submit(one, part) for part in islice(todo, AHEAD * self.n_jobs))
+            while waiting:
+                result = waiting.popleft().result()
+                waiting.extend(threads.submit(one, part) for part in islice(todo, 1))
                 yield result
         finally:
             stop.set()
-            with suppress(
-                Exception
-            ):  # of parts whose results are not wanted: the caller has left, with an error of its own
-                deque(results, maxlen=0)
+            threads.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True)

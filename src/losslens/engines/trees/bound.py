@@ -17,9 +17,11 @@ from losslens.engines.base import Declined
 from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees import node_rules
+from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column, Distinct
 from losslens.tables.frames import Table
 from losslens.typing import Floats
+from losslens.workers import Serial, Workers
 
 FEW = 64  # rows whose leaves are found without a kernel: every call compares so many with the model
 STEPS_PER_YIELD = 1 << 16  # steps that a search yields at a time, about: they stay in the processor's cache
@@ -134,8 +136,10 @@ class _OwnImages(Mapping[int, tuple[NDArray[np.intp], Floats]]):
         return len(self.distinct)
 
 
-def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> BoundEnsemble:
-    """Bind an ensemble to the distinct values of a table's columns."""
+def bind(
+    ensemble: Ensemble, distinct: Sequence[Distinct], images: Images, workers: Workers | None = None
+) -> BoundEnsemble:
+    """Bind an ensemble to the distinct values of a table's columns; the workers are threads, by default this one."""
     nodes = np.zeros((len(ensemble.feature), node_rules.COLUMNS), np.int32)
     nodes[:, node_rules.FEATURE] = -1
     nodes[:, node_rules.RIGHT] = ensemble.right
@@ -144,15 +148,11 @@ def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> Bo
     size, special = np.ones(p, np.int32), np.ones(p, np.int32)
     class_of, sets = [], _Sets()
     codes = np.empty((p, len(distinct[0].codes)), np.int32)
-    for j, values in enumerate(distinct):
-        at, image = images.get(j, (np.empty(0, np.intp), np.empty((len(values), 0))))
-        compared = [(image[:, c], by_feature[column]) for c, column in enumerate(at) if column in by_feature]
-        classes = _ColumnClasses(ensemble, len(values), compared)
+    shared = ensemble, distinct, images, by_feature, codes
+    for j, classes in enumerate((workers or Serial()).map(_bind_column, shared, range(p))):
         classes.write(nodes, j, sets)
         class_of.append(ClassRuns.of(classes.class_of))
-        codes[j] = classes.class_of[values.codes]
         size[j], special[j] = classes.size, classes.special
-        del image, compared, classes  # of one column at a time
     if np.any((ensemble.feature >= 0) & (nodes[:, node_rules.FEATURE] < 0)):
         raise Declined("its trees use a column that the table doesn't have")
     value, unit = _fixed_point(ensemble)
@@ -174,6 +174,19 @@ def bind(ensemble: Ensemble, distinct: Sequence[Distinct], images: Images) -> Bo
         depth=depth,
         ensemble=ensemble,
     )
+
+
+def _bind_column(
+    shared: tuple[Ensemble, Sequence[Distinct], Images, Mapping[int, NDArray[np.intp]], Ints], j: int, _: Tick
+) -> _ColumnClasses:
+    """The classes of a column; the class of each row is written to ``codes[j]``."""
+    ensemble, distinct, images, by_feature, codes = shared
+    values = distinct[j]
+    at, image = images.get(j, (np.empty(0, np.intp), np.empty((len(values), 0))))
+    compared = [(image[:, c], by_feature[column]) for c, column in enumerate(at) if column in by_feature]
+    classes = _ColumnClasses(ensemble, len(values), compared)
+    codes[j] = classes.class_of[values.codes]
+    return classes
 
 
 def _nodes_of(feature: NDArray[np.int32]) -> dict[int, NDArray[np.intp]]:

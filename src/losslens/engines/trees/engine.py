@@ -18,8 +18,9 @@ from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
 from losslens.engines.trees.node_rules import SMALL_TREE_LEAVES
 from losslens.progress import Tick
-from losslens.tables.columns import ClassRuns, Distinct
+from losslens.tables.columns import ClassRuns, Column, Distinct
 from losslens.typing import Floats
+from losslens.workers import in_process
 
 if TYPE_CHECKING:
     from losslens.engines.gpu.boxes import Boxes
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from losslens.engines.trees.player_games import TreeGames
     from losslens.losses import Loss
 
+FEW_VALUES = 20_000  # sorted and bound to the trees in one thread: starting others takes a millisecond
 PAIRS = 1 << 18  # pairs predicted at a time
 MAX_SMALL_TREES, MAX_LARGE_TREES = 4e9, 1e8  # pairs times small trees, and times large ones: some seconds
 MAX_DEVICE_WORD_OPERATIONS = 1e13  # of a coalition on a device, see `coalitions.cost`: some seconds
@@ -53,10 +55,12 @@ class Trees(ExactEngine):
         if len(used) and used[-1] >= len(unwrapped.source):
             raise Declined("its trees use a column that the table doesn't have")
         needed = site.requested | {int(unwrapped.source[c]) for c in used}
-        columns = {j: (site.column(j), site.column(j).distinct) for j in needed}
+        workers = in_process(site.n_jobs if site.table.n * len(needed) > FEW_VALUES else 1)
+        given = [site.column(j) for j in needed]
+        columns = dict(zip(needed, zip(given, workers.map(_distinct, None, given), strict=True), strict=True))
         constant = Distinct(np.zeros(1), np.zeros(site.table.n, np.intp), np.zeros(1, np.intp), ordered=True)
         distinct = [columns[j][1] if j in columns else constant for j in range(len(site.table.names))]
-        bound = bind(ensemble, distinct, tree_images(ensemble, unwrapped, site.table, columns))
+        bound = bind(ensemble, distinct, tree_images(ensemble, unwrapped, site.table, columns), workers)
         return cls(bound, site.memory // 8, site.device)
 
     @cached_property
@@ -285,6 +289,10 @@ class Trees(ExactEngine):
         from losslens.engines.trees.small_trees import SmallTrees
 
         return SmallTrees(bound, self.tables, wanted)
+
+
+def _distinct(_: None, column: Column, tick: Tick) -> Distinct:
+    return column.distinct
 
 
 @dataclass(frozen=True, eq=False)
