@@ -38,10 +38,20 @@ def announced(monkeypatch):
     monkeypatch.setattr(compiled, "_KERNELS", [])
 
 
+class Forgetful:
+    """A cache that holds nothing."""
+
+    def load_overload(self, signature, context):
+        return None
+
+    def save_overload(self, signature, kernel):
+        pass
+
+
 def fresh(function):
-    """A kernel that no cache holds."""
+    """A kernel that its cache doesn't hold."""
     kernel = compiled.compiled(NUMBER)(function)
-    kernel._cache = compiled.NullCache()
+    kernel._cache = Forgetful()
     return kernel
 
 
@@ -76,6 +86,15 @@ def test_outside_a_call_nothing_is_told(announced):
     with redirect_stderr(Screen()) as screen:
         fresh(plus_one)(1)
     assert screen.getvalue() == ""
+
+
+def test_without_a_folder_the_message_says_that_nothing_is_kept(announced):
+    kernel = fresh(plus_one)
+    kernel._cache = compiled.NullCache()
+    with redirect_stderr(Screen()) as screen, progress.waiting("preparing", None):
+        kernel(1)
+    said = "losslens: compiling in each process, unless NUMBA_CACHE_DIR is a writable folder, about 7 s\n"
+    assert screen.getvalue() == said
 
 
 def test_loading_from_the_cache_is_not_compiling(announced):

@@ -90,11 +90,14 @@ class _Announcer(event.Listener):
         self.depth = 0
 
     def on_start(self, event: Any) -> None:
-        module = event.data["dispatcher"].py_func.__module__
+        kernel = event.data.get("dispatcher")  # also functions that are not ours
+        module = getattr(getattr(kernel, "py_func", None), "__module__", "")
         seconds = MODULES.get(module, 0)
         if not self.depth and seconds > 1 and module not in self.told:
             self.told.add(module)
-            tell(f"losslens: compiling once for this machine, about {seconds} s")
+            kept = not isinstance(kernel._cache, NullCache)
+            once = "once for this machine" if kept else "in each process, unless NUMBA_CACHE_DIR is a writable folder"
+            tell(f"losslens: compiling {once}, about {seconds} s")
         self.depth += 1
 
     def on_end(self, event: Any) -> None:
