@@ -375,6 +375,7 @@ def test_rows_and_donors_of_squared_losses_by_products_of_leaves(case, apart, we
     np.testing.assert_allclose(found.sfimp, expected.sfimp, **close)
     np.testing.assert_allclose(found.local[counted], expected.local[counted], **close)
     np.testing.assert_allclose(found.shares.caused[counted], expected.caused[counted], **close)
+    np.testing.assert_allclose(found.interactions.index, coalitions.interactions(expected.table), **close)
     if not apart:
         mass = np.full(N, 1 / N) if weight is None else weight / weight.sum()
         np.testing.assert_allclose(mass @ found.local, found.sfimp, rtol=0, atol=1e-13)

@@ -306,8 +306,9 @@ class ShapleyImportance(Grouped, Result, Inference):
         """
         if self.table is None and self.index is None:
             raise ValueError(
-                "interactions need the error of every coalition, which this result has not: ask for fewer features "
-                "with method='exact', rows=True and all rows, or use pair_interactions, PFI_j + PFI_l - PFI_jl"
+                "interactions need the error of every coalition, which this result has not: with all rows, pass "
+                "rows=True for trees and a squared or Brier loss, otherwise method='exact' and rows=True for fewer "
+                "features; or use pair_interactions, PFI_j + PFI_l - PFI_jl"
             )
         index = self.index if self.table is None else game_theory.interactions(self.table)
         assert index is not None

@@ -97,14 +97,14 @@ class TreeBoxes(Covariance):
         """Shares of rows and donors; a row's in both roles are those of the covariance."""
         games, sample = request.task.games, setup.sample
         progress.set_total(games.box_work)
-        local = games.squared_shares(sample, request.loss, request.task.n_jobs, progress)
+        local, index = games.squared_shares(sample, request.loss, request.task.n_jobs, progress)
         local[:, np.abs(local).max(axis=0) <= ROUNDING * np.abs(local).max()] = 0.0
         both = over_pairs(request, sample, silent)
         sfimp = mean_of_both(both, sample)
         return Allotment(
             sfimp=sfimp, method="covariance", error_none=sample.error + float(sfimp.sum()),
             shares=Shares(local, both - local, all_pairs(setup.n)), gains=local.sum(axis=1),
-            monte_carlo_error=np.zeros(setup.p), remarks=("single rows by products of two nodes",),
+            monte_carlo_error=np.zeros(setup.p), index=index, remarks=("single rows by products of two nodes",),
         )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeRegressor
 
+from losslens import game_theory
 from losslens.engines.readers import read
 from losslens.engines.trees import pair_boxes
 from losslens.engines.trees.bound import bind
@@ -61,13 +62,17 @@ def fitted(request):
     return bound_to(model, rows), lambda Z: model.predict(Z)[:, None], rows
 
 
-def brute(predict, rows, players, weight):
-    """Shares of the squares less their means, from all coalitions: bit j of S is set if player j keeps its values."""
+def brute(predict, rows, players, weight, target):
+    """Shares of the squares less their means, and interactions in their mean and in that of products with the target.
+
+    From all coalitions: bit j of S is set if player j keeps its values."""
     p, mean = len(players), weight @ predict(rows)
     S, i, k = (np.ravel(part) for part in np.indices((1 << p, N, N)))
     owner = {column: j for j, columns in enumerate(players) for column in columns}
     taken = [rows.iloc[np.where(S >> owner[c] & 1, i, k), [c]].reset_index(drop=True) for c in range(P)]
-    squares = np.sum((predict(pd.concat(taken, axis=1)) - mean) ** 2, axis=1).reshape(-1, N, N) @ weight
+    apart = predict(pd.concat(taken, axis=1)) - mean
+    squares = np.sum(apart**2, axis=1).reshape(-1, N, N) @ weight
+    products = np.sum(apart * target[i], axis=1).reshape(-1, N, N) @ weight
     order = [1.0]  # of s players: s! (p - 1 - s)! / p!
     for s in range(p - 1):
         order.append(order[-1] * (s + 1) / (p - 1 - s))
@@ -76,7 +81,7 @@ def brute(predict, rows, players, weight):
         for j in range(p):
             if not number >> j & 1:
                 found[:, j] += order[number.bit_count()] / p * (squares[number | 1 << j] - squares[number])
-    return found
+    return found, *(-game_theory.interactions(table @ weight) for table in (squares, products))  # a gain lowers it
 
 
 @pytest.mark.parametrize("most", [pair_boxes.MOST_IN_TABLE, 2, 0], ids=["tables", "both", "comparisons"])
@@ -86,9 +91,13 @@ def test_shares_are_those_of_all_coalitions_asked_of_the_model(fitted, players, 
     monkeypatch.setattr(pair_boxes, "MOST_IN_TABLE", most)
     bound, predict, rows = fitted
     mass = WEIGHTS[weight] / WEIGHTS[weight].sum()
-    found = square_shares(bound, PLAYERS[players], mass, n_jobs=1, tick=silent)
-    np.testing.assert_allclose(found, brute(predict, rows, PLAYERS[players], mass), rtol=0, atol=1e-10)
-    np.testing.assert_allclose(mass @ found, 0, atol=1e-11)  # what a row gets, its donors lose
+    target = predict(rows)[::-1] - mass @ predict(rows)
+    found = square_shares(bound, PLAYERS[players], mass, target, n_jobs=1, tick=silent)
+    local, index, of_target = brute(predict, rows, PLAYERS[players], mass, target)
+    np.testing.assert_allclose(found.local, local, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(mass @ found.local, 0, atol=1e-11)  # what a row gets, its donors lose
+    np.testing.assert_allclose(found.index, index, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.of_target, of_target, rtol=0, atol=1e-9)
 
 
 def many_columns():
@@ -102,19 +111,24 @@ def test_tables_and_comparisons_agree_on_many_players(monkeypatch):
     model, Z = many_columns()
     bound, players, weight = bound_to(model, pd.DataFrame(Z)), [[j] for j in range(30)], np.full(100, 1 / 100)
     ask = {"n_jobs": 1, "tick": silent}
-    usual = square_shares(bound, players, weight, **ask)
+    target = RNG.normal(size=(100, 1))
+    usual = square_shares(bound, players, weight, target, **ask)
     for most, together in ((16, 1 << 20), (4, 1 << 20), (4, 10)):
         monkeypatch.setattr(pair_boxes, "MOST_IN_TABLE", most)
         monkeypatch.setattr(pair_boxes, "MOST_TOGETHER", together)
-        np.testing.assert_allclose(square_shares(bound, players, weight, **ask), usual, rtol=0, atol=1e-11)
+        found = square_shares(bound, players, weight, target, **ask)
+        np.testing.assert_allclose(found.local, usual.local, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(found.index, usual.index, rtol=0, atol=1e-11)
 
 
 def test_threads_change_no_bit_and_ticks_add_up():
     model, Z = many_columns()
     bound, players, weight = bound_to(model, pd.DataFrame(Z[:60])), [[j] for j in range(30)], np.full(60, 1 / 60)
-    ticks = []
-    one = square_shares(bound, players, weight, n_jobs=1, tick=ticks.append)
-    np.testing.assert_array_equal(one, square_shares(bound, players, weight, n_jobs=2, tick=silent))
+    ticks, target = [], np.ones((60, 1))
+    one = square_shares(bound, players, weight, target, n_jobs=1, tick=ticks.append)
+    two = square_shares(bound, players, weight, target, n_jobs=2, tick=silent)
+    np.testing.assert_array_equal(one.local, two.local)
+    np.testing.assert_array_equal(one.index, two.index)
     assert 0 < sum(ticks) <= products(bound)  # leaves that no row can reach are left out
 
 
@@ -126,7 +140,7 @@ def test_stops_early():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        square_shares(bound, [[j] for j in range(30)], np.full(60, 1 / 60), n_jobs=1, tick=stop)
+        square_shares(bound, [[j] for j in range(30)], np.full(60, 1 / 60), np.ones((60, 1)), n_jobs=1, tick=stop)
 
 
 def test_cost_grows_with_rows_and_has_its_limits():

@@ -7,11 +7,12 @@ from numba import types
 from losslens.engines.compiled import compiled, count_bits, trailing_zeros
 from losslens.engines.trees.effect_kernels import NONE, OF_E, OF_F, PLAIN_SUMS, sum_subsets
 from losslens.engines.trees.node_rules import ONE, U, array_of, i4, i8, u1, u8
-from losslens.engines.vectors import add_four, sum_of_rows
+from losslens.engines.vectors import add_eight, add_four, sum_of_rows
 
 f8, u2 = types.float64, types.uint16
 SLOWER = U(2)  # how much longer comparing two patterns takes than a player of a subset
 LANES = 4  # columns that are added at once
+OF_PAIRS, OF_SINGLES, OF_ALL = 3, 4, 5  # more rows of factors, for interactions
 
 # Nodes: where their players begin, players, and the rows that fulfil a player's conditions, as bits; where the distinct
 # patterns of violated players begin, the patterns, and the number of each row's pattern; values in products with nodes
@@ -24,8 +25,10 @@ NODES = types.Tuple(
 )  # fmt: skip
 # Two nodes together: each player's bit; the column of a bit; patterns of the second node in these bits; distinct
 # patterns of both; their weights; each row's distinct pattern; the shares of these patterns: in columns the players of
-# the first node, then those of the second, which get nothing if they are among those of the first.
-JOINED = types.Tuple((array_of(i4), array_of(i4), array_of(u8), array_of(u8), array_of(f8), array_of(i4), array_of(f8)))
+# the first node, then those of the second, which get nothing if they are among those of the first; the players by bit.
+JOINED = types.Tuple(
+    (array_of(i4), array_of(i4), array_of(u8), array_of(u8), array_of(f8), array_of(i4), array_of(f8), array_of(i4))
+)
 # Few players: the first node's pattern of each row, both nodes' pattern; by pattern whether it occurs, the same eight
 # at a time, its number, and three sums over subsets.
 SUBSETS = types.Tuple(
@@ -35,11 +38,11 @@ SUBSETS = types.Tuple(
 )  # fmt: skip
 # Many players: weight, occurrence and number of two patterns together; of each player the patterns that violate it, as
 # bits; the players of each pattern, as zeros and ones; sums; what a donor of each pattern lends rows that violate so
-# many players; some patterns, and what they lend.
+# many players; some patterns, and what they lend; interactions of each pattern with its players.
 COMPARED = types.Tuple(
     (
-        array_of(f8), array_of(u1), array_of(i4), array_of(u8, 2), array_of(f8), array_of(f8), array_of(f8),
-        array_of(u8), array_of(f8),
+        array_of(f8), array_of(u1), array_of(i4), array_of(u8, 2), array_of(f8), array_of(f8), array_of(f8, 2),
+        array_of(u8), array_of(f8), array_of(f8),
     )
 )  # fmt: skip
 
@@ -70,7 +73,7 @@ def _join(a, b, nodes, joined):
         bit = bit_of[U(player[e])]
         to = U(bit)
         if bit < 0:
-            columns[q], to = i4(width + own), q
+            columns[q], joined[7][q], to = i4(width + own), player[e], q
             q += ONE
         for c in range(classes):
             words_b[c] |= ((words[first + c] >> own) & ONE) << to
@@ -153,17 +156,9 @@ def _pay_by_subsets(used, q, width, value, factors, joined, subsets):
             table[g * width + U(columns[b])] = (most - F[met & ~(ONE << b)]) * value
 
 
-@compiled(types.void(u8, u8, u8, f8, array_of(f8, 2), JOINED, COMPARED))
-def _pay_by_comparison(used, q, width, value, share, joined, compared):
-    """As `_pay_by_subsets`, by comparing distinct patterns: those of a row and a donor must be disjoint.
-
-    What the players whom donors violate get, those whom the row violates lose, in equal parts; so with a donor that
-    violates no player, of whom none gets anything.
-    """
-    columns, pattern, mass, table = joined[1], joined[3], joined[4], joined[6]
-    violating, ones, gains, lent, some, theirs = (
-        compared[3], compared[4], compared[5], compared[6], compared[7], compared[8]
-    )  # fmt: skip
+@compiled(f8(u8, u8, array_of(u8), array_of(f8), array_of(u8, 2), array_of(f8)))
+def _mark(used, q, pattern, mass, violating, ones):
+    """The patterns that violate each player, and the players of each pattern; returns the weight of those without."""
     groups, wide, inside = (used + U(63)) >> U(6), (q + U(7)) & ~U(7), 0.0
     for b in range(q):
         for w in range(groups):
@@ -179,26 +174,79 @@ def _pay_by_comparison(used, q, width, value, share, joined, compared):
             violating[b, h >> U(6)] |= ONE << (h & U(63))
             ones[h * wide + b] = 1.0
             word &= word - ONE
+    return inside
+
+
+@compiled(types.Tuple((u8, f8))(u8, u8, array_of(u8, 2), array_of(f8, 2), array_of(u8), array_of(f8)))
+def _find_disjoint(used, mine, violating, lent, some, theirs):
+    """List the patterns that are disjoint from one, and what they lend; returns how many, filled up to fours.
+
+    Also the sum of the second thing that they lend.
+    """
+    count, second = NONE, 0.0
+    for w in range((used + U(63)) >> U(6)):
+        disjoint, rest = ~NONE >> (U(64) - min(used - (w << U(6)), U(64))), mine
+        while rest != NONE:
+            disjoint &= ~violating[U(trailing_zeros(rest)), w]
+            rest &= rest - ONE
+        while disjoint != NONE:
+            h = (w << U(6)) + U(trailing_zeros(disjoint))
+            disjoint &= disjoint - ONE
+            some[count], theirs[count] = h, lent[h, 0]
+            second += lent[h, 1]
+            count += ONE
+    while count & U(3) != NONE:
+        some[count], theirs[count] = NONE, 0.0
+        count += ONE
+    return count, second
+
+
+@compiled(types.void(u8, u8, f8, array_of(f8), array_of(i4), COMPARED, array_of(f8, 2)))
+def _add_up(used, q, value, mine, players, compared, index):
+    """Add what each pattern, of weights `mine`, says of its players and all others to `index`."""
+    violating, sums, some, factor, of_pattern = compared[3], compared[5], compared[7], compared[8], compared[9]
+    wide = (q + U(7)) & ~U(7)
+    for a in range(q):
+        count = NONE
+        for w in range((used + U(63)) >> U(6)):
+            word = violating[a, w]
+            while word != NONE:
+                g = (w << U(6)) + U(trailing_zeros(word))
+                word &= word - ONE
+                some[count], factor[count] = g, mine[g] * value
+                count += ONE
+        while count & U(3) != NONE:
+            some[count], factor[count] = NONE, 0.0
+            count += ONE
+        for b in range(NONE, wide, U(8)):
+            sum_of_rows(sums, b, factor, some, count, of_pattern, wide)
+        for b in range(q):
+            if a != b:
+                index[U(players[a]), U(players[b])] += sums[b]
+
+
+@compiled(types.void(u8, u8, u8, f8, array_of(f8, 2), JOINED, COMPARED, array_of(f8, 2)))
+def _pay_by_comparison(used, q, width, value, share, joined, compared, index):
+    """As `_pay_by_subsets`, by comparing distinct patterns: those of a row and a donor must be disjoint.
+
+    What the players whom donors violate get, those whom the row violates lose, in equal parts; so with a donor that
+    violates no player, of whom none gets anything. Interactions, see `add_interactions`: of players whom a row violates
+    with those whom donors do, half from the gains of the row and half from those of rows with donors exchanged; so
+    `index` and its transpose sum to them.
+    """
+    columns, pattern, mass, table = joined[1], joined[3], joined[4], joined[6]
+    violating, ones, gains, lent, some, theirs, of_pattern = (
+        compared[3], compared[4], compared[5], compared[6], compared[7], compared[8], compared[9]
+    )  # fmt: skip
+    wide, inside = (q + U(7)) & ~U(7), _mark(used, q, pattern, mass, violating, ones)
     for f in range(q + ONE):
         for h in range(used):
-            lent[h] = mass[h] * share[U(count_bits(pattern[h])), f]
+            m = U(count_bits(pattern[h]))
+            lent[h, 0], lent[h, 1] = mass[h] * share[m, f], mass[h] * share[f - min(f, ONE), m]
         for g in range(used):
             if U(count_bits(pattern[g])) != f:
                 continue
-            count = NONE
-            for w in range(groups):
-                disjoint, rest = ~NONE >> (U(64) - min(used - (w << U(6)), U(64))), pattern[g]
-                while rest != NONE:
-                    disjoint &= ~violating[U(trailing_zeros(rest)), w]
-                    rest &= rest - ONE
-                while disjoint != NONE:
-                    h = (w << U(6)) + U(trailing_zeros(disjoint))
-                    disjoint &= disjoint - ONE
-                    some[count], theirs[count] = h, lent[h]
-                    count += ONE
-            while count & U(3) != NONE:
-                some[count], theirs[count] = NONE, 0.0
-                count += ONE
+            count, among = _find_disjoint(used, pattern[g], violating, lent, some, theirs)
             total = inside
             for b in range(NONE, wide, U(8)):
                 sum_of_rows(gains, b, theirs, some, count, ones, wide)
@@ -207,6 +255,86 @@ def _pay_by_comparison(used, q, width, value, share, joined, compared):
             lost = total / max(f8(f), 1.0)
             for b in range(q):
                 table[g * width + U(columns[b])] = value * (gains[b] - lost * ones[g * wide + b])
+            for b in range(wide):
+                of_pattern[g * wide + b] = among * ones[g * wide + b] - 2.0 * gains[b]
+    _add_up(used, q, value, mass, joined[7], compared, index)
+
+
+@compiled(
+    types.void(
+        u8, u8, f8, array_of(u8), array_of(f8), array_of(f8), array_of(i4), array_of(f8, 2), COMPARED, array_of(f8, 2)
+    )
+)  # fmt: skip
+def add_interactions(used, q, value, pattern, mine, theirs, players, share, compared, index):
+    """Add interactions of the players whom rows, of weights `mine`, violate with all others to `index`, (p, p).
+
+    With donors of weights `theirs`. Of a row that violates f players, and a donor that violates m others, every two of
+    the f have (f - 2)! m! / (f + m - 1)!, and each of the f with each of the m minus (f - 1)! (m - 1)! / (f + m - 1)!.
+    """
+    violating, ones, sums, lent = compared[3], compared[4], compared[5], compared[6]
+    some, factor, of_pattern = compared[7], compared[8], compared[9]
+    wide = (q + U(7)) & ~U(7)
+    _mark(used, q, pattern, theirs, violating, ones)
+    for f in range(ONE, q + ONE):
+        for h in range(used):
+            m = U(count_bits(pattern[h]))
+            lent[h, 0], lent[h, 1] = theirs[h] * share[m, f - ONE], theirs[h] * share[f - ONE, m]
+        for g in range(used):
+            if U(count_bits(pattern[g])) != f:
+                continue
+            count, among = _find_disjoint(used, pattern[g], violating, lent, some, factor)
+            for b in range(NONE, wide, U(8)):
+                sum_of_rows(sums, b, factor, some, count, ones, wide)
+            for b in range(wide):
+                of_pattern[g * wide + b] = among * ones[g * wide + b] - sums[b]
+    _add_up(used, q, value, mine, players, compared, index)
+
+
+@compiled(f8(u8, array_of(f8)))
+def _fold(half, table):
+    """Add the upper half of a table to the lower one; returns the sum of the upper half."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    if half < U(8):
+        for S in range(half):
+            a += table[half + S]
+            table[S] += table[half + S]
+        return a
+    for S in range(NONE, half, U(8)):
+        add_eight(table, S, table, half + S)
+    for S in range(half, half + half, U(4)):
+        a, b = a + table[S], b + table[S + U(1)]
+        c, d = c + table[S + U(2)], d + table[S + U(3)]
+    return (a + b) + (c + d)
+
+
+@compiled(types.void(u8, f8, array_of(i4), array_of(f8, 2), SUBSETS, array_of(f8), array_of(f8, 2)))
+def _fold_interactions(q, value, players, factors, subsets, single, index):
+    """As `add_interactions`, of all rows and donors, to one half of `index`: from the sums over subsets M.
+
+    A coalition S pays M(S) M(Q - S). Players j and k get the sums over S with both, less those with j, less those with
+    k, plus those over all S, each with factors of its own.
+    """
+    size, M, pairs, singles = ONE << q, subsets[5], subsets[6], subsets[7]
+    for S in range(size):
+        singles[S] = M[S] * M[size - ONE - S]
+    every = 0.0
+    for S in range(size >> ONE):  # S and its complement are paid the same
+        every += singles[S] * (factors[OF_ALL, size + S] + factors[OF_ALL, size + size - ONE - S])
+    for S in range(size):
+        pairs[S] = singles[S] * factors[OF_PAIRS, size + S]
+    for S in range(size):
+        singles[S] *= factors[OF_SINGLES, size + S]
+    for j in range(i8(q) - 1, -1, -1):
+        single[j] = _fold(ONE << U(j), singles)
+    for j in range(i8(q) - 1, 0, -1):
+        half, one = ONE << U(j), U(players[U(j)])
+        for S in range(half):
+            singles[S] = pairs[half + S]
+        for k in range(j - 1, -1, -1):
+            other, both = U(players[U(k)]), _fold(ONE << U(k), singles)
+            found = value * ((both - single[j]) - (single[k] - every))
+            index[one, other] += found
+        _fold(half, pairs)
 
 
 @compiled(types.void(u8, u8, u8, u8, u8, array_of(i4), array_of(f8), array_of(f8)))
@@ -235,17 +363,17 @@ def _flush(a, at, nodes, sums, total):
 @compiled(
     types.void(
         i8, i8, i8, i8, i8, NODES, array_of(f8), array_of(f8, 2), array_of(f8, 2), JOINED, SUBSETS, COMPARED,
-        array_of(f8), array_of(f8), array_of(f8, 2),
+        array_of(f8), array_of(f8), array_of(f8, 2), array_of(f8, 2),
     )
 )  # fmt: skip
 def add_products(
     first, last, others_first, others_last, most, nodes, weight, factors, share, joined, subsets, compared, sums_a,
-    sums_b, total,
+    sums_b, total, index,
 ):  # fmt: skip
     """Add the rows' shares in the products of some nodes with others, or in the nodes alone, to `total`, (rows, p).
 
-    `most`: players up to which tables over their subsets are used. The sums of a node's players are zeros before and
-    after.
+    Interactions of the players are added to `index`, (p, p), with its transpose. `most`: players up to which tables
+    over their subsets are used. The sums of a node's players are zeros before and after.
     """
     entry_at, player, class_at, words, number = nodes[0], nodes[1], nodes[3], nodes[4], nodes[5]
     value, alone, column_at, n = nodes[6], nodes[7], nodes[8], U(len(weight))
@@ -255,6 +383,7 @@ def add_products(
         before, width_a = U(entry_at[a]), U(column_at[a + ONE] - column_at[a])
         for e in range(before, U(entry_at[a + ONE])):
             bit_of[U(player[e])] = columns[e - before] = i4(e - before)
+            joined[7][e - before] = player[e]
         for i in range(n):
             own[i] = u2(words[U(class_at[a]) + U(number[a, i])])
         for b in range(begin, max(end, begin + ONE)):
@@ -278,8 +407,9 @@ def add_products(
                 table[c] = 0.0
             if few and SLOWER * used * used > U(q) << U(q):
                 _pay_by_subsets(used, U(q), width, product, factors, joined, subsets)
+                _fold_interactions(U(q), product, joined[7], factors, subsets, compared[5], index)
             else:
-                _pay_by_comparison(used, U(q), width, product, share, joined, compared)
+                _pay_by_comparison(used, U(q), width, product, share, joined, compared, index)
             _add_to_rows(n, NONE, width_a, width, NONE, row_of, table, sums_a)
             if width_b > NONE:
                 at = n * U(column_at[b] - column_at[begin])

@@ -47,20 +47,36 @@ COMPARED = 128  # nodes from which the cost of all products is estimated
 PRODUCT, ADDITION, COMPARISON = 250, 0.1, 0.2  # of nodes, of numbers, of patterns: in units of the work for a row
 
 
-def square_shares(
-    bound: BoundEnsemble, players: Sequence[Sequence[int]], weight: Floats, *, n_jobs: int | None, tick: Tick
-) -> Floats:
-    """Each row's shares in the squares of its outputs, less their means, summed over the outputs, (n, players).
+@dataclass(frozen=True, eq=False)
+class SquareShares:
+    """What players get of the squares of a row's outputs, less their means, and interactions: summed over outputs."""
 
-    weight: of the rows, as donors; sums to one. Every column that a tree uses belongs to a player. Progress counts
-    products of two nodes.
+    local: Floats  # (n, players)
+    index: Floats  # (players, players): Shapley interaction index of the mean square
+    of_target: Floats  # (players, players): of the mean product with a target
+
+
+def square_shares(
+    bound: BoundEnsemble,
+    players: Sequence[Sequence[int]],
+    weight: Floats,
+    target: Floats,
+    *,
+    n_jobs: int | None,
+    tick: Tick,
+) -> SquareShares:
+    """Each row's shares in the squares of its outputs, and interactions in these and in products with the target.
+
+    weight: of the rows, as donors; sums to one. target: (n, outputs). Every column that a tree uses belongs to a
+    player. Progress counts products of two nodes.
     """
-    boxes = _Boxes(bound, players, weight)
-    total = np.zeros((len(weight), len(players)))
+    boxes, p = _Boxes(bound, players, weight), len(players)
+    local, index = np.zeros((len(weight), p)), np.zeros((p, p))
     with closing(in_process(n_jobs).map(_Boxes.work, boxes, boxes.parts(), tick)) as results:
-        for part in results:
-            total += part
-    return total
+        for part, more in results:
+            local += part
+            index += more
+    return SquareShares(local, index + index.T, boxes.interactions(target))
 
 
 def products(bound: BoundEnsemble) -> int:
@@ -170,16 +186,23 @@ class _Boxes:
 
     @cached_property
     def factors(self) -> Floats:
-        """Factors of E and F, and ones: for q players those of subset S are at 2^q + S."""
+        """Factors of E and F, ones, and three of interactions: for q players those of subset S are at 2^q + S."""
         from losslens.engines.trees.effects import shares
 
         most = min(self.widest, MOST_IN_TABLE)
-        factors = np.ones((3, 2 << most))
+        factors = np.ones((6, 2 << most))
         share = shares(most)  # (x - 1)! y! / (x + y)!
         for q in range(1, most + 1):
             size = np.array([S.bit_count() for S in range(1 << q)])
             mine, others = share[size, q - size], share[q - size, size]
             factors[:2, 1 << q : 2 << q] = mine, mine + others
+            u = np.zeros(q + 3)  # s! (q - 2 - s)! / (q - 1)! at s + 2
+            u[2 : q + 1] = share[np.arange(1, q), np.arange(q - 2, -1, -1)]
+            factors[3:, 1 << q : 2 << q] = (
+                u[size] + 2 * u[size + 1] + u[size + 2],
+                u[size + 1] + u[size + 2],
+                u[size + 2],
+            )
         return factors
 
     @cached_property
@@ -208,11 +231,12 @@ class _Boxes:
                     last = min(first + step, int(self.at[t + 1]))
                     yield _Job((t, other), first, last, (last - first) * int(count[other]))
 
-    def work(self, jobs: Sequence[_Job], tick: Tick) -> Floats:
-        """The shares in some products."""
+    def work(self, jobs: Sequence[_Job], tick: Tick) -> tuple[Floats, Floats]:
+        """The shares in some products, and interactions of the players."""
         from losslens.engines.trees import pair_box_kernels
 
-        total, of_node, of_tree = np.zeros((self.n, self.p)), np.diff(self.column_at), np.diff(self.column_at[self.at])
+        of_node, of_tree = np.diff(self.column_at), np.diff(self.column_at[self.at])
+        total, index = np.zeros((self.n, self.p)), np.zeros((self.p, self.p))
         sums = np.zeros(self.n * max(of_node, default=0)), np.zeros(self.n * max(of_tree, default=0))
         buffers = (self._joined(2 * max(of_node, default=0)), self._subsets(), self._compared())
         for job in jobs:
@@ -220,16 +244,35 @@ class _Boxes:
             others = (0, 0) if a == b else (int(self.at[b]), int(self.at[b + 1]))
             pair_box_kernels.add_products(
                 job.first, job.last, *others, MOST_IN_TABLE, self.nodes, self.weight, self.factors, self.share,
-                *buffers, *sums, total,
+                *buffers, *sums, total, index,
             )  # fmt: skip
             tick(job.products)
-        return total
+        return total, index
+
+    def interactions(self, target: Floats) -> Floats:
+        """Interactions of the players in the mean product of the outputs and a target, (n, outputs)."""
+        from losslens.engines.trees.pair_box_kernels import add_interactions
+
+        entry_at, players, _, class_at, words, number, value, _, _ = self.nodes
+        index, compared = np.zeros((self.p, self.p)), self._compared()
+        tree = np.repeat(np.arange(len(self.at) - 1), np.diff(self.at))
+        for a, t in enumerate(tree.tolist()):
+            some = target[:, self.bound.output[t] :][:, : value.shape[1]]
+            patterns, of_node = words[class_at[a] : class_at[a + 1]], players[entry_at[a] : entry_at[a + 1]]
+            weights = [
+                np.bincount(number[a], one, len(patterns)) for one in (self.weight * (some @ value[a]), self.weight)
+            ]
+            for mine, theirs in (weights, weights[::-1]):
+                add_interactions(
+                    len(patterns), len(of_node), 1.0, patterns, mine, theirs, of_node, self.share, compared, index
+                )
+        return index
 
     def _joined(self, columns: int) -> tuple[NDArray[Any], ...]:
         return (
             np.full(self.p, -1, np.int32), np.zeros(MOST_PLAYERS, np.int32), np.zeros(self.most_classes, np.uint64),
             np.zeros(self.rows, np.uint64), np.zeros(self.rows), np.zeros(self.n, np.int32),
-            np.zeros(self.rows * columns),
+            np.zeros(self.rows * columns), np.zeros(MOST_PLAYERS, np.int32),
         )  # fmt: skip
 
     def _subsets(self) -> tuple[NDArray[Any], ...]:
@@ -245,7 +288,8 @@ class _Boxes:
         return (
             np.zeros(pairs), np.zeros(pairs, np.uint8), np.zeros(pairs, np.int32),
             np.zeros((self.widest, -(-self.rows // 64)), np.uint64), np.zeros(self.rows * (self.widest + 8)),
-            np.zeros(self.widest + 8), np.zeros(self.rows), np.zeros(self.rows + 4, np.uint64), np.zeros(self.rows + 4),
+            np.zeros(self.widest + 8), np.zeros((self.rows, 2)), np.zeros(self.rows + 4, np.uint64),
+            np.zeros(self.rows + 4), np.zeros(self.rows * (self.widest + 8)),
         )  # fmt: skip
 
 

@@ -208,8 +208,8 @@ class TreeGames(PlayerGames):
 
         return products(self.engine.bound)
 
-    def squared_shares(self, sample: Sample, loss: Loss, n_jobs: int | None, tick: Tick) -> Floats:
-        """Each row's shares in a squared loss, (n, p): means over all donors.
+    def squared_shares(self, sample: Sample, loss: Loss, n_jobs: int | None, tick: Tick) -> tuple[Floats, Floats]:
+        """Each row's shares in a squared loss, (n, p): means over all donors; interactions of the players, (p, p).
 
         With c the mean output, ``(y - f)^2 = (y - c)^2 - 2 (y - c) (f - c) + (f - c)^2``.
         """
@@ -219,9 +219,11 @@ class TreeGames(PlayerGames):
         assert target is not None  # else the way is not offered
         outputs = self.engine.bound.ensemble.outputs
         mean = sample.weight @ np.asarray(sample.prediction, float).reshape(sample.n, -1)[:, -outputs:]
+        apart = target.reshape(sample.n, -1) - mean
         linear = self.effects_on_sums(sample.weight[None], n_jobs, silent)(np.arange(sample.n))[0]
-        squares = square_shares(self.engine.bound, self.columns, sample.weight, n_jobs=n_jobs, tick=tick)
-        return 2 * np.einsum("ic,ijc->ij", target.reshape(sample.n, -1) - mean, linear) - squares
+        squares = square_shares(self.engine.bound, self.columns, sample.weight, apart, n_jobs=n_jobs, tick=tick)
+        local = 2 * np.einsum("ic,ijc->ij", apart, linear) - squares.local
+        return local, 2 * squares.of_target - squares.index
 
     # Shapley values of predictions.
 
