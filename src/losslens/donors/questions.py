@@ -226,12 +226,9 @@ def _has_ties(distinct: Distinct) -> bool:
 def _rank_bins(subject: Subject, design: Design, n: int, seed: tuple[int, ...]) -> Question:
     """Each row has one donor in each rank bin; a curve has one value a bin, the middle one."""
     distinct, rng = subject.distinct, np.random.default_rng(seed)
-    held, key = subject.columns[0].held, (seed, distinct.ordered)  # the same for every number of donors
-    order = held.get(key)
-    if order is None:
-        order = held[key] = _sorted_rows(distinct, n, rng)
-    else:
-        rng.permutation(n)  # which the sort takes
+    drawn = _sorted_rows(distinct, n, rng)
+    order = subject.columns[0].held.setdefault((seed, distinct.ordered), drawn)  # the same for every number of donors
+    del drawn
     ranks = design.lend(n, rng)
     if not isinstance(ranks, Shifts):
         raise TypeError(f"{design!r} draws ranks, so its donors must be Shifts")

@@ -264,7 +264,7 @@ class _ModuleMixer(Mixer):
                 return xp.asarray(again(rows, donors, kept))
             answers = torch.cat(found)
             check(1)
-            unchecked.append((on_device.usual(answers), rows, donors, kept))
+            unchecked.append((_Pending(on_device.usual(answers)[None], slice(0, 1)), rows, donors, kept))
             tick(len(rows))
             return answers.to(base.dtype)
 
@@ -272,7 +272,7 @@ class _ModuleMixer(Mixer):
             """All but the last, for which the processor would have to wait."""
             while len(unchecked) > most:
                 usual, *asked = unchecked.popleft()
-                if not bool(usual):
+                if not bool(usual.array()[0]):
                     again(*asked)
 
         def again(*asked: Any) -> NDArray[Any]:
