@@ -27,7 +27,7 @@ AT_ONCE = 1 << 16  # numbers of a temporary array: cells are corrected a few row
 
 
 @dataclass(frozen=True, eq=False)
-class Gathered:
+class GatheredWalks:
     """SFIMP and the shares of rows, donors and pairs, with as little noise as the walks' controls allow.
 
     The shares of a row or donor sum to its gain over all pairs, where that is known.
@@ -43,7 +43,7 @@ class Gathered:
 @one_thread()
 def gather(
     setup: GameSetup, sweeps: list[Sweep], gain: FullGain | None, *, leaves_out_own: bool, xp: Any = np
-) -> Gathered:
+) -> GatheredWalks:
     """From all sweeps, whose arrays are those of the library xp."""
     if gain is not None:
         gain = FullGain(xp.asarray(gain.by_row), xp.asarray(gain.by_donor))
@@ -59,7 +59,7 @@ def gather(
     sfimp = mean_of(local, walks.mass)
     caused = with_mean(fetched(by_donor.means()), walks.mass, sfimp)
     pairs = own_donors(lent, repeats=True, fresh=True, leaves_out_own=leaves_out_own)
-    return Gathered(sfimp, local, caused, pairs, cells)
+    return GatheredWalks(sfimp, local, caused, pairs, cells)
 
 
 class _Walks:
@@ -83,7 +83,7 @@ class _Walks:
         return _blocks(self.n, sweeps, self.p, getattr(self.xp, "at_once", None))
 
 
-def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> Gathered:
+def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> GatheredWalks:
     """The same from walks that are read in both directions.
 
     Half the sum of a walk's two readings is all that SFIMP depends on; half their difference says how the two rows
@@ -116,7 +116,7 @@ def _gather_both_ways(walks: _Walks, gain: FullGain | None) -> Gathered:
         there, back = mean[:, r] + half_gap[:, r], mean[:, r] - half_gap[:, r]
         cells[:, r], cells[:, R + r] = there, back[sent[:, R + r]]
     pairs = own_donors(lent, repeats=True, fresh=True, leaves_out_own=walks.leaves_out_own, mirrored=True)
-    return Gathered(sfimp, one_role[0] + half_gaps, one_role[0] - half_gaps, pairs, cells)
+    return GatheredWalks(sfimp, one_role[0] + half_gaps, one_role[0] - half_gaps, pairs, cells)
 
 
 def _sums(walks: _Walks, cells: Any, donors: Any, gain: FullGain | None) -> tuple[_Means, _Means]:
