@@ -199,6 +199,9 @@ class ChunkWork:
         first, last = np.searchsorted(self.kept, [steps.rows.start, steps.rows.stop])
         if first == last:
             return
+        if last - first == steps.rows.stop - steps.rows.start and steps.start[0, 0] == 0:  # all of them, the usual case
+            yield KeptCurves(steps.start.copy(), steps.classes.copy(), steps.prediction.copy(), changes)
+            return
         start = steps.start[self.kept[first:last] - steps.rows.start]
         length = start[:, -1] - start[:, 0]
         shift = np.cumsum(length) - length - start[:, 0]  # from positions in all steps to positions in those copied
