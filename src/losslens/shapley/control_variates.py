@@ -306,25 +306,21 @@ class _PlayerVariables:
         y, f = _target(walks.setup), single_number(sample.prediction[:, None])
         assert y is not None and f is not None  # noqa: PT018  # `_Walks.has_controls` checks it
         self.y, self.f = walks.xp.asarray(y), walks.xp.asarray(f[:, 0])
-        of_row = walks.xp.stack([c, self.f, self.y, self.y * self.f, self.y * c], axis=1)
-        self.of_row = of_row - walks.weight @ of_row
-        self.of_donor, self.own = self.of_row[:, :2], None
+        variables = (c, self.f, self.y, self.y * self.f, self.y * c)
+        self.of_row = [one - walks.weight @ one for one in variables]  # vectors: products of short rows are slow
+        self.of_donor, self.own = self.of_row[:2], None
         if walks.leaves_out_own:  # corrects for the missing pair of a row with itself
-            products = self._products(self.of_row, self.of_donor)
-            self.own = (walks.weight / (1 - walks.weight))[:, None] * products
+            scale = walks.weight / (1 - walks.weight)
+            self.own = [scale * a * b for a in self.of_row for b in self.of_donor]
 
     def controls(self, term: Any, at: Any, donors: Any) -> Any:
         """(n, R, controls), for rows and donors that have the shape (n, R) together."""
-        products = self._products(self.of_row[at], self.of_donor[donors])
+        of_row, of_donor = [one[at] for one in self.of_row], [one[donors] for one in self.of_donor]
+        products = [a * b for a in of_row for b in of_donor]
         if self.own is not None:
-            products = products + self.own[at]
+            products = [one + own[at] for one, own in zip(products, self.own, strict=True)]
         terms = [term, term * self.y[at], term * self.f[at], term * self.f[donors]]
-        return self.xp.concatenate([products, self.xp.stack(terms, axis=2)], axis=2)
-
-    def _products(self, of_row: Any, of_donor: Any) -> Any:
-        """Each variable of the row times each of the donor."""
-        products = of_row[..., :, None] * of_donor[..., None, :]
-        return products.reshape(*products.shape[:-2], -1)
+        return self.xp.stack([*products, *terms], axis=2)
 
 
 class _LeastSquares:
