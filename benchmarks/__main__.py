@@ -32,6 +32,16 @@ def several(
         yield from module[number](quick)
 
 
+GPU = {"feature_importance, Latin(100)": 0.7, 'feature_importance, "auto"': 0.5, "shapley_importance, walks": 0.3}
+
+
+def on_a_gpu(quick: bool) -> Iterator[Line]:
+    """Measured by benchmarks/gpu.py, where there is one."""
+    for work, bar in GPU.items():
+        peer = "its own forward: rows a second"
+        yield Line(f"torch module on a GPU: {work}", peer, bar=bar, unit="x", at_least=True, missing="needs a GPU")
+
+
 PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "trees": partial(several, engines.PARTS, (1, 2, 3, 6)),
     "additive": engines.PARTS[7],
@@ -40,6 +50,7 @@ PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {
     "results": results.lines,
     "shapley": partial(several, shapley.PARTS, (3, 9)),
     "first": first_call.lines,
+    "gpu": on_a_gpu,
 }
 
 
