@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.cells.lazy import deferred
 from losslens.cells.matrix import Averages, Cells
 from losslens.donors.questions import Ask, Question, all_rows
 from losslens.engines.base import Answer, Averaged, CellEngine
@@ -104,7 +103,7 @@ class _Pass:
         """Cells of these rows, the start-th and those after it, for the features `asked`."""
         self._record(rows, answer.base)
         for k, predictions, count in zip(asked, answer.cells, answer.n_predictions, strict=True):
-            self.collectors[k].add(rows, predictions, start)
+            self._add_cells(k, rows, predictions, start)
             self.counts[k] += count
 
     def add_averaged(
@@ -119,7 +118,7 @@ class _Pass:
                 self.collectors[k].add_sums(rows, one, start)
             else:
                 assert one.predictions is not None  # not summed, so that it is done here
-                self.collectors[k].add(rows, one.predictions, start)
+                self._add_cells(k, rows, one.predictions, start)
             self.counts[k] += len(rows) * self.questions[k].width
 
     def finish(self) -> tuple[Sample, list[Filled], int]:
@@ -135,9 +134,12 @@ class _Pass:
         if not self.collectors:
             self.sample = _blank(self.sample, base, self.loss)
             ceiling = self.loss.ceiling(base.dtype) if self.loss is not None else None
-            averages = [Averages(question.meeting, self.sample, ceiling) for question in self.questions]
-            self.collectors = [_Collector(each, self.kept, self.loss) for each in averages]
+            self.collectors = [_Collector(Averages(q.meeting, self.sample, ceiling), self.kept) for q in self.questions]
         _record(self.sample, rows, base, self.loss)
+
+    def _add_cells(self, k: int, rows: Indices, predictions: NDArray[Any], start: int) -> None:
+        changes = None if self.loss is None else cell_changes(self.loss, self.sample, rows, predictions)
+        self.collectors[k].add(rows, predictions, changes, start)
 
 
 def _answers(
@@ -184,20 +186,15 @@ def cell_changes(loss: Loss, sample: Sample, rows: Indices, predictions: NDArray
 
 
 class _Collector:
-    """Averages all cells of a feature and keeps those of the kept rows: predictions, and changes on first access."""
+    """Averages all cells of a feature and keeps those of the kept rows."""
 
-    def __init__(self, averages: Averages, kept: Indices, loss: Loss | None) -> None:
-        self.averages, self.kept, self.loss = averages, kept, loss
+    def __init__(self, averages: Averages, kept: Indices) -> None:
+        self.averages, self.kept = averages, kept
         self.cells: Cells | None = None
 
-    def add(self, rows: Indices, predictions: NDArray[Any], start: int) -> None:
-        layout = self.averages.layout
-        for part in chunks(rows, layout.width, layout.size // 4):  # which stay in the processor's cache
-            self.averages.add(rows[part], predictions[part], self._changes(rows[part], predictions[part]))
-        self._keep(rows, predictions, None, start)
-
-    def _changes(self, rows: Indices, predictions: NDArray[Any]) -> Floats | None:
-        return None if self.loss is None else cell_changes(self.loss, self.averages.sample, rows, predictions)
+    def add(self, rows: Indices, predictions: NDArray[Any], changes: Floats | None, start: int) -> None:
+        self.averages.add(rows, predictions, changes)
+        self._keep(rows, predictions, changes, start)
 
     def add_sums(self, rows: Indices, found: Averaged, start: int) -> None:
         assert found.sums is not None
@@ -216,14 +213,11 @@ class _Collector:
         if start < len(self.kept):
             part = slice(start, start + len(rows))
             self.cells.predictions[part] = predictions
-            if self.cells.changes is not None:
-                self.cells.changes[part] = self._changes(rows, predictions) if changes is None else changes
+            if changes is not None and self.cells.changes is not None:
+                self.cells.changes[part] = changes
 
     @property
     def kept_cells(self) -> Cells:
         """The cells of the kept rows."""
-        cells, loss = self.cells, self.loss
-        assert cells is not None  # there is at least one part
-        if loss is None or cells.changes is not None:
-            return cells
-        return replace(cells, changes=deferred(cell_changes, loss, self.averages.sample, cells.rows, cells.predictions))
+        assert self.cells is not None  # there is at least one part
+        return self.cells
