@@ -497,6 +497,7 @@ WALKED = {
     "few features": {"features": ["x0", "x2"]},
     "groups of columns": {"features": {"both": ["x0", "x1"], "x2": ["x2"], "x3": ["x3"]}},
     "a frame with ties": {"table": FLAGS},
+    "one column that varies": {"table": X * [1, 0, 0, 0]},
     "a loss of the user's own": {"loss": off_by},
     "log loss": {"loss": "log_loss", "last": torch.nn.Sigmoid(), "y": KINDS % 2},
     "several classes": {"loss": "brier", "outputs": 3, "last": torch.nn.Softmax(dim=1), "y": KINDS},

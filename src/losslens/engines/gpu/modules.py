@@ -252,6 +252,8 @@ class _ModuleMixer(Mixer):
         unchecked: deque[tuple[Any, ...]] = deque()
 
         def predict(rows: Any, donors: Any, kept: Any) -> Any:
+            if not len(rows):  # rows and donors differ in one player at most
+                return base[:0]
             every = torch.cat([kept, torch.ones_like(kept[:, :1])], dim=1)  # columns of no player are kept
 
             def mixed(part: slice) -> Any:
