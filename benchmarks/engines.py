@@ -11,9 +11,13 @@ import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import log10
+from typing import Any
 
 import numpy as np
+from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LogisticRegression
 
+import losslens as ll
 from benchmarks import peers
 from benchmarks.lines import Line, run
 from benchmarks.peers import ENGINE, bound_to, explain, fitted, interleaved, permute, rows, seconds
@@ -98,6 +102,34 @@ def additive(rounds: int, n: int = 1_000_000, p: int = 50) -> Iterator[Line]:
     yield Line(work, "one predict: its time, times", 1 / found.ratio, 3, found.note, "x")
 
 
+def linked(rounds: int, n: int = 100_000, p: int = 20) -> Iterator[Line]:
+    """Logistic regression against scikit-learn's permutations, on one core and on two, and a million rows."""
+    X_fit, y_fit, X, y = rows(10_000, 10 * n, 30)
+    middle = float(np.median(y_fit))
+    model = LogisticRegression(max_iter=1000).fit(X_fit[:, :p], y_fit > middle)
+    wide = LogisticRegression(max_iter=1000).fit(X_fit, y_fit > middle)
+    some, label = np.ascontiguousarray(X[:n, :p]), y > middle
+
+    def ours(model: Any, X: Any, n_jobs: int) -> None:
+        found = ll.feature_importance(model, X, label[: len(X)], n_jobs=n_jobs, progress=False)
+        if found.engine != "link":
+            raise peers.OtherEngineError(f"{found.engine} has answered: {found.declined}")
+        assert all(one.local.shape == (len(X),) and np.isfinite(one.pfi) for one in found.values())
+
+    def theirs(n_jobs: int) -> None:
+        options = {"scoring": "neg_log_loss", "n_repeats": 5, "random_state": 0, "n_jobs": n_jobs}
+        permutation_importance(model, some, label[:n], **options)
+
+    ours(model, some[:1000], 2)
+    for n_jobs in (1, 2):
+        found = interleaved(lambda k=n_jobs: ours(model, some, k), lambda k=n_jobs: theirs(k), rounds)
+        work = f"exact, logistic, n = {n:,}, p = {p}, n_jobs={n_jobs}"
+        yield Line(work, "permutation_importance, 5 repeats", found.ratio, 10, found.note, "x", at_least=True)
+    found = interleaved(lambda: ours(wide, X, 1), lambda: wide.predict_proba(X), rounds)
+    work = f"exact, logistic, n = {10 * n:,}, p = 30"
+    yield Line(work, "30 predictions of all rows: times", 1 / found.ratio / 30, 3, found.note, "x")
+
+
 def coalition(rounds: int, n: int = 10_000, some: int = 1_000_000) -> Iterator[Line]:
     """The error of one coalition over all pairs against predicting them."""
     from losslens.engines.trees.coalitions import CoalitionErrors
@@ -170,6 +202,7 @@ ROUNDS: dict[int, Callable[[int], Iterator[Line]]] = {
     10: threads,
     11: a_million,
     12: brute_force,
+    13: linked,
 }
 
 

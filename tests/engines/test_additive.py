@@ -6,7 +6,7 @@ from sklearn.preprocessing import StandardScaler
 
 import losslens as ll
 from losslens import losses
-from losslens.engines.additive import Additive, AdditiveRows, Hinges, hinges
+from losslens.engines.additive import Additive, SumRows
 from losslens.engines.base import Declined
 from losslens.engines.readers.linear import Linear
 
@@ -45,28 +45,11 @@ def test_squared_changes_are_those_of_all_pairs(order, offset):
 
 
 def test_moments_of_columns_far_from_zero_keep_their_digits():
-    far = AdditiveRows.read(Additive(PARTS + 1e6, SCALE, 0.3 - 1e6 * SCALE.sum()), [0], Y, WEIGHT).moments
-    near = AdditiveRows.read(ENGINE, [0], Y, WEIGHT).moments
+    far = SumRows.read(Additive(PARTS + 1e6, SCALE, 0.3 - 1e6 * SCALE.sum()), [0], Y, WEIGHT).moments
+    near = SumRows.read(ENGINE, [0], Y, WEIGHT).moments
     np.testing.assert_allclose(far.mean, near.mean + 1e6)
     np.testing.assert_allclose(far.variance, near.variance, rtol=1e-8)
     np.testing.assert_allclose(far.pfi, near.pfi, rtol=1e-8, atol=1e-12)
-
-
-@pytest.mark.parametrize("loss", [losses.absolute_error, losses.pinball(0.8), losses.hinge], ids=lambda loss: loss.name)
-@pytest.mark.parametrize("j", [0, 1])
-def test_losses_of_two_lines_are_those_of_all_pairs(loss, j):
-    y = (Y > 0).astype(int) if loss.name == "hinge" else Y
-    c = ENGINE.contribution([j], WEIGHT)
-    lines = hinges(loss, y, ENGINE.prediction, c)
-    cells, base = pair_changes(j, loss, y), loss(y, ENGINE.prediction)
-    np.testing.assert_allclose(lines.over_donors(c, WEIGHT) - base, cells @ WEIGHT, atol=1e-12)
-    np.testing.assert_allclose(lines.over_rows(c, WEIGHT) - WEIGHT @ base, WEIGHT @ cells, atol=1e-12)
-
-
-def test_hinges_by_hand():
-    """Row 0: max(0, 1 - c) over c = 0, 2: (1 + 0) / 2; row 1: max(0, c - 1): (0 + 1) / 2."""
-    lines = Hinges(np.ones(2), np.array([1.0, 0.0]), np.array([0.0, 1.0]))
-    np.testing.assert_allclose(lines.over_donors(np.array([0.0, 2.0]), np.full(2, 0.5)), [0.5, 0.5])
 
 
 def test_columns_together_add_their_sum():

@@ -34,6 +34,10 @@ class Own(RegressorMixin, BaseEstimator):
         return np.asarray(X)[:, 0]
 
 
+def cubed(y, prediction):
+    return np.abs(y - prediction) ** 3
+
+
 EXACT = {
     "tree": (tree.DecisionTreeRegressor(), {}),
     "forest": (ensemble.RandomForestClassifier(3), {}),
@@ -41,14 +45,15 @@ EXACT = {
     "lightgbm": (lgb.LGBMRegressor(n_estimators=3, n_jobs=1, verbose=-1), {}),
     "ridge": (linear.Ridge(), {"loss": "absolute_error"}),
     "scores": (linear.LogisticRegression(), {"loss": "hinge"}),
+    "logistic regression": (linear.LogisticRegression(), {}),
+    "labels": (linear.LogisticRegression(), {"loss": "zero_one"}),
+    "glm": (linear.PoissonRegressor(), {}),
     "machine": (svm.SVR(), {}),
     "scaled": (make_pipeline(StandardScaler(), tree.DecisionTreeRegressor()), {"donors": ll.Derangements()}),
 }
 ASKED = {
-    "logistic regression": (linear.LogisticRegression(), {}, "no reader for the probabilities of LogisticRegression"),
-    "labels": (linear.LogisticRegression(), {"loss": "zero_one"}, "no reader for the labels of LogisticRegression"),
-    "other loss": (linear.Ridge(), {"loss": "huber"}, "squared, absolute, pinball and hinge losses"),
-    "glm": (linear.PoissonRegressor(), {}, "no reader for the values of PoissonRegressor"),
+    "own loss": (linear.PoissonRegressor(), {"loss": cubed}, "are known, not of cubed"),
+    "other loss": (linear.Ridge(), {"loss": cubed}, "squared, absolute, pinball, Huber and hinge losses"),
     "catboost": (
         catboost.CatBoostRegressor(iterations=3, verbose=False, thread_count=1, allow_writing_files=False),
         {},

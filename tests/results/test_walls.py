@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import get_scorer
 from sklearn.svm import SVR
 
@@ -202,6 +202,16 @@ def test_no_verb_leaves_a_table_or_a_model_in_its_result(verb, model):
 @pytest.mark.parametrize("verb", OTHERS)
 def test_neither_do_verbs_that_fit_nor_the_report(verb):
     check(OTHERS[verb]())
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "zero_one"])
+@pytest.mark.parametrize("label", [LABEL, np.digitize(Y, [-1, 1])], ids=["two", "three"])
+def test_nor_sums_inside_a_link(label, loss):
+    found = ll.feature_importance(
+        LogisticRegression().fit(X, label), X, label, loss=loss, features={"b": [1], "two": [0, 1]}
+    )
+    assert found.engine == "link"
+    check(found)
 
 
 @pytest.mark.parametrize("features", [None, {"two": [0, 1]}, [(0, 1)]], ids=["single", "joined", "pair"])

@@ -2,17 +2,16 @@
 
 With c = g - mean(g) and r = y - f, replacing a row's g_i by a donor's g_k changes the squared loss by
 ``(r_i + c_i - c_k)^2 - r_i^2``. Its mean over the donors is ``c_i (2 r_i + c_i) + var(c)``: O(1) per row.
-Absolute, pinball and hinge losses are ``up_i max(0, u_i - c_k) + down_i max(0, c_k - u_i)`` with u_i the value of c at
-which the loss is zero: cumulative sums of the sorted c give the mean over the donors in O(log n) per row.
+For other losses see `sum_losses`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,8 @@ from numpy.typing import NDArray
 from losslens.donors.questions import Subject
 from losslens.engines import rates
 from losslens.engines.base import BLOCKED, AnswerWay, Declined, ExactEngine, PlayerGames, SumEffects
-from losslens.engines.loss_scales import weights_of_sums
-from losslens.losses import Loss, squared_error
+from losslens.engines.loss_scales import slope_on_sums, weights_of_sums
+from losslens.losses import Loss, Response, squared_error
 from losslens.progress import Tick
 from losslens.tables.frames import Table
 from losslens.typing import Floats, Indices
@@ -41,25 +40,45 @@ class Additive(ExactEngine):
     scale: Floats  # (p,)
     intercept: float
     name: ClassVar[str] = "additive"
+    link: ClassVar[Literal["identity"]] = "identity"
+    response: ClassVar[Response] = "values"  # or scores, which are numbers, too
+    shares_parts: ClassVar[bool] = True
 
     @classmethod
     def of(cls, coef: Floats, intercept: float, unwrapped: UnwrappedModel, table: Table) -> Self:
         """The engine of a linear model; coef has one entry per column of the estimator's input."""
-        if len(coef) != len(unwrapped.source):
-            raise Declined(f"the model was fitted on {len(coef)} columns, but its input has {len(unwrapped.source)}")
+        return cls.several(coef[None], np.array([intercept]), unwrapped, table)[0]
+
+    @classmethod
+    def several(cls, coef: Floats, intercept: Floats, unwrapped: UnwrappedModel, table: Table) -> tuple[Self, ...]:
+        """One for each row of coefficients, (K, C)."""
+        K, width = coef.shape
+        if width != len(unwrapped.source):
+            raise Declined(f"the model was fitted on {width} columns, but its input has {len(unwrapped.source)}")
         if unwrapped.transform is None:
-            return cls(unwrapped.matrix(table), coef, intercept)
+            matrix = unwrapped.matrix(table)
+            return tuple(cls(matrix, one, float(b)) for one, b in zip(coef, intercept, strict=True))
         # Sum the contributions of all input columns that are derived from the same column of the table.
         p = len(table.names)
-        spread = np.zeros((len(coef), p))
-        spread[np.arange(len(coef)), unwrapped.source] = coef
-        parts = np.concatenate([np.asarray(part @ spread) for part in unwrapped.chunks(table)])
-        return cls(parts, np.ones(p), intercept)
+        spread = np.zeros((K, width, p))
+        spread[:, np.arange(width), unwrapped.source] = coef
+        parts = np.empty((K, table.n, p))
+        start = 0
+        for part in unwrapped.chunks(table):
+            for of_sum, one in zip(parts, spread, strict=True):
+                of_sum[start : start + part.shape[0]] = part @ one
+            start += part.shape[0]
+        return tuple(cls(one, np.ones(p), float(b)) for one, b in zip(parts, intercept, strict=True))
 
     @cached_property
     def prediction(self) -> Floats:
         """f, (n,)."""
         return np.asarray(self.parts @ self.scale + self.intercept)
+
+    @property
+    def scales(self) -> Floats:
+        """The factor of each column in each sum, (1, p)."""
+        return self.scale[None]
 
     def predict(self, rows: NDArray[np.intp]) -> Floats:
         """Predictions of the given rows, from differences, as importances are: unlike the model's, they lose no digits
@@ -79,40 +98,78 @@ class Additive(ExactEngine):
         """A few operations per row."""
         return rates.ADDED * len(self.parts)
 
+    def added(self, columns: Sequence[int]) -> Floats:
+        """What some columns add together, (n,)."""
+        if len(columns) == 1:
+            return np.asarray(self.parts[:, columns[0]] * self.scale[columns[0]])
+        return np.asarray(self.parts[:, list(columns)] @ self.scale[list(columns)])
+
     def contribution(self, columns: Sequence[int], weight: Floats) -> Floats:
         """The centred sum c of the contributions of some columns, (n,)."""
-        return centred(self.parts[:, list(columns)] @ self.scale[list(columns)], weight)
+        return centred(self.added(columns), weight)
+
+    def read(self, columns: Sequence[int], y: Floats | None, weight: Floats) -> SumRows:
+        """All that is needed of the rows; y: of the squared loss, whose moments are computed."""
+        return SumRows.read(self, columns, y, weight)
 
     def games(self, players: Sequence[Subject]) -> AdditiveGames:
         """Closed forms for the squared loss and for predictions."""
-        return AdditiveGames(self, players)
+        return AdditiveGames((self,), _only_sum, players)
+
+
+def _only_sum(sums: Floats) -> Floats:
+    return sums[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
-class AdditiveGames(PlayerGames):
-    """Games in which each player adds its contribution to the prediction."""
+class SumGames(PlayerGames):
+    """Games in which each player adds its contribution to each sum of a model."""
 
-    engine: Additive
+    sums: tuple[Additive, ...]
+    respond: Callable[[Floats], NDArray[Any]]  # sums, (m, K) -> predictions
     players: Sequence[Subject]
 
     def contributions(self, weight: Floats) -> Floats:
-        """The centred contributions c of all players, (n, p)."""
-        parts = np.empty((len(weight), len(self.players)))
+        """The centred contributions c of all players to each sum, (n, p, K)."""
+        parts = np.empty((len(weight), len(self.players), len(self.sums)))
         for k, player in enumerate(self.players):
-            parts[:, k] = self.engine.contribution(player.feature.columns, weight)
+            for of_sum, one in zip(parts[:, k].T, self.sums, strict=True):
+                of_sum[:] = one.contribution(player.feature.columns, weight)
         return parts
 
     def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
-        """Closed form for the squared loss, from `contributions`."""
-        return {"closed form": 0.0, "covariance": 0.0} if loss == squared_error and not averaged else {}
+        """The covariance, see `losslens.shapley.covariance`."""
+        return {} if averaged or self._slope(loss) is None else {"covariance": 0.0}
+
+    def _slope(self, loss: Loss) -> float | None:
+        return slope_on_sums(loss, self.respond, len(self.sums))
 
     def sum_weights(self, loss: Loss, y: NDArray[Any]) -> Floats | None:
-        """2y for the squared loss."""
-        return weights_of_sums(loss, y, 1.0, 1) if loss == squared_error else None
+        """b of each sum, (n, K)."""
+        slope = self._slope(loss)
+        return None if slope is None else weights_of_sums(loss, y, slope, len(self.sums))
+
+    def range_of_sums(self) -> tuple[Floats, Floats]:
+        """The lowest and the highest sums that rows with replaced values may have, (K,) each."""
+        ends = np.empty((2, len(self.sums)))
+        for k, one in enumerate(self.sums):
+            added = one.parts.min(axis=0) * one.scale, one.parts.max(axis=0) * one.scale
+            ends[:, k] = one.intercept + np.sum(np.minimum(*added)), one.intercept + np.sum(np.maximum(*added))
+        return ends[0], ends[1]
 
     def effects_on_sums(self, weights: Floats, n_jobs: int | None, tick: Tick) -> SumEffects:
         """The differences between what each player adds to a row and to the donors, for weights (D, n)."""
-        return differences(self.contributions(weights[0])[:, :, None], weights)
+        return differences(self.contributions(weights[0]), weights)
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveGames(SumGames):
+    """Games of a single sum without a link, which predictions are."""
+
+    def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
+        """Also a closed form of the squared loss of single rows, from contributions."""
+        ways = super().ways(loss, averaged=averaged)
+        return {"closed form": 0.0, **ways} if loss == squared_error and ways else ways
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
         """Closed form, see `effects`."""
@@ -120,7 +177,8 @@ class AdditiveGames(PlayerGames):
 
     def effects(self, rows: Indices, donors: Indices, weight: Floats, n_jobs: int | None, tick: Tick) -> Floats:
         """Shapley values of the predictions of some rows, (rows, p); weight: of the donors."""
-        return self.contributions(np.bincount(donors, weight, len(self.engine.parts)).astype(float))[rows]
+        of_donors = np.bincount(donors, weight, len(self.sums[0].parts)).astype(float)
+        return np.asarray(self.contributions(of_donors)[rows, :, 0])
 
 
 def differences(added: Floats, weights: Floats) -> SumEffects:
@@ -130,7 +188,7 @@ def differences(added: Floats, weights: Floats) -> SumEffects:
 
 
 def centred(added: Floats, weight: Floats) -> Floats:
-    """c, (n,): the contributions minus their weighted mean."""
+    """c, (n,) or (n, K): the contributions minus their weighted mean."""
     added = added - added[0]  # so that a constant contribution gives exactly 0
     return np.asarray(added - weight @ added)
 
@@ -150,16 +208,16 @@ class Moments:
 
 
 @dataclass(frozen=True, eq=False)
-class AdditiveRows:
-    """What one pass over the rows gives: predictions, copies of columns, and of the squared loss r and its moments."""
+class SumRows:
+    """What one pass over the rows gives: sums, copies of columns, and of the squared loss r and its moments."""
 
-    prediction: Floats  # f, (n,)
+    sums: Floats  # (n,), or (n, K) of several; without a link these are predictions
     columns: dict[int, Floats]  # (n,) each, as the model reads them
     residual: Floats | None = None  # r, (n,)
     moments: Moments | None = None
 
     @classmethod
-    def read(cls, engine: Additive, columns: Sequence[int], y: Floats | None, weight: Floats) -> AdditiveRows:
+    def read(cls, engine: Additive, columns: Sequence[int], y: Floats | None, weight: Floats) -> SumRows:
         """From memory once; y: of the squared loss."""
         from losslens.engines.additive_sums import add_moments
 
@@ -184,43 +242,3 @@ class AdditiveRows:
         variance = scale**2 * np.maximum(second - first**2, 0.0)
         moments = Moments(shift + first, variance, scale * (cross - first * (weight @ residual)))
         return cls(prediction, copied, residual, moments)
-
-
-@dataclass(frozen=True, eq=False)
-class Hinges:
-    """``up_i max(0, u_i - c) + down_i max(0, c - u_i)``: the loss of each row as a function of c."""
-
-    zero: Floats  # u, (n,)
-    up: Floats  # (n,)
-    down: Floats  # (n,)
-
-    def over_donors(self, c: Floats, weight: Floats) -> Floats:
-        """The mean loss of each row over the donors, (n,)."""
-        below = _shortfall(c, weight, self.zero)  # sum of weight max(0, u - c)
-        return np.asarray(self.up * below + self.down * (below - (weight.sum() * self.zero - weight @ c)))
-
-    def over_rows(self, c: Floats, weight: Floats) -> Floats:
-        """The mean loss over all rows at each value of c."""
-        up, down = weight * self.up, weight * self.down
-        above = _shortfall(-self.zero, up, -c)  # sum of up max(0, u - c)
-        return np.asarray(above + _shortfall(self.zero, down, c))
-
-
-def _shortfall(c: Floats, weight: Floats, u: Floats) -> Floats:
-    """The sum over k of w_k max(0, u - c_k), for each u."""
-    order = np.argsort(c)
-    below = np.searchsorted(c[order], u)
-    mass = np.concatenate([[0.0], np.cumsum(weight[order])])[below]
-    moment = np.concatenate([[0.0], np.cumsum(weight[order] * c[order])])[below]
-    return np.asarray(mass * u - moment)
-
-
-def hinges(loss: Loss, y: NDArray[np.generic], prediction: Floats, c: Floats) -> Hinges:
-    """A piecewise linear loss with one kink, as a function of one feature's contribution."""
-    n = len(c)
-    if loss.name == "hinge":  # 1 - s (f - c_i + c), s = +1 for the second class and -1 for the first
-        sign = np.where(y == 1, 1.0, -1.0)
-        return Hinges(sign - prediction + c, (sign > 0).astype(float), (sign < 0).astype(float))
-    alpha = dict(loss.parameters).get("alpha")
-    up, down = (1.0, 1.0) if alpha is None else (alpha, 1 - alpha)
-    return Hinges(np.asarray(y, float) - prediction + c, np.full(n, up), np.full(n, down))

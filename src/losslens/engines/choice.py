@@ -18,7 +18,9 @@ from losslens.engines.base import Declined, ExactEngine, ReadModel, Site, spread
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.readers.kernel_machines import read_product
 from losslens.engines.readers.linear import read_linear, read_linked
+from losslens.engines.readers.naive_bayes import read_naive_bayes
 from losslens.engines.readers.pipelines import innermost, unwrap
+from losslens.engines.readers.results_of_statsmodels import read_statsmodels
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.losses import Loss, Response
 from losslens.models import Model, Responder, TorchModule, as_model
@@ -46,20 +48,18 @@ READERS: tuple[Callable[[Model, Response], ReadModel | None], ...] = (
     readers.read,
     lambda model, response: read_linear(model.native, response),
     lambda model, response: read_product(model.native, response, model.classes),
-)
-# For games only: their engines have no closed form for a single feature.
-GAME_READERS: tuple[Callable[[Model, Response], ReadModel | None], ...] = (
-    *READERS,
     lambda model, response: read_linked(model.native, response),
+    lambda model, response: read_naive_bayes(model.native, response),
+    lambda model, response: read_statsmodels(model.native, response),
 )
 
 
 def choose_exact(
-    model: Model, response: Response, respond: Respond, loss: Loss | None, site: Site, *, for_games: bool = False
+    model: Model, response: Response, respond: Respond, loss: Loss | None, site: Site
 ) -> tuple[ExactEngine | None, str]:
-    """The exact engine for a model and a loss, or None and the reason; for_games: it is asked for games only."""
+    """The exact engine for a model and a loss, or None and the reason."""
     try:
-        read = read_model(model, response, for_games=for_games)
+        read = read_model(model, response)
         read.check_loss(loss, response)
         with waiting(PREPARING, site.progress):
             unwrapped = unwrap(model.native, site.table)
@@ -71,11 +71,11 @@ def choose_exact(
         return None, str(declined)
 
 
-def read_model(model: Model, response: Response, *, for_games: bool = False) -> ReadModel:
+def read_model(model: Model, response: Response) -> ReadModel:
     """The parameters of the estimator, the last step of a pipeline; `Declined` if there is no reader for it."""
     estimator = innermost(model.native)
     inner = model if estimator is model.native else replace(as_model(estimator), classes=model.classes)
-    for reader in GAME_READERS if for_games else READERS:
+    for reader in READERS:
         if (read := reader(inner, response)) is not None:
             return read
     raise Declined(f"losslens has no reader for the {response} of {inner.name}")
@@ -121,7 +121,8 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> None
     if not max(rounding, gap) <= tolerance * spread(own, weight):
         raise Declined(rounded)
     if site.losses is not None:
-        _check_losses(partial(site.losses, rows), own, mine, weight, tolerance, 4 * rounding)
+        check = partial(_check_losses, partial(site.losses, rows), own, mine, weight, tolerance, 4 * rounding)
+        check(known_to_rounding=engine.own_rounding)
 
 
 def _replaced(rows: Indices, columns: Sequence[int], p: int) -> Indices:
@@ -135,13 +136,15 @@ def _replaced(rows: Indices, columns: Sequence[int], p: int) -> Indices:
 
 
 def _check_losses(
-    losses: Callable[[NDArray[Any]], Floats], own: Any, mine: Any, weight: Floats, tolerance: float, moved: float
-) -> None:
+    losses: Callable[[NDArray[Any]], Floats], own: Any, mine: Any, weight: Floats, tolerance: float, moved: float,
+    *, known_to_rounding: bool = False,
+) -> None:  # fmt: skip
     """Raise `Declined` unless the engine's losses are the model's, on average, relative to the mean loss.
 
     The losses of a perfect model are rounding errors themselves, which another order of summation does not share. It
     is known by what predictions that are `moved` this little, both ways, add to the loss: more than the losses differ,
-    but nothing compared with the losses of other predictions.
+    but nothing compared with the losses of other predictions. known_to_rounding: the losses may differ by what such a
+    move changes (`ExactEngine.own_rounding`).
     """
 
     def mean(of: Floats) -> float:
@@ -154,7 +157,10 @@ def _check_losses(
             gap = mean(np.abs(found - expected))
             if gap <= tolerance * mean(np.abs(expected)):
                 return
-            added = mean((losses(own + moved) + losses(own - moved)) / 2 - expected) if own.dtype.kind == "f" else 0.0
+            both_ways = [losses(own + moved), losses(own - moved)] if own.dtype.kind == "f" else [expected] * 2
+            if known_to_rounding and gap <= mean(np.max(np.abs(np.subtract(both_ways, expected)), axis=0)):
+                return
+            added = mean(sum(both_ways) / 2 - expected)
             if gap <= added <= tolerance * mean(losses(np.roll(own, 1, axis=0))):
                 return
     except Exception as error:  # the user's function: of rows that the black box may never ask for

@@ -21,6 +21,7 @@ from losslens.progress import tell
 # Modules of kernels, with the seconds to compile what a usual call needs of them, and of the modules that they use.
 MODULES = {
     "losslens.engines.additive_sums": 1,
+    "losslens.engines.interpolation_kernels": 1,
     "losslens.engines.step_sums": 1,
     "losslens.engines.trees.small_trees": 3,
     "losslens.engines.trees.large_trees": 4,

@@ -1,58 +1,156 @@
 """Sums inside a link: ``f = h(b + sum over columns of g_j(x_j))``, with one sum, or one for each class.
 
-Logistic regression and generalised linear models. Where a loss is linear in y on the scale of the sums (`loss_scales`),
-its Shapley importances have a closed form.
+Logistic regression, discriminant analysis, naive Bayes, generalised linear models. A feature, or a group of columns,
+lends one number to each sum: with u_i what a row keeps and v_k what a donor lends, means of losses of ``h(u_i + v_k)``
+over all pairs cost as much as a few predictions (`sum_losses`, `several_sums`). Where a loss is linear in y on the
+scale of the sums (`loss_scales`), Shapley importances have a closed form, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.donors.questions import Subject
-from losslens.engines.additive import Additive, AdditiveGames, differences
-from losslens.engines.base import AnswerWay, Declined, ExactEngine, PlayerGames, ReadModel, Site, SumEffects
-from losslens.engines.loss_scales import slope_on_sums, weights_of_sums
-from losslens.engines.readers.unwrapped import UnwrappedModel
-from losslens.losses import Loss, Response
-from losslens.progress import Tick
-from losslens.typing import Floats
+from losslens.engines import rates, several_sums, sum_losses
+from losslens.engines.additive import Additive, SumGames, SumRows
+from losslens.engines.base import BLOCKED, AnswerWay, Declined, ExactEngine, ReadModel, Site
+from losslens.engines.interpolation import STEPS
+from losslens.engines.loss_scales import slope_on_sums
+from losslens.engines.readers.unwrapped import UnwrappedModel, as_numbers, dense
+from losslens.engines.sum_losses import LOSSES, Link, MeanLosses
+from losslens.losses import LARGEST, Loss, Response, log_loss
+from losslens.typing import Floats, Indices
 
-Link = Callable[[Floats], NDArray[Any]]  # sums, (m, K) -> the response, (m,) or (m, classes)
-CURVED = "inside a link only Shapley importances of the log loss or the Poisson deviance have a closed form"
+PARTS = "sums inside a link are not computed part by part; pass a sample of the rows in memory"
+TIED = "ties between labels of rows with replaced values are broken by rounding"
+LEAST_SUM = -700.0  # of which the exponential is not rounded to 0
+MOST_STEPS = 1 << 15  # of the grid on which functions of sums are interpolated
+
+
+def respond(link: Link, response: Response, sums: Floats) -> NDArray[Any]:
+    """What a model predicts, given its sums, (m, K)."""
+    if link == "identity":
+        return sums[:, 0]
+    if link == "log":
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(sums[:, 0]))
+    if link == "sign":
+        return np.asarray(sums[:, 0] > 0, np.intp)
+    if link == "largest":
+        return np.asarray(sums.argmax(axis=1))
+    if link == "odds":
+        return sum_losses.logistic(sums[:, :1] * [-1, 1])
+    if link == "logistic":
+        second = sum_losses.logistic(sums[:, 0])
+        return second if response == "values" else np.column_stack([1 - second, second])
+    return several_sums.transform(link, sums)
+
+
+def mean_losses(link: Link, loss: Loss, y: NDArray[Any], u: Floats, lent: Floats, base: Floats) -> MeanLosses:
+    """Mean losses of rows that keep u, where donors lend `lent`: (n,) each, or (n, K); base: losses of the rows."""
+    ceiling = loss.ceiling(np.float64)
+    if link == "identity":
+        return sum_losses.of_identity(loss, y, u)
+    if link == "log":
+        return sum_losses.of_log(loss, y, u, lent)
+    if link == "sign":
+        return sum_losses.of_sign(y, u)
+    if link in ("logistic", "odds"):
+        return sum_losses.Interpolated(loss, y, u, base, ceiling)
+    if link == "largest":
+        return several_sums.OfLargest(y, u)
+    return several_sums.AtNodes(link, loss, y, u, base, ceiling)
+
+
+def mean_response(link: Link, response: Response, u: Floats, lent: Floats, weight: Floats) -> Floats:
+    """The mean prediction over the rows where each of these is lent: (m,), or shares of the classes, (m, K)."""
+    if link == "identity":
+        return np.asarray(weight @ u + lent)
+    if link == "log":
+        return np.asarray(np.exp(lent + u.max()) * (weight @ np.exp(u - u.max())))
+    if link == "largest":
+        return several_sums.shares_of_labels(u, lent, weight)
+    if link in ("softmax", "one-vs-rest"):
+        return several_sums.mean_probabilities(link, u, lent, weight)
+    if link == "sign":
+        second = 1 - sum_losses.of_sign(np.ones(len(u)), u).over_rows(lent, weight)
+    else:
+        second = sum_losses.mean_probability(u, lent, weight)
+    return second if response == "values" else np.column_stack([1 - second, second])
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnFunctions:
+    """Functions of single columns, of which a model adds multiples: the columns that it reads, made wider."""
+
+    of: Indices  # (C,): the column that each is a function of
+    evaluate: Callable[[Floats], Floats]  # (m, columns) -> (m, C)
+
+    def after(self, unwrapped: UnwrappedModel) -> UnwrappedModel:
+        """The model that reads these functions."""
+        step = partial(_functions_of_columns, unwrapped.transform, self.evaluate)
+        return replace(unwrapped, source=unwrapped.source[self.of], transform=step)
+
+
+def _functions_of_columns(transform: Callable[[Any], Any] | None, evaluate: Callable[[Floats], Floats], X: Any) -> Any:
+    return evaluate(as_numbers(dense(X if transform is None else transform(X))))
 
 
 @dataclass(frozen=True, eq=False)
 class LinkedLinear(ReadModel):
-    """``link(intercept + matrix @ coef.T)``, where matrix is the estimator's input."""
+    """``respond(link, intercept + matrix @ coef.T)``, where matrix is the estimator's input, or functions of it."""
 
     coef: Floats  # (K, C)
     intercept: Floats  # (K,)
     link: Link
-    kind: ClassVar[str] = "additive"
+    response: Response
+    functions: ColumnFunctions | None = None
+    kind: ClassVar[str] = "link"
     donor_sums: ClassVar[str] = "additions"
 
-    def engine(self, unwrapped: UnwrappedModel, site: Site) -> LinkedSums:
+    def sums(self, unwrapped: UnwrappedModel, table: Any) -> tuple[Additive, ...]:
         """What each column adds to each sum."""
-        pairs = zip(self.coef, self.intercept.tolist(), strict=True)
-        return LinkedSums(tuple(Additive.of(coef, b, unwrapped, site.table) for coef, b in pairs), self.link)
+        if self.functions is not None:
+            unwrapped = self.functions.after(unwrapped)
+        return Additive.several(self.coef, self.intercept, unwrapped, table)
+
+    @property
+    def respond(self) -> Callable[[Floats], NDArray[Any]]:
+        """Sums, (m, K), to predictions."""
+        return partial(respond, self.link, self.response)
+
+    def engine(self, unwrapped: UnwrappedModel, site: Site) -> LinkedSums:
+        """The sums on a table."""
+        return LinkedSums(self.sums(unwrapped, site.table), self.link, self.response, self.rounding)
+
+    @property
+    def rounding(self) -> float:
+        """The most that rounding moves the sums, of all that is added up, in the model and here.
+
+        Functions of columns are added up for each class by itself, and may be far larger than their differences.
+        """
+        return 8 * (self.coef.shape[1] + 4) * 2.0**-52 if self.functions is None else 1e-11
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:
-        """The losses that are linear in y on the scale of the sums."""
-        if loss is None or self.slope(loss) is None:
-            raise Declined(CURVED)
+        """The losses whose means over all pairs are known, or whose Shapley importances are."""
+        known = LOSSES[self.link]
+        if loss is not None and (loss.custom or loss.name not in known):
+            names = " and ".join(name.replace("_", " ") for name in known)
+            raise Declined(f"of sums inside a {self.link} link the means of {names} are known, not of {loss.title}")
 
     def slope(self, loss: Loss) -> float | None:
         """Where the link leads to the loss's scale."""
-        return slope_on_sums(loss, self.link, len(self.coef))
+        return slope_on_sums(loss, self.respond, len(self.coef))
 
     def check_parts(self, loss: Loss | None) -> None:
         """Always declined."""
-        raise Declined(CURVED)
+        raise Declined(PARTS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,53 +159,104 @@ class LinkedSums(ExactEngine):
 
     sums: tuple[Additive, ...]
     link: Link
-    name: ClassVar[str] = "additive"
+    response: Response
+    rounding: float = 0.0  # of the sums, relative to `magnitude`
+    checked: dict[tuple[int, ...], str] = field(default_factory=dict)  # columns -> why they are declined, or ""
+    name: ClassVar[str] = "link"
+    inside_link: ClassVar[bool] = True
+
+    @property
+    def own_rounding(self) -> bool:
+        """Of probabilities."""
+        return self.response == "probabilities"
+
+    @cached_property
+    def sum(self) -> Floats:
+        """The sums, (n,), or (n, K) of several."""
+        first, *others = self.sums
+        return first.prediction if not others else np.column_stack([one.prediction for one in self.sums])
+
+    @cached_property
+    def magnitude(self) -> float:
+        """The largest of what is added up, over all columns."""
+        largest = (np.maximum(one.parts.max(axis=0), -one.parts.min(axis=0)) @ np.abs(one.scale) for one in self.sums)
+        return max(float(of_columns) + abs(one.intercept) for of_columns, one in zip(largest, self.sums, strict=True))
 
     def predict(self, rows: NDArray[np.intp]) -> NDArray[Any]:
         """Predictions of the given rows."""
-        return self.link(np.column_stack([one.predict(rows) for one in self.sums]))
+        return respond(self.link, self.response, np.column_stack([one.predict(rows) for one in self.sums]))
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
-        """None for a single feature."""
-        raise Declined(CURVED)
+        """Sums over all donors, where interpolation and closed forms reach rounding."""
+        if blocked:
+            raise Declined(BLOCKED)
+        columns = subject.feature.columns
+        if columns not in self.checked:
+            try:
+                self._check(columns, loss)
+                self.checked[columns] = ""
+            except Declined as why:
+                self.checked[columns] = str(why)
+        if self.checked[columns]:
+            raise Declined(self.checked[columns])
+        return "sums"
+
+    def _check(self, columns: Sequence[int], loss: Loss | None) -> None:
+        lent = self.added(columns)
+        u = self.sum - lent
+        if not np.isfinite(u).all():
+            raise Declined("some of its sums are infinite or missing")
+        if self.link == "sign":
+            several_sums.check_ties(-u, lent, self.rounding * self.magnitude, TIED)
+        elif self.link == "largest":
+            several_sums.OfLargest.check(u, lent, self.rounding * self.magnitude, TIED)
+        elif self.link == "log":
+            low, high = u.min() + lent.min(), u.max() + lent.max()
+            if not -np.log(LARGEST) <= low <= high <= np.log(LARGEST):
+                raise Declined(
+                    f"predictions of rows with replaced values are below {1 / LARGEST:g} or above {LARGEST:g}"
+                )
+        elif self.link in ("logistic", "odds"):
+            reached = sum_losses.within_reach(u, lent)
+            if max(float(np.ptp(x)) for x in reached) * STEPS > MOST_STEPS:
+                raise Declined(f"its sums range over more than {MOST_STEPS // STEPS:,}, too many steps to interpolate")
+        elif self.link == "one-vs-rest" and u.min() + lent.min() < LEAST_SUM:
+            raise Declined(
+                f"sums below {LEAST_SUM:g} have a probability of 0 before probabilities are made to sum to 1"
+            )
+        elif self.link in ("softmax", "one-vs-rest"):
+            several_sums.nodes_of(self.link, u, lent, None if loss != log_loss else loss.ceiling(np.float64))
+
+    def read(self, columns: Sequence[int], y: Floats | None, weight: Floats) -> SumRows:
+        """The sums and, where all of them are made of the same, copies of columns."""
+        first = self.sums[0].read(columns if self.shares_parts else (), None, weight)
+        return first if len(self.sums) == 1 else replace(first, sums=self.sum)
+
+    @property
+    def parts(self) -> Floats:
+        """The model's input, (n, p), where all sums share it."""
+        return self.sums[0].parts
+
+    @property
+    def shares_parts(self) -> bool:
+        """Whether columns add multiples of the same numbers to all sums."""
+        return all(one.parts is self.parts for one in self.sums)
+
+    @property
+    def scales(self) -> Floats:
+        """The factor of each column in each sum, (K, p)."""
+        return np.stack([one.scale for one in self.sums])
+
+    def added(self, columns: Sequence[int]) -> Floats:
+        """What some columns add to each sum, (n,), or (n, K) of several sums."""
+        added = [one.added(columns) for one in self.sums]
+        return added[0] if len(added) == 1 else np.column_stack(added)
 
     def seconds(self, subject: Subject, way: AnswerWay) -> float:
-        """Never asked, as there is no way."""
-        return float("inf")
+        """Some operations per row and sum, at each node where there are several sums."""
+        n, several = len(self.sums[0].parts), len(self.sums)
+        return rates.LINKED * n if several == 1 else rates.AT_NODE * n * several * several_sums.TYPICAL_NODES
 
-    def games(self, players: Sequence[Subject]) -> LinkedGames:
+    def games(self, players: Sequence[Subject]) -> SumGames:
         """Closed forms on the scale of the sums."""
-        return LinkedGames(self, players)
-
-
-@dataclass(frozen=True, eq=False)
-class LinkedGames(PlayerGames):
-    """Games in which each player adds its contributions to the sums."""
-
-    engine: LinkedSums
-    players: Sequence[Subject]
-
-    def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
-        """The covariance, see `losslens.shapley.covariance`."""
-        return {} if averaged or self._slope(loss) is None else {"covariance": 0.0}
-
-    def _slope(self, loss: Loss) -> float | None:
-        return slope_on_sums(loss, self.engine.link, len(self.engine.sums))
-
-    def sum_weights(self, loss: Loss, y: NDArray[Any]) -> Floats | None:
-        """b of each sum, (n, K)."""
-        slope = self._slope(loss)
-        return None if slope is None else weights_of_sums(loss, y, slope, len(self.engine.sums))
-
-    def range_of_sums(self) -> tuple[Floats, Floats]:
-        """The lowest and the highest sums that rows with replaced values may have, (K,) each."""
-        ends = np.empty((2, len(self.engine.sums)))
-        for k, one in enumerate(self.engine.sums):
-            added = one.parts.min(axis=0) * one.scale, one.parts.max(axis=0) * one.scale
-            ends[:, k] = one.intercept + np.sum(np.minimum(*added)), one.intercept + np.sum(np.maximum(*added))
-        return ends[0], ends[1]
-
-    def effects_on_sums(self, weights: Floats, n_jobs: int | None, tick: Tick) -> SumEffects:
-        """The differences between what each player adds to a row and to the donors, for weights (D, n)."""
-        added = [AdditiveGames(one, self.players).contributions(weights[0]) for one in self.engine.sums]
-        return differences(np.stack(added, axis=2), weights)
+        return SumGames(self.sums, partial(respond, self.link, self.response), players)

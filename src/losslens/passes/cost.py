@@ -43,7 +43,7 @@ TRIED = 240  # rows on which the donors of "auto" are tried
 TRIED_CELLS, TRIED_SHARE, TRIED_SECONDS = 100_000, 0.01, 0.15  # most predictions of that, their share, and seconds
 STEPPED = 200  # rows on which tree engines are timed
 FILLED = 400_000  # cells on which other exact engines are timed
-SUMMED = 10_000_000  # values of a table up to which closed forms are not estimated, but computed
+SUMMED = 1.0  # expected seconds up to which sums are not estimated, but computed
 
 _PACE: ContextVar[float] = ContextVar("pace", default=1.0)
 
@@ -425,8 +425,9 @@ def _exact_seconds(task: Task, answered: list[tuple[Expected, Route]], build: Bu
 
 
 def _sums_seconds(task: Task, summed: Sequence[Expected], build: Build) -> float:
-    if task.n * len(summed) > SUMMED:
-        return float(sum(task.exact.seconds(one.subject, "sums") for one in summed))
+    expected = float(sum(task.exact.seconds(one.subject, "sums") for one in summed))
+    if expected > SUMMED:
+        return expected
     started = time.thread_time()
-    build(task, [(one.subject, one.design) for one in summed])
+    build(replace(task, n_jobs=1), [(one.subject, one.design) for one in summed])
     return time.thread_time() - started

@@ -168,7 +168,7 @@ def _steps(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
 
 
 def _sums(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
-    return *sums.run(engine, asked, task.sample, task.loss, task.budget, task.entropy), 0
+    return *sums.run(engine, asked, task.sample, task.loss, task.budget, task.entropy, task.n_jobs), 0
 
 
 def _totals(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:

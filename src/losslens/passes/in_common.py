@@ -39,6 +39,7 @@ from losslens.uncertainty.standard_errors import influence
 PART_SHARE = 8  # of the memory, for the cells of the rows that are processed at a time
 SUMS_SHARE = 4  # of the memory, for the sums of all pairs
 MOST_CLIPPED = 0.01  # share of probabilities at the clipping bound, up to which a log loss is split
+IN_LINK = "what two features have in common is computed from cells, not from means of sums inside a link"
 PARTS = ("shared", "interaction", "strength")
 # Parts of the names of classes whose predictions are means: of the trees of a forest, the votes of neighbours.
 AVERAGES = ("Forest", "ExtraTree", "DecisionTree", "Bagging", "Voting", "Neighbors")
@@ -96,6 +97,12 @@ class SameDonors(Design):
     def lend(self, n: int, rng: np.random.Generator) -> Drawn:
         """The donors of each row, the same for all features."""
         return self.design.lend(n, np.random.default_rng(self.seed))
+
+
+def by_cells(task: Task) -> Task:
+    """The task without an engine that adds up inside a link: it has means, and parts of pairs need cells."""
+    inside_link = task.exact is not None and task.exact.inside_link
+    return replace(task, exact=None, declined=IN_LINK) if inside_link else task
 
 
 def common_design(task: Task) -> Design | None:

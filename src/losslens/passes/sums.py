@@ -1,4 +1,6 @@
-"""One pass over the rows of an additive model: everything is a sum. Curves are computed on first access.
+"""One pass over the rows of a model that adds up what its columns contribute, inside a link or without one.
+
+Curves are computed on first access, and of models without a link everything but totals of the squared error.
 
 Columns are sorted when a curve is first accessed. Until then results share a copy of the features' columns, as the
 model reads them: the table may change afterwards, and the engine need not be kept.
@@ -19,60 +21,75 @@ from losslens.cells.matrix import Cells, Means
 from losslens.donors.designs import Design
 from losslens.donors.layout import CommonGrid, Layout
 from losslens.donors.questions import Subject, all_rows
-from losslens.engines.additive import Additive, AdditiveRows, Hinges, centred, hinges
-from losslens.losses import Loss
+from losslens.engines.additive import Additive, centred
+from losslens.engines.linked_sums import LinkedSums, mean_losses, mean_response, respond
+from losslens.engines.sum_losses import Link
+from losslens.losses import Loss, Response
 from losslens.passes.budget import Budget, Filled, RowMass
+from losslens.progress import Tick
 from losslens.tables.columns import Distinct, distinct_numbers, joint
 from losslens.tables.sample import Sample, chunks, loss_changes
 from losslens.typing import Floats, Indices
+from losslens.workers import in_process
 
 
 def run(
-    engine: Additive,
+    engine: Additive | LinkedSums,
     subjects: Sequence[tuple[Subject, Design]],
     sample: Sample,
     loss: Loss | None,
     budget: Budget,
     entropy: int,
+    n_jobs: int | None,
 ) -> tuple[Sample, list[Filled]]:
     """The sample with predictions and losses, and the means and cells of each feature."""
     n, y = sample.n, None
     if loss is not None and loss.name == "squared_error" and sample.y is not None:
         y = np.asarray(sample.y, float)
-    read = AdditiveRows.read(engine, sorted({j for s, _ in subjects for j in s.feature.columns}), y, sample.weight)
-    sample = replace(sample, prediction=read.prediction)
+    read = engine.read(sorted({j for s, _ in subjects for j in s.feature.columns}), y, sample.weight)
+    sample = replace(sample, prediction=respond(engine.link, engine.response, read.sums.reshape(n, -1)))
     if loss is not None:
         loss.check_prediction(sample.prediction)
         sample = sample.with_loss(loss)
-    columns, squared = read.columns, read.moments
+    columns, squared, scales = read.columns, read.moments, engine.scales
     grids = [_grid(subject, engine, columns) for subject, _ in subjects]
     kept = deferred(_rows_to_keep, budget, n, entropy, *(distinct for distinct, _ in grids))
-    rows, filled = RowMass(sample), []
-    for (subject, design), (distinct, ordered) in zip(subjects, grids, strict=True):
-        shared = (sample, loss, design.leaves_out_own, rows, read.residual)
+    rows, curves = RowMass(sample), []
+    for subject, design in subjects:
+        shared = (read.sums, engine.link, engine.response, sample, loss, design.leaves_out_own, rows, read.residual)
         j, *others = subject.feature.columns
-        if others:
-            curves = AdditiveCurves(engine.parts[:, [j, *others]] @ engine.scale[[j, *others]], 1.0, *shared)
-        elif squared is None:
-            curves = AdditiveCurves(columns[j], float(engine.scale[j]), *shared)
+        if others or not engine.shares_parts:
+            curves.append(SumCurves(engine.added([j, *others]), 1.0, *shared))
         else:
-            moments = (float(squared.mean[j]), float(squared.variance[j]), float(squared.pfi[j]))
-            curves = AdditiveCurves(columns[j], float(engine.scale[j]), *shared, *moments)
-        predictions = deferred(curves.predictions, distinct, kept)
-        changes = None if loss is None else deferred(curves.changes, kept, predictions)
+            moments = () if squared is None else (squared.mean[j], squared.variance[j], squared.pfi[j])
+            scale = float(scales[0, j]) if len(scales) == 1 else scales[:, j]
+            curves.append(SumCurves(columns[j], scale, *shared, *map(float, moments)))
+    if loss is not None and engine.inside_link:
+        known: list[tuple[Floats | None, float]] = list(in_process(n_jobs).map(_local_and_clipped, None, curves))
+    else:
+        known = [(None if loss is None else one.later(), 0.0) for one in curves]
+    filled = []
+    for (_, design), (distinct, ordered), one, means in zip(subjects, grids, curves, known, strict=True):
+        predictions = deferred(one.predictions, distinct, kept)
+        changes = None if loss is None else deferred(one.changes, kept, predictions)
         filled.append(
             Filled(
                 values=deferred(_values, distinct),
                 ordered=ordered,
                 meeting=deferred(_layout, distinct, n, design.leaves_out_own),
-                means=curves.means(distinct),
+                means=one.means(distinct, *means),
                 cells=Cells(kept, predictions, changes),
             )
         )
     return sample, filled
 
 
-def _grid(subject: Subject, engine: Additive, columns: Mapping[int, Floats]) -> tuple[Distinct, bool]:
+def _local_and_clipped(_: None, curves: SumCurves, tick: Tick) -> tuple[Floats | None, float]:
+    curves = replace(curves)  # a copy, that what it computes on the way is not kept
+    return curves.local(), curves.clipped()
+
+
+def _grid(subject: Subject, engine: Additive | LinkedSums, columns: Mapping[int, Floats]) -> tuple[Distinct, bool]:
     """The distinct values of a feature, and whether they are ordered; sorted on first access if numeric."""
     if all(np.may_share_memory(column.array, engine.parts) for column in subject.columns):
         own = [columns[j] for j in subject.feature.columns]
@@ -97,49 +114,64 @@ def _rows_to_keep(budget: Budget, n: int, entropy: int, *grids: Distinct) -> Ind
 
 
 @dataclass(frozen=True, eq=False)
-class AdditiveCurves:
-    """Numbers and curves of one feature of an additive model, or of several columns at once, from arrays alone."""
+class SumCurves:
+    """Numbers and curves of one feature of a sum, or of several columns at once, from arrays alone."""
 
-    added: Floats  # (n,): a column, or what several columns add
-    scale: float  # `added` times this is what the feature adds
+    added: Floats  # (n,): a column, or what several columns add; (n, K) to several sums
+    scale: Floats | float  # (K,): `added` times this is what the feature adds to each sum
+    sum: Floats  # (n,), or (n, K)
+    link: Link
+    response: Response
     sample: Sample
     loss: Loss | None
     apart: bool  # whether a row's own cell is left out
     rows: RowMass
-    residual: Floats | None = None  # y - f, where the loss is the squared one
-    mean: float = float("nan")  # of a column, where the loss is the squared one
+    residual: Floats | None = None  # y - f, where predictions are sums and the loss is the squared one
+    mean: float = float("nan")  # of a column, likewise
     variance: float = float("nan")  # likewise, of what it adds
     pfi: float | None = None  # likewise, over all pairs
 
     @cached_property
     def c(self) -> Floats:
-        """What the feature adds to each row, less its mean."""
-        return centred(self.added * self.scale, self.sample.weight)
+        """What the feature adds to each row, less its mean, (n,), or (n, K)."""
+        if self.sum.ndim == 1:
+            return centred(self.added * self.scale, self.sample.weight)
+        added = self.added * self.scale if self.added.ndim == 2 else self.added[:, None] * self.scale
+        return centred(added, self.sample.weight)
 
     @cached_property
     def constant(self) -> bool:
         """Whether the feature adds the same to every row: then nothing changes, to the last bit."""
-        return self.scale == 0 or bool(np.ptp(self.c) == 0)
+        return not np.any(self.scale) or bool(np.all(np.ptp(self.c, axis=0) == 0))
 
-    def means(self, distinct: Distinct) -> Means:
-        """All of them computed on first access, except a total given by the moments.
+    @property
+    def _own(self) -> Floats:
+        """What each row keeps of the sums if the feature is replaced."""
+        return np.asarray(self.sum - self.c)
 
-        Moments give the changes of all rows in the time that it takes to read them, and room in memory takes longer to
-        get than to fill: those are not kept.
-        """
+    def means(self, distinct: Distinct, local: Floats | None, clipped: float) -> Means:
+        """All of them computed on first access, except what is known."""
         rows, weight, has_loss = self.rows, self.sample.weight, self.loss is not None
-        local = deferred(self.local) if self.pfi is None else recomputed(self.local)
         return Means(
-            local=local if has_loss else None,
+            local=local,
             mass=rows.mass if self.apart else weight,
             pi=deferred(self.pi, distinct) if has_loss else None,
             weights=deferred(self.weights, distinct),
             pd=deferred(self.pd, distinct),
             caused=deferred(self.caused) if has_loss else None,
             lent=(rows.lent if self.apart else weight) if has_loss else None,
+            clipped=clipped,
             # Without a row's own cell, its mass is no longer its weight.
             total=None if self.apart else self.pfi,
         )
+
+    def later(self) -> Floats:
+        """`local`, on access.
+
+        Moments give the changes of all rows in the time that it takes to read them, and room in memory takes longer to
+        get than to fill: those are not kept.
+        """
+        return deferred(self.local) if self.pfi is None else recomputed(self.local)
 
     def local(self) -> Floats:
         """The mean change of each row over the donors, (n,)."""
@@ -155,10 +187,8 @@ class AdditiveCurves:
             return changes
         if self.constant:
             return np.zeros(self.sample.n)
-        if (lines := self._hinges()) is not None:
-            return lines.over_donors(self.c, self.sample.weight) - self._base
-        assert self.residual is not None  # of the squared loss, the one that is left
-        return np.asarray(self.c * (2 * self.residual + self.c) + self.sample.weight @ self.c**2)
+        losses = self._losses
+        return np.asarray(losses.over_donors(self.c, self.sample.weight) - losses.own(self.c))
 
     def caused(self) -> Floats:
         """The mean change that each row causes as a donor, (n,)."""
@@ -170,27 +200,35 @@ class AdditiveCurves:
         weight = self.sample.weight
         if self.constant:
             return np.zeros(len(c))
-        if (lines := self._hinges()) is not None:
-            return lines.over_rows(c, weight) - weight @ self._base
-        r = self.residual
-        assert r is not None  # of the squared loss, the one that is left
-        return np.asarray(c * (c - 2 * (weight @ r)) + weight @ (self.c * (self.c + 2 * r)))
+        losses = self._losses
+        return np.asarray(losses.over_rows(c, weight) - weight @ losses.own(self.c))
+
+    def clipped(self) -> float:
+        """The share of cells whose loss is clipped."""
+        ceiling = None if self.loss is None else self.loss.ceiling(np.float64)
+        if ceiling is None:
+            return 0.0
+        weight = self.sample.weight
+        if self.constant:
+            return float(weight @ (self._base >= ceiling * (1 - 1e-9)))
+        return float(self._losses.clipped(self.c, weight))
+
+    @property
+    def _losses(self) -> Any:
+        assert self.loss is not None  # only needed with a loss
+        y = self.sample.target(self.loss)
+        return mean_losses(self.link, self.loss, y, self._own, self.c, self._base)
 
     @property
     def _base(self) -> Floats:
         assert self.sample.loss is not None  # only needed with a loss
         return self.sample.loss
 
-    def _hinges(self) -> Hinges | None:
-        if self.loss is None or self.loss.name == "squared_error":
-            return None
-        return hinges(self.loss, self.sample.target(self.loss), self.sample.prediction, self.c)
-
     # At the values of the grid.
 
     def _on_grid(self, distinct: Distinct) -> Floats:
-        """c at each value, (g,)."""
-        on_grid = np.empty(len(distinct))
+        """c at each value, (g,), or (g, K)."""
+        on_grid = np.empty((len(distinct), *self.c.shape[1:]))
         on_grid[distinct.codes] = self.c
         return on_grid
 
@@ -205,8 +243,9 @@ class AdditiveCurves:
         return np.asarray(mass / mass.sum())
 
     def pd(self, distinct: Distinct) -> Floats:
-        """The mean prediction at each value, (g,)."""
-        return np.asarray(self.sample.weight @ self.sample.prediction + self._on_grid(distinct))
+        """The mean prediction at each value, (g,), or of each class, (g, K)."""
+        c, weight = self._on_grid(distinct), self.sample.weight
+        return mean_response(self.link, self.response, self._own, c, weight)
 
     def pi(self, distinct: Distinct) -> Floats:
         """The mean change at each value, (g,)."""
@@ -217,19 +256,25 @@ class AdditiveCurves:
         with np.errstate(invalid="ignore", divide="ignore"):  # a value that a single row holds
             return np.asarray(changes * donor_mass / self._value_mass(distinct))
 
-    def predictions(self, distinct: Distinct, rows: Indices) -> Floats:
-        """The cells of some rows, (r, g)."""
-        base = self.sample.prediction
+    def predictions(self, distinct: Distinct, rows: Indices) -> NDArray[Any]:
+        """The cells of some rows, (r, g), or (r, g, K)."""
+        base, on_grid = self.sample.prediction[rows], self._on_grid(distinct)
+        predictions = np.empty((len(rows), len(distinct), *base.shape[1:]), base.dtype)
         if self.constant:
-            return np.repeat(base[rows, None], len(distinct), axis=1)
-        predictions = (base - self.c)[rows, None] + self._on_grid(distinct)
-        predictions[np.arange(len(rows)), distinct.codes[rows]] = base[rows]  # a row at its own value is the row itself
-        return np.asarray(predictions)
+            predictions[:] = base[:, None]
+            return predictions
+        own = self._own[rows]
+        for part in chunks(rows, on_grid.size):
+            sums = own[part, None] + on_grid
+            flat = respond(self.link, self.response, sums.reshape(sums.shape[0] * sums.shape[1], -1))
+            predictions[part] = flat.reshape(*sums.shape[:2], *base.shape[1:])
+        predictions[np.arange(len(rows)), distinct.codes[rows]] = base  # a row at its own value is the row itself
+        return predictions
 
-    def changes(self, rows: Indices, predictions: Floats) -> Floats:
+    def changes(self, rows: Indices, predictions: NDArray[Any]) -> Floats:
         """Their changes of loss, (r, g)."""
         assert self.loss is not None  # only needed with a loss
-        changes = np.empty(predictions.shape)
+        changes = np.empty(predictions.shape[:2])
         for part in chunks(rows, predictions.shape[1]):
             changes[part] = loss_changes(self.loss, self.sample, rows[part], predictions[part])
         return changes

@@ -126,13 +126,11 @@ def prepare(
     loss: Loss | None,
     response: Response,
     exact: bool = True,
-    for_games: bool = False,
     subjects: Subjects | None = None,
 ) -> Task:
     """Check every argument against the table; an error says which one is wrong and what to do.
 
-    `for_games`: the exact engine is asked for Shapley importances only. `subjects` are the table's features, where
-    results of other models on it share their values.
+    `subjects` are the table's features, where results of other models on it share their values.
     """
     model, memory, sample_weight = as_model(model), options.memory, options.sample_weight
     if (source := as_source(X)) is not None:
@@ -171,7 +169,7 @@ def prepare(
     )
     engine, declined = None, "" if design is None else design.declined
     if exact and not declined:
-        engine, declined = choose_exact(model, response, respond, loss, site, for_games=for_games)
+        engine, declined = choose_exact(model, response, respond, loss, site)
     return Task(
         table=table,
         subjects=tuple(subjects.subject(feature) for feature in named),

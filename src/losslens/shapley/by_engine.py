@@ -64,7 +64,7 @@ class ClosedForm(EngineWay):
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Shares of rows, donors and pairs."""
         sample, weight = setup.sample, setup.sample.weight
-        parts = request.task.games.contributions(weight)
+        parts = request.task.games.contributions(weight)[:, :, 0]
         total, residual = parts.sum(axis=1), np.asarray(sample.y, float) - sample.prediction
         reach = 2 * residual + total
         # Replacing j and l adds 2 d_j d_l to a pair's loss, d = c_i - c_k: the mean is 4 cov(c_j, c_l).

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.row_sums import Deletion, PartSums
-from losslens.engines.additive import Additive
 from losslens.engines.choice import check_predictions
 from losslens.engines.linked_sums import LinkedLinear
 from losslens.engines.loss_scales import weights_of_sums
@@ -236,11 +235,10 @@ class LinkedRows:
 
     def added(self, table: Table) -> tuple[Floats, NDArray[Any]]:
         """What players add, less the typical, (rows, p, K), and predictions."""
-        pairs = zip(self.linked.coef, self.linked.intercept.tolist(), strict=True)
-        sums = [Additive.of(coef, intercept, self.unwrapped, table) for coef, intercept in pairs]
+        sums = self.linked.sums(self.unwrapped, table)
         some = list(self.columns)
         added = np.stack([one.parts[:, some] * one.scale[some] for one in sums], axis=2)
-        return added - self.shift, self.linked.link(np.column_stack([one.prediction for one in sums]))
+        return added - self.shift, self.linked.respond(np.column_stack([one.prediction for one in sums]))
 
     def b(self, sample: Sample) -> Floats:
         """b of each sum, (rows, K)."""

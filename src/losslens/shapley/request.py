@@ -117,7 +117,7 @@ def check_request(model: Any, X: Any, y: Any, loss: Any, settings: ShapleySettin
     chosen = default_loss(model, loss)
     if settings.aggregate == "prediction" and chosen.reads == "labels":
         raise ValueError(f"{chosen.name} reads labels, which have no mean; aggregate='prediction' needs numbers")
-    task = prepare(model, X, y, options, loss=chosen, response=chosen.reads, for_games=True)
+    task = prepare(model, X, y, options, loss=chosen, response=chosen.reads)
     check_players(task)
     request = Request(task, chosen, settings)
     _check_design(request)

@@ -64,6 +64,11 @@ def numbers(y: NDArray[Any], loss: Loss, index: Any = None) -> NDArray[Any]:
 def class_positions(y: NDArray[Any], classes: NDArray[Any], model: str) -> Indices:
     """y as positions among the classes; a label that is no class of the model is an error."""
     place = {label: k for k, label in enumerate(classes.tolist())}
+    if y.dtype.kind in "biuf" and classes.dtype.kind in "biuf":  # without a Python object for each row
+        order = np.argsort(classes)
+        found = order[np.minimum(np.searchsorted(classes[order], y), len(classes) - 1)]
+        if np.array_equal(classes[found], y):
+            return found
     labels = y.tolist()
     unknown = [label for label in dict.fromkeys(labels) if label not in place]
     if unknown:
@@ -75,7 +80,10 @@ def class_positions(y: NDArray[Any], classes: NDArray[Any], model: str) -> Indic
 
 def observed_classes(y: NDArray[Any], index: Any = None) -> NDArray[Any]:
     """The distinct labels of y, sorted."""
-    missing = [row for row, label in enumerate(y.tolist()) if is_missing(label)]
+    if y.dtype.kind in "biuf":
+        missing = np.flatnonzero(np.isnan(y)).tolist() if y.dtype.kind == "f" else []
+    else:
+        missing = [row for row, label in enumerate(y.tolist()) if is_missing(label)]
     if missing:
         where = row_name(labels_of(index), missing[0])
         raise ValueError(f"y has {len(missing)} missing labels (the first in row {where}); drop these rows")

@@ -13,6 +13,7 @@ import numpy as np
 from losslens.donors.designs import Design
 from losslens.losses import Loss, is_scorer
 from losslens.models import Model, as_model
+from losslens.passes import in_common
 from losslens.passes.auto import effect_design, first_design
 from losslens.passes.cost import CountedCells, count_cells, plan_cells, plan_scores
 from losslens.passes.dispatch import Asked
@@ -50,6 +51,8 @@ def importances_cost(
     if rows.data is not None:
         return _in_parts(call.importance_stream(known, rows.data, chosen, options), rows.data)
     task = rows.restored(prepare(known, rows.X, rows.y, rows.options, loss=chosen, response=chosen.reads))
+    if further is not None:  # of pairs
+        task = in_common.by_cells(task)
 
     def build(task: Task, asked: Sequence[Asked]) -> Sequence[FeatureImportance]:
         found = importances_of(task, asked, chosen)[0]

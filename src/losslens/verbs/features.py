@@ -70,10 +70,10 @@ def feature_importance(
     features
         Columns; ``{"name": [columns]}`` for columns replaced together; a tuple for a pair on a product grid.
     donors
-        ``"auto"``: all pairs where an exact engine supports the model (trees, additive models, kernel machines; see
-        ``.engine``) or where that takes at most a million predictions a feature, otherwise systematic shifts, as many
-        as the sampling error requires; ``"all"``; a design; or a sampler that draws values given the other columns:
-        `Within`, `Residual`, or a function.
+        ``"auto"``: all pairs where an exact engine supports the model (trees, linear and generalised linear models,
+        logistic regression, kernel machines; see ``.engine``) or where that takes at most a million predictions a
+        feature, otherwise systematic shifts, as many as the sampling error requires; ``"all"``; a design; or a sampler
+        that draws values given the other columns: `Within`, `Residual`, or a function.
     sample_weight
         Weights of the rows, as observations and as donors.
     groups

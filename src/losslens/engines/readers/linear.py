@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,9 +10,9 @@ import numpy as np
 from losslens.engines.additive import Additive
 from losslens.engines.base import Declined, ReadModel, Site
 from losslens.engines.linked_sums import LinkedLinear
-from losslens.engines.readers import ensemble
 from losslens.engines.readers.recognition import class_names
 from losslens.engines.readers.unwrapped import UnwrappedModel
+from losslens.engines.sum_losses import LOSSES, Link
 from losslens.losses import Loss, Response, squared_error
 from losslens.typing import Floats
 
@@ -33,9 +32,10 @@ class Linear(ReadModel):
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:
         """The losses whose means have a closed form."""
-        supported = ("squared_error", "absolute_error", "pinball") if response == "values" else ("hinge",)
-        if loss is not None and (loss.custom or loss.name not in supported):
-            raise Declined("of an additive model the squared, absolute, pinball and hinge losses have a closed form")
+        if loss is not None and (loss.custom or loss.name not in LOSSES["identity"]):
+            raise Declined(
+                "of an additive model the squared, absolute, pinball, Huber and hinge losses have a closed form"
+            )
 
     def slope(self, loss: Loss) -> float | None:
         """That of the squared error."""
@@ -58,27 +58,51 @@ def read_linear(estimator: Any, response: Response) -> Linear | None:
     readable = {"values": _REGRESSORS, "scores": _CLASSIFIERS}.get(response, frozenset())
     if not (readable & ancestors and _is_linear(estimator, ancestors)):
         return None
-    coef = _fitted(estimator, "coef_")
-    rows = np.atleast_2d(np.asarray(coef.toarray() if hasattr(coef, "toarray") else coef, np.float64))
-    intercepts = np.asarray(_fitted(estimator, "intercept_"), np.float64).reshape(-1)
+    rows, intercepts = _coefficients(estimator)  # copies: partial_fit changes the model's arrays in place
     if len(rows) != 1:
         outputs = "targets" if response == "values" else "scores"
         raise Declined(f"{type(estimator).__name__} predicts {len(rows)} {outputs}; a closed form needs a single one")
-    return Linear(rows[0].copy(), float(intercepts[0]))  # a copy: partial_fit changes the model's array in place
+    return Linear(rows[0], float(intercepts[0]))
 
 
 def read_linked(estimator: Any, response: Response) -> LinkedLinear | None:
-    """Coefficients inside a link: probabilities of linear classifiers, values of generalised linear models.
+    """Coefficients inside a link: probabilities and labels of linear classifiers, values of generalised linear models.
 
     Whether it is this link is not read here: the caller compares predictions.
     """
     ancestors = frozenset(class_names(estimator))
+    if "sklearn.OneVsRestClassifier" in ancestors:
+        return _one_vs_rest(estimator, response)
     if not _LINKED.get(response, frozenset()) & ancestors:
         return None
-    coef = np.atleast_2d(np.asarray(_fitted(estimator, "coef_"), np.float64)).copy()
-    intercept = np.broadcast_to(np.asarray(_fitted(estimator, "intercept_"), np.float64).reshape(-1), len(coef))
-    transform = ensemble.exp if response == "values" else ensemble.logistic if len(coef) == 1 else ensemble.softmax
-    return LinkedLinear(coef, intercept.copy(), partial(ensemble.respond, transform, response, np.float64))
+    if response == "probabilities" and getattr(estimator, "loss", "log_loss") != "log_loss":
+        raise Declined(f"{type(estimator).__name__} with loss={estimator.loss!r} has no logistic link")
+    coef, intercept = _coefficients(estimator)
+    if response == "values":
+        return LinkedLinear(coef, intercept, "log", response)
+    if response == "labels":
+        return LinkedLinear(coef, intercept, "sign" if len(coef) == 1 else "largest", response)
+    against_rest = "sklearn.SGDClassifier" in ancestors or getattr(estimator, "multi_class", "") == "ovr"
+    against_rest |= getattr(estimator, "solver", "") == "liblinear"  # of releases that take it for several classes
+    several: Link = "one-vs-rest" if against_rest else "softmax"
+    return LinkedLinear(coef, intercept, "logistic" if len(coef) == 1 else several, response)
+
+
+def _coefficients(estimator: Any) -> tuple[Floats, Floats]:
+    """Copies of the coefficients, (K, C), and the intercepts, (K,)."""
+    coef = _fitted(estimator, "coef_")
+    rows = np.atleast_2d(np.array(coef.toarray() if hasattr(coef, "toarray") else coef, np.float64))
+    intercept = np.asarray(_fitted(estimator, "intercept_"), np.float64).reshape(-1)
+    return rows, np.broadcast_to(intercept, len(rows)).copy()
+
+
+def _one_vs_rest(estimator: Any, response: Response) -> LinkedLinear | None:
+    """One classifier of two classes for each of several."""
+    each = [read_linked(one, response) for one in _fitted(estimator, "estimators_")]
+    if response != "probabilities" or len(each) < 3 or any(one is None or one.link != "logistic" for one in each):
+        return None
+    coef, intercept = (np.concatenate([getattr(one, name) for one in each]) for name in ("coef", "intercept"))
+    return LinkedLinear(coef, intercept, "one-vs-rest", response)
 
 
 def _is_linear(estimator: Any, ancestors: frozenset[str]) -> bool:
@@ -145,4 +169,5 @@ _LINKED: dict[Response, frozenset[str]] = {
     "probabilities": frozenset(
         {"sklearn.LogisticRegression", "sklearn.SGDClassifier", "sklearn.LinearDiscriminantAnalysis"}
     ),
+    "labels": _CLASSIFIERS - {"sklearn.SVC", "sklearn.NuSVC"},  # which vote
 }

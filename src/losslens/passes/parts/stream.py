@@ -131,7 +131,7 @@ def _read(
 ) -> tuple[ReadModel | None, UnwrappedModel | None, str]:
     """The model as numbers, if an exact engine can read it in parts, or why not."""
     try:
-        read = read_model(model, response, for_games=for_games)
+        read = read_model(model, response)
         if not for_games:
             read.check_parts(loss)
         elif loss is None or read.slope(loss) is None:

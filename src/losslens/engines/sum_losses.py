@@ -1,0 +1,301 @@
+"""Mean changes of loss over all pairs for models of the form h(u_i + v_k).
+
+u_i is what row i keeps of a sum, v_k what donor k lends it. Between kinks most losses are combinations of few functions
+of v, with coefficients of the row: 1, v and v^2, or 1, v and e^v under a log link. Means of these functions over all
+donors, or over those beyond a row's kink, and means of the coefficients over the rows give everything (`Piecewise`).
+Losses of logistic functions are interpolated (`Interpolated`), those of several sums evaluated at a few nodes
+(`losslens.engines.several_sums`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.engines.interpolation import GridAxis, means_of_sums
+from losslens.losses import Loss
+from losslens.typing import Floats
+
+# How predictions follow from sums. "logistic": the first probability is 1 - the second; "odds": it is computed by
+# itself, and keeps its digits; "sign" and "largest": labels.
+Link = Literal["identity", "log", "logistic", "odds", "sign", "softmax", "one-vs-rest", "largest"]
+SATURATED = 40.0  # sums beyond: a logistic function is 0 or 1 to 4e-18, below the clip of log losses
+_DEVIANCES = ("poisson_deviance", "gamma_deviance", "tweedie_deviance")
+_ON_RESPONSE = ("squared_error", "absolute_error", "pinball", "huber")
+# Losses whose means are known, by link.
+LOSSES: dict[Link, tuple[str, ...]] = {
+    "identity": (*_ON_RESPONSE, "hinge"),
+    "log": (*_ON_RESPONSE, *_DEVIANCES),
+    "logistic": ("log_loss", "brier", "squared_error"),
+    "odds": ("log_loss", "brier"),
+    "sign": ("zero_one",),
+    "softmax": ("log_loss", "brier"),
+    "one-vs-rest": ("log_loss", "brier"),
+    "largest": ("zero_one",),
+}
+
+
+class MeanLosses(Protocol):
+    """Mean losses over all pairs of rows u and donors v; up to a constant of each row, the same in all methods."""
+
+    def over_donors(self, lent: Floats, weight: Floats) -> Floats:
+        """The mean loss of each row over the donors, who lend these numbers, (n,)."""
+
+    def over_rows(self, lent: Floats, weight: Floats) -> Floats:
+        """The mean loss over the rows where each of these numbers is lent."""
+
+    def own(self, lent: Floats) -> Floats:
+        """The loss of each row with the number that it lends itself, (n,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Piecewise:
+    """The loss of row i where v is lent: ``sum over s of (last[s, i] + changes[s, i] up to kinks) functions[s](v)``.
+
+    A row's terms without v may be left out. Sums up to a kink hold no larger v: where functions grow with v, those of
+    donors far beyond would swallow their digits.
+    """
+
+    functions: Callable[[Floats], Floats]  # v, (m,) -> (S, m)
+    last: Floats  # (S, n): coefficients beyond the last kink
+    kinks: Sequence[tuple[Floats, Floats]] = ()  # where, (n,), and what is added to the coefficients up to it, (S, n)
+
+    def over_donors(self, lent: Floats, weight: Floats) -> Floats:
+        """From means of the functions over all donors, and over those up to each kink."""
+        there = weight * self.functions(lent)
+        found = there.sum(axis=1) @ self.last
+        if self.kinks:
+            order = np.argsort(lent)
+            sums, ordered = np.zeros((len(there), len(lent) + 1)), lent[order]
+            np.cumsum(there[:, order], axis=1, out=sums[:, 1:])
+            for at, change in self.kinks:
+                found += np.sum(change * sums[:, np.searchsorted(ordered, at, "right")], axis=0)
+        return np.asarray(found)
+
+    def over_rows(self, lent: Floats, weight: Floats) -> Floats:
+        """From means of the coefficients over all rows, and over those whose kinks are not exceeded."""
+        there = self.functions(lent)
+        found = (self.last @ weight) @ there
+        for at, change in self.kinks:
+            order = np.argsort(-at)
+            sums = np.zeros((len(there), len(at) + 1))
+            np.cumsum((weight * change)[:, order], axis=1, out=sums[:, 1:])
+            found += np.sum(sums[:, np.searchsorted(-at[order], -lent, "right")] * there, axis=0)
+        return np.asarray(found)
+
+    def own(self, lent: Floats) -> Floats:
+        """The same functions at each row's own number."""
+        coefficients = self.last + sum(np.where(lent <= at, change, 0.0) for at, change in self.kinks)
+        return np.asarray(np.sum(coefficients * self.functions(lent), axis=0))
+
+
+def _powers(highest: int) -> Callable[[Floats], Floats]:
+    return lambda v: np.stack([v**d for d in range(highest + 1)])
+
+
+def _lines(zero: Floats, below: Floats | float, above: Floats | float) -> Piecewise:
+    """``below max(0, zero - v) + above max(0, v - zero)``."""
+    one, both = np.ones(len(zero)), np.add(below, above)
+    return Piecewise(_powers(1), np.stack([-above * zero, above * one]), [(zero, both * np.stack([zero, -one]))])
+
+
+def _weights_of_sides(loss: Loss) -> tuple[float, float]:
+    """Slopes of the absolute and the pinball loss, below and above y."""
+    alpha = dict(loss.parameters).get("alpha")
+    return (1.0, 1.0) if alpha is None else (alpha, 1 - alpha)
+
+
+def of_identity(loss: Loss, y: NDArray[Any], u: Floats) -> Piecewise:
+    """f = u + v."""
+    if loss.name == "hinge":
+        sign = np.where(y == 1, 1.0, -1.0)
+        return _lines(sign - u, np.maximum(sign, 0), np.maximum(-sign, 0))
+    zero = np.asarray(y, float) - u  # where the residual is 0
+    if loss.name in ("absolute_error", "pinball"):
+        return _lines(zero, *_weights_of_sides(loss))
+    one = np.ones(len(u))
+    if loss.name == "squared_error":
+        return Piecewise(lambda v: np.stack([v, v**2]), np.stack([-2 * zero, one]))
+    delta = dict(loss.parameters)["delta"]
+    return _huber(_powers(2), zero, one, zero - delta, zero + delta, delta)
+
+
+def _huber(
+    functions: Callable[[Floats], Floats], q: Floats, b: Floats, low: Floats, high: Floats, delta: float
+) -> Piecewise:
+    """The residual is ``q - b a``, with functions 1, a and a^2 of v; it is delta at `low` and -delta at `high`."""
+    none = np.zeros(len(q))
+    below = np.stack([delta * q - delta**2 / 2, -delta * b, none])
+    between = np.stack([q**2 / 2, -q * b, b**2 / 2])
+    above = np.stack([-delta * q - delta**2 / 2, delta * b, none])
+    return Piecewise(functions, above, [(low, below - between), (high, between - above)])
+
+
+def _power(alpha: float, v: Floats) -> tuple[Callable[[Floats], Floats], float, float]:
+    """A function of v, c and d with ``exp(alpha v) = exp(alpha c) (d + function)``: at most 1, so nothing overflows.
+
+    d = 1 where v hardly varies, so that differences keep their digits.
+    """
+    c = float(v.max() if alpha > 0 else v.min())
+    if np.ptp(v) < 1:
+        return lambda x: np.expm1(alpha * (x - c)), c, 1.0
+    return lambda x: np.exp(alpha * (x - c)), c, 0.0
+
+
+def of_log(loss: Loss, y: NDArray[Any], u: Floats, v: Floats) -> Piecewise:
+    """f = exp(u + v) = b (d + a), b of the row and a of the donor."""
+    y = np.asarray(y, float)
+    if loss.name in _DEVIANCES:
+        return _deviance(loss, y, u, v)
+    a, c, d = _power(1.0, v)
+    b = np.exp(u + c)
+    q = y - d * b
+    if loss.name == "squared_error":
+        return Piecewise(lambda x: np.stack([a(x), a(x) ** 2]), np.stack([-2 * q * b, b**2]))
+    if loss.name == "huber":
+        delta = dict(loss.parameters)["delta"]
+        low, high = (_log(y + side) - u for side in (-delta, delta))
+        return _huber(lambda x: np.stack([np.ones(len(x)), a(x), a(x) ** 2]), q, b, low, high, delta)
+    below, above = _weights_of_sides(loss)
+    residual = np.stack([q, -b])
+    kink = _log(y) - u, (below + above) * residual
+    return Piecewise(lambda x: np.stack([np.ones(len(x)), a(x)]), -above * residual, [kink])
+
+
+def _log(y: Floats) -> Floats:
+    """Minus infinity where no prediction is as low."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(y, 0))
+
+
+def _deviance(loss: Loss, y: Floats, u: Floats, v: Floats) -> Piecewise:
+    """Twice ``f^(2 - p) / (2 - p) - y f^(1 - p) / (1 - p)``: two powers, or a power and a logarithm."""
+    power = {"poisson_deviance": 1.0, "gamma_deviance": 2.0}.get(loss.name) or dict(loss.parameters)["power"]
+    functions: list[Callable[[Floats], Floats]] = []
+    coefficients = []
+    for alpha, factor in ((1 - power, -y), (2 - power, np.ones(len(y)))):
+        if alpha == 0:  # f^alpha / alpha has the limit log f
+            functions.append(lambda x: x)
+            coefficients.append(2 * factor)
+        else:
+            function, c, _ = _power(alpha, v)
+            functions.append(function)
+            coefficients.append(2 * factor / alpha * np.exp(alpha * (u + c)))
+    return Piecewise(lambda x: np.stack([function(x) for function in functions]), np.stack(coefficients))
+
+
+def of_sign(y: NDArray[Any], u: Floats) -> Piecewise:
+    """The second class where the sum is above 0."""
+    wrong = np.asarray(y != 1, float)[None]
+    return Piecewise(_powers(0), wrong, [(-u, 1 - 2 * wrong)])
+
+
+# Logistic functions.
+
+
+def _softplus(z: Floats) -> Floats:
+    return np.logaddexp(0.0, z)
+
+
+def logistic(z: Floats) -> Floats:
+    """1 / (1 + exp(-z)), without overflow."""
+    small = np.exp(-np.abs(z))
+    return np.asarray(np.where(z >= 0, 1.0, small) / (1 + small))
+
+
+def _functions(loss: Loss) -> tuple[Callable[[Floats], Floats], ...]:
+    """The loss of either class; for numbers y the functions that are multiplied by -2y and by 1."""
+    if loss.name == "log_loss":
+        return _softplus, lambda z: _softplus(-z)
+    if loss.name == "brier":
+        return lambda z: logistic(z) ** 2, lambda z: logistic(-z) ** 2
+    return logistic, lambda z: logistic(z) ** 2
+
+
+@dataclass(frozen=True, eq=False)
+class Interpolated:
+    """Losses of logistic functions; log losses are clipped at `ceiling`."""
+
+    loss: Loss
+    y: NDArray[Any]
+    u: Floats
+    base: Floats  # losses of the rows as they are
+    ceiling: float | None
+
+    def over_donors(self, lent: Floats, weight: Floats) -> Floats:
+        """By one table for each class, or of each power of the prediction."""
+        u, v = within_reach(self.u, lent)
+        at, of = GridAxis.of(u), GridAxis.of(v)
+        masses = of.masses(_one_table(v), weight, 1)[0]
+        values = np.stack([means_of_sums(phi, at, of, masses) for phi in _functions(self.loss)])
+        if self.loss.reads != "values":
+            found, excess = at.at(self._class, values), self._excess(u, v)
+            return found if excess is None else found - excess.over_donors(v, weight)
+        linear, square = (at.at(_one_table(u), one[None]) for one in values)
+        return np.asarray(self.y * (self.y - 2 * linear) + square)
+
+    def over_rows(self, lent: Floats, weight: Floats) -> Floats:
+        """The rows of each class, or weighted by each power of y, have their own masses."""
+        u, v = within_reach(self.u, lent)
+        at, of = GridAxis.of(v), GridAxis.of(u)
+        if self.loss.reads != "values":
+            masses, excess = of.masses(self._class, weight, 2), self._excess(u, v)
+            constant = 0.0 if excess is None else -excess.over_rows(v, weight)
+        else:
+            masses = np.concatenate([of.masses(_one_table(u), w, 1) for w in (-2 * self.y * weight, weight)])
+            constant = weight @ np.asarray(self.y**2, float)
+        both = [means_of_sums(phi, at, of, mass) for phi, mass in zip(_functions(self.loss), masses, strict=True)]
+        return np.asarray(at.at(_one_table(v), np.sum(both, axis=0)[None]) + constant)
+
+    def own(self, lent: Floats) -> Floats:
+        """As they were computed from the predictions."""
+        return self.base
+
+    def clipped(self, lent: Floats, weight: Floats) -> float:
+        """The share of the pairs whose loss is at the ceiling."""
+        if (excess := self._excess(self.u, lent)) is None:
+            return 0.0
+        above = np.asarray(self._class != 1, float)[None]  # the second class is clipped where sums are low
+        counted = Piecewise(_powers(0), above, [(kink, 1 - 2 * above) for kink, _ in excess.kinks])
+        return float(weight @ counted.over_donors(lent, weight))
+
+    @property
+    def _class(self) -> NDArray[np.uint8]:
+        return np.asarray(self.y, np.uint8)
+
+    def _excess(self, u: Floats, v: Floats) -> Piecewise | None:
+        """How far losses are above the ceiling, where they are linear to 2e-16; None if none is."""
+        c = self.ceiling
+        if c is None or (u.max() + v.max() < c and u.min() + v.min() > -c):
+            return None
+        second = self._class == 1  # whose loss grows as the sum falls
+        return _lines(np.where(second, -c, c) - u, second.astype(float), (~second).astype(float))
+
+
+def _one_table(x: Floats) -> NDArray[np.uint8]:
+    return np.zeros(len(x), np.uint8)
+
+
+def within_reach(u: Floats, v: Floats) -> tuple[Floats, Floats]:
+    """Numbers less what no sum needs: beyond `SATURATED` losses are clipped, and squares of probabilities 0 or 1."""
+    if max(u.max() + v.max(), -u.min() - v.min()) <= SATURATED:
+        return u, v
+    u = _towards(u, v)
+    return u, _towards(v, u)
+
+
+def _towards(x: Floats, other: Floats) -> Floats:
+    """Where the sum with every other number is beyond `SATURATED`, just so far that it is."""
+    return np.clip(x, -SATURATED - float(other.max()), SATURATED - float(other.min()))
+
+
+def mean_probability(u: Floats, lent: Floats, weight: Floats) -> Floats:
+    """The mean probability over the rows where each of these numbers is lent."""
+    u, v = within_reach(u, lent)
+    at, of = GridAxis.of(v), GridAxis.of(u)
+    masses = of.masses(_one_table(u), weight, 1)[0]
+    return at.at(_one_table(v), means_of_sums(logistic, at, of, masses)[None])
