@@ -549,7 +549,7 @@ OTHERS = {
     "projected": (make_pipeline(PCA(3), GROVE_OF_FIVE), "float64", "blackbox"),
     "adaptive": (ensemble.AdaBoostRegressor(n_estimators=3, random_state=0), "float64", "blackbox"),
     "network": (MLPRegressor(hidden_layer_sizes=[3], max_iter=500, tol=0.1, random_state=0), "float64", "blackbox"),
-    "bagged": (ensemble.BaggingRegressor(n_estimators=3, random_state=0), "float64", "blackbox"),
+    "bagged": (ensemble.BaggingRegressor(n_estimators=3, random_state=0), "float64", "trees"),
     "begun": (ensemble.GradientBoostingRegressor(n_estimators=3, init=linear.Ridge()), "float64", "blackbox"),
 }
 

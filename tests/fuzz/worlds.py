@@ -16,6 +16,7 @@ import pyarrow as pa
 import xgboost as xgb
 from sklearn import ensemble, neighbors, svm, tree
 from sklearn import linear_model as linear
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -23,7 +24,13 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
+from sklearn.preprocessing import (
+    OneHotEncoder,
+    PowerTransformer,
+    QuantileTransformer,
+    SplineTransformer,
+    StandardScaler,
+)
 
 import brute
 import losslens as ll
@@ -86,7 +93,68 @@ def scaled(model):
 
 
 def catboost(model, rng, **more):
-    return model(iterations=5, depth=3, verbose=0, allow_writing_files=False, thread_count=1, random_seed=0, **more)
+    policy = pick(rng, ["SymmetricTree", "Depthwise", "Lossguide"])
+    more |= {"grow_policy": policy, "nan_mode": pick(rng, ["Min", "Max"])}
+    few = {"iterations": int(pick(rng, [1, 5, 20])), "depth": int(pick(rng, [1, 3, 6])), "thread_count": 1}
+    return model(verbose=0, allow_writing_files=False, random_seed=0, **few, **more)
+
+
+def voters(rng, kinds):
+    """Two or three models of different kinds."""
+    return [(f"m{k}", make(rng)) for k, make in enumerate(kinds) if k < 2 or rng.random() < 0.5]
+
+
+def weights(rng, models):
+    return pick(rng, [None, rng.exponential(size=len(models)).tolist()])
+
+
+def bagged(rng, make, model):
+    options = {"max_features": pick(rng, [1.0, 0.75]), "bootstrap_features": bool(pick(rng, [False, True]))}
+    return make(model, n_estimators=3, random_state=0, **options)
+
+
+def averaged(rng):
+    models = voters(
+        rng,
+        [
+            lambda rng: histograms(ensemble.HistGradientBoostingRegressor, rng),
+            lambda rng: grown(ensemble.RandomForestRegressor, rng, n_estimators=3),
+            lambda rng: boosted(rng, "lgb"),
+        ],
+    )
+    return ensemble.VotingRegressor(models, weights=weights(rng, models))
+
+
+def voted(rng):
+    models = voters(
+        rng,
+        [
+            lambda rng: grown(tree.DecisionTreeClassifier, rng),
+            lambda rng: histograms(ensemble.HistGradientBoostingClassifier, rng),
+            lambda rng: grown(ensemble.RandomForestClassifier, rng, n_estimators=3),
+        ],
+    )
+    return ensemble.VotingClassifier(models, voting="soft", weights=weights(rng, models))
+
+
+def transformed(rng):
+    """A target between transformations that take any number."""
+    transformer = pick(rng, [StandardScaler(), PowerTransformer(), QuantileTransformer(n_quantiles=20), None])
+    boosting, one = histograms(ensemble.HistGradientBoostingRegressor, rng), grown(tree.DecisionTreeRegressor, rng)
+    inside = pick(rng, [boosting, one])
+    return TransformedTargetRegressor(inside, transformer=transformer)
+
+
+def calibrated(rng):
+    inside = pick(
+        rng,
+        [
+            histograms(ensemble.HistGradientBoostingClassifier, rng),
+            grown(ensemble.RandomForestClassifier, rng, n_estimators=3),
+        ],
+    )
+    several = bool(pick(rng, [False, True]))
+    return CalibratedClassifierCV(inside, method=pick(rng, ["sigmoid", "isotonic"]), cv=2, ensemble=several)
 
 
 TREES = ("array", "single", "pandas", "polars")
@@ -140,9 +208,15 @@ KINDS = {
         True,
     ),
     "bagging": Kind(
-        lambda rng: ensemble.BaggingRegressor(n_estimators=3, random_state=0),
-        lambda rng: ensemble.BaggingClassifier(n_estimators=3, random_state=0),
+        lambda rng: bagged(rng, ensemble.BaggingRegressor, grown(tree.DecisionTreeRegressor, rng)),
+        lambda rng: bagged(rng, ensemble.BaggingClassifier, grown(tree.DecisionTreeClassifier, rng)),
     ),
+    "bagged boosting": Kind(
+        lambda rng: bagged(rng, ensemble.BaggingRegressor, boosted(rng, "lgb")),
+        lambda rng: bagged(rng, ensemble.BaggingClassifier, histograms(ensemble.HistGradientBoostingClassifier, rng)),
+    ),
+    "voting": Kind(averaged, voted),
+    "wrappers": Kind(transformed, calibrated),
     "xgboost": Kind(
         lambda rng: boosted(
             rng, "xgb", objective=pick(rng, ["reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror"])

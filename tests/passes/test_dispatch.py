@@ -49,18 +49,19 @@ EXACT = {
     "labels": (linear.LogisticRegression(), {"loss": "zero_one"}),
     "glm": (linear.PoissonRegressor(), {}),
     "machine": (svm.SVR(), {}),
+    "catboost": (
+        catboost.CatBoostRegressor(iterations=3, verbose=False, thread_count=1, allow_writing_files=False),
+        {},
+    ),
+    "bagging": (ensemble.BaggingRegressor(n_estimators=2), {}),
+    "voting": (ensemble.VotingRegressor([("a", linear.Ridge())]), {}),
     "scaled": (make_pipeline(StandardScaler(), tree.DecisionTreeRegressor()), {"donors": ll.Derangements()}),
 }
 ASKED = {
     "own loss": (linear.PoissonRegressor(), {"loss": cubed}, "are known, not of cubed"),
     "other loss": (linear.Ridge(), {"loss": cubed}, "squared, absolute, pinball, Huber and hinge losses"),
-    "catboost": (
-        catboost.CatBoostRegressor(iterations=3, verbose=False, thread_count=1, allow_writing_files=False),
-        {},
-        "no reader for CatBoostRegressor of catboost",
-    ),
-    "bagging": (ensemble.BaggingRegressor(n_estimators=2), {}, "no reader for the values of BaggingRegressor"),
-    "voting": (ensemble.VotingRegressor([("a", linear.Ridge())]), {}, "no reader for the values of VotingRegressor"),
+    "bagging": (ensemble.BaggingRegressor(Own(), n_estimators=2), {}, "no reader for Own of"),
+    "voting": (ensemble.VotingRegressor([("a", linear.Ridge()), ("b", svm.SVR())]), {}, "models of different kinds"),
     "neighbours": (neighbors.KNeighborsRegressor(), {}, "no reader for the values of KNeighborsRegressor"),
     "network": (
         neural_network.MLPRegressor(hidden_layer_sizes=[2], solver="lbfgs", tol=1.0),

@@ -68,10 +68,11 @@ def well_formed(ensemble):
 
 
 def adds_to_several_classes(model):
-    """Boosting of several classes, each tree for one of them."""
+    """Boosting of several classes, each tree for one of them or a tree for all."""
     others = set(model.responses) - {"labels"}
     ensemble = read(model, others.pop()) if others else None
-    return ensemble is not None and ensemble.outputs > 1 and ensemble.value.shape[1] == 1
+    apart = ensemble is not None and (ensemble.value.shape[1] == 1 or "CatBoost" in model.name)
+    return apart and ensemble.outputs > 1
 
 
 def agree(model, X, responses=None, tolerance=FLOAT64):

@@ -112,7 +112,10 @@ def _skops(path: Path, trusted: Sequence[str]) -> Any:
 
 
 def _is_estimator_class(name: str) -> bool:
-    """Whether a type that a file asks for is a class of a known library, and no function: those may run commands."""
+    """Whether a type that a file asks for is a class of a known library.
+
+    Functions may run commands; of those, scikit-learn's own metrics are in files of models that were tuned by one.
+    """
     module, _, attribute = name.rpartition(".")
     if name == "collections.OrderedDict":
         return True
@@ -120,7 +123,9 @@ def _is_estimator_class(name: str) -> bool:
     if parts[0] not in ESTIMATORS or APART & {part.lstrip("_") for part in parts}:
         return False
     try:
-        return isinstance(getattr(importlib.import_module(module), attribute, None), type)
+        thing = getattr(importlib.import_module(module), attribute, None)
+        metrics = importlib.import_module("sklearn.metrics") if parts[:2] == ["sklearn", "metrics"] else None
+        return isinstance(thing, type) or (thing is not None and getattr(metrics, attribute, None) is thing)
     except Exception:  # noqa: BLE001  an unknown module, or a library that is not installed
         return False
 

@@ -220,6 +220,41 @@ class Site:
     weight: Floats | None = None  # of the rows; None: all alike
 
 
+Array: TypeAlias = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Wrapped:
+    """A model inside another; `after` turns its response into that of the wrapper, None leaves it as it is."""
+
+    estimator: Any
+    response: Response
+    after: Callable[[Array], Array] | None = None
+    labels: bool = False  # `after` compares numbers: where they tie, rounding decides
+    level: bool = False  # `after` is level on stretches, on which comparisons tie
+    # Where `after` is link(slope x + shift): these three.
+    form: tuple[Literal["identity", "log", "logistic"], float, float] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One of the models of a mean."""
+
+    model: Wrapped
+    weight: float = 1.0
+    columns: Indices | None = None  # those of the table that it is given; None: all
+
+
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """The weighted mean of the responses of models."""
+
+    members: Sequence[Member]
+    width: int  # columns of the table
+    votes: int = 0  # the response is the class with the most votes, of so many
+    largest: bool = False  # the response is the class with the largest mean
+
+
 class ReadModel(ABC):
     """The parameters of a fitted model, independent of any table, from which its engine is built."""
 
@@ -244,6 +279,15 @@ class ReadModel(ABC):
     @abstractmethod
     def check_parts(self, loss: Loss | None) -> None:
         """Raise `Declined` if data in files can't be processed in parts."""
+
+    def then(self, wrapped: Wrapped) -> ReadModel:
+        """The model whose response is what `wrapped` makes of this one's."""
+        raise Declined(f"what its wrapper makes of predictions has no closed form with the engine {self.kind!r}")
+
+    @classmethod
+    def mean(cls, parts: Sequence[Any], of: Mean) -> ReadModel:
+        """The mean of several models of this type, of the mean's members in turn."""
+        raise Declined(f"means of models have no closed form with the engine {cls.kind!r}")
 
 
 def spread(predictions: NDArray[Any], weight: Floats | None = None) -> float:

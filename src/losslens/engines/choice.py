@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines import readers
-from losslens.engines.base import Declined, ExactEngine, ReadModel, Site, spread
+from losslens.engines.base import Declined, ExactEngine, Mean, ReadModel, Site, Wrapped, spread
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.readers.kernel_machines import read_product
 from losslens.engines.readers.linear import read_linear, read_linked
 from losslens.engines.readers.naive_bayes import read_naive_bayes
-from losslens.engines.readers.pipelines import innermost, unwrap
+from losslens.engines.readers.pipelines import innermost, last_of, steps_of_members, unwrap
 from losslens.engines.readers.results_of_statsmodels import read_statsmodels
 from losslens.engines.readers.unwrapped import UnwrappedModel
+from losslens.engines.readers.wrappers import mean_in, wrapped_in
 from losslens.losses import Loss, Response
 from losslens.models import Model, Responder, TorchModule, as_model
 from losslens.progress import PREPARING, waiting
@@ -74,11 +75,46 @@ def choose_exact(
 def read_model(model: Model, response: Response) -> ReadModel:
     """The parameters of the estimator, the last step of a pipeline; `Declined` if there is no reader for it."""
     estimator = innermost(model.native)
+    try:
+        wrapped = wrapped_in(estimator, response)
+        mean = mean_in(estimator, response) if wrapped is None else None
+    except AttributeError as error:  # not fitted, or a version with other attribute names
+        raise Declined(f"the fitted attributes of {type(estimator).__name__} can't be read: {error}") from error
+    if wrapped is not None:
+        return _read_wrapped(wrapped)
+    if mean is not None:
+        return _read_mean(mean, estimator)
     inner = model if estimator is model.native else replace(as_model(estimator), classes=model.classes)
     for reader in READERS:
         if (read := reader(inner, response)) is not None:
             return read
     raise Declined(f"losslens has no reader for the {response} of {inner.name}")
+
+
+def _read_wrapped(wrapped: Wrapped) -> ReadModel:
+    read = read_model(as_model(wrapped.estimator), wrapped.response)
+    return read if wrapped.after is None else read.then(wrapped)
+
+
+def _read_mean(mean: Mean, estimator: Any) -> ReadModel:
+    if any(any(steps_of_members(last_of(member.model.estimator))) for member in mean.members):
+        raise Declined("it averages means of pipelines")
+    parts = [_read_wrapped(member.model) for member in mean.members]
+    if len({type(part) for part in parts}) > 1:
+        raise Declined("it averages models of different kinds")
+    return type(parts[0]).mean(parts, _side_by_side(mean) if any(steps_of_members(estimator)) else mean)
+
+
+def _side_by_side(mean: Mean) -> Mean:
+    """Models that are pipelines have columns of their own, one model's behind another's (`unwrap`)."""
+    if any(member.columns is not None for member in mean.members):
+        raise Declined("it averages pipelines that get columns by their positions")
+    ends = np.cumsum([0, *(last_of(member.model.estimator).n_features_in_ for member in mean.members)])
+    members = [
+        replace(member, columns=np.arange(begin, end))
+        for member, begin, end in zip(mean.members, ends[:-1], ends[1:], strict=True)
+    ]
+    return replace(mean, members=members, width=int(ends[-1]))
 
 
 def _check_columns(unwrapped: UnwrappedModel, table: Table) -> None:

@@ -25,6 +25,7 @@ MODULES = {
     "losslens.engines.step_sums": 1,
     "losslens.engines.trees.small_trees": 3,
     "losslens.engines.trees.large_trees": 4,
+    "losslens.engines.trees.oblivious_trees": 2,
     "losslens.engines.trees.effect_kernels": 4,
     "losslens.engines.trees.wide_leaf_kernels": 1,
     "losslens.engines.trees.pair_kernels": 9,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from losslens.engines.base import Declined
-from losslens.engines.readers import boosters, scikit
+from losslens.engines.readers import boosters, catboost, scikit
 from losslens.engines.readers.ensemble import TIES, Ensemble
 from losslens.engines.readers.recognition import kind_of
 from losslens.losses import Response
@@ -22,6 +22,7 @@ _READERS: dict[str, Reader] = {
     **{f"sklearn.{name}": scikit.read_histogram_boosting for name in scikit.HISTOGRAM_BOOSTING},
     **{f"xgboost.{name}": boosters.read_xgboost for name in boosters.XGBOOST},
     **{f"lightgbm.{name}": boosters.read_lightgbm for name in boosters.LIGHTGBM},
+    **{f"catboost.{name}": catboost.read_catboost for name in catboost.CATBOOST},
 }
 
 

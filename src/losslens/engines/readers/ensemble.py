@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.engines.base import Declined, ReadModel, Site
+from losslens.engines.base import Declined, Mean, ReadModel, Site, Wrapped
 from losslens.engines.loss_scales import slope_on_sums
 from losslens.losses import Loss, Response
 from losslens.typing import Floats
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from losslens.engines.trees.engine import Trees
 
 TIES = "ties between classes are broken by rounding"
+Array = NDArray[Any]
+Transform = Callable[[Array], Array]  # raw outputs -> what predict returns, in the precision of the raw outputs
+Encode = Callable[[int, Array], Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +50,9 @@ class Ensemble(ReadModel):
     accepts_missing: bool = True
     in_set: NDArray[np.int32] | None = None  # (N,): -1 at nodes with a threshold
     sets: tuple[NDArray[np.int64], ...] = ()  # categories that go left
-    encode: Callable[[int, NDArray[Any]], Floats] | None = None  # (column, values) -> the numbers that trees compare
+    encode: Encode | None = None  # (column, values) -> the numbers that trees compare
+    level: bool = False  # the link is level on stretches: comparisons of responses tie
+    copies: int = 1  # of the table's columns that trees compare: models of a mean may encode them differently
 
     kind: ClassVar[str] = "trees"
     donor_sums: ClassVar[str] = "patterns"
@@ -59,15 +65,59 @@ class Ensemble(ReadModel):
 
     def slope(self, loss: Loss) -> float | None:
         """Where the link leads to the loss's scale."""
-        return slope_on_sums(loss, self.link, self.outputs)
+        return slope_on_sums(loss, self.link, self.outputs) if self.is_tried else None
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether a few trials tell which link it is: not if it has a function of the user's choice in it."""
+        return given(self.link)[0] not in (_chained, mean_of_links, most_votes)
 
     def check_parts(self, loss: Loss | None) -> None:
         """Any loss."""
+
+    def then(self, wrapped: Wrapped) -> Ensemble:
+        """With a further link; labels of several trees only if their sums can't tie up to rounding."""
+        after = wrapped.after
+        assert after is not None
+        if wrapped.labels and len(self.roots) == 1:  # the label is a function of the leaf, ties included
+            raw = np.zeros((len(self.value), self.outputs))
+            raw[:, self.output[0] : self.output[0] + self.value.shape[1]] = self.value
+            found = after(self.link((self.offset + raw) / self.divisor)).astype(np.float64)
+            zero = np.zeros(1)
+            return replace(
+                self, value=found[:, None], output=zero.astype(np.int32), offset=zero, divisor=1.0, link=label
+            )
+        if wrapped.labels and not self._is_vote:
+            response = self.link(_trial(self.outputs))
+            averaged = response.ndim == 2 and is_affine(self.link, self.outputs)
+            if self.level or averaged or (response.ndim == 2 and response.shape[1] > 2):
+                raise Declined(TIES)
+        return replace(self, link=partial(_chained, after, self.link), level=self.level or wrapped.level)
+
+    @property
+    def _is_vote(self) -> bool:
+        """Whether sums are whole numbers, which have no rounding errors."""
+        whole = np.isin(self.value, (0.0, 1.0)).all() and not self.offset.any()
+        return bool(whole and is_affine(self.link, self.outputs))
+
+    @classmethod
+    def mean(cls, parts: Sequence[Ensemble], of: Mean) -> Ensemble:
+        """All trees together, see `tree_means`."""
+        from losslens.engines.readers.tree_means import mean_of  # which makes ensembles
+
+        return mean_of(parts, of)
 
     @property
     def outputs(self) -> int:
         """Raw outputs of a row."""
         return len(self.offset)
+
+    def used(self, unwrapped: UnwrappedModel) -> set[int]:
+        """The columns of the table that its trees compare."""
+        columns = np.unique(self.feature[self.feature >= 0])
+        if len(columns) and columns[-1] >= self.copies * len(unwrapped.source):
+            raise Declined("its trees use a column that the table doesn't have")
+        return {int(unwrapped.source[c % len(unwrapped.source)]) for c in columns}
 
     def numbers(self, column: int, values: NDArray[Any]) -> Floats:
         """Values of a column as the trees compare them; NaN for missing ones."""
@@ -80,8 +130,7 @@ class Ensemble(ReadModel):
         return array.astype(np.float32).astype(np.float64) if self.single else array
 
 
-Array = NDArray[Any]
-Transform = Callable[[Array], Array]  # raw outputs -> what predict returns, in the precision of the raw outputs
+# Links.
 
 
 def identity(raw: Array) -> Array:
@@ -138,3 +187,60 @@ def respond(transform: Transform, response: Response, dtype: type[np.floating[An
     if response == "probabilities":
         return np.column_stack([1 - out[:, 0], out[:, 0]]) if single else out
     return (out[:, 0] > 1 - out[:, 0]).astype(np.intp) if single else out.argmax(axis=1)
+
+
+def label(raw: Floats) -> NDArray[np.intp]:
+    """A single tree's label: the value of the leaf."""
+    return raw[:, 0].astype(np.intp)
+
+
+def largest(raw: Floats) -> NDArray[np.intp]:
+    """The class of the largest output, the first of equal ones."""
+    return np.asarray(raw.argmax(axis=1))
+
+
+def sign_label(compare: np.ufunc, raw: Floats) -> NDArray[np.intp]:
+    """The second class if its score compares so with 0."""
+    second: NDArray[np.bool_] = compare(raw[:, 0], 0)
+    return second.astype(np.intp)
+
+
+# Links that are tried, and links made of others.
+
+Stretch = tuple[slice, float, Callable[[Floats], Array]]  # a model's raw outputs among several, its divisor, its link
+
+
+def given(function: Any) -> tuple[Any, ...]:
+    """A function and the arguments that it was given before: partial functions are compared by these."""
+    return (function.func, *function.args) if isinstance(function, partial) else (function,)
+
+
+def _trial(outputs: int) -> Floats:
+    return 3 * np.random.default_rng(0).normal(size=(16, outputs))
+
+
+def is_affine(link: Callable[[Floats], Array], outputs: int) -> bool:
+    """Whether a link is linear but for a constant; it is tried on a few sums."""
+    first, second = np.split(_trial(outputs), 2)
+    found, expected = link((first + 3 * second) / 4), (link(first) + 3.0 * link(second)) / 4
+    if found.dtype.kind != "f":
+        return False
+    return bool(np.allclose(found, expected, rtol=0, atol=1e-5 if found.dtype == np.float32 else 1e-12))
+
+
+def mean_of_links(stretches: Sequence[Stretch], weights: Floats, raw: Floats) -> Array:
+    """The mean of the responses of several models."""
+    each = [link(raw[:, outputs] / divisor) for outputs, divisor, link in stretches]
+    return np.asarray(sum(weight * response for weight, response in zip(weights.tolist(), each, strict=True)))
+
+
+def most_votes(stretches: Sequence[Stretch], weights: Floats, classes: int, raw: Floats) -> NDArray[np.intp]:
+    """The class that several models vote for."""
+    votes, rows = np.zeros((len(raw), classes)), np.arange(len(raw))
+    for weight, (outputs, divisor, link) in zip(weights.tolist(), stretches, strict=True):
+        votes[rows, link(raw[:, outputs] / divisor)] += weight
+    return largest(votes)
+
+
+def _chained(after: Transform, link: Callable[[Floats], Array], raw: Floats) -> Array:
+    return after(link(raw))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -141,6 +142,18 @@ def _reordered(nodes: Nodes) -> tuple[Nodes, Ints]:
         sets=nodes.sets,
     )
     return moved, order
+
+
+@cache
+def complete_tree(depth: int) -> tuple[Ints, Ints, Ints]:
+    """A complete tree in preorder: level (-1 at leaves) and right child of each node, and the leaf's number."""
+    level, right, number = (np.array([x], np.int64) for x in (-1, -1, 0))
+    for above in reversed(range(depth)):
+        below = len(level)
+        level = np.concatenate([[above], level, level])
+        right = np.concatenate([[1 + below], right + 1, right + 1 + below])
+        number = np.concatenate([[0], number, number | 1 << above])
+    return level, right, number
 
 
 def starts_of(counts: NDArray[Any]) -> Ints:

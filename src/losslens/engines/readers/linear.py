@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from losslens.engines.additive import Additive
-from losslens.engines.base import Declined, ReadModel, Site
+from losslens.engines.base import Declined, Mean, ReadModel, Site, Wrapped
 from losslens.engines.linked_sums import LinkedLinear
 from losslens.engines.readers.recognition import class_names
 from losslens.engines.readers.unwrapped import UnwrappedModel
@@ -40,6 +41,27 @@ class Linear(ReadModel):
     def slope(self, loss: Loss) -> float | None:
         """That of the squared error."""
         return 1.0 if loss == squared_error else None
+
+    def then(self, wrapped: Wrapped) -> ReadModel:
+        """Scaled and shifted, and inside a link."""
+        if wrapped.form is None:
+            return super().then(wrapped)
+        link, slope, shift = wrapped.form
+        coef, intercept = slope * self.coef, slope * self.intercept + shift
+        if link == "identity":
+            return Linear(coef, intercept)
+        response: Response = "values" if wrapped.response == "values" else "probabilities"
+        return LinkedLinear(coef[None], np.array([intercept]), link, response)
+
+    @classmethod
+    def mean(cls, parts: Sequence[Self], of: Mean) -> Self:
+        """The mean of the coefficients of each column."""
+        coef, total = np.zeros(of.width), sum(member.weight for member in of.members)
+        for part, member in zip(parts, of.members, strict=True):
+            columns = np.arange(of.width) if member.columns is None else member.columns
+            np.add.at(coef, columns, member.weight / total * part.coef)
+        pairs = zip(parts, of.members, strict=True)
+        return cls(coef, sum(member.weight / total * part.intercept for part, member in pairs))
 
     def check_parts(self, loss: Loss | None) -> None:
         """Sums of squares can be added up over parts."""

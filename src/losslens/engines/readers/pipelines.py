@@ -16,6 +16,7 @@ import numpy as np
 from losslens.engines.base import Declined
 from losslens.engines.readers.recognition import class_names, kind_of
 from losslens.engines.readers.unwrapped import UnwrappedModel, as_numbers, dense
+from losslens.engines.readers.wrappers import averaged, inside, is_pointwise
 from losslens.tables.frames import Batch, Edit, Table
 from losslens.typing import Floats, Indices
 
@@ -34,19 +35,33 @@ def unwrap(native: Any, table: Table) -> UnwrappedModel:
     """Split a model into its last estimator and the steps that transform the table before it."""
     p = len(table.names)
     try:
-        steps, estimator = _steps_and_estimator(native)
-        columns = StepColumns(np.arange(p), None if table.backend == "numpy" else table.names)
-        source = _after_all(steps, columns).source
+        steps, estimator = _steps_and_estimator(native, through=True)
+        columns = _after_all(steps, StepColumns(np.arange(p), None if table.backend == "numpy" else table.names))
+        of_members = steps_of_members(estimator)
+        source, transform = columns.source, partial(_transform, steps)
+        if any(of_members):
+            source = np.concatenate([_after_all(own, columns).source for own in of_members])
+            transform = partial(_side_by_side, steps, of_members)
     except AttributeError as error:  # not fitted, or a version with other attribute names
         raise Declined(f"the fitted attributes of its steps can't be read: {error}") from error
-    if not steps:
-        return UnwrappedModel(estimator, np.arange(p), None)
-    transform = partial(_transform, steps)
+    if not steps and not any(of_members):
+        return UnwrappedModel(estimator, source, None)
     _check(transform, source, table)
     return UnwrappedModel(estimator, source, transform)
 
 
-def _steps_and_estimator(native: Any) -> tuple[list[Any], Any]:
+def steps_of_members(estimator: Any) -> list[list[Any]]:
+    """The steps of each of the models whose mean an estimator is; empty if it is no mean."""
+    return [_steps_and_estimator(member, through=True)[0] for member in averaged(estimator)]
+
+
+def last_of(native: Any) -> Any:
+    """The estimator behind all steps and wrappers."""
+    return _steps_and_estimator(native, through=True)[1]
+
+
+def _steps_and_estimator(native: Any, *, through: bool = False) -> tuple[list[Any], Any]:
+    """through: also through wrappers that change the response."""
     steps: list[Any] = []
     while True:
         if _is_passthrough(native):
@@ -57,6 +72,8 @@ def _steps_and_estimator(native: Any) -> tuple[list[Any], Any]:
         elif kind == "sklearn.Pipeline":
             steps += [step for _, step in native.steps[:-1] if not _is_passthrough(step)]
             native = native.steps[-1][1]
+        elif through and (inner := inside(native)) is not None:
+            native = inner
         else:
             return steps, native
 
@@ -74,6 +91,13 @@ def _transform(steps: Sequence[Any], table: Any) -> Any:
     for step in steps:
         table = step.transform(table)
     return table
+
+
+def _side_by_side(steps: Sequence[Any], of_members: Sequence[Sequence[Any]], table: Any) -> Any:
+    """What each of several models makes of the table; each gets a copy, as a step may overwrite its input."""
+    table = _transform(steps, table)
+    parts = [_transform(own, table.copy() if hasattr(table, "copy") else table) for own in of_members]
+    return np.concatenate([as_numbers(dense(part)) for part in parts], axis=1)
 
 
 def _is_passthrough(step: Any) -> bool:
@@ -159,9 +183,7 @@ def _is_drop(part: Any) -> bool:
 
 def _function(step: Any, columns: StepColumns) -> StepColumns:
     func = step.func
-    # A ufunc with a signature (matmul) combines several elements, and kw_args can name other arrays.
-    pointwise = isinstance(func, np.ufunc) and (func.nin, func.nout, func.signature) == (1, 1, None)
-    if func is None or (pointwise and not step.kw_args):
+    if func is None or is_pointwise(func, step.kw_args):
         return columns
     name = getattr(func, "__name__", type(func).__name__)
     raise Declined(f"the function {name} of its FunctionTransformer is not known to work column by column")

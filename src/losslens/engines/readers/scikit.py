@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines.base import Declined
-from losslens.engines.readers.ensemble import TIES, Ensemble
+from losslens.engines.readers.ensemble import TIES, Ensemble, label, largest, sign_label
 from losslens.engines.readers.layout import (
     Ints,
     Link,
@@ -85,10 +85,10 @@ def _class_values(trees: Sequence[Any], forest: PreorderForest, response: Respon
         return _leaf_values(trees, forest, range(n_classes)), _all_outputs
     rows = _leaf_values(trees, forest, range(n_classes))
     if len(trees) == 1:  # the label is a function of the leaf, ties included
-        return rows.argmax(axis=1).astype(np.float64)[:, None], _label
+        return rows.argmax(axis=1).astype(np.float64)[:, None], label
     if not np.isin(rows, (0.0, 1.0)).all():
         raise Declined(TIES)
-    return rows, _largest  # votes are integers: their sums have no rounding error
+    return rows, largest  # votes are integers: their sums have no rounding error
 
 
 # Arrays of many trees -> concatenated arrays.
@@ -274,19 +274,6 @@ def _two_probabilities(raw: Floats) -> Floats:
     return np.column_stack([1 - raw[:, 0], raw[:, 0]])
 
 
-def _label(raw: Floats) -> NDArray[np.intp]:
-    return raw[:, 0].astype(np.intp)
-
-
-def _largest(raw: Floats) -> NDArray[np.intp]:
-    return np.asarray(raw.argmax(axis=1))
-
-
-def _sign_label(compare: np.ufunc, raw: Floats) -> NDArray[np.intp]:
-    second: NDArray[np.bool_] = compare(raw[:, 0], 0)
-    return second.astype(np.intp)
-
-
 def _inverse(loss: Any, raw: Floats) -> Floats:
     return np.asarray(loss.link.inverse(raw[:, 0]))
 
@@ -301,5 +288,5 @@ def _class_link(loss: Any, response: Response, second: np.ufunc) -> Link:
     if response == "probabilities":
         return partial(_probabilities, loss)
     if response == "labels":
-        return partial(_sign_label, second) if two else _largest
+        return partial(sign_label, second) if two else largest
     return _single_output if two else _all_outputs

@@ -109,25 +109,35 @@ def tree_images(
     ensemble: Ensemble, unwrapped: UnwrappedModel, table: Table, wanted: Mapping[int, tuple[Column, Distinct]]
 ) -> Images:
     """The numbers that trees compare, at the distinct values of each column."""
+    width = len(unwrapped.source)
     if unwrapped.transform is None:
-        used = set(np.unique(ensemble.feature).tolist())
-        return _OwnImages(ensemble, {j: distinct for j, (_, distinct) in wanted.items() if j in used})
+        used = set(np.unique(ensemble.feature[ensemble.feature >= 0] % width).tolist())
+        return _OwnImages(ensemble, width, {j: distinct for j, (_, distinct) in wanted.items() if j in used})
     images = unwrapped.images(table, {j: (column, distinct.first) for j, (column, distinct) in wanted.items()})
     return {
-        j: (at, np.stack([ensemble.numbers(int(c), values[:, k]) for k, c in enumerate(at)], axis=1))
+        j: _copies(ensemble, width, at, [values[:, k] for k in range(len(at))])
         for j, (at, values) in images.items()
         if len(at)
     }
 
 
+def _copies(
+    ensemble: Ensemble, width: int, at: NDArray[np.intp], values: Sequence[NDArray[Any]]
+) -> tuple[NDArray[np.intp], Floats]:
+    """The columns of the estimator, in each copy of them that trees compare, and their numbers."""
+    columns = np.concatenate([at + copy * width for copy in range(ensemble.copies)])
+    numbers = [ensemble.numbers(int(c), values[k % len(at)]) for k, c in enumerate(columns)]
+    return columns, np.stack(numbers, axis=1)
+
+
 class _OwnImages(Mapping[int, tuple[NDArray[np.intp], Floats]]):
     """The numbers of columns that the trees compare themselves: computed for one column at a time."""
 
-    def __init__(self, ensemble: Ensemble, distinct: Mapping[int, Distinct]) -> None:
-        self.ensemble, self.distinct = ensemble, distinct
+    def __init__(self, ensemble: Ensemble, width: int, distinct: Mapping[int, Distinct]) -> None:
+        self.ensemble, self.width, self.distinct = ensemble, width, distinct
 
     def __getitem__(self, j: int) -> tuple[NDArray[np.intp], Floats]:
-        return np.array([j]), self.ensemble.numbers(j, self.distinct[j].values)[:, None]
+        return _copies(self.ensemble, self.width, np.array([j]), [self.distinct[j].values])
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.distinct)

@@ -158,6 +158,8 @@ def linear_response(bound: BoundEnsemble) -> Callable[[Floats], Floats] | None:
 
     The response is linear in the sums of leaves for most regressors, probabilities of forests, and scores.
     """
+    if not bound.ensemble.is_tried:
+        return None
     trial = np.linspace(0.1, 0.9, 5)[:, None] + 0.01 * np.arange(bound.ensemble.outputs)
     response = bound.ensemble.link(trial)
     if response.ndim == 1:

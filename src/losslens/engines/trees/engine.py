@@ -51,10 +51,7 @@ class Trees(ExactEngine):
     @classmethod
     def of(cls, ensemble: Ensemble, unwrapped: UnwrappedModel, site: Site) -> Self:
         """An ensemble on the columns of a table."""
-        used = np.unique(ensemble.feature[ensemble.feature >= 0])
-        if len(used) and used[-1] >= len(unwrapped.source):
-            raise Declined("its trees use a column that the table doesn't have")
-        needed = site.requested | {int(unwrapped.source[c]) for c in used}
+        needed = site.requested | ensemble.used(unwrapped)
         workers = in_process(site.n_jobs if site.table.n * len(needed) > FEW_VALUES else 1)
         given = [site.column(j) for j in needed]
         columns = dict(zip(needed, zip(given, workers.map(_distinct, None, given), strict=True), strict=True))
@@ -67,6 +64,13 @@ class Trees(ExactEngine):
     def is_small(self) -> bool:
         """Whether every tree has few enough leaves for `tables`."""
         return int(np.diff(self.bound.leaf_at).max()) <= SMALL_TREE_LEAVES
+
+    @cached_property
+    def levels(self) -> Any:
+        """The questions of oblivious trees; None if some tree is none."""
+        from losslens.engines.trees.oblivious_trees import levels_of
+
+        return levels_of(self.bound)
 
     @cached_property
     def tables(self) -> Any:
@@ -136,6 +140,8 @@ class Trees(ExactEngine):
     def squared_target(self, loss: Loss, y: NDArray[np.generic]) -> Floats | None:
         """y on the scale of the trees' sums, if the loss is a squared error on that scale; else None."""
         ensemble = self.bound.ensemble
+        if not ensemble.is_tried:
+            return None
         trial = np.linspace(0.1, 0.9, 5)[:, None] + 0.01 * np.arange(ensemble.outputs)
         response, outputs = ensemble.link(trial), ensemble.outputs
         identity = response.ndim == 1 and outputs == 1 and np.allclose(response, trial[:, 0], rtol=1e-6)
@@ -189,12 +195,12 @@ class Trees(ExactEngine):
 
     def device_loss(self, loss: Loss) -> DeviceLoss | None:
         """The loss of single pairs on the device; None if there is no device, or the loss is not supported there."""
-        if self.device is None:
+        ensemble = self.bound.ensemble
+        if self.device is None or not ensemble.is_tried:
             return None
         from losslens.engines.gpu.losses import device_loss
         from losslens.engines.gpu.pairs import MAX_TREES
 
-        ensemble = self.bound.ensemble
         return device_loss(ensemble.link, ensemble.outputs, loss) if len(self.bound.roots) <= MAX_TREES else None
 
     def device_pairs(self, loss: Loss, target: Floats, weight: Floats) -> DevicePairs:
@@ -272,6 +278,7 @@ class Trees(ExactEngine):
     def takes_about(self, n: int) -> tuple[float, int]:
         """Expected seconds of n rows, and bytes that would be sent to workers."""
         per_tree = rates.SMALL_TREE if self.is_small else rates.LARGE_TREE
+        per_tree = per_tree if self.levels is None else rates.OBLIVIOUS_TREE
         return n * len(self.bound.roots) * per_tree, self.bound.codes.nbytes + self.bound.nodes.nbytes
 
     def walker(self, asks: Sequence[Ask]) -> Walker:
@@ -282,6 +289,10 @@ class Trees(ExactEngine):
 
     def search(self, wanted: NDArray[np.uint8], bound: BoundEnsemble) -> Search:
         """Search for curves of the wanted columns, in one thread; `bound` may have other rows with the same classes."""
+        if (levels := self.levels) is not None:
+            from losslens.engines.trees.oblivious_trees import ObliviousTrees
+
+            return ObliviousTrees(bound, levels, wanted)
         if self.tables is None:
             from losslens.engines.trees.large_trees import LargeTrees
 

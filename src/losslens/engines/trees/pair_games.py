@@ -284,7 +284,8 @@ def _forest(bound: BoundEnsemble, player: Ints) -> PackedForest:
 
 def _kind(bound: BoundEnsemble, loss: Loss) -> int:
     """How a loss is computed; a link is recognised by its values at a few scores."""
-    if bound.ensemble.outputs != 1 or loss not in (losses.squared_error, losses.brier, losses.log_loss):
+    known = loss in (losses.squared_error, losses.brier, losses.log_loss)
+    if bound.ensemble.outputs != 1 or not known or not bound.ensemble.is_tried:
         return pair_kernels.PRECOMPUTED
     response = bound.ensemble.link(PROBE[:, None].copy())
     if response.dtype != np.float64 or (response.ndim == 2 and response.shape[1] != 2):

@@ -7,6 +7,7 @@ where the paths to the two leaves split.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -265,34 +266,48 @@ def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
 DIFFERENCES = 1 << 16  # entries of the difference array, about: it holds all rows of one search
 
 
-class SmallTrees:
-    """Curves by masks of leaves. It reuses its arrays, so each thread needs its own."""
+class BlockSearch(ABC):
+    """Curves of a few rows at a time, from a difference array. It reuses its arrays, so each thread needs its own."""
 
-    def __init__(self, bound: BoundEnsemble, tables: Tables, wanted: NDArray[np.uint8]) -> None:
-        self.bound, self.tables, self.wanted = bound, tables, wanted
-        row_size, outputs = int(tables.offset[-1]), bound.ensemble.outputs
-        self.rows = rows = int(np.clip(DIFFERENCES // (row_size * outputs), 1, 64))
-        self.searches = int(np.clip(4 * STEPS_PER_YIELD // (rows * row_size), 1, 32))  # before steps are yielded
-        self.forbidden = np.empty((2, rows), np.uint64)
-        self.diff = np.zeros(rows * row_size * outputs, np.int64)
+    def __init__(self, bound: BoundEnsemble, wanted: NDArray[np.uint8]) -> None:
+        self.bound, self.wanted, self.offset = bound, wanted, _starts(bound.size + 1)
+        self.row_size, outputs = int(self.offset[-1]), bound.ensemble.outputs
+        self.rows = rows = int(np.clip(DIFFERENCES // (self.row_size * outputs), 1, 64))
+        self.searches = int(np.clip(4 * STEPS_PER_YIELD // (rows * self.row_size), 1, 32))  # before steps are yielded
+        self.diff = np.zeros(rows * self.row_size * outputs, np.int64)
+
+    @abstractmethod
+    def search(self, codes: NDArray[np.int32], own: NDArray[np.int64]) -> None:
+        """Sum the own leaves of a few rows, and add gains to the rows' parts of the difference array."""
 
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
         """Curves of rows start .. stop, some rows at a time; the arrays are overwritten by the next ones."""
-        bound, tables, wanted = self.bound, self.tables, self.wanted
-        plain = tuple(tables)
+        bound, wanted, outputs = self.bound, self.wanted, self.bound.ensemble.outputs
         rows = self.rows * self.searches
         max_steps = rows * int(bound.size[wanted > 0].sum()) + 1
-        classes, raw = np.empty(max_steps, np.int32), np.empty((max_steps, bound.ensemble.outputs), np.int64)
+        classes, raw = np.empty(max_steps, np.int32), np.empty((max_steps, outputs), np.int64)
         begins = np.empty((rows, int(wanted.sum()) + 1), np.int64)
-        own = np.empty((rows, bound.ensemble.outputs), np.int64)
+        own = np.empty((rows, outputs), np.int64)
         for at in range(start, stop, rows):
             s, end = 0, min(at + rows, stop)
             for k in range(at, end, self.rows):
                 codes = np.ascontiguousarray(bound.codes[:, k : min(k + self.rows, end)])
                 b, mine = codes.shape[1], own[k - at :]
-                search(
-                    codes, plain, bound.size, bound.special, bound.value, bound.output, self.forbidden, self.diff, mine
-                )
-                s = emit(b, self.diff, mine, bound.size, tables.offset, wanted, classes, raw, begins[k - at :], s)
+                self.search(codes, mine)
+                s = emit(b, self.diff, mine, bound.size, self.offset, wanted, classes, raw, begins[k - at :], s)
             b = end - at
             yield RawSteps(slice(at, end), begins[:b], classes[:s], raw[:s], own[:b])
+
+
+class SmallTrees(BlockSearch):
+    """Curves by masks of leaves."""
+
+    def __init__(self, bound: BoundEnsemble, tables: Tables, wanted: NDArray[np.uint8]) -> None:
+        super().__init__(bound, wanted)
+        self.tables = tuple(tables)
+        self.forbidden = np.empty((2, self.rows), np.uint64)
+
+    def search(self, codes: NDArray[np.int32], own: NDArray[np.int64]) -> None:
+        """Sum the own leaves of a few rows, and add the gains of all leaves that they can reach."""
+        bound = self.bound
+        search(codes, self.tables, bound.size, bound.special, bound.value, bound.output, self.forbidden, self.diff, own)

@@ -209,7 +209,7 @@ def counting(stream: Stream) -> tuple[FirstPass, TreeBins]:
     """The arguments of the first pass: the columns of the trees and of the features."""
     ensemble, unwrapped = stream.read, stream.unwrapped
     assert unwrapped is not None
-    used = {int(unwrapped.source[c]) for c in np.unique(ensemble.feature[ensemble.feature >= 0])}
+    used = ensemble.used(unwrapped)
     bins, needed = TreeBins(ensemble, unwrapped), tuple(sorted(used | set(stream.feature_columns)))
     return FirstPass(stream.data, needed, bins, wants_labels(stream)), bins
 

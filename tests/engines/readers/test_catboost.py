@@ -1,0 +1,175 @@
+"""CatBoost: what is read says what the model says, at every value a table could hold."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import losslens as ll
+from losslens.engines.base import Declined
+from losslens.engines.readers import read
+from losslens.engines.readers.cityhash import city_hash
+from losslens.models import as_model
+from tree_walks import agree, classes, pick, probes, table
+
+catboost = pytest.importorskip("catboost")
+POLICIES = ("SymmetricTree", "Depthwise", "Lossguide")
+
+
+def fit(make, X, y, **options):
+    quiet = {"verbose": 0, "allow_writing_files": False, "thread_count": 1, "random_seed": 0}
+    return make(**{"iterations": 8, "depth": 4, **quiet, **options}).fit(X, y)
+
+
+def regressor(X, y, **options):
+    return fit(catboost.CatBoostRegressor, X, y, **options)
+
+
+def classifier(X, y, **options):
+    return fit(catboost.CatBoostClassifier, X, y, **options)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("missing", [False, True])
+def test_numbers(policy, missing):
+    X, y = table(0, missing)
+    for seed, mode in enumerate(("Min", "Max")):
+        options = pick(seed, depth=[2, 6], learning_rate=[None, 0.5], boost_from_average=[True, False])
+        model = regressor(X, 100 * y, grow_policy=policy, nan_mode=mode, **options)
+        agree(model, probes(model, X, missing=True))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        *("RMSE", "MAE", "MAPE", "Quantile:alpha=0.3", "LogLinQuantile", "Expectile:alpha=0.3", "Huber:delta=1"),
+        *("Lq:q=3", "LogCosh", "Poisson", "Tweedie:variance_power=1.5"),
+    ],
+)
+def test_objectives_of_numbers(loss):
+    X, y = table(0)
+    for model in (regressor(X, np.abs(y) + 0.1, loss_function=loss), base(X, np.abs(y) + 0.1, loss)):
+        agree(model, X)
+
+
+def base(X, y, loss):
+    options = {"iterations": 5, "verbose": 0, "allow_writing_files": False, "loss_function": loss}
+    return catboost.CatBoost(options).fit(X, y)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("loss", ["Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll"])
+def test_classes(loss, policy):
+    X, y = table(0, missing=True)
+    k = 3 if loss.startswith("Multi") else 2
+    labels = (y > 1).astype(int) if loss == "CrossEntropy" else classes(y, k)
+    model = classifier(X, labels, loss_function=loss, grow_policy=policy)
+    agree(model, probes(model, X, missing=True))
+    agree(base(X, labels, loss), X)
+
+
+def test_ranking_and_scaled_sums():
+    X, y = table(0)
+    ranker = fit(catboost.CatBoostRanker, catboost.Pool(X, np.digitize(y, [0, 1]), group_id=np.arange(300) // 30), None)
+    agree(ranker, X)
+    model = regressor(X, y)
+    model.set_scale_and_bias(2.5, -7.0)
+    agree(model, X)
+
+
+def test_labels_of_scores_next_to_0():
+    """CatBoost compares the score, not the probability: the second class from the least number above 0 on."""
+    X, y = table(0)
+    model = classifier(X, y > 0, iterations=1, depth=1)
+    for score in (0.0, 1e-300, 1e-18, -1e-18):
+        model._object._set_leaf_values(np.full(2, score))
+        model.set_scale_and_bias(1.0, 0.0)
+        agree(model, X[:3])
+
+
+def words(library, n=300):
+    rng = np.random.default_rng(3)
+    X, y = table(0, missing=True)
+    name = rng.choice(["plum", "fig", "a very long name of a fruit that has more than thirty-two letters", "Äpfel"], n)
+    code = rng.integers(-2, 3, n)
+    y = y + 2 * (name == "fig") * (code > 0) - (name == "Äpfel")
+    data = {"n": X[:, 0], "name": name.tolist(), "m": X[:, 1], "code": code, "flag": rng.random(n) > 0.5}
+    if library == "polars":
+        return pl.DataFrame(data), np.nan_to_num(y)
+    frame = pd.DataFrame(data)
+    return frame.assign(name=pd.Categorical(frame["name"])) if library == "categories" else frame, np.nan_to_num(y)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("library", ["pandas", "categories", "polars"])
+def test_categories(library, policy):
+    X, y = words(library)
+    model = regressor(X, y, cat_features=["name", "code"], one_hot_max_size=10, grow_policy=policy)
+    agree(model, X)
+    other = words("pandas")[0].assign(name=lambda t: t["name"].replace("fig", "unseen"), code=lambda t: t["code"] * 3)
+    agree(model, other)
+
+
+def test_hashes_are_those_of_the_library():
+    """Names of groups have the same hash. Numbers among them have another, but not as categories: `test_categories`."""
+    letters = np.random.default_rng(0).integers(0x61, 0x17F, 300)
+    names = [first + "".join(map(chr, letters[:size])) for size in range(200) for first in "ab"]
+    pool = catboost.Pool(np.zeros((len(names), 1)), group_id=names)
+    assert [city_hash(name.encode()) for name in names] == [int(known) for known in pool.get_group_id_hash()]
+
+
+def test_importances_are_those_of_all_pairs():
+    X, y = words("pandas")
+    model = regressor(X, y, cat_features=["name", "code"], one_hot_max_size=10)
+    X, y = X[:40], y[:40]
+    i, k = np.divmod(np.arange(1600), 40)
+    for name, one in ll.feature_importance(model, X, y, loss="squared_error", progress=False).items():
+        rows = X.iloc[i].reset_index(drop=True).assign(**{name: X[name].to_numpy()[k]})
+        losses = (model.predict(rows) - y[i]) ** 2
+        assert (one.engine, one.exact) == ("trees", True)
+        expected = losses.reshape(40, 40).mean(axis=1) - (model.predict(X) - y) ** 2
+        np.testing.assert_allclose(one.local, expected, rtol=1e-9, atol=1e-9 * losses.mean())
+
+
+def test_declined():
+    X, y = words("pandas")
+    statistics = regressor(X, y, cat_features=["name", "code"], one_hot_max_size=2, iterations=40)
+    one = ll.feature_importance(statistics, X[:10], y[:10], loss="squared_error", features="n", donors="all")["n"]
+    assert one.engine == "blackbox"
+    assert "one_hot_max_size" in one.declined
+    numbers, target = table(0)
+    text = regressor(X[["n", "name"]], y, text_features=["name"])
+    with pytest.raises(Declined, match="text features only in cbm"):
+        read(as_model(text), "values")
+    threshold = classifier(numbers, target > 0)
+    threshold.set_probability_threshold(0.3)
+    agree(threshold, numbers, ["probabilities", "scores"])
+    declined = {
+        "several outputs": regressor(numbers, target, loss_function="RMSEWithUncertainty"),
+        "the objective Cox": regressor(numbers, np.abs(target) + 1, loss_function="Cox"),
+        "several outputs|MultiRMSE": regressor(numbers, np.column_stack([target, target]), loss_function="MultiRMSE"),
+        "no trained model": catboost.CatBoostRegressor(),
+    }
+    for reason, model in declined.items():
+        with pytest.raises(Declined, match=reason):
+            read(as_model(model), "values")
+    with pytest.raises(Declined, match="threshold of their own"):
+        read(as_model(threshold), "labels")
+    ensemble = read(as_model(regressor(X, y, cat_features=["name", "code"], one_hot_max_size=10)), "values")
+    with pytest.raises(Declined, match="other values than text and integers"):
+        ensemble.numbers(1, np.array([1.5], dtype=object))
+    changed = regressor(numbers, target)
+    changed.predict = lambda X: X[:, 0]
+    with pytest.raises(Declined, match="was replaced"):
+        read(as_model(changed), "values")
+
+
+def test_leaves_are_saved_to_the_last_bit(tmp_path):
+    X, y = table(0)
+    model = regressor(X, y, iterations=20)
+    model.save_model(str(tmp_path / "m.json"), format="json")
+    saved = json.loads((tmp_path / "m.json").read_text())
+    leaves = np.concatenate([tree["leaf_values"] for tree in saved["oblivious_trees"]])
+    assert np.array_equal(leaves, model.get_leaf_values())
