@@ -103,6 +103,9 @@ class StepEngine(Protocol):
     def walker(self, asks: Sequence[Ask]) -> Walker:
         """A walker for one thread; asks are sorted by column."""
 
+    def reordered(self, order: Indices) -> StepEngine:
+        """The engine of the same rows in another order."""
+
 
 class PlayerGames:
     """The ways in which an exact engine computes games whose players are features; none by default.

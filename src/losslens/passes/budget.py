@@ -152,15 +152,18 @@ class Answered:
 
 
 class RowMass:
-    """Weights of the rows if their own cells, whose changes are 0, are left out; shared by all features."""
+    """Weights of the rows if pairs inside groups are left out, or their own cells alone; shared by all features."""
 
     def __init__(self, sample: Sample) -> None:
-        self.weight = sample.weight
+        self.weight, self.block = sample.weight, sample.block
 
     @cached_property
     def met(self) -> Floats:
-        """The total weight of the donors of each row, itself left out."""
-        return np.asarray(1 - self.weight)
+        """The total weight of the donors of each row: those of other groups, or all but itself."""
+        if self.block is None:
+            return np.asarray(1 - self.weight)
+        met = 1 - np.bincount(self.block, self.weight)[self.block]
+        return np.where(met > 1e-12, met, 0.0)  # rounding error of a group that holds all weight
 
     @cached_property
     def mass(self) -> Floats:

@@ -20,8 +20,6 @@ from losslens.passes.task import Task
 from losslens.progress import bar
 from losslens.tables.sample import Sample
 
-PAIR = "exact engines compute all pairs of rows, but the product grid of two columns has no donors"
-
 Asked = tuple[Subject, Design]
 Passed = tuple[Sample, list[Filled], int]  # the sample with predictions, the outcomes, predictions of the model
 
@@ -40,9 +38,7 @@ class Route:
 def route(task: Task, subject: Subject) -> Route:
     """The exact engine if it supports the feature, else the black box."""
     declined = task.declined
-    if task.exact is not None and subject.feature.kind == "pair":
-        declined = PAIR
-    elif task.exact is not None:
+    if task.exact is not None:
         try:
             way = task.exact.way(subject, task.loss, blocked=task.blocked)
         except Declined as why:
@@ -53,10 +49,10 @@ def route(task: Task, subject: Subject) -> Route:
 
 
 def design_of(task: Task, subject: Subject, rule: Callable[[Subject, int], Design]) -> Design:
-    """The design of a feature; for "auto" all rows if the engine is exact, else by the rule."""
+    """The design of a feature; for "auto" all rows if the engine is exact, else by the rule, and for pairs a grid."""
     if task.design is not None:
         return task.design
-    if route(task, subject).exact:
+    if subject.feature.kind != "pair" and route(task, subject).exact:
         return All()
     design = rule(subject, task.n)
     if task.budget.is_tight(len(task.subjects), task.n):

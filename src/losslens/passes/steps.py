@@ -49,8 +49,11 @@ def run(
     places = _in_engine_order(questions)
     axes = _axes(engine, list(places.values()), sample)
     edges = np.linspace(0, n, n_chunks(n) + 1).astype(int).tolist()
+    work, groups = ChunkWork(axes, sample, loss, engine.predict(np.arange(1)), kept), None
+    if sample.block is not None and loss is not None:
+        groups = OwnGroups.of(sample.block, axes, [question.ask.own for question in places.values()])
+        engine, work, edges = engine.reordered(groups.order), work.by_group(groups), groups.whole(edges)
     walkers = PerThread(partial(engine.walker, [question.ask for question in places.values()]))
-    work = ChunkWork(axes, sample, loss, engine.predict(np.arange(1)), kept)
     cluster = active()
     if cluster is not None and cluster_is_faster(engine, n, len(questions), cluster):
         workers: Workers = cluster
@@ -63,13 +66,24 @@ def run(
             of_feature[slice(*rows)] = column[: len(of_feature)]  # nothing without a loss
         curve = np.add(curve, chunk.curve, out=curve) if chunks else chunk.curve
         chunks.append(replace(chunk, local=chunk.local[:0].copy(), curve=curve[:0]))  # not held twice
-    sample = replace(sample, prediction=np.concatenate([chunk.prediction for chunk in chunks]))
-    if loss is not None:
-        sample = replace(sample, loss=np.concatenate([chunk.loss for chunk in chunks]))
+    prediction, losses = (np.concatenate([getattr(chunk, of) for chunk in chunks]) for of in ("prediction", "loss"))
+    back: Any = ...
+    if groups is not None:  # to the table's order
+        prediction, losses, *local = (groups.undo(one) for one in (prediction, losses, *local))
+        back = np.argsort(groups.order[work.kept])
+    sample = replace(sample, prediction=prediction, loss=None if loss is None else losses)
     at, mass = {columns: k for k, columns in enumerate(places)}, RowMass(sample)
-    return sample, [
-        _filled(k, q, axes, sample, mass, chunks, curve, local[k], kept) for q in questions for k in [at[q.ask.columns]]
-    ]
+    filled = []
+    for question in questions:
+        k = at[question.ask.columns]
+        within = None if groups is None else groups.undo(np.concatenate([chunk.within[:, k] for chunk in chunks]))
+        assert isinstance(question.meeting, CommonGrid)  # designs in which all rows are donors
+        by_class = np.cumsum(curve[axes.part(k)], axis=0)
+        curves = ClassCurves(by_class, axes.class_of[k], question.meeting, sample, mass, within)
+        cells = spread_cells(k, axes, sample, [part for chunk in chunks for part in chunk.cells], kept, back)
+        clipped = float(sum(chunk.clipped[k] for chunk in chunks))
+        filled.append(Filled.of(question, curves.means(local[k], clipped), cells))
+    return sample, filled
 
 
 def cells_of(engine: StepEngine, questions: Sequence[Question], sample: Sample, rows: slice) -> list[NDArray[Any]]:
@@ -155,6 +169,7 @@ class ChunkSums:
     curve: Floats  # (classes, 1 + outputs): jumps of the changes of loss and of the predictions at each class
     clipped: Floats  # (k,)
     cells: list[KeptCurves]
+    within: Floats  # (b, k): the sum of the changes that each row causes in its own group; (0, k) without groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,6 +181,16 @@ class ChunkWork:
     loss: Loss | None
     like: NDArray[Any]  # any prediction, for type and shape
     kept: Indices
+    groups: OwnGroups | None = None  # rows are in its order; pairs inside groups are left out
+
+    def by_group(self, groups: OwnGroups) -> ChunkWork:
+        """The same with rows in the order of their groups."""
+        order, sample = groups.order, self.sample
+        place = np.empty(len(order), np.intp)
+        place[order] = np.arange(len(order))
+        y = None if sample.y is None else sample.y[order]
+        sample = replace(sample, weight=sample.weight[order], y=y, block=groups.block)
+        return replace(self, sample=sample, kept=np.sort(place[self.kept]), groups=groups)
 
     def sums(self, start: int, stop: int, walker: Walker, tick: Tick = silent) -> ChunkSums:
         """Over the rows start .. stop."""
@@ -177,7 +202,9 @@ class ChunkWork:
             prediction=np.empty((b, *self.like.shape[1:]), self.like.dtype), loss=np.zeros(b),
             local=np.zeros((b, count)), clipped=np.zeros(count),
             curve=np.zeros((axes.at[-1], 1 + _columns(self.like[:0], sample).shape[1])), cells=[],
+            within=np.zeros((0, count)),
         )  # fmt: skip
+        within = None if self.groups is None else self.groups.sums(start, stop, sample.weight)
         for steps in walker.steps(start, stop):
             rows, in_chunk = steps.rows, slice(steps.rows.start - start, steps.rows.stop - start)
             sums.prediction[in_chunk] = steps.own
@@ -190,9 +217,11 @@ class ChunkWork:
                 sample.weight[rows] if self.loss is None else sums.loss[in_chunk], ceiling, axes.mass, axes.at,
                 sums.local[in_chunk], sums.curve, sums.clipped,
             )  # fmt: skip
+            if within is not None and changes is not None:
+                within.leave_out(steps, changes, in_chunk, sample.weight[rows], ceiling, sums)
             sums.cells.extend(self._kept(steps, changes))
             tick(rows.stop - rows.start)
-        return sums
+        return sums if within is None else replace(sums, within=within.caused())
 
     def _kept(self, steps: Steps, changes: Floats | None) -> Iterator[KeptCurves]:
         """Copies of the steps of kept rows."""
@@ -208,6 +237,75 @@ class ChunkWork:
         mine = np.arange(length.sum()) - np.repeat(shift, length)
         kept_changes = None if changes is None else changes[mine]
         yield KeptCurves(start + shift[:, None], steps.classes[mine], steps.prediction[mine], kept_changes)
+
+
+@dataclass(frozen=True, eq=False)
+class OwnGroups:
+    """Rows in the order of their groups, whose pairs are summed by themselves, to be left out."""
+
+    order: Indices  # (n,)
+    block: Indices  # (n,): the group of each row, in this order
+    codes: NDArray[np.int32]  # (k, n): their classes
+
+    @classmethod
+    def of(cls, block: Indices, axes: Axes, own: Sequence[Indices]) -> OwnGroups:
+        """Groups, the classes of the features' values, and which value each row has."""
+        order = np.argsort(block, kind="stable")
+        codes = np.stack([of.each[values[order]] for of, values in zip(axes.class_of, own, strict=True)])
+        return cls(order, block[order], codes)
+
+    def whole(self, edges: Sequence[int]) -> list[int]:
+        """Edges of chunks, moved so that no chunk splits a group."""
+        moved = np.searchsorted(self.block, self.block[edges[:-1]])
+        return [*np.unique(moved).tolist(), edges[-1]]
+
+    def undo(self, of_rows: NDArray[Any]) -> NDArray[Any]:
+        """Numbers of the rows in this order, in that of the table; nothing, if there are none."""
+        back = np.empty_like(of_rows)
+        back[self.order[: len(of_rows)]] = of_rows
+        return back
+
+    def sums(self, start: int, stop: int, weight: Floats) -> OwnGroupSums:
+        """To sum pairs of the rows start .. stop: their groups, and in each group the rows by class."""
+        block, codes = self.block[start:stop], self.codes[:, start:stop]
+        order = np.stack([np.lexsort((of_feature, block)) for of_feature in codes])
+        mass = np.zeros((len(codes), stop - start + 1))
+        np.cumsum(weight[start:stop][order], axis=1, out=mass[:, 1:])
+        ends = np.column_stack([np.searchsorted(block, block, side) for side in ("left", "right")])
+        members = np.ascontiguousarray(np.take_along_axis(codes, order, axis=1))
+        return OwnGroupSums(ends, order, members, mass, np.zeros(members.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnGroupSums:
+    """Sums over the pairs inside the groups of b rows; each feature has the rows of a group sorted by class."""
+
+    ends: NDArray[np.int64]  # (b, 2): where the group of each row begins and ends
+    order: Indices  # (k, b)
+    members: NDArray[np.int32]  # (k, b): classes
+    mass: Floats  # (k, b + 1): weight of the rows before each
+    jumps: Floats  # (k, b)
+
+    def leave_out(
+        self, steps: Steps, changes: Floats, rows: slice, weight: Floats, ceiling: float, sums: ChunkSums
+    ) -> None:
+        """Take the pairs of some rows off their local importances."""
+        from losslens.engines.own_group_sums import sum_own_groups
+
+        own = np.empty((len(weight), len(self.members)))
+        sum_own_groups(
+            steps.start, steps.classes, changes, weight, sums.loss[rows], ceiling, self.ends[rows], self.members,
+            self.mass, own, self.jumps, sums.clipped,
+        )  # fmt: skip
+        sums.local[rows] -= own
+
+    def caused(self) -> Floats:
+        """The sum of the changes that each row causes in its group, (b, k)."""
+        running, first = np.cumsum(self.jumps, axis=1), self.ends[:, 0]
+        before = np.where(first > 0, running[:, first - 1], 0.0)
+        caused = np.empty(self.jumps.shape[::-1])
+        np.put_along_axis(caused, self.order.T, (running - before).T, axis=0)
+        return caused
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,18 +358,6 @@ def _losses(loss: Loss, sample: Sample, steps: Steps) -> tuple[Floats, Floats]:
     return base, changes
 
 
-def _filled(
-    k: int, question: Question, axes: Axes, sample: Sample, rows: RowMass, chunks: Sequence[ChunkSums], curve: Floats,
-    local: Floats, kept: Indices,
-) -> Filled:  # fmt: skip
-    meeting = question.meeting
-    assert isinstance(meeting, CommonGrid)  # designs in which all rows are donors
-    curves = ClassCurves(np.cumsum(curve[axes.part(k)], axis=0), axes.class_of[k], meeting, sample, rows)
-    clipped = sum(chunk.clipped[k] for chunk in chunks)
-    cells = spread_cells(k, axes, sample, [part for chunk in chunks for part in chunk.cells], kept)
-    return Filled.of(question, curves.means(local, float(clipped)), cells)
-
-
 @dataclass(frozen=True, eq=False)
 class ClassCurves:
     """Mean changes and predictions of one feature at each class; what is as long as the grid is computed on access."""
@@ -281,31 +367,35 @@ class ClassCurves:
     meeting: CommonGrid
     sample: Sample
     rows: RowMass
+    within: Floats | None = None  # (n,): the sum of the changes that each row causes in its own group, left out
+
+    @property
+    def apart(self) -> bool:
+        """Whether pairs inside groups, or of a row with itself, are left out."""
+        return self.meeting.leaves_out_own or self.sample.block is not None
 
     def means(self, local: Floats, clipped: float) -> Means:
-        """The means of all cells."""
-        apart, weight = self.meeting.leaves_out_own, self.sample.weight
+        """The means of all cells, from sums over each row's donors and their mass at the loss's ceiling."""
+        rows, weight = self.rows, self.sample.weight
         shared: dict[str, Any] = {
-            "mass": self.rows.mass if apart else weight,
+            "mass": rows.mass if self.apart else weight,
             "weights": deferred(self.weights),
             "pd": deferred(self.pd),
         }
         if self.sample.loss is None:
             return Means(local=None, **shared)
-        counted = weight.sum() - (weight @ weight if apart else 0.0)
         return Means(
-            local=local / self.rows.met if apart else local,
+            local=_ratio(local, rows.met) if self.apart else local,
             **shared,
             pi=deferred(self.pi),
             caused=deferred(self.caused),
-            lent=self.rows.lent if apart else weight,
-            clipped=float(clipped / counted),
+            lent=rows.lent if self.apart else weight,
+            clipped=clipped / float(rows.mass.sum() if self.apart else weight.sum()),
         )
 
     def _value_mass(self) -> Floats:
-        weight, own, size = self.sample.weight, self.meeting.own, self.meeting.size
-        mass = np.bincount(own, weight, size)
-        return np.asarray(mass - np.bincount(own, weight**2, size) if self.meeting.leaves_out_own else mass, float)
+        of_rows = self.rows.mass if self.apart else self.sample.weight
+        return np.bincount(self.meeting.own, of_rows, self.meeting.size).astype(float)
 
     def weights(self) -> Floats:
         """The share of the cells at each value, (g,)."""
@@ -319,22 +409,34 @@ class ClassCurves:
 
     def pi(self) -> Floats:
         """The mean change at each value, (g,)."""
-        changes = self.by_class[self.class_of.each, 0]
-        if not self.meeting.leaves_out_own:
-            return np.asarray(changes)
-        donor_mass = np.bincount(self.meeting.own, self.sample.weight, self.meeting.size)
-        with np.errstate(invalid="ignore", divide="ignore"):  # a value that a single row holds
-            return np.asarray(changes * donor_mass / self._value_mass())
+        if not self.apart:
+            return np.asarray(self.by_class[self.class_of.each, 0])
+        sums = np.bincount(self.meeting.own, self.sample.weight * self._sums(), self.meeting.size)
+        return _ratio(sums, self._value_mass())
 
     def caused(self) -> Floats:
         """The mean change that each row causes as a donor, (n,)."""
+        if not self.apart:
+            return self._sums()
+        return np.divide(self._sums(), self.rows.met, out=np.zeros(self.sample.n), where=self.rows.met > 0)
+
+    def _sums(self) -> Floats:
+        """The sum of the changes that each row causes, (n,)."""
         changes = self.by_class[self.class_of.each[self.meeting.own], 0]
-        return np.asarray(changes / self.rows.met if self.meeting.leaves_out_own else changes)
+        return np.asarray(changes if self.within is None else changes - self.within)
 
 
-def spread_cells(k: int, axes: Axes, sample: Sample, parts: Sequence[KeptCurves], kept: Indices) -> Cells:
-    """The cells of the kept rows, computed on first access."""
-    curves = SpreadCells(k, axes.class_of[k], tuple(parts))
+def _ratio(sums: Floats, mass: Floats) -> Floats:
+    """Means; NaN where nothing is averaged: a value that a single row holds, a group that holds all weight."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(mass > 0, sums, np.nan) / mass)
+
+
+def spread_cells(
+    k: int, axes: Axes, sample: Sample, parts: Sequence[KeptCurves], kept: Indices, back: Any = ...
+) -> Cells:
+    """The cells of the kept rows, computed on first access; `back` puts the rows of the parts in order."""
+    curves = SpreadCells(k, axes.class_of[k], tuple(parts), back)
     changes = None if sample.loss is None else deferred(curves.of, "changes", sample.loss[:0])
     return Cells(kept, deferred(curves.of, "prediction", sample.prediction[:0]), changes)
 
@@ -346,6 +448,7 @@ class SpreadCells:
     k: int
     class_of: ClassRuns  # of g values
     parts: tuple[KeptCurves, ...]
+    back: Any = ...
 
     def of(self, name: str, like: NDArray[Any]) -> NDArray[Any]:
         """Their predictions, or changes of loss, (r, g) or (r, g, K)."""
@@ -357,4 +460,5 @@ class SpreadCells:
         for part in self.parts:
             part.spread(name, self.k, begin, cells[done : done + len(part.start)])
             done += len(part.start)
-        return cells if rising else cells[:, of]
+        cells = cells if rising else cells[:, of]
+        return cells if self.back is ... else cells[self.back]

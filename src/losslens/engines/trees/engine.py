@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates
-from losslens.engines.base import BLOCKED, Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker
+from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, Site, Steps, Walker
 from losslens.engines.readers.ensemble import Ensemble
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.trees.bound import BoundEnsemble, Search, bind, tree_images
@@ -89,15 +89,13 @@ class Trees(ExactEngine):
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
         """Steps for a single column; for several columns cells, or only means if there are too many cells."""
-        if blocked:
-            raise Declined(BLOCKED)
         feature, n = subject.feature, self.bound.codes.shape[1]
         if feature.kind == "single":
             if self._takes_column(feature.columns[0]):
                 return "steps"
-        elif self.takes_pairs(n * len(subject.distinct), feature.columns):
-            return "cells"
-        elif loss is not None and not loss.custom and (self.is_single or self.gives_totals(loss)):
+        elif feature.kind == "pair" or self.takes_pairs(n * len(subject.distinct), feature.columns):
+            return "cells"  # of a product grid, too, which is smaller than all pairs
+        elif loss is not None and not loss.custom and not blocked and (self.is_single or self.gives_totals(loss)):
             return "totals"
         raise Declined(f"{feature.name!r} has too many values for its trees")
 
@@ -242,8 +240,8 @@ class Trees(ExactEngine):
         base, cells = self.predict(rows), []
         tick(len(rows))
         for ask in asks:
-            replaced = np.sort(ask.columns)
-            donor_codes = self.bound.codes[replaced][:, ask.index[0]]  # classes of the donors' values
+            replaced, of_column = np.sort(ask.columns), dict(zip(ask.columns, ask.index, strict=True))
+            donor_codes = np.stack([self.bound.codes[j, of_column[j]] for j in replaced])  # classes of the values
             of_ask = np.empty((len(rows), ask.size, *base.shape[1:]), base.dtype)
             step = max(1, PAIRS // ask.size)
             for start in range(0, len(rows), step):
@@ -286,6 +284,10 @@ class Trees(ExactEngine):
         wanted = np.zeros(len(self.bound.size), np.uint8)
         wanted[[ask.columns[0] for ask in asks]] = 1
         return TreeWalker(self.bound, self.search(wanted, self.bound))
+
+    def reordered(self, order: NDArray[np.intp]) -> Self:
+        """The engine of the same rows in another order."""
+        return replace(self, bound=replace(self.bound, codes=np.ascontiguousarray(self.bound.codes[:, order])))
 
     def search(self, wanted: NDArray[np.uint8], bound: BoundEnsemble) -> Search:
         """Search for curves of the wanted columns, in one thread; `bound` may have other rows with the same classes."""
