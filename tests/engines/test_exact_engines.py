@@ -141,15 +141,15 @@ def largest_error(case, loss):
     return 2 * case.judge(case.said, loss=loss).mean() + max(0.0, *changes)
 
 
-def agrees(case, result, weight=None, own=True, loss=None):
-    """Everything that a result says is what the pairs say."""
+def agrees(case, result, weight=None, own=True, loss=None, groups=None):
+    """Everything that a result says is what the pairs say; with groups those of different ones."""
     close = partial(case.close, loss=loss)
     w = np.ones(case.n) if weight is None else np.asarray(weight, float)
     error = w @ case.judge(case.said, loss=loss) / w.sum()
     close(result.error, error, "error")
     for name, found in result.items():
         cells, predicted = case.cells(name, loss), case.pairs[name]
-        expected = brute.averages(cells, np.ones((case.n, case.n)) - (not own) * np.eye(case.n), w)
+        expected = brute.averages(cells, np.ones((case.n, case.n)) - (not own) * np.eye(case.n), w, groups)
         close(found.pfi, expected.pfi, f"pfi of {name}")
         close(found.local, expected.local, f"local of {name}")
         if error > 0:
@@ -159,11 +159,12 @@ def agrees(case, result, weight=None, own=True, loss=None):
         mass = expected.mass.sum(axis=0) @ held
         close(found.weights, mass / mass.sum(), f"weights of {name}", scale=1.0)
         # At a value whose holders have no weight there is a mean over the rows all the same.
-        pi = (w @ cells / w.sum())[held.argmax(axis=0)] if own else (expected.mass * cells).sum(axis=0) @ held / mass
+        whole = own and groups is None
+        pi = (w @ cells / w.sum())[held.argmax(axis=0)] if whole else (expected.mass * cells).sum(axis=0) @ held / mass
         close(found.pi, pi, f"pi of {name}")
         close(found.pi @ found.weights, found.pfi, f"pi @ weights of {name}")
         close(found.ici[:, at], cells, f"ici of {name}")
-        if own:
+        if whole:
             close(found.ici @ found.weights, found.local, f"ici @ weights of {name}")
         for target, effect in effects(case, found):
             said = predicted == target if case.loss == "zero_one" else predicted
@@ -381,6 +382,22 @@ def test_weights_and_pairs_of_different_rows(kind, k, seed):
     weight = np.random.default_rng(seed).integers(0, 3, case.n) + (np.arange(case.n) < 2)
     agrees(case, case.explain(sample_weight=weight, donors="all"), weight)
     agrees(case, case.explain(sample_weight=weight + 0.5, donors=ll.Derangements()), weight + 0.5, own=False)
+
+
+@pytest.mark.filterwarnings("ignore:The groups count as")
+@some_cases
+def test_pairs_inside_groups_are_left_out(kind, k, seed):
+    """Of many small groups, of few large ones, and of one that holds all rows but two."""
+    case, rng = case_of(kind, k, seed), np.random.default_rng(seed)
+    weight = rng.integers(1, 4, case.n) / 2
+    for groups in (rng.integers(0, case.n // 3, case.n), rng.integers(0, 3, case.n), np.arange(case.n) < case.n - 2):
+        found, blind = (ask(sample_weight=weight, groups=groups, donors="all") for ask in (case.explain, case.blind))
+        agrees(case, found, weight, groups=groups)
+        for name, one in found.items():
+            case.close(one.means.caused, blind[name].means.caused, f"what donors of {name} cause")
+            case.close(one.clipped, blind[name].clipped, f"clipped share of {name}", scale=1.0)
+            if len(np.unique(groups)) > 2:
+                case.close(one.std_error, blind[name].std_error, f"standard error of {name}")
 
 
 @every_case

@@ -72,7 +72,6 @@ ASKED = {
     "projected": (make_pipeline(PCA(2), tree.DecisionTreeRegressor()), {}, "its step PCA"),
     "linear booster": (xgb.XGBRegressor(booster="gblinear", n_estimators=2), {}, "no reader for the values of XGB"),
     "sampled": (tree.DecisionTreeRegressor(), {"donors": ll.Permutations(2)}, "not those of Permutations(2)"),
-    "groups": (tree.DecisionTreeRegressor(), {"groups": np.arange(40) // 2}, "with groups="),
     "scorer": (tree.DecisionTreeRegressor(), {"loss": get_scorer("r2")}, "a scorer needs the predictions"),
     "drawn": (tree.DecisionTreeRegressor(), {"donors": ll.Within()}, "not those of Within"),
 }
@@ -111,11 +110,17 @@ def test_functions_can_only_be_called(tmp_path):
     assert ll.load(tmp_path / "function").declined == found.declined
 
 
-def test_a_pair_of_columns_has_no_donors_and_the_columns_beside_it_are_exact():
-    model = tree.DecisionTreeRegressor().fit(X, Y)
-    found = ll.feature_importance(model, X, Y, features=["x0", ("x1", "x2")])
-    assert list(found.declined) == [next(name for name in found if name != "x0")]
-    assert "no donors" in found["x1", "x2"].declined
+@pytest.mark.parametrize("donors", ["auto", "all"])
+def test_curves_of_two_columns_are_those_of_the_model(donors):
+    """No predictions of the model, in either order of the columns; the importance of a product grid is not defined."""
+    model = ensemble.RandomForestRegressor(3, random_state=0).fit(X, Y)
+    pairs = [("x2", "x0"), ("x1", "x2")]
+    found = ll.feature_importance(model, X, Y, features=["x0", *pairs], donors=donors)
+    asked = ll.feature_importance(model.predict, X, Y, loss="squared_error", features=["x0", *pairs], donors=donors)
+    assert (found.engine, found.declined) == ("trees", {})
+    for pair in pairs:
+        np.testing.assert_allclose(found[pair].pi, asked[pair].pi, atol=1e-12)
+        np.testing.assert_allclose(found[pair].effect.pd, asked[pair].effect.pd, atol=1e-12)
     assert ll.feature_effect(model, X).declined == {}
     assert set(ll.feature_effect(model.predict, X).declined.values()) == {"a function can be called, but not read"}
 

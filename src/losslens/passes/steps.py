@@ -23,6 +23,7 @@ from losslens.engines import rates
 from losslens.engines.base import StepEngine, Steps, Walker
 from losslens.losses import Loss
 from losslens.passes.budget import Budget, Filled, RowMass
+from losslens.passes.own_groups import OwnGroups
 from losslens.progress import Tick, silent
 from losslens.tables.columns import ClassRuns
 from losslens.tables.sample import Sample
@@ -51,7 +52,8 @@ def run(
     edges = np.linspace(0, n, n_chunks(n) + 1).astype(int).tolist()
     work, groups = ChunkWork(axes, sample, loss, engine.predict(np.arange(1)), kept), None
     if sample.block is not None and loss is not None:
-        groups = OwnGroups.of(sample.block, axes, [question.ask.own for question in places.values()])
+        own = [of.each[q.ask.own] for q, of in zip(places.values(), axes.class_of, strict=True)]
+        groups = OwnGroups.of(sample.block, own)
         engine, work, edges = engine.reordered(groups.order), work.by_group(groups), groups.whole(edges)
     walkers = PerThread(partial(engine.walker, [question.ask for question in places.values()]))
     cluster = active()
@@ -218,7 +220,9 @@ class ChunkWork:
                 sums.local[in_chunk], sums.curve, sums.clipped,
             )  # fmt: skip
             if within is not None and changes is not None:
-                within.leave_out(steps, changes, in_chunk, sample.weight[rows], ceiling, sums)
+                sums.local[in_chunk] -= within.add(
+                    steps, changes, in_chunk, sample.weight[rows], sums.loss[in_chunk], ceiling, sums.clipped
+                )
             sums.cells.extend(self._kept(steps, changes))
             tick(rows.stop - rows.start)
         return sums if within is None else replace(sums, within=within.caused())
@@ -237,75 +241,6 @@ class ChunkWork:
         mine = np.arange(length.sum()) - np.repeat(shift, length)
         kept_changes = None if changes is None else changes[mine]
         yield KeptCurves(start + shift[:, None], steps.classes[mine], steps.prediction[mine], kept_changes)
-
-
-@dataclass(frozen=True, eq=False)
-class OwnGroups:
-    """Rows in the order of their groups, whose pairs are summed by themselves, to be left out."""
-
-    order: Indices  # (n,)
-    block: Indices  # (n,): the group of each row, in this order
-    codes: NDArray[np.int32]  # (k, n): their classes
-
-    @classmethod
-    def of(cls, block: Indices, axes: Axes, own: Sequence[Indices]) -> OwnGroups:
-        """Groups, the classes of the features' values, and which value each row has."""
-        order = np.argsort(block, kind="stable")
-        codes = np.stack([of.each[values[order]] for of, values in zip(axes.class_of, own, strict=True)])
-        return cls(order, block[order], codes)
-
-    def whole(self, edges: Sequence[int]) -> list[int]:
-        """Edges of chunks, moved so that no chunk splits a group."""
-        moved = np.searchsorted(self.block, self.block[edges[:-1]])
-        return [*np.unique(moved).tolist(), edges[-1]]
-
-    def undo(self, of_rows: NDArray[Any]) -> NDArray[Any]:
-        """Numbers of the rows in this order, in that of the table; nothing, if there are none."""
-        back = np.empty_like(of_rows)
-        back[self.order[: len(of_rows)]] = of_rows
-        return back
-
-    def sums(self, start: int, stop: int, weight: Floats) -> OwnGroupSums:
-        """To sum pairs of the rows start .. stop: their groups, and in each group the rows by class."""
-        block, codes = self.block[start:stop], self.codes[:, start:stop]
-        order = np.stack([np.lexsort((of_feature, block)) for of_feature in codes])
-        mass = np.zeros((len(codes), stop - start + 1))
-        np.cumsum(weight[start:stop][order], axis=1, out=mass[:, 1:])
-        ends = np.column_stack([np.searchsorted(block, block, side) for side in ("left", "right")])
-        members = np.ascontiguousarray(np.take_along_axis(codes, order, axis=1))
-        return OwnGroupSums(ends, order, members, mass, np.zeros(members.shape))
-
-
-@dataclass(frozen=True, eq=False)
-class OwnGroupSums:
-    """Sums over the pairs inside the groups of b rows; each feature has the rows of a group sorted by class."""
-
-    ends: NDArray[np.int64]  # (b, 2): where the group of each row begins and ends
-    order: Indices  # (k, b)
-    members: NDArray[np.int32]  # (k, b): classes
-    mass: Floats  # (k, b + 1): weight of the rows before each
-    jumps: Floats  # (k, b)
-
-    def leave_out(
-        self, steps: Steps, changes: Floats, rows: slice, weight: Floats, ceiling: float, sums: ChunkSums
-    ) -> None:
-        """Take the pairs of some rows off their local importances."""
-        from losslens.engines.own_group_sums import sum_own_groups
-
-        own = np.empty((len(weight), len(self.members)))
-        sum_own_groups(
-            steps.start, steps.classes, changes, weight, sums.loss[rows], ceiling, self.ends[rows], self.members,
-            self.mass, own, self.jumps, sums.clipped,
-        )  # fmt: skip
-        sums.local[rows] -= own
-
-    def caused(self) -> Floats:
-        """The sum of the changes that each row causes in its group, (b, k)."""
-        running, first = np.cumsum(self.jumps, axis=1), self.ends[:, 0]
-        before = np.where(first > 0, running[:, first - 1], 0.0)
-        caused = np.empty(self.jumps.shape[::-1])
-        np.put_along_axis(caused, self.order.T, (running - before).T, axis=0)
-        return caused
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,7 +347,7 @@ class ClassCurves:
         if not self.apart:
             return np.asarray(self.by_class[self.class_of.each, 0])
         sums = np.bincount(self.meeting.own, self.sample.weight * self._sums(), self.meeting.size)
-        return _ratio(sums, self._value_mass())
+        return _ratio(sums.astype(float), self._value_mass())
 
     def caused(self) -> Floats:
         """The mean change that each row causes as a donor, (n,)."""

@@ -1,0 +1,81 @@
+"""Pairs inside groups of rows, which `groups=` leaves out: summed from the same curves as all pairs, and subtracted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.engines.base import Steps
+from losslens.typing import Floats, Indices
+
+
+@dataclass(frozen=True, eq=False)
+class OwnGroups:
+    """Rows in the order of their groups, whose pairs are summed by themselves, to be left out."""
+
+    order: Indices  # (n,)
+    block: Indices  # (n,): the group of each row, in this order
+    codes: NDArray[np.int32]  # (k, n): their classes
+
+    @classmethod
+    def of(cls, block: Indices, classes: Sequence[NDArray[np.int32]]) -> Self:
+        """Groups of rows, and the class of each row, (n,), of each feature."""
+        order = np.argsort(block, kind="stable")
+        return cls(order, block[order], np.stack([of_rows[order] for of_rows in classes]))
+
+    def whole(self, edges: Sequence[int]) -> list[int]:
+        """Edges of chunks, moved so that no chunk splits a group."""
+        moved = np.searchsorted(self.block, self.block[edges[:-1]])
+        return [*np.unique(moved).tolist(), edges[-1]]
+
+    def undo(self, of_rows: NDArray[Any]) -> NDArray[Any]:
+        """Numbers of the rows in this order, in that of the table; nothing, if there are none."""
+        back = np.empty_like(of_rows)
+        back[self.order[: len(of_rows)]] = of_rows
+        return back
+
+    def sums(self, start: int, stop: int, weight: Floats) -> OwnGroupSums:
+        """To sum pairs of the rows start .. stop: their groups, and in each group the rows by class."""
+        block, codes = self.block[start:stop], self.codes[:, start:stop]
+        order = np.stack([np.lexsort((of_feature, block)) for of_feature in codes])
+        mass = np.zeros((len(codes), stop - start + 1))
+        np.cumsum(weight[start:stop][order], axis=1, out=mass[:, 1:])
+        ends = np.column_stack([np.searchsorted(block, block, side) for side in ("left", "right")])
+        members = np.ascontiguousarray(np.take_along_axis(codes, order, axis=1))
+        return OwnGroupSums(ends, order, members, mass, np.zeros(members.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnGroupSums:
+    """Sums over the pairs inside the groups of b rows; each feature has the rows of a group sorted by class."""
+
+    ends: NDArray[np.int64]  # (b, 2): where the group of each row begins and ends
+    order: Indices  # (k, b)
+    members: NDArray[np.int32]  # (k, b): classes
+    mass: Floats  # (k, b + 1): weight of the rows before each
+    jumps: Floats  # (k, b)
+
+    def add(
+        self, steps: Steps, changes: Floats, rows: slice, weight: Floats, loss: Floats, ceiling: float, clipped: Floats
+    ) -> Floats:
+        """Add the pairs of some rows: the sum of the changes of each, (rows, k); `clipped` is reduced by their mass."""
+        from losslens.engines.own_group_sums import sum_own_groups
+
+        own = np.empty((len(weight), len(self.members)))
+        sum_own_groups(
+            steps.start, steps.classes, changes, weight, loss, ceiling, self.ends[rows], self.members, self.mass, own,
+            self.jumps, clipped,
+        )  # fmt: skip
+        return own
+
+    def caused(self) -> Floats:
+        """The sum of the changes that each row causes in its group, (b, k)."""
+        running, first = np.cumsum(self.jumps, axis=1), self.ends[:, 0]
+        before = np.where(first > 0, running[:, first - 1], 0.0)
+        caused = np.empty(self.jumps.shape[::-1])
+        np.put_along_axis(caused, self.order.T, (running - before).T, axis=0)
+        return caused
