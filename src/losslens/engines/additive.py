@@ -167,9 +167,9 @@ class AdditiveGames(SumGames):
     """Games of a single sum without a link, which predictions are."""
 
     def ways(self, loss: Loss, *, averaged: bool) -> dict[str, float]:
-        """Also a closed form of the squared loss of single rows, from contributions."""
-        ways = super().ways(loss, averaged=averaged)
-        return {"closed form": 0.0, **ways} if loss == squared_error and ways else ways
+        """Also closed forms of the squared loss of single rows, from contributions."""
+        closed = {"means of sums" if averaged else "closed form": 0.0} if loss == squared_error else {}
+        return closed | super().ways(loss, averaged=averaged)
 
     def effect_ways(self, rows: int, donors: int) -> dict[str, float]:
         """Closed form, see `effects`."""

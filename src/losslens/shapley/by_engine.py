@@ -118,24 +118,68 @@ class TreeMeans(TreePairs):
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Shares of rows; donors have none of their own."""
-        n, p, weight, games = setup.n, setup.p, setup.sample.weight, request.task.games
-        local, table, donors = np.empty((n, p)), np.zeros(1 << p), np.arange(n)
-        step = max(1, CELLS_AT_ONCE >> p)
-        progress.set_total(n**2)
+        n, p, weight, means = setup.n, setup.p, setup.sample.weight, self.means(request, setup)
+        local, table = np.empty((n, p)), np.zeros(1 << p)
+        progress.set_total(n)
         for i in range(n):
-            mean: Floats | float = 0.0
-            for start in range(0, n, step):
-                part = slice(start, start + step)
-                predictions = games.pair_predictions(np.full(len(donors[part]), i), donors[part])
-                mean = mean + np.tensordot(weight[part] / weight.sum(), predictions, 1)
-            losses = setup.losses(np.full(1 << p, i), np.asarray(mean))
+            losses = setup.losses(np.full(1 << p, i), means(i))
             local[i] = game_theory.values(losses)
             table += weight[i] * losses
-            progress(n)
+            progress(1)
         return Allotment(
             sfimp=weight @ local, method="all coalitions", error_none=float(table[0]),
             shares=Shares(local, None, all_pairs(n)), gains=local.sum(axis=1), table=table,
             monte_carlo_error=np.zeros(p),
+        )  # fmt: skip
+
+    def means(self, request: Request, setup: GameSetup) -> Callable[[int], Floats]:
+        """Mean predictions of a row over the donors, in all coalitions: a function of the row."""
+        games, weight, donors = request.task.games, setup.sample.weight, np.arange(setup.n)
+        step = max(1, CELLS_AT_ONCE >> setup.p)
+
+        def of(i: int) -> Floats:
+            mean: Floats | float = 0.0
+            for start in range(0, setup.n, step):
+                part = slice(start, start + step)
+                predictions = games.pair_predictions(np.full(len(donors[part]), i), donors[part])
+                mean = mean + np.tensordot(weight[part] / weight.sum(), predictions, 1)
+            return np.asarray(mean)
+
+        return of
+
+
+class LeafMeans(TreeMeans):
+    """The same where predictions are sums of leaves: so are their means over donors."""
+
+    name = "leaf means"
+    words = "all coalitions, from the leaves"
+    operations = "terms of leaves and coalitions"
+
+    def means(self, request: Request, setup: GameSetup) -> Callable[[int], Floats]:
+        """From the weights of donors at each leaf."""
+        means: Callable[[int], Floats] = request.task.games.mean_predictions(setup.sample.weight)
+        return means
+
+
+class SumMeans(ClosedForm):
+    """SAGE's game of a sum, squared loss: ``phi_j(i) = c_ij (2 (y_i - mean f) - C_i)``, c centred, C their sum."""
+
+    name = "means of sums"
+
+    def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
+        """Shares of rows; donors have none of their own."""
+        sample, weight = setup.sample, setup.sample.weight
+        parts = request.task.games.contributions(weight)[:, :, 0]
+        total = parts.sum(axis=1)
+        reach = 2 * (np.asarray(sample.y, float) - sample.prediction) + total  # f = its mean + C
+        index = -2 * (parts * weight[:, None]).T @ parts  # j and l together: (c_j + c_l)^2 has 2 c_j c_l
+        np.fill_diagonal(index, 0.0)
+        parts *= reach[:, None]
+        sfimp = weight @ parts
+        return Allotment(
+            sfimp=sfimp, method="closed form", error_none=sample.error + float(sfimp.sum()),
+            shares=Shares(parts, None, all_pairs(setup.n)), gains=parts.sum(axis=1),
+            monte_carlo_error=np.zeros(setup.p), index=index,
         )  # fmt: skip
 
 

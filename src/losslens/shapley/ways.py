@@ -14,7 +14,7 @@ from losslens.progress import bar
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import conditional
 from losslens.shapley.allotment import Cost, Way, as_result, without_own_pairs
-from losslens.shapley.by_engine import ClosedForm, PairsOnDevice, SingleTree, TreeMeans, TreePairs
+from losslens.shapley.by_engine import ClosedForm, LeafMeans, PairsOnDevice, SingleTree, SumMeans, TreeMeans, TreePairs
 from losslens.shapley.by_model import WALKS, Coalitions, Paper, Walks
 from losslens.shapley.covariance import Covariance, TreeBoxes, WalksForRows
 from losslens.shapley.request import Request
@@ -24,8 +24,8 @@ from losslens.shapley.totals import ProductTotals, TreeTotals
 COVARIANCE, COALITIONS, PAPER = Covariance(), Coalitions(), Paper()
 # The first within its limit is used; those with shares of single rows and pairs come first.
 WAYS: tuple[Way, ...] = (
-    ClosedForm(), PairsOnDevice(), TreePairs(), TreeMeans(), SingleTree(), TreeBoxes(), TreeTotals(), COALITIONS,
-    ProductTotals(), WalksForRows(), WALKS,
+    ClosedForm(), SumMeans(), PairsOnDevice(), TreePairs(), LeafMeans(), TreeMeans(), SingleTree(), TreeBoxes(),
+    TreeTotals(), COALITIONS, ProductTotals(), WalksForRows(), WALKS,
 )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ class TreeGames(PlayerGames):
         trees = float(len(bound.roots) * (SMALL_TREE if engine.is_small else LARGE_TREE))
         cells = n * (n - 1) * (coalitions + trees)
         if averaged:
-            return {"tree means": cells}
+            return {"tree means": cells} | self._leaf_means(n)
         ways = {"tree pairs": cells / 2}
         if self._slope(loss) is not None:
             ways["covariance"] = (n + TABLE_ROWS) * float(len(bound.value))
@@ -70,6 +70,22 @@ class TreeGames(PlayerGames):
 
             ways["tree totals"] = coalitions * max(1.0, cost(bound))
         return ways
+
+    def _leaf_means(self, n: int) -> dict[str, float]:
+        """Where predictions are sums of leaves, so are their means over donors."""
+        from losslens.engines.trees.effects import linear_response
+        from losslens.engines.trees.mean_games import cost
+
+        if linear_response(self.engine.bound) is None:
+            return {}
+        return {"leaf means": n * cost(self.engine.bound, self.columns)}
+
+    def mean_predictions(self, weight: Floats) -> Callable[[int], NDArray[Any]]:
+        """A function from a row to its mean predictions over the donors in all coalitions, (2**p, ...)."""
+        from losslens.engines.trees.mean_games import MeanGames
+
+        games, link = MeanGames(self.engine.bound, self.columns, weight), self.engine.bound.ensemble.link
+        return lambda i: link(games.scores(i))
 
     # Pair by pair.
 

@@ -1,0 +1,104 @@
+"""Mean predictions of a row over all donors, in every coalition: SAGE's game, from the leaves of trees.
+
+On the path to a leaf a row violates the conditions of some players, B, and a donor those of others. The coalition S
+reaches the leaf with the row's values if no player of B is in it, and then with those of the donors that violate
+players of S only. With c(T) the weight of the donors that violate exactly T, the leaf has a weight in the mean over
+donors of ``sum of c(T) over all T in S``, or 0 if S has players of B: that is the sum over all T in S of
+``(-1)^|T and B| c(T - B)``. All leaves are added into one table of 2^p such terms, and one sum over subsets gives the
+means of every coalition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numba import types
+
+from losslens.engines.compiled import compiled, count_bits
+from losslens.engines.trees.bound import BoundEnsemble
+from losslens.engines.trees.effect_kernels import ABOVE, BIT, NO_PLAYER, NONE, PARENT, TREES, f8
+from losslens.engines.trees.effects import MOST_IN_TABLE, _Layout, count_patterns
+from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, RIGHT, RULE, U, array_of, goes_left, i4, i8, u8
+from losslens.typing import Floats
+
+Players = Sequence[Sequence[int]]
+
+
+class MeanGames:
+    """Mean scores of rows over the donors, in all coalitions of the players."""
+
+    def __init__(self, bound: BoundEnsemble, players: Players, weight: Floats) -> None:
+        self.bound, self.layout, self.p = bound, _Layout(bound, players), len(players)
+        counts = count_patterns(bound, players, np.arange(len(weight)), (weight / weight.sum())[None])
+        self.counts = np.concatenate(counts.tables)
+        self.place = np.empty(len(self.counts), np.uint64)  # of each set of a path's players among all players'
+        for s in self.layout.leaves.tolist():
+            at, members = self.layout.table_at[bound.nodes[s, RIGHT]], np.zeros(1, np.uint64)
+            for player in self.layout.players_of(s).tolist():
+                members = np.append(members, members | np.uint64(1 << player))
+            self.place[at : at + len(members)] = members
+        self.codes = np.ascontiguousarray(bound.codes.T)
+        first = bound.value[bound.leaf_at[:-1]]  # leaf values are relative to the first of their tree
+        base = np.zeros(bound.ensemble.outputs)
+        for t, out in enumerate(bound.output.tolist()):
+            base[out : out + first.shape[1]] += first[t] * bound.unit[out : out + first.shape[1]]
+        self.base = (base + bound.ensemble.offset) / bound.ensemble.divisor
+
+    def scores(self, i: int) -> Floats:
+        """Of row i, (2^p, outputs); bit j of a coalition's number says that it contains player j."""
+        table = np.zeros((self.bound.ensemble.outputs, 1 << self.p))
+        layout = self.layout
+        add_leaves(
+            self.codes[i], layout.trees, layout.leaves, layout.table_at, self.bound.output, self.bound.leaf_at,
+            layout.value, self.counts, self.place, table,
+        )  # fmt: skip
+        for j in range(self.p):
+            halves = table.reshape(len(table), -1, 2, 1 << j)
+            halves[:, :, 1] += halves[:, :, 0]
+        return np.asarray((table + self.base[:, None]).T)
+
+
+def cost(bound: BoundEnsemble, players: Players) -> float:
+    """Operations for one row; infinite where a path has too many players for a table."""
+    layout = _Layout(bound, players)
+    if layout.path_players > MOST_IN_TABLE:
+        return float("inf")
+    return float(layout.table_at[-1]) + len(players) * 2.0 ** len(players)
+
+
+@compiled(
+    types.void(
+        array_of(i4), TREES, array_of(i8), array_of(i8), array_of(i4), array_of(i4), array_of(f8, 2), array_of(f8),
+        array_of(u8), array_of(f8, 2),
+    )
+)  # fmt: skip
+def add_leaves(codes, trees, leaves, table_at, output, leaf_at, value, counts, place, table):
+    """Add the terms of all leaves, for a row with these classes."""
+    nodes, info, size, sets = trees
+    t = 0
+    for number in range(len(leaves)):
+        while number >= leaf_at[t + 1]:
+            t += 1
+        s = leaves[number]
+        leaf, q, violated, outside = U(nodes[s, RIGHT]), U(info[s, ABOVE]), NONE, False
+        while info[s, PARENT] >= 0:
+            a = info[s, PARENT]
+            f = nodes[a, FEATURE]
+            if goes_left(codes[f], nodes[a, CUT], nodes[a, RULE], size[f], sets) != (s == a + 1):
+                if info[a, BIT] == NO_PLAYER:
+                    outside = True  # which no coalition can repair
+                else:
+                    violated |= ONE << U(info[a, BIT])
+            s = a
+        if outside:
+            continue
+        at = U(table_at[leaf])
+        for T in range(ONE << q):
+            mass = counts[at + (T & ~violated)]
+            if mass == 0.0:
+                continue
+            if count_bits(T & violated) & 1:
+                mass = -mass
+            for w in range(U(value.shape[1])):
+                table[U(output[t]) + w, place[at + T]] += mass * value[leaf, w]
