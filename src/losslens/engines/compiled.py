@@ -22,11 +22,13 @@ from losslens.progress import tell
 MODULES = {
     "losslens.engines.additive_sums": 1,
     "losslens.engines.interpolation_kernels": 1,
+    "losslens.engines.own_group_sums": 1,
     "losslens.engines.step_sums": 1,
     "losslens.engines.trees.small_trees": 3,
     "losslens.engines.trees.large_trees": 4,
     "losslens.engines.trees.oblivious_trees": 2,
     "losslens.engines.trees.effect_kernels": 4,
+    "losslens.engines.trees.mean_games": 1,
     "losslens.engines.trees.wide_leaf_kernels": 1,
     "losslens.engines.trees.pair_kernels": 9,
     "losslens.engines.trees.pair_box_kernels": 7,
