@@ -20,6 +20,8 @@ from losslens.passes.task import Task
 from losslens.progress import bar
 from losslens.tables.sample import Sample
 
+GRID = "its engine computes means over pairs of rows, not the cells of a product grid of two columns"
+
 Asked = tuple[Subject, Design]
 Passed = tuple[Sample, list[Filled], int]  # the sample with predictions, the outcomes, predictions of the model
 
@@ -41,6 +43,8 @@ def route(task: Task, subject: Subject) -> Route:
     if task.exact is not None:
         try:
             way = task.exact.way(subject, task.loss, blocked=task.blocked)
+            if subject.feature.kind == "pair" and way != "cells":
+                raise Declined(GRID)
         except Declined as why:
             declined = str(why)
         else:
