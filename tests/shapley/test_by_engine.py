@@ -34,7 +34,7 @@ def test_sage_is_that_of_all_coalitions(name, loss, features):
     table, y = X.fillna(0.0) if name in ("line", "tree") else X, CLASSES if name in ("classes", "linked") else Y
     model.fit(table, y)
     ask = model.predict_proba if y is CLASSES else model.predict
-    options = {"aggregate": "prediction", "features": features, "loss": loss, "sample_weight": WEIGHT, "progress": False}
+    options = {"aggregate": "prediction", "features": features, "loss": loss, "sample_weight": WEIGHT}
     found = ll.shapley_importance(model, table, y, **options)
     expected = ll.shapley_importance(ask, table, y, donors="all", method="exact", **options)
     assert (found.exact, found.engine == "blackbox", expected.engine) == (True, False, "blackbox")
