@@ -72,7 +72,7 @@ ASKED = {
     "projected": (make_pipeline(PCA(2), tree.DecisionTreeRegressor()), {}, "its step PCA"),
     "linear booster": (xgb.XGBRegressor(booster="gblinear", n_estimators=2), {}, "no reader for the values of XGB"),
     "sampled": (tree.DecisionTreeRegressor(), {"donors": ll.Permutations(2)}, "not those of Permutations(2)"),
-    "scorer": (tree.DecisionTreeRegressor(), {"loss": get_scorer("r2")}, "a scorer needs the predictions"),
+    "scorer": (neighbors.KNeighborsRegressor(), {"loss": get_scorer("r2")}, "losslens has no reader for the values"),
     "drawn": (tree.DecisionTreeRegressor(), {"donors": ll.Within()}, "not those of Within"),
 }
 

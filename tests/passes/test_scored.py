@@ -5,16 +5,19 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import average_precision_score, check_scoring, get_scorer, make_scorer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVR, LinearSVC
+from sklearn.tree import DecisionTreeRegressor
 
 import brute
 import losslens as ll
+from losslens.engines import choice
+from losslens.engines.choice import CHECKED
 from losslens.plots import plot_ranking
 from losslens.text import in_digits
 
@@ -398,3 +401,128 @@ def test_an_error_that_a_scorer_negates_is_told_as_an_error():
     assert shares.error_all == pytest.approx(error)
     assert shares.headline.startswith("decrease in mean absolute percentage error that each feature earns; ")
     assert f"{in_digits(error)} with their own" in shares.headline
+
+
+# Cells of exact engines: the model predicts only the rows on which it is checked and asked for its methods.
+
+FEW = np.random.default_rng(5)
+M = 70
+TABLE = np.column_stack([FEW.normal(size=(M, 2)), FEW.integers(0, 3, size=(M, 2))])  # many rows differ in one column
+SIGNAL = TABLE[:, 0] + TABLE[:, 2] * TABLE[:, 3] + FEW.normal(size=M)
+TWO, SIX = (SIGNAL > 1).astype(int), np.digitize(SIGNAL, [-1, 0, 1, 2, 4])
+EXACT = {
+    "forest, auc": (RandomForestClassifier(8, random_state=0), TWO, "roc_auc", "trees"),
+    "forest, log loss": (RandomForestClassifier(8, random_state=0), SIX, "neg_brier_score", "trees"),
+    "boosting, labels": (HistGradientBoostingClassifier(max_iter=5), TWO, "f1", "trees"),
+    "boosting, average precision": (HistGradientBoostingClassifier(max_iter=5), TWO, "average_precision", "trees"),
+    "tree, r2": (DecisionTreeRegressor(max_depth=4), SIGNAL, "r2", "trees"),
+    "linear, median": (LinearRegression(), SIGNAL, "neg_median_absolute_error", "additive"),
+    "scores, auc": (LogisticRegression(), TWO, "roc_auc", "additive"),
+    "machine, r2": (SVR(), SIGNAL, "r2", "products"),
+    "logistic, labels": (LogisticRegression(), TWO, "balanced_accuracy", "link"),
+    "logistic, six classes": (LogisticRegression(), SIX, "roc_auc_ovr", "link"),
+}
+
+
+def over_shifts(model, y, scorer, columns, weight=None, donors=None):
+    """The score less its mean over columns of donors (all shifts), by the model's own methods."""
+    every = np.arange(M)
+    scores, masses = [], []
+    for k in [np.roll(every, -t) for t in range(M)] if donors is None else donors:
+        replaced = TABLE.copy()
+        replaced[:, columns] = TABLE[k][:, columns]
+        pair = None if weight is None else weight * weight[k]
+        scores.append(get_scorer(scorer)(model, replaced, y, sample_weight=pair))
+        masses.append(1.0 if pair is None else pair.sum())
+    return get_scorer(scorer)(model, TABLE, y, sample_weight=weight) - np.average(scores, weights=masses)
+
+
+@pytest.mark.thread_unsafe(reason="models that all threads share are fitted")
+@pytest.mark.parametrize("case", EXACT)
+def test_cells_of_exact_engines_give_the_models_score_without_its_predictions(case):
+    model, y, scorer, engine = EXACT[case]
+    model.fit(TABLE, y)
+    weight = FEW.integers(0, 4, M).astype(float) if scorer in ("r2", "average_precision") else None
+    features = {"x2": [2], "both": ["x1", "x3"]}
+    options = {"loss": get_scorer(scorer), "features": features, "sample_weight": weight, "random_state": 1}
+    found = ll.feature_importance(model, TABLE, y, donors="all", **options)
+    assert (found.engine, found.exact, found.declined) == (engine, True, {})
+    for name, columns in (("x2", [2]), ("both", [1, 3])):
+        assert found[name].n_predictions == 0
+        assert found[name].pfi == pytest.approx(over_shifts(model, y, scorer, columns, weight), abs=1e-12)
+    at = TABLE.copy()
+    at[:, 2] = 1
+    score = get_scorer(scorer)(model, at, y, sample_weight=weight)
+    assert found["x2"].pi[1] == pytest.approx(found.score - score, abs=1e-12)
+    assert found.n_predictions <= 2 * (CHECKED + len(np.unique(SIX)))
+    planned = ll.plan(ll.feature_importance, model, TABLE, y, donors="all", **options)
+    assert (planned.n_predictions, set(planned.engines)) == (found.n_predictions, {engine})
+
+
+@pytest.mark.thread_unsafe(reason="models that all threads share are fitted")
+@pytest.mark.parametrize("case", ["forest, auc", "boosting, labels", "linear, median", "machine, r2"])
+def test_exact_engines_fill_the_cells_of_other_designs_too(case):
+    model, y, scorer, engine = EXACT[case]
+    model.fit(TABLE, y)
+    options = {"loss": get_scorer(scorer), "random_state": 1}
+    for design in (ll.Latin(4), ll.Systematic(3), ll.Grid(5)):
+        found = ll.feature_importance(model, TABLE, y, donors=design, **options)
+        assert (found.engine, found.declined, found["x0"].n_predictions) == (engine, {}, 0)
+        planned = ll.plan(ll.feature_importance, model, TABLE, y, donors=design, **options)
+        assert (planned.n_predictions, set(planned.engines)) == (found.n_predictions, {engine})
+        if design.common:
+            at = TABLE.copy()
+            at[:, 1] = found["x1"].grid[2]
+            assert found["x1"].pi[2] == pytest.approx(found.score - get_scorer(scorer)(model, at, y), abs=1e-12)
+        else:
+            seen = ll.feature_importance(lambda X: X[:, 0], TABLE, SIGNAL, loss="squared_error", donors=design,
+                                         random_state=1)  # fmt: skip
+            donors = brute.donors(seen["x1"]).T
+            assert found["x1"].pfi == pytest.approx(over_shifts(model, y, scorer, [1], donors=donors), abs=1e-12)
+    found = ll.feature_importance(model, TABLE, y, donors=ll.Grid(values=[0.5]), features="x0", **options)["x0"]
+    assert (found.engine, found.declined) == ("blackbox", "exact engines know the values of the table only")
+
+
+def test_predictions_that_differ_by_rounding_are_ties(monkeypatch):
+    """Rows that are equal but for the replaced column have equal predictions of the model, and so have cells."""
+    table = np.random.default_rng(0).integers(0, 2, size=(100, 6)) * np.array([0.1, 0.7, 1.3, 2.1, 7.7, 0.3])
+    y = (table[:, 0] + table[:, 1] - table[:, 2] + np.random.default_rng(1).normal(size=100) > 0).astype(int)
+    model, scorer = LogisticRegression().fit(table, y), get_scorer("roc_auc")
+    found = ll.feature_importance(model, table, y, loss=scorer, donors="all")
+    monkeypatch.setattr(choice, "READERS", ())
+    asked = ll.feature_importance(model, table, y, loss=scorer, donors="all")
+    assert (found.engine, asked.engine) == ("additive", "blackbox")
+    for name, one in found.items():
+        assert one.pfi == pytest.approx(asked[name].pfi, abs=1e-12)
+
+
+@pytest.mark.thread_unsafe(reason="models that all threads share are fitted")
+@pytest.mark.parametrize("case", ["forest, auc", "linear, median", "boosting, labels"])
+def test_shares_of_a_score_come_from_the_exact_engine_too(case, monkeypatch):
+    """Labels may have ties in coalitions: there the model is asked."""
+    model, y, scorer, engine = EXACT[case]
+    model.fit(TABLE, y)
+    options = {"loss": get_scorer(scorer), "donors": ll.Latin(3), "random_state": 0}
+    found = ll.shapley_importance(model, TABLE, y, **options)
+    planned = ll.plan(ll.shapley_importance, model, TABLE, y, **options)
+    assert (set(planned.engines), planned.n_predictions) == ({found.engine}, found.n_predictions)
+    assert found.engine == ("blackbox" if scorer == "f1" else engine)
+    assert (found.n_predictions < 3 * M) == (scorer != "f1")
+    with monkeypatch.context() as patch:
+        patch.setattr(choice, "READERS", ())
+        asked = ll.shapley_importance(model, TABLE, y, **options)
+    assert (asked.engine, planned.way.endswith("by the model")) == ("blackbox", scorer == "f1")
+    np.testing.assert_allclose(found.sfimp, asked.sfimp, atol=1e-12)
+
+
+def test_a_scorer_that_needs_all_rows_gets_them():
+    """Which method it calls is seen on a few rows; one that fails there is asked again."""
+    weight = np.linspace(1, 2, M)
+
+    def weighted(y, prediction):
+        return -float(np.average((y - prediction) ** 2, weights=weight))
+
+    model = LinearRegression().fit(TABLE, SIGNAL)
+    found = ll.feature_importance(model, TABLE, SIGNAL, loss=make_scorer(weighted), donors="all")
+    assert found.n_predictions == M + CHECKED
+    assert found.score == weighted(SIGNAL, model.predict(TABLE))

@@ -27,7 +27,7 @@ from losslens.losses import Loss, Response
 from losslens.progress import Tick
 from losslens.tables.columns import ClassRuns, Column
 from losslens.tables.frames import Table
-from losslens.tables.sample import Sample
+from losslens.tables.sample import Sample, chunks
 from losslens.typing import Floats, Indices
 from losslens.uncertainty.cell_weights import CellWeights
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from losslens.engines.readers.unwrapped import UnwrappedModel
 
 AnswerWay = Literal["cells", "steps", "sums", "totals"]
+MIXED = 1 << 20  # values of rows that are mixed at a time
 BLOCKED = "with groups=, the donors differ from row to row"
 
 
@@ -201,6 +202,33 @@ class ExactEngine(ABC):
     @abstractmethod
     def games(self, players: Sequence[Subject]) -> PlayerGames:
         """Its ways to compute games with these features as players."""
+
+
+@dataclass(frozen=True)
+class MixedRows:
+    """Predicts cells one by one with an exact engine: under designs that don't pair all rows."""
+
+    engine: ExactEngine
+    columns: int  # of the table
+
+    def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
+        """Predictions of these rows, unchanged and in all cells of each ask, some rows at a time."""
+        base, cells = self.engine.predict(rows), []
+        tick(len(rows))
+        for ask in asks:
+            of_ask = np.empty((len(rows), ask.width, *base.shape[1:]), base.dtype)
+            for part in chunks(rows, ask.width * self.columns, MIXED):
+                value = np.arange(ask.size)[None] if ask.met is None else ask.met[rows[part]]
+                value = np.broadcast_to(value, of_ask[part].shape[:2])
+                source = np.repeat(rows[part], ask.width)[:, None].repeat(self.columns, axis=1)
+                for column, index in zip(ask.columns, ask.index, strict=True):
+                    source[:, column] = index[value].ravel()
+                of_ask[part] = self.engine.predict(source).reshape(of_ask[part].shape)
+                at, own = np.nonzero(value == ask.own[rows[part], None])
+                of_ask[part][at, own] = base[part][at]  # a row at its own value is the row itself
+                tick(ask.most(len(value)))
+            cells.append(of_ask)
+        return Answer(base, cells, [0] * len(asks))
 
 
 Losses: TypeAlias = Callable[[Indices, NDArray[Any]], Floats]  # the losses of some rows, given predictions

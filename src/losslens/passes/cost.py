@@ -22,11 +22,12 @@ from losslens.donors.conditional import BoundSampler, bound
 from losslens.donors.designs import Design
 from losslens.donors.questions import FEW_VALUES, Subject, Subjects, pose
 from losslens.engines import rates
+from losslens.engines.base import CellEngine
 from losslens.engines.blackbox import TIMED, BlackBox, CallTime
 from losslens.engines.choice import CHECKED
 from losslens.models import Model
 from losslens.passes import auto, dense, scored, steps
-from losslens.passes.dispatch import Asked, Route, design_of, route
+from losslens.passes.dispatch import Asked, Route, ask, design_of, route
 from losslens.passes.task import Options, Task
 from losslens.results.importance import FeatureImportance
 from losslens.results.plan import Plan
@@ -165,12 +166,15 @@ class CountedCells:
         return self.by_model + self.checked
 
 
-def count_cells(task: Task, rule: Callable[[Subject, int], Design], n: int) -> CountedCells:
-    """The cells of n rows, of which the task may have some; `rule` chooses the design of ``donors="auto"``."""
-    routes = [route(task, s) for s in task.subjects]
-    designs = [design_of(task, s, lambda subject, _: rule(subject, n)) for s in task.subjects]
+def count_cells(task: Task, rule: Callable[[Subject, int], Design], n: int, *, all_exact: bool = True) -> CountedCells:
+    """The cells of n rows, of which the task may have some; `rule` chooses the design of ``donors="auto"``.
+
+    `all_exact`: of features that no exact engine takes.
+    """
+    designs = [design_of(task, s, lambda subject, _: rule(subject, n), all_exact=all_exact) for s in task.subjects]
     for design in designs:
         design.check(n)
+    routes = [route(task, s, d) for s, d in zip(task.subjects, designs, strict=True)]
     expected = [Expected(s, d, n) for s, d in zip(task.subjects, designs, strict=True)]
     asked = [one for one, r in zip(expected, routes, strict=True) if not r.exact]
     turns = sum(1 for _ in task.budget.turns([one.width for one in asked], n)) if asked else 0
@@ -184,14 +188,15 @@ def count_cells(task: Task, rule: Callable[[Subject, int], Design], n: int) -> C
 
 
 def plan_cells(
-    task: Task, rule: Callable[[Subject, int], Design], build: Build, started: float, n: int | None = None
-) -> Plan:
+    task: Task, rule: Callable[[Subject, int], Design], build: Build, started: float, n: int | None = None,
+    *, all_exact: bool = True,
+) -> Plan:  # fmt: skip
     """The cost of importances or effects of n rows, whose preparation began at `started`; the task may have some rows.
 
     `rule` chooses the design of ``donors="auto"``, and `build` computes the results of a round of donors.
     """
     n = task.n if n is None else n
-    times, counted = n / task.n, count_cells(task, rule, n)
+    times, counted = n / task.n, count_cells(task, rule, n, all_exact=all_exact)
     expected, routes, grows, asked, total = (
         counted.expected, counted.routes, counted.grows, counted.asked, counted.by_model
     )  # fmt: skip
@@ -239,24 +244,24 @@ def plan_scores(
     restored: Callable[[Task], Task],
 ) -> Plan:
     """The cost of importances by a scorer: of the predictions, and of calls of the scorer, one of which is timed."""
-    method, task = scored.prepare_scored(model, X, y, scorer, options, few=True)
+    method, task = scored.prepare_scored(model, X, y, scorer, options)
     task = restored(task)
 
     def build(task: Task, asked: Sequence[Asked]) -> Sequence[Any]:
-        return scored.predicted_cells(task, [pose(s, d, task.n, task.entropy) for s, d in asked])[1]
+        return [answer.filled.cells.predictions for answer in ask(task, asked)[0]]
 
     expected = [Expected(s, task.design or scored.score_design(s, n), n) for s in task.subjects]
     scored.check_budget(task, expected, n)
-    plan = plan_cells(task, scored.score_design, build, started, n)
+    plan = plan_cells(task, scored.score_design, build, started, n, all_exact=False)
     columns = sum(
         (n if one.design.all_pairs else one.width) * one.design.has_columns + one.width * one.design.common
         for one in expected
     )
     few = task.engine.timed(CHECKED, allowed(TIMED))
     each = scorer_seconds(method, task, few)
-    # The verb calls the model once more, for the scorer to show which predictions of all rows it needs.
-    seconds = plan.seconds + (columns + 1) * each * n / task.n + few.seconds(1, n)
-    return replace(plan, seconds=seconds, n_predictions=plan.n_predictions + n)
+    # The verb calls the model once more, for the scorer to show which predictions it needs.
+    seconds = plan.seconds + (columns + 1) * each * n / task.n + few.seconds(1, method.probed)
+    return replace(plan, seconds=seconds, n_predictions=plan.n_predictions + method.probed)
 
 
 def scorer_seconds(method: scored.ScorerMethod, task: Task, model: CallTime) -> float:
@@ -405,14 +410,18 @@ def _exact_seconds(task: Task, answered: list[tuple[Expected, Route]], build: Bu
     """The threads of a cluster that the exact engine uses, and its seconds."""
     engine, n, seconds = task.exact, task.n, 0.0
     by_way: dict[str, list[Expected]] = {}
+    by_filling: dict[CellEngine, list[Expected]] = {}
     for one, r in answered:
-        by_way.setdefault(r.way, []).append(one)
+        if r.way == "cells":
+            by_filling.setdefault(r.engine, []).append(one)
+        else:
+            by_way.setdefault(r.way, []).append(one)
     if summed := by_way.get("sums", []):
         seconds += _sums_seconds(task, summed, build)
-    if filled := by_way.get("cells", []):
+    for filling, filled in by_filling.items():
         questions = [pose(one.subject, one.design, n, 0) for one in filled]
         rows = max(2, FILLED // sum(one.width for one in filled))
-        seconds += dense.expected_seconds(engine, questions, task.sample, task.loss, rows)
+        seconds += dense.expected_seconds(filling, questions, task.sample, task.loss, rows)
     seconds += sum(engine.seconds(one.subject, "totals") for one in by_way.get("totals", []))
     if not (stepped := by_way.get("steps", [])):
         return 0, seconds

@@ -12,7 +12,7 @@ from typing import Any
 from losslens.cells.matrix import drawn_cells
 from losslens.donors.designs import All, Design
 from losslens.donors.questions import Question, Subject, pose
-from losslens.engines.base import AnswerWay, CellEngine, Declined
+from losslens.engines.base import AnswerWay, CellEngine, Declined, MixedRows
 from losslens.engines.choice import CHECKED
 from losslens.passes import dense, groups, steps, sums
 from losslens.passes.budget import Answered, Filled
@@ -21,6 +21,7 @@ from losslens.progress import bar
 from losslens.tables.sample import Sample
 
 GRID = "its engine computes means over pairs of rows, not the cells of a product grid of two columns"
+NOT_IN_TABLE = "exact engines know the values of the table only"
 
 Asked = tuple[Subject, Design]
 Passed = tuple[Sample, list[Filled], int]  # the sample with predictions, the outcomes, predictions of the model
@@ -37,8 +38,8 @@ class Route:
     declined: str = ""  # why no exact engine is used
 
 
-def route(task: Task, subject: Subject) -> Route:
-    """The exact engine if it supports the feature, else the black box."""
+def route(task: Task, subject: Subject, design: Design | None = None) -> Route:
+    """The exact engine if it supports the feature, else the black box; cell by cell under designs of some pairs."""
     declined = task.declined
     if task.exact is not None:
         try:
@@ -48,15 +49,21 @@ def route(task: Task, subject: Subject) -> Route:
         except Declined as why:
             declined = str(why)
         else:
-            return Route(task.exact, way, task.exact.label(way), exact=True)
+            if design is None or design.all_pairs or subject.feature.kind == "pair":
+                return Route(task.exact, way, task.exact.label(way), exact=True)
+            if design.values is None:
+                return Route(MixedRows(task.exact, len(task.table.names)), "cells", task.exact.name, exact=True)
+            declined = NOT_IN_TABLE
     return Route(task.engine, "cells", task.engine.name, exact=False, declined=declined)
 
 
-def design_of(task: Task, subject: Subject, rule: Callable[[Subject, int], Design]) -> Design:
-    """The design of a feature; for "auto" all rows if the engine is exact, else by the rule, and for pairs a grid."""
+def design_of(
+    task: Task, subject: Subject, rule: Callable[[Subject, int], Design], *, all_exact: bool = True
+) -> Design:
+    """The design of a feature; for "auto" all rows if the engine is exact (`all_exact`), else by the rule, as pairs."""
     if task.design is not None:
         return task.design
-    if subject.feature.kind != "pair" and route(task, subject).exact:
+    if all_exact and subject.feature.kind != "pair" and route(task, subject).exact:
         return All()
     design = rule(subject, task.n)
     if task.budget.is_tight(len(task.subjects), task.n):
@@ -66,7 +73,7 @@ def design_of(task: Task, subject: Subject, rule: Callable[[Subject, int], Desig
 
 def ask(task: Task, asked: Sequence[Asked]) -> tuple[list[Answered], int]:
     """All features, each by its engine, and the number of predictions of the model."""
-    routes = [route(task, subject) for subject, _ in asked]
+    routes = [route(task, subject, design) for subject, design in asked]
     found: dict[str, Answered] = {}
     predicted = min(task.n, CHECKED) if any(r.exact for r in routes) else 0  # the exact engine was checked on these
     for engine, way in dict.fromkeys((r.engine, r.way) for r in routes):

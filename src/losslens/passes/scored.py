@@ -1,7 +1,7 @@
 """Importance by a scorer (AUC, R2), which gives one score for all rows.
 
 A scikit-learn scorer calls the methods of an estimator. Here it gets a stand-in that returns the predictions of the
-cells, so that a scorer needs no more predictions than a loss.
+cells, so that a scorer needs no more predictions than a loss, and none of the model where an exact engine has them.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ from losslens.donors.questions import Question, Subject, pose
 from losslens.engines.choice import CHECKED
 from losslens.losses import Response, call_read_only, resolve
 from losslens.models import Model
-from losslens.passes import budget, dense
+from losslens.passes import budget
 from losslens.passes.auto import first_design
+from losslens.passes.dispatch import ask, design_of
 from losslens.passes.task import Options, Task, prepare
-from losslens.progress import bar
 from losslens.results.scores import FeatureScore, Scores
 from losslens.tables import checks
-from losslens.tables.frames import Batch, as_table
-from losslens.tables.sample import Sample
+from losslens.tables.frames import Batch, Table, as_table
 from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
 
 METHODS = ("predict", "predict_proba", "decision_function")
-SCORED = "a scorer needs the predictions of all rows at once, and exact engines give mean losses"
 SHIFTS = 30  # donors per row where all of them are over the limit
+TIED = 64 * float(np.finfo(np.float64).eps)  # relative difference up to which an exact engine's predictions are equal
 
 Score = Callable[[NDArray[Any], Floats | None], float]
 
@@ -42,20 +41,19 @@ Score = Callable[[NDArray[Any], Floats | None], float]
 def score_importance(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> Scores:
     """Importance by a scorer: the score less its mean over the columns of the design."""
     method, task = prepare_scored(model, X, y, scorer, options)
-    questions = [pose(s, task.design or score_design(s, task.n), task.n, task.entropy) for s in task.subjects]
+    asked = [(s, design_of(task, s, score_design, all_exact=False)) for s in task.subjects]
+    questions = [pose(subject, design, task.n, task.entropy) for subject, design in asked]
     check_budget(task, questions, task.n)
-    sample, filled, predicted = predicted_cells(task, questions)
-    base = method.score(sample.prediction, method.weight)
+    answered, predicted = ask(task, asked)
+    base: dict[str, float] = {}  # of each engine
     features = {}
-    for question, part in zip(questions, filled, strict=True):
-        features[question.subject.feature.name] = _feature_score(task, question, part, method, base)
-    return Scores(features, predicted + task.n)  # and once to see which method the scorer calls
-
-
-def predicted_cells(task: Task, questions: Sequence[Question]) -> tuple[Sample, list[budget.Filled], int]:
-    """All cells, and the number of predictions."""
-    with bar(task.n + sum(q.ask.most(task.n) for q in questions), "explaining", task.progress) as tick:
-        return dense.run(task.engine, questions, task.sample, None, task.budget, np.arange(task.n), tick)
+    for question, answer in zip(questions, answered, strict=True):
+        exact = answer.engine != task.engine.name
+        if answer.engine not in base:
+            base[answer.engine] = method.score(method.tied(answer.sample.prediction, exact=exact), method.weight)
+        cells = method.tied(answer.filled.cells.predictions, exact=exact)
+        features[answer.feature.name] = _feature_score(task, question, answer, cells, method, base[answer.engine])
+    return Scores(features, predicted + method.probed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +64,27 @@ class ScorerMethod:
     response: Response
     score: Score
     weight: Floats | None  # of the rows, which sum to n
+    probed: int  # rows that were predicted to see which method of the model it calls
+
+    def tied(self, predictions: NDArray[Any], *, exact: bool) -> NDArray[Any]:
+        """The predictions of an exact engine, made equal where they differ by rounding: ranks would tell them apart.
+
+        Equal rows have equal predictions of the model, but an engine that adds up what differs between rows rounds each
+        in another way. Rounding is relative to each probability, of other responses to the largest.
+        """
+        if not exact or predictions.dtype.kind != "f":
+            return predictions
+        values = np.unique(predictions)
+        scale = np.abs(values[1:]) if self.response == "probabilities" else np.abs(values).max()
+        new = np.diff(values) > TIED * scale
+        if new.all():
+            return predictions
+        first = values[np.concatenate([[True], new])]
+        return np.asarray(first[np.searchsorted(first, predictions, side="right") - 1])
 
 
-def prepare_scored(
-    model: Model, X: Any, y: Any, scorer: Any, options: Options, few: bool = False
-) -> tuple[ScorerMethod, Task]:
-    """Call the scorer once, on all rows or on a few, to see which predictions it needs, and check the call."""
+def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> tuple[ScorerMethod, Task]:
+    """Call the scorer once, to see which predictions it needs, and check the call."""
     if options.groups is not None:
         raise ValueError(
             "groups= needs a loss, because a scorer can't leave out single cells; pass loss= instead of a scorer"
@@ -82,13 +95,11 @@ def prepare_scored(
     truth = checks.vector(y, table.n, "y", table.index)
     weight = None if weight is None else checks.row_weights(weight, table.n, table.index) * table.n
     _check_target(model, truth)
-    batch, rows = Batch(table), _few_rows(model, truth) if few else np.arange(table.n)
-    some = None if weight is None else weight[rows]
-    method = _method_used(model, batch.fill(rows, []), truth[rows], some, scorer)
-    every = batch.fill(np.arange(table.n), [])  # a copy: a scorer may write to it
+    method, probed = _method_used(model, table, truth, weight, scorer)
+    every = Batch(table).fill(np.arange(table.n), [])  # a copy: a scorer may write to it
     score = _replay(model, scorer, method, every, truth)
-    scored = ScorerMethod(_title(scorer), _response(model, method), score, weight)
-    task = prepare(model, table, None, options, loss=None, response=scored.response, exact=False)
+    scored = ScorerMethod(_title(scorer), _response(model, method), score, weight, probed)
+    task = prepare(model, table, None, options, loss=None, response=scored.response, any_design=True)
     if task.design is not None and task.design.conditional:
         raise ValueError(f"{task.design!r} draws values given the other columns, which needs a loss, not a scorer")
     return scored, task
@@ -108,10 +119,10 @@ def score_design(subject: Subject, n: int) -> Design:
 
 
 def _feature_score(
-    task: Task, question: Question, part: budget.Filled, method: ScorerMethod, base: float
+    task: Task, question: Question, answer: budget.Answered, cells: NDArray[Any], method: ScorerMethod, base: float
 ) -> FeatureScore:
-    score, weight = method.score, method.weight
-    cells, meeting, feature = part.cells.predictions, question.meeting, question.subject.feature
+    score, weight, part = method.score, method.weight, answer.filled
+    meeting, feature = question.meeting, answer.feature
     columns = [] if not question.design.has_columns or not meeting.has_mass else list(_columns(question, weight))
     on_grid = isinstance(meeting, CommonGrid)
     return FeatureScore(
@@ -120,8 +131,8 @@ def _feature_score(
         values=question.values,
         ordered=question.ordered,
         design=question.design,
-        engine=task.engine.name,
-        declined=task.declined or SCORED,
+        engine=answer.engine,
+        declined=answer.declined,
         exact=question.design.is_exact(task.n) and meeting.has_mass,
         n_predictions=part.n_predictions,
         title=method.title,
@@ -201,15 +212,35 @@ def _score(stand_in: _StandIn, native: Any, X: Any, y: Any, **options: Any) -> A
     return type(native).score(stand_in, X, y, **options)
 
 
-def _few_rows(model: Model, y: NDArray[Any]) -> Indices:
-    """Some rows, with all classes among them."""
-    spread = np.linspace(0, len(y) - 1, CHECKED).astype(np.intp)
-    return np.union1d(spread, np.unique(y, return_index=True)[1]) if model.kind == "classifier" else np.unique(spread)
+def _few_rows(model: Model, y: NDArray[Any], weight: Floats | None) -> Indices:
+    """Some rows that have weight, with all classes among them."""
+    some = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
+    spread = some[np.linspace(0, len(some) - 1, CHECKED).astype(np.intp)]
+    first = some[np.unique(y[some], return_index=True)[1]] if model.kind == "classifier" else spread
+    return np.union1d(spread, first)
 
 
-def _method_used(model: Model, rows: Any, y: NDArray[Any], weight: Floats | None, scorer: Any) -> str:
+def _method_used(model: Model, table: Table, y: NDArray[Any], weight: Floats | None, scorer: Any) -> tuple[str, int]:
+    """The method of the model that the scorer calls, and the rows that were predicted to see it.
+
+    A few rows show it; a scorer that fails on these, which may need all of them, gets all.
+    """
+    rows, every = _few_rows(model, y, weight), np.arange(len(y))
+    if len(rows) < len(y):
+        try:
+            return _method_called(model, table, rows, y, weight, scorer), len(rows)
+        except Exception:  # noqa: BLE001 - whatever a scorer raises that reads other rows, too
+            pass
+    return _method_called(model, table, every, y, weight, scorer), len(y)
+
+
+def _method_called(
+    model: Model, table: Table, some: Indices, y: NDArray[Any], weight: Floats | None, scorer: Any
+) -> str:
     """The method of the model that the scorer calls; any of them, if its score depends on no predictions."""
     called: list[str] = []
+    rows, y = Batch(table).fill(some, []), y[some]
+    weight = None if weight is None else weight[some]
 
     def note(method: str, X: Any) -> Any:
         called.append(method)

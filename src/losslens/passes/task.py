@@ -126,10 +126,12 @@ def prepare(
     loss: Loss | None,
     response: Response,
     exact: bool = True,
+    any_design: bool = False,
     subjects: Subjects | None = None,
 ) -> Task:
     """Check every argument against the table; an error says which one is wrong and what to do.
 
+    `any_design`: an exact engine may be asked for single cells, so that it takes every design, not all pairs only.
     `subjects` are the table's features, where results of other models on it share their values.
     """
     model, memory, sample_weight = as_model(model), options.memory, options.sample_weight
@@ -167,7 +169,7 @@ def prepare(
     site = Site(
         table, subjects.column, columns, memory, options.n_jobs, options.progress, losses, options.device, weight
     )
-    engine, declined = None, "" if design is None else design.declined
+    engine, declined = None, "" if design is None or any_design else design.declined
     if exact and not declined:
         engine, declined = choose_exact(model, response, respond, loss, site)
     return Task(

@@ -16,7 +16,7 @@ import numpy as np
 
 from losslens.donors.designs import Design
 from losslens.engines import rates
-from losslens.engines.base import coalition_count
+from losslens.engines.base import ExactEngine, coalition_count
 from losslens.engines.blackbox import TIMED, CallTime
 from losslens.engines.choice import CHECKED
 from losslens.models import Model
@@ -58,6 +58,7 @@ from losslens.tables import checks
 from losslens.tables.frames import as_table
 from losslens.workers import here
 
+MIXED_ROWS = 2_000  # on which an exact engine is timed
 PAIRS = 300_000  # most predictions of a coalition in a rehearsal
 TRIED_STEPS, MOST_SWEEPS = 60_000, 20  # most predictions of walks that are tried, and sweeps of a rehearsal
 DECIDED_PLAYERS = 32  # most players of a stopping decision that is timed
@@ -213,13 +214,17 @@ def plan_score_shares(
     The scorer is timed on all of X; some coalitions are predicted on few rows, with a stand-in for the model.
     """
     request = check_scores(model, X, y, scorer, settings, options, n, restored)
-    task, method, p = request.task, request.method, len(request.task.subjects)
+    task, method, exact, p = request.task, request.method, request.exact, len(request.task.subjects)
     m = donors_a_row(task, n)
     coalitions = coalition_count(p), coalition_count(p)
     if not request.by_coalitions:
-        most = MAX_ROUNDS if settings.budget is None else max(1, (settings.budget - 2 * n) // (p * (p - 1) * n * m))
+        left = 0 if settings.budget is None else settings.budget - n - method.probed
+        most = MAX_ROUNDS if settings.budget is None else max(1, left // (p * (p - 1) * n * m))
         coalitions = _along_circles(p, min(MIN_ROUNDS, most)), _along_circles(p, most)
-    least, most = (2 * n + int(count - 2) * n * m for count in coalitions)
+    mixed = [int(count - 2) * n * m for count in coalitions]  # rows
+    least, most = (n + method.probed + rows for rows in mixed)
+    if exact is not None:
+        least = most = min(n, CHECKED) + method.probed
     batch = min(least, task.engine.rows_a_call(n))
     seconds = n / task.n * (time.thread_time() - started)
     with here():
@@ -228,14 +233,17 @@ def plan_score_shares(
         if task.design is not None and not task.design.all_pairs and m > few.n:
             drawn: Any = task.design
             few = replace(few, design=replace(drawn, m=few.n))
-        game = score_game(few, set_up(few, None, silent), lambda *_: 0.0, None)
+        at_once = replace(method, score=lambda *_: 0.0, weight=None)
+        game = score_game(few, set_up(few, None, silent), at_once, exact=exact is not None)
         gathering = seconds_a_coalition(game.pairs.setup, game, allowed(REHEARSED / 2))[0] * n * m / game.donors.size
     scoring = scorer_seconds(method, task, timed) * n / task.n
     threads, predicting = spread(task, timed.seconds(ceil(least / batch), least), least)
+    if exact is not None:
+        predicting += mixed[0] * _seconds_a_mixed_row(exact, task)
     return Plan(
         features=tuple(player.feature.name for player in task.subjects),
-        engines=(task.engine.name,) * p,
-        way="all coalitions, by the model" if request.by_coalitions else "orders",
+        engines=((task.engine if exact is None else exact).name,) * p,
+        way=f"all coalitions{', by the model' * (exact is None)}" if request.by_coalitions else "orders",
         exact=request.by_coalitions and m == n,
         n_predictions=least,
         most=most,
@@ -245,6 +253,17 @@ def plan_score_shares(
         backend=task.table.backend,
         workers=threads,
     )
+
+
+def _seconds_a_mixed_row(exact: ExactEngine, task: Task) -> float:
+    """Seconds in which an exact engine predicts a row of mixed values: of some rows, the second time."""
+    source = np.repeat(task.every[:MIXED_ROWS, None], len(task.table.names), axis=1)
+    source[:, 0] = source[::-1, 0]
+    for _ in range(2):
+        began = time.thread_time()
+        exact.predict(source)
+        took = time.thread_time() - began
+    return took / len(source)
 
 
 def _along_circles(p: int, rounds: int) -> float:

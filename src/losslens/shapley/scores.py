@@ -39,9 +39,10 @@ def score_shapley(
     request = check_scores(model, X, y, scorer, settings, options)
     method, task, cost, budget = request.method, request.task, request.cost, settings.budget
     with bar(int(min(cost.amount, cost.limit)), "Shapley values", task.progress) as progress:
-        setup = set_up(task, None, progress)
-        setup.counter.rows += task.n  # one pass to see which responses the scorer calls
-        game = score_game(task, setup, method.score, method.weight)
+        setup = set_up(task, request.exact, progress, mixes=True)
+        setup.counter.rows += method.probed
+        asked = setup.counter.rows
+        game = score_game(task, setup, method, exact=request.exact is not None)
         if request.by_coalitions:
             allotment, everything = _by_coalitions(setup, game)
         else:
@@ -49,7 +50,10 @@ def score_shapley(
             allotment, everything = _by_orders(setup, game, rng, budget, progress)
     absent = f"the scorer {method.title} gives one number for all rows together; use a loss, such as 'log_loss'"
     allotment = replace(allotment, absent=absent)
-    return as_result(allotment, task, setup, title=method.title, loss=None, engine="blackbox", error_all=everything)
+    engine = task.engine.name
+    if request.exact is not None:  # it has predicted the rest
+        engine, setup.counter.rows = request.exact.name, asked
+    return as_result(allotment, task, setup, title=method.title, loss=None, engine=engine, error_all=everything)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +64,11 @@ class ScoreRequest:
     task: Task
     cost: Cost  # of all coalitions
     by_coalitions: bool  # or else along some orders
+
+    @property
+    def exact(self) -> Any:
+        """The exact engine, or None; not of labels, in which coalitions may have ties that are broken by rounding."""
+        return None if self.method.response == "labels" else self.task.exact
 
 
 def check_scores(
@@ -72,7 +81,7 @@ def check_scores(
     """
     wants_exact = settings.method == "exact"
     _check(settings)
-    method, task = scored.prepare_scored(model, X, y, scorer, options, few=n is not None)
+    method, task = scored.prepare_scored(model, X, y, scorer, options)
     task = restored(task)
     check_players(task)
     n = n or task.n
@@ -83,10 +92,10 @@ def check_scores(
     return ScoreRequest(method, task, cost, cost.fits and settings.method != "walk")
 
 
-def score_game(task: Task, setup: GameSetup, score: scored.Score, weight: Floats | None) -> ScoreGame:
-    """The game of the scores of coalitions."""
+def score_game(task: Task, setup: GameSetup, method: scored.ScorerMethod, *, exact: bool) -> ScoreGame:
+    """The game of the scores of coalitions; exact: an exact engine predicts."""
     repeats = task.design is not None and task.design.repeats
-    return ScoreGame(PairGame(setup, _donors(task)), score, weight, repeats)
+    return ScoreGame(PairGame(setup, _donors(task)), method, exact, repeats)
 
 
 def _check(settings: ShapleySettings) -> None:
@@ -125,8 +134,8 @@ class ScoreGame:
     """The negative score of a coalition, averaged over the columns of donors."""
 
     pairs: PairGame
-    score: scored.Score
-    weight: Floats | None
+    method: scored.ScorerMethod
+    exact: bool  # predicted by an exact engine
     repeats: bool  # pairs may be drawn twice
     columns: list[Floats] = field(
         default_factory=list
@@ -136,6 +145,7 @@ class ScoreGame:
         """Coalition by coalition."""
         for S in self.pairs.in_batches(kept):
             cells = np.concatenate([predictions for _, _, predictions in self.pairs.cells(S)])
+            cells = self.method.tied(cells, exact=self.exact)
             scores = np.array([self._score(cells[:, r], r) for r in range(cells.shape[1])])
             self.columns.append(-scores)
             yield Value(float(self.column_weights @ -scores))
@@ -143,7 +153,8 @@ class ScoreGame:
     @cached_property
     def column_weights(self) -> Floats:
         """The weight of each column."""
-        mass = np.ones(self.donors.shape[1]) if self.weight is None else self.weight @ self.weight[self.donors]
+        weight = self.method.weight
+        mass = np.ones(self.donors.shape[1]) if weight is None else weight @ weight[self.donors]
         return np.asarray(mass / mass.sum())
 
     def std_error(self) -> Floats:
@@ -161,8 +172,9 @@ class ScoreGame:
         return self.pairs.donors
 
     def _score(self, predictions: NDArray[Any], r: int) -> float:
-        pair = None if self.weight is None else self.weight * self.weight[self.donors[:, r]]
-        return 0.0 if pair is not None and not pair.any() else self.score(predictions, pair)
+        weight = self.method.weight
+        pair = None if weight is None else weight * weight[self.donors[:, r]]
+        return 0.0 if pair is not None and not pair.any() else self.method.score(predictions, pair)
 
 
 def _by_coalitions(setup: GameSetup, game: ScoreGame) -> tuple[Allotment, float]:

@@ -149,19 +149,23 @@ def fetched(array: Any) -> NDArray[Any]:
     return np.asarray(array.cpu().numpy() if hasattr(array, "cpu") else array)
 
 
-def set_up(task: Task, exact: Any, tick: Tick) -> GameSetup:
-    """Predict the rows as they are, by an exact engine or else (None) by the model, and compute their losses."""
+def set_up(task: Task, exact: Any, tick: Tick, *, mixes: bool = False) -> GameSetup:
+    """Predict the rows as they are, by an exact engine or else (None) by the model, and compute their losses.
+
+    mixes: an exact engine predicts mixed rows one by one, too; it has no other way.
+    """
     columns = {j: column for s in task.subjects for j, column in zip(s.feature.columns, s.columns, strict=True)}
     counter, every, mixer = PredictionCounter(tick), task.every, None
     if task.budget.is_tight(len(task.subjects), task.n):  # the choice of a way counted their values
         for subject in task.subjects:
             subject.release()
+    players = [s.feature.columns for s in task.subjects]
     if exact is None:
-        players = [s.feature.columns for s in task.subjects]
         mixer = task.engine.mixer(players, columns)
         base = mixer.predict(every, every, np.ones((task.n, len(players)), bool), counter)
     else:
         base = exact.predict(every)
+        mixer = replace(task.engine.mixer(players, columns), exact=exact, n_jobs=1) if mixes else None
         counter.rows += min(task.n, CHECKED)  # rows on which the engine was compared with the model
     sample = replace(task.sample, prediction=base)
     if task.loss is not None:
