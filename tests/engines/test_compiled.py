@@ -156,3 +156,9 @@ def test_bits_are_counted_and_found():
 def test_importing_losslens_loads_no_compiler():
     code = "import sys, losslens; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_without_a_compiler(monkeypatch):
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    with pytest.raises(RuntimeError, match="unset NUMBA_DISABLE_JIT"):
+        compiled.compiled(NUMBER)(plus_one)

@@ -53,6 +53,8 @@ def compiled(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], A
     """
 
     def declare(function: Callable[..., Any]) -> Any:
+        if getattr(numba.config, "DISABLE_JIT", False):  # set when numba reads the environment
+            raise RuntimeError("numba does not compile, which losslens needs: unset NUMBA_DISABLE_JIT")
         try:
             kernel = numba.njit(cache=True, **(_OPTIONS | options))(function)
         except _NO_CACHE:
