@@ -178,22 +178,25 @@ def _pay(used, flip, q, shift, at, D, unit, leaf, value, table, distinct, parts)
 
     `flip` is 0, or the bit in which patterns at this leaf differ from those at its sibling: those that are listed.
     """
-    full, width = (ONE << q) - ONE, U(value.shape[1])
+    full, width, first = (ONE << q) - ONE, U(value.shape[1]), value[leaf, 0]
     both = ONE << (q + U(shift))
-    for g in range(used):
-        word = distinct[g]
-        if flip != NONE and word & both == NONE:
-            word ^= flip
-        if shift > 0 and word & ONE != NONE:
-            continue
-        met = full ^ ((word >> U(shift)) & full)
-        for d in range(D):
-            of_e = at + (d + d) * (full + ONE)
-            of_f, most = of_e + full + ONE, table[of_e + met]
+    for d in range(D):
+        of_e = at + (d + d) * (full + ONE)
+        of_f = of_e + full + ONE
+        for g in range(used):
+            word = distinct[g]
+            if flip != NONE and word & both == NONE:
+                word ^= flip
+            if shift > 0 and word & ONE != NONE:
+                continue
+            met, c = full ^ ((word >> U(shift)) & full), d * width
+            most = table[of_e + met]
             for b in range(q):
-                paid, c = (most - table[of_f + (met & ~(ONE << b))]) * unit, (b * D + d) * width
-                for w in range(width):
+                paid = (most - table[of_f + (met & ~(ONE << b))]) * unit
+                parts[g, c] += paid * first
+                for w in range(ONE, width):
                     parts[g, c + w] += paid * value[leaf, w]
+                c += D * width
 
 
 @compiled(types.void(u8, u8, u8, u8, array_of(i4), array_of(f8, 2), array_of(f8, 4)))
@@ -256,10 +259,10 @@ def add_effects(
                 words[level, i] |= both if words[level - ONE, i] & u4(flip) != u4(0) else u4(0)
         for i in range(members):
             word = U(words[level, i])
-            if places[word] < taken:
-                distinct[used] = word
-                places[word] = taken + i8(used)
-                used += ONE
+            place = places[word]  # without a branch, which could not be predicted
+            distinct[used] = word
+            places[word] = place if place >= taken else taken + i8(used)
+            used += U(place < taken)
         columns = (q * D * width + U(3)) & ~U(3)
         for g in range(used):
             for c in range(columns):
