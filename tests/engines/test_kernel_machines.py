@@ -1,6 +1,7 @@
 """Sums of products: what matrix products say is what the model itself says, pair by pair, and never more than that."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression
 from sklearn.svm import SVC, SVR, LinearSVR, NuSVC, NuSVR
@@ -19,7 +20,7 @@ from brute import predictions
 from losslens.donors.questions import Subjects, pose
 from losslens.engines import kernel_machines
 from losslens.engines.base import Declined
-from losslens.engines.kernel_machines import ProductForm, Products, coalition_error, cost, node_count
+from losslens.engines.kernel_machines import GaussianSum, Products, coalition_error, cost, node_count
 from losslens.engines.readers.kernel_machines import read_product
 from losslens.tables.features import resolve
 from losslens.tables.frames import as_table
@@ -54,6 +55,9 @@ REGRESSORS = {
     "process with noise": process(RBF([0.5, 1.0, 2.0, 3.0]) * 2.0 + NOISY, normalize_y=True),
     "process with noise first": process(NOISY + RBF(1.0) * RBF(3.0)),
     "process of a constant": process(ConstantKernel(2.0) + NOISY),
+    "process of a sum": process(2.0 * RBF([0.5, 1.0, 2.0, 3.0]) + RBF(4.0) + NOISY, normalize_y=True),
+    "process of a product of sums": process((RBF(0.8) + 0.5) * (2.0 + NOISY + RBF([3.0, 2.0, 1.0, 0.5]))),
+    "process of a power": process(3.0 + (0.5 * RBF(1.0)) ** 2 + RBF(2.0)),
     "process fitted": GaussianProcessRegressor(ConstantKernel() * RBF(np.ones(4)) + WhiteKernel(), random_state=0),
 }
 CLASSIFIERS = {"svc": SVC(C=3), "svc weights": SVC(gamma=0.4, class_weight="balanced"), "nu svc": NuSVC(nu=0.3)}
@@ -122,7 +126,7 @@ def small_blocks(monkeypatch):
 def route(request, monkeypatch):
     """Cells by interpolation wherever there is one column, or never."""
     if request.param == "terms":
-        monkeypatch.setattr(kernel_machines, "_nodes", lambda form, image: None)
+        monkeypatch.setattr(GaussianSum, "rank", lambda form, image: None)
     return request.param
 
 
@@ -192,7 +196,8 @@ def test_any_form_at_any_place_and_width(seed):
     rng = np.random.default_rng(seed)
     middle, width = 10.0 ** rng.uniform(-3, 3, 3), 10.0 ** rng.uniform(-3, 3, 3)
     matrix, centres = (middle + width * rng.standard_t(2, (n, 3)) for n in (40, 60))
-    form = ProductForm(centres, rng.normal(size=60), 10.0 ** rng.uniform(-4, 3, 3) / width**2, rng.normal())
+    gamma = 10.0 ** rng.uniform(-4, 3, 3 if seed % 2 else (60, 3)) / width**2  # the same for all terms, or not
+    form = GaussianSum(rng.normal(size=60), rng.normal(), centres, gamma)
     for ask, cells in zip(asks := questions(table=matrix), fill(form, asks, table=matrix).cells, strict=True):
         np.testing.assert_allclose(
             cells, asked(lambda X: slow(form, X), ask, table=matrix), atol=1e-14 * np.abs(form.coef).sum()
@@ -202,7 +207,7 @@ def test_any_form_at_any_place_and_width(seed):
 def slow(form, X):
     """Every exponent in extended precision."""
     long = [np.asarray(part, np.longdouble) for part in (X, form.centres, form.gamma, form.coef)]
-    distance = np.einsum("nlc,c->nl", (long[0][:, None] - long[1]) ** 2, long[2])
+    distance = np.sum((long[0][:, None] - long[1]) ** 2 * long[2], axis=2)
     return (form.intercept + np.exp(-distance) @ long[3]).astype(float)
 
 
@@ -249,7 +254,7 @@ def test_a_row_at_its_own_value_is_the_row_itself(machine, design):
 def test_a_column_that_moves_nothing_changes_nothing(machine, design):
     gamma = machine.gamma.copy()
     gamma[[0, 2]] = 0
-    form = ProductForm(machine.centres, machine.coef, gamma, machine.intercept)
+    form = replace(machine, gamma=gamma)
     asks = questions(design, {"a": ["x0"], "b": ["x2"], "c": ["x0", "x2"], "d": ["x0", "x1"], "e": ["x1"]})
     answer = fill(form, asks)
     for cells in answer.cells[:3]:
@@ -326,8 +331,8 @@ def test_nodes_interpolate_to_rounding(stretch):
     rng = np.random.default_rng(1)
     centres, values = rng.uniform(-3, 3, (200, 1)), rng.uniform(-1, 1, 500)
     values[:3] = -1, 1, 0
-    form = ProductForm(centres, np.ones(200), np.array([stretch]), 0.0)
-    weights, shares = kernel_machines._interpolate(form, 0, values, node_count(stretch))
+    form = GaussianSum(np.ones(200), 0.0, centres, np.array([stretch]))
+    weights, shares = form.spanned(([0], values[:, None]), node_count(stretch))
     exact = np.exp(-np.longdouble(stretch) * (values[:, None] - centres[:, 0].astype(np.longdouble)) ** 2)
     assert np.abs(shares @ weights.T - exact).max() < 1e-15 + kernel_machines.EPS * np.sqrt(stretch)
 
@@ -361,7 +366,7 @@ def test_a_total_of_more_rows_than_terms(columns, total_bytes, monkeypatch):
 
 def test_a_total_keeps_its_digits_far_from_zero():
     model = KernelRidge(kernel="rbf", gamma=0.05, alpha=1e-3).fit(TRAIN, 1e6 + TARGET)
-    form = ProductForm(model.X_fit_, model.dual_coef_, np.full(4, 0.05), 0.0)
+    form = GaussianSum(model.dual_coef_, 0.0, model.X_fit_, np.full(4, 0.05))
     expected = np.mean((predictions(model.predict, X, [0, 1]) - 1e6 - Y[:, None]) ** 2)
     assert coalition_error(form, X, [0, 1], 1e6 + Y) == pytest.approx(expected, rel=1e-6)
     shifted = SVR(C=10).fit(TRAIN, 1e6 + TARGET)
@@ -378,9 +383,9 @@ DECLINED = {
     "kernel 'poly'|'poly', not": SVR(kernel="poly"),
     "linear|'linear', not": KernelRidge(),
     "function|not 'rbf'": SVR(kernel=lambda a, b: a @ b.T),
-    "Matern|Matern is not a product": process(Matern()),
-    "sum|is a sum": process(RBF(1.0) + RBF(2.0)),
-    "power|Exponentiation is not a product": process(RBF(1.0) ** 2),
+    "Matern|Matern is not made of": process(Matern()),
+    "sum|DotProduct is not made of": process(RBF(1.0) + DotProduct()),
+    "power|Exponentiation is not made of": process((RBF(1.0) + 1.0) ** 2),
 }
 
 

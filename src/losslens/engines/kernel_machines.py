@@ -1,20 +1,22 @@
-"""Sums of products: machines with a Gaussian kernel. One matrix product gives a feature's n x g predictions.
+"""Sums of products: kernel machines, and polynomials (`monomials`). One matrix product gives n x g predictions.
 
-``f(x) = intercept + sum over terms l of coef[l] prod over columns j of exp(-gamma[j] (x[j] - centres[l, j])^2)``
+``f(x) = intercept + sum over terms l of coef[l] prod over columns j of a factor of x[j]``
 
 Row i keeps some columns and takes the others from donor k: ``f(i, k) = intercept + A[i] diag(coef) B[k]``, where A
-holds the terms' factors of the kept columns and B those of the replaced ones. B is smooth in each replaced column: if
-cheaper, f is computed at a few nodes and interpolated, with an error below the rounding of the sum (`node_count`).
+holds the terms' factors of the kept columns and B those of the replaced ones. Factors of a Gaussian kernel,
+``exp(-gamma[l, j] (x[j] - centres[l, j])^2)``, are smooth in each replaced column: if cheaper, f is computed at a few
+nodes and interpolated, with an error below the rounding of the sum (`node_count`).
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from math import ceil
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,44 +58,132 @@ IGNORE_RANGE: dict[str, Any] = {"under": "ignore", "over": "ignore"}  # np.errst
 MAX_CACHED = 32  # columns whose factors a block caches; with more columns, factors are computed twice
 
 
+class TermBlock(Protocol):
+    """The terms of some rows."""
+
+    def predict(self) -> Floats:
+        """Sums of the unchanged rows."""
+
+    def without(self, columns: Sequence[int]) -> Floats:
+        """The product of all factors but those of some columns, (rows, L)."""
+
+
 @dataclass(frozen=True, eq=False)
 class ProductForm(ReadModel):
-    """``intercept + sum over l of coef[l] prod over j of exp(-gamma[j] (x[j] - centres[l, j])^2)``."""
+    """``intercept + sum over l of coef[l] prod over j of factor[l, j](x[j])``, and what the model makes of this sum."""
 
-    centres: Floats  # (L, C)
     coef: Floats  # (L,)
-    gamma: Floats  # (C,)
     intercept: float
+    respond: Callable[[Floats], NDArray[Any]] | None = field(default=None, kw_only=True)  # sums, (m, 1) -> predictions
     kind: ClassVar[str] = "products"
 
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> Products:
         """The engine on the rows of a table."""
         images = partial(unwrapped.image_of, site.table)
         matrix, memory = unwrapped.matrix(site.table), site.memory // 8
+        if matrix.shape[1] != self.width:
+            raise Declined(f"the model was fitted on {self.width} columns, but its input has {matrix.shape[1]}")
         engine = Products(self, matrix, images, memory, site.n_jobs, unwrapped.source)
         some = self.predict(matrix[:: max(1, len(matrix) // 50)])
-        if EPS * float(np.linalg.norm(self.coef)) > ROUNDING_LIMIT * spread(some):
+        if EPS * self.cancelled() > ROUNDING_LIMIT * spread(some):
             raise Declined("its coefficients cancel so much that part of its predictions is rounding error")
         return engine
 
     def check_parts(self, loss: Loss | None) -> None:
         """Always declined: every row needs all donors at once."""
-        raise Declined("kernel machines need all donors at once, but data in files are read in parts")
+        raise Declined("sums of products need all donors at once, but data in files are read in parts")
 
     def predict(self, matrix: Floats) -> Floats:
-        """Predictions of rows of the estimator's input."""
+        """The sums of rows of the estimator's input."""
         parts = np.array_split(matrix, 1 + len(matrix) * len(self.coef) // (16 * BLOCK_TERMS))
-        return np.concatenate([_Block(self, part, ()).predict() for part in parts])
+        return np.concatenate([self.block(part, ()).predict() for part in parts])
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Columns of the estimator's input."""
+
+    @abstractmethod
+    def cancelled(self) -> float:
+        """How large the terms are that the model adds up, if that is known whatever the table."""
+
+    @abstractmethod
+    def moves(self, column: int) -> bool:
+        """Whether any term depends on a column."""
+
+    @abstractmethod
+    def factor(self, x: Floats, column: int) -> Floats:
+        """One column's factor of each term, (rows, L)."""
+
+    @abstractmethod
+    def block(self, matrix: Floats, replaced: Sequence[int]) -> TermBlock:
+        """The terms of some rows, of which these columns are going to be replaced."""
+
+    @abstractmethod
+    def rank(self, image: Image) -> int | None:
+        """How many functions of the values span all terms' factors; None if that is no cheaper than the terms."""
+
+    @abstractmethod
+    def spanned(self, image: Image, rank: int) -> tuple[Floats, Floats]:
+        """Coefficients of these functions in the terms, (L, rank), and the functions at the values, (g, rank)."""
 
 
-def _factor(form: ProductForm, x: Floats, column: int) -> Floats:
-    """One column's factor of each term, (rows, L); if there are many ties, computed once per distinct value."""
-    values, position = np.unique(x, return_inverse=True)
-    if 2 * len(values) <= len(x):
-        return np.take(_factor(form, values, column), position.reshape(-1), axis=0)
-    exponent = _squares(x, form.centres[:, column])
-    exponent *= -form.gamma[column]
-    return np.exp(exponent, out=exponent)
+@dataclass(frozen=True, eq=False)
+class GaussianSum(ProductForm):
+    """Terms with the factors ``exp(-gamma[l, j] (x[j] - centres[l, j])^2)``."""
+
+    centres: Floats  # (L, C)
+    gamma: Floats  # (C,), or (L, C) if it differs from term to term
+
+    @property
+    def width(self) -> int:
+        """Columns of the estimator's input."""
+        return self.centres.shape[1]
+
+    def cancelled(self) -> float:
+        """The norm of the coefficients: no factor is above 1."""
+        return float(np.linalg.norm(self.coef))
+
+    def moves(self, column: int) -> bool:
+        """Whether a kernel has a width there."""
+        return bool(np.any(self.gamma[..., column] > 0))
+
+    def factor(self, x: Floats, column: int) -> Floats:
+        """One column's factor of each term, (rows, L); if there are many ties, computed once per distinct value."""
+        values, position = np.unique(x, return_inverse=True)
+        if 2 * len(values) <= len(x):
+            return np.take(self.factor(values, column), position.reshape(-1), axis=0)
+        exponent = _squares(x, self.centres[:, column])
+        exponent *= -self.gamma[..., column]
+        return np.exp(exponent, out=exponent)
+
+    def block(self, matrix: Floats, replaced: Sequence[int]) -> GaussianBlock:
+        """The products of the factors of some rows."""
+        return GaussianBlock(self, matrix, replaced)
+
+    def rank(self, image: Image) -> int | None:
+        """The number of interpolation nodes for the values of a single column."""
+        if len(image[0]) != 1:
+            return None
+        L, g, half = len(self.coef), len(image[1]), min(float(np.ptp(image[1])) / 2, 1e100)  # finite when squared
+        nodes = node_count(float(np.max(self.gamma[..., image[0][0]])) * half**2)
+        return nodes if nodes * (L + g) < L * g else None
+
+    def spanned(self, image: Image, rank: int) -> tuple[Floats, Floats]:
+        """The terms at the nodes, (L, nodes), and the barycentric weights of the nodes for each value, (g, nodes)."""
+        (column,), values, gamma = image[0], image[1][:, 0], self.gamma
+        half = np.ptp(values) / 2 or 1.0  # differences are taken on [-1, 1]: a distant middle costs no digits
+        middle = values.min() + half
+        points = np.sin(np.pi / 2 / (rank - 1) * np.arange(rank - 1, -rank, -2))
+        gaps = ((self.centres[:, column] - middle) / half)[:, None] - points
+        weights = np.exp(-gamma[..., column, None] * half**2 * np.square(gaps)) * self.coef[:, None]
+        gaps = ((values - middle) / half)[:, None] - points
+        hit = np.abs(gaps) < EPS**2
+        basis = np.where(np.arange(rank) % 2, -1.0, 1.0) / np.where(hit, 1.0, gaps)
+        basis[:, [0, -1]] /= 2
+        on = hit.any(axis=1)
+        basis[on] = hit[on]
+        return weights, basis / basis.sum(axis=1, keepdims=True)
 
 
 def _squares(x: Floats, centres: Floats) -> Floats:
@@ -103,35 +193,35 @@ def _squares(x: Floats, centres: Floats) -> Floats:
         return np.square(distance, out=distance)
 
 
-class _Block:
+class GaussianBlock:
     """The terms of some rows: products of the factors of all columns, or of all but some replaced columns."""
 
-    def __init__(self, form: ProductForm, matrix: Floats, replaced: Sequence[int]) -> None:
+    def __init__(self, form: GaussianSum, matrix: Floats, replaced: Sequence[int]) -> None:
         self.form, self.matrix = form, matrix
         self.cached: dict[int, Floats] = {}
         self.product = self._product_without(replaced)
         for j in replaced:
-            factor = _factor(form, matrix[:, j], j)
+            factor = form.factor(matrix[:, j], j)
             self.product *= factor
             if len(replaced) <= MAX_CACHED:
                 self.cached[j] = factor
 
     def predict(self) -> Floats:
-        """Predictions of the unchanged rows."""
+        """Sums of the unchanged rows."""
         return np.asarray(self.product @ self.form.coef + self.form.intercept)
 
     def without(self, columns: Sequence[int]) -> Floats:
         """The product of all other factors, by division: the divisors are bit for bit the factors of the product."""
-        factors = (self.cached[j] if j in self.cached else _factor(self.form, self.matrix[:, j], j) for j in columns)
+        factors = (self.cached[j] if j in self.cached else self.form.factor(self.matrix[:, j], j) for j in columns)
         divisor = reduce(np.multiply, factors)
         return self.product / divisor if divisor.min(initial=1.0) >= MIN_DIVISOR else self._product_without(columns)
 
     def _product_without(self, columns: Sequence[int]) -> Floats:
         """The product of all other factors, from the sum of their exponents."""
         total = np.zeros((len(self.matrix), len(self.form.coef)))
-        for j in np.flatnonzero(self.form.gamma):
-            if j not in columns:
-                total -= self.form.gamma[j] * _squares(self.matrix[:, j], self.form.centres[:, j])
+        for j in range(self.form.width):
+            if self.form.moves(j) and j not in columns:
+                total -= self.form.gamma[..., j] * _squares(self.matrix[:, j], self.form.centres[:, j])
         return np.exp(total, out=total)
 
 
@@ -150,40 +240,15 @@ def node_count(stretch: float) -> int:
     return max(1, ceil(float(np.min(logarithm / np.log(rho))))) + 1
 
 
-def _nodes(form: ProductForm, image: Image) -> int | None:
-    """The number of interpolation nodes for the values of a single column; None if interpolation is not cheaper."""
-    if len(image[0]) != 1:
-        return None
-    L, g, half = len(form.coef), len(image[1]), min(float(np.ptp(image[1])) / 2, 1e100)  # finite when squared
-    nodes = node_count(float(form.gamma[image[0][0]]) * half**2)
-    return nodes if nodes * (L + g) < L * g else None
-
-
-def _interpolate(form: ProductForm, column: int, values: Floats, nodes: int) -> tuple[Floats, Floats]:
-    """The terms at the nodes, (L, nodes), and the barycentric weights of the nodes for each value, (g, nodes)."""
-    half = np.ptp(values) / 2 or 1.0  # differences are taken on [-1, 1]: a distant middle costs no digits
-    middle = values.min() + half
-    points = np.sin(np.pi / 2 / (nodes - 1) * np.arange(nodes - 1, -nodes, -2))
-    gaps = ((form.centres[:, column] - middle) / half)[:, None] - points
-    weights = np.exp(-form.gamma[column] * half**2 * np.square(gaps)) * form.coef[:, None]
-    gaps = ((values - middle) / half)[:, None] - points
-    hit = np.abs(gaps) < EPS**2
-    basis = np.where(np.arange(nodes) % 2, -1.0, 1.0) / np.where(hit, 1.0, gaps)
-    basis[:, [0, -1]] /= 2
-    on = hit.any(axis=1)
-    basis[on] = hit[on]
-    return weights, basis / basis.sum(axis=1, keepdims=True)
-
-
 @dataclass(frozen=True, eq=False)
 class _DonorTerms:
-    """The donors' side of the predictions, ``kept @ weights @ basis.T``; without nodes, ``kept @ basis.T``."""
+    """The donors' side of the sums, ``kept @ weights @ basis.T``, or of all terms, ``kept @ basis.T``."""
 
     form: ProductForm
     columns: list[int]  # replaced columns with an effect on the model
     values: Floats  # (g, columns)
-    weights: Floats | None  # (L, nodes)
-    basis: Floats | None  # (g, nodes) or (g, L); None: too large to keep in memory
+    weights: Floats | None  # (L, rank)
+    basis: Floats | None  # (g, rank) or (g, L); None: too large to keep in memory
     step: int  # values at a time if the basis is not kept in memory
 
     def parts(self) -> Iterator[tuple[slice, Floats]]:
@@ -196,18 +261,18 @@ class _DonorTerms:
             yield part, _terms(self.form, (self.columns, self.values[part]))
 
     def project(self, kept: Floats) -> Floats:
-        """Products of the kept columns' factors, (rows, L), mapped to the nodes if there are any."""
+        """Products of the kept columns' factors, (rows, L), mapped to the functions that span them."""
         return kept if self.weights is None else np.asarray(kept @ self.weights)
 
     def fill(self, kept: Floats, out: Floats) -> None:
-        """Predictions of some rows at all values, (rows, g)."""
+        """Sums of some rows at all values, (rows, g)."""
         kept = self.project(kept)
         for part, basis in self.parts():
             np.matmul(kept, basis.T, out=out[:, part])
         out += self.form.intercept
 
     def gather(self, kept: Floats, met: Indices) -> Floats:
-        """Predictions of each row at its own selection of values, (rows, m)."""
+        """Sums of each row at its own selection of values, (rows, m)."""
         if self.basis is not None and met.shape[1] * self.basis.shape[1] <= len(self.values):
             return np.asarray(np.einsum("br,bmr->bm", self.project(kept), self.basis[met]) + self.form.intercept)
         full = np.empty((len(kept), len(self.values)))
@@ -217,13 +282,13 @@ class _DonorTerms:
 
 def _terms(form: ProductForm, image: Image) -> Floats:
     """Each term's coefficient times its factors of some values, (values, L)."""
-    factors = (_factor(form, x, j) for j, x in zip(image[0], image[1].T, strict=True))
+    factors = (form.factor(x, j) for j, x in zip(image[0], image[1].T, strict=True))
     return reduce(np.multiply, factors, form.coef)
 
 
 def _moving(form: ProductForm, image: Image) -> Image:
     """The image restricted to columns with an effect on the model."""
-    at = [position for position, j in enumerate(image[0]) if form.gamma[j] > 0]
+    at = [position for position, j in enumerate(image[0]) if form.moves(j)]
     return [int(image[0][position]) for position in at], np.asarray(image[1], np.float64)[:, at]
 
 
@@ -235,8 +300,8 @@ def _donor_terms(form: ProductForm, image: Image, max_bytes: int) -> _DonorTerms
             "the grid has missing or infinite values, but the model takes finite numbers only; remove them"
         )
     step = max(1, max_bytes // (8 * max(1, len(form.coef))))
-    if (nodes := _nodes(form, image)) is not None:
-        return _DonorTerms(form, list(columns), values, *_interpolate(form, columns[0], values[:, 0], nodes), step)
+    if (rank := form.rank(image)) is not None and columns:
+        return _DonorTerms(form, list(columns), values, *form.spanned(image, rank), step)
     fits = columns and step >= len(values)
     return _DonorTerms(form, list(columns), values, None, _terms(form, image) if fits else None, step)
 
@@ -244,8 +309,8 @@ def _donor_terms(form: ProductForm, image: Image, max_bytes: int) -> _DonorTerms
 def cost(form: ProductForm, n: int, g: int, image: Image | None = None) -> float:
     """Multiply-adds for n rows at g values: of one matrix product or, given an image, of the cheapest way."""
     L = len(form.coef)
-    nodes = None if image is None else _nodes(form, _moving(form, image))
-    return float(n) * (g * L if nodes is None else nodes * (L + g))
+    rank = None if image is None else form.rank(_moving(form, image))
+    return float(n) * (g * L if rank is None else rank * (L + g))
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,14 +343,26 @@ class Products(ExactEngine):
 
         blocks = in_process(self.n_jobs).map(fill_block, rows, range(0, len(rows), step), tick)
         deque(blocks, maxlen=0)  # run all blocks: each fills its part of the arrays
-        return Answer(base, cells, [0] * len(asks))
+        return Answer(self._responses(base), [self._responses(array) for array in cells], [0] * len(asks))
 
-    def predict(self, rows: Indices) -> Floats:
+    def predict(self, rows: Indices) -> NDArray[Any]:
         """Predictions of the given rows."""
         if rows.ndim == 1:
-            return self.form.predict(self.matrix[rows])
+            return self._responses(self.form.predict(self.matrix[rows]))
         of_each = rows if self.source is None else rows[:, self.source]
-        return self.form.predict(np.take_along_axis(self.matrix, of_each, axis=0))
+        return self._responses(self.form.predict(np.take_along_axis(self.matrix, of_each, axis=0)))
+
+    def _responses(self, sums: Floats) -> NDArray[Any]:
+        """Predictions, given sums: of the same shape, or with one more axis for classes."""
+        if self.form.respond is None:
+            return sums
+        responses = self.form.respond(sums.reshape(-1, 1))
+        return responses.reshape(*sums.shape, *responses.shape[1:])
+
+    @property
+    def own_rounding(self) -> bool:
+        """Of probabilities."""
+        return self.form.respond is not None
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
         """Cells, unless their matrix products are too expensive."""
@@ -306,7 +383,7 @@ class Products(ExactEngine):
 
     def _rows_a_block(self) -> int:
         """Derived from counts: results must not depend on the number of workers, not even in the last bit."""
-        terms, columns = max(1, len(self.form.coef)), min(MAX_CACHED, len(self.form.gamma))
+        terms, columns = max(1, len(self.form.coef)), min(MAX_CACHED, self.form.width)
         fits = self.block_bytes // (16 * (terms * (columns + 4) + len(self.matrix)))
         return max(1, min(fits, max(MIN_BLOCK_ROWS, BLOCK_TERMS // terms)))
 
@@ -325,7 +402,7 @@ class Products(ExactEngine):
     def _fill(
         self, rows: Indices, asks: Sequence[Ask], terms: Sequence[_DonorTerms], base: Floats, cells: Sequence[Floats]
     ) -> None:
-        block = _Block(self.form, self.matrix[rows], sorted({j for each in terms for j in each.columns}))
+        block = self.form.block(self.matrix[rows], sorted({j for each in terms for j in each.columns}))
         base[:] = block.predict()
         for ask, each, out in zip(asks, terms, cells, strict=True):
             own = ask.own[rows]
@@ -353,7 +430,8 @@ class ProductGames(PlayerGames):
         """Totals over all coalitions, with the number of multiply-adds."""
         n, terms = len(self.engine.matrix), len(self.engine.form.coef)
         products = coalition_count(len(self.players)) * (float(n) * terms * min(n, terms))
-        return {"product totals": products} if loss == squared_error and not averaged else {}
+        summed = self.engine.form.respond is None
+        return {"product totals": products} if loss == squared_error and summed and not averaged else {}
 
     def total_errors(self, sample: Sample, loss: Loss, tick: Tick) -> Callable[[Mask], tuple[float, float]]:
         """The mean losses of a coalition and of its complement."""
@@ -390,7 +468,7 @@ def coalition_error(
             if len(triangle) > 2 * triangle.shape[1]:  # a QR decomposition of fewer rows saves no time
                 triangle = np.asarray(np.linalg.qr(triangle, mode="r"))
         for part in (slice(start, start + step) for start in range(0, len(y), step)):
-            kept = donors.project(_Block(form, matrix[part], list(moving)).without(list(moving)))
+            kept = donors.project(form.block(matrix[part], list(moving)).without(list(moving)))
             errors = np.insert(kept, 0, form.intercept - y[part], axis=1) @ triangle.T
             total += float(weight[part] @ np.einsum("ij,ij->i", errors, errors))
     return total
