@@ -138,7 +138,7 @@ class GaussianSum(ProductForm):
     @property
     def width(self) -> int:
         """Columns of the estimator's input."""
-        return self.centres.shape[1]
+        return int(self.centres.shape[1])
 
     def cancelled(self) -> float:
         """The norm of the coefficients: no factor is above 1."""
