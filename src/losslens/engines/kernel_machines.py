@@ -76,6 +76,7 @@ class ProductForm(ReadModel):
     intercept: float
     respond: Callable[[Floats], NDArray[Any]] | None = field(default=None, kw_only=True)  # sums, (m, 1) -> predictions
     kind: ClassVar[str] = "products"
+    max_cells: ClassVar[float] = np.inf  # of a feature; above, it is declined
 
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> Products:
         """The engine on the rows of a table."""
@@ -367,10 +368,13 @@ class Products(ExactEngine):
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
         """Cells, unless their matrix products are too expensive."""
         n, g = len(self.matrix), len(subject.distinct)
+        too_many = f"{subject.feature.name!r} has too many distinct values ({g:,}) for matrix products"
+        if float(n) * g > self.form.max_cells:
+            raise Declined(too_many)
         if cost(self.form, n, g) > MAX_PRODUCTS:
             image = self.images(pose(subject, All(), n, 0).ask)  # interpolation may be cheaper
             if cost(self.form, n, g, image) > MAX_PRODUCTS:
-                raise Declined(f"{subject.feature.name!r} has too many distinct values ({g:,}) for matrix products")
+                raise Declined(too_many)
         return "cells"
 
     def seconds(self, subject: Subject, way: AnswerWay) -> float:

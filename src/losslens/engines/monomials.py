@@ -1,7 +1,7 @@
 """Polynomials in several columns: sums of products whose factors are powers.
 
-With some columns replaced, terms with the same powers of these are one: ``f(i, k) = sum over e of a_e(i) x_k^e``. Of one
-column there are few powers (its degree plus one), so that a cell costs as much as a polynomial in one number.
+With some columns replaced, terms with the same powers of these are one: ``f(i, k) = sum over e of a_e(i) x_k^e``. One
+column has few powers (its degree plus one), so that a cell costs as much as a polynomial in one number.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ class MonomialSum(ProductForm):
     """Terms with the factors ``x[j]^powers[l, j]``."""
 
     powers: Indices  # (L, C)
+    max_cells: ClassVar[float] = 1e9  # ten seconds: its own predictions are fast enough to sample more
 
     @property
     def width(self) -> int:

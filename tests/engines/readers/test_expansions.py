@@ -25,6 +25,7 @@ from sklearn.preprocessing import (
 import brute
 import losslens as ll
 from losslens.engines.kernel_machines import coalition_error
+from losslens.engines.monomials import MonomialSum
 from losslens.engines.readers.expansions import read_expansion
 from losslens.engines.readers.pipelines import expansion_in
 
@@ -163,6 +164,13 @@ def test_what_is_declined(why):
     model, target, loss = DECLINED[why]
     found = ll.feature_importance(model.fit(X, target), X, target, features="a", loss=loss)["a"]
     assert (found.engine, why in found.declined) == ("blackbox", True)
+
+
+def test_more_cells_than_sampling_needs(monkeypatch):
+    monkeypatch.setattr(MonomialSum, "max_cells", N * N - 1)
+    found = ll.feature_importance(MODELS["degree 2"].fit(X, Y), X, Y)
+    assert found["b"].engine == "products"  # of three values
+    assert "'a' has too many distinct values (40) for matrix products" in found["a"].declined
 
 
 def test_single_precision_is_the_models_own():
