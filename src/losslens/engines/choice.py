@@ -17,6 +17,7 @@ from losslens.engines import readers
 from losslens.engines.base import Declined, ExactEngine, Mean, ReadModel, Site, Wrapped, spread
 from losslens.engines.blackbox import BlackBox
 from losslens.engines.readers.expansions import read_expansion
+from losslens.engines.readers.explainable_boosting import read_explainable_boosting
 from losslens.engines.readers.kernel_machines import read_product
 from losslens.engines.readers.linear import read_linear, read_linked
 from losslens.engines.readers.naive_bayes import read_naive_bayes
@@ -48,6 +49,7 @@ Respond = Callable[[Any], NDArray[Any]]
 # Tried in this order; a reader returns None if it doesn't support the kind of estimator.
 READERS: tuple[Callable[[Model, Response], ReadModel | None], ...] = (
     readers.read,
+    read_explainable_boosting,
     lambda model, response: read_linear(model.native, response),
     lambda model, response: read_product(model.native, response, model.classes),
     lambda model, response: read_linked(model.native, response),

@@ -10,7 +10,7 @@ import numpy as np
 
 from losslens.engines.additive import Additive
 from losslens.engines.base import Declined, Mean, ReadModel, Site, Wrapped
-from losslens.engines.linked_sums import LinkedLinear
+from losslens.engines.linked_sums import ColumnFunctions, LinkedLinear
 from losslens.engines.readers.recognition import class_names
 from losslens.engines.readers.unwrapped import UnwrappedModel
 from losslens.engines.sum_losses import LOSSES, Link
@@ -20,15 +20,18 @@ from losslens.typing import Floats
 
 @dataclass(frozen=True, eq=False)
 class Linear(ReadModel):
-    """``intercept + matrix @ coef``, where matrix is the estimator's input."""
+    """``intercept + matrix @ coef``, where matrix is the estimator's input, or functions of it."""
 
     coef: Floats  # (C,)
     intercept: float
+    functions: ColumnFunctions | None = None
     kind: ClassVar[str] = "additive"
     donor_sums: ClassVar[str] = "moments"
 
     def engine(self, unwrapped: UnwrappedModel, site: Site) -> Additive:
         """What each column adds."""
+        if self.functions is not None:
+            unwrapped = self.functions.after(unwrapped)
         return Additive.of(self.coef, self.intercept, unwrapped, site.table)
 
     def check_loss(self, loss: Loss | None, response: Response) -> None:
@@ -49,13 +52,15 @@ class Linear(ReadModel):
         link, slope, shift = wrapped.form
         coef, intercept = slope * self.coef, slope * self.intercept + shift
         if link == "identity":
-            return Linear(coef, intercept)
+            return Linear(coef, intercept, self.functions)
         response: Response = "values" if wrapped.response == "values" else "probabilities"
-        return LinkedLinear(coef[None], np.array([intercept]), link, response)
+        return LinkedLinear(coef[None], np.array([intercept]), link, response, self.functions)
 
     @classmethod
     def mean(cls, parts: Sequence[Self], of: Mean) -> Self:
         """The mean of the coefficients of each column."""
+        if any(part.functions is not None for part in parts):
+            raise Declined("means of sums of functions of columns are not supported")
         coef, total = np.zeros(of.width), sum(member.weight for member in of.members)
         for part, member in zip(parts, of.members, strict=True):
             columns = np.arange(of.width) if member.columns is None else member.columns
@@ -65,6 +70,8 @@ class Linear(ReadModel):
 
     def check_parts(self, loss: Loss | None) -> None:
         """Sums of squares can be added up over parts."""
+        if self.functions is not None:
+            raise Declined("sums of functions of columns are not computed part by part; pass a sample of the rows")
         if loss is not None and (loss.custom or loss.name != "squared_error"):
             raise Declined("of additive models that are read part by part the squared error has a closed form")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from losslens.engines.base import Declined
 
-LIBRARIES = ("_catboost", "catboost", "lightgbm", "sklearn", "statsmodels", "xgboost")
+LIBRARIES = ("_catboost", "catboost", "interpret", "lightgbm", "sklearn", "statsmodels", "xgboost")
 FUNCTIONS = ("builtins", "functools", "numpy")  # modules of the types of functions, partial ones and ufuncs
 # Methods on which no prediction depends: tools that record fits replace these.
 _NOT_READ = ("fit", "get_metadata", "get_params", "partial_fit", "score", "set_")
