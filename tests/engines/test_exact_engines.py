@@ -31,6 +31,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, SplineTran
 import brute
 import losslens as ll
 from losslens.engines.base import Declined
+from losslens.engines.choice import SINGLE
 from losslens.engines.readers import read
 from losslens.models import as_model
 from tree_walks import XGBOOST_3_1
@@ -615,7 +616,9 @@ def test_a_linear_model_in_single_precision_is_asked_itself():
     """Its own sums are rounded to float32, and differently in batches of different size."""
     case = draw(np.random.default_rng(0), linear.Ridge(), "squared_error", "float32", tolerance=1e-6)
     assert case.result.engine == "blackbox"
+    assert all(found.declined == SINGLE for found in case.result.values())
     agrees(case, case.result)
+    assert replace(case, X=case.X.astype(float)).result.engine == "additive"  # the sentence's advice
 
 
 # Closed forms.

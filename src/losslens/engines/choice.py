@@ -36,6 +36,7 @@ ROUNDED = "rounding errors of its predictions are large compared with how these 
 ROUNDED_IN_SINGLE = (
     "the model sums in single precision, and its predictions are so far from 0 that digits are lost; centre the target"
 )
+SINGLE = "the model predicts in single precision, and its predictions are rounded; pass the table as float64"
 ROUNDED_LOSSES = "rounding errors of its predictions change its losses by a share of"
 CHECKED = 64  # rows on which the engine's predictions are compared with the model's
 MOST_REPLACED = 64  # columns that take values of other rows there: replacing them one by one takes time in wide frames
@@ -152,6 +153,8 @@ def check_predictions(engine: ExactEngine, respond: Respond, site: Site) -> None
             f"the model's predictions have shape {own.shape}, but those computed from its parameters {mine.shape}"
         )
     single = own.dtype == np.float32 and engine.adds_in_single
+    if own.dtype == np.float32 and not single:
+        raise Declined(SINGLE)
     tolerance, rounded = (SINGLE_TOLERANCE, ROUNDED_IN_SINGLE) if single else (TOLERANCE, ROUNDED)
     gaps, largest = np.abs(np.subtract(own, mine, dtype=np.float64)), float(np.abs(own).max())
     if not np.all(gaps <= tolerance * largest):
