@@ -20,7 +20,9 @@ import numpy as np
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.inspection import partial_dependence, permutation_importance
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import SVR
 
 import losslens as ll
@@ -34,6 +36,7 @@ ENGINE = {
     "CatBoost": "trees",
     "linear": "additive",
     "SVR": "products",
+    "polynomial": "products",
 }
 
 
@@ -62,6 +65,7 @@ def unfitted(name: str) -> Any:
         "boosting": HistGradientBoostingRegressor(random_state=0),
         "linear": LinearRegression(n_jobs=1),
         "SVR": SVR(),
+        "polynomial": make_pipeline(PolynomialFeatures(), Ridge()),
     }
     return known[name]
 

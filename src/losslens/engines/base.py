@@ -6,6 +6,7 @@ Ways to compute a feature's importance, and the interface or engine behind each:
 - "steps": a row's curve is a step function over classes of values that the model can't distinguish, `StepEngine`.
 - "sums": means over all pairs of a function of two sums, a row's and a donor's, `Additive` and `LinkedSums`.
 - "totals": means without cells, for columns that are replaced together, `Trees`.
+- "factors": means of squared losses of products of what a row keeps and what a donor lends, `Products`.
 
 There is one pass over the rows per way (`passes.dispatch`), shared by all engines that offer this way.
 """
@@ -34,7 +35,7 @@ from losslens.uncertainty.cell_weights import CellWeights
 if TYPE_CHECKING:
     from losslens.engines.readers.unwrapped import UnwrappedModel
 
-AnswerWay = Literal["cells", "steps", "sums", "totals"]
+AnswerWay = Literal["cells", "steps", "sums", "totals", "factors"]
 MIXED = 1 << 20  # values of rows that are mixed at a time
 BLOCKED = "with groups=, the donors differ from row to row"
 
@@ -194,6 +195,10 @@ class ExactEngine(ABC):
     @abstractmethod
     def seconds(self, subject: Subject, way: AnswerWay) -> float:
         """Estimated seconds for a feature, from counts and `rates`; plans time the ways "steps" and "cells" instead."""
+
+    def by_cells(self) -> ExactEngine:
+        """The engine for a caller that needs cells, not means, where it has both."""
+        return self
 
     def label(self, way: AnswerWay) -> str:
         """The engine's name, with the device if it uses one."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 # Columns of the estimator's input, and their values for each value of an ask: (size, columns).
 Image = tuple[Sequence[int] | NDArray[np.intp], Floats]
 
+MIN_CELLS = 10**6  # of a feature: fewer are computed one by one in a moment
 MAX_PRODUCTS = 2e11  # multiply-adds per feature; above, the feature is declined
 EPS = float(np.finfo(np.float64).eps)
 ROUNDING_LIMIT = 1e-11  # rounding error of the model's own predictions, relative to their spread; above, it is declined
@@ -315,6 +316,14 @@ def cost(form: ProductForm, n: int, g: int, image: Image | None = None) -> float
 
 
 @dataclass(frozen=True, eq=False)
+class Halves:
+    """The predictions of all pairs of a row and a value, ``kept @ lent.T``."""
+
+    kept: Floats  # (n, r + 1)
+    lent: Floats  # (g, r + 1)
+
+
+@dataclass(frozen=True, eq=False)
 class Products(ExactEngine):
     """Fills cells by matrix products; `images` maps an ask to columns of the estimator's input and their values."""
 
@@ -324,7 +333,9 @@ class Products(ExactEngine):
     block_bytes: int
     n_jobs: int | None = None
     source: Indices | None = None  # (C,): the table's column that each comes from; None: the table is the input
+    in_halves: bool = True  # whether squared losses may be averaged without cells
     name: ClassVar[str] = "products"
+    _ranks: dict[tuple[int, ...], int | None] = field(default_factory=dict, init=False, repr=False)
     _prepared: dict[int, tuple[Ask, _DonorTerms]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -366,8 +377,12 @@ class Products(ExactEngine):
         return self.form.respond is not None
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
-        """Cells, unless their matrix products are too expensive."""
+        """Factors of the squared loss, else cells, unless their matrix products are too expensive."""
         n, g = len(self.matrix), len(subject.distinct)
+        squared = self.in_halves and loss == squared_error and self.form.respond is None and not blocked
+        rank = self._rank(subject) if squared and float(n) * g > MIN_CELLS else None
+        if rank is not None and float(n) * rank * (len(self.form.coef) + rank) <= MAX_PRODUCTS:
+            return "factors"
         too_many = f"{subject.feature.name!r} has too many distinct values ({g:,}) for matrix products"
         if float(n) * g > self.form.max_cells:
             raise Declined(too_many)
@@ -379,7 +394,57 @@ class Products(ExactEngine):
 
     def seconds(self, subject: Subject, way: AnswerWay) -> float:
         """Estimated seconds of the matrix products."""
+        if way == "factors":
+            rank = self._rank(subject) or 0
+            return rates.MULTIPLIED * len(self.matrix) * rank * (len(self.form.coef) + rank)
         return rates.MULTIPLIED * cost(self.form, len(self.matrix), len(subject.distinct))
+
+    def by_cells(self) -> Products:
+        """Without means of squared losses."""
+        return replace(self, in_halves=False)
+
+    def _rank(self, subject: Subject) -> int | None:
+        """How many functions of the feature's values span the terms; None if that is not cheaper, or nothing moves."""
+        columns = subject.feature.columns
+        if columns not in self._ranks:
+            image = _moving(self.form, self.images(pose(subject, All(), len(self.matrix), 0).ask))
+            self._ranks[columns] = self.form.rank(image) if len(image[0]) else None
+        return self._ranks[columns]
+
+    def turns(self, subjects: Sequence[Subject]) -> Iterator[list[int]]:
+        """Features whose halves fit into memory at a time, as positions."""
+        turn: list[int] = []
+        width = 0
+        for k, subject in enumerate(subjects):
+            more = 1 + (self._rank(subject) or 0)
+            if turn and 16 * len(self.matrix) * (width + more) > self.block_bytes:  # both halves
+                yield turn
+                turn, width = [], 0
+            turn.append(k)
+            width += more
+        yield turn
+
+    def halves(self, asks: Sequence[Ask], tick: Tick) -> tuple[Floats, list[Halves]]:
+        """Predictions of the unchanged rows, and both sides of those of each ask, all of which have a rank."""
+        n, step, terms = len(self.matrix), self._rows_a_block(), self._prepare(asks)
+        base, halves = np.empty(n), []
+        for each in terms:
+            assert each.basis is not None  # that of a rank is kept
+            lent = np.insert(each.basis, each.basis.shape[1], 1.0, axis=1)
+            halves.append(Halves(np.full((n, lent.shape[1]), self.form.intercept), lent))
+        columns = sorted({j for each in terms for j in each.columns})
+
+        def fill_block(matrix: Floats, start: int, tick: Tick) -> None:
+            part = slice(start, start + step)
+            with np.errstate(**IGNORE_RANGE):  # set per thread
+                block = self.form.block(matrix[part], columns)
+                base[part] = block.predict()
+                for each, half in zip(terms, halves, strict=True):
+                    half.kept[part, :-1] = each.project(block.without(each.columns))
+            tick(len(asks) * len(base[part]))
+
+        deque(in_process(self.n_jobs).map(fill_block, self.matrix, range(0, n, step), tick), maxlen=0)
+        return base, halves
 
     def games(self, players: Sequence[Subject]) -> ProductGames:
         """Total squared losses of coalitions."""

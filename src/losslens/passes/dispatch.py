@@ -14,7 +14,7 @@ from losslens.donors.designs import All, Design
 from losslens.donors.questions import Question, Subject, pose
 from losslens.engines.base import AnswerWay, CellEngine, Declined, MixedRows
 from losslens.engines.choice import CHECKED
-from losslens.passes import dense, groups, steps, sums
+from losslens.passes import dense, factors, groups, steps, sums
 from losslens.passes.budget import Answered, Filled
 from losslens.passes.task import Task
 from losslens.progress import bar
@@ -184,6 +184,12 @@ def _totals(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
     return *groups.run(engine, asked, task.sample, task.loss, task.entropy, tight=tight), 0
 
 
+def _factors(task: Task, engine: Any, asked: Sequence[Asked]) -> Passed:
+    assert task.loss is not None  # the squared one
+    with bar(task.n * len(asked), "explaining", task.progress, "rows") as tick:
+        return *factors.run(engine, asked, task.sample, task.loss, task.budget, task.entropy, tick), 0
+
+
 PASSES: dict[AnswerWay, Callable[[Task, Any, Sequence[Asked]], Passed]] = {
-    "cells": _cells, "steps": _steps, "sums": _sums, "totals": _totals,
+    "cells": _cells, "steps": _steps, "sums": _sums, "totals": _totals, "factors": _factors,
 }  # fmt: skip

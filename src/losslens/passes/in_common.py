@@ -100,9 +100,11 @@ class SameDonors(Design):
 
 
 def by_cells(task: Task) -> Task:
-    """The task without an engine that adds up inside a link: it has means, and parts of pairs need cells."""
+    """The task with cells, which parts of pairs need, and not means: without an engine that adds up inside a link."""
     inside_link = task.exact is not None and task.exact.inside_link
-    return replace(task, exact=None, declined=IN_LINK) if inside_link else task
+    if inside_link:
+        return replace(task, exact=None, declined=IN_LINK)
+    return task if task.exact is None else replace(task, exact=task.exact.by_cells())
 
 
 def common_design(task: Task) -> Design | None:

@@ -1,0 +1,114 @@
+"""Mean squared losses of sums of products, without the cells: ``f(i, k) = kept[i] . lent[k]``, of a few numbers each.
+
+The mean over the donors of ``(kept[i] . lent[k] - y_i)^2`` is the squared norm of ``R (kept[i], -y_i)``, where R is the
+triangular factor of the donors' side, and likewise over the rows. Unlike moments, norms do not cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from losslens.cells.lazy import deferred
+from losslens.cells.matrix import Cells, Means
+from losslens.donors.designs import Design
+from losslens.donors.questions import Question, Subject, pose
+from losslens.losses import Loss
+from losslens.passes.budget import Budget, Filled, RowMass
+from losslens.progress import Tick
+from losslens.tables.sample import Sample, chunks, loss_changes
+from losslens.typing import Floats, Indices
+
+if TYPE_CHECKING:
+    from losslens.engines.kernel_machines import Halves, Products
+
+BLOCK = 1 << 20  # numbers multiplied at a time
+
+
+def run(
+    engine: Products, asked: Sequence[tuple[Subject, Design]], sample: Sample, loss: Loss, budget: Budget, entropy: int,
+    tick: Tick,
+) -> tuple[Sample, list[Filled]]:  # fmt: skip
+    """The sample with predictions and losses, and the means and kept cells of each feature."""
+    n = sample.n
+    filled: list[Filled] = []
+    at = budget.rows_to_keep([len(subject.distinct) for subject, _ in asked], n, entropy)
+    for turn in engine.turns([subject for subject, _ in asked]):
+        questions = [pose(*asked[k], n, entropy) for k in turn]
+        base, halves = engine.halves([question.ask for question in questions], tick)
+        if not filled:
+            sample = replace(sample, prediction=base)
+            loss.check_prediction(base)
+            sample = sample.with_loss(loss)
+        for k, question, half in zip(turn, questions, halves, strict=True):
+            cells = _cells(question, half, at, sample, loss)  # before kept predictions become errors
+            filled.append(Filled.of(question, _means(*asked[k], half, sample, loss), cells))
+    return sample, filled
+
+
+def _cells(question: Question, half: Halves, at: Indices, sample: Sample, loss: Loss) -> Cells:
+    """On access."""
+    shown = half.kept[at], half.lent, question.ask.own[at], sample.prediction[at]
+    predictions = deferred(_predictions, *shown)
+    return Cells(at, predictions, deferred(_changes, at, predictions, sample, loss))
+
+
+def _predictions(kept: Floats, lent: Floats, own: Indices, base: Floats) -> Floats:
+    predictions = kept @ lent.T
+    predictions[np.arange(len(own)), own] = base  # a row at its own value is the row itself
+    return np.asarray(predictions)
+
+
+def _changes(at: Indices, predictions: Floats, sample: Sample, loss: Loss) -> Floats:
+    changes = np.empty(predictions.shape)
+    for part in chunks(at, predictions.shape[1]):
+        changes[part] = loss_changes(loss, sample, at[part], predictions[part])
+    return changes
+
+
+def _means(subject: Subject, design: Design, half: Halves, sample: Sample, loss: Loss) -> Means:
+    """All means; `half.kept` is overwritten."""
+    weight, codes, g, own = sample.weight, subject.distinct.codes, len(subject.distinct), sample.loss
+    assert own is not None
+    kept, lent, mass = half.kept, half.lent, np.bincount(codes, weight, g).astype(float)
+    pd = lent @ (weight @ kept)
+    kept[:, -1] -= sample.target(loss)
+    local = _squares(kept, _triangle(lent, mass)) - own
+    changes = _squares(lent, _triangle(kept, weight)) - weight @ own
+    if not design.leaves_out_own:
+        return Means(
+            local=local, mass=weight, pi=changes, weights=mass / mass.sum(), pd=pd, caused=changes[codes], lent=weight
+        )
+    rows, others = RowMass(sample), mass - np.bincount(codes, weight**2, g)
+    with np.errstate(invalid="ignore", divide="ignore"):  # a value that a single row holds
+        pi = changes * mass / others
+    return Means(
+        local=local / rows.met, mass=rows.mass, pi=pi, weights=others / others.sum(), pd=pd,
+        caused=changes[codes] / rows.met, lent=rows.lent,
+    )  # fmt: skip
+
+
+def _triangle(side: Floats, weight: Floats) -> Floats:
+    """R, for which ``R'R`` is the weighted sum of squares and products of the columns."""
+    found = np.empty((0, side.shape[1]))
+    for part in _parts(side):
+        more = np.sqrt(weight[part])[:, None] * side[part]
+        found = np.asarray(np.linalg.qr(np.concatenate([found, more]), mode="r"))
+    return found
+
+
+def _squares(side: Floats, triangle: Floats) -> Floats:
+    """The squared norm of R times each row."""
+    squares = np.empty(len(side))
+    for part in _parts(side):
+        images = side[part] @ triangle.T
+        squares[part] = np.einsum("ij,ij->i", images, images)
+    return squares
+
+
+def _parts(side: Floats) -> Iterator[slice]:
+    step = max(side.shape[1], BLOCK // side.shape[1])
+    return (slice(start, start + step) for start in range(0, len(side), step))
