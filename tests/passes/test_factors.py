@@ -79,6 +79,12 @@ def test_pairs_of_features_have_cells_and_other_losses_too(model):
         found.to_frame().select_dtypes("number"), asked.to_frame().select_dtypes("number"), rtol=1e-8, atol=1e-10
     )
     assert ll.feature_importance(model, X, Y, loss="absolute_error").engine == "products"
+    grid, asked = (
+        ll.feature_importance(given, X[:20], Y[:20], loss="squared_error", features=[("x0", "x1")])
+        for given in (model, model.predict)
+    )
+    assert grid.engine == "products"
+    np.testing.assert_allclose(grid["x0 x x1"].pi, asked["x0 x x1"].pi, atol=1e-10)
 
 
 def test_offsets_cost_no_digits():

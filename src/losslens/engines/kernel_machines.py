@@ -32,6 +32,7 @@ from losslens.engines.base import (
     PlayerGames,
     ReadModel,
     Site,
+    Wrapped,
     coalition_count,
     spread,
 )
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 # Columns of the estimator's input, and their values for each value of an ask: (size, columns).
 Image = tuple[Sequence[int] | NDArray[np.intp], Floats]
+
+Respond = Callable[[Floats], NDArray[Any]]
 
 MIN_CELLS = 10**6  # of a feature: fewer are computed one by one in a moment
 MAX_PRODUCTS = 2e11  # multiply-adds per feature; above, the feature is declined
@@ -75,7 +78,7 @@ class ProductForm(ReadModel):
 
     coef: Floats  # (L,)
     intercept: float
-    respond: Callable[[Floats], NDArray[Any]] | None = field(default=None, kw_only=True)  # sums, (m, 1) -> predictions
+    respond: Respond | None = field(default=None, kw_only=True)  # sums, (m, 1) -> predictions
     kind: ClassVar[str] = "products"
     max_cells: ClassVar[float] = np.inf  # of a feature; above, it is declined
 
@@ -94,6 +97,12 @@ class ProductForm(ReadModel):
     def check_parts(self, loss: Loss | None) -> None:
         """Always declined: every row needs all donors at once."""
         raise Declined("sums of products need all donors at once, but data in files are read in parts")
+
+    def then(self, wrapped: Wrapped) -> ProductForm:
+        """With what becomes of each response."""
+        if wrapped.labels:
+            raise Declined("labels that a wrapper compares with a threshold are not read from sums of products")
+        return replace(self, respond=partial(_then, self.respond, wrapped.after))
 
     def predict(self, matrix: Floats) -> Floats:
         """The sums of rows of the estimator's input."""
@@ -186,6 +195,11 @@ class GaussianSum(ProductForm):
         on = hit.any(axis=1)
         basis[on] = hit[on]
         return weights, basis / basis.sum(axis=1, keepdims=True)
+
+
+def _then(respond: Respond | None, after: Respond | None, sums: Floats) -> NDArray[Any]:
+    responses = sums[:, 0] if respond is None else respond(sums)
+    return responses if after is None else after(responses)
 
 
 def _squares(x: Floats, centres: Floats) -> Floats:
@@ -379,7 +393,8 @@ class Products(ExactEngine):
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
         """Factors of the squared loss, else cells, unless their matrix products are too expensive."""
         n, g = len(self.matrix), len(subject.distinct)
-        squared = self.in_halves and loss == squared_error and self.form.respond is None and not blocked
+        all_pairs = not blocked and subject.feature.kind != "pair"  # which has a grid of its own
+        squared = self.in_halves and all_pairs and loss == squared_error and self.form.respond is None
         rank = self._rank(subject) if squared and float(n) * g > MIN_CELLS else None
         if rank is not None and float(n) * rank * (len(self.form.coef) + rank) <= MAX_PRODUCTS:
             return "factors"

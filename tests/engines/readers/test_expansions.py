@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import is_classifier
-from sklearn.compose import make_column_transformer
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.feature_selection import SelectKBest, VarianceThreshold, f_regression
 from sklearn.kernel_approximation import Nystroem
@@ -70,6 +71,8 @@ MODELS = {
     "splines": make_pipeline(SPLINES, PolynomialFeatures(interaction_only=True), Ridge()),
     "logistic": polynomial(model=LogisticRegression()),
     "poisson": polynomial(model=PoissonRegressor()),
+    "of a transformed target": TransformedTargetRegressor(polynomial(), func=np.sinh, inverse_func=np.arcsinh),
+    "logistic, calibrated": CalibratedClassifierCV(polynomial(model=LogisticRegression()), ensemble=False, cv=2),
     "nystroem": nystroem(),
     "nystroem of raw columns": make_pipeline(Nystroem(n_components=10, random_state=0), Ridge(0.1)),
     "nystroem scaled": nystroem(StandardScaler(), model=Ridge(1.0), gamma=0.05),
@@ -113,7 +116,7 @@ def agrees(model, table, y, loss, groups=None):
 def test_what_pairs_say(name):
     target, losses = Y, ("squared_error", "huber")
     if "logistic" in name:
-        target, losses = HIGH, ("log_loss", "brier", "hinge")
+        target, losses = HIGH, ("log_loss", "brier") if "calibrated" in name else ("log_loss", "brier", "hinge")
     if "poisson" in name:
         target, losses = COUNTS, ("poisson_deviance", "absolute_error")
     model = MODELS[name].fit(X, target)
