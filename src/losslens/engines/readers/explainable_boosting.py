@@ -145,14 +145,14 @@ def _scores(axes: _Axes, of: Ints, tables: Sequence[tuple[Floats, Ints, Floats]]
 
 
 @dataclass(frozen=True, eq=False)
-class _Tree:
+class _SearchTree:
     """Nodes in preorder; a leaf's feature is -1."""
 
     feature: Ints
     threshold: Floats
     right: Ints  # position of the right child
 
-    def then(self, other: _Tree) -> _Tree:
+    def then(self, other: _SearchTree) -> _SearchTree:
         """Another tree in place of each leaf."""
         leaf = self.feature < 0
         start = np.concatenate([[0], np.cumsum(np.where(leaf, len(other.feature), 1))])
@@ -162,10 +162,10 @@ class _Tree:
         right[inner] = start[self.right[~leaf]]
         copies = start[:-1][leaf][:, None] + np.arange(len(other.feature))
         feature[copies], threshold[copies], right[copies] = other.feature, other.threshold, copies[:, :1] + other.right
-        return _Tree(feature, threshold, right)
+        return _SearchTree(feature, threshold, right)
 
 
-def _search(column: int, cuts: Floats) -> _Tree:
+def _search(column: int, cuts: Floats) -> _SearchTree:
     """The tree that looks for a number among sorted cuts; missing values turn right at the root."""
     nodes: list[tuple[int, float, int]] = [(column, np.inf, 2 * len(cuts) + 2)]
 
@@ -181,7 +181,7 @@ def _search(column: int, cuts: Floats) -> _Tree:
 
     look(0, len(cuts))
     feature, threshold, right = zip(*nodes, (-1, np.nan, -1), strict=True)
-    return _Tree(np.array(feature), np.array(threshold), np.array(right))
+    return _SearchTree(np.array(feature), np.array(threshold), np.array(right))
 
 
 def _trees(terms: Sequence[Term], axes: _Axes, link: str, offset: Floats, response: Response) -> ensemble.Ensemble:
@@ -189,7 +189,7 @@ def _trees(terms: Sequence[Term], axes: _Axes, link: str, offset: Floats, respon
     for columns, scores in terms:
         found = [axes.leaves(column, len(columns)) for column in columns]
         searches = [_search(int(column), cuts) for column, (cuts, _) in zip(columns, found, strict=True)]
-        trees.append(reduce(_Tree.then, searches))
+        trees.append(reduce(_SearchTree.then, searches))
         values.append(np.asarray(scores, np.float64)[np.ix_(*(bins for _, bins in found))].reshape(-1, len(offset)))
     roots = np.cumsum([0, *(len(tree.feature) for tree in trees)])[:-1]
     feature = np.concatenate([tree.feature for tree in trees])
