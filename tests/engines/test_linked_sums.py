@@ -16,7 +16,7 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, SplineTransfo
 import losslens as ll
 from losslens import losses
 from losslens.donors.questions import Subjects
-from losslens.engines.base import BLOCKED, Declined
+from losslens.engines.base import Declined
 from losslens.engines.linked_sums import PARTS, TIED, LinkedLinear, LinkedSums
 from losslens.engines.readers.linear import read_linked
 from losslens.engines.readers.naive_bayes import read_naive_bayes
@@ -151,15 +151,13 @@ def test_predictions_that_overflow_where_no_row_is_are_declined():
     assert engine.way(first, losses.poisson_deviance, blocked=False) == "sums"
 
 
-def test_too_many_steps_of_a_grid_and_rows_of_groups_are_declined():
+def test_too_many_steps_of_a_grid_are_declined():
     model = LOGISTIC.fit(X, TWO)
     model.coef_ *= 1e5
     engine, (first, *_) = engine_of(model, X, "probabilities")
     for _ in range(2):  # the reason is remembered
         with pytest.raises(Declined, match="range over more than 1,024"):
             engine.way(first, losses.log_loss, blocked=False)
-    with pytest.raises(Declined, match=BLOCKED):
-        engine.way(first, losses.log_loss, blocked=True)
     with pytest.raises(Declined, match=PARTS.partition(";")[0]):
         read_linked(model, "probabilities").check_parts(losses.log_loss)
 

@@ -110,18 +110,30 @@ def test_functions_can_only_be_called(tmp_path):
     assert ll.load(tmp_path / "function").declined == found.declined
 
 
+@pytest.mark.thread_unsafe(reason="models that all threads share are fitted")
 @pytest.mark.parametrize("donors", ["auto", "all"])
-def test_curves_of_two_columns_are_those_of_the_model(donors):
+@pytest.mark.parametrize(
+    ("model", "engine"),
+    [
+        (ensemble.RandomForestRegressor(3, random_state=0), "trees"),
+        (linear.Ridge(), "additive"),
+        (linear.LogisticRegression(), "link"),
+        (svm.SVR(), "products"),
+    ],
+    ids=str,
+)
+def test_curves_of_two_columns_are_those_of_the_model(model, engine, donors):
     """No predictions of the model, in either order of the columns; the importance of a product grid is not defined."""
-    model = ensemble.RandomForestRegressor(3, random_state=0).fit(X, Y)
-    pairs = [("x2", "x0"), ("x1", "x2")]
-    found = ll.feature_importance(model, X, Y, features=["x0", *pairs], donors=donors)
-    asked = ll.feature_importance(model.predict, X, Y, loss="squared_error", features=["x0", *pairs], donors=donors)
-    assert (found.engine, found.declined) == ("trees", {})
+    pairs, classifies = [("x2", "x0"), ("x1", "x2")], engine == "link"
+    y, loss = (LABELS, "log_loss") if classifies else (Y, "squared_error")
+    model.fit(X, y)
+    options = {"loss": loss, "features": ["x0", *pairs], "donors": donors}
+    found = ll.feature_importance(model, X, y, **options)
+    asked = ll.feature_importance(model.predict_proba if classifies else model.predict, X, y, **options)
+    assert (found.engine, found.declined) == (engine, {})
     for pair in pairs:
         np.testing.assert_allclose(found[pair].pi, asked[pair].pi, atol=1e-12)
         np.testing.assert_allclose(found[pair].effect.pd, asked[pair].effect.pd, atol=1e-12)
-    assert ll.feature_effect(model, X).declined == {}
     assert set(ll.feature_effect(model.predict, X).declined.values()) == {"a function can be called, but not read"}
 
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.questions import Subject
+from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates
-from losslens.engines.base import BLOCKED, AnswerWay, Declined, ExactEngine, PlayerGames, SumEffects
+from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, PlayerGames, SumEffects
 from losslens.engines.loss_scales import slope_on_sums, weights_of_sums
 from losslens.losses import Loss, Response, squared_error
 from losslens.progress import Tick
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS = 512  # rows read at a time, which stay in the processor's cache until everything of them is computed
 SOME_ROWS = 8192  # rows that say what is typical
+CELLS_AT_ONCE = 1 << 18  # computed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +90,8 @@ class Additive(ExactEngine):
         return np.asarray((parts - self.parts[0]) @ self.scale + base)
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
-        """Closed-form sums over all donors."""
-        if blocked:
-            raise Declined(BLOCKED)
-        return "sums"
+        """Closed-form sums over all donors; cells of a product grid."""
+        return "cells" if subject.feature.kind == "pair" else "sums"
 
     def seconds(self, subject: Subject, way: AnswerWay) -> float:
         """A few operations per row."""
@@ -112,6 +111,10 @@ class Additive(ExactEngine):
         """All that is needed of the rows; y: of the squared loss, whose moments are computed."""
         return SumRows.read(self, columns, y, weight)
 
+    def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
+        """Predictions of these rows, unchanged and in all cells of each ask."""
+        return fill_cells((self,), _only_sum, rows, asks, tick)
+
     def games(self, players: Sequence[Subject]) -> AdditiveGames:
         """Closed forms for the squared loss and for predictions."""
         return AdditiveGames((self,), _only_sum, players)
@@ -119,6 +122,33 @@ class Additive(ExactEngine):
 
 def _only_sum(sums: Floats) -> Floats:
     return sums[:, 0]
+
+
+def fill_cells(
+    sums: Sequence[Additive], respond: Callable[[Floats], NDArray[Any]], rows: Indices, asks: Sequence[Ask], tick: Tick
+) -> Answer:
+    """Cells whose values all rows share, from what columns add to each sum."""
+    whole, cells = np.column_stack([one.predict(rows) for one in sums]), []
+    base = respond(whole)
+    tick(len(rows))
+    for ask in asks:
+        of_ask = np.empty((len(rows), ask.size, *base.shape[1:]), base.dtype)
+        kept, lent = whole.copy(), np.zeros((ask.size, len(sums)))
+        for k, one in enumerate(sums):
+            for j, index in zip(ask.columns, ask.index, strict=True):
+                column = one.parts[:, j] * one.scale[j]
+                kept[:, k] -= column[rows]
+                lent[:, k] += column[index]
+        for start in range(0, len(rows), step := max(1, CELLS_AT_ONCE // ask.size)):
+            part = slice(start, start + step)
+            mixed = kept[part, None] + lent
+            of_ask[part] = respond(mixed.reshape(-1, len(sums))).reshape(of_ask[part].shape)
+            tick(ask.most(len(mixed)))
+        own = ask.own[rows]
+        on = np.flatnonzero(own >= 0)
+        of_ask[on, own[on]] = base[on]  # a row at its own values is the row itself
+        cells.append(of_ask)
+    return Answer(base, cells, [0] * len(asks))
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 AnswerWay = Literal["cells", "steps", "sums", "totals", "factors"]
 MIXED = 1 << 20  # values of rows that are mixed at a time
-BLOCKED = "with groups=, the donors differ from row to row"
 
 
 class Declined(Exception):  # noqa: N818 - not an error: the caller falls back to the black box

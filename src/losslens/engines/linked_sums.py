@@ -16,15 +16,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from losslens.donors.questions import Subject
+from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates, several_sums, sum_losses
-from losslens.engines.additive import Additive, SumGames, SumRows
-from losslens.engines.base import BLOCKED, AnswerWay, Declined, ExactEngine, ReadModel, Site
+from losslens.engines.additive import Additive, SumGames, SumRows, fill_cells
+from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, ReadModel, Site
 from losslens.engines.interpolation import STEPS
 from losslens.engines.loss_scales import slope_on_sums
 from losslens.engines.readers.unwrapped import UnwrappedModel, as_numbers, dense
 from losslens.engines.sum_losses import LOSSES, Link, MeanLosses
 from losslens.losses import LARGEST, Loss, Response, log_loss
+from losslens.progress import Tick
 from losslens.typing import Floats, Indices
 
 PARTS = "sums inside a link are not computed part by part; pass a sample of the rows in memory"
@@ -187,9 +188,9 @@ class LinkedSums(ExactEngine):
         return respond(self.link, self.response, np.column_stack([one.predict(rows) for one in self.sums]))
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
-        """Sums over all donors, where interpolation and closed forms reach rounding."""
-        if blocked:
-            raise Declined(BLOCKED)
+        """Sums over all donors, where interpolation and closed forms reach rounding; cells of a product grid."""
+        if subject.feature.kind == "pair":
+            return "cells"
         columns = subject.feature.columns
         if columns not in self.checked:
             try:
@@ -256,6 +257,10 @@ class LinkedSums(ExactEngine):
         """Some operations per row and sum, at each node where there are several sums."""
         n, several = len(self.sums[0].parts), len(self.sums)
         return rates.LINKED * n if several == 1 else rates.AT_NODE * n * several * several_sums.TYPICAL_NODES
+
+    def fill(self, rows: Indices, asks: Sequence[Ask], tick: Tick) -> Answer:
+        """Predictions of these rows, unchanged and in all cells of each ask."""
+        return fill_cells(self.sums, partial(respond, self.link, self.response), rows, asks, tick)
 
     def games(self, players: Sequence[Subject]) -> SumGames:
         """Closed forms on the scale of the sums."""

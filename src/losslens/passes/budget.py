@@ -174,3 +174,9 @@ class RowMass:
     def lent(self) -> Floats:
         """The weight of each row as donor."""
         return np.asarray(self.mass / self.mass.sum())
+
+
+def ratio(sums: Floats, mass: Floats) -> Floats:
+    """Means; NaN where nothing is averaged: a value that a single row holds, a group that holds all weight."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(mass > 0, sums, np.nan) / mass)

@@ -20,7 +20,6 @@ from losslens.passes.task import Task
 from losslens.progress import bar
 from losslens.tables.sample import Sample
 
-GRID = "its engine computes means over pairs of rows, not the cells of a product grid of two columns"
 NOT_IN_TABLE = "exact engines know the values of the table only"
 
 Asked = tuple[Subject, Design]
@@ -44,8 +43,6 @@ def route(task: Task, subject: Subject, design: Design | None = None) -> Route:
     if task.exact is not None:
         try:
             way = task.exact.way(subject, task.loss, blocked=task.blocked)
-            if subject.feature.kind == "pair" and way != "cells":
-                raise Declined(GRID)
         except Declined as why:
             declined = str(why)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,6 +11,31 @@ from numpy.typing import NDArray
 
 from losslens.engines.base import Steps
 from losslens.typing import Floats, Indices
+
+PAIRS = 1 << 18  # at a time, about
+LARGE = 200  # rows of a group whose pairs are not evaluated one by one
+
+
+def large_groups(block: Indices) -> list[Indices]:
+    """The rows of each group of more than `LARGE`."""
+    return [np.flatnonzero(block == one) for one in np.flatnonzero(np.bincount(block) > LARGE)]
+
+
+def pairs_inside(block: Indices) -> Iterator[tuple[Indices, Indices]]:
+    """All pairs of a row and a donor of the same group, if it is not large; so many at a time."""
+    size = np.bincount(block)[block]
+    order = np.argsort(block, kind="stable")
+    order = order[size[order] <= LARGE]
+    members = size[order]  # of the group of each row
+    first = np.searchsorted(block[order], block[order])  # where it begins
+    reached, start = np.cumsum(members), 0
+    while start < len(order):
+        before = reached[start] - members[start]
+        stop = max(start + 1, int(np.searchsorted(reached, before + PAIRS, side="right")))
+        some = members[start:stop]
+        place = np.arange(some.sum()) - np.repeat(np.cumsum(some) - some, some)
+        yield order[np.repeat(np.arange(start, stop), some)], order[np.repeat(first[start:stop], some) + place]
+        start = stop
 
 
 @dataclass(frozen=True, eq=False)

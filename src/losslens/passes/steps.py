@@ -22,7 +22,7 @@ from losslens.donors.questions import Question
 from losslens.engines import rates
 from losslens.engines.base import StepEngine, Steps, Walker
 from losslens.losses import Loss
-from losslens.passes.budget import Budget, Filled, RowMass
+from losslens.passes.budget import Budget, Filled, RowMass, ratio
 from losslens.passes.own_groups import OwnGroups
 from losslens.progress import Tick, silent
 from losslens.tables.columns import ClassRuns
@@ -84,6 +84,8 @@ def run(
         curves = ClassCurves(by_class, axes.class_of[k], question.meeting, sample, mass, within)
         cells = spread_cells(k, axes, sample, [part for chunk in chunks for part in chunk.cells], kept, back)
         clipped = float(sum(chunk.clipped[k] for chunk in chunks))
+        if loss is not None and question.meeting.leaves_out_own and groups is None:  # the cells of rows with themselves
+            clipped -= float(sample.weight**2 @ (losses >= _ceiling(loss, work.like)))
         filled.append(Filled.of(question, curves.means(local[k], clipped), cells))
     return sample, filled
 
@@ -320,7 +322,7 @@ class ClassCurves:
         if self.sample.loss is None:
             return Means(local=None, **shared)
         return Means(
-            local=_ratio(local, rows.met) if self.apart else local,
+            local=ratio(local, rows.met) if self.apart else local,
             **shared,
             pi=deferred(self.pi),
             caused=deferred(self.caused),
@@ -347,7 +349,7 @@ class ClassCurves:
         if not self.apart:
             return np.asarray(self.by_class[self.class_of.each, 0])
         sums = np.bincount(self.meeting.own, self.sample.weight * self._sums(), self.meeting.size)
-        return _ratio(sums.astype(float), self._value_mass())
+        return ratio(sums.astype(float), self._value_mass())
 
     def caused(self) -> Floats:
         """The mean change that each row causes as a donor, (n,)."""
@@ -359,12 +361,6 @@ class ClassCurves:
         """The sum of the changes that each row causes, (n,)."""
         changes = self.by_class[self.class_of.each[self.meeting.own], 0]
         return np.asarray(changes if self.within is None else changes - self.within)
-
-
-def _ratio(sums: Floats, mass: Floats) -> Floats:
-    """Means; NaN where nothing is averaged: a value that a single row holds, a group that holds all weight."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.where(mass > 0, sums, np.nan) / mass)
 
 
 def spread_cells(

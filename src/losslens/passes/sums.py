@@ -25,7 +25,8 @@ from losslens.engines.additive import Additive, centred
 from losslens.engines.linked_sums import LinkedSums, mean_losses, mean_response, respond
 from losslens.engines.sum_losses import Link
 from losslens.losses import Loss, Response
-from losslens.passes.budget import Budget, Filled, RowMass
+from losslens.passes.budget import Budget, Filled, RowMass, ratio
+from losslens.passes.own_groups import large_groups, pairs_inside
 from losslens.progress import Tick
 from losslens.tables.columns import Distinct, distinct_numbers, joint
 from losslens.tables.sample import Sample, chunks, loss_changes
@@ -56,7 +57,8 @@ def run(
     kept = deferred(_rows_to_keep, budget, n, entropy, *(distinct for distinct, _ in grids))
     rows, curves = RowMass(sample), []
     for subject, design in subjects:
-        shared = (read.sums, engine.link, engine.response, sample, loss, design.leaves_out_own, rows, read.residual)
+        apart = design.leaves_out_own or sample.block is not None
+        shared = (read.sums, engine.link, engine.response, sample, loss, apart, rows, read.residual)
         j, *others = subject.feature.columns
         if others or not engine.shares_parts:
             curves.append(SumCurves(engine.added([j, *others]), 1.0, *shared))
@@ -124,7 +126,7 @@ class SumCurves:
     response: Response
     sample: Sample
     loss: Loss | None
-    apart: bool  # whether a row's own cell is left out
+    apart: bool  # whether pairs inside groups, or a row's own cell, are left out
     rows: RowMass
     residual: Floats | None = None  # y - f, where predictions are sums and the loss is the squared one
     mean: float = float("nan")  # of a column, likewise
@@ -171,12 +173,12 @@ class SumCurves:
         Moments give the changes of all rows in the time that it takes to read them, and room in memory takes longer to
         get than to fill: those are not kept.
         """
-        return deferred(self.local) if self.pfi is None else recomputed(self.local)
+        return deferred(self.local) if self.pfi is None or self.apart else recomputed(self.local)
 
     def local(self) -> Floats:
         """The mean change of each row over the donors, (n,)."""
         local = self._local()
-        return local / self.rows.met if self.apart else local
+        return ratio(local - self._within[0], self.rows.met) if self.apart else local
 
     def _local(self) -> Floats:
         if self.pfi is not None:
@@ -192,8 +194,38 @@ class SumCurves:
 
     def caused(self) -> Floats:
         """The mean change that each row causes as a donor, (n,)."""
-        changes = self._mean_changes(self.c)
-        return changes / self.rows.met if self.apart else changes
+        if not self.apart:
+            return self._mean_changes(self.c)
+        changes, met = self._mean_changes(self.c) - self._within[1], self.rows.met
+        return np.divide(changes, met, out=np.zeros(self.sample.n), where=met > 0)
+
+    @cached_property
+    def _within(self) -> tuple[Floats, Floats, float]:
+        """Over each row's own group: the sums of its changes, of the changes that it causes, and the mass clipped."""
+        n, weight, block = self.sample.n, self.sample.weight, self.sample.block
+        of_row, of_donor, clipped = np.zeros(n), np.zeros(n), 0.0
+        assert self.loss is not None
+        ceiling = self.loss.ceiling(np.float64)
+        if block is None or self.constant:  # a row's own cell changes nothing
+            own_clipped = weight**2 @ (self._base >= (np.inf if ceiling is None else ceiling * (1 - 1e-9)))
+            return of_row, of_donor, float(own_clipped)
+        own, y = self._own, self.sample.target(self.loss)
+        for i, k in pairs_inside(block):
+            sums = (own[i] + self.c[k]).reshape(len(i), -1)
+            prediction = self.sample.shown(self.loss, respond(self.link, self.response, sums))
+            losses = self.loss(y[i], prediction)
+            changes = losses - self._base[i]
+            of_row += np.bincount(i, weight[k] * changes, n)
+            of_donor += np.bincount(k, weight[i] * changes, n)
+            if ceiling is not None:
+                clipped += float((weight[i] * weight[k]) @ (losses >= ceiling * (1 - 1e-9)))
+        for rows in large_groups(block):
+            c, w = self.c[rows], weight[rows]
+            means: Any = mean_losses(self.link, self.loss, y[rows], own[rows], c, self._base[rows])
+            of_row[rows] = means.over_donors(c, w) - w.sum() * means.own(c)
+            of_donor[rows] = means.over_rows(c, w) - w @ means.own(c)
+            clipped += 0.0 if ceiling is None else float(means.clipped(c, w))
+        return of_row, of_donor, clipped
 
     def _mean_changes(self, c: Floats) -> Floats:
         """The mean change of all rows at some values of c."""
@@ -208,10 +240,12 @@ class SumCurves:
         ceiling = None if self.loss is None else self.loss.ceiling(np.float64)
         if ceiling is None:
             return 0.0
-        weight = self.sample.weight
+        weight, rows = self.sample.weight, self.rows
         if self.constant:
-            return float(weight @ (self._base >= ceiling * (1 - 1e-9)))
-        return float(self._losses.clipped(self.c, weight))
+            counted = rows.mass / rows.mass.sum() if self.apart else weight
+            return float(counted @ (self._base >= ceiling * (1 - 1e-9)))
+        share = float(self._losses.clipped(self.c, weight))
+        return (share - self._within[2]) / float(rows.mass.sum()) if self.apart else share
 
     @property
     def _losses(self) -> Any:
@@ -233,9 +267,8 @@ class SumCurves:
         return on_grid
 
     def _value_mass(self, distinct: Distinct) -> Floats:
-        weight, codes, g = self.sample.weight, distinct.codes, len(distinct)
-        own = np.bincount(codes, weight**2, g) if self.apart else 0.0
-        return np.asarray(np.bincount(codes, weight, g) - own)
+        of_rows = self.rows.mass if self.apart else self.sample.weight
+        return np.bincount(distinct.codes, of_rows, len(distinct)).astype(float)
 
     def weights(self, distinct: Distinct) -> Floats:
         """The share of the cells at each value, (g,)."""
@@ -249,12 +282,11 @@ class SumCurves:
 
     def pi(self, distinct: Distinct) -> Floats:
         """The mean change at each value, (g,)."""
-        changes = self._mean_changes(self._on_grid(distinct))
         if not self.apart:
-            return changes
-        donor_mass = np.bincount(distinct.codes, self.sample.weight, len(distinct))
-        with np.errstate(invalid="ignore", divide="ignore"):  # a value that a single row holds
-            return np.asarray(changes * donor_mass / self._value_mass(distinct))
+            return self._mean_changes(self._on_grid(distinct))
+        changes = self._mean_changes(self.c) - self._within[1]
+        sums = np.bincount(distinct.codes, self.sample.weight * changes, len(distinct))
+        return ratio(sums.astype(float), self._value_mass(distinct))
 
     def predictions(self, distinct: Distinct, rows: Indices) -> NDArray[Any]:
         """The cells of some rows, (r, g), or (r, g, K)."""
