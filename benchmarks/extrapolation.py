@@ -18,11 +18,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from losslens.results.replaced_rows import ReplacedRows
-from losslens.tables.column_scores import CodedRows, spread_rows
+from losslens.tables.column_scores import CodedRows, copy_columns, spread_rows
 from losslens.tables.frames import as_table
 
 Floats = NDArray[np.float64]
 CURVED = ("square", "circle", "sum of five", "category decides the range", "city and country", "sine of three waves")
+
+
+def coded(X: Any) -> CodedRows:
+    """The rows among which replaced ones are looked for."""
+    table = as_table(X)
+    return CodedRows.of(table.names, copy_columns(table, spread_rows(table)))
 
 
 def mixture(n: int, p: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -76,7 +82,7 @@ def false_alarms(runs: int) -> Iterator[str]:
         for p in (3, 10):
             found, rng = [], np.random.default_rng(n + p)
             while len(found) < runs:
-                table = CodedRows.of(as_table(mixture(n, p, rng)))
+                table = coded(mixture(n, p, rng))
                 found += [ReplacedRows("x", (j,), table).extrapolation for j in range(p)]
             auc = np.array([one.auc for one in found])
             warned, share = np.mean([one.warns for one in found]), np.mean([one.share for one in found])
@@ -93,7 +99,7 @@ def known_ratios(runs: int) -> Iterator[str]:
             found = []
             for _ in range(runs):
                 X = np.column_stack([pair(rho, n, rng), rng.normal(size=(n, 3))])
-                found.append(ReplacedRows("x", (0,), CodedRows.of(as_table(X))).extrapolation)
+                found.append(ReplacedRows("x", (0,), coded(X)).extrapolation)
             mean, far = np.mean([one.auc for one in found]), np.mean([one.share for one in found])
             bar = "" if n < 2000 or auc - 0.04 < mean < auc + 0.02 else "  off the bar"
             yield f"rho = {rho:4} n = {n:5,}  AUC {mean:.3f} (truth {auc:.3f})  far {far:.1%} (truth {share:.1%}){bar}"
@@ -102,7 +108,7 @@ def known_ratios(runs: int) -> Iterator[str]:
 def curved_ties() -> Iterator[str]:
     for name in CURVED:
         for n in (300, 2000):
-            table = CodedRows.of(as_table(curved(name, n, np.random.default_rng(0))))
+            table = coded(curved(name, n, np.random.default_rng(0)))
             found = ReplacedRows("x", (0,), table).extrapolation
             bar = "" if found.warns or name.startswith("sine") else "  should warn"
             told = f"AUC {found.auc:.3f}  far {found.share:.1%}  tied to {', '.join(found.ties)}"
@@ -111,16 +117,16 @@ def curved_ties() -> Iterator[str]:
 
 def costs() -> Iterator[str]:
     for n, p in ((100, 10), (1000, 13), (10_000, 13), (10_000, 200)):
-        table = as_table(np.random.default_rng(0).normal(size=(n, p)))
+        table = np.random.default_rng(0).normal(size=(n, p))
         start = time.perf_counter()
-        real = CodedRows.of(table.at(spread_rows(table)))
-        coded = time.perf_counter()
+        real = coded(table)
+        ready = time.perf_counter()
         _ = real.scores
         scored = time.perf_counter()
         for j in range(5):
             _ = ReplacedRows("x", (j,), real).extrapolation
         each = (time.perf_counter() - scored) / 5
-        told = f"codes {1e3 * (coded - start):.2f} ms, scores {1e3 * (scored - coded):.0f} ms, then {1e3 * each:.0f} ms"
+        told = f"codes {1e3 * (ready - start):.2f} ms, scores {1e3 * (scored - ready):.0f} ms, then {1e3 * each:.0f} ms"
         yield f"n = {n:6,} p = {p:3}  {told} a feature{'' if each < 0.2 else '  over the bar'}"
 
 

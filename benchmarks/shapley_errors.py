@@ -9,11 +9,13 @@ run; 7, predictions to the same error when walks are read in both directions. In
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from math import ceil
 from typing import Any, Literal
+from unittest.mock import patch
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
@@ -242,28 +244,21 @@ def _noise_of_readings(case: Case, seeds: int, *, without_controls: bool, sweeps
     """The Monte-Carlo variance of one sweep, read once and in both directions, summed over the features."""
     runs: list[tuple[Any, list[Any]]] = []
     found: list[tuple[float, float]] = []
-    run, has_controls = walks.run, control_variates._has_controls
+    run = walks.run
 
     def record(kind: Any, progress: Any) -> Any:
         walked = run(kind, progress)
         runs.append((kind, walked.sweeps))
         return walked
 
-    walks.run = record
-    try:
+    with patch.object(walks, "run", record):
         for seed in range(seeds):
             case.share(method="walk", budget=len(case.X) * (1 + sweeps * (case.X.shape[1] - 1)), random_state=seed)
-    finally:
-        walks.run = run
-    if without_controls:
-        control_variates._has_controls = lambda *_: False
-    try:
+    with patch.object(control_variates._Walks, "has_controls", new=False) if without_controls else nullcontext():
         for kind, drawn in runs:
             once = kind.summary([replace(one, back=None) for one in drawn]).monte_carlo_error
             both = kind.summary(drawn).monte_carlo_error
             found.append((sweeps * float(once @ once), sweeps * float(both @ both)))
-    finally:
-        control_variates._has_controls = has_controls
     return float(np.mean([one for one, _ in found])), float(np.mean([both for _, both in found]))
 
 
