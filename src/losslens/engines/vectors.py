@@ -52,6 +52,54 @@ add_eight = _add(EIGHT)  # to[at : at + 8] += given[begin : begin + 8]: numbers 
 add_four = _add(FOUR)
 
 
+def _multiply(order: Sequence[int]) -> Any:
+    """An intrinsic that multiplies eight numbers by others, which are taken in an order."""
+
+    def multiply(_: Any, to: Any, at: Any, given: Any, begin: Any, factors: Any, start: Any) -> Any:
+        def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            place, numbers, times = (
+                _place(context, builder, signature.args[k], arguments[k], arguments[k + 1], EIGHT) for k in (0, 2, 4)
+            )
+            ordered = _shuffled(builder, _load(builder, times), order)
+            builder.store(builder.fmul(_load(builder, numbers), ordered), place).align = 8
+            return context.get_dummy_value()
+
+        u8 = types.uint64
+        return types.void(to, u8, given, u8, factors, u8), emit
+
+    return intrinsic(multiply)
+
+
+multiply_eight = _multiply(range(EIGHT))  # to[at : at + 8] = given[begin : begin + 8] * factors[start : start + 8]
+multiply_reversed = _multiply(range(EIGHT)[::-1])  # the factors from the last to the first
+
+
+@intrinsic
+def fold(_: Any, table: Any, at: Any, half: Any) -> Any:
+    """table[at : at + half] += table[at + half :][:half], a multiple of eight; returns the sum of what is added."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (table, at, half), vector = arguments, ir.VectorType(ir.DoubleType(), EIGHT)
+        with builder.goto_entry_block():
+            total = builder.alloca(vector)
+        builder.store(ir.Constant(vector, [0.0] * EIGHT), total)
+        with cgutils.for_range_slice(builder, ir.IntType(64)(0), half, ir.IntType(64)(EIGHT)) as (k, _):
+            low = builder.add(at, k)
+            place, other = (
+                _place(context, builder, signature.args[0], table, one, EIGHT) for one in (low, builder.add(low, half))
+            )
+            added = _load(builder, other)
+            builder.store(builder.fadd(_load(builder, place), added), place).align = 8
+            builder.store(builder.fadd(builder.load(total), added), total)
+        found = builder.load(total)
+        for bit in (4, 2, 1):
+            found = builder.fadd(found, _shuffled(builder, found, [lane ^ bit for lane in range(EIGHT)]))
+        return builder.extract_element(found, ir.IntType(32)(0))
+
+    u8 = types.uint64
+    return types.float64(table, u8, u8), emit
+
+
 @intrinsic
 def sum_of_rows(_: Any, to: Any, at: Any, factor: Any, row: Any, count: Any, given: Any, width: Any) -> Any:
     """to[at : at + 8] = sum of factor[k] * given[row[k] * width + at :][:8] over k < count, a multiple of four."""

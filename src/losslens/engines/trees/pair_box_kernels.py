@@ -7,7 +7,7 @@ from numba import types
 from losslens.engines.compiled import compiled, count_bits, trailing_zeros
 from losslens.engines.trees.effect_kernels import NONE, OF_E, OF_F, PLAIN_SUMS, sum_subsets
 from losslens.engines.trees.node_rules import ONE, U, array_of, i4, i8, u1, u8
-from losslens.engines.vectors import add_eight, add_four, sum_of_rows
+from losslens.engines.vectors import add_four, fold, multiply_eight, multiply_reversed, sum_of_rows
 
 f8, u2 = types.float64, types.uint16
 SLOWER = U(2)  # how much longer comparing two patterns takes than a player of a subset
@@ -290,21 +290,27 @@ def add_interactions(used, q, value, pattern, mine, theirs, players, share, comp
     _add_up(used, q, value, mine, players, compared, index)
 
 
-@compiled(f8(u8, array_of(f8)))
-def _fold(half, table):
-    """Add the upper half of a table to the lower one; returns the sum of the upper half."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    if half < U(8):
+@compiled(f8(u8, u8, array_of(f8)))
+def _fold(at, half, table):
+    """Add the upper half of a table, which begins at `at`, to the lower one; returns the sum of the upper half."""
+    if half >= U(8):
+        return fold(table, at, half)
+    total = 0.0
+    for S in range(at, at + half):
+        total += table[S + half]
+        table[S] += table[S + half]
+    return total
+
+
+@compiled(types.void(u8, u8, u8, array_of(f8), array_of(f8, 2), array_of(f8)))
+def _multiply(half, which, begin, given, factors, table):
+    """The first half of a table: numbers times some of the factors."""
+    if half >= U(8):
+        for S in range(NONE, half, U(8)):
+            multiply_eight(table, S, given, S, factors, which * U(factors.shape[1]) + begin + S)
+    else:
         for S in range(half):
-            a += table[half + S]
-            table[S] += table[half + S]
-        return a
-    for S in range(NONE, half, U(8)):
-        add_eight(table, S, table, half + S)
-    for S in range(half, half + half, U(4)):
-        a, b = a + table[S], b + table[S + U(1)]
-        c, d = c + table[S + U(2)], d + table[S + U(3)]
-    return (a + b) + (c + d)
+            table[S] = given[S] * factors[which, begin + S]
 
 
 @compiled(types.void(u8, f8, array_of(i4), array_of(f8, 2), SUBSETS, array_of(f8), array_of(f8, 2)))
@@ -312,29 +318,32 @@ def _fold_interactions(q, value, players, factors, subsets, single, index):
     """As `add_interactions`, of all rows and donors, to one half of `index`: from the sums over subsets M.
 
     A coalition S pays M(S) M(Q - S). Players j and k get the sums over S with both, less those with j, less those with
-    k, plus those over all S, each with factors of its own.
+    k, plus those over all S, each with factors of its own. S and Q - S count the same: those without the last player
+    suffice, twice. M is overwritten.
     """
-    size, M, pairs, singles = ONE << q, subsets[5], subsets[6], subsets[7]
-    for S in range(size):
-        singles[S] = M[S] * M[size - ONE - S]
-    every = 0.0
-    for S in range(size >> ONE):  # S and its complement are paid the same
-        every += singles[S] * (factors[OF_ALL, size + S] + factors[OF_ALL, size + size - ONE - S])
-    for S in range(size):
-        pairs[S] = singles[S] * factors[OF_PAIRS, size + S]
-    for S in range(size):
-        singles[S] *= factors[OF_SINGLES, size + S]
-    for j in range(i8(q) - 1, -1, -1):
-        single[j] = _fold(ONE << U(j), singles)
-    for j in range(i8(q) - 1, 0, -1):
-        half, one = ONE << U(j), U(players[U(j)])
+    size, M, pairs, singles, last = ONE << q, subsets[5], subsets[6], subsets[7], i8(q) - 1
+    half = size >> ONE
+    if half >= U(8):
+        for S in range(NONE, half, U(8)):
+            multiply_reversed(singles, S, M, S, M, size - U(8) - S)
+    else:
         for S in range(half):
-            singles[S] = pairs[half + S]
+            singles[S] = M[S] * M[size - ONE - S]
+    _multiply(half, U(OF_ALL), size, singles, factors, M)
+    _multiply(half, U(OF_PAIRS), size, singles, factors, pairs)
+    _multiply(half, U(OF_SINGLES), size, singles, factors, singles)
+    for j in range(last - 1, -1, -1):
+        _fold(NONE, ONE << U(j), M)
+        single[j] = _fold(NONE, ONE << U(j), singles)
+    every, twice = M[0], 2.0 * value
+    for j in range(last):
+        index[U(players[U(last)]), U(players[U(j)])] += twice * (every - single[j])
+    for j in range(last - 1, 0, -1):
+        half, one = ONE << U(j), U(players[U(j)])
+        _fold(NONE, half, pairs)
         for k in range(j - 1, -1, -1):
-            other, both = U(players[U(k)]), _fold(ONE << U(k), singles)
-            found = value * ((both - single[j]) - (single[k] - every))
-            index[one, other] += found
-        _fold(half, pairs)
+            both = _fold(half, ONE << U(k), pairs)
+            index[one, U(players[U(k)])] += twice * ((both - single[j]) - (single[k] - every))
 
 
 @compiled(types.void(u8, u8, u8, u8, u8, array_of(i4), array_of(f8), array_of(f8)))
