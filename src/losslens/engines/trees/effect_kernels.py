@@ -33,11 +33,7 @@ from losslens.engines.vectors import add_eight, add_four, sum_subsets_of_three
 u4, f8 = types.uint32, types.float64
 NONE = U(0)
 LEVEL, STOP, BIT, ABOVE, PARENT, FIELDS = range(6)  # see `describe_nodes`
-OF_E, OF_F, PLAIN_SUMS = (
-    U(0),
-    U(1),
-    U(2),
-)  # rows of factors, the last of ones; those of subset S of q players at 2^q + S
+OF_E, OF_F, PLAIN_SUMS = U(0), U(1), U(2)  # rows of factors; those of subset S of q players are at 2^q + S
 NO_PLAYER = -1  # the player of a column that belongs to none
 
 # What all kernels know of the trees: nodes, their descriptions, the number of classes of each column, and sets.
