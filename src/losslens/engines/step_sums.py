@@ -12,12 +12,12 @@ f8 = types.float64
 
 @compiled(
     types.void(
-        array_of(i8, 2), array_of(i4), array_of(f8), array_of(f8, 2), array_of(f8), array_of(f8), f8, array_of(f8),
-        array_of(i8), array_of(f8, 2), array_of(f8, 2), array_of(f8),
+        array_of(i8, 2), array_of(i4), array_of(f8), array_of(f8, 2), array_of(f8), array_of(f8), array_of(f8), f8,
+        array_of(f8), array_of(i8), array_of(f8, 2), array_of(f8, 2), array_of(f8),
     )
 )  # fmt: skip
-def sum_steps(start, classes, change, prediction, weight, base, ceiling, mass, mass_at, local, curve, clipped):
-    """Add the steps of some rows.
+def sum_steps(start, classes, change, prediction, y, weight, base, ceiling, mass, mass_at, local, curve, clipped):
+    """Add the steps of some rows. With y, the changes are those of squared errors, and are filled in.
 
     ``local[i, k]`` is the mean change of row i's curve of feature k over the donors, whose mass below class c is
     ``mass[mass_at[k] + c]``. `curve` holds for each class the increment of the weighted sums of the changes (first
@@ -34,6 +34,9 @@ def sum_steps(start, classes, change, prediction, weight, base, ceiling, mass, m
                 end = mass[at + U(classes[s + ONE])] if s + ONE < stop else mass[U(mass_at[k + ONE]) - ONE]
                 step_mass = end - below
                 below = end
+                if len(y) > 0:
+                    error = y[i] - prediction[s, 0]
+                    change[s] = error * error - base[i]
                 row_sum += step_mass * change[s]
                 if change[s] + base[i] >= ceiling:
                     row_clipped += step_mass

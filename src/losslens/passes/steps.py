@@ -21,7 +21,7 @@ from losslens.donors.layout import CommonGrid
 from losslens.donors.questions import Question
 from losslens.engines import rates
 from losslens.engines.base import StepEngine, Steps, Walker
-from losslens.losses import Loss
+from losslens.losses import Loss, squared_error
 from losslens.passes.budget import Budget, Filled, RowMass, ratio
 from losslens.passes.own_groups import OwnGroups
 from losslens.progress import Tick, silent
@@ -209,15 +209,18 @@ class ChunkWork:
             within=np.zeros((0, count)),
         )  # fmt: skip
         within = None if self.groups is None else self.groups.sums(start, stop, sample.weight)
+        room = np.zeros(0)  # for changes, used again: new memory would take as long as filling it
         for steps in walker.steps(start, stop):
             rows, in_chunk = steps.rows, slice(steps.rows.start - start, steps.rows.stop - start)
             sums.prediction[in_chunk] = steps.own
-            changes = None
+            if len(room) < len(steps.classes):
+                room = np.zeros(len(steps.classes) * 5 // 4)
+            changes, y = None, room[:0]
             if self.loss is not None:
-                sums.loss[in_chunk], changes = _losses(self.loss, sample, steps)
+                sums.loss[in_chunk], changes, y = _losses(self.loss, sample, steps, room[: len(steps.classes)])
             sum_steps(
-                steps.start, steps.classes, np.zeros(len(steps.classes)) if changes is None else changes,
-                _columns(steps.prediction, sample), sample.weight[rows],
+                steps.start, steps.classes, room if changes is None else changes,
+                _columns(steps.prediction, sample), y, sample.weight[rows],
                 sample.weight[rows] if self.loss is None else sums.loss[in_chunk], ceiling, axes.mass, axes.at,
                 sums.local[in_chunk], sums.curve, sums.clipped,
             )  # fmt: skip
@@ -235,7 +238,8 @@ class ChunkWork:
         if first == last:
             return
         if last - first == steps.rows.stop - steps.rows.start and steps.start[0, 0] == 0:  # all of them, the usual case
-            yield KeptCurves(steps.start.copy(), steps.classes.copy(), steps.prediction.copy(), changes)
+            kept_changes = None if changes is None else changes.copy()
+            yield KeptCurves(steps.start.copy(), steps.classes.copy(), steps.prediction.copy(), kept_changes)
             return
         start = steps.start[self.kept[first:last] - steps.rows.start]
         length = start[:, -1] - start[:, 0]
@@ -282,17 +286,22 @@ def _columns(prediction: NDArray[Any], sample: Sample) -> Floats:
     return np.ascontiguousarray(prediction if prediction.ndim == 2 else prediction[:, None], np.float64)
 
 
-def _losses(loss: Loss, sample: Sample, steps: Steps) -> tuple[Floats, Floats]:
-    """The losses of the unchanged rows, and the change of loss at each step."""
-    rows, y = steps.rows, sample.target(loss)
+def _losses(loss: Loss, sample: Sample, steps: Steps, room: Floats) -> tuple[Floats, Floats, Floats]:
+    """The losses of the unchanged rows, the change of loss at each step, and y if `sum_steps` fills these changes in.
+
+    It does so for squared errors, in one pass. NumPy takes several, and threads wait for each other between them.
+    """
+    y = sample.target(loss)[steps.rows]
     loss.check_prediction(steps.own)
+    base = loss(y, sample.shown(loss, steps.own))
+    if loss == squared_error:
+        return base, room, np.asarray(y, float)
     if loss.domains is not None:
         loss.check_prediction(steps.prediction)
-    base = loss(y[rows], sample.shown(loss, steps.own))
     count = steps.start[:, -1] - steps.start[:, 0]
-    changes = loss(np.repeat(y[rows], count), sample.shown(loss, steps.prediction))
+    changes = loss(np.repeat(y, count), sample.shown(loss, steps.prediction))
     changes -= np.repeat(base, count)
-    return base, changes
+    return base, changes, room[:0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from tree_cases import REGRESSORS, TARGET, TRAIN, X, bound_of
 def test_tables_hold_each_pair_of_leaves_once():
     model = REGRESSORS["forest"].fit(TRAIN, TARGET)
     tables = small_trees.tables(bound_of(model, X))
-    pairs = [tree.get_n_leaves() ** 2 for tree in model.estimators_]
-    np.testing.assert_array_equal(np.diff(tables.pair_at), pairs)
-    assert len(tables.entry) == len(tables.span) == sum(pairs)
+    leaves = [tree.get_n_leaves() for tree in model.estimators_]
+    np.testing.assert_array_equal(np.diff(tables.pair_at), np.square(leaves))
+    assert len(tables.entry) == np.square(leaves).sum()
+    assert len(tables.span) == np.diff(tables.first) @ leaves  # a leaf and a feature of its tree

@@ -96,9 +96,9 @@ class BoundEnsemble:
             np.add.at(raw, (row, self.output[tree] + w), self.value[leaf, w])
         return raw
 
-    def respond(self, raw: NDArray[np.int64]) -> NDArray[Any]:
-        """The model's predictions, from sums of leaf values (m, outputs)."""
-        scores = raw * self.unit
+    def respond(self, raw: NDArray[np.int64], room: Floats | None = None) -> NDArray[Any]:
+        """The model's predictions, from sums of leaf values (m, outputs); written to `room` if they are these sums."""
+        scores = np.multiply(raw, self.unit, out=room)
         scores += self.ensemble.offset
         if self.ensemble.divisor != 1:
             scores /= self.ensemble.divisor

@@ -317,6 +317,9 @@ class TreeWalker:
 
     def steps(self, start: int, stop: int) -> Iterator[Steps]:
         """The curves of rows start .. stop, some rows at a time."""
-        respond = self.bound.respond
+        respond, room = self.bound.respond, np.empty((0, self.bound.ensemble.outputs))
         for raw in self.search.steps(start, stop):
-            yield Steps(raw.rows, raw.start, raw.classes, respond(raw.raw), respond(raw.own))
+            if len(room) < len(raw.raw):  # used again: new memory would take as long as filling it
+                room = np.empty((len(raw.raw) * 5 // 4, room.shape[1]))
+            prediction = respond(raw.raw, room[: len(raw.raw)])
+            yield Steps(raw.rows, raw.start, raw.classes, prediction, respond(raw.own))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import types
@@ -23,7 +23,6 @@ from losslens.engines.trees.node_rules import (
     ONE,
     RIGHT,
     RULE,
-    SMALL_TREE_LEAVES,
     U,
     array_of,
     goes_left,
@@ -43,8 +42,9 @@ class Tables(NamedTuple):
     mask: NDArray[np.uint64]  # the leaves that a class allows
     leaf_at: NDArray[np.int32]  # (T + 1,)
     pair_at: NDArray[np.int32]  # (T + 1,): where a tree's pairs of leaves start
-    entry: NDArray[np.int32]  # of each pair of leaves: the entry of the node where the paths to them split
-    span: NDArray[np.int32]  # (., 2): its ordered classes that lead to the second leaf, as positions like `offset`
+    entry: NDArray[np.uint8]  # of each pair of leaves: that of the node where the paths to them split, from `first` on
+    span_at: NDArray[np.int32]  # (T + 1,): where a tree's pairs of an entry and a leaf start
+    span: NDArray[np.int32]  # (., 2): the ordered classes of an entry that lead to a leaf, as positions like `offset`
     offset: NDArray[np.int32]  # (p + 1,): a feature's first position in the difference array
     has_special: NDArray[np.uint8]  # (T,): whether some feature of a tree has classes without order
 
@@ -52,8 +52,8 @@ class Tables(NamedTuple):
 # A plain tuple: numba would keep the class in its cache, and fail to load it once the class has moved.
 _TABLES = types.Tuple(
     (
-        array_of(i4), array_of(i4), array_of(i4), array_of(u8), array_of(i4), array_of(i4), array_of(i4),
-        array_of(i4, 2), array_of(i4), array_of(u1),
+        array_of(i4), array_of(i4), array_of(i4), array_of(u8), array_of(i4), array_of(i4), array_of(u1),
+        array_of(i4), array_of(i4, 2), array_of(i4), array_of(u1),
     )
 )  # fmt: skip
 
@@ -65,21 +65,24 @@ def tables(bound: BoundEnsemble) -> Tables:
     tree = np.searchsorted(bound.roots, inner, "right") - 1
     entries, entry = np.unique(tree * p + nodes[inner, FEATURE], return_inverse=True)
     feature, of_tree = (entries % p).astype(np.int32), entries // p
-    mask_at, pair_at = _starts(bound.size[feature]), _starts(leaves**2)
+    first = _of_trees(of_tree, len(leaves))
+    mask_at, pair_at, span_at = _starts(bound.size[feature]), _starts(leaves**2), _starts(np.diff(first) * leaves)
     has_special = np.zeros(len(leaves), np.uint8)
     has_special[of_tree[bound.special[feature] < bound.size[feature]]] = 1
     all_leaves = ~np.uint64(0) >> (64 - leaves[of_tree]).astype(np.uint64)
+    offset = _starts(bound.size + 1)
+    spans = np.stack([offset[feature], offset[feature] + bound.special[feature]], axis=1)
+    span = np.repeat(spans, leaves[of_tree], axis=0)
     result = Tables(
-        _of_trees(of_tree, len(leaves)), feature, mask_at, np.repeat(all_leaves, bound.size[feature]), bound.leaf_at,
-        pair_at, np.zeros(pair_at[-1], np.int32), np.zeros((pair_at[-1], 2), np.int32), _starts(bound.size + 1),
-        has_special,
+        first, feature, mask_at, np.repeat(all_leaves, bound.size[feature]), bound.leaf_at, pair_at,
+        np.zeros(pair_at[-1], np.uint8), span_at, span, offset, has_special,
     )  # fmt: skip
-    box = np.empty((SMALL_TREE_LEAVES, SMALL_TREE_LEAVES, 2), np.int32)
     below = _leaves_below(bound)[inner] - bound.leaf_at[tree][:, None]
     _tabulate(
-        inner, _of_trees(tree, len(leaves)), entry.astype(np.int32), below, nodes, bound.size, bound.special,
-        bound.sets, box, tuple(result),
+        inner, _of_trees(tree, len(leaves)), entry.astype(np.int32), below, nodes, bound.size, bound.sets,
+        tuple(result),
     )  # fmt: skip
+    span[span[:, 0] >= span[:, 1]] = 0  # no ordered class: what is added there is subtracted again
     return result
 
 
@@ -109,45 +112,34 @@ def _leaves_below(bound: BoundEnsemble) -> NDArray[np.int32]:
 
 @compiled(
     types.void(
-        array_of(i4), array_of(i4), array_of(i4), array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(i4),
-        array_of(u1, 2), array_of(i4, 3), _TABLES,
+        array_of(i4), array_of(i4), array_of(i4), array_of(i4, 2), array_of(i4, 2), array_of(i4), array_of(u1, 2),
+        _TABLES,
     )
 )  # fmt: skip
-def _tabulate(inner, inner_at, entry_of, below, nodes, size, special, sets, box, tables):
-    """Fill in the masks, the entries of all pairs of leaves, and their spans from the classes that lead to each leaf.
+def _tabulate(inner, inner_at, entry_of, below, nodes, size, sets, tables):
+    """Narrow the masks, and the spans of classes that lead to each leaf; fill in the entries of all pairs of leaves.
 
     Every inner node forbids its right leaves to classes that go left, and its left leaves to those that go right.
     """
-    first, feature, mask_at, mask, leaf_at, pair_at, entry, span, offset, _ = tables
+    first, feature, mask_at, mask, leaf_at, pair_at, entry, span_at, span, offset, _ = tables
     for t in range(U(len(inner_at) - 1)):
-        leaves, e0, pairs = U(leaf_at[t + ONE] - leaf_at[t]), first[t], U(pair_at[t])
-        for e in range(U(e0), U(first[t + ONE])):
-            for leaf in range(leaves):
-                box[e - U(e0), leaf, 0], box[e - U(e0), leaf, 1] = 0, special[feature[e]]
+        leaves, e0, pairs, spans = U(leaf_at[t + ONE] - leaf_at[t]), first[t], U(pair_at[t]), U(span_at[t])
         for k in range(U(inner_at[t]), U(inner_at[t + ONE])):
             s, e, low, middle, high = U(inner[k]), entry_of[k], U(below[k, 0]), U(below[k, 1]), U(below[k, 2])
-            cut, rule, at, mine = nodes[s, CUT], nodes[s, RULE], U(mask_at[e]), box[e - e0]
-            classes = size[feature[e]]
+            cut, rule, at, mine = nodes[s, CUT], nodes[s, RULE], U(mask_at[e]), spans + U(e - e0) * leaves
+            classes, place = size[feature[e]], offset[feature[e]] + cut
             left, right = ((ONE << (middle - low)) - ONE) << low, ((ONE << (high - middle)) - ONE) << middle
             for c in range(classes):
                 mask[at + U(c)] &= ~(right if goes_left(c, cut, rule, classes, sets) else left)
             for z in range(middle, high):
-                if mine[z, 0] < cut:
-                    mine[z, 0] = cut
+                if span[mine + z, 0] < place:
+                    span[mine + z, 0] = place
                 for x in range(low, middle):
-                    entry[pairs + x * leaves + z] = e
-                    entry[pairs + z * leaves + x] = e
+                    entry[pairs + x * leaves + z] = e - e0
+                    entry[pairs + z * leaves + x] = e - e0
             for x in range(low, middle):
-                if mine[x, 1] > cut:
-                    mine[x, 1] = cut
-        for x in range(leaves):
-            for z in range(leaves):
-                if x != z:  # a leaf paired with itself has no entry
-                    pair = pairs + x * leaves + z
-                    e = entry[pair]
-                    start, stop, place = box[e - e0, z, 0], box[e - e0, z, 1], offset[feature[e]]
-                    if start < stop:
-                        span[pair, 0], span[pair, 1] = place + start, place + stop
+                if span[mine + x, 1] > place:
+                    span[mine + x, 1] = place
 
 
 @compiled(
@@ -160,9 +152,9 @@ def search(codes, tables, size, special, value, output, forbidden, diff, own):
     """Sum the own leaves of a few rows, and add the gains of all trees to the rows' parts of the difference array.
 
     A gain is the value of a reached leaf minus that of the own leaf. ``forbidden[0, i]`` are the leaves that at least
-    one feature of row i forbids, ``forbidden[1, i]`` those that two or more forbid.
+    one feature of row i forbids, ``forbidden[1, i]`` those that two or more forbid: zero before and after.
     """
-    first, feature, mask_at, mask, leaf_at, pair_at, entry, span, offset, has_special = tables
+    first, feature, mask_at, mask, leaf_at, pair_at, entry, span_at, span, offset, has_special = tables
     rows, width, outputs = U(codes.shape[1]), U(value.shape[1]), U(own.shape[1])
     row_size = U(offset[len(size)])  # positions of a row in the difference array
     for i in range(rows):
@@ -170,11 +162,8 @@ def search(codes, tables, size, special, value, output, forbidden, diff, own):
             own[i, w] = 0
     for t in range(U(len(output))):
         leaf0, leaves, out = U(leaf_at[t]), U(leaf_at[t + ONE] - leaf_at[t]), U(output[t])
-        all_leaves = ~U(0) >> (U(64) - leaves)
-        for i in range(rows):
-            forbidden[0, i] = 0
-            forbidden[1, i] = 0
-        for e in range(U(first[t]), U(first[t + ONE])):
+        e0, spans, all_leaves = U(first[t]), U(span_at[t]), ~U(0) >> (U(64) - leaves)
+        for e in range(e0, U(first[t + ONE])):
             column, at = codes[feature[e]], U(mask_at[e])
             for i in range(rows):
                 forbids = ~mask[at + U(column[i])]
@@ -186,11 +175,13 @@ def search(codes, tables, size, special, value, output, forbidden, diff, own):
             for w in range(width):
                 own[i, out + w] += value[mine, w]
             others = forbidden[0, i] & ~forbidden[1, i] & all_leaves
-            forbidden[0, i] = others
+            forbidden[0, i] = forbidden[1, i] = 0
+            specials = others if has_special[t] else U(0)
             while others != 0:
                 leaf = U(trailing_zeros(others))
                 others &= others - ONE
-                start, stop = base + U(span[pairs + leaf, 0]), base + U(span[pairs + leaf, 1])
+                place = spans + U(entry[pairs + leaf]) * leaves + leaf
+                start, stop = base + U(span[place, 0]), base + U(span[place, 1])
                 if width == ONE:  # the usual case
                     gain = value[leaf0 + leaf, 0] - value[mine, 0]
                     diff[start * outputs + out] += gain
@@ -200,11 +191,10 @@ def search(codes, tables, size, special, value, output, forbidden, diff, own):
                     gain = value[leaf0 + leaf, w] - value[mine, w]
                     diff[start * outputs + w] += gain
                     diff[stop * outputs + w] -= gain
-            others = forbidden[0, i] if has_special[t] else U(0)
-            while others != 0:
-                leaf = U(trailing_zeros(others))
-                others &= others - ONE
-                e = U(entry[pairs + leaf])
+            while specials != 0:
+                leaf = U(trailing_zeros(specials))
+                specials &= specials - ONE
+                e = e0 + U(entry[pairs + leaf])
                 f = feature[e]
                 for c in range(U(special[f]), U(size[f])):
                     if mask[U(mask_at[e]) + c] >> leaf & ONE:
@@ -228,53 +218,53 @@ def emit(rows, diff, own, size, offset, wanted, classes, raw, start, s):
         number = U(0)
         for f in range(p):
             base, count = i * U(offset[p]) + U(offset[f]), U(size[f])
-            if wanted[f] == 0:
-                for c in range(base * outputs, (base + count + ONE) * outputs):
-                    diff[c] = 0
-                continue
             start[i, number] = s
-            number += ONE
             classes[s] = 0
             for w in range(outputs):
                 raw[s, w] = own[i, w] + diff[base * outputs + w]
                 diff[base * outputs + w] = 0
                 diff[(base + count) * outputs + w] = 0
+            level = raw[s, 0]
             s += ONE
-            if outputs == ONE:  # the usual case, in a third of the time
-                level = raw[s - ONE, 0]
-                for c in range(ONE, count):
-                    step = diff[base + c]
-                    diff[base + c] = 0
-                    level += step
-                    raw[s, 0] = level
-                    classes[s] = c
-                    s += U(step != 0)
-                continue
             for c in range(ONE, count):
-                moved = np.int64(0)
-                for w in range(outputs):
-                    step = diff[(base + c) * outputs + w]
-                    diff[(base + c) * outputs + w] = 0
-                    moved |= step
-                    raw[s, w] = raw[s - ONE, w] + step
+                if outputs == ONE:  # the usual case, in a third of the time
+                    moved = diff[base + c]
+                    diff[base + c] = 0
+                    level += moved
+                    raw[s, 0] = level
+                else:
+                    moved = np.int64(0)
+                    for w in range(outputs):
+                        step = diff[(base + c) * outputs + w]
+                        diff[(base + c) * outputs + w] = 0
+                        moved |= step
+                        raw[s, w] = raw[s - ONE, w] + step
                 classes[s] = c
                 s += U(moved != 0)
+            if wanted[f]:
+                number += ONE
+            else:
+                s = U(start[i, number])
         start[i, number] = s
     return i8(s)
-
-
-DIFFERENCES = 1 << 16  # entries of the difference array, about: it holds all rows of one search
 
 
 class BlockSearch(ABC):
     """Curves of a few rows at a time, from a difference array. It reuses its arrays, so each thread needs its own."""
 
+    differences: ClassVar[int] = 1 << 16  # entries of the difference array, about: it holds all rows of one search
+
     def __init__(self, bound: BoundEnsemble, wanted: NDArray[np.uint8]) -> None:
         self.bound, self.wanted, self.offset = bound, wanted, _starts(bound.size + 1)
         self.row_size, outputs = int(self.offset[-1]), bound.ensemble.outputs
-        self.rows = rows = int(np.clip(DIFFERENCES // (self.row_size * outputs), 1, 64))
+        self.rows = rows = int(np.clip(self.differences // (self.row_size * outputs), 1, 64))
         self.searches = int(np.clip(4 * STEPS_PER_YIELD // (rows * self.row_size), 1, 32))  # before steps are yielded
         self.diff = np.zeros(rows * self.row_size * outputs, np.int64)
+        rows *= self.searches
+        max_steps = rows * int(bound.size[wanted > 0].sum()) + int(bound.size.max()) + 1
+        self.classes, self.raw = np.empty(max_steps, np.int32), np.empty((max_steps, outputs), np.int64)
+        self.begins = np.empty((rows, int(wanted.sum()) + 1), np.int64)
+        self.own = np.empty((rows, outputs), np.int64)
 
     @abstractmethod
     def search(self, codes: NDArray[np.int32], own: NDArray[np.int64]) -> None:
@@ -282,19 +272,15 @@ class BlockSearch(ABC):
 
     def steps(self, start: int, stop: int) -> Iterator[RawSteps]:
         """Curves of rows start .. stop, some rows at a time; the arrays are overwritten by the next ones."""
-        bound, wanted, outputs = self.bound, self.wanted, self.bound.ensemble.outputs
-        rows = self.rows * self.searches
-        max_steps = rows * int(bound.size[wanted > 0].sum()) + 1
-        classes, raw = np.empty(max_steps, np.int32), np.empty((max_steps, outputs), np.int64)
-        begins = np.empty((rows, int(wanted.sum()) + 1), np.int64)
-        own = np.empty((rows, outputs), np.int64)
+        bound, rows, own = self.bound, len(self.own), self.own
+        classes, raw, begins = self.classes, self.raw, self.begins
         for at in range(start, stop, rows):
             s, end = 0, min(at + rows, stop)
             for k in range(at, end, self.rows):
                 codes = np.ascontiguousarray(bound.codes[:, k : min(k + self.rows, end)])
                 b, mine = codes.shape[1], own[k - at :]
                 self.search(codes, mine)
-                s = emit(b, self.diff, mine, bound.size, self.offset, wanted, classes, raw, begins[k - at :], s)
+                s = emit(b, self.diff, mine, bound.size, self.offset, self.wanted, classes, raw, begins[k - at :], s)
             b = end - at
             yield RawSteps(slice(at, end), begins[:b], classes[:s], raw[:s], own[:b])
 
@@ -302,10 +288,12 @@ class BlockSearch(ABC):
 class SmallTrees(BlockSearch):
     """Curves by masks of leaves."""
 
+    differences: ClassVar[int] = 1 << 17  # more rows share what is read of a tree's tables
+
     def __init__(self, bound: BoundEnsemble, tables: Tables, wanted: NDArray[np.uint8]) -> None:
         super().__init__(bound, wanted)
         self.tables = tuple(tables)
-        self.forbidden = np.empty((2, self.rows), np.uint64)
+        self.forbidden = np.zeros((2, self.rows), np.uint64)
 
     def search(self, codes: NDArray[np.int32], own: NDArray[np.int64]) -> None:
         """Sum the own leaves of a few rows, and add the gains of all leaves that they can reach."""

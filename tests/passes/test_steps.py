@@ -1,0 +1,27 @@
+"""Sums over steps of curves."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+
+import losslens as ll
+
+
+@pytest.mark.parametrize("model", [HistGradientBoostingRegressor(max_iter=5), RandomForestRegressor(3, random_state=0)])
+@pytest.mark.parametrize(("kind", "memory"), [(float, "1 GiB"), (int, "1 MiB")])
+def test_squared_errors_that_are_evaluated_in_the_sums_are_those_of_a_function(model, kind, memory):
+    """The same operations in the same order, so every bit is the same."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = (3 * X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=300)).astype(kind)
+    model.fit(X, y)
+    weights = rng.random(300)
+    named, function = (
+        ll.feature_importance(model, X, y, loss=loss, sample_weight=weights, memory=memory, random_state=0)
+        for loss in ("squared_error", lambda y, f: (y - f) ** 2)
+    )
+    for name in named:
+        ours, theirs = named[name], function[name]
+        assert ours.engine == theirs.engine == "trees"
+        for field in ("local", "pi", "ici"):
+            np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field))
