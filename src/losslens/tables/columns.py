@@ -19,7 +19,9 @@ from losslens.typing import Indices
 
 def narrow(positions: Indices) -> Indices:
     """Positions in half of the bytes, as long as they fit: a result holds some for each row and feature."""
-    return positions if len(positions) > np.iinfo(np.int32).max else positions.astype(np.int32, copy=False)
+    if len(positions) > np.iinfo(np.int32).max or not isinstance(positions, np.ndarray):  # or computed on access
+        return positions
+    return positions.astype(np.int32, copy=False)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pytest
 import losslens as ll
 from losslens.cells.row_sums import Deletion, RowSums
 from losslens.losses import squared_error
+from losslens.passes.parts import donor_values
 from losslens.passes.parts.blackbox import _cells, _groups, _rows
 from losslens.tables.sample import Sample
 
@@ -127,3 +128,12 @@ def test_columns_go_together_as_long_as_they_fit(sizes):
         held = sum(sizes[j] for j in group)
         assert held <= 10 or len(group) == 1
         assert after is None or held + sizes[after[0]] > 10
+
+
+def test_orders_of_many_rows_are_computed_on_access():
+    """Every shift pairs each row with another donor, and each donor with one row."""
+    shifts = donor_values.latin(donor_values.STORED + 1, 3, 0, "a")
+    donors = shifts[np.arange(donor_values.STORED + 1)]
+    assert shifts.shape == donors.shape
+    for column in donors.T:
+        assert len(np.unique(column)) == len(donors)
