@@ -1,10 +1,14 @@
 """Sums over steps of curves."""
 
+import threading
+
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
 import losslens as ll
+from losslens.engines.trees import small_trees
+from losslens.passes import steps
 
 
 @pytest.mark.parametrize("model", [HistGradientBoostingRegressor(max_iter=5), RandomForestRegressor(3, random_state=0)])
@@ -25,3 +29,19 @@ def test_squared_errors_that_are_evaluated_in_the_sums_are_those_of_a_function(m
         assert ours.engine == theirs.engine == "trees"
         for field in ("local", "pi", "ici"):
             np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field))
+
+
+def test_what_the_engine_tabulates_is_ready_before_threads_start(monkeypatch):
+    """From Python 3.12 on nothing keeps two threads from computing the same cached property."""
+    tabulate, made = small_trees.tables, []
+
+    def noted(bound):
+        made.append(threading.current_thread())
+        return tabulate(bound)
+
+    monkeypatch.setattr(small_trees, "tables", noted)
+    monkeypatch.setattr(steps, "CHUNK_ROWS", 50)
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    model = HistGradientBoostingRegressor(max_iter=5).fit(X, X[:, 0])
+    ll.feature_importance(model, X, X[:, 0], n_jobs=4)
+    assert made == [threading.main_thread()]

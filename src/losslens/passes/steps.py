@@ -61,6 +61,7 @@ def run(
         workers: Workers = cluster
     else:  # a user-defined loss may not be thread-safe
         workers = in_process(n_jobs if loss is None or not loss.custom else 1)
+        walkers.get()  # before threads start: from Python 3.12 on each would compute what the engine caches
     chunks, curve, local = list[ChunkSums](), np.zeros(()), [np.empty(n if loss else 0) for _ in places]
     summed = workers.map(_sum_chunk, (work, walkers), pairwise(edges), tick)
     for rows, chunk in zip(pairwise(edges), summed, strict=True):

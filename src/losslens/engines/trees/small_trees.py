@@ -258,7 +258,8 @@ class BlockSearch(ABC):
         self.bound, self.wanted, self.offset = bound, wanted, _starts(bound.size + 1)
         self.row_size, outputs = int(self.offset[-1]), bound.ensemble.outputs
         self.rows = rows = int(np.clip(self.differences // (self.row_size * outputs), 1, 64))
-        self.searches = int(np.clip(4 * STEPS_PER_YIELD // (rows * self.row_size), 1, 32))  # before steps are yielded
+        # Before steps are yielded: as few as stay in the cache, but threads wait for each other at each item.
+        self.searches = int(np.clip(8 * STEPS_PER_YIELD // (rows * self.row_size), 1, 32))
         self.diff = np.zeros(rows * self.row_size * outputs, np.int64)
         rows *= self.searches
         max_steps = rows * int(bound.size[wanted > 0].sum()) + int(bound.size.max()) + 1
