@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn import clone
 from sklearn import linear_model as linear
 from sklearn import naive_bayes as bayes
 from sklearn.compose import make_column_transformer
@@ -13,6 +14,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder, SplineTransformer, StandardScaler
 
+import brute
 import losslens as ll
 from losslens import losses
 from losslens.donors.questions import Subjects
@@ -222,3 +224,20 @@ def test_results_of_statsmodels():
                 np.testing.assert_allclose(one.local, other.local, atol=1e-12)
     by_formula = sm.Logit.from_formula("y ~ a * b", FRAME.assign(y=y)).fit(disp=0)
     assert "formula" in ll.feature_importance(by_formula, FRAME, y, loss="log_loss")["a"].declined
+
+
+@pytest.mark.parametrize("model", [linear.LinearRegression(), linear.PoissonRegressor()], ids=["sum", "link"])
+@pytest.mark.parametrize("unit", [1e3, 1e9])
+def test_a_huber_loss_of_large_residuals_is_never_off(model, unit):
+    """Between its kinks a Huber loss is a difference of squares of residuals. Squares that are 10^9 times the loss, as
+    with y in the billions and delta 1, would leave 7 digits.
+    """
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(30, 2))
+    y = unit * np.exp(X @ [0.5, -0.3] + 0.3 * rng.normal(size=30))
+    model = clone(model).fit(X, y)
+    found = ll.feature_importance(model, X, y, loss=ll.losses.huber(1.0), donors="all", progress=False)
+    for j, feature in enumerate(found.values()):
+        cells = brute.cells(model.predict, X, y, [j], brute.LOSSES["huber"])
+        np.testing.assert_allclose(feature.local, cells.mean(axis=1), rtol=0, atol=1e-9 * feature.error)
+        assert ("delta" in feature.declined) == (unit == 1e9)

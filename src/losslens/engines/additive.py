@@ -20,6 +20,7 @@ from losslens.donors.questions import Ask, Subject
 from losslens.engines import rates
 from losslens.engines.base import Answer, AnswerWay, Declined, ExactEngine, PlayerGames, SumEffects
 from losslens.engines.loss_scales import slope_on_sums, weights_of_sums
+from losslens.engines.sum_losses import check_deltas
 from losslens.losses import Loss, Response, squared_error
 from losslens.progress import Tick
 from losslens.tables.frames import Table
@@ -44,6 +45,7 @@ class Additive(ExactEngine):
     link: ClassVar[Literal["identity"]] = "identity"
     response: ClassVar[Response] = "values"  # or scores, which are numbers, too
     shares_parts: ClassVar[bool] = True
+    sums_losses: ClassVar[bool] = True
 
     @classmethod
     def of(cls, coef: Floats, intercept: float, unwrapped: UnwrappedModel, table: Table) -> Self:
@@ -91,7 +93,11 @@ class Additive(ExactEngine):
 
     def way(self, subject: Subject, loss: Loss | None, *, blocked: bool) -> AnswerWay:
         """Closed-form sums over all donors; cells of a product grid."""
-        return "cells" if subject.feature.kind == "pair" else "sums"
+        if subject.feature.kind == "pair":
+            return "cells"
+        if loss is not None and loss.name == "huber":
+            check_deltas(loss, float(np.ptp(self.added(subject.feature.columns))))
+        return "sums"
 
     def seconds(self, subject: Subject, way: AnswerWay) -> float:
         """A few operations per row."""

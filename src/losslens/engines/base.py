@@ -170,6 +170,7 @@ class ExactEngine(ABC):
     name: ClassVar[str]
     adds_in_single: ClassVar[bool] = False  # whether it supports models that sum in single precision
     inside_link: ClassVar[bool] = False  # whether columns add up inside a link, not in predictions
+    sums_losses: ClassVar[bool] = False  # whether means of losses are closed forms, not means of cells
 
     @property
     def own_rounding(self) -> bool:

@@ -165,6 +165,7 @@ class LinkedSums(ExactEngine):
     checked: dict[tuple[int, ...], str] = field(default_factory=dict)  # columns -> why they are declined, or ""
     name: ClassVar[str] = "link"
     inside_link: ClassVar[bool] = True
+    sums_losses: ClassVar[bool] = True
 
     @property
     def own_rounding(self) -> bool:
@@ -217,6 +218,7 @@ class LinkedSums(ExactEngine):
                 raise Declined(
                     f"predictions of rows with replaced values are below {1 / LARGEST:g} or above {LARGEST:g}"
                 )
+            sum_losses.check_deltas(loss, float(np.exp(high)))
         elif self.link in ("logistic", "odds"):
             reached = sum_losses.within_reach(u, lent)
             if max(float(np.ptp(x)) for x in reached) * STEPS > MOST_STEPS:

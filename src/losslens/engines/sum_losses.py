@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.engines.base import Declined
 from losslens.engines.interpolation import GridAxis, means_of_sums
 from losslens.losses import Loss
 from losslens.typing import Floats
@@ -24,6 +25,7 @@ from losslens.typing import Floats
 # itself, and keeps its digits; "sign" and "largest": labels.
 Link = Literal["identity", "log", "logistic", "odds", "sign", "softmax", "one-vs-rest", "largest"]
 SATURATED = 40.0  # sums beyond: a logistic function is 0 or 1 to 4e-18, below the clip of log losses
+MOST_DELTAS = 100_000  # residuals, in units of a Huber loss's delta: rounding is then up to 1e-10 of the loss
 _DEVIANCES = ("poisson_deviance", "gamma_deviance", "tweedie_deviance")
 _ON_RESPONSE = ("squared_error", "absolute_error", "pinball", "huber")
 # Losses whose means are known, by link.
@@ -37,6 +39,15 @@ LOSSES: dict[Link, tuple[str, ...]] = {
     "one-vs-rest": ("log_loss", "brier"),
     "largest": ("zero_one",),
 }
+
+
+def check_deltas(loss: Loss | None, largest: float) -> None:
+    """Raise `Declined` where means of Huber losses lose digits: they are differences of squares of residuals.
+
+    Relative to the loss, the rounding of squares grows with the largest residual, in multiples of delta.
+    """
+    if loss is not None and loss.name == "huber" and not largest <= MOST_DELTAS * dict(loss.parameters)["delta"]:
+        raise Declined(f"residuals of more than {MOST_DELTAS:,} times the Huber loss's delta leave its means no digits")
 
 
 class MeanLosses(Protocol):
