@@ -27,9 +27,7 @@ CASES = [(name, loss) for name, (_, losses) in MODELS.items() for loss in losses
 
 
 @pytest.mark.parametrize("features", [None, {"ab": ["a", "b"], "c": ["c"]}], ids=["columns", "some, joined"])
-@pytest.mark.parametrize(
-    ("name", "loss"), CASES, ids=[f"{name}, {getattr(loss, 'title', loss)}" for name, loss in CASES]
-)
+@pytest.mark.parametrize(("name", "loss"), CASES, ids=[f"{name} {k}" for k, (name, _) in enumerate(CASES)])
 def test_sage_is_that_of_all_coalitions(name, loss, features):
     """Columns of no player keep the row's values; a boosted classifier has a link, so its pairs are averaged."""
     model, _ = MODELS[name]
