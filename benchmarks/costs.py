@@ -1,7 +1,7 @@
 """What exact importances of all features cost, model by model: the numbers of the table in docs/engines.md.
 
 Processor time of one thread, as a multiple of one prediction of all rows by the model itself: medians of three rounds,
-interleaved, after a warm-up. 10,000 rows, 10 columns, each model's default loss. Under two minutes; `--only ridge`
+interleaved, after a warm-up. 10,000 rows, 10 columns, each model's default loss. About three minutes; `--only ridge`
 takes the models whose names hold a word.
 """
 

@@ -200,6 +200,7 @@ def test_where_no_engine_answers_each_feature_has_a_reason(name):
     model, y = fitted(name)
     found = ll.feature_importance(model, X, y, loss=SAMPLED[name][2], donors=ll.Latin(2))
     automatic = ll.feature_importance(model, X, y, loss=SAMPLED[name][2])
+    assert not found.exact
     for each in (found, automatic):
         assert (each.engine, len(each.declined)) == ("blackbox", X.shape[1])
         assert all(each.declined.values())
