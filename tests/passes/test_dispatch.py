@@ -1,5 +1,6 @@
 """A pass: each feature says why no exact engine computed it, where the model was asked; progress comes to its end."""
 
+import warnings
 from contextlib import contextmanager
 from functools import partial
 
@@ -169,3 +170,30 @@ def test_the_bar_has_a_unit_and_comes_to_its_end(model, features, unit, monkeypa
     for shown, total, done in bars:
         assert shown == unit
         assert done == total
+
+
+@pytest.mark.parametrize("donors", ["all", ll.Derangements()])
+@pytest.mark.parametrize("rest", [1e-9, 0.0])
+@pytest.mark.parametrize("kind", ["link", "trees", "additive"])
+def test_nearly_all_weight_in_one_group_leaves_no_digits_to_subtract(kind, rest, donors):
+    """Pairs inside groups, or a row's own, are subtracted from all pairs: of the weight, 1 - 10^-9 of 1 would leave
+    7 digits. Nothing is left if one group holds all of it: then there is no importance, but no crash either.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 2))
+    y = (X[:, 0] + rng.normal(size=12) > 0).astype(int)
+    model = {
+        "link": linear.LogisticRegression(),
+        "trees": tree.DecisionTreeClassifier(max_depth=2),
+        "additive": linear.LinearRegression(),
+    }[kind].fit(X, y)
+    loss, predict = ("squared_error", model.predict) if kind == "additive" else ("log_loss", model.predict_proba)
+    groups = None if donors != "all" else np.arange(12) // 2
+    weight = np.where(np.arange(12) < (2 if donors == "all" else 1), 1.0, rest)
+    weight[11] = max(rest, 1e-20 if donors != "all" else 0.0)  # a single row can't hold all of it
+    call = partial(ll.feature_importance, X=X, y=y, loss=loss, sample_weight=weight, donors=donors, progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few groups
+        found, expected = (call(asked, groups=groups)["x0"] for asked in (model, predict))
+    np.testing.assert_allclose(found.local, expected.local, rtol=1e-9, atol=1e-12)
+    assert (found.engine, bool(found.declined)) == ("blackbox", True)

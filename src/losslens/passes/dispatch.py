@@ -21,6 +21,8 @@ from losslens.progress import bar
 from losslens.tables.sample import Sample
 
 NOT_IN_TABLE = "exact engines know the values of the table only"
+ONE_HOLDS_ALL = "one row or group holds nearly all weight, and little is left of the pairs if its own are left out"
+LEAST_LEFT = 1e-6  # of the weight: subtraction keeps ten digits
 
 Asked = tuple[Subject, Design]
 Passed = tuple[Sample, list[Filled], int]  # the sample with predictions, the outcomes, predictions of the model
@@ -46,12 +48,21 @@ def route(task: Task, subject: Subject, design: Design | None = None) -> Route:
         except Declined as why:
             declined = str(why)
         else:
+            if way != "cells" and task.loss is not None and _few_digits_left(task, design):
+                return Route(task.engine, "cells", task.engine.name, exact=False, declined=ONE_HOLDS_ALL)
             if design is None or design.all_pairs or subject.feature.kind == "pair":
                 return Route(task.exact, way, task.exact.label(way), exact=True)
             if design.values is None:
                 return Route(MixedRows(task.exact, len(task.table.names)), "cells", task.exact.name, exact=True)
             declined = NOT_IN_TABLE
     return Route(task.engine, "cells", task.engine.name, exact=False, declined=declined)
+
+
+def _few_digits_left(task: Task, design: Design | None) -> bool:
+    """Whether pairs inside groups, or rows' own, which are subtracted from all pairs, hold nearly all weight."""
+    if not task.blocked and (design is None or not design.leaves_out_own):
+        return False
+    return task.largest_share > 1 - LEAST_LEFT
 
 
 def design_of(

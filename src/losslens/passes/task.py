@@ -116,6 +116,12 @@ class Task:
         """Whether donors come from other groups than the row (`groups=`)."""
         return self.sample.block is not None
 
+    @cached_property
+    def largest_share(self) -> float:
+        """The largest share of the weight that a group of rows holds, or a row where there are no groups."""
+        weight, block = self.sample.weight, self.sample.block
+        return float((weight if block is None else np.bincount(block, weight)).max())
+
 
 def prepare(
     model: Any,
