@@ -97,7 +97,7 @@ class Checks(World):
         design = pick(rng, self.designs())
         groups = None
         if rng.random() < 0.25 and design in ("auto", "all"):
-            groups = np.arange(self.n) // 2
+            groups = pick(rng, [np.arange(self.n) // 2, np.arange(self.n) % 3, np.minimum(np.arange(self.n), 2)])
         one, other = (int(j) for j in rng.choice(4, 2, replace=False))
         features = {name: [name] if not isinstance(self.X, np.ndarray) else [j] for j, name in enumerate(self.names)}
         features["both"] = features[self.names[one]] + features[self.names[other]]

@@ -19,13 +19,18 @@ from sklearn import linear_model as linear
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.kernel_approximation import Nystroem
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     OneHotEncoder,
+    PolynomialFeatures,
     PowerTransformer,
     QuantileTransformer,
     SplineTransformer,
@@ -172,6 +177,29 @@ KINDS = {
     ),
     "sparse line": Kind(lambda rng: linear.LassoLars(0.01), lambda rng: svm.LinearSVC()),
     "counts of a line": Kind(lambda rng: scaled(linear.PoissonRegressor()), None, positive=True),
+    "amounts of a line": Kind(
+        lambda rng: scaled(pick(rng, [linear.GammaRegressor(), linear.TweedieRegressor(power=1.5, link="log")])),
+        None,
+        positive=True,
+    ),
+    "discriminants": Kind(
+        lambda rng: linear.HuberRegressor(alpha=0.1),
+        lambda rng: pick(
+            rng,
+            [
+                LinearDiscriminantAnalysis(),
+                GaussianNB(var_smoothing=1e-3),
+                OneVsRestClassifier(linear.LogisticRegression(C=10.0)),
+            ],
+        ),
+    ),
+    "polynomials": Kind(
+        lambda rng: make_pipeline(StandardScaler(), PolynomialFeatures(2), linear.Ridge()),
+        lambda rng: make_pipeline(StandardScaler(), PolynomialFeatures(2), linear.LogisticRegression()),
+    ),
+    "landmarks": Kind(
+        lambda rng: make_pipeline(StandardScaler(), Nystroem(n_components=6, random_state=0), linear.Ridge()),
+    ),
     "tree": Kind(
         lambda rng: grown(tree.DecisionTreeRegressor, rng),
         lambda rng: grown(tree.DecisionTreeClassifier, rng),
@@ -539,7 +567,7 @@ class World:
         if loss == "custom":
             return cubed, cubed
         if loss == "huber":
-            delta = self.unit
+            delta = self.unit * (1.0, 1e-2, 1e-8)[self.number % 3]
             return ll.losses.huber(delta), lambda y, f: delta**2 * brute.LOSSES["huber"](y / delta, f / delta)
         if loss == "pinball":
             return ll.losses.pinball(0.2), lambda y, f: np.where(y >= f, 0.2 * (y - f), 0.8 * (f - y))
