@@ -7,10 +7,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.metrics import average_precision_score, check_scoring, get_scorer, make_scorer
+from sklearn.metrics import average_precision_score, check_scoring, get_scorer, make_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVR, LinearSVC
 from sklearn.tree import DecisionTreeRegressor
 
@@ -211,9 +211,7 @@ def test_scorers_of_ones_own_and_frames():
 # What one number for all rows can't have.
 
 
-@pytest.mark.parametrize(
-    "what", ["local", "ici", "ratio", "std_error", "interval", "effect", "given", "by", "subset", "with_loss"]
-)
+@pytest.mark.parametrize("what", ["local", "ici", "ratio", "band", "effect", "given", "by", "subset", "with_loss"])
 def test_what_needs_a_loss_of_each_row_says_so(what):
     feature = explain("r2", features="x0")["x0"]
     with pytest.raises(ValueError, match="doesn't exist for the scorer r2_score: it gives one number for all rows"):
@@ -255,7 +253,8 @@ def test_scores_have_a_text_and_a_frame():
     assert repr(found).startswith("Importances: decrease in r2_score")
     frame = found.to_frame()
     assert list(frame["importance"]) == sorted((f.pfi for f in found.values()), reverse=True)
-    assert frame["std_error"].isna().all()
+    assert (frame["low"] < frame["importance"]).all()
+    assert (frame["importance"] < frame["high"]).all()
     assert list(found["x2"].to_frame()["value"]) == [0, 1, 2]
     assert "decrease in r2_score" in repr(found["x0"])
     assert found.exact
@@ -282,9 +281,23 @@ def test_a_bare_function_has_no_methods_for_a_scorer():
         ll.feature_importance(lambda X: X[:, 0], X, Y, loss=get_scorer("r2"))
 
 
-def test_groups_of_rows_need_a_loss():
-    with pytest.raises(ValueError, match="groups= needs a loss"):
-        explain("r2", groups=np.arange(N) // 2)
+@pytest.mark.parametrize("scorer", ["r2", "roc_auc", "balanced_accuracy"])
+def test_donors_come_from_other_groups(scorer):
+    """Rows whose donor is of their own group are left out of each shift, which counts by the rows that are left."""
+    model, y = CASES[scorer]
+    groups = np.arange(N) // 3
+    found = explain(scorer, groups=groups, features="x0")["x0"]
+    scores, masses = [], []
+    for shift in range(N):
+        donors = (np.arange(N) + shift) % N
+        rows = np.flatnonzero(groups != groups[donors])
+        if len(rows):
+            replaced = X[rows]
+            replaced[:, 0] = X[donors[rows], 0]
+            scores.append(get_scorer(scorer)(model, replaced, y[rows]))
+            masses.append(len(rows))
+    assert found.pfi == pytest.approx(found.score - np.average(scores, weights=masses))
+    assert found.units == "groups"
 
 
 def test_all_cells_must_fit_and_the_memory_named_suffices():
@@ -526,3 +539,103 @@ def test_a_scorer_that_needs_all_rows_gets_them():
     found = ll.feature_importance(model, TABLE, SIGNAL, loss=make_scorer(weighted), donors="all")
     assert found.n_predictions == M + CHECKED
     assert found.score == weighted(SIGNAL, model.predict(TABLE))
+
+
+# The jackknife.
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_jackknife_of_an_auc_leaves_out_each_row_as_observation_and_as_donor(weighted):
+    """By brute force with scikit-learn's AUC: without row i, and without the row whose donor it is, in each column."""
+    n = 40
+    table, y, model = TABLE[:n], TWO[:n], LogisticRegression().fit(TABLE, TWO)
+    weight = np.random.default_rng(3).uniform(0.5, 2, n) if weighted else None
+    design = {"loss": get_scorer("roc_auc"), "donors": ll.Latin(3), "random_state": 2, "sample_weight": weight}
+    found = ll.feature_importance(model, table, y, features="x2", **design)["x2"]
+    seen = ll.feature_importance(lambda X: X[:, 0], table, SIGNAL[:n], **(design | {"loss": "squared_error"}))["x2"]
+    w, own = np.ones(n) if weight is None else weight, model.decision_function(table)
+    expected = []
+    for i in range(n):
+        total = mass = 0.0
+        for donors in brute.donors(seen).T:
+            left = (np.arange(n) != i) & (donors != i)
+            replaced = table.copy()
+            replaced[:, 2] = table[donors, 2]
+            pair = (w * w[donors])[left]
+            gone = roc_auc_score(y[left], model.decision_function(replaced)[left], sample_weight=pair)
+            total += pair.sum() * (roc_auc_score(y[left], own[left], sample_weight=w[left]) - gone)
+            mass += pair.sum()
+        expected.append(total / mass)
+    np.testing.assert_allclose(found.without, expected, atol=1e-12)
+    assert found.std_error == pytest.approx(np.sqrt((n - 1) / n * np.sum((found.without - found.without.mean()) ** 2)))
+
+
+def test_other_scores_leave_out_blocks_and_groups_are_left_out_whole():
+    model = LinearRegression().fit(TABLE, SIGNAL)
+    options = {"donors": ll.Latin(3), "random_state": 2, "features": "x2"}
+    blocks = ll.feature_importance(model, TABLE, SIGNAL, loss=get_scorer("r2"), **options)["x2"]
+    assert (blocks.units, len(blocks.without), blocks.effective) == ("blocks", 25, 25)
+    groups = np.arange(M) // 7
+    found = ll.feature_importance(model, TABLE, SIGNAL, loss=get_scorer("r2"), groups=groups, **options)["x2"]
+    seen = ll.feature_importance(lambda X: X[:, 0], TABLE, SIGNAL, loss="squared_error", **options)["x2"]
+    rows, donors = np.tile(np.arange(M), 3), brute.donors(seen).T.ravel()
+    replaced = TABLE[rows]
+    replaced[:, 2] = TABLE[donors, 2]
+    for g in range(10):
+        left = (groups[rows] != g) & (groups[donors] != g) & (groups[rows] != groups[donors])
+        own = model.score(TABLE[rows[left]], SIGNAL[rows[left]])
+        assert found.without[g] == pytest.approx(own - model.score(replaced[left], SIGNAL[rows[left]]))
+
+
+def test_an_unused_feature_has_no_error_and_scores_have_tests_ranks_and_differences():
+    model = LogisticRegression().fit(TABLE[:, :2], TWO)
+    table = np.column_stack([TABLE[:, :2], np.zeros(M)])
+    model = make_pipeline(FunctionTransformer(first_two), model)
+    found = ll.feature_importance(model, table, TWO, loss=get_scorer("roc_auc"), donors=ll.Latin(5), random_state=0)
+    assert (found["x2"].std_error, found["x2"].p_value, found["x2"].interval()) == (0, 1, (0, 0))
+    assert found["x0"].p_value < 0.05
+    assert found.test()["feature"].iloc[0] == found.ranks()["feature"].iloc[0] == "x0"
+    apart = found.difference("x0", "x2")
+    assert (apart.value, apart.std_error) == pytest.approx((found["x0"].unbiased, found["x0"].std_error))
+    one = found["x0"]
+    assert one.interval(0.9)[0] > one.interval(0.99)[0]
+    with pytest.raises(ValueError, match="Monte-Carlo error of a score is not estimated"):
+        one.interval(target="sample")
+
+
+def first_two(X):
+    return np.asarray(X)[:, :2]
+
+
+def test_without_a_class_there_is_no_jackknife():
+    y = np.zeros(M, int)
+    y[:1] = 1
+    model = LogisticRegression().fit(TABLE, TWO)
+    found = ll.feature_importance(model, TABLE, y, loss=get_scorer("roc_auc"), donors=ll.Latin(2))
+    with pytest.raises(ValueError, match="without some rows, as without all of a class, it is not defined"):
+        found["x0"].std_error  # noqa: B018
+    with pytest.raises(ValueError, match="no standard error of roc_auc_score"):
+        found.ranks()
+
+
+def test_auto_takes_a_bounded_number_of_calls_and_has_a_curve():
+    """Of 1,500 rows 30 shifts and 20 values, instead of 3,000 calls a feature, and two calls for each of 25 blocks."""
+    calls = []
+
+    def counted(y, prediction):
+        calls.append(len(y))
+        return -float(np.mean((y - prediction) ** 2))
+
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(1500, 2))
+    y = table[:, 0] + rng.normal(size=1500)
+    model = LinearRegression().fit(table, y)
+    found = ll.feature_importance(model, table, y, loss=make_scorer(counted), random_state=0)
+    assert len(calls) == 2 + 2 * (30 + 20 + 2 * 25)
+    assert repr(found["x0"].design) == "Latin(30)"
+    assert len(found["x0"].pi) == len(found["x0"].grid) == 20
+    loss = ll.feature_importance(model, table, y, loss="squared_error")
+    assert found["x0"].pfi == pytest.approx(loss["x0"].pfi, rel=0.05)
+    assert found["x0"].std_error == pytest.approx(loss["x0"].std_error, rel=0.5)
+    at = loss["x0"].grid.searchsorted(found["x0"].grid)
+    np.testing.assert_allclose(found["x0"].pi, loss["x0"].pi[at], atol=1e-9)

@@ -28,6 +28,7 @@ from losslens.engines.choice import CHECKED
 from losslens.models import Model
 from losslens.passes import auto, dense, scored, steps
 from losslens.passes.dispatch import Asked, Route, ask, design_of, route
+from losslens.passes.scorers import ScorerMethod
 from losslens.passes.task import Options, Task
 from losslens.results.importance import FeatureImportance
 from losslens.results.plan import Plan
@@ -250,27 +251,39 @@ def plan_scores(
     def build(task: Task, asked: Sequence[Asked]) -> Sequence[Any]:
         return [answer.filled.cells.predictions for answer in ask(task, asked)[0]]
 
-    expected = [Expected(s, task.design or scored.score_design(s, n), n) for s in task.subjects]
+    rule = scored.rule_of(method)
+    asked = [(s, task.design or rule(s, n)) for s in task.subjects]
+    on_grid = scored.curves_besides(task, asked)
+    expected = [Expected(s, d, n) for s, d in (*asked, *on_grid)]
     scored.check_budget(task, expected, n)
-    plan = plan_cells(task, scored.score_design, build, started, n, all_exact=False)
-    columns = sum(
-        (n if one.design.all_pairs else one.width) * one.design.has_columns + one.width * one.design.common
-        for one in expected
-    )
+    plan = plan_cells(task, rule, build, started, n, all_exact=False)
+    if on_grid:  # the curves of sampled features
+        curves = replace(task, subjects=tuple(s for s, _ in on_grid), design=on_grid[0][1])
+        more = plan_cells(curves, rule, build, time.thread_time(), n)
+        each_more = dict(zip(more.features, more.predictions or (), strict=True))
+        plan = replace(
+            plan, seconds=plan.seconds + more.seconds, memory=plan.memory + more.memory,
+            predictions=tuple(
+                k + each_more.get(name, 0) for name, k in zip(plan.features, plan.predictions or (), strict=True)
+            ),
+            n_predictions=plan.n_predictions + count_cells(curves, rule, n).by_model,
+        )  # fmt: skip
     few = task.engine.timed(CHECKED, allowed(TIMED))
-    each = scorer_seconds(method, task, few)
+    calls = scored.calls_of(method, [(one.design, one.width) for one in expected], n)
+    each = scorer_seconds(method, task, few) * n / task.n
     # The verb calls the model once more, for the scorer to show which predictions it needs.
-    seconds = plan.seconds + (columns + 1) * each * n / task.n + few.seconds(1, method.probed)
+    seconds = plan.seconds + calls * each + few.seconds(1, method.probed)
     return replace(plan, seconds=seconds, n_predictions=plan.n_predictions + method.probed)
 
 
-def scorer_seconds(method: scored.ScorerMethod, task: Task, model: CallTime) -> float:
-    """Seconds of a call of the scorer: of the second one, because the first may load something."""
-    for _ in range(2):
+def scorer_seconds(method: ScorerMethod, task: Task, model: CallTime) -> float:
+    """Seconds of a call of the scorer: the least of some after the first, which may load something."""
+    took = []
+    for _ in range(4):
         began = time.perf_counter()
-        method.score(StandIn(model.predictions)(task.every), method.weight)
-        each = time.perf_counter() - began
-    return each
+        method.of_rows(StandIn(model.predictions)(task.every), method.weight)
+        took.append(time.perf_counter() - began)
+    return min(took[1:])
 
 
 # The model.

@@ -1,105 +1,113 @@
 """Importance by a scorer (AUC, R2), which gives one score for all rows.
 
-A scikit-learn scorer calls the methods of an estimator. Here it gets a stand-in that returns the predictions of the
-cells, so that a scorer needs no more predictions than a loss, and none of the model where an exact engine has them.
+The score needs no more predictions than a loss, and none of the model where an exact engine has them. Its error is the
+jackknife's: each row, as an observation and as a donor, is left out of the pairs that an AUC counts; of other scores
+blocks of rows, which take a bounded number of calls.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.cells.matrix import besides_cells
-from losslens.donors.designs import Design, Latin
+from losslens.donors.designs import All, Design, Grid, Latin
 from losslens.donors.layout import CommonGrid
 from losslens.donors.questions import Question, Subject, pose
 from losslens.engines.choice import CHECKED
-from losslens.losses import Response, call_read_only, resolve
+from losslens.losses import resolve
 from losslens.models import Model
 from losslens.passes import budget
-from losslens.passes.auto import first_design
-from losslens.passes.dispatch import ask, design_of
+from losslens.passes.auto import EXACT_PREDICTIONS, PAIR_AXIS, exact_cost
+from losslens.passes.dispatch import Asked, ask, design_of
+from losslens.passes.scorers import ScorerMethod
 from losslens.passes.task import Options, Task, prepare
 from losslens.results.scores import FeatureScore, Scores
 from losslens.tables import checks
-from losslens.tables.frames import Batch, Table, as_table
+from losslens.tables.frames import as_table
+from losslens.tables.sample import effective_number
 from losslens.text import size_in_words
 from losslens.typing import Floats, Indices
+from losslens.uncertainty.pair_counts import PairCounts
 
-METHODS = ("predict", "predict_proba", "decision_function")
 SHIFTS = 30  # donors per row where all of them are over the limit
-TIED = 64 * float(np.finfo(np.float64).eps)  # relative difference up to which an exact engine's predictions are equal
-
-Score = Callable[[NDArray[Any], Floats | None], float]
+MOST_CALLS, MOST_RANKINGS = 400, 2000  # calls of the scorer for all shifts and values of a feature; and AUCs
+CURVE = 20  # values of the PI curve where all of them are over the limit
+BLOCKS, BLOCK_ROWS, BLOCK_COLUMNS = 25, 6_000, 3  # of the jackknife of other scores; predictions and columns in a call
 
 
 def score_importance(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> Scores:
     """Importance by a scorer: the score less its mean over the columns of the design."""
     method, task = prepare_scored(model, X, y, scorer, options)
-    asked = [(s, design_of(task, s, score_design, all_exact=False)) for s in task.subjects]
-    questions = [pose(subject, design, task.n, task.entropy) for subject, design in asked]
-    check_budget(task, questions, task.n)
+    asked = [(s, design_of(task, s, rule_of(method), all_exact=False)) for s in task.subjects]
+    on_grid = curves_besides(task, asked)
+    check_budget(task, [pose(*one, task.n, task.entropy) for one in (*asked, *on_grid)], task.n)
     answered, predicted = ask(task, asked)
-    base: dict[str, float] = {}  # of each engine
+    drawn, more = ask(task, on_grid) if on_grid else ([], 0)
+    if any(answer.engine != task.engine.name for answer in drawn):
+        more -= min(task.n, CHECKED)  # an exact engine is compared with the model once
+    curves = {answer.feature.name: answer for answer in drawn}
+    units = Units.of(task, method)
+    own: dict[str, _OwnScore] = {}  # of each engine
     features = {}
-    for question, answer in zip(questions, answered, strict=True):
-        exact = answer.engine != task.engine.name
-        if answer.engine not in base:
-            base[answer.engine] = method.score(method.tied(answer.sample.prediction, exact=exact), method.weight)
-        cells = method.tied(answer.filled.cells.predictions, exact=exact)
-        features[answer.feature.name] = _feature_score(task, question, answer, cells, method, base[answer.engine])
-    return Scores(features, predicted + method.probed)
+    for (subject, _), answer in zip(asked, answered, strict=True):
+        if answer.engine not in own:
+            prediction = method.tied(answer.sample.prediction, exact=answer.engine != task.engine.name)
+            own[answer.engine] = _OwnScore(method, units, prediction)
+        drawn_curve = curves.get(answer.feature.name)
+        number = _Cells.of(task, subject, answer, method)
+        grid = number if drawn_curve is None else _Cells.of(task, subject, drawn_curve, method)
+        features[answer.feature.name] = _feature_score(task, number, grid, own[answer.engine])
+    return Scores(features, predicted + more + method.probed)
 
 
-@dataclass(frozen=True, eq=False)
-class ScorerMethod:
-    """A scorer, the response that it reads, and its function of predictions."""
+def rule_of(method: ScorerMethod) -> Callable[[Subject, int], Design]:
+    """The rule of ``donors="auto"``: all shifts and values where they take few calls, which AUCs are faster than."""
+    most = MOST_CALLS if method.positive is None else MOST_RANKINGS
 
-    title: str
-    response: Response
-    score: Score
-    weight: Floats | None  # of the rows, which sum to n
-    probed: int  # rows that were predicted to see which method of the model it calls
+    def rule(subject: Subject, n: int) -> Design:
+        if subject.feature.kind == "pair":
+            return Grid(min(PAIR_AXIS, n), at="quantiles")
+        few = n + len(subject.distinct) <= most and exact_cost(subject, n) <= EXACT_PREDICTIONS
+        return All() if few else Latin(min(SHIFTS, n))
 
-    def tied(self, predictions: NDArray[Any], *, exact: bool) -> NDArray[Any]:
-        """The predictions of an exact engine, made equal where they differ by rounding: ranks would tell them apart.
+    return rule
 
-        Equal rows have equal predictions of the model, but an engine that adds up what differs between rows rounds each
-        in another way. Rounding is relative to each probability, of other responses to the largest.
-        """
-        if not exact or predictions.dtype.kind != "f":
-            return predictions
-        values = np.unique(predictions)
-        scale = np.abs(values[1:]) if self.response == "probabilities" else np.abs(values).max()
-        new = np.diff(values) > TIED * scale
-        if new.all():
-            return predictions
-        first = values[np.concatenate([[True], new])]
-        return np.asarray(first[np.searchsorted(first, predictions, side="right") - 1])
+
+def curves_besides(task: Task, asked: Sequence[Asked]) -> list[Asked]:
+    """The features that ``donors="auto"`` samples, without common values: with the grid of their curve."""
+    sampled = [subject for subject, design in asked if task.design is None and not design.common]
+    return [(subject, Grid(min(CURVE, task.n), at="quantiles")) for subject in sampled]
+
+
+def calls_of(method: ScorerMethod, asked: Sequence[tuple[Design, int]], n: int) -> float:
+    """Calls of the scorer on all rows, for features with these designs and cells in a row."""
+    columns = sum((n if d.all_pairs else w) * d.has_columns + w * d.common for d, w in asked)
+    if method.positive is None:
+        blocks = BLOCKS if method.block is None else len(np.unique(method.block))
+        pooled = max(BLOCK_COLUMNS, BLOCK_ROWS // n)
+        columns += 2 * blocks * sum(min(n if d.all_pairs else w, pooled) for d, w in asked if d.has_columns)
+    return 1 + columns
 
 
 def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> tuple[ScorerMethod, Task]:
     """Call the scorer once, to see which predictions it needs, and check the call."""
-    if options.groups is not None:
-        raise ValueError(
-            "groups= needs a loss, because a scorer can't leave out single cells; pass loss= instead of a scorer"
-        )
     if y is None:
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
     table, weight = as_table(X), options.sample_weight
     truth = checks.vector(y, table.n, "y", table.index)
     weight = None if weight is None else checks.row_weights(weight, table.n, table.index) * table.n
     _check_target(model, truth)
-    method, probed = _method_used(model, table, truth, weight, scorer)
-    every = Batch(table).fill(np.arange(table.n), [])  # a copy: a scorer may write to it
-    score = _replay(model, scorer, method, every, truth)
-    scored = ScorerMethod(_title(scorer), _response(model, method), score, weight, probed)
-    task = prepare(model, table, None, options, loss=None, response=scored.response, any_design=True)
+    block = checks.group_numbers(options.groups, table.n, table.index)
+    scored = ScorerMethod.of(model, table, truth, scorer, weight, block)
+    cells = replace(options, groups=None)  # of all pairs; those inside groups are left out of the scores
+    task = prepare(model, table, None, cells, loss=None, response=scored.response, any_design=True)
     if task.design is not None and task.design.conditional:
         raise ValueError(f"{task.design!r} draws values given the other columns, which needs a loss, not a scorer")
     return scored, task
@@ -112,63 +120,6 @@ def check_budget(task: Task, questions: Sequence[budget.HasWidth], n: int) -> No
         raise ValueError(f"a scorer needs all cells at once; pass memory='{needs}' or a design with fewer donors")
 
 
-def score_design(subject: Subject, n: int) -> Design:
-    """The rule of ``donors="auto"`` for scorers: shifts where all values are over the limit."""
-    design = first_design(subject, n)
-    return Latin(min(SHIFTS, n)) if not design.common else design
-
-
-def _feature_score(
-    task: Task, question: Question, answer: budget.Answered, cells: NDArray[Any], method: ScorerMethod, base: float
-) -> FeatureScore:
-    score, weight, part = method.score, method.weight, answer.filled
-    meeting, feature = question.meeting, answer.feature
-    columns = [] if not question.design.has_columns or not meeting.has_mass else list(_columns(question, weight))
-    on_grid = isinstance(meeting, CommonGrid)
-    return FeatureScore(
-        name=feature.name,
-        columns=tuple(task.table.names[j] for j in feature.columns),
-        values=question.values,
-        ordered=question.ordered,
-        design=question.design,
-        engine=answer.engine,
-        declined=answer.declined,
-        exact=question.design.is_exact(task.n) and meeting.has_mass,
-        n_predictions=part.n_predictions,
-        title=method.title,
-        score=base,
-        column_scores=np.array([score(cells[c.at], c.weight) for c in columns]) if columns else None,
-        column_shares=np.array([c.share for c in columns]) / sum(c.share for c in columns) if columns else None,
-        curve=np.array([score(cells[:, v], weight) for v in range(meeting.size)]) if on_grid else None,
-        shares=part.means.weights,
-        backend=task.table.backend,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class ReplacedColumn:
-    """Each row with one donor: a column of the design. With weights the weight of a cell is w_i w_k."""
-
-    at: tuple[Indices, Any]  # the cells
-    weight: Floats | None
-    share: float
-
-
-def _columns(question: Question, weight: Floats | None) -> Iterator[ReplacedColumn]:
-    """The columns of the design; for all pairs the n cyclic shifts."""
-    meeting = question.meeting
-    n = question.ask.own.shape[0]
-    every = np.arange(n)
-    drawn = None if isinstance(meeting, CommonGrid) else np.asarray(meeting.donors[:])
-    for t in range(int(meeting.leaves_out_own and drawn is None), n if drawn is None else drawn.shape[1]):
-        donors = np.roll(every, -t) if drawn is None else drawn[:, t]
-        pair = None if weight is None else weight * weight[donors]
-        if pair is not None and not pair.any():
-            continue  # no pair has weight
-        at = (every, meeting.own[donors] if isinstance(meeting, CommonGrid) else np.full(n, t))
-        yield ReplacedColumn(at, pair, 1.0 if pair is None else float(pair.sum()))
-
-
 def _check_target(model: Model, y: NDArray[Any]) -> None:
     if model.kind == "classifier":
         observed = checks.observed_classes(y)
@@ -178,139 +129,185 @@ def _check_target(model: Model, y: NDArray[Any]) -> None:
         checks.numbers(y, resolve("squared_error"))
 
 
-class _StandIn:
-    """Looks like the model to a scorer, but its prediction methods call `answer`, and so does its `score`."""
-
-    def __init__(self, native: Any, answer: Callable[[str, Any], Any]) -> None:
-        self._native, self._answer = native, answer
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:  # super() inside the model's own methods asks for it
-        return type(self._native)
-
-    def __getattr__(self, name: str) -> Any:
-        attribute = getattr(self._native, name)  # first: a method that the model lacks must be missing here too
-        if name == "score":
-            return partial(_score, self, self._native)
-        if name not in METHODS:
-            return attribute
-        answer = partial(self._answer, name)
-        answer.__name__ = name  # type: ignore[attr-defined]  # scikit-learn reads it
-        return answer
+# The jackknife.
 
 
-def _score(stand_in: _StandIn, native: Any, X: Any, y: Any, **options: Any) -> Any:
-    """The model's method `score`, with the predictions of the stand-in.
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What the jackknife leaves out, one after the other: rows, groups of rows, or random blocks of rows."""
 
-    A pipeline calls that of its last step, with transformed rows; a search over parameters its own scorer.
-    """
-    if hasattr(native, "steps"):
-        return _score(stand_in, native.steps[-1][1], X, y, **options)
-    if hasattr(native, "best_estimator_"):
-        scorer = native.scorer_[native.refit] if native.multimetric_ else native.scorer_
-        return scorer(_StandIn(native.best_estimator_, stand_in._answer), X, y, **options)
-    return type(native).score(stand_in, X, y, **options)
+    kind: Literal["rows", "groups", "blocks"]
+    number: Indices  # (n,): the unit of each row
+    count: int
+    effective: float  # as many of equal weight
 
-
-def _few_rows(model: Model, y: NDArray[Any], weight: Floats | None) -> Indices:
-    """Some rows that have weight, with all classes among them."""
-    some = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
-    spread = some[np.linspace(0, len(some) - 1, CHECKED).astype(np.intp)]
-    first = some[np.unique(y[some], return_index=True)[1]] if model.kind == "classifier" else spread
-    return np.union1d(spread, first)
-
-
-def _method_used(model: Model, table: Table, y: NDArray[Any], weight: Floats | None, scorer: Any) -> tuple[str, int]:
-    """The method of the model that the scorer calls, and the rows that were predicted to see it.
-
-    A few rows show it; a scorer that fails on these, which may need all of them, gets all.
-    """
-    rows, every = _few_rows(model, y, weight), np.arange(len(y))
-    if len(rows) < len(y):
-        try:
-            return _method_called(model, table, rows, y, weight, scorer), len(rows)
-        except Exception:  # noqa: BLE001 - whatever a scorer raises that reads other rows, too
-            pass
-    return _method_called(model, table, every, y, weight, scorer), len(y)
+    @classmethod
+    def of(cls, task: Task, method: ScorerMethod) -> Units:
+        """Groups, the rows of an AUC, or else blocks."""
+        n, weight = task.n, task.sample.weight
+        if method.block is not None:
+            sizes = np.bincount(method.block, weight).astype(float)
+            return cls("groups", method.block, len(sizes), effective_number(sizes))
+        if method.positive is not None:
+            return cls("rows", np.arange(n), n, effective_number(weight))
+        counted = np.flatnonzero(weight)
+        count = min(BLOCKS, len(counted))
+        number = np.full(n, -1)  # rows without weight are in no block
+        number[np.random.default_rng([task.entropy, 6]).permutation(counted)] = np.arange(len(counted)) % count
+        return cls("blocks", number, count, float(count))
 
 
-def _method_called(
-    model: Model, table: Table, some: Indices, y: NDArray[Any], weight: Floats | None, scorer: Any
-) -> str:
-    """The method of the model that the scorer calls; any of them, if its score depends on no predictions."""
-    called: list[str] = []
-    rows, y = Batch(table).fill(some, []), y[some]
-    weight = None if weight is None else weight[some]
+@dataclass(frozen=True, eq=False)
+class _OwnScore:
+    """The score with nothing replaced."""
 
-    def note(method: str, X: Any) -> Any:
-        called.append(method)
-        return getattr(model.native, method)(X)
+    method: ScorerMethod
+    units: Units
+    prediction: NDArray[Any]
 
-    def score(rows: Any) -> Any:
-        return _call(scorer, lambda _: _StandIn(model.native, note), rows, y, weight)
+    @cached_property
+    def score(self) -> float:
+        return self.method.of_rows(self.prediction, self.method.weight)
 
-    if not hasattr(model.native, "predict"):
-        raise TypeError(f"a scorer needs an estimator with predict; {model.name} is a bare function: pass a loss")
-    value = score(rows)
-    if not np.isscalar(value) or not np.isfinite(value):
-        raise ValueError(f"the scorer {_title(scorer)} returned {value!r}, not one finite number")
-    if not called and _is_constant(score, value):
-        return "predict"
-    if len(set(called)) != 1:
-        raise ValueError(
-            f"the scorer {_title(scorer)} called {called or 'none'} of {METHODS}; it must call exactly one of them"
-        )
-    return called[0]
+    @cached_property
+    def counts(self) -> PairCounts:
+        return self.method.counts(self.prediction, self.method.weight)
 
 
-def _is_constant(score: Callable[[Any], Any], value: Any) -> bool:
-    """Whether a score that is computed without predictions doesn't read the rows either."""
-    try:
-        return bool(score(None) == value)
-    except Exception:  # noqa: BLE001 - whatever a scorer raises that wants to read the rows
-        return False
+@dataclass(frozen=True, eq=False)
+class ReplacedColumn:
+    """Rows with one donor each: a column of the design. With weights the weight of a cell is w_i w_k."""
+
+    rows: Indices | None  # None: all of them
+    donors: Indices  # of these rows
+    at: tuple[Indices, Any]  # their cells
+    weight: Floats | None
+    share: float
 
 
-def _response(model: Model, method: str) -> Response:
-    if method == "predict":
-        return "labels" if model.kind == "classifier" else "values"
-    return "probabilities" if method == "predict_proba" else "scores"
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """The cells of a feature, and the columns that its design makes of them."""
+
+    question: Question
+    answer: budget.Answered
+    predictions: NDArray[Any]
+    method: ScorerMethod
+
+    @classmethod
+    def of(cls, task: Task, subject: Subject, answer: budget.Answered, method: ScorerMethod) -> _Cells:
+        cells = method.tied(answer.filled.cells.predictions, exact=answer.engine != task.engine.name)
+        return cls(pose(subject, answer.design, task.n, task.entropy), answer, cells, method)
+
+    @cached_property
+    def columns(self) -> list[ReplacedColumn]:
+        """The columns of the design; for all pairs the n cyclic shifts."""
+        has = self.question.design.has_columns and self.question.meeting.has_mass
+        return list(self._columns()) if has else []
+
+    def _columns(self) -> Iterator[ReplacedColumn]:
+        meeting, weight, block = self.question.meeting, self.method.weight, self.method.block
+        n = self.question.ask.own.shape[0]
+        every = np.arange(n)
+        drawn = None if isinstance(meeting, CommonGrid) else np.asarray(meeting.donors[:])
+        for t in range(int(meeting.leaves_out_own and drawn is None), n if drawn is None else drawn.shape[1]):
+            donors, rows = np.roll(every, -t) if drawn is None else drawn[:, t], every
+            if block is not None:  # no donors of the own group
+                rows = np.flatnonzero(block != block[donors])
+                donors = donors[rows]
+            pair = None if weight is None else weight[rows] * weight[donors]
+            if not len(rows) or (pair is not None and not pair.any()):
+                continue  # no pair has weight
+            at = (rows, meeting.own[donors] if isinstance(meeting, CommonGrid) else np.full(len(rows), t))
+            share = float(len(rows) if pair is None else pair.sum())
+            yield ReplacedColumn(None if block is None else rows, donors, at, pair, share)
+
+    def score(self, column: ReplacedColumn) -> float:
+        return self.method.of_rows(self.predictions[column.at], column.weight, column.rows)
+
+    def without(self, own: _OwnScore) -> Floats | None:
+        """The importance without each unit, as rows and as donors; None where some unit can't be left out."""
+        units = own.units
+        if not self.columns or units.count < 3:
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of scores that are not defined without a unit
+            try:
+                found = self._without_rows(own) if units.kind == "rows" else self._without_blocks(own)
+            except Exception:  # noqa: BLE001 - whatever a scorer raises without some rows, such as those of a class
+                return None
+        return found if np.isfinite(found).all() else None
+
+    def _without_rows(self, own: _OwnScore) -> Floats:
+        """Of an AUC: without row i, and without the row that has it as its donor, also with nothing replaced."""
+        n = self.question.ask.own.shape[0]
+        every, total, mass = np.arange(n), np.zeros(n), np.zeros(n)
+        for column in self.columns:
+            having = np.empty(n, np.intp)
+            having[column.donors] = every
+            counts = self.method.counts(self.predictions[column.at], column.weight)
+            pair = counts.weight
+            left = column.share - pair - np.where(having == every, 0.0, pair[having])
+            total += left * (own.counts.without(every, having) - counts.without(every, having))
+            mass += left
+        return total / mass
+
+    def _without_blocks(self, own: _OwnScore) -> Floats:
+        """Of any score: of some columns together, in one call for each block, and one with nothing replaced."""
+        units, own_weight = own.units, self.method.weight
+        n = self.question.ask.own.shape[0]
+        pooled = max(BLOCK_COLUMNS, BLOCK_ROWS // n)
+        some = self.columns[:: max(1, len(self.columns) // pooled)][:pooled]
+        rows, donors, places = (
+            np.concatenate(part)
+            for part in zip(*((one.at[0], one.donors, np.broadcast_to(one.at[1], len(one.donors))) for one in some),
+                            strict=True)
+        )  # fmt: skip
+        weight = None if some[0].weight is None else np.concatenate([one.weight for one in some])
+        cells, of_row, of_donor = self.predictions[rows, places], units.number[rows], units.number[donors]
+        found = []
+        for g in range(units.count):
+            left = (of_row != g) & (of_donor != g)
+            kept = rows[left]
+            before = self.method.of_rows(own.prediction[kept], None if own_weight is None else own_weight[kept], kept)
+            after = self.method.of_rows(cells[left], None if weight is None else weight[left], kept)
+            found.append(before - after)
+        return np.array(found)
 
 
-def _replay(model: Model, scorer: Any, method: str, rows: Any, y: NDArray[Any]) -> Score:
-    def score(predictions: NDArray[Any], weight: Floats | None) -> float:
-        labels = model.kind == "classifier" and method == "predict"
-        answers = model.classes[predictions] if labels and model.classes is not None else predictions
-        return float(_call(scorer, lambda given: _StandIn(model.native, lambda *_: given), rows, y, weight, answers))
+def _feature_score(task: Task, number: _Cells, grid: _Cells, own: _OwnScore) -> FeatureScore:
+    question, answer, method = number.question, number.answer, own.method
+    meeting, columns, n = grid.question.meeting, number.columns, task.n
+    shares = np.array([column.share for column in columns])
+    itself = sum(_own_mass(column, n) for column in columns)
+    curve = None
+    if isinstance(meeting, CommonGrid):
+        curve = np.array([method.of_rows(grid.predictions[:, v], method.weight) for v in range(meeting.size)])
+    return FeatureScore(
+        name=answer.feature.name,
+        columns=tuple(task.table.names[j] for j in answer.feature.columns),
+        values=grid.question.values,
+        ordered=grid.question.ordered,
+        design=question.design,
+        engine=answer.engine,
+        declined=answer.declined,
+        exact=question.design.is_exact(n) and question.meeting.has_mass,
+        n_predictions=answer.filled.n_predictions + (0 if grid is number else grid.answer.filled.n_predictions),
+        title=method.title,
+        score=own.score,
+        column_scores=np.array([number.score(column) for column in columns]) if columns else None,
+        column_shares=shares / shares.sum() if columns else None,
+        curve=curve,
+        shares=grid.answer.filled.means.weights,
+        backend=task.table.backend,
+        own_share=itself / float(shares.sum()) if columns else 0.0,
+        without=number.without(own),
+        units=own.units.kind,
+        effective=own.units.effective,
+    )
 
-    return score
 
-
-def _call(
-    scorer: Any, stand_in: Callable[[Any], _StandIn], rows: Any, y: NDArray[Any], weight: Floats | None,
-    predictions: NDArray[Any] | None = None,
-) -> Any:  # fmt: skip
-    """The score of a stand-in for the model, made of the predictions that it returns, if these are known."""
-
-    def score(predictions: Any, y: Any, weight: Any) -> Any:
-        options = {} if weight is None else {"sample_weight": weight}
-        return scorer(stand_in(predictions), rows, y, **options)
-
-    try:
-        return call_read_only(score, f"the scorer {_title(scorer)}", predictions, y, weight)
-    except AttributeError as error:
-        if "has none of the following attributes" not in str(error):  # scikit-learn's words
-            raise
-        raise ValueError(f"the scorer {_title(scorer)} is for other models: {error} Pass another loss") from error
-    except TypeError as error:
-        if weight is None or "sample_weight" not in str(error):
-            raise
-        raise TypeError(f"the scorer {_title(scorer)} takes no sample_weight; leave it out, or use a loss") from error
-
-
-def _title(scorer: Any) -> str:
-    function = getattr(scorer, "_score_func", None)
-    # `check_scoring(model)` gives a scorer that calls the model's own method `score`.
-    kind = type(scorer).__name__.replace("_PassthroughScorer", "score")
-    name = str(getattr(function, "__name__", kind))
-    return f"neg_{name}" if getattr(scorer, "_sign", 1) < 0 else name
+def _own_mass(column: ReplacedColumn, n: int) -> float:
+    """The weight of the rows of a column that are their own donors."""
+    same = column.at[0] == column.donors
+    return float(same.sum() if column.weight is None else column.weight[same].sum())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from functools import cached_property
+from typing import Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,14 @@ from numpy.typing import NDArray
 from losslens.donors.designs import Design
 from losslens.results.base import Tabular
 from losslens.results.effects import curve_columns
+from losslens.results.importance import number_of
 from losslens.results.importances import Importances
 from losslens.results.table import ResultTable, facts, grid_size, or_else
 from losslens.text import in_digits, measured
 from losslens.typing import Axes, Floats
+from losslens.uncertainty import cautions, standard_errors
+from losslens.uncertainty.inference import Estimates, cross_products, cubed_differences
+from losslens.uncertainty.standard_errors import Influence, Target, check_target
 
 
 def _absent(what: str) -> property:
@@ -49,8 +54,11 @@ class FeatureScore(Tabular):
     clipped: float = 0.0
     complete: bool = True
     known_as_streamed: bool = False
-    caution: ClassVar[str] = ""  # there is no interval
     declined: str = ""  # why no exact engine was used
+    own_share: float = 0.0  # of the pairs, those of a row with itself
+    without: Floats | None = None  # (u,): the importance without each unit; None where there is no jackknife
+    units: Literal["rows", "groups", "blocks"] = "rows"  # what is left out
+    effective: float = float("nan")  # as many units of equal weight
     extrapolation: ClassVar[None] = None  # not computed for scorers
     known_extrapolation: ClassVar[None] = None
     whole: ClassVar[None] = None  # scorers need all rows at once
@@ -64,8 +72,56 @@ class FeatureScore(Tabular):
 
     @property
     def unbiased(self) -> float:
-        """Equal to `pfi`: a score of all rows has no pairs to leave out."""
-        return self.pfi
+        """The importance without pairs of a row with itself, which change nothing: the centre of intervals."""
+        return self.pfi / (1 - self.own_share) if self.own_share < 1 else self.pfi
+
+    @cached_property
+    def influence(self) -> Influence:
+        """Influence of each row, group or block of rows, as observations and as donors, on `pfi`: the jackknife.
+
+        ``V = (G-1)/G sum over g of (theta_(-g) - mean)^2``, theta_(-g) the importance without unit g.
+        """
+        if self.without is None:
+            raise ValueError(
+                f"no standard error of {self.title}: without some rows, as without all of a class, it is not defined, "
+                "or there are too few rows, or the design has no columns; use donors='auto' or Latin(m)"
+            )
+        count = len(self.without)
+        return Influence(np.sqrt((count - 1) / count) * (self.without.mean() - self.without))
+
+    @property
+    def std_error(self) -> float:
+        """Standard error of `pfi` for this model on new data: the delete-one jackknife of the score."""
+        return self.influence.std_error
+
+    @property
+    def skewness(self) -> float:
+        """Skewness of the estimate; 0 with blocks, which are too few to estimate it."""
+        return 0.0 if self.units == "blocks" else self.influence.skewness
+
+    def interval(self, level: float = 0.95, target: Target = "model") -> tuple[float, float]:
+        """Confidence interval of the importance of this model on new data; `target` is ``"model"``."""
+        if check_target(target) == "sample":
+            if self.exact:
+                return self.pfi, self.pfi
+            raise ValueError("the Monte-Carlo error of a score is not estimated separately; use target='model'")
+        return standard_errors.interval(self.unbiased, self.std_error, self.effective, level, self.skewness)
+
+    @property
+    def p_value(self) -> float:
+        """p-value of the one-sided test that this model's importance on new data is at most 0."""
+        return standard_errors.p_value(self.unbiased, self.std_error, self.effective, self.skewness)
+
+    @cached_property
+    def caution(self) -> str:
+        """Why the interval is to be taken with caution, in plain words; empty if it is not."""
+        if self.without is None:
+            return ""
+        if self.units == "blocks":
+            return ""
+        return cautions.of_estimate(self.skewness, self.effective, grouped=self.units == "groups")
+
+    _doubts: ClassVar[str] = ""
 
     @property
     def grid(self) -> Any:
@@ -95,12 +151,8 @@ class FeatureScore(Tabular):
     local = _absent("a local importance")
     ici = _absent("an ICI curve")
     ratio = _absent("the ratio of errors")
-    std_error = _absent("the standard error")
-    interval = _absent("an interval")
     ratio_std_error = _absent("the ratio of errors")
     ratio_interval = _absent("the ratio of errors")
-    p_value = _absent("a test")
-    influence = _absent("an influence")
     band = _absent("a band")
     effect = _absent("the effect")
     given = _absent("the importance given some rows")
@@ -126,8 +178,11 @@ class FeatureScore(Tabular):
         return plot_importance(self, ax=ax)
 
     def _table(self) -> ResultTable:
+        low, high = (number_of(self, name) for name in ("low", "high"))
         numbers = {
             "importance": or_else(lambda: self.pfi, np.nan),
+            "std. error": number_of(self, "std_error"),
+            "95% interval": f"{in_digits(low)} to {in_digits(high)}" if np.isfinite(low) else "",
             f"{'error' if measured(self.title)[1] else 'score'}, nothing replaced": self.base,
             "values": grid_size(self.values),
         }
@@ -165,6 +220,22 @@ class Scores(Importances):
     @property
     def _refusal(self) -> ValueError:
         return ValueError("a scorer gives one number for all rows together; explain again with a loss")
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """The importances of this model on new data and their covariance, for features with a standard error."""
+        features = {name: f for name, f in self.features.items() if f.without is not None}
+        if not features:
+            one = next(iter(self.features.values()))
+            one.influence  # noqa: B018 - raises, with the reason
+        first = next(iter(features.values()))
+        moved = np.stack([f.influence.moved for f in features.values()], axis=1)
+        blocks = first.units == "blocks"
+        return Estimates(
+            tuple(features), np.array([f.unbiased for f in features.values()]), cross_products(moved),
+            standard_errors.degrees_of_freedom(first.effective), np.array([f.skewness for f in features.values()]),
+            cubes=np.zeros((0, 0)) if blocks else cubed_differences(moved), grouped=first.units == "groups",
+        )  # fmt: skip
 
     @property
     def score(self) -> float:

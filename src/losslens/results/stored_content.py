@@ -31,7 +31,7 @@ SHAPES = {
     "Conditioning": {"leaf": "n"},
     "Extrapolation": {"grid": "g ...", "at": "g"},
     "FeatureResult": {"at": "r", "observed": "r 2"},
-    "FeatureScore": {"column_scores": "m", "column_shares": "m", "curve": "g", "shares": "g"},
+    "FeatureScore": {"column_scores": "m", "column_shares": "m", "curve": "g", "shares": "g", "without": "u"},
     "Interactions": {"features": "p", "index": "p p", "unbiased": "p p", "std_error": "p p", "skewness": "p p"},
     "LeftOut": {"features": "p", "loss": "n", "weight": "n", "per_fold": "m p", "training_variance": "n p"},
     "Means": {

@@ -14,6 +14,7 @@ from losslens.donors.designs import Latin
 from losslens.game_theory import circle, values
 from losslens.models import Model
 from losslens.passes import scored
+from losslens.passes.scorers import ScorerMethod
 from losslens.passes.task import Options, Task
 from losslens.progress import ProgressBar, bar
 from losslens.results.shapley import ShapleyImportance
@@ -60,7 +61,7 @@ def score_shapley(
 class ScoreRequest:
     """A checked call of `shapley_importance` with a scorer."""
 
-    method: scored.ScorerMethod
+    method: ScorerMethod
     task: Task
     cost: Cost  # of all coalitions
     by_coalitions: bool  # or else along some orders
@@ -92,7 +93,7 @@ def check_scores(
     return ScoreRequest(method, task, cost, cost.fits and settings.method != "walk")
 
 
-def score_game(task: Task, setup: GameSetup, method: scored.ScorerMethod, *, exact: bool) -> ScoreGame:
+def score_game(task: Task, setup: GameSetup, method: ScorerMethod, *, exact: bool) -> ScoreGame:
     """The game of the scores of coalitions; exact: an exact engine predicts."""
     repeats = task.design is not None and task.design.repeats
     return ScoreGame(PairGame(setup, _donors(task)), method, exact, repeats)
@@ -134,7 +135,7 @@ class ScoreGame:
     """The negative score of a coalition, averaged over the columns of donors."""
 
     pairs: PairGame
-    method: scored.ScorerMethod
+    method: ScorerMethod
     exact: bool  # predicted by an exact engine
     repeats: bool  # pairs may be drawn twice
     columns: list[Floats] = field(
@@ -174,7 +175,7 @@ class ScoreGame:
     def _score(self, predictions: NDArray[Any], r: int) -> float:
         weight = self.method.weight
         pair = None if weight is None else weight * weight[self.donors[:, r]]
-        return 0.0 if pair is not None and not pair.any() else self.method.score(predictions, pair)
+        return 0.0 if pair is not None and not pair.any() else self.method.of_rows(predictions, pair)
 
 
 def _by_coalitions(setup: GameSetup, game: ScoreGame) -> tuple[Allotment, float]:

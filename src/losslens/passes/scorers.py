@@ -1,0 +1,238 @@
+"""A scorer as a function of predictions: which method of the model it calls, and its score of given predictions.
+
+A scikit-learn scorer calls the methods of an estimator. Here it gets a stand-in that returns known predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.engines.choice import CHECKED
+from losslens.losses import Response, call_read_only
+from losslens.models import Model
+from losslens.tables.frames import Batch, Table
+from losslens.typing import Floats, Indices, Mask
+from losslens.uncertainty.pair_counts import PairCounts
+
+METHODS = ("predict", "predict_proba", "decision_function")
+TIED = 64 * float(np.finfo(np.float64).eps)  # relative difference up to which an exact engine's predictions are equal
+
+
+class Score(Protocol):
+    """A scorer, given the predictions of all rows or of some."""
+
+    def __call__(self, predictions: NDArray[Any], weight: Floats | None, rows: Indices | None = None) -> float:
+        """The score."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScorerMethod:
+    """A scorer, the response that it reads, and its function of predictions."""
+
+    title: str
+    response: Response
+    score: Score
+    weight: Floats | None  # of the rows, which sum to n
+    probed: int  # rows that were predicted to see which method of the model it calls
+    positive: Mask | None = None  # (n,): the rows of the second class, where the score is the AUC of two
+    block: Indices | None = None  # (n,): groups of rows
+
+    @classmethod
+    def of(
+        cls, model: Model, table: Table, y: NDArray[Any], scorer: Any, weight: Floats | None, block: Indices | None
+    ) -> ScorerMethod:
+        """Call the scorer once, to see which predictions it needs."""
+        method, probed = _method_used(model, table, y, weight, scorer)
+        score = _replay(model, scorer, method, table, y)
+        positive = None
+        if _is_auc(scorer) and model.classes is not None and len(model.classes) == 2 and method != "predict":
+            positive = np.asarray(y == model.classes[1])
+        return cls(title_of(scorer), _response(model, method), score, weight, probed, positive, block)
+
+    def tied(self, predictions: NDArray[Any], *, exact: bool) -> NDArray[Any]:
+        """The predictions of an exact engine, made equal where they differ by rounding: ranks would tell them apart.
+
+        Equal rows have equal predictions of the model, but an engine that adds up what differs between rows rounds each
+        in another way. Rounding is relative to each probability, of other responses to the largest.
+        """
+        if not exact or predictions.dtype.kind != "f":
+            return predictions
+        values = np.unique(predictions)
+        scale = np.abs(values[1:]) if self.response == "probabilities" else np.abs(values).max()
+        new = np.diff(values) > TIED * scale
+        if new.all():
+            return predictions
+        first = values[np.concatenate([[True], new])]
+        return np.asarray(first[np.searchsorted(first, predictions, side="right") - 1])
+
+    def of_rows(self, predictions: NDArray[Any], weight: Floats | None, rows: Indices | None = None) -> float:
+        """The score of all rows, or of some; the AUC from counts, without a call."""
+        if self.positive is None:
+            return self.score(predictions, weight, rows)
+        return self.counts(predictions, weight, rows).auc
+
+    def counts(self, predictions: NDArray[Any], weight: Floats | None, rows: Indices | None = None) -> PairCounts:
+        """The pairs that an AUC counts."""
+        assert self.positive is not None  # it is one
+        of_second = predictions if predictions.ndim == 1 else predictions[:, 1]
+        positive = self.positive if rows is None else self.positive[rows]
+        return PairCounts.of(of_second, positive, np.ones(len(positive)) if weight is None else weight)
+
+
+def _is_auc(scorer: Any) -> bool:
+    """Whether this is scikit-learn's scorer of the area under the whole curve, of two classes."""
+    function, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
+    named = (getattr(function, "__module__", ""), getattr(function, "__name__", "")) == (
+        "sklearn.metrics._ranking", "roc_auc_score",
+    )  # fmt: skip
+    return named and scorer._sign == 1 and set(options) <= {"average", "multi_class"}
+
+
+class _StandIn:
+    """Looks like the model to a scorer, but its prediction methods call `answer`, and so does its `score`."""
+
+    def __init__(self, native: Any, answer: Callable[[str, Any], Any]) -> None:
+        self._native, self._answer = native, answer
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # super() inside the model's own methods asks for it
+        return type(self._native)
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._native, name)  # first: a method that the model lacks must be missing here too
+        if name == "score":
+            return partial(_score, self, self._native)
+        if name not in METHODS:
+            return attribute
+        answer = partial(self._answer, name)
+        answer.__name__ = name  # type: ignore[attr-defined]  # scikit-learn reads it
+        return answer
+
+
+def _score(stand_in: _StandIn, native: Any, X: Any, y: Any, **options: Any) -> Any:
+    """The model's method `score`, with the predictions of the stand-in.
+
+    A pipeline calls that of its last step, with transformed rows; a search over parameters its own scorer.
+    """
+    if hasattr(native, "steps"):
+        return _score(stand_in, native.steps[-1][1], X, y, **options)
+    if hasattr(native, "best_estimator_"):
+        scorer = native.scorer_[native.refit] if native.multimetric_ else native.scorer_
+        return scorer(_StandIn(native.best_estimator_, stand_in._answer), X, y, **options)
+    return type(native).score(stand_in, X, y, **options)
+
+
+def _few_rows(model: Model, y: NDArray[Any], weight: Floats | None) -> Indices:
+    """Some rows that have weight, with all classes among them."""
+    some = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
+    spread = some[np.linspace(0, len(some) - 1, CHECKED).astype(np.intp)]
+    first = some[np.unique(y[some], return_index=True)[1]] if model.kind == "classifier" else spread
+    return np.union1d(spread, first)
+
+
+def _method_used(model: Model, table: Table, y: NDArray[Any], weight: Floats | None, scorer: Any) -> tuple[str, int]:
+    """The method of the model that the scorer calls, and the rows that were predicted to see it.
+
+    A few rows show it; a scorer that fails on these, which may need all of them, gets all.
+    """
+    rows, every = _few_rows(model, y, weight), np.arange(len(y))
+    if len(rows) < len(y):
+        try:
+            return _method_called(model, table, rows, y, weight, scorer), len(rows)
+        except Exception:  # noqa: BLE001 - whatever a scorer raises that reads other rows, too
+            pass
+    return _method_called(model, table, every, y, weight, scorer), len(y)
+
+
+def _method_called(
+    model: Model, table: Table, some: Indices, y: NDArray[Any], weight: Floats | None, scorer: Any
+) -> str:
+    """The method of the model that the scorer calls; any of them, if its score depends on no predictions."""
+    called: list[str] = []
+    rows, y = Batch(table).fill(some, []), y[some]
+    weight = None if weight is None else weight[some]
+
+    def note(method: str, X: Any) -> Any:
+        called.append(method)
+        return getattr(model.native, method)(X)
+
+    def score(rows: Any) -> Any:
+        return _call(scorer, lambda _: _StandIn(model.native, note), rows, y, weight)
+
+    if not hasattr(model.native, "predict"):
+        raise TypeError(f"a scorer needs an estimator with predict; {model.name} is a bare function: pass a loss")
+    value = score(rows)
+    if not np.isscalar(value) or not np.isfinite(value):
+        raise ValueError(f"the scorer {title_of(scorer)} returned {value!r}, not one finite number")
+    if not called and _is_constant(score, value):
+        return "predict"
+    if len(set(called)) != 1:
+        raise ValueError(
+            f"the scorer {title_of(scorer)} called {called or 'none'} of {METHODS}; it must call exactly one of them"
+        )
+    return called[0]
+
+
+def _is_constant(score: Callable[[Any], Any], value: Any) -> bool:
+    """Whether a score that is computed without predictions doesn't read the rows either."""
+    try:
+        return bool(score(None) == value)
+    except Exception:  # noqa: BLE001 - whatever a scorer raises that wants to read the rows
+        return False
+
+
+def _response(model: Model, method: str) -> Response:
+    if method == "predict":
+        return "labels" if model.kind == "classifier" else "values"
+    return "probabilities" if method == "predict_proba" else "scores"
+
+
+def _replay(model: Model, scorer: Any, method: str, table: Table, y: NDArray[Any]) -> Score:
+    every = Batch(table).fill(np.arange(table.n), [])  # a copy: a scorer may write to it
+    labels = model.classes if model.kind == "classifier" and method == "predict" else None
+
+    def score(predictions: NDArray[Any], weight: Floats | None, rows: Indices | None = None) -> float:
+        answers = predictions if labels is None else labels[predictions]
+        given, truth = (every, y) if rows is None else (Batch(table).fill(rows, []), y[rows])
+        return float(
+            _call(scorer, lambda known: _StandIn(model.native, lambda *_: known), given, truth, weight, answers)
+        )
+
+    return score
+
+
+def _call(
+    scorer: Any, stand_in: Callable[[Any], _StandIn], rows: Any, y: NDArray[Any], weight: Floats | None,
+    predictions: NDArray[Any] | None = None,
+) -> Any:  # fmt: skip
+    """The score of a stand-in for the model, made of the predictions that it returns, if these are known."""
+
+    def score(predictions: Any, y: Any, weight: Any) -> Any:
+        options = {} if weight is None else {"sample_weight": weight}
+        return scorer(stand_in(predictions), rows, y, **options)
+
+    try:
+        return call_read_only(score, f"the scorer {title_of(scorer)}", predictions, y, weight)
+    except AttributeError as error:
+        if "has none of the following attributes" not in str(error):  # scikit-learn's words
+            raise
+        raise ValueError(f"the scorer {title_of(scorer)} is for other models: {error} Pass another loss") from error
+    except TypeError as error:
+        if weight is None or "sample_weight" not in str(error):
+            raise
+        raise TypeError(f"the scorer {title_of(scorer)} takes no sample_weight; leave it out, or use a loss") from error
+
+
+def title_of(scorer: Any) -> str:
+    """The name of what it measures, as scikit-learn has it."""
+    function = getattr(scorer, "_score_func", None)
+    # `check_scoring(model)` gives a scorer that calls the model's own method `score`.
+    kind = type(scorer).__name__.replace("_PassthroughScorer", "score")
+    name = str(getattr(function, "__name__", kind))
+    return f"neg_{name}" if getattr(scorer, "_sign", 1) < 0 else name
