@@ -10,9 +10,10 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from inspect import signature
 from numbers import Real
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -378,8 +379,8 @@ def _advice(name: str) -> str | None:
     meant = _SYNONYMS.get(bare, bare)
     if meant.startswith(_AVERAGES):
         return (
-            f"{name!r} is an average over rows, which single rows don't have; pass "
-            f"loss=sklearn.metrics.get_scorer({meant!r}) for global importance and the PI curve"
+            f"{name!r} is a score of all rows, which single rows don't have; feature_importance and "
+            f"shapley_importance take loss={meant!r}"
         )
     if meant in _NAMED:
         return f"{name!r} names a mean or a score, not the loss of one row; pass loss={meant!r}"
@@ -400,6 +401,12 @@ def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None
         raise ValueError("a scorer gives one number for all rows; where a loss of each row is needed, pass one by name")
     if not callable(function):
         raise TypeError(f"a loss is a name or a function (y, prediction) -> (N,), got {function!r}")
+    if _required(function) == 3:
+        name = name or getattr(function, "__name__", "it")
+        raise TypeError(
+            f"a loss is a function (y, prediction) -> one loss a row, but {name} takes three arguments; a score "
+            f"(estimator, X, y) -> one number is passed as loss=losslens.losses.scorer({name})"
+        )
     if not isinstance(reads, str) or reads not in get_args(Response):
         raise ValueError(f"a loss reads one of {', '.join(get_args(Response))}, got {reads!r}")
     if name is not None and not isinstance(name, str):
@@ -409,9 +416,76 @@ def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None
     return Loss(name, reads, name.replace("_", " "), function, custom=True)
 
 
+class FunctionScorer:
+    """A function (estimator, X, y) -> one number as a scorer."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.__name__ = str(getattr(function, "__name__", type(function).__name__)).replace("<lambda>", "custom score")
+
+    def __call__(self, estimator: Any, X: Any, y: Any, **options: Any) -> Any:
+        """The score."""
+        return self.function(estimator, X, y, **options)
+
+
+def scorer(function: Callable[..., Any]) -> FunctionScorer:
+    """A function (estimator, X, y) -> one number, the larger the better, to be passed as ``loss=``.
+
+    >>> half = scorer(lambda estimator, X, y: -abs(y - estimator.predict(X)).mean() / 2)
+    >>> is_scorer(half), half.__name__
+    (True, 'custom score')
+    """
+    if is_scorer(function):
+        return function  # type: ignore[return-value]
+    count = _required(function) if callable(function) else None
+    if not callable(function) or count not in (None, 3):
+        raise TypeError(
+            f"scorer takes a function (estimator, X, y) -> one number; got {function!r}. A loss (y, prediction) -> one "
+            "loss a row is passed as it is, a metric (y, prediction) -> one number as sklearn.metrics.make_scorer(...)"
+        )
+    return FunctionScorer(function)
+
+
+def _required(function: Any) -> int | None:
+    """How many arguments a function needs by position; None where that is not known."""
+    try:
+        given = signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(one.kind is one.VAR_POSITIONAL for one in given):
+        return None
+    return sum(
+        one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in given
+    )
+
+
+def as_scorer(loss: Any, estimator: Any) -> Any:
+    """The scorer that a name stands for: scikit-learn's of that name, or the estimator's own method `score`."""
+    if not isinstance(loss, str):
+        return loss
+    from sklearn.metrics import check_scoring, get_scorer
+
+    if loss != "score":
+        return get_scorer(loss)
+    if not hasattr(estimator, "score"):
+        raise TypeError(f"loss='score' needs an estimator with a method score; {type(estimator).__name__} has none")
+    return check_scoring(estimator)
+
+
 def is_scorer(loss: Any) -> bool:
-    """Whether this is a scikit-learn scorer, made by ``get_scorer`` or ``make_scorer``."""
+    """Whether this gives one score for all rows: scikit-learn's scorers and their names, ``"score"``, `scorer`."""
+    if isinstance(loss, str):
+        return loss == "score" or (loss not in _NAMED and loss in _scorer_names())
     return callable(loss) and any(kind.__name__.endswith("Scorer") for kind in type(loss).__mro__)
+
+
+def _scorer_names() -> Sequence[str]:
+    try:
+        from sklearn.metrics import get_scorer_names
+    except ImportError:  # scikit-learn is not needed for losses
+        return ()
+    names: Sequence[str] = get_scorer_names()
+    return names
 
 
 def call_read_only(function: Callable[..., Any], name: str, *arrays: ArrayLike | None) -> Any:
@@ -470,5 +544,7 @@ def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:
     if str(getattr(loss.function, "__module__", "")).startswith("sklearn."):
         hint = _advice(getattr(loss.function, "__name__", "")) or "pass a loss by name, or a scorer"
         hint = f". It is a metric of scikit-learn: {hint}"
+    elif values.ndim == 0:
+        hint = "; a metric of all rows is passed as loss=sklearn.metrics.make_scorer(function, greater_is_better=False)"
     wanted = f"a loss must return one value for each row, here {n} {_LOSSES.words}"
     raise ValueError(f"the loss {loss.name!r} returned {problem}; {wanted}{hint}")

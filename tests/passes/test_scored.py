@@ -639,3 +639,36 @@ def test_auto_takes_a_bounded_number_of_calls_and_has_a_curve():
     assert found["x0"].std_error == pytest.approx(loss["x0"].std_error, rel=0.5)
     at = loss["x0"].grid.searchsorted(found["x0"].grid)
     np.testing.assert_allclose(found["x0"].pi, loss["x0"].pi[at], atol=1e-9)
+
+
+# Names, and functions of one's own.
+
+
+@pytest.mark.parametrize("name", ["roc_auc", "neg_mean_squared_error", "score"])
+def test_a_name_stands_for_scikit_learns_scorer(name):
+    model, y = CASES["roc_auc"] if name == "roc_auc" else (LINEAR, Y)
+    given = check_scoring(model) if name == "score" else get_scorer(name)
+    for verb in (ll.feature_importance, ll.shapley_importance):
+        named, expected = (verb(model, X, y, loss=loss, donors="all", random_state=0) for loss in (name, given))
+        assert named.title == expected.title
+        assert named.to_frame().equals(expected.to_frame())
+        plans = [ll.plan(verb, model, X, y, loss=loss, donors="all").n_predictions for loss in (name, given)]
+        assert plans == [named.n_predictions] * 2
+
+
+def test_a_function_of_estimator_and_rows_is_wrapped():
+    def closeness(estimator, X, y):
+        return -float(np.abs(y - estimator.predict(X)).mean())
+
+    found = ll.feature_importance(LINEAR, X, Y, loss=ll.losses.scorer(closeness), donors="all")
+    loss = ll.feature_importance(LINEAR, X, Y, loss="absolute_error", donors="all")
+    assert found.title == "closeness"
+    assert found["x0"].pfi == pytest.approx(loss["x0"].pfi)
+    with pytest.raises(TypeError, match=r"closeness takes three arguments; .*loss=losslens.losses.scorer\(closeness\)"):
+        ll.feature_importance(LINEAR, X, Y, loss=closeness)
+    with pytest.raises(TypeError, match=r"scorer takes a function \(estimator, X, y\) -> one number; got"):
+        ll.losses.scorer(lambda y, prediction: np.abs(y - prediction))
+    with pytest.raises(ValueError, match=r"a metric of all rows is passed as loss=sklearn\.metrics\.make_scorer"):
+        ll.feature_importance(LINEAR, X, Y, loss=lambda y, prediction: np.abs(y - prediction).mean())
+    with pytest.raises(TypeError, match="loss='score' needs an estimator with a method score"):
+        ll.feature_importance(lambda X: X[:, 0], X, Y, loss="score")

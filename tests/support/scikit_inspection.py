@@ -1,4 +1,4 @@
-"""scikit-learn's permutation importance and partial dependence, computed by losslens: arguments and results as there.
+"""scikit-learn's partial dependence, computed by losslens: arguments and results as there.
 
 For scikit-learn's own tests. Where an argument asks for something that losslens does not compute, `pytest.skip` says
 what.
@@ -11,64 +11,9 @@ import pandas as pd
 import pytest
 from sklearn.base import is_classifier, is_regressor
 from sklearn.inspection._partial_dependence import _grid_from_X
-from sklearn.metrics import check_scoring, get_scorer
 from sklearn.utils import Bunch
 
 import losslens as ll
-
-
-class FunctionScorer:
-    """A function of estimator, rows and y as a scorer; of several scores, the one with this name."""
-
-    def __init__(self, function, name=None):
-        self.function, self.name = function, name
-
-    def __call__(self, estimator, X, y, **options):
-        found = self.function(estimator, X, y, **options)
-        return found if self.name is None else found[self.name]
-
-
-def permutation_importance(
-    estimator, X, y, *, scoring=None, n_repeats=5, n_jobs=None, random_state=None, sample_weight=None, max_samples=1.0
-):
-    """One permutation of `Permutations(n_repeats)` is a repetition; a part of the rows is drawn once for all."""
-    scorers = _scorers(estimator, X, y, scoring)
-    n = len(np.asarray(X))
-    if max_samples not in (1.0, n):
-        seed = random_state.randint(2**31) if isinstance(random_state, np.random.RandomState) else random_state
-        some = np.random.default_rng(seed).choice(n, int(max_samples * n), replace=False)
-        X, y = X.iloc[some] if hasattr(X, "iloc") else X[some], np.asarray(y)[some]
-        sample_weight = None if sample_weight is None else sample_weight[some]
-    options = {
-        "donors": ll.Permutations(n_repeats), "n_jobs": n_jobs, "random_state": random_state,
-        "sample_weight": sample_weight,
-    }  # fmt: skip
-    found = {
-        name: _repetitions(ll.feature_importance(estimator, X, y, loss=scorer, **options))
-        for name, scorer in scorers.items()
-    }
-    return found if list(found) != [None] else found[None]
-
-
-def _repetitions(scores):
-    importances = np.array([one.score - one.column_scores for one in scores.values()])
-    return Bunch(
-        importances=importances, importances_mean=importances.mean(axis=1), importances_std=importances.std(axis=1)
-    )
-
-
-def _scorers(estimator, X, y, scoring):
-    """Scorers by name; a single one has the name None."""
-    if scoring is None:
-        return {None: check_scoring(estimator)}
-    if isinstance(scoring, str):
-        return {None: get_scorer(scoring)}
-    if isinstance(scoring, (list, tuple)):
-        return {name: get_scorer(name) for name in scoring}
-    if isinstance(scoring, dict):
-        return scoring
-    value = scoring(estimator, X, y)
-    return {name: FunctionScorer(scoring, name) for name in (value if isinstance(value, dict) else [None])}
 
 
 def partial_dependence(

@@ -14,6 +14,7 @@ from sklearn.inspection.tests import test_partial_dependence as of_dependence
 from sklearn.inspection.tests import test_permutation_importance as of_importance
 
 import scikit_inspection as adapter
+from losslens.sklearn import permutation_importance
 
 if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9):
     pytest.skip("the lists below are of scikit-learn 1.9's tests or later ones", allow_module_level=True)
@@ -24,7 +25,6 @@ RECURSION = "recursion weights the branches of a tree by its training rows, whic
 INTEGERS = "losslens keeps the type of integer columns, where scikit-learn raises an error"
 NOT_APPLICABLE = {
     of_importance: {
-        "test_permutation_importance_max_samples_error": "losslens has no max_samples: it takes all rows it is given",
         "test_permutation_importance_equivalence_array_dataframe": "a category draws other donors than a number",
     },
     of_dependence: {
@@ -51,7 +51,7 @@ NOT_APPLICABLE = {
     },
 }
 STANDS_FOR = {
-    of_importance: {"permutation_importance": adapter.permutation_importance},
+    of_importance: {"permutation_importance": permutation_importance},
     of_dependence: {
         "partial_dependence": adapter.partial_dependence,
         "_partial_dependence_brute": adapter.partial_dependence_brute,

@@ -128,7 +128,6 @@ def in_options(text: str) -> str:
     >>> in_options("n_jobs is a number of workers; got 0")
     '--jobs is a number of workers; got 0'
     """
-    text = re.sub(r"loss=sklearn\.metrics\.get_scorer\('(\w+)'\)", r"--loss scorer:\1", text)
     text = re.sub(r"features=\{'name': \[columns\]\}", "--group name=a,b", text)
     text = re.sub(r"\{'name': \[columns\]\}", "--group name=a,b", text)
 

@@ -21,7 +21,7 @@ from losslens.donors.designs import All, Design, Grid, Latin
 from losslens.donors.layout import CommonGrid
 from losslens.donors.questions import Question, Subject, pose
 from losslens.engines.choice import CHECKED
-from losslens.losses import resolve
+from losslens.losses import as_scorer, resolve
 from losslens.models import Model
 from losslens.passes import budget
 from losslens.passes.auto import EXACT_PREDICTIONS, PAIR_AXIS, exact_cost
@@ -100,6 +100,7 @@ def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) 
     """Call the scorer once, to see which predictions it needs, and check the call."""
     if y is None:
         raise ValueError("y, the true values, is missing; for curves of predictions use feature_effect")
+    scorer = as_scorer(scorer, model.native)
     table, weight = as_table(X), options.sample_weight
     truth = checks.vector(y, table.n, "y", table.index)
     weight = None if weight is None else checks.row_weights(weight, table.n, table.index) * table.n

@@ -234,5 +234,5 @@ def title_of(scorer: Any) -> str:
     function = getattr(scorer, "_score_func", None)
     # `check_scoring(model)` gives a scorer that calls the model's own method `score`.
     kind = type(scorer).__name__.replace("_PassthroughScorer", "score")
-    name = str(getattr(function, "__name__", kind))
+    name = str(getattr(function, "__name__", getattr(scorer, "__name__", kind)))
     return f"neg_{name}" if getattr(scorer, "_sign", 1) < 0 else name
