@@ -26,7 +26,7 @@ from joblib import Parallel, delayed, parallel_config
 from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.inspection import permutation_importance
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import KFold, ShuffleSplit
 
 import losslens as ll
@@ -408,8 +408,41 @@ def _hidimstat(n: int, seed: int) -> Counted:
     }
 
 
+def scores(runs: int) -> Iterator[Line]:
+    """AUC, whose jackknife leaves out each row, and R2, whose jackknife leaves out blocks; sampled donors."""
+    for n in SIZES:
+        for name, held in simulate(partial(_scores, n), runs).items():
+            yield Line(LINEAR.name, name, n, held, bar_for(n))
+
+
+def _scores(n: int, seed: int) -> Counted:
+    """Sums f, the score, and z, with y = 1 where z > 0, have correlation r: ``AUC = 1/2 + 2 arcsin(r / sqrt 2) / pi``.
+
+    That is 4 P(f1 > f0, z1 > 0, z0 < 0) of two rows: the orthant of three normal variables with correlations
+    r / sqrt 2, r / sqrt 2 and 0. Replacing feature j takes b_j beta_j off the covariance. R2 loses PFI / var(y).
+    """
+    X, y = drawn(LINEAR, n, seed)
+    b, beta = np.array(LINEAR.b), np.array(LINEAR.beta)
+    spread = np.sqrt(b @ b * (beta @ beta + cases.NOISE**2))
+    auc = [0.5 + 2 / np.pi * np.arcsin((b @ beta - off) / spread / np.sqrt(2)) for off in (0.0, *(b * beta))]
+    classifier = LogisticRegression()
+    classifier.classes_, classifier.coef_, classifier.intercept_ = np.array([0, 1]), b[None], np.zeros(1)
+    asked: dict[str, Any] = {"donors": ll.Latin(30), "random_state": seed, "progress": False}
+    ranked = ll.feature_importance(classifier, X, (y > 0).astype(int), loss="roc_auc", **asked)
+    explained = ll.feature_importance(LINEAR.estimator, X, y, loss="r2", **asked)
+    drop, gaps = auc[0] - np.array(auc[1:]), ((0, 1), (0, 2))
+    apart = [(ranked.difference(f"x{j}", f"x{k}"), drop[j] - drop[k]) for j, k in gaps]
+    return {
+        "AUC": within(each_end([f.interval() for f in ranked.values()]), drop),
+        "AUC, differences": np.array([bool(one.low <= truth <= one.high) for one, truth in apart]),
+        "R2, 25 blocks": within(
+            each_end([f.interval() for f in explained.values()]), LINEAR.pfi / (beta @ beta + cases.NOISE**2)
+        ),
+    }
+
+
 PARTS: dict[str, Callable[[int], Iterator[Any]]] = {
-    "intervals": intervals, "designs": designs, "bands": bands, "noise": noise, "learner": learner,
+    "intervals": intervals, "scores": scores, "designs": designs, "bands": bands, "noise": noise, "learner": learner,
     "left_out": left_out, "peers": peers,
 }  # fmt: skip
 

@@ -26,5 +26,5 @@ def test_several_scores_are_a_dict_and_bad_arguments_are_named():
     assert list(found) == ["accuracy", "neg_log_loss"]
     with pytest.raises(ValueError, match="n_repeats is a whole number from 1 on; got 0"):
         permutation_importance(FOREST, X, Y, n_repeats=0)
-    with pytest.raises(ValueError, match="max_samples must be <= n_samples: .* got 1.5"):
+    with pytest.raises(ValueError, match=r"max_samples must be <= n_samples: .* got 1\.5"):
         permutation_importance(FOREST, X, Y, max_samples=1.5)

@@ -67,7 +67,8 @@ def permutation_importance(
 
     def found(loss: Any) -> Any:
         return _bunch(feature_importance(
-            estimator, X, y, loss=loss, donors=Permutations(n_repeats), n_jobs=n_jobs, random_state=seed, sample_weight=sample_weight
+            estimator, X, y, loss=loss, donors=Permutations(n_repeats), n_jobs=n_jobs, random_state=seed,
+            sample_weight=sample_weight,
         ))  # fmt: skip
 
     several, scorers = _scorers(estimator, X, y, scoring)

@@ -219,10 +219,11 @@ def test_plans(verb):
     assert json.loads(ask("plan", *LINEAR, "--verb", verb, "--json").stdout)["n_predictions"] > 0
 
 
-def test_a_scorer_has_no_empty_columns():
-    lines = ask("importance", "classes.skops", "t.csv", "--target", "label", "--loss", "scorer:roc_auc").stdout
-    assert lines.splitlines()[2].split()[:2] == ["feature", "importance"]
-    assert "std_error" not in lines
+def test_a_scorer_has_no_empty_columns_and_its_name_is_a_loss():
+    asked = ("importance", "classes.skops", "t.csv", "--target", "label", "--loss")
+    lines = ask(*asked, "scorer:roc_auc").stdout
+    assert lines.splitlines()[2].split() == ["feature", "importance", "std_error", "low", "high"]
+    assert ask(*asked, "roc_auc").stdout == lines
 
 
 @pytest.mark.parametrize(

@@ -549,10 +549,12 @@ def test_unknown_options_are_refused():
         ask(donor="all")
 
 
-def test_a_scorer_has_no_errors_and_says_so():
-    found = ask(FOREST, loss=get_scorer("r2"), features=["x0", "x1"])
-    assert np.isnan(found.std_error[0, 1])
-    assert "no interval for any of the pairs: an influence doesn't exist for the scorer" in repr(found)
+def test_the_error_of_a_scorers_pair_is_that_of_the_sum_of_three_importances():
+    found = ask(FOREST, loss=get_scorer("r2"), features=["x0", "x1"], donors="all")
+    of = ll.feature_importance(FOREST, X, Y, loss="r2", donors="all", features=["x0", "x1", {"both": ["x0", "x1"]}])
+    without = of["x0"].without + of["x1"].without - of["both"].without
+    error = np.sqrt((len(without) - 1) / len(without) * np.sum((without - without.mean()) ** 2))
+    assert found.std_error[0, 1] == pytest.approx(error)
 
 
 def test_too_many_pairs_of_rows_leave_an_exact_number_without_an_interval(monkeypatch):

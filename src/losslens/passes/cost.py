@@ -32,6 +32,7 @@ from losslens.passes.scorers import ScorerMethod
 from losslens.passes.task import Options, Task
 from losslens.results.importance import FeatureImportance
 from losslens.results.plan import Plan
+from losslens.typing import Indices
 from losslens.uncertainty.cell_weights import MATRIX_CELLS
 from losslens.workers import active, here, packed_size
 
@@ -269,21 +270,34 @@ def plan_scores(
             n_predictions=plan.n_predictions + count_cells(curves, rule, n).by_model,
         )  # fmt: skip
     few = task.engine.timed(CHECKED, allowed(TIMED))
-    calls = scored.calls_of(method, [(one.design, one.width) for one in expected], n)
-    each = scorer_seconds(method, task, few) * n / task.n
+    calls, rows = scored.calls_of(method, [(one.design, one.width) for one in expected], n)
+    each, a_row = scorer_seconds(method, task, few)
     # The verb calls the model once more, for the scorer to show which predictions it needs.
-    seconds = plan.seconds + calls * each + few.seconds(1, method.probed)
+    seconds = plan.seconds + calls * each + rows * a_row + few.seconds(1, method.probed)
     return replace(plan, seconds=seconds, n_predictions=plan.n_predictions + method.probed)
 
 
-def scorer_seconds(method: ScorerMethod, task: Task, model: CallTime) -> float:
-    """Seconds of a call of the scorer: the least of some after the first, which may load something."""
-    took = []
-    for _ in range(4):
-        began = time.perf_counter()
-        method.of_rows(StandIn(model.predictions)(task.every), method.weight)
-        took.append(time.perf_counter() - began)
-    return min(took[1:])
+def scorer_seconds(method: ScorerMethod, task: Task, model: CallTime) -> tuple[float, float]:
+    """Seconds of a call of the scorer, and of each row in it, from calls on all rows and on a part of them."""
+    predictions = StandIn(model.predictions)(task.every)
+
+    def least(rows: Indices | None) -> float:
+        """Of some calls after the first, which may load something."""
+        took = []
+        for _ in range(3):
+            began = time.perf_counter()
+            some = predictions if rows is None else predictions[rows]
+            method.of_rows(some, None if method.weight is None else method.weight[: len(some)], rows)
+            took.append(time.perf_counter() - began)
+        return min(took[1:])
+
+    every = least(None)
+    try:
+        part = task.every[: task.n // 2]
+        a_row = min(max(0.0, every - least(part)) / max(1, task.n - len(part)), every / task.n)
+    except Exception:  # noqa: BLE001 - whatever a scorer raises that needs all rows, or all classes
+        a_row = every / task.n
+    return max(0.0, every - a_row * task.n), a_row
 
 
 # The model.

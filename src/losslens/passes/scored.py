@@ -86,14 +86,22 @@ def curves_besides(task: Task, asked: Sequence[Asked]) -> list[Asked]:
     return [(subject, Grid(min(CURVE, task.n), at="quantiles")) for subject in sampled]
 
 
-def calls_of(method: ScorerMethod, asked: Sequence[tuple[Design, int]], n: int) -> float:
-    """Calls of the scorer on all rows, for features with these designs and cells in a row."""
-    columns = sum((n if d.all_pairs else w) * d.has_columns + w * d.common for d, w in asked)
+def calls_of(method: ScorerMethod, asked: Sequence[tuple[Design, int]], n: int) -> tuple[int, float]:
+    """Calls of the scorer for features with these designs and cells in a row, and the rows of all calls."""
+    calls = 1 + sum((n if d.all_pairs else w) * d.has_columns + w * d.common for d, w in asked)
+    rows = float(n * calls)
     if method.positive is None:
-        blocks = BLOCKS if method.block is None else len(np.unique(method.block))
-        pooled = max(BLOCK_COLUMNS, BLOCK_ROWS // n)
-        columns += 2 * blocks * sum(min(n if d.all_pairs else w, pooled) for d, w in asked if d.has_columns)
-    return 1 + columns
+        blocks = min(n, BLOCKS) if method.block is None else len(np.unique(method.block))
+        for d, w in asked:
+            if d.has_columns:
+                calls += 2 * blocks
+                rows += 2 * blocks * n * min(n if d.all_pairs else w, _pooled(n)) * (1 - 1 / blocks) ** 2
+    return calls, rows
+
+
+def _pooled(n: int) -> int:
+    """Columns whose rows are scored together where a block is left out."""
+    return max(BLOCK_COLUMNS, BLOCK_ROWS // n)
 
 
 def prepare_scored(model: Model, X: Any, y: Any, scorer: Any, options: Options) -> tuple[ScorerMethod, Task]:
@@ -154,7 +162,8 @@ class Units:
         counted = np.flatnonzero(weight)
         count = min(BLOCKS, len(counted))
         number = np.full(n, -1)  # rows without weight are in no block
-        number[np.random.default_rng([task.entropy, 6]).permutation(counted)] = np.arange(len(counted)) % count
+        # The same for every seed: what is exact has the same error again.
+        number[np.random.default_rng(n).permutation(counted)] = np.arange(len(counted)) % count
         return cls("blocks", number, count, float(count))
 
 
@@ -257,7 +266,7 @@ class _Cells:
         """Of any score: of some columns together, in one call for each block, and one with nothing replaced."""
         units, own_weight = own.units, self.method.weight
         n = self.question.ask.own.shape[0]
-        pooled = max(BLOCK_COLUMNS, BLOCK_ROWS // n)
+        pooled = _pooled(n)
         some = self.columns[:: max(1, len(self.columns) // pooled)][:pooled]
         rows, donors, places = (
             np.concatenate(part)

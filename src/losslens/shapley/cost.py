@@ -236,7 +236,8 @@ def plan_score_shares(
         at_once = replace(method, score=lambda *_: 0.0, weight=None, positive=None)
         game = score_game(few, set_up(few, None, silent), at_once, exact=exact is not None)
         gathering = seconds_a_coalition(game.pairs.setup, game, allowed(REHEARSED / 2))[0] * n * m / game.donors.size
-    scoring = scorer_seconds(method, task, timed) * n / task.n
+    each, a_row = scorer_seconds(method, task, timed)
+    scoring = each + n * a_row
     threads, predicting = spread(task, timed.seconds(ceil(least / batch), least), least)
     if exact is not None:
         predicting += mixed[0] * _seconds_a_mixed_row(exact, task)

@@ -64,9 +64,10 @@ def feature_importance(
         data frame; then `y` and `sample_weight` may be names of columns. Row labels of a pandas frame are kept: results
         name rows by them, and a `y` with the same labels in another order is refused.
     loss
-        A name such as ``"squared_error"``, a function ``(y, prediction) -> one loss a row``, or a scikit-learn scorer
-        (which gives the global number and the PI curve only). Default: squared error for regressors, log loss for
-        classifiers.
+        A name such as ``"squared_error"``, or a function ``(y, prediction) -> one loss a row``. Or a score of all rows,
+        with its standard error and the PI curve, but nothing of single rows: a name of scikit-learn's such as
+        ``"roc_auc"``, a scorer, ``"score"`` (the estimator's own), `losses.scorer` of a function ``(estimator, X, y)``.
+        Default: squared error for regressors, log loss for classifiers.
     features
         Columns; ``{"name": [columns]}`` for columns replaced together; a tuple for a pair on a product grid.
     donors

@@ -185,8 +185,10 @@ def _from_importances(
     whole = {(a, b): _whole(of[a], of[b], of[both]) for (a, b), both in together.items()}
     first = next(iter(of.values()))
     kind = KIND if first.conditioning is None else f"{KIND}, values drawn {first.conditioning.condition}"
-    scored = isinstance(first, FeatureScore)
-    units, grouped = (0, False) if scored else (first._units, first.sample.block is not None)
+    if isinstance(first, FeatureScore):
+        units, grouped = first.effective, first.units == "groups"
+    else:
+        units, grouped = first._units, first.sample.block is not None
     return _Found(title, units, grouped, n_predictions, whole, {}, absent=absent, kind=kind)
 
 
@@ -199,6 +201,8 @@ def _whole(first: FeatureImportance, second: FeatureImportance, both: FeatureImp
         return Estimate(value, unbiased, absent=_reason(both, error))
     moved = parts[0].moved + parts[1].moved - parts[2].moved
     of = Influence(moved, sum(part.excess for part in parts), noise=sum(part.noise for part in parts))
+    if isinstance(first, FeatureScore):
+        return Estimate(value, unbiased, of.std_error, 0.0 if first.units == "blocks" else of.skewness)
     compared = first.error + abs(first.pfi) + abs(second.pfi) + abs(both.pfi)
     return settled(Estimate(value, unbiased, of.std_error, of.skewness), compared, first.sample)
 
