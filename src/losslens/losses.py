@@ -354,7 +354,7 @@ def from_metadata(metadata: Mapping[str, Any]) -> Loss:
 
 
 def _unknown(name: str) -> str:
-    nearest = difflib.get_close_matches(name, _NAMED, n=1)
+    nearest = difflib.get_close_matches(name, [*_NAMED, *_scorer_names()], n=1)
     guess = f"; did you mean {nearest[0]!r}?" if nearest else "."
     names = ", ".join(sorted({loss.name for loss in _NAMED.values()}))
     return f"unknown loss {name!r}{guess} The losses are {names}, and any function (y, prediction) -> (N,)"
