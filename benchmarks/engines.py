@@ -14,6 +14,7 @@ from math import log10
 from typing import Any
 
 import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 
@@ -137,6 +138,26 @@ def linked(rounds: int, n: int = 100_000, p: int = 20) -> Iterator[Line]:
     yield Line(work, "30 predictions of all rows: times", 1 / found.ratio / 30, 3, found.note, "x")
 
 
+def scores(rounds: int, n: int = 2_546, p: int = 8) -> Iterator[Line]:
+    """Scores by default, with their errors and curves, against scikit-learn's 30 repeats, on one core."""
+    X_fit, y_fit, X, y = rows(n, n, p)
+    middle = float(np.median(y_fit))
+    model, label = HistGradientBoostingClassifier(random_state=0).fit(X_fit, y_fit > middle), y > middle
+
+    def ours(score: str) -> None:
+        found = ll.feature_importance(model, X, label, loss=score, n_jobs=1, progress=False)
+        assert all(one.std_error > 0 and len(one.pi) for one in found.values())
+
+    def theirs(score: str) -> None:
+        permutation_importance(model, X, label, scoring=score, n_repeats=30, random_state=0, n_jobs=1)
+
+    for score in ("roc_auc", "accuracy"):
+        ours(score)
+        found = interleaved(lambda s=score: ours(s), lambda s=score: theirs(s), rounds)
+        work = f"{score}, boosting, n = {n:,}, p = {p}, with errors"
+        yield Line(work, "permutation_importance, 30 repeats", found.ratio, 1, found.note, "x", at_least=True)
+
+
 def coalition(rounds: int, n: int = 10_000, some: int = 1_000_000) -> Iterator[Line]:
     """The error of one coalition over all pairs against predicting them."""
     from losslens.engines.trees.coalitions import CoalitionErrors
@@ -210,6 +231,7 @@ ROUNDS: dict[int, Callable[[int], Iterator[Line]]] = {
     11: a_million,
     12: brute_force,
     13: linked,
+    14: scores,
 }
 
 
