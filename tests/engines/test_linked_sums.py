@@ -227,10 +227,10 @@ def test_results_of_statsmodels():
 
 
 @pytest.mark.parametrize("model", [linear.LinearRegression(), linear.PoissonRegressor()], ids=["sum", "link"])
-@pytest.mark.parametrize("unit", [1e3, 1e9])
+@pytest.mark.parametrize("unit", [1e-7, 1e3, 1e9])
 def test_a_huber_loss_of_large_residuals_is_never_off(model, unit):
     """Between its kinks a Huber loss is a difference of squares of residuals. Squares that are 10^9 times the loss, as
-    with y in the billions and delta 1, would leave 7 digits.
+    with y in the billions and delta 1, would leave 7 digits; and so would a delta far above all residuals.
     """
     rng = np.random.default_rng(4)
     X = rng.normal(size=(30, 2))

@@ -57,7 +57,7 @@ def mean_losses(link: Link, loss: Loss, y: NDArray[Any], u: Floats, lent: Floats
     """Mean losses of rows that keep u, where donors lend `lent`: (n,) each, or (n, K); base: losses of the rows."""
     ceiling = loss.ceiling(np.float64)
     if link == "identity":
-        return sum_losses.of_identity(loss, y, u)
+        return sum_losses.of_identity(loss, y, u, lent)
     if link == "log":
         return sum_losses.of_log(loss, y, u, lent)
     if link == "sign":

@@ -120,7 +120,7 @@ def _weights_of_sides(loss: Loss) -> tuple[float, float]:
     return (1.0, 1.0) if alpha is None else (alpha, 1 - alpha)
 
 
-def of_identity(loss: Loss, y: NDArray[Any], u: Floats) -> Piecewise:
+def of_identity(loss: Loss, y: NDArray[Any], u: Floats, v: Floats) -> Piecewise:
     """f = u + v."""
     if loss.name == "hinge":
         sign = np.where(y == 1, 1.0, -1.0)
@@ -132,16 +132,21 @@ def of_identity(loss: Loss, y: NDArray[Any], u: Floats) -> Piecewise:
     if loss.name == "squared_error":
         return Piecewise(lambda v: np.stack([v, v**2]), np.stack([-2 * zero, one]))
     delta = dict(loss.parameters)["delta"]
-    return _huber(_powers(2), zero, one, zero - delta, zero + delta, delta)
+    return _huber(_powers(2), zero, one, (zero - delta, zero + delta), delta, v)
 
 
 def _huber(
-    functions: Callable[[Floats], Floats], q: Floats, b: Floats, low: Floats, high: Floats, delta: float
+    functions: Callable[[Floats], Floats], q: Floats, b: Floats, kinks: tuple[Floats, Floats], delta: float, v: Floats
 ) -> Piecewise:
-    """The residual is ``q - b a``, with functions 1, a and a^2 of v; it is delta at `low` and -delta at `high`."""
+    """The residual is ``q - b a``, with functions 1, a and a^2 of v; it is delta at the first of the kinks, and -delta
+    at the second. Where no v is beyond them delta is left out: its square could be far larger than any loss.
+    """
+    low, high = kinks
     none = np.zeros(len(q))
     below = np.stack([delta * q - delta**2 / 2, -delta * b, none])
     between = np.stack([q**2 / 2, -q * b, b**2 / 2])
+    if low.max() <= v.min() and v.max() <= high.min():
+        return Piecewise(functions, between)
     above = np.stack([-delta * q - delta**2 / 2, delta * b, none])
     return Piecewise(functions, above, [(low, below - between), (high, between - above)])
 
@@ -170,7 +175,7 @@ def of_log(loss: Loss, y: NDArray[Any], u: Floats, v: Floats) -> Piecewise:
     if loss.name == "huber":
         delta = dict(loss.parameters)["delta"]
         low, high = (_log(y + side) - u for side in (-delta, delta))
-        return _huber(lambda x: np.stack([np.ones(len(x)), a(x), a(x) ** 2]), q, b, low, high, delta)
+        return _huber(lambda x: np.stack([np.ones(len(x)), a(x), a(x) ** 2]), q, b, (low, high), delta, v)
     below, above = _weights_of_sides(loss)
     residual = np.stack([q, -b])
     kink = _log(y) - u, (below + above) * residual
