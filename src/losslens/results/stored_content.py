@@ -320,6 +320,9 @@ def _importances(result: Any) -> None:
     _mapping(result.features, "FeatureScore" if scored else "FeatureImportance")
     if not scored:
         _one_sample(result.features.values())
+        return
+    left_out = {(len(one.without), one.units) for one in result.features.values() if one.without is not None}
+    _need(len(left_out) <= 1, "scores without different rows, groups or blocks")
 
 
 def _one_sample(features: Iterable[Any]) -> None:
