@@ -43,7 +43,7 @@ compiled: .venv/installed-test
 # Each of these tests runs in four threads at once; what measures the whole process is marked thread_unsafe.
 # Left out: two files whose calls of polars the plugin cannot analyse.
 test-threads: .venv/installed-test
-	$(BIN)/pytest -q $(ORDER) -p run-parallel --parallel-threads=4 tests/test_losses.py tests/test_game_theory.py \
+	$(BIN)/pytest -q $(ORDER) -p run-parallel --parallel-threads=4 tests/losses/test_rows.py tests/test_game_theory.py \
 		tests/cells tests/donors --ignore=tests/donors/test_questions.py tests/passes --ignore=tests/passes/parts tests/shapley/test_axioms.py
 
 # Old releases warn about newer ones of others, and draw pictures that differ in single pixels.

@@ -14,7 +14,7 @@ from tests.mutants.reach import is_compiled
 # Rooms that compute. Verbs and the command line check and call; what a plot computes is in few of its files; estimates
 # of time (cost.py, rates.py) are right within a factor, not to the digit; GPU code needs a GPU.
 ROOMS: dict[str, tuple[str, ...]] = {
-    "root": ("losses.py", "models.py", "game_theory.py", "text.py"),
+    "root": ("losses/*.py", "models.py", "game_theory.py", "text.py"),
     "tables": ("tables/*.py",),
     "donors": ("donors/*.py",),
     "cells": ("cells/*.py",),

@@ -1,4 +1,4 @@
-"""Losses of single rows: the class `Loss`, the named losses, and custom functions.
+"""Losses of single rows: the class `Loss`, the named losses, and the check of what custom functions return.
 
 The named losses are scikit-learn's metrics of the same name before averaging over rows. Each states the model response
 that it reads. Every row is computed by itself with the same operations, so that equal predictions give bitwise equal
@@ -7,15 +7,13 @@ losses in any batch: replacing a feature that the model ignores changes a loss b
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from inspect import signature
 from numbers import Real
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -318,46 +316,10 @@ def tweedie_deviance(power: float = 1.5) -> Loss:
     return Loss("tweedie_deviance", "values", title, _tweedie, parameters, domains=domains)
 
 
-_FAMILIES = {"huber": huber, "pinball": pinball, "tweedie_deviance": tweedie_deviance}
-_NAMED = {loss.name: loss for loss in list(globals().values()) if isinstance(loss, Loss)}
-_NAMED |= {name: family() for name, family in _FAMILIES.items()}
-_NAMED |= {short: _NAMED[f"{short}_deviance"] for short in ("poisson", "gamma", "tweedie")}
-
-
-def resolve(loss: str | Loss | Callable[..., Any], reads: Response = "values") -> Loss:
-    """The argument ``loss=`` as a Loss; `reads` is the response of a custom function.
-
-    >>> resolve("poisson").title
-    'Poisson deviance'
-    """
-    if isinstance(loss, Loss):
-        return loss
-    if not isinstance(loss, str) and any(loss is family for family in _FAMILIES.values()):
-        loss = loss.__name__  # losses.pinball without a call: the default parameter
-    if not isinstance(loss, str):
-        return pointwise(loss, reads=reads)
-    if loss in _NAMED:
-        return _NAMED[loss]
-    raise ValueError(_advice(loss) or _unknown(loss))
-
-
-def from_metadata(metadata: Mapping[str, Any]) -> Loss:
-    """The loss of `Loss.metadata`; a custom one has no function.
-
-    >>> from_metadata(pinball(0.9).metadata()) == pinball(0.9)
-    True
-    """
-    name, parameters = metadata["name"], metadata["parameters"]
-    if metadata["custom"]:
-        return Loss(name, metadata["reads"], metadata["title"], None, custom=True)
-    return _FAMILIES[name](**parameters) if name in _FAMILIES else resolve(name)
-
-
-def _unknown(name: str) -> str:
-    nearest = difflib.get_close_matches(name, [*_NAMED, *_scorer_names()], n=1)
-    guess = f"; did you mean {nearest[0]!r}?" if nearest else "."
-    names = ", ".join(sorted({loss.name for loss in _NAMED.values()}))
-    return f"unknown loss {name!r}{guess} The losses are {names}, and any function (y, prediction) -> (N,)"
+FAMILIES = {"huber": huber, "pinball": pinball, "tweedie_deviance": tweedie_deviance}
+NAMED = {loss.name: loss for loss in list(globals().values()) if isinstance(loss, Loss)}
+NAMED |= {name: family() for name, family in FAMILIES.items()}
+NAMED |= {short: NAMED[f"{short}_deviance"] for short in ("poisson", "gamma", "tweedie")}
 
 
 # scikit-learn's names of scorers and metrics, without prefixes and suffixes, and what to write instead.
@@ -372,7 +334,7 @@ _AVERAGES = (
 )  # fmt: skip
 
 
-def _advice(name: str) -> str | None:
+def advice(name: str) -> str | None:
     """What to pass instead of scikit-learn's name of a metric; None for other names."""
     bare = name.removeprefix("neg_").removeprefix("root_").removeprefix("mean_")
     bare = bare.removesuffix("_loss").removesuffix("_score")
@@ -382,110 +344,12 @@ def _advice(name: str) -> str | None:
             f"{name!r} is a score of all rows, which single rows don't have; feature_importance and "
             f"shapley_importance take loss={meant!r}"
         )
-    if meant in _NAMED:
+    if meant in NAMED:
         return f"{name!r} names a mean or a score, not the loss of one row; pass loss={meant!r}"
     return None
 
 
 # Custom losses.
-
-
-def pointwise(function: Callable[..., Any], *, reads: Response, name: str | None = None) -> Loss:
-    """A custom function (y, prediction) -> (N,) as a Loss; its result is checked at each call.
-
-    >>> far = pointwise(lambda y, f: abs(y - f) > 1, reads="values", name="far off")
-    >>> far(np.array([0.0, 0.0]), np.array([0.5, 3.0]))
-    array([0., 1.])
-    """
-    if is_scorer(function):
-        raise ValueError("a scorer gives one number for all rows; where a loss of each row is needed, pass one by name")
-    if not callable(function):
-        raise TypeError(f"a loss is a name or a function (y, prediction) -> (N,), got {function!r}")
-    if _required(function) == 3:
-        name = name or getattr(function, "__name__", "it")
-        raise TypeError(
-            f"a loss is a function (y, prediction) -> one loss a row, but {name} takes three arguments; a score "
-            f"(estimator, X, y) -> one number is passed as loss=losslens.losses.scorer({name})"
-        )
-    if not isinstance(reads, str) or reads not in get_args(Response):
-        raise ValueError(f"a loss reads one of {', '.join(get_args(Response))}, got {reads!r}")
-    if name is not None and not isinstance(name, str):
-        raise TypeError(f"name must be text, got {name!r}")
-    inner = getattr(function, "func", function)  # functools.partial
-    name = name or getattr(inner, "__name__", type(inner).__name__).replace("<lambda>", "custom loss")
-    return Loss(name, reads, name.replace("_", " "), function, custom=True)
-
-
-class FunctionScorer:
-    """A function (estimator, X, y) -> one number as a scorer."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        self.__name__ = str(getattr(function, "__name__", type(function).__name__)).replace("<lambda>", "custom score")
-
-    def __call__(self, estimator: Any, X: Any, y: Any, **options: Any) -> Any:
-        """The score."""
-        return self.function(estimator, X, y, **options)
-
-
-def scorer(function: Callable[..., Any]) -> FunctionScorer:
-    """A function (estimator, X, y) -> one number, the larger the better, to be passed as ``loss=``.
-
-    >>> half = scorer(lambda estimator, X, y: -abs(y - estimator.predict(X)).mean() / 2)
-    >>> is_scorer(half), half.__name__
-    (True, 'custom score')
-    """
-    if is_scorer(function):
-        return function  # type: ignore[return-value]
-    count = _required(function) if callable(function) else None
-    if not callable(function) or count not in (None, 3):
-        raise TypeError(
-            f"scorer takes a function (estimator, X, y) -> one number; got {function!r}. A loss (y, prediction) -> one "
-            "loss a row is passed as it is, a metric (y, prediction) -> one number as sklearn.metrics.make_scorer(...)"
-        )
-    return FunctionScorer(function)
-
-
-def _required(function: Any) -> int | None:
-    """How many arguments a function needs by position; None where that is not known."""
-    try:
-        given = signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return None
-    if any(one.kind is one.VAR_POSITIONAL for one in given):
-        return None
-    return sum(
-        one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in given
-    )
-
-
-def as_scorer(loss: Any, estimator: Any) -> Any:
-    """The scorer that a name stands for: scikit-learn's of that name, or the estimator's own method `score`."""
-    if not isinstance(loss, str):
-        return loss
-    from sklearn.metrics import check_scoring, get_scorer
-
-    if loss != "score":
-        return get_scorer(loss)
-    if not hasattr(estimator, "score"):
-        raise TypeError(f"loss='score' needs an estimator with a method score; {type(estimator).__name__} has none")
-    return check_scoring(estimator)
-
-
-def is_scorer(loss: Any) -> bool:
-    """Whether this gives one score for all rows: scikit-learn's scorers and their names, ``"score"``, `scorer`."""
-    if isinstance(loss, str):
-        return loss == "score" or (loss not in _NAMED and loss in _scorer_names())
-    return callable(loss) and any(kind.__name__.endswith("Scorer") for kind in type(loss).__mro__)
-
-
-def _scorer_names() -> Sequence[str]:
-    try:
-        from sklearn.metrics import get_scorer_names
-    except ImportError:  # scikit-learn is not needed for losses
-        return ()
-    names: Sequence[str] = get_scorer_names()
-    return names
 
 
 def call_read_only(function: Callable[..., Any], name: str, *arrays: ArrayLike | None) -> Any:
@@ -542,7 +406,7 @@ def _one_per_row(loss: Loss, returned: Any, n: int) -> FloatArray:
         return np.array(values, dtype=np.float64)
     hint = ""
     if str(getattr(loss.function, "__module__", "")).startswith("sklearn."):
-        hint = _advice(getattr(loss.function, "__name__", "")) or "pass a loss by name, or a scorer"
+        hint = advice(getattr(loss.function, "__name__", "")) or "pass a loss by name, or a scorer"
         hint = f". It is a metric of scikit-learn: {hint}"
     elif values.ndim == 0:
         hint = "; a metric of all rows is passed as loss=sklearn.metrics.make_scorer(function, greater_is_better=False)"

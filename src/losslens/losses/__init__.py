@@ -1,0 +1,64 @@
+"""What is lost: losses of single rows, and scorers, which give one number for all rows.
+
+A loss never takes a mean. Uses `tables.arrays`, nothing above it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from losslens.losses import rows
+from losslens.losses.names import from_metadata, pointwise, resolve
+from losslens.losses.rows import (
+    LARGEST,
+    POSITIVE,
+    TOO_LARGE,
+    Loss,
+    Response,
+    absolute_error,
+    brier,
+    call_read_only,
+    gamma_deviance,
+    hinge,
+    huber,
+    log_loss,
+    pinball,
+    poisson_deviance,
+    squared_error,
+    tweedie_deviance,
+    zero_one,
+)
+from losslens.losses.scorers import FunctionScorer, as_scorer, is_scorer, scorer
+
+__all__ = [
+    "LARGEST",
+    "POSITIVE",
+    "TOO_LARGE",
+    "FunctionScorer",
+    "Loss",
+    "Response",
+    "absolute_error",
+    "as_scorer",
+    "brier",
+    "call_read_only",
+    "from_metadata",
+    "gamma_deviance",
+    "hinge",
+    "huber",
+    "is_scorer",
+    "log_loss",
+    "pinball",
+    "pointwise",
+    "poisson_deviance",
+    "resolve",
+    "scorer",
+    "squared_error",
+    "tweedie_deviance",
+    "zero_one",
+]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Formulas by the names that older pickles hold."""
+        if name.startswith("__") or not hasattr(rows, name):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(rows, name)
