@@ -61,10 +61,10 @@ class Line:
 
 
 def short(value: float) -> str:
-    """Two digits at least: 1,234 or 57 or 9.3 or 0.84 or 1.2e-05."""
+    """Two digits at least, and one after the point below 100: 1,234 or 57.3 or 9.3 or 0.84 or 1.2e-05."""
     if 0 < abs(value) < 0.01:
         return f"{value:.2g}"
-    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.1f}" if abs(value) >= 2 else f"{value:.2f}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 2 else f"{value:.2f}"
 
 
 def markdown(lines: Iterable[Line]) -> str:

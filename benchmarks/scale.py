@@ -120,7 +120,7 @@ def of_line(folder: Path, n: int, p: int) -> tuple[float, float]:
 
 
 def of_box(folder: Path, n: int, p: int) -> tuple[float, float]:
-    """A function that nobody can read, four donors a row."""
+    """A function that no reader knows, four donors a row."""
     data = written(folder / f"{n}-{p}", n, p)
 
     def predict(table):

@@ -35,7 +35,7 @@ class ProgressBar(Tick, Protocol):
 
     @property
     def is_shown(self) -> bool:
-        """Whether anybody sees it."""
+        """Whether it is displayed."""
 
     def note(self, words: str) -> None:
         """Show this text beside the bar."""
@@ -59,7 +59,7 @@ class _Silent:
         pass
 
 
-_watched = 0  # how many bars and titles are open that somebody on a terminal or in a notebook would see
+_watched = 0  # how many bars and titles are open whose stderr is a terminal or a notebook's
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def _watching(progress: bool | None) -> Iterator[None]:
 
 
 def tell(line: str) -> None:
-    """Write a line to stderr where somebody is waiting: a terminal or a notebook, unless ``progress=False``."""
+    """Write a line to stderr, a terminal or notebook, while a call runs that was not made with ``progress=False``."""
     if _watched:
         sys.stderr.write(line + "\n")
         sys.stderr.flush()

@@ -38,7 +38,7 @@ class Recomputed(Deferred[T]):
 
     @property
     def now(self) -> T:
-        """The value, which nobody else holds."""
+        """The value, computed now: the caller holds the only reference to it."""
         assert self._call is not None  # never released
         compute, arguments = self._call
         return compute(*arguments)

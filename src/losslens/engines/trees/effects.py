@@ -59,7 +59,7 @@ def shapley_effects(
     Over all players the values sum to the weighted sum over donors of the row's score less that with the donor's
     values. Progress counts rows.
     """
-    layout, counted = _Layout(bound, players), np.any(weights != 0, axis=0)
+    layout, counted = LeafLayout(bound, players), np.any(weights != 0, axis=0)
     unit = np.abs(weights).max(axis=1, initial=0.0)  # equal weights become 1, and sums of them are exact
     weights = np.compress(counted, weights, axis=1) / np.where(unit > 0, unit, 1.0)[:, None]
     walk = _Walk(layout, _taken(bound, rows), _taken(bound, donors[counted]), weights)
@@ -120,7 +120,7 @@ def count_patterns(
     Parts of the donors may be bound separately. The counts take ``count_bytes``; a forest of deep trees is better
     handled some trees at a time.
     """
-    layout = _Layout(bound, players)
+    layout = LeafLayout(bound, players)
     no_rows = np.empty((len(bound.size), 0), np.int32)
     return _Walk(layout, no_rows, _taken(bound, donors), np.ascontiguousarray(weights)).counts(
         layout.chunks_of(trees), n_jobs, tick
@@ -129,7 +129,7 @@ def count_patterns(
 
 def count_bytes(bound: BoundEnsemble, players: Sequence[Sequence[int]], weightings: int, donors: int) -> Floats:
     """The most memory of the counts of each tree, (T,)."""
-    layout = _Layout(bound, players)
+    layout = LeafLayout(bound, players)
     patterns = np.where(layout.above > MOST_IN_TABLE, np.minimum(np.exp2(layout.above), donors), 0.0)
     others = np.append(0.0, np.cumsum(patterns * (layout.above // WORD + 1 + weightings)))
     return 8.0 * (weightings * np.diff(layout.table_at[bound.leaf_at]) + np.diff(others[bound.leaf_at]))
@@ -145,7 +145,7 @@ def effects_of(
     tick: Tick = silent,
 ) -> Floats:
     """As `shapley_effects`, of the trees and donors that were counted; progress counts rows."""
-    layout, codes = _Layout(bound, players), _taken(bound, rows)
+    layout, codes = LeafLayout(bound, players), _taken(bound, rows)
     D = counts.weightings
     walk = _Walk(layout, codes, np.empty((len(codes), 0), np.int32), np.empty((D, 0)))
     effects = np.zeros((D, len(rows), len(players), bound.ensemble.outputs))
@@ -199,7 +199,7 @@ def shares(largest: int) -> Floats:
     return share
 
 
-class _Layout:
+class LeafLayout:
     """Trees in terms of players, and the place of each leaf's table."""
 
     def __init__(self, bound: BoundEnsemble, players: Sequence[Sequence[int]]) -> None:
@@ -281,7 +281,7 @@ class _Layout:
 class _Walk:
     """Rows and donors that go through the trees; weights are (D, donors)."""
 
-    def __init__(self, layout: _Layout, codes: Ints, donor_codes: Ints, weights: Floats) -> None:
+    def __init__(self, layout: LeafLayout, codes: Ints, donor_codes: Ints, weights: Floats) -> None:
         self.layout, self.codes, self.donor_codes, self.weights = layout, codes, donor_codes, weights
         self.n, self.D = codes.shape[1], weights.shape[0]
         self.row_bytes = 8 * self.D * layout.players * layout.bound.ensemble.outputs  # of the effects

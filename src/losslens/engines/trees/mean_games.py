@@ -18,7 +18,7 @@ from numba import types
 from losslens.engines.compiled import compiled, count_bits
 from losslens.engines.trees.bound import BoundEnsemble
 from losslens.engines.trees.effect_kernels import ABOVE, BIT, NO_PLAYER, NONE, PARENT, TREES, f8
-from losslens.engines.trees.effects import MOST_IN_TABLE, _Layout, count_patterns
+from losslens.engines.trees.effects import MOST_IN_TABLE, LeafLayout, count_patterns
 from losslens.engines.trees.node_rules import CUT, FEATURE, ONE, RIGHT, RULE, U, array_of, goes_left, i4, i8, u8
 from losslens.typing import Floats
 
@@ -29,7 +29,7 @@ class MeanGames:
     """Mean scores of rows over the donors, in all coalitions of the players."""
 
     def __init__(self, bound: BoundEnsemble, players: Players, weight: Floats) -> None:
-        self.bound, self.layout, self.p = bound, _Layout(bound, players), len(players)
+        self.bound, self.layout, self.p = bound, LeafLayout(bound, players), len(players)
         counts = count_patterns(bound, players, np.arange(len(weight)), (weight / weight.sum())[None])
         self.counts = np.concatenate(counts.tables)
         self.place = np.empty(len(self.counts), np.uint64)  # of each set of a path's players among all players'
@@ -61,7 +61,7 @@ class MeanGames:
 
 def cost(bound: BoundEnsemble, players: Players) -> float:
     """Operations for one row; infinite where a path has too many players for a table."""
-    layout = _Layout(bound, players)
+    layout = LeafLayout(bound, players)
     if layout.path_players > MOST_IN_TABLE:
         return float("inf")
     return float(layout.table_at[-1]) + len(players) * 2.0 ** len(players)
