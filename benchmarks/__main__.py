@@ -32,14 +32,19 @@ def several(
         yield from module[number](quick)
 
 
-GPU = {"feature_importance, Latin(100)": 0.7, 'feature_importance, "auto"': 0.5, "shapley_importance, walks": 0.3}
-
-
 def on_a_gpu(quick: bool) -> Iterator[Line]:
-    """Measured by benchmarks/gpu.py, where there is one."""
-    for work, bar in GPU.items():
-        peer = "its own forward: rows a second"
-        yield Line(f"torch module on a GPU: {work}", peer, bar=bar, unit="x", at_least=True, missing="needs a GPU")
+    """The lines of `benchmarks.gpu`, where there is one."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        yield Line("trees and torch modules on a GPU", "", missing="needs torch")
+        return
+    if not torch.cuda.is_available():
+        yield Line("trees and torch modules on a GPU", "", missing="needs a GPU")
+        return
+    from benchmarks import gpu
+
+    yield from gpu.lines(quick)
 
 
 PARTS: dict[str, Callable[[bool], Iterator[Line]]] = {

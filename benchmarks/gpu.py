@@ -1,6 +1,6 @@
 """What a GPU adds: coalitions of trees over all pairs, and a network on the device that it lives on.
 
-Needs NumPy, narwhals and torch with CUDA; from the repository's root: ``PYTHONPATH=src python benchmarks/gpu.py``.
+Needs NumPy, narwhals and torch with CUDA; from the repository's root: ``PYTHONPATH=src python -m benchmarks.gpu``.
 Trees are drawn at random, 100 of 31 leaves over 10 columns; ``--data file.npz`` takes boxes written by
 ``--export file.npz`` (which needs scikit-learn and no GPU) with the CPU engine's own errors to compare with. Medians
 after a warm-up. Half a minute on an H200.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.lines import Line
 from losslens.engines.gpu.boxes import Boxes
 from losslens.engines.gpu.losses import device_loss
 from losslens.engines.gpu.pairs import DevicePairs
@@ -26,6 +27,7 @@ from losslens.engines.gpu.totals import DeviceErrors
 from losslens.losses import absolute_error, log_loss, squared_error
 
 TREES, LEAVES, P = 100, 31, 10
+LARGE, SMALL = (10_000, TREES), (300, 5)  # rows and trees
 FIELDS = ("condition", "bits", "value", "tree", "offset")
 
 
@@ -44,12 +46,6 @@ def seconds(work: Callable[[], Any], rounds: int = 5) -> float:
 def _wait() -> None:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-
-
-def line(what: str, value: float, unit: str, bar: float | None = None, at_least: bool = True) -> None:
-    good = bar is None or (value >= bar if at_least else value <= bar)
-    words = "" if bar is None else f"(bar {'>=' if at_least else '<='} {bar:g}) {'pass' if good else 'MISS'}"
-    print(f"{what:<58} {value:>12.4g} {unit:<12} {words}", flush=True)
 
 
 # Trees.
@@ -117,47 +113,37 @@ def read(path: Path) -> tuple[Boxes, Any, Any, Any]:
     return Boxes(int(held["n"]), *(held[name] for name in FIELDS)), held["y"], held["kept"], held["errors"]
 
 
-def all_coalitions(boxes: Boxes, y: Any, device: str, every: int) -> None:
+def all_coalitions(boxes: Boxes, y: Any, device: str, every: int) -> Iterator[Line]:
     prepared = DeviceErrors(boxes, y, np.full(boxes.n, 1 / boxes.n), device)
     places = np.arange(0, 1 << (P - 1), every)  # a coalition and its complement at once
     marks = (places[:, None] >> np.arange(P) & 1).astype(bool)
-    what = f"4D: all {2 * len(marks):,} coalitions, n = {boxes.n:,}, {len(boxes.value):,} leaves"
-    line(what, seconds(lambda: [prepared.errors(S) for S in marks], 3), "s", 2.0, at_least=False)
+    work = f"GPU: totals of {2 * len(marks):,} coalitions, n = {boxes.n:,}, {len(boxes.value):,} leaves"
+    yield Line(work, "", seconds(lambda: [prepared.errors(S) for S in marks], 3), 2.0, unit="s")
 
 
-def one_coalition(boxes: Boxes, y: Any, device: str) -> None:
+def one_coalition(boxes: Boxes, y: Any, device: str) -> Iterator[Line]:
     prepared = DeviceErrors(boxes, y, np.full(boxes.n, 1 / boxes.n), device)
     half = np.arange(P) % 2 == 0
-    what = f"4D: one coalition, n = {boxes.n:,}"
-    line(what, 1000 * seconds(lambda: prepared.errors(half), 20), "ms", 15.0, at_least=False)
+    work = f"GPU: totals of one coalition, n = {boxes.n:,}"
+    yield Line(work, "", 1000 * seconds(lambda: prepared.errors(half), 20), 15.0, unit="ms")
     weighted = DeviceErrors(boxes, y, np.linspace(1, 1 + 1e-13, boxes.n), device)
     (a, b), (c, d) = prepared.errors(half), weighted.errors(half)
-    line(
-        "    against products in double precision",
-        max(abs(a - c) / c, abs(b - d) / d),
-        "relative",
-        1e-9,
-        at_least=False,
-    )
+    worst = max(abs(a - c) / c, abs(b - d) / d)
+    yield Line(work, "products in doubles: relative error", worst, 1e-9)
 
 
-def compare(boxes: Boxes, y: Any, kept: Any, errors: Any, device: str) -> None:
+def compare(boxes: Boxes, y: Any, kept: Any, errors: Any, device: str) -> Iterator[Line]:
     prepared = DeviceErrors(boxes, y, np.full(boxes.n, 1 / boxes.n), device)
     found = np.array([prepared.errors(S) for S in kept])
-    line(
-        "    against the CPU engine, worst of 48",
-        float(np.max(np.abs(found / errors - 1))),
-        "relative",
-        1e-9,
-        at_least=False,
-    )
+    peer = "totals on the CPU: relative error"
+    yield Line("GPU: totals, the worst of 48", peer, float(np.max(np.abs(found / errors - 1))), 1e-9)
     on_device = device_loss(lambda raw: raw[:, 0], 1, squared_error)
     pairs = DevicePairs(boxes, y, np.ones(boxes.n), on_device, device)
     worst = max(abs(pairs.means(S)[0].mean() / e - 1) for S, (e, _) in zip(kept[:6], errors[:6], strict=True))
-    line("4E: squared error against the CPU engine's totals", worst, "relative", 1e-6, at_least=False)
+    yield Line("GPU: means of pairs, squared_error", peer, worst, 1e-6)
 
 
-def pair_rates(boxes: Boxes, y: Any, device: str) -> None:
+def pair_rates(boxes: Boxes, y: Any, device: str) -> Iterator[Line]:
     same, logistic = lambda raw: raw[:, 0], _logistic
     for loss, link, target in (
         (squared_error, same, y), (absolute_error, same, y), (log_loss, logistic, (y > np.median(y)).astype(float)),
@@ -165,7 +151,8 @@ def pair_rates(boxes: Boxes, y: Any, device: str) -> None:
         prepared = DevicePairs(boxes, target, np.ones(boxes.n), device_loss(link, 1, loss), device)
         half = np.arange(P) % 2 == 0
         rate = boxes.n**2 / seconds(lambda: prepared.means(half))  # noqa: B023
-        line(f"4E: {loss.name}, n = {boxes.n:,}", rate, "pairs/s", 2e10)
+        work = f"GPU: means of pairs, {loss.name}, n = {boxes.n:,}"
+        yield Line(work, "10^9 pairs a second", rate / 1e9, 20.0, at_least=True)
 
 
 def _logistic(raw: Any) -> Any:
@@ -176,7 +163,7 @@ def _logistic(raw: Any) -> Any:
 # A network.
 
 
-def network(device: str, n: int, donors: int) -> None:
+def network(device: str, n: int, donors: int) -> Iterator[Line]:
     import losslens as ll
     from losslens.donors.designs import Grid
     from losslens.donors.questions import Subjects, pose
@@ -205,13 +192,15 @@ def network(device: str, n: int, donors: int) -> None:
             for _ in range(-(-cells // engine.batch_rows)):
                 net(rows)
 
+    peer = "its own forward: rows a second"
     for precise in (True, False):
         torch.backends.cuda.matmul.allow_tf32 = not precise
         kind = "float32" if precise else "tf32"
         own = -(-cells // engine.batch_rows) * engine.batch_rows / seconds(forward, 3)
-        line(f"a network of 3 x 512, its own forward, {kind}", own, "rows/s")
+        yield Line(f"GPU, module, {kind}: forward of 3 x 512", "10^6 rows a second", own / 1e6)
         filled = cells / seconds(lambda: engine.fill(np.arange(n), asks, lambda rows: None), 3)
-        line(f"    the engine, {cells:,} cells, {kind}", filled / own, "of that", 0.9 if precise else None)
+        bar = 0.9 if precise else None
+        yield Line(f"GPU, module, {kind}: the engine, {cells:,} cells", peer, filled / own, bar, "", "x", at_least=True)
         options = {"loss": "squared_error", "random_state": 0, "memory": "8 GiB", "progress": False}
         for what, verb, more, bar in (
             (f"feature_importance, Grid({donors})", ll.feature_importance, {"donors": Grid(donors)}, None),
@@ -221,34 +210,43 @@ def network(device: str, n: int, donors: int) -> None:
         ):
             found: list[Any] = []
             took = seconds(lambda: found.append(verb(net, X, y, **options, **more).n_predictions), 3)  # noqa: B023
-            bar = bar if precise else None
-            line(f"    {what}, {found[-1]:,} predictions, {kind}", found[-1] / took / own, "of that", bar)
+            work, note = f"GPU, module, {kind}: {what}", f"{found[-1]:,} predictions in {took:.2f} s"
+            yield Line(work, peer, found[-1] / took / own, bar if precise else None, note, "x", at_least=True)
+
+
+def lines(
+    quick: bool, *, device: str = "cuda", data: Path | None = None, trees: bool = True, module: bool = True
+) -> Iterator[Line]:
+    """Every bar of a GPU; `quick`: tiny sizes, to see that it runs."""
+    rng = np.random.default_rng(0)
+    n, number = SMALL if quick else LARGE
+    if trees:
+        boxes, y = drawn(n, rng, number)
+        if data:
+            boxes, y, kept, errors = read(data)
+            yield from compare(boxes, y, kept, errors, device)
+        yield from all_coalitions(boxes, y, device, 64 if quick else 1)
+        yield from one_coalition(*drawn(10 * n, rng, number), device)
+        yield from pair_rates(boxes, y, device)
+    if module:
+        yield from network(device, n, 10 if quick else 100)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
     parser.add_argument("--export", type=Path)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--only", choices=["trees", "network"])
-    parser.add_argument("--small", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     asked = parser.parse_args()
-    n, trees = (300, 5) if asked.small else (10_000, TREES)
     if asked.export:
-        export(asked.export, n, trees)
+        export(asked.export, *(SMALL if asked.quick else LARGE))
         return
-    rng = np.random.default_rng(0)
     print(torch.__version__, torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU")
-    if asked.only != "network":
-        boxes, y = drawn(n, rng, trees)
-        if asked.data:
-            boxes, y, kept, errors = read(asked.data)
-            compare(boxes, y, kept, errors, asked.device)
-        all_coalitions(boxes, y, asked.device, 64 if asked.small else 1)
-        one_coalition(*drawn(10 * n, rng, trees), asked.device)
-        pair_rates(boxes, y, asked.device)
-    if asked.only != "trees":
-        network(asked.device, n, 10 if asked.small else 100)
+    trees, module = asked.only != "network", asked.only != "trees"
+    for line in lines(asked.quick, device=asked.device, data=asked.data, trees=trees, module=module):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

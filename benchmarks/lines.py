@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isnan, nan
 
-from joblib import parallel_config
-
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -84,6 +82,8 @@ def in_one_thread(module: str) -> None:
 
 def run(module: str, doc: str | None, parts: Mapping[int, Callable[[bool], Iterator[Line]]], usual: set[int]) -> None:
     """Print the lines that the command line asks for: `--only 1,3`, or the usual ones; `--quick`."""
+    from joblib import parallel_config  # not needed for a line
+
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=doc)
     parser.add_argument("--only", default="", help="numbers of parts, such as 1,3,7")
     parser.add_argument("--quick", action="store_true", help="one round, few seeds, and nothing that is long")
