@@ -139,9 +139,8 @@ def test_a_scorer_checks_y_too():
 
 def test_a_score_has_nothing_of_single_rows():
     found = explain("r2")
-    for ask in (lambda: found.by(np.zeros(N)), lambda: found.with_loss("squared_error")):
-        with pytest.raises(ValueError, match="one number for all rows together"):
-            ask()
+    with pytest.raises(ValueError, match="one number for all rows together"):
+        found.with_loss("squared_error")
     with pytest.raises(ValueError, match="doesn't exist for the scorer"):
         found["x0"].effect_of(1)
 
@@ -211,7 +210,7 @@ def test_scorers_of_ones_own_and_frames():
 # What one number for all rows can't have.
 
 
-@pytest.mark.parametrize("what", ["local", "ici", "ratio", "band", "effect", "given", "by", "subset", "with_loss"])
+@pytest.mark.parametrize("what", ["local", "ici", "ratio", "band", "effect", "subset", "with_loss"])
 def test_what_needs_a_loss_of_each_row_says_so(what):
     feature = explain("r2", features="x0")["x0"]
     with pytest.raises(ValueError, match="doesn't exist for the scorer r2_score: it gives one number for all rows"):
@@ -223,8 +222,6 @@ def test_the_whole_refuses_what_its_features_refuse():
     for ask in (
         lambda: found.local,
         lambda: found.observations,
-        lambda: found.given([0]),
-        lambda: found.by(np.zeros(N)),
         lambda: found.subset([0, 1]),
         lambda: found.with_loss("squared_error"),
         lambda: found.error,
@@ -544,30 +541,116 @@ def test_a_scorer_that_needs_all_rows_gets_them():
 # The jackknife.
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_jackknife_of_an_auc_leaves_out_each_row_as_observation_and_as_donor(weighted):
-    """By brute force with scikit-learn's AUC: without row i, and without the row whose donor it is, in each column."""
-    n = 40
-    table, y, model = TABLE[:n], TWO[:n], LogisticRegression().fit(TABLE, TWO)
-    weight = np.random.default_rng(3).uniform(0.5, 2, n) if weighted else None
-    design = {"loss": get_scorer("roc_auc"), "donors": ll.Latin(3), "random_state": 2, "sample_weight": weight}
-    found = ll.feature_importance(model, table, y, features="x2", **design)["x2"]
-    seen = ll.feature_importance(lambda X: X[:, 0], table, SIGNAL[:n], **(design | {"loss": "squared_error"}))["x2"]
-    w, own = np.ones(n) if weight is None else weight, model.decision_function(table)
-    expected = []
+def without_each_row(model, y, scorer, table, donors, weight, some):
+    """The score and the importance without each row, as an observation and as a donor, by the model's own methods."""
+    n, w = len(table), np.ones(len(table)) if weight is None else weight
+    score = get_scorer(scorer)
+
+    def of(rows, kept, weights):
+        options = {} if weight is None else {"sample_weight": weights[kept]}
+        return score(model, rows[kept], y[kept], **options)
+
+    scores, importances = [], []
     for i in range(n):
         total = mass = 0.0
-        for donors in brute.donors(seen).T:
-            left = (np.arange(n) != i) & (donors != i)
-            replaced = table.copy()
-            replaced[:, 2] = table[donors, 2]
-            pair = (w * w[donors])[left]
-            gone = roc_auc_score(y[left], model.decision_function(replaced)[left], sample_weight=pair)
-            total += pair.sum() * (roc_auc_score(y[left], own[left], sample_weight=w[left]) - gone)
-            mass += pair.sum()
-        expected.append(total / mass)
+        for k in donors:
+            left = some & (np.arange(n) != i) & (k != i)
+            replaced, pair = table.copy(), w * w[k]
+            replaced[:, 2] = table[k, 2]
+            total += pair[left].sum() * (of(table, left, w) - of(replaced, left, pair))
+            mass += pair[left].sum()
+        importances.append(total / mass)
+        scores.append(of(table, some & (np.arange(n) != i), w))
+    return scores, importances
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize(
+    ("scorer", "weighted"),
+    [("roc_auc", False), ("roc_auc", True), ("roc_auc_ovr", True), ("roc_auc_ovr_weighted", True), ("roc_auc_ovo", False),
+     ("roc_auc_ovo_weighted", False)],
+)  # fmt: skip
+def test_the_jackknife_of_an_auc_leaves_out_each_row_as_observation_and_as_donor(scorer, weighted, given):
+    """By brute force with scikit-learn's AUC: without row i, and without the row whose donor it is, in each column.
+
+    `given` some rows, all others are left out as donors.
+    """
+    n, label = 36, TWO if scorer == "roc_auc" else np.digitize(SIGNAL, [0, 2])
+    table, y, model = TABLE[:n], label[:n], LogisticRegression().fit(TABLE, label)
+    weight, some = np.random.default_rng(3).uniform(0.5, 2, n) if weighted else None, np.ones(n, bool)
+    design = {"donors": ll.Latin(3), "random_state": 2, "sample_weight": weight, "features": "x2"}
+    found = ll.feature_importance(model, table, y, loss=scorer, **design)["x2"]
+    if given:
+        some = np.random.default_rng(4).random(n) < 0.8
+        found = found.given(some)
+    seen = ll.feature_importance(lambda X: X[:, 0], table, SIGNAL[:n], loss="squared_error", **design)["x2"]
+    scores, expected = without_each_row(model, y, scorer, table, brute.donors(seen).T, weight, some)
     np.testing.assert_allclose(found.without, expected, atol=1e-12)
+    np.testing.assert_allclose(found.score_without, scores, atol=1e-12)
     assert found.std_error == pytest.approx(np.sqrt((n - 1) / n * np.sum((found.without - found.without.mean()) ** 2)))
+
+
+# Groups of rows.
+
+
+@pytest.mark.parametrize("scorer", ["roc_auc", "r2", "accuracy", "roc_auc_ovr", "neg_median_absolute_error"])
+def test_the_score_of_some_rows_has_donors_from_all_rows(scorer):
+    model, y = CASES[scorer]
+    some = np.arange(N) % 4 != 1
+    found = explain(scorer).given(some)
+
+    def of(donors=None, value=None):
+        replaced = X.copy()
+        replaced[:, 1] = X[donors, 1] if value is None else value
+        return get_scorer(scorer)(model, replaced[some], y[some])
+
+    base = of(np.arange(N))
+    assert found.score == found["x0"].score == pytest.approx(base)
+    shifts = [of((np.arange(N) + shift) % N) for shift in range(N)]
+    assert found["x1"].pfi == pytest.approx(base - np.mean(shifts))
+    np.testing.assert_allclose(found["x1"].pi, [base - of(value=v) for v in found["x1"].grid], atol=1e-12)
+    assert found["x1"].given(np.arange(5)).score == pytest.approx(get_scorer(scorer)(model, X[some][:5], y[some][:5]))
+
+
+def test_groups_of_rows_have_scores_and_one_without_a_class_says_so():
+    model, y = CASES["roc_auc"]
+    groups = np.where(y, "all", np.where(np.arange(N) % 2, "all", "only no"))
+    found = explain("roc_auc").by(groups)
+    assert list(found) == ["all", "only no"]
+    rows = groups == "all"
+    assert found["all"].score == pytest.approx(roc_auc_score(y[rows], model.decision_function(X[rows])))
+    none = found["only no"]
+    assert np.isnan([none.score, none["x0"].pfi, *none["x0"].pi]).all()
+    assert "roc_auc_score is not defined for these rows: a class is missing among them" in repr(none)
+    assert none.to_frame()["low"].isna().all()
+    with pytest.raises(ValueError, match="not defined for these rows"):
+        none["x0"].std_error  # noqa: B018
+    precise = ll.feature_importance(model, X, y, loss="average_precision", donors="all").given(~y)
+    assert "not defined for these rows: No positive class" in repr(precise)
+
+
+def test_a_score_that_reads_the_rows_is_not_kept_for_groups():
+    found = ll.feature_importance(LINEAR, X, Y, loss=ll.losses.scorer(lambda e, X, y: e.score(X, y)), donors="all")
+    with pytest.raises(ValueError, match="some rows have no score by custom score: it may read the model or the rows"):
+        found.given([0, 1, 2])
+    assert ll.feature_importance(LINEAR, X, Y, loss="score", donors="all").given(np.arange(9)).score == pytest.approx(
+        LINEAR.score(X[:9], Y[:9])
+    )
+
+
+@pytest.mark.parametrize("scorer", ["roc_auc", "f1", "own"])
+def test_scores_of_groups_come_from_files_too(scorer, tmp_path):
+    loss = make_scorer(average_precision_score) if scorer == "own" else scorer
+    model, y = CASES["roc_auc"]
+    found = ll.feature_importance(model, X, y, loss=loss, donors="all")
+    found.save(tmp_path / "scores")
+    loaded = ll.load(tmp_path / "scores")
+    assert loaded.to_frame().equals(found.to_frame())
+    if scorer == "own":
+        with pytest.raises(ValueError, match="is a function, which files don't hold; explain again"):
+            loaded.given(np.arange(10))
+    else:
+        assert loaded.given(np.arange(10)).to_frame().equals(found.given(np.arange(10)).to_frame())
 
 
 def test_other_scores_leave_out_blocks_and_groups_are_left_out_whole():

@@ -1,34 +1,44 @@
-"""A scorer as a function of predictions: which method of the model it calls, and its score of given predictions.
+"""Scorers of a model: which of its methods they call, and the scores of given predictions.
 
-A scikit-learn scorer calls the methods of an estimator. Here it gets a stand-in that returns known predictions.
+Scorers of predictions alone are `PredictionScore`; the others get a stand-in for the model that returns known
+predictions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.engines.choice import CHECKED
-from losslens.losses import Response, call_read_only
+from losslens.losses import Response
 from losslens.models import Model
+from losslens.tables import checks
 from losslens.tables.frames import Batch, Table
-from losslens.typing import Floats, Indices, Mask
-from losslens.uncertainty.pair_counts import PairCounts
+from losslens.typing import Floats, Indices
+from losslens.uncertainty.pair_counts import sorts
+from losslens.uncertainty.prediction_scores import PredictionScore, call_scorer, prediction_score, title_of
 
 METHODS = ("predict", "predict_proba", "decision_function")
 TIED = 64 * float(np.finfo(np.float64).eps)  # relative difference up to which an exact engine's predictions are equal
 
 
-class Score(Protocol):
-    """A scorer, given the predictions of all rows or of some."""
+@dataclass(frozen=True, eq=False)
+class ReplayedScore:
+    """A scorer that may read the model and the rows: it gets a stand-in for the model."""
 
-    def __call__(self, predictions: NDArray[Any], weight: Floats | None, rows: Indices | None = None) -> float:
-        """The score."""
+    score: Callable[[NDArray[Any], Floats | None, Indices | None], float]
+    areas: ClassVar[None] = None
+
+    def of_rows(
+        self, predictions: NDArray[Any], y: NDArray[Any], weight: Floats | None, rows: Indices | None = None
+    ) -> float:
+        """The score of all rows, or of those at these positions."""
+        return self.score(predictions, weight, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +47,10 @@ class ScorerMethod:
 
     title: str
     response: Response
-    score: Score
+    judge: PredictionScore | ReplayedScore
+    y: NDArray[Any]  # (n,): positions of classes, or numbers
     weight: Floats | None  # of the rows, which sum to n
     probed: int  # rows that were predicted to see which method of the model it calls
-    positive: Mask | None = None  # (n,): the rows of the second class, where the score is the AUC of two
     block: Indices | None = None  # (n,): groups of rows
 
     @classmethod
@@ -49,11 +59,21 @@ class ScorerMethod:
     ) -> ScorerMethod:
         """Call the scorer once, to see which predictions it needs."""
         method, probed = _method_used(model, table, y, weight, scorer)
-        score = _replay(model, scorer, method, table, y)
-        positive = None
-        if _is_auc(scorer) and model.classes is not None and len(model.classes) == 2 and method != "predict":
-            positive = np.asarray(y == model.classes[1])
-        return cls(title_of(scorer), _response(model, method), score, weight, probed, positive, block)
+        classes, judge = model.classes if model.kind == "classifier" else None, None
+        if model.kind != "classifier" or classes is not None:
+            judge = prediction_score(_metric_of(scorer, model.native), method, classes)
+        title = title_of(scorer)
+        made = ReplayedScore(_replay(model, scorer, method, table, y)) if judge is None else replace(judge, title=title)
+        truth = np.array(y) if classes is None else checks.class_positions(y, classes, model.name)  # results keep it
+        return cls(title, _response(model, method), made, truth, weight, probed, block)
+
+    @property
+    def sorts(self) -> int:
+        """How many AUCs a score averages; 0: it is another score."""
+        judge = self.judge
+        if judge.areas is None or judge.classes is None:
+            return 0
+        return sorts(judge.areas, len(judge.classes))
 
     def tied(self, predictions: NDArray[Any], *, exact: bool) -> NDArray[Any]:
         """The predictions of an exact engine, made equal where they differ by rounding: ranks would tell them apart.
@@ -72,26 +92,23 @@ class ScorerMethod:
         return np.asarray(first[np.searchsorted(first, predictions, side="right") - 1])
 
     def of_rows(self, predictions: NDArray[Any], weight: Floats | None, rows: Indices | None = None) -> float:
-        """The score of all rows, or of some; the AUC from counts, without a call."""
-        if self.positive is None:
-            return self.score(predictions, weight, rows)
-        return self.counts(predictions, weight, rows).auc
-
-    def counts(self, predictions: NDArray[Any], weight: Floats | None, rows: Indices | None = None) -> PairCounts:
-        """The pairs that an AUC counts."""
-        assert self.positive is not None  # it is one
-        of_second = predictions if predictions.ndim == 1 else predictions[:, 1]
-        positive = self.positive if rows is None else self.positive[rows]
-        return PairCounts.of(of_second, positive, np.ones(len(positive)) if weight is None else weight)
+        """The score of all rows, or of some."""
+        return self.judge.of_rows(predictions, self.y, weight, rows)
 
 
-def _is_auc(scorer: Any) -> bool:
-    """Whether this is scikit-learn's scorer of the area under the whole curve, of two classes."""
-    function, options = getattr(scorer, "_score_func", None), getattr(scorer, "_kwargs", {})
-    named = (getattr(function, "__module__", ""), getattr(function, "__name__", "")) == (
-        "sklearn.metrics._ranking", "roc_auc_score",
-    )  # fmt: skip
-    return named and scorer._sign == 1 and set(options) <= {"average", "multi_class"}
+def _metric_of(scorer: Any, native: Any) -> Any:
+    """The scorer of predictions that the model's own method `score` is, if it is known; others as they are."""
+    if type(scorer).__name__ != "_PassthroughScorer":
+        return scorer
+    from sklearn.base import ClassifierMixin, RegressorMixin
+    from sklearn.metrics import get_scorer
+
+    if hasattr(native, "steps"):
+        return _metric_of(scorer, native.steps[-1][1])
+    for kind, name in ((ClassifierMixin, "accuracy"), (RegressorMixin, "r2")):
+        if getattr(type(native), "score", None) is kind.score:
+            return get_scorer(name)
+    return scorer
 
 
 class _StandIn:
@@ -163,7 +180,7 @@ def _method_called(
         return getattr(model.native, method)(X)
 
     def score(rows: Any) -> Any:
-        return _call(scorer, lambda _: _StandIn(model.native, note), rows, y, weight)
+        return call_scorer(scorer, lambda _: _StandIn(model.native, note), rows, y, weight)
 
     if not hasattr(model.native, "predict"):
         raise TypeError(f"a scorer needs an estimator with predict; {model.name} is a bare function: pass a loss")
@@ -193,7 +210,9 @@ def _response(model: Model, method: str) -> Response:
     return "probabilities" if method == "predict_proba" else "scores"
 
 
-def _replay(model: Model, scorer: Any, method: str, table: Table, y: NDArray[Any]) -> Score:
+def _replay(
+    model: Model, scorer: Any, method: str, table: Table, y: NDArray[Any]
+) -> Callable[[NDArray[Any], Floats | None, Indices | None], float]:
     every = Batch(table).fill(np.arange(table.n), [])  # a copy: a scorer may write to it
     labels = model.classes if model.kind == "classifier" and method == "predict" else None
 
@@ -201,38 +220,7 @@ def _replay(model: Model, scorer: Any, method: str, table: Table, y: NDArray[Any
         answers = predictions if labels is None else labels[predictions]
         given, truth = (every, y) if rows is None else (Batch(table).fill(rows, []), y[rows])
         return float(
-            _call(scorer, lambda known: _StandIn(model.native, lambda *_: known), given, truth, weight, answers)
+            call_scorer(scorer, lambda known: _StandIn(model.native, lambda *_: known), given, truth, weight, answers)
         )
 
     return score
-
-
-def _call(
-    scorer: Any, stand_in: Callable[[Any], _StandIn], rows: Any, y: NDArray[Any], weight: Floats | None,
-    predictions: NDArray[Any] | None = None,
-) -> Any:  # fmt: skip
-    """The score of a stand-in for the model, made of the predictions that it returns, if these are known."""
-
-    def score(predictions: Any, y: Any, weight: Any) -> Any:
-        options = {} if weight is None else {"sample_weight": weight}
-        return scorer(stand_in(predictions), rows, y, **options)
-
-    try:
-        return call_read_only(score, f"the scorer {title_of(scorer)}", predictions, y, weight)
-    except AttributeError as error:
-        if "has none of the following attributes" not in str(error):  # scikit-learn's words
-            raise
-        raise ValueError(f"the scorer {title_of(scorer)} is for other models: {error} Pass another loss") from error
-    except TypeError as error:
-        if weight is None or "sample_weight" not in str(error):
-            raise
-        raise TypeError(f"the scorer {title_of(scorer)} takes no sample_weight; leave it out, or use a loss") from error
-
-
-def title_of(scorer: Any) -> str:
-    """The name of what it measures, as scikit-learn has it."""
-    function = getattr(scorer, "_score_func", None)
-    # `check_scoring(model)` gives a scorer that calls the model's own method `score`.
-    kind = type(scorer).__name__.replace("_PassthroughScorer", "score")
-    name = str(getattr(function, "__name__", getattr(scorer, "__name__", kind)))
-    return f"neg_{name}" if getattr(scorer, "_sign", 1) < 0 else name

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,14 @@ from losslens.results.base import Tabular
 from losslens.results.effects import curve_columns
 from losslens.results.importance import number_of
 from losslens.results.importances import Importances
+from losslens.results.selection import Grouped, positions, split
 from losslens.results.table import ResultTable, facts, grid_size, or_else
+from losslens.tables.row_labels import take_labels
 from losslens.text import in_digits, measured
-from losslens.typing import Axes, Floats
+from losslens.typing import Axes, Floats, Indices, Mask
 from losslens.uncertainty import cautions, standard_errors
 from losslens.uncertainty.inference import Estimates, cross_products, cubed_differences
+from losslens.uncertainty.scored_cells import ScoredCells, ScoredRows, score_fields
 from losslens.uncertainty.standard_errors import Influence, Target, check_target
 
 
@@ -33,7 +36,7 @@ def _absent(what: str) -> property:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class FeatureScore(Tabular):
+class FeatureScore(Grouped, Tabular):
     """How much a score decreases when one feature's values come from other rows."""
 
     name: str
@@ -59,6 +62,11 @@ class FeatureScore(Tabular):
     without: Floats | None = None  # (u,): the importance without each unit; None where there is no jackknife
     units: Literal["rows", "groups", "blocks"] = "rows"  # what is left out
     effective: float = float("nan")  # as many units of equal weight
+    score_without: Floats | None = None  # (u,): the score, nothing replaced, without each unit
+    own: ScoredRows | None = None  # the rows that are scored; None where the scorer may read the model or the rows
+    cells: ScoredCells | None = None  # with the columns of the design
+    curve_cells: ScoredCells | None = None  # with those of the curve
+    undefined: str = ""  # why these rows have no score
     extrapolation: ClassVar[None] = None  # not computed for scorers
     known_extrapolation: ClassVar[None] = None
     whole: ClassVar[None] = None  # scorers need all rows at once
@@ -81,6 +89,8 @@ class FeatureScore(Tabular):
 
         ``V = (G-1)/G sum over g of (theta_(-g) - mean)^2``, theta_(-g) the importance without unit g.
         """
+        if self.undefined:
+            raise ValueError(self.undefined)
         if self.without is None:
             raise ValueError(
                 f"no standard error of {self.title}: without some rows, as without all of a class, it is not defined, "
@@ -155,17 +165,50 @@ class FeatureScore(Tabular):
     ratio_interval = _absent("the ratio of errors")
     band = _absent("a band")
     effect = _absent("the effect")
-    given = _absent("the importance given some rows")
-    by = _absent("the importance by group")
     subset = _absent("the importance on a subset")
     with_loss = _absent("another loss")
     effect_of = _absent("the effect")
     rows = _absent("the list of kept rows")
     at = _absent("a list of rows")
-    cells = _absent("an error of single cells")
     drop = _absent("the importance without some rows")
     row_influence = _absent("the influence of single rows")
     conditioning: ClassVar[None] = None
+
+    def given(self, rows: Any) -> Self:
+        """The score of these rows (a mask, row labels or positions), with donors from all rows.
+
+        NaN where the score of these rows is not defined, as an AUC of one class; `undefined` says why.
+        """
+        own = self._rows_scored()
+        labels = take_labels(own.sample.row_labels, own.at)
+        return self._at(own.at[positions(rows, len(own.at), labels, self.backend)])
+
+    def _at(self, at: Indices) -> Self:
+        own = replace(self._rows_scored(), at=at)
+        undefined = own.judge.why_undefined(lambda: own.score)[1]
+        assert self.cells is not None  # kept together
+        assert self.curve_cells is not None
+        if undefined:
+            scores, curve = (
+                None if one is None else np.full(one.shape, np.nan) for one in (self.column_scores, self.curve)
+            )
+            nothing = {"score": np.nan, "column_scores": scores, "curve": curve, "without": None, "score_without": None}
+            return replace(
+                self, **nothing, own=own, undefined=f"{self.title} is not defined for these rows: {undefined}"
+            )
+        return replace(self, **score_fields(own, self.cells, self.curve_cells), own=own, undefined="")
+
+    def _split(self, groups: Any) -> dict[Any, Mask]:
+        own = self._rows_scored()
+        return split(groups, len(own.at), take_labels(own.sample.row_labels, own.at), self.backend)
+
+    def _rows_scored(self) -> ScoredRows:
+        if self.own is None:
+            raise ValueError(
+                f"some rows have no score by {self.title}: it may read the model or the rows, which results don't hold. "
+                "Pass a scorer that sklearn.metrics.make_scorer made, or its name"
+            )
+        return self.own
 
     def to_frame(self) -> Any:
         """The PI curve as a data frame: value, importance."""
@@ -209,10 +252,6 @@ class Scores(Importances):
 
     features: dict[str, FeatureScore]  # type: ignore[assignment]
 
-    def by(self, groups: Any) -> NoReturn:
-        """Raises: importance by group needs a loss of each row."""
-        raise self._refusal
-
     def with_loss(self, loss: Any) -> NoReturn:
         """Raises: the predictions are not kept."""
         raise self._refusal
@@ -220,6 +259,12 @@ class Scores(Importances):
     @property
     def _refusal(self) -> ValueError:
         return ValueError("a scorer gives one number for all rows together; explain again with a loss")
+
+    @property
+    def notes(self) -> list[str]:
+        """How the numbers were computed, and why there are none."""
+        undefined = next(iter(self.features.values())).undefined
+        return [*super().notes, *([undefined] if undefined else [])]
 
     @cached_property
     def estimates(self) -> Estimates:

@@ -35,6 +35,8 @@ from losslens.tables.column_scores import CodedRows
 from losslens.tables.row_labels import plain_label
 from losslens.tables.sample import Sample, Totals
 from losslens.text import size_in_words
+from losslens.uncertainty.prediction_scores import PredictionScore
+from losslens.uncertainty.scored_cells import ScoredCells, ScoredRows
 from losslens.uncertainty.standard_errors import jackknife_factor
 
 FORMAT = "losslens result"
@@ -45,7 +47,8 @@ NAMES_IN_FILES = {CommonGrid: "Common", OwnDonors: "PerRow"}
 Stored.kinds |= {
     NAMES_IN_FILES.get(kind, kind.__name__): kind
     for kind in (
-        Sample, Totals, CodedRows, Cells, Means, InfluenceSums, CommonGrid, OwnDonors, Conditioning, Shifts, *DESIGNS,
+        Sample, Totals, CodedRows, Cells, Means, InfluenceSums, CommonGrid, OwnDonors, Conditioning, Shifts,
+        PredictionScore, ScoredRows, ScoredCells, *DESIGNS,
     )
 }  # fmt: skip
 
@@ -203,6 +206,8 @@ class _Packer:
             thing = thing.stored
         if isinstance(thing, Redrawn):
             thing = thing.drawn
+        if isinstance(thing, PredictionScore):
+            thing = thing.without_function
         if isinstance(thing, np.ndarray):
             return self._array(thing)
         if isinstance(thing, Loss):

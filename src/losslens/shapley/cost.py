@@ -32,6 +32,7 @@ from losslens.passes.cost import (
     spread,
     thinned,
 )
+from losslens.passes.scorers import ReplayedScore
 from losslens.passes.task import Options, Task
 from losslens.progress import silent
 from losslens.results.plan import Plan
@@ -233,7 +234,7 @@ def plan_score_shares(
         if task.design is not None and not task.design.all_pairs and m > few.n:
             drawn: Any = task.design
             few = replace(few, design=replace(drawn, m=few.n))
-        at_once = replace(method, score=lambda *_: 0.0, weight=None, positive=None)
+        at_once = replace(method, judge=ReplayedScore(lambda *_: 0.0), weight=None)
         game = score_game(few, set_up(few, None, silent), at_once, exact=exact is not None)
         gathering = seconds_a_coalition(game.pairs.setup, game, allowed(REHEARSED / 2))[0] * n * m / game.donors.size
     each, a_row = scorer_seconds(method, task, timed)

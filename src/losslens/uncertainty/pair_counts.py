@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from itertools import permutations
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from losslens.typing import Floats, Indices, Mask
+
+# Which AUCs are averaged: the one of two classes; of each class against the rest; of every two classes, both ways.
+Areas = Literal["two", "ovr", "ovr_weighted", "ovo", "ovo_weighted"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +44,17 @@ class PairCounts:
 
     @property
     def auc(self) -> float:
-        """The share of pairs in the right order."""
-        return float(self.won[self.positive].sum() / self.sides.prod())
+        """The share of pairs in the right order; NaN without a class."""
+        pairs = self.sides.prod()
+        return float(self.won[self.positive].sum() / pairs) if pairs > 0 else float("nan")
 
-    def without(self, first: Indices, second: Indices) -> Floats:
-        """The AUC without two rows, which may be one, for each of several such pairs; NaN where a class is gone."""
+    def without(self, first: Indices, second: Indices) -> tuple[Floats, list[Floats]]:
+        """The AUC without two rows, which may be one, for each of several such pairs, and the sides that are left.
+
+        It is NaN where a class is gone.
+        """
         weight, positive = self.weight, self.positive
-        twice = first == second
-        other = np.where(twice, 0.0, 1.0)
+        other = np.where(first == second, 0.0, 1.0)
         up, down = np.where(positive[first], first, second), np.where(positive[first], second, first)
         order = (self.score[up] > self.score[down]) + 0.5 * (self.score[up] == self.score[down])
         both = weight[first] * weight[second] * order * (positive[first] != positive[second])
@@ -58,4 +65,56 @@ class PairCounts:
         ]
         left = sides[0] * sides[1]
         gone = left <= 1e-12 * self.sides.prod()
-        return np.asarray(np.where(gone, np.nan, won / np.where(gone, 1.0, left)))
+        return np.asarray(np.where(gone, np.nan, won / np.where(gone, 1.0, left))), sides
+
+
+@dataclass(frozen=True, eq=False)
+class ClassAreas:
+    """An AUC of two classes, or the mean of those of several, as scikit-learn defines it."""
+
+    areas: Areas
+    weight: Floats  # (n,)
+    parts: tuple[PairCounts, ...]
+
+    @classmethod
+    def of(cls, areas: Areas, prediction: NDArray[Any], y: Indices, weight: Floats) -> Self:
+        """Of predictions (n,), of the second of two classes, or (n, K), and the positions of the true classes.
+
+        >>> one = ClassAreas.of("ovr", np.array([[0.7, 0.3], [0.4, 0.6], [0.5, 0.5]]), np.array([0, 1, 1]), np.ones(3))
+        >>> len(one.parts), one.auc
+        (2, 1.0)
+        """
+        if areas == "two":
+            of_second = prediction if prediction.ndim == 1 else prediction[:, 1]
+            return cls(areas, weight, (PairCounts.of(of_second, y == 1, weight),))
+        classes = range(prediction.shape[1])
+        if areas.startswith("ovr"):
+            parts = [PairCounts.of(prediction[:, c], y == c, weight) for c in classes]
+        else:
+            parts = [
+                PairCounts.of(prediction[:, c], y == c, weight * ((y == c) | (y == d)))
+                for c, d in permutations(classes, 2)
+            ]
+        return cls(areas, weight, tuple(parts))
+
+    @property
+    def auc(self) -> float:
+        """The mean of the AUCs; NaN without a class."""
+        return float(self._mean([part.auc for part in self.parts], [part.sides for part in self.parts]))
+
+    def without(self, first: Indices, second: Indices) -> Floats:
+        """The mean without two rows, which may be one, for each of several such pairs; NaN where a class is gone."""
+        left = [part.without(first, second) for part in self.parts]
+        return np.asarray(self._mean([auc for auc, _ in left], [sides for _, sides in left]))
+
+    def _mean(self, aucs: list[Any], sides: list[Any]) -> Any:
+        """By the weight of the class, or of both, where scikit-learn weights by prevalence."""
+        if not self.areas.endswith("weighted"):
+            return np.mean(aucs, axis=0)
+        by = np.array([side[1] if self.areas == "ovr_weighted" else side[0] + side[1] for side in sides])
+        return (by * aucs).sum(axis=0) / by.sum(axis=0)
+
+
+def sorts(areas: Areas, classes: int) -> int:
+    """How many AUCs are averaged."""
+    return 1 if areas == "two" else classes if areas.startswith("ovr") else classes * (classes - 1)

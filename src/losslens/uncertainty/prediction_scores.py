@@ -1,0 +1,169 @@
+"""A scorer as a function of predictions, without the model: of an AUC from counts of pairs, of others by a call.
+
+A scikit-learn scorer calls the methods of an estimator. Here it gets a stand-in that returns known predictions.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from losslens.losses import call_read_only
+from losslens.typing import Floats, Indices
+from losslens.uncertainty.pair_counts import Areas, ClassAreas
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionScore:
+    """A score of predictions, the larger the better; files hold the name of a scorer, or none."""
+
+    name: str  # by which scikit-learn knows it; "": by none
+    title: str
+    method: str  # of the estimator that it calls
+    classes: NDArray[Any] | None  # of a classifier
+    areas: Areas | None = None  # of an AUC
+    scorer: Any = None  # where it has no name
+
+    def of_rows(
+        self, predictions: NDArray[Any], y: NDArray[Any], weight: Floats | None, rows: Indices | None = None
+    ) -> float:
+        """The score of all rows, or of those at these positions; y holds positions of classes, or numbers."""
+        if self.areas is not None:
+            return self.ranked(predictions, y, weight, rows).auc
+        y = y if rows is None else y[rows]
+        labelled = self.method == "predict" and self.classes is not None
+        known = self.classes[predictions] if labelled else predictions  # type: ignore[index]
+        truth = y if self.classes is None else self.classes[y]
+        return float(call_scorer(self._scorer(), self._stand_in, None, truth, weight, known))
+
+    def ranked(
+        self, predictions: NDArray[Any], y: NDArray[Any], weight: Floats | None, rows: Indices | None = None
+    ) -> ClassAreas:
+        """The pairs that an AUC counts."""
+        assert self.areas is not None  # it is one
+        y = y if rows is None else y[rows]
+        return ClassAreas.of(self.areas, predictions, y, np.ones(len(y)) if weight is None else weight)
+
+    def why_undefined(self, score: Callable[[], float]) -> tuple[float, str]:
+        """A score of some rows, and "" or why they have none; NaN also where scikit-learn warns of it."""
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            try:
+                found = score()
+            except Exception as error:  # noqa: BLE001 - whatever a scorer raises for some rows, such as those of a class
+                return np.nan, str(error)
+        said = [str(one.message) for one in told if issubclass(one.category, UserWarning)]
+        if said or not np.isfinite(found):
+            return np.nan, said[0] if said else "a class is missing among them"
+        return found, ""
+
+    @property
+    def without_function(self) -> PredictionScore:
+        """As files hold it."""
+        return replace(self, scorer=None)
+
+    def _scorer(self) -> Any:
+        if self.scorer is not None:
+            return self.scorer
+        if not self.name:
+            raise ValueError(f"the scorer {self.title} is a function, which files don't hold; explain again with it")
+        from sklearn.metrics import get_scorer
+
+        return get_scorer(self.name)
+
+    def _stand_in(self, predictions: NDArray[Any]) -> Any:
+        estimator = _kind(self.classes is not None)()
+        if self.classes is not None:
+            estimator.classes_ = self.classes
+
+        def answer(X: Any) -> NDArray[Any]:
+            return predictions
+
+        answer.__name__ = self.method  # scikit-learn reads it
+        setattr(estimator, self.method, answer)
+        return estimator
+
+
+@cache
+def _kind(classifier: bool) -> type:
+    """A class of estimators without methods."""
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+    return type("KnownPredictions", (ClassifierMixin if classifier else RegressorMixin, BaseEstimator), {})
+
+
+def prediction_score(scorer: Any, method: str, classes: NDArray[Any] | None) -> PredictionScore | None:
+    """A scikit-learn scorer of predictions; None for others, which may read the model or the rows."""
+    from sklearn.metrics import get_scorer, get_scorer_names
+
+    if not _is_made(scorer):
+        return None
+    same = [name for name in get_scorer_names() if _content(get_scorer(name)) == _content(scorer)]
+    areas = _areas(scorer, method, classes)
+    return PredictionScore(same[0] if same else "", title_of(scorer), method, classes, areas, None if same else scorer)
+
+
+def _is_made(scorer: Any) -> bool:
+    """Whether `sklearn.metrics.make_scorer` made it."""
+    return any(kind.__name__ == "_BaseScorer" for kind in type(scorer).__mro__)
+
+
+def _content(scorer: Any) -> tuple[Any, ...]:
+    how = getattr(scorer, "_response_method", None)
+    return type(scorer), scorer._score_func, scorer._sign, scorer._kwargs, how
+
+
+def _areas(scorer: Any, method: str, classes: NDArray[Any] | None) -> Areas | None:
+    """Which AUCs this averages, if it is scikit-learn's scorer of the area under whole curves."""
+    function, options = scorer._score_func, scorer._kwargs
+    named = (getattr(function, "__module__", ""), getattr(function, "__name__", "")) == (
+        "sklearn.metrics._ranking", "roc_auc_score",
+    )  # fmt: skip
+    if not named or scorer._sign != 1 or classes is None or method == "predict":
+        return None
+    if not set(options) <= {"average", "multi_class"}:
+        return None
+    if len(classes) == 2:
+        return "two"
+    known: dict[tuple[Any, Any], Areas] = {
+        ("ovr", "macro"): "ovr", ("ovr", "weighted"): "ovr_weighted",
+        ("ovo", "macro"): "ovo", ("ovo", "weighted"): "ovo_weighted",
+    }  # fmt: skip
+    return known.get((options.get("multi_class"), options.get("average", "macro")))
+
+
+def call_scorer(
+    scorer: Any, stand_in: Callable[[Any], Any], rows: Any, y: NDArray[Any], weight: Floats | None,
+    predictions: NDArray[Any] | None = None,
+) -> Any:  # fmt: skip
+    """The score of a stand-in for the model, made of the predictions that it returns, if these are known."""
+
+    def score(predictions: Any, y: Any, weight: Any) -> Any:
+        options = {} if weight is None else {"sample_weight": weight}
+        return scorer(stand_in(predictions), rows, y, **options)
+
+    try:
+        return call_read_only(score, f"the scorer {title_of(scorer)}", predictions, y, weight)
+    except AttributeError as error:
+        if "has none of the following attributes" not in str(error):  # scikit-learn's words
+            raise
+        raise ValueError(f"the scorer {title_of(scorer)} is for other models: {error} Pass another loss") from error
+    except TypeError as error:
+        if weight is None or "sample_weight" not in str(error):
+            raise
+        raise TypeError(f"the scorer {title_of(scorer)} takes no sample_weight; leave it out, or use a loss") from error
+
+
+def title_of(scorer: Any) -> str:
+    """The name of what it measures, as scikit-learn has it."""
+    function = getattr(scorer, "_score_func", None)
+    # `check_scoring(model)` gives a scorer that calls the model's own method `score`.
+    kind = type(scorer).__name__.replace("_PassthroughScorer", "score")
+    name = str(getattr(function, "__name__", getattr(scorer, "__name__", kind)))
+    return f"neg_{name}" if getattr(scorer, "_sign", 1) < 0 else name
