@@ -391,7 +391,6 @@ def test_the_users_data_stay_as_they_are():
         ({}, {}, ValueError, "a comparison needs two cases or more; got 0"),
         (rich, {}, TypeError, "compare takes models as a mapping, .* got function"),
         ([rich, plain], {}, TypeError, "compare takes models as a mapping, .* got list"),
-        (None, {"loss": get_scorer("r2")}, ValueError, "a scorer gives one number .* differences need a loss"),
         (None, {"y": None}, ValueError, "'rich': y, the true values, is missing"),
         (None, {"y": {"rich": Y, "plain": Y}}, ValueError, "y or sample_weight is a mapping, but X is one table"),
         (None, {"features": [("x0", "x1")]}, ValueError, "'rich': 'x0 x x1' has no importance, only curves"),
@@ -579,3 +578,79 @@ def test_groups_cluster_the_differences_of_importances():
     assert difference.std_error == pytest.approx(brute.jackknife(mean, groups), rel=1e-9)
     with pytest.raises(ValueError, match="shapley=False"):
         compare(groups=groups, shapley=True)
+
+
+# Scores.
+
+LABEL = (np.median(Y) < Y).astype(int)
+TWO = {"linear": LogisticRegression().fit(X, LABEL), "tree": DecisionTreeClassifier(max_depth=2).fit(X, LABEL)}
+THIRDS = np.arange(N) % 9
+
+
+def jackknifed(values):
+    return np.sqrt((len(values) - 1) / len(values) * np.sum((values - np.mean(values)) ** 2))
+
+
+@pytest.mark.parametrize("scorer", ["roc_auc", "accuracy", "neg_brier_score"])
+def test_scores_differ_by_the_jackknife_that_leaves_out_the_same_rows_of_both(scorer):
+    """AUCs leave out rows, the others groups here; importances of all shifts, without the pairs of a row or group."""
+    groups = None if scorer == "roc_auc" else THIRDS
+    found = compare(TWO, y=LABEL, loss=scorer, groups=groups, donors=ll.Latin(2))
+    seen = compare({"a": rich, "b": plain}, donors=ll.Latin(2)).importances["a"]["x2"]
+    unit = np.arange(N) if groups is None else groups
+
+    def score(model, rows, k):
+        replaced = X[rows]
+        replaced[:, 2] = X[k, 2]
+        return get_scorer(scorer)(model, replaced, LABEL[rows])
+
+    pairs = [(np.arange(N), k) for k in brute.donors(seen).T]
+    if groups is not None:  # no donors of the own group
+        pairs = [(r[groups[r] != groups[k]], k[groups[r] != groups[k]]) for r, k in pairs]
+    own, importance = [], []
+    for u in np.unique(unit):
+        rows = np.flatnonzero(unit != u)
+        own.append([score(model, rows, rows) for model in TWO.values()])
+        keeps = [(unit[r] != u) & (unit[k] != u) for r, k in pairs]
+        left = [(r[keep], k[keep]) for (r, k), keep in zip(pairs, keeps, strict=True)]
+        if groups is not None:  # all columns in one call
+            left = [tuple(np.concatenate(part) for part in zip(*left, strict=True))]
+        mass, drops = (
+            [len(r) for r, _ in left],
+            [[score(m, r, r) - score(m, r, k) for r, k in left] for m in TWO.values()],
+        )
+        importance.append([np.average(each, weights=mass) for each in drops])
+    own, importance = np.array(own), np.array(importance)
+    error = found.error_difference("linear", "tree")
+    sign = -1 if scorer.startswith("neg_") else 1
+    bases = [get_scorer(scorer)(model, X, LABEL) for model in TWO.values()]
+    assert error.value == pytest.approx(sign * (bases[0] - bases[1]))
+    assert error.std_error == pytest.approx(jackknifed(own[:, 0] - own[:, 1]))
+    apart = found.difference("x2", "linear", "tree")
+    assert apart.std_error == pytest.approx(jackknifed(importance[:, 0] - importance[:, 1]))
+    one, other = (found.importances[name]["x2"].unbiased for name in TWO)
+    assert apart.value == pytest.approx(one - other)
+    assert list(found.differences()["feature"])
+    frame = found.errors()
+    assert frame.columns[1] == ("error" if sign < 0 else "score")
+    best = max(TWO, key=lambda name: get_scorer(scorer)(TWO[name], X, LABEL))
+    assert frame["model"].iloc[0] == best
+    assert frame["std_error"].iloc[0] == pytest.approx(jackknifed(own[:, list(TWO).index(best)]))
+
+
+def test_scores_side_by_side_are_told_as_scores(tmp_path):
+    found = compare(TWO, y=LABEL, loss="roc_auc", shapley=True)
+    assert repr(found).startswith("Comparison: decrease in roc_auc_score; 2 side by side, on the same rows")
+    assert "(score)" in repr(found)
+    ax = plot_comparison(found)
+    assert ax.get_xlabel() == "decrease in roc_auc_score"
+    assert any("linear: score 0." in text for text in legend(ax))
+    with pytest.raises(ValueError, match="roc_auc_score"):
+        found.difference("x0", "linear", "tree", of="sfimp")
+    assert {"sfimp", "low"} <= set(found.to_frame())
+    found.save(tmp_path / "compared")
+    assert ll.load(tmp_path / "compared").differences().equals(found.differences())
+    other = compare(TWO["linear"], of_parts(X), of_parts(LABEL), loss="roc_auc")
+    parts = [other.importances[name]["x0"].std_error for name in ROWS]
+    assert other.difference("x0", "first", "second").std_error == pytest.approx(np.hypot(*parts))
+    plt.close("all")

@@ -84,6 +84,8 @@ def calls_of(method: ScorerMethod, asked: Sequence[tuple[Design, int]], n: int) 
     rows = float(n * calls)
     if not method.sorts:
         blocks = min(n, BLOCKS) if method.block is None else len(np.unique(method.block))
+        calls += blocks
+        rows += (blocks - 1) * n
         for d, w in asked:
             if d.has_columns:
                 calls += 2 * blocks

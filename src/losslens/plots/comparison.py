@@ -51,14 +51,14 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Axes:
     for k, ((_, importances), name) in enumerate(zip(shown, labels([name for name, _ in shown], 30), strict=True)):
         colour, _, marker = LOOKS[k]
         at, pfi = np.arange(len(order)) + shift_of(k, len(shown)), [importances[feature].pfi for feature in order]
-        label = f"{name}: error {number(importances.error)}"
+        label = f"{name}: {comparison.told_as} {number(importances.base)}"
         ax.plot(pfi, at, marker, color=colour, markersize=5, label=label, zorder=4, linestyle="none")
         ends = np.array([known_interval(importances[feature]) or (np.nan, np.nan) for feature in order])
         ax.hlines(at, ends[:, 0], ends[:, 1], color=colour, linewidth=1.3, zorder=3)
     separate_rows(ax, len(order))
     zero = ax.axvline(0, color=INK, linewidth=0.8, zorder=1)
     names = labels(order, named_rows.letters_beside(ax))
-    named_rows.legend_above(ax, named_rows.dress_rows(ax, names, own, f"increase in {comparison.title}"), [zero])
+    named_rows.legend_above(ax, named_rows.dress_rows(ax, names, own, comparison.change), [zero])
     unnamed = [] if ax.get_legend() else ["no space to name the models"]
     canvas.caption(ax, unnamed + _notes(comparison, len(shown), order))
     return ax

@@ -15,6 +15,7 @@ from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.results.base import Result
 from losslens.results.importance import FeatureImportance, number_of
 from losslens.results.importances import Importances
+from losslens.results.scores import FeatureScore
 from losslens.results.shapley import ShapleyImportance
 from losslens.results.table import ResultTable, or_else
 from losslens.tables.checks import is_one_of
@@ -70,12 +71,11 @@ class Comparison(Result):
         return _of(_paired(a, b), (first, second), value, a._units, level, grouped)
 
     def error_difference(self, first: str, second: str, level: float = 0.95) -> Difference:
-        """How much larger the error of one model is than that of the other, nothing replaced."""
+        """How much larger the error of one model is than that of the other, nothing replaced; by a scorer the score."""
         a, b = (next(iter(self._model(name).values())) for name in (first, second))
-        value = a.error - b.error
-        moved = [standard_errors.influence_on_error(one.sample, one.at) for one in (a, b)]
+        value, moved = a.base - b.base, (a.base_influence, b.base_influence)
         if not self.paired:
-            return _unpaired((first, second), value, (moved[0], moved[1]), (a._units, b._units), level, self._grouped)
+            return _unpaired((first, second), value, moved, (a._units, b._units), level, self._grouped)
         return _of(moved[0] - moved[1], (first, second), value, a._units, level, self._grouped)
 
     def _share_difference(self, feature: str, first: str, second: str, level: float) -> Difference:
@@ -118,16 +118,22 @@ class Comparison(Result):
         return self._frame(data | {"caution": [each.caution for _, each in rows]})
 
     def errors(self, level: float = 0.95) -> Any:
-        """The error of each model with its interval, nothing replaced; a data frame, the smallest first."""
+        """The error of each model with its interval, nothing replaced, or its score; a data frame, the best first."""
         rows = []
         for name, importances in self.importances.items():
             one = next(iter(importances.values()))
-            moved = standard_errors.influence_on_error(one.sample, one.at)
-            ends = standard_errors.interval(one.error, moved.std_error, one._units, level, moved.skewness)
-            rows.append((name, one.error, moved.std_error, *ends, self._said_of_error(one, moved)))
-        rows.sort(key=lambda row: row[1])
-        columns = ("model", "error", "std_error", "low", "high", "caution")
+            moved = one.base_influence
+            ends = standard_errors.interval(one.base, moved.std_error, one._units, level, moved.skewness)
+            rows.append((name, one.base, moved.std_error, *ends, self._said_of_error(one, moved)))
+        rows.sort(key=lambda row: row[1], reverse=self.told_as == "score")
+        columns = ("model", self.told_as, "std_error", "low", "high", "caution")
         return self._frame(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
+
+    @property
+    def told_as(self) -> Literal["error", "score"]:
+        """Whether models have errors, the smaller the better, or scores, the larger the better."""
+        one: FeatureImportance | FeatureScore = next(iter(self._first.values()))
+        return one.told_as
 
     def _said_of_error(self, one: FeatureImportance, moved: Influence) -> str:
         return of_estimate(moved.skewness, one._units, grouped=self._grouped)
@@ -190,14 +196,19 @@ class Comparison(Result):
     def headline(self) -> str:
         """What the numbers are."""
         rows = "the same rows and donors" if self.paired else "different rows"
-        return f"increase in {self.title}; {len(self.names)} side by side, on {rows}"
+        return f"{self.change}; {len(self.names)} side by side, on {rows}"
+
+    @property
+    def change(self) -> str:
+        """What importances are: the increase in a loss, or the decrease in a score."""
+        return next(iter(self._first.values())).change
 
     def _table(self) -> ResultTable:
         models = self.importances.values()
         order = self._ranked
-        columns: dict[str, Any] = {"feature": ["(error)", *order]}
+        columns: dict[str, Any] = {"feature": [f"({self.told_as})", *order]}
         for k, importances in enumerate(models):
-            columns[f"model{k}"] = [importances.error, *(importances[feature].pfi for feature in order)]
+            columns[f"model{k}"] = [importances.base, *(importances[feature].pfi for feature in order)]
         view = [("", "{feature}"), *((name, f"{{model{k}}}") for k, name in enumerate(self.names))]
         notes = [".differences() tests differences, .agreement() compares rankings", *self.cautions]
         return ResultTable(f"Comparison: {self.headline}", columns, view=view, notes=notes)
@@ -215,7 +226,7 @@ class Comparison(Result):
 
     @property
     def _grouped(self) -> bool:
-        return next(iter(self._first.values())).sample.block is not None
+        return next(iter(self._first.values()))._grouped
 
     def _model(self, name: str) -> Importances:
         if not is_one_of(name, self.importances):
@@ -226,12 +237,14 @@ class Comparison(Result):
         return make_frame(columns, next(iter(self._first.values())).backend)
 
 
-def _paired(a: FeatureImportance, b: FeatureImportance) -> Influence:
+def _paired(a: FeatureImportance | FeatureScore, b: FeatureImportance | FeatureScore) -> Influence:
     """Influence of each row on the difference of two importances on the same rows.
 
     With the same donors in both, the influence is that of the differences of cells. Otherwise the noise of one sampled
     design can be subtracted; that of two, which may have donors in common, is not, which makes intervals conservative.
     """
+    if isinstance(a, FeatureScore) or isinstance(b, FeatureScore):
+        return a.influence - b.influence
     if isinstance(a.meeting, OwnDonors) and isinstance(b.meeting, OwnDonors):
         same = a.meeting.donors.shape == b.meeting.donors.shape and a.complete and b.complete
         if same and np.array_equal(a.meeting.donors[a.at], b.meeting.donors[b.at]):
@@ -260,8 +273,7 @@ def between_groups(
     (name, a), (other, b) = first, second
     moved = a.influence - b.influence
     value, freedom = a.unbiased - b.unbiased, _welch((a.influence, b.influence), (a._units, b._units))
-    grouped = a.sample.block is not None
-    return difference((name, other), value, moved.std_error, freedom, level, moved.skewness, grouped=grouped)
+    return difference((name, other), value, moved.std_error, freedom, level, moved.skewness, grouped=a._grouped)
 
 
 def between_errors(
@@ -269,9 +281,8 @@ def between_errors(
 ) -> Difference:
     """The error of one group of rows less that of another, nothing replaced; the groups have no row in common."""
     (name, a), (other, b) = first, second
-    on_a, on_b = (standard_errors.influence_on_error(one.sample, one.at) for one in (a, b))
-    units, grouped = (a._units, b._units), a.sample.block is not None
-    return _unpaired((name, other), a.error - b.error, (on_a, on_b), units, level, grouped)
+    moved, units = (a.base_influence, b.base_influence), (a._units, b._units)
+    return _unpaired((name, other), a.base - b.base, moved, units, level, a._grouped)
 
 
 def _welch(moved: tuple[Influence, Influence], units: tuple[float, float]) -> float:

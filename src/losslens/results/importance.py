@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,8 +152,7 @@ class FeatureImportance(FeatureResult, Tabular):
         found = or_else(lambda: self.influence, None)
         if found is None:
             return ""
-        grouped = self.sample.block is not None
-        said = cautions.of_estimate(found.skewness, self._units, grouped=grouped)
+        said = cautions.of_estimate(found.skewness, self._units, grouped=self._grouped)
         return " ".join(filter(None, (said, self._doubts)))
 
     @property
@@ -314,6 +313,27 @@ class FeatureImportance(FeatureResult, Tabular):
     def _units(self) -> float:
         """The effective number of rows, or groups of rows."""
         return self.sample.effective_units(self.at)
+
+    @property
+    def _grouped(self) -> bool:
+        return self.sample.block is not None
+
+    told_as: ClassVar[Literal["error"]] = "error"  # what `base` is
+
+    @property
+    def change(self) -> str:
+        """What `pfi` is."""
+        return f"increase in {self.loss.title}"
+
+    @property
+    def base(self) -> float:
+        """The reference of the importance: the error with nothing replaced."""
+        return self.error
+
+    @property
+    def base_influence(self) -> Influence:
+        """Influence of each row, or group of rows, on `base`."""
+        return standard_errors.influence_on_error(self.sample, self.at)
 
     def _drawn_interval(self, level: float) -> tuple[float, float]:
         """Interval of the mean over all pairs of these rows: only the sampling of donors is uncertain."""

@@ -96,8 +96,31 @@ class FeatureScore(Grouped, Tabular):
                 f"no standard error of {self.title}: without some rows, as without all of a class, it is not defined, "
                 "or there are too few rows, or the design has no columns; use donors='auto' or Latin(m)"
             )
-        count = len(self.without)
-        return Influence(np.sqrt((count - 1) / count) * (self.without.mean() - self.without))
+        return self._jackknife(self.without)
+
+    @property
+    def base_influence(self) -> Influence:
+        """Influence of each row, group or block of rows on `base`: the jackknife of the score itself."""
+        if self.score_without is None:
+            raise ValueError(
+                self.undefined or f"no standard error of {self.title}: without some rows it is not defined"
+            )
+        sign = -1 if measured(self.title)[1] else 1
+        return self._jackknife(sign * self.score_without)
+
+    def _jackknife(self, without: Floats) -> Influence:
+        """Blocks are too few to estimate a skewness."""
+        count = len(without)
+        moved = np.sqrt((count - 1) / count) * (without.mean() - without)
+        return Influence(moved, cubes=0.0 if self.units == "blocks" else None)
+
+    @property
+    def _units(self) -> float:
+        return self.effective
+
+    @property
+    def _grouped(self) -> bool:
+        return self.units == "groups"
 
     @property
     def std_error(self) -> float:
@@ -107,7 +130,7 @@ class FeatureScore(Grouped, Tabular):
     @property
     def skewness(self) -> float:
         """Skewness of the estimate; 0 with blocks, which are too few to estimate it."""
-        return 0.0 if self.units == "blocks" else self.influence.skewness
+        return self.influence.skewness
 
     def interval(self, level: float = 0.95, target: Target = "model") -> tuple[float, float]:
         """Confidence interval of the importance of this model on new data; `target` is ``"model"``."""
@@ -129,7 +152,7 @@ class FeatureScore(Grouped, Tabular):
             return ""
         if self.units == "blocks":
             return ""
-        return cautions.of_estimate(self.skewness, self.effective, grouped=self.units == "groups")
+        return cautions.of_estimate(self.skewness, self.effective, grouped=self._grouped)
 
     _doubts: ClassVar[str] = ""
 
@@ -189,13 +212,12 @@ class FeatureScore(Grouped, Tabular):
         assert self.cells is not None  # kept together
         assert self.curve_cells is not None
         if undefined:
-            scores, curve = (
-                None if one is None else np.full(one.shape, np.nan) for one in (self.column_scores, self.curve)
-            )
-            nothing = {"score": np.nan, "column_scores": scores, "curve": curve, "without": None, "score_without": None}
+            scores, curve = (one if one is None else one * np.nan for one in (self.column_scores, self.curve))
+            undefined = f"{self.title} is not defined for these rows: {undefined}"
             return replace(
-                self, **nothing, own=own, undefined=f"{self.title} is not defined for these rows: {undefined}"
-            )
+                self, score=np.nan, column_scores=scores, curve=curve, without=None, score_without=None, own=own,
+                undefined=undefined,
+            )  # fmt: skip
         return replace(self, **score_fields(own, self.cells, self.curve_cells), own=own, undefined="")
 
     def _split(self, groups: Any) -> dict[Any, Mask]:
@@ -205,8 +227,8 @@ class FeatureScore(Grouped, Tabular):
     def _rows_scored(self) -> ScoredRows:
         if self.own is None:
             raise ValueError(
-                f"some rows have no score by {self.title}: it may read the model or the rows, which results don't hold. "
-                "Pass a scorer that sklearn.metrics.make_scorer made, or its name"
+                f"some rows have no score by {self.title}: it may read the model or the rows, which results don't "
+                "hold. Pass a scorer that sklearn.metrics.make_scorer made, or its name"
             )
         return self.own
 
@@ -226,7 +248,7 @@ class FeatureScore(Grouped, Tabular):
             "importance": or_else(lambda: self.pfi, np.nan),
             "std. error": number_of(self, "std_error"),
             "95% interval": f"{in_digits(low)} to {in_digits(high)}" if np.isfinite(low) else "",
-            f"{'error' if measured(self.title)[1] else 'score'}, nothing replaced": self.base,
+            f"{self.told_as}, nothing replaced": self.base,
             "values": grid_size(self.values),
         }
         return facts(f"{self.name}: {self.change}", numbers, [f"{self.design!r}; {self.engine}"])
@@ -241,9 +263,14 @@ class FeatureScore(Grouped, Tabular):
         return f"{'increase' if is_error else 'decrease'} in {name}"
 
     @property
+    def told_as(self) -> Literal["score", "error"]:
+        """What `base` is: the score, or the error that the scorer negates."""
+        return "error" if measured(self.title)[1] else "score"
+
+    @property
     def base(self) -> float:
         """The score with nothing replaced; the error where the scorer negates one."""
-        return -self.score if measured(self.title)[1] else self.score
+        return -self.score if self.told_as == "error" else self.score
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -279,7 +306,7 @@ class Scores(Importances):
         return Estimates(
             tuple(features), np.array([f.unbiased for f in features.values()]), cross_products(moved),
             standard_errors.degrees_of_freedom(first.effective), np.array([f.skewness for f in features.values()]),
-            cubes=np.zeros((0, 0)) if blocks else cubed_differences(moved), grouped=first.units == "groups",
+            cubes=np.zeros((0, 0)) if blocks else cubed_differences(moved), grouped=first._grouped,
         )  # fmt: skip
 
     @property

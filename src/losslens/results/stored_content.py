@@ -31,7 +31,9 @@ SHAPES = {
     "Conditioning": {"leaf": "n"},
     "Extrapolation": {"grid": "g ...", "at": "g"},
     "FeatureResult": {"at": "r", "observed": "r 2"},
-    "FeatureScore": {"column_scores": "m", "column_shares": "m", "curve": "g", "shares": "g", "without": "u"},
+    "FeatureScore": {
+        "column_scores": "m", "column_shares": "m", "curve": "g", "shares": "g", "without": "u", "score_without": "u",
+    },
     "Interactions": {"features": "p", "index": "p p", "unbiased": "p p", "std_error": "p p", "skewness": "p p"},
     "LeftOut": {"features": "p", "loss": "n", "weight": "n", "per_fold": "m p", "training_variance": "n p"},
     "Means": {
@@ -50,6 +52,8 @@ SHAPES = {
     "Sample": {
         "weight": "n", "prediction": "n ...", "y": "n", "loss": "n", "classes": "k", "block": "n", "row_labels": "n",
     },
+    "ScoredCells": {"predictions": "n c ..."},
+    "ScoredRows": {"at": "r"},
     "Segment": {"rows": "n"},
     "ShapleyCurve": {"grid": "g ...", "weights": "g", "importance": "g"},
     "ShapleyEffect": {
@@ -342,6 +346,41 @@ def _score(one: Any) -> None:
     if one.shares is not None:
         _need(len(one.shares) == prod(map(len, one.values)), "weights that do not fit their grid")
     _need((one.column_scores is None) == (one.column_shares is None), "scores without their weights")
+    held = [one.own, one.cells, one.curve_cells]
+    _need(held == [None] * 3 or None not in held, "rows without cells, or cells without rows")
+    for cells in held[1:]:
+        if cells is not None:
+            sample = one.own.sample
+            _need(_rows_paired(cells.meeting) == sample.n, "donors of other rows")
+            shape = (sample.n, cells.meeting.width, *sample.prediction.shape[1:])
+            _need(cells.predictions.shape == shape, "cells do not fit their rows and values")
+
+
+def _scored_rows(rows: Any) -> None:
+    sample, judge = rows.sample, rows.judge
+    _need(type(judge).__name__ == "PredictionScore", "a score of no scorer")
+    _need(len(rows.at) > 0 and sample.y is not None, "a score of no rows, or without y")
+    _ascending(rows.at, "rows")
+    _within(rows.at, 0, sample.n, "rows")
+    _need((judge.classes is None) == (sample.classes is None), "classes of a score, or none")
+    if judge.classes is not None:
+        _within(sample.y, 0, len(judge.classes), "y")
+        columns = 1 if sample.prediction.ndim == 1 else sample.prediction.shape[1]
+        _need(columns in (1, len(judge.classes)), "as many predictions as classes are needed")
+        _need(judge.areas in (None, "two") or columns > 1, "an AUC of several classes of one number a row")
+        if judge.method == "predict":
+            _need(sample.prediction.dtype.kind in "iu", "labels that are no positions of classes")
+
+
+def _scored_cells(cells: Any) -> None:
+    _numeric(cells.predictions, "predictions")
+
+
+def _prediction_score(score: Any) -> None:
+    _need(score.scorer is None, "a scorer, which files don't hold")
+    _need(score.method in ("predict", "predict_proba", "decision_function"), "a score of no method")
+    _need(score.classes is None or score.classes.ndim == 1, "classes are no list")
+    _need(score.areas is None or score.classes is not None, "an AUC without classes")
 
 
 def _extrapolation(one: Any) -> None:
@@ -414,10 +453,10 @@ def _refits(result: Any) -> None:
 def _comparison(result: Any) -> None:
     models = result.importances
     _need(models and len({tuple(one.features) for one in models.values()}) == 1, "models with different features")
-    _need(all(type(one).__name__ == "Importances" for one in models.values()), "models compared by a score")
+    _need(len({type(one) for one in models.values()}) == 1, "models compared by a loss and by a score")
     for one in models.values():
         _need([feature.pfi for feature in one.values()], "models without importances")  # raises where there is none
-    if result.paired:
+    if result.paired and type(next(iter(models.values()))).__name__ == "Importances":
         _need(len({len(one.local) for one in models.values()}) == 1, "models on different rows")
     if result.shapley:
         _need(list(result.shapley) == list(models), "shares of other models")
@@ -470,7 +509,8 @@ RULES: dict[str, Callable[[Any], None]] = {
     "Extrapolation": _extrapolation, "Extrapolations": _extrapolations,
     "FeatureImportance": _importance, "FeatureResult": _feature, "FeatureScore": _score, "Importances": _importances,
     "Interactions": _interactions, "Observations": _observations, "OwnDonors": _own_donors, "PermutedTarget": _named,
-    "Refits": _refits, "Regions": _regions, "ReplacedRows": _replaced_rows, "RowChanges": _row_changes,
-    "Sample": _sample, "ShapleyEffect": _shapley_effect, "ShapleyImportance": _shapley, "Shifts": _shifts,
+    "PredictionScore": _prediction_score, "Refits": _refits, "Regions": _regions, "ReplacedRows": _replaced_rows,
+    "RowChanges": _row_changes, "Sample": _sample, "ScoredCells": _scored_cells, "ScoredRows": _scored_rows,
+    "ShapleyEffect": _shapley_effect, "ShapleyImportance": _shapley, "Shifts": _shifts,
     "Totals": _totals, "Values": _values, "WeakSegments": _weak_segments,
 }  # fmt: skip

@@ -52,6 +52,8 @@ class PredictionScore:
 
     def why_undefined(self, score: Callable[[], float]) -> tuple[float, str]:
         """A score of some rows, and "" or why they have none; NaN also where scikit-learn warns of it."""
+        if self.areas is None:
+            self._scorer()  # raises where a file doesn't hold it
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             try:

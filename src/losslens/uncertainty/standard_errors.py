@@ -59,7 +59,11 @@ class Influence:
 
     def __sub__(self, other: Influence) -> Influence:
         """Influence on the difference of two estimates from the same rows and independently sampled donors."""
-        return Influence(self.moved - other.moved, self.excess + other.excess, self.noise + other.noise)
+        if len(self.moved) != len(other.moved):
+            raise ValueError("no difference: the two estimates leave out different rows, groups or blocks of rows")
+        symmetric = self.cubes == other.cubes == 0  # as of blocks
+        noise = self.noise + other.noise
+        return Influence(self.moved - other.moved, self.excess + other.excess, noise, cubes=0.0 if symmetric else None)
 
 
 def std_error(means: Means, layout: Layout, sample: Sample, rows: Indices) -> float:

@@ -48,7 +48,7 @@ def compare(
         ``{"name": model, ...}``; or one model, with `X` and `y` (and `sample_weight`) as mappings, such as train and
         test. Models and rows may both be mappings, with the same names.
     X, y, loss, features, donors, sample_weight, random_state, n_jobs, progress, executor
-        As in `feature_importance`. All models have the same loss; scorers have no intervals and are an error.
+        As in `feature_importance`. All models have the same loss.
     shapley
         Also compute each model's `shapley_importance`; False saves that cost.
     groups
@@ -97,10 +97,8 @@ Case = tuple[Any, Any, Any, Any]  # a model, its table, target and weights
 
 def checked_cases(
     models: Any, X: Any, y: Any, loss: Any, shapley: bool, weight: Any, groups: Any
-) -> tuple[dict[str, Case], Loss]:
-    """The cases to compare, by name, and the loss of all of them."""
-    if is_scorer(loss):
-        raise ValueError("a scorer gives one number for all rows together; differences need a loss of each row")
+) -> tuple[dict[str, Case], Any]:
+    """The cases to compare, by name, and the loss or scorer of all of them."""
     if groups is not None and (shapley or isinstance(X, Mapping)):
         raise ValueError("groups need one set of rows and no Shapley shares: pass one X and shapley=False")
     cases = _cases(models, X, y, weight)
@@ -147,8 +145,10 @@ def _cases(models: Any, X: Any, y: Any, weight: Any) -> dict[str, Case]:
     return cases
 
 
-def _one_loss(models: Mapping[str, Any], loss: Any) -> Loss:
-    """The loss of all models."""
+def _one_loss(models: Mapping[str, Any], loss: Any) -> Any:
+    """The loss of all models, or a scorer."""
+    if is_scorer(loss):
+        return loss
     losses = {name: default_loss(as_model(model), loss) for name, model in models.items()}
     if len({(one.name, one.reads) for one in losses.values()}) > 1:
         defaults = ", ".join(f"{name}: {one.name} of {one.reads}" for name, one in losses.items())

@@ -179,20 +179,19 @@ def _found(model: Model, table: Table, y: Any, loss: Any, options: Options, toge
     return _from_importances(of, title, predicted, together, absent)
 
 
+_One = FeatureImportance | FeatureScore
+
+
 def _from_importances(
-    of: Mapping[str, FeatureImportance], title: str, n_predictions: int, together: Mapping[Pair, str], absent: str
+    of: Mapping[str, _One], title: str, n_predictions: int, together: Mapping[Pair, str], absent: str
 ) -> _Found:
     whole = {(a, b): _whole(of[a], of[b], of[both]) for (a, b), both in together.items()}
     first = next(iter(of.values()))
     kind = KIND if first.conditioning is None else f"{KIND}, values drawn {first.conditioning.condition}"
-    if isinstance(first, FeatureScore):
-        units, grouped = first.effective, first.units == "groups"
-    else:
-        units, grouped = first._units, first.sample.block is not None
-    return _Found(title, units, grouped, n_predictions, whole, {}, absent=absent, kind=kind)
+    return _Found(title, first._units, first._grouped, n_predictions, whole, {}, absent=absent, kind=kind)
 
 
-def _whole(first: FeatureImportance, second: FeatureImportance, both: FeatureImportance) -> Estimate:
+def _whole(first: _One, second: _One, both: _One) -> Estimate:
     """What two importances have in common, from the influence of each row as observation and as donor."""
     value, unbiased = first.pfi + second.pfi - both.pfi, first.unbiased + second.unbiased - both.unbiased
     try:
@@ -207,7 +206,7 @@ def _whole(first: FeatureImportance, second: FeatureImportance, both: FeatureImp
     return settled(Estimate(value, unbiased, of.std_error, of.skewness), compared, first.sample)
 
 
-def _reason(both: FeatureImportance, error: ValueError) -> str:
+def _reason(both: _One, error: ValueError) -> str:
     if isinstance(both, FeatureScore) or both.means.total is None:
         return str(error)
     return f"{both.sample.n:,} rows have too many pairs for a standard error; explain fewer rows, or use Latin(m)"
