@@ -15,7 +15,7 @@ import argparse
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from io import StringIO
@@ -441,9 +441,52 @@ def _scores(n: int, seed: int) -> Counted:
     }
 
 
+def gaps(runs: int) -> Iterator[Line]:
+    """Differences in error between two groups of rows: the whole, and every line; clusters are left out as wholes.
+
+    With donors as they are: what intervals cover where single pairs were not kept.
+    """
+    for case in cases.GAPS:
+        bar = None if case.share < 0.1 else bar_for(case.n)
+        for name, held in simulate(partial(_gaps, case), runs).items():
+            yield Line(case.name, name, case.n, held, bar if not name.startswith(" ") else None)
+    for case in cases.ALIKE:
+        for name, held in simulate(partial(_no_gap, case), runs).items():
+            yield Line(case.name, name, case.n, held, FLAGGED if "Holm" in name else None)
+
+
+def _gaps(case: cases.TwoGroups, seed: int) -> Counted:
+    gap, truth = _gap(case, seed), case.parts
+    whole, fixed = gap.whole(), _gap(case, seed, memory="700 KiB") if case.cluster == 1 and case.n >= 300 else None
+    plain = {} if fixed is None else {"  lines, donors as they are": within(fixed.interval(), truth)}
+    return {
+        "gap": np.atleast_1d(within((whole.low, whole.high), truth.sum())),
+        "lines of the gap": within(gap.interval(), truth),
+        **plain,
+    }
+
+
+def _gap(case: cases.TwoGroups, seed: int, **how: Any) -> Any:
+    X, y, first, cluster = case.draw(np.random.default_rng([seed, case.n]))
+    model = replace(LINEAR, b=case.b).estimator
+    groups = None if case.cluster == 1 else cluster
+    shares = ll.shapley_importance(model, X, y, rows=True, groups=groups, **(HOW | how))
+    gap = shares.gap(first)
+    assert bool(gap.remarks) == ("memory" in how)  # whether single pairs were kept
+    return gap
+
+
+def _no_gap(case: cases.TwoGroups, seed: int) -> Counted:
+    frame = _gap(case, seed).test()
+    return {
+        "lines flagged, groups alike": np.asarray(frame["p"])[np.argsort(frame["line"])] < 0.05,
+        "any flagged after Holm, groups alike": np.atleast_1d(np.any(np.asarray(frame["p_adjusted"]) < 0.05)),
+    }
+
+
 PARTS: dict[str, Callable[[int], Iterator[Any]]] = {
     "intervals": intervals, "scores": scores, "designs": designs, "bands": bands, "noise": noise, "learner": learner,
-    "left_out": left_out, "peers": peers,
+    "left_out": left_out, "gaps": gaps, "peers": peers,
 }  # fmt: skip
 
 

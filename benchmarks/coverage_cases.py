@@ -23,7 +23,7 @@ order 1/n, and an interval of order 1/sqrt(n) covers it nearly always.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -132,6 +132,67 @@ class Interaction:
 
 
 Case = Linear | Interaction
+
+
+@dataclass(frozen=True)
+class TwoGroups:
+    """A linear model in two groups of rows whose features, slopes and noise differ.
+
+    In a group, ``x = mu + z`` with independent z of mean 0 and variance 1, ``y = beta'x + e``. The model is
+    ``f = b'x``; donors are a share of the first group and the rest of the second, with mean m of x and F = b'm of f.
+    The local SFIMP of row i is ``E_k (c_i - c_k)(2 y_i - f_i - f_k)``, c = b_j (x_j - m_j), which is
+    ``c_i (2 y_i - f_i - F)`` and a number that is the same for all rows: in a group of rows its mean is
+
+        b_j [ (mu_j - m_j) ((2 beta - b)'mu - F) + 2 beta_j - b_j ].
+
+    Without any feature the loss of a row is ``y_i^2 - 2 y_i F`` and a number that is the same for all: the mean is
+    ``(beta'mu)^2 + |beta|^2 + var(e) - 2 F beta'mu``. Rows of a cluster share half of the variance of z and e.
+    """
+
+    name: str
+    n: int
+    b: tuple[float, ...] = (1.0, 0.5, 0.3)
+    beta: tuple[tuple[float, ...], ...] = ((0.4, 0.5, 0.3), (1.0, 0.5, 0.0))
+    mu: tuple[tuple[float, ...], ...] = ((0.5, 0.0, 0.3), (0.0, 0.0, 0.0))
+    noise: tuple[float, ...] = (1.0, 0.5)
+    share: float = 0.5  # of the rows, in the first group
+    skewed: bool = False  # z and e exponential
+    cluster: int = 1  # rows
+
+    def draw(self, rng: np.random.Generator) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.intp]]:
+        """X, y, which rows are in the first group, and clusters."""
+        first = np.arange(self.n) < round(self.share * self.n)
+        cluster = np.arange(self.n) // self.cluster
+        shape = (self.n, len(self.b) + 1)
+
+        def deviations() -> Floats:
+            return rng.exponential(size=shape) - 1 if self.skewed else rng.normal(size=shape)
+
+        z = deviations() if self.cluster == 1 else np.sqrt(0.5) * (deviations() + deviations()[cluster])
+        X = z[:, :-1] + np.where(first[:, None], *np.array(self.mu))
+        y = np.where(first, *(X @ np.array(self.beta).T).T) + np.where(first, *self.noise) * z[:, -1]
+        return X, y, first, cluster
+
+    @property
+    def parts(self) -> Floats:
+        """Without any feature, and of each feature, (p + 1,): the first group less the second."""
+        b, beta, mu = np.array(self.b), np.array(self.beta), np.array(self.mu)
+        m = self.share * mu[0] + (1 - self.share) * mu[1]
+        F, y = b @ m, np.sum(beta * mu, axis=1)
+        none = np.square(y) + np.square(beta).sum(axis=1) + np.square(self.noise) - 2 * F * y
+        local = b * ((mu - m) * (np.sum((2 * beta - b) * mu, axis=1) - F)[:, None] + 2 * beta - b)
+        return np.array([none[0] - none[1], *(local[1] - local[0])])
+
+
+GAPS = (
+    TwoGroups("two groups", 300),
+    TwoGroups("two groups", 100),
+    TwoGroups("skewed", 300, skewed=True),
+    TwoGroups("tiny group", 300, share=0.05),
+    TwoGroups("tiny, skewed", 300, share=0.05, skewed=True),
+    TwoGroups("clusters of 5", 300, cluster=5),
+)
+ALIKE = [replace(case, beta=((1.0, 0.5, 0.0),) * 2, mu=((0.0,) * 3,) * 2, noise=(0.5, 0.5)) for case in GAPS]
 LINEAR = Linear("linear", (1.0, 0.3, 0.05), (1.0, 0.3, 0.0))
 WEAK = Linear("weak", (0.2, 0.1, 0.05), (0.2, 0.1, 0.05))
 INTERACTION = Interaction()

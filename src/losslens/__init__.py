@@ -11,6 +11,7 @@ from losslens.results.clusters import Clusters
 from losslens.results.comparison import Comparison
 from losslens.results.effects import Effects, FeatureEffect
 from losslens.results.extrapolation import Extrapolation, Extrapolations
+from losslens.results.gap import Gap
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.interactions import Interactions
@@ -57,6 +58,7 @@ __all__ = [
     "Extrapolations",
     "FeatureEffect",
     "FeatureImportance",
+    "Gap",
     "Grid",
     "Importances",
     "Interactions",

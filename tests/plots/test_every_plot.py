@@ -332,6 +332,12 @@ def draw_shares(data, design, part):
     yield share_plots.plot_shares({NAMES[0]: result, **({LONG: result, NAMES[4]: result} if part == "half" else {})})
 
 
+def draw_gap(data, design, part):
+    found, n = shares(data), len(data.y)
+    if n > 1 and found.sample.weight[: n // 2].any() and found.sample.weight[n // 2 :].any():
+        yield found.gap(np.arange(n) < n // 2, names=(LONG, "$b$")).plot()
+
+
 def draw_waterfall(data, design, part):
     yield share_plots.plot_waterfall(_restricted(shares(data), part))
 
@@ -430,6 +436,7 @@ CASES = {
     "plot_comparison": [draw_comparison],
     "plot_effect": [draw_effect],
     "plot_extrapolation": [draw_extrapolation],
+    "plot_gap": [draw_gap],
     "plot_groups": [draw_groups],
     "plot_impact": [draw_impact, draw_left_out],
     "plot_importance": [draw_importance, draw_several, draw_scores],
@@ -457,6 +464,7 @@ METHODS = {
     "FeatureEffect": draw_effect,
     "FeatureImportance": draw_importance,
     "FeatureScore": draw_scores,
+    "Gap": draw_gap,
     "Importances": draw_ranking,
     "Interactions": draw_interactions,
     "Observations": draw_observations,

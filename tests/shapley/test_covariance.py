@@ -249,12 +249,46 @@ def test_rows_of_a_group_are_not_donors_of_each_other(case, weight):
     assert "all pairs of rows of different groups" in repr(found)
 
 
+@pytest.mark.parametrize("weight", [None, WEIGHT + 0.5], ids=["alike", "weights"])
+@pytest.mark.parametrize("case", ["boosting", "linear", "a function"])
 @pytest.mark.filterwarnings("ignore:.*groups")
-def test_groups_need_a_covariance():
+def test_shares_of_rows_without_donors_of_their_own_group(case, weight):
+    """Local shares are means over donors of other groups; a row with fewer of them counts for less, as in the total."""
+    native, respond, y, judge = fitted("linear" if case == "a function" else case)
+    model, loss = (respond, "absolute_error") if case == "a function" else (native, "squared_error")
+    judge = brute.LOSSES[loss]
+    found = ll.shapley_importance(model, X, y, loss=loss, rows=True, sample_weight=weight, groups=BLOCKS)
+    w = np.ones(N) if weight is None else weight
+    cells = coalitions.shares(respond, X, y, judge).cells
+    mass = np.outer(w, w) * (BLOCKS[:, None] != BLOCKS)
+    np.testing.assert_allclose(found.local, np.einsum("ik,ikj->ij", mass, cells) / mass.sum(1)[:, None], atol=1e-9)
+    np.testing.assert_allclose(found.sfimp, np.einsum("ik,ikj->j", mass, cells) / mass.sum(), atol=1e-9)
+    np.testing.assert_allclose(found.local.sum(axis=1), found.observations, atol=1e-9)
+    few = BLOCKS <= "b"
+    np.testing.assert_allclose(
+        found.given(few).sfimp, np.einsum("ik,ikj->j", mass[few], cells[few]) / mass[few].sum(), atol=1e-9
+    )
+    for by in ("own", "donor"):
+        curve = found.curve("x0", by=by)
+        assert curve.importance @ curve.weights == pytest.approx(found.sfimp[0])
+    without = []
+    for label in np.unique(BLOCKS):
+        kept = np.ix_(label != BLOCKS, label != BLOCKS)
+        without.append(np.einsum("ik,ikj->j", mass[kept], cells[kept]) / mass[kept].sum())
+    G = len(without)
+    spread = np.sum((without - np.mean(without, axis=0)) ** 2, axis=0)
+    np.testing.assert_allclose(found.std_error, np.sqrt((G - 1) / G * spread), atol=1e-9)
+    assert found.design == "all pairs of rows of different groups"
+
+
+@pytest.mark.filterwarnings("ignore:.*groups")
+def test_groups_need_a_covariance_or_all_pairs():
     native, _, y, _ = fitted("boosting")
-    for options in ({"loss": "absolute_error"}, {"rows": True}, {"method": "walk"}, {"features": ["x0"]}):
-        with pytest.raises(ValueError, match="with groups= importances are computed as covariances"):
-            ll.shapley_importance(native, X, y, **({"loss": "squared_error"} | options), groups=BLOCKS)
+    rows, blocks = np.vstack([X, X]), np.tile(BLOCKS, 2)
+    many = {"loss": "absolute_error", "memory": 80_000}  # all pairs of 26 rows take more
+    for options in (many, {"method": "walk"}, {"aggregate": "prediction"}, {"donors": ll.Latin(5)}):
+        with pytest.raises(ValueError, match=r"with groups= importances .* or from the shares of all pairs"):
+            ll.shapley_importance(native, rows, np.tile(y, 2), **({"loss": "squared_error"} | options), groups=blocks)
 
 
 # Which way is taken.

@@ -63,6 +63,7 @@ def saved():
         "shapley": shared,
         "walks": ll.shapley_importance(predict, X, y, method="walk", budget=600, **explain),
         "own": ll.shapley_importance(predict, X, y, donors=ll.Latin(3), **explain),
+        "gap": shared.gap(np.arange(N) < 9),
         "interactions": shared.interactions,
         "pairs": ll.pair_interactions(predict, X, y, loss="squared_error"),
         "breiman": ll.breiman_importance(forest, numbers, y),

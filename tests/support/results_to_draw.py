@@ -76,6 +76,7 @@ def results(X):
         *([imp.extrapolation] if len(X) > 20 else []),  # with fewer there is nothing to draw
         imp[X.columns[0]].row_influence,
         ll.weak_segments(predict, X, response(X), loss="squared_error"),
+        *([shared.gap(np.arange(len(X)) < len(X) // 2)] if len(X) > 5 else []),
         ll.observations(shared),
         ll.clusters(shared, X, random_state=0),
     ]

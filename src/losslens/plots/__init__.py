@@ -3,7 +3,7 @@
 `losslens` imports this package when a plot is requested, and thus works without matplotlib until then.
 """
 
-from losslens.plots.bars import plot_extrapolation, plot_ranking, plot_segments
+from losslens.plots.bars import plot_extrapolation, plot_gap, plot_ranking, plot_segments
 from losslens.plots.cells import plot_cells, plot_local
 from losslens.plots.comparison import plot_comparison
 from losslens.plots.feature import plot_effect, plot_importance
@@ -21,6 +21,7 @@ __all__ = [
     "plot_comparison",
     "plot_effect",
     "plot_extrapolation",
+    "plot_gap",
     "plot_groups",
     "plot_impact",
     "plot_importance",

@@ -9,10 +9,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from losslens.plots import canvas, named_rows
-from losslens.plots.canvas import INK, SKY
+from losslens.plots.canvas import INK, PALE, SKY
 from losslens.plots.wording import alike, count, labels, not_shown, number
 from losslens.results.breiman import BreimanImportance
 from losslens.results.extrapolation import Extrapolations, rule_in_words
+from losslens.results.gap import Gap
 from losslens.results.importance import FeatureImportance
 from losslens.results.importances import Importances
 from losslens.results.scores import Scores
@@ -91,6 +92,43 @@ def plot_segments(found: WeakSegments, *, ax: Axes | None = None) -> Axes:
     named_rows.label_across(ax, found.title, width)
     notes = [f"no segment: {found.why}"] if found.why else ["of rows that had no part in finding the rule"]
     canvas.caption(ax, ["lines: 95% intervals", *notes, *not_shown(len(bars) - most)])
+    return ax
+
+
+@canvas.takes_axes
+def plot_gap(gap: Gap, *, ax: Axes | None = None) -> Axes:
+    """Draw the difference in error, and what each line adds to it, with 95% intervals.
+
+    Parameters
+    ----------
+    gap
+        What `ShapleyImportance.gap` gives.
+    ax
+        Where to draw; a new figure by default, as high as the features need.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> y = X[:, 1] * np.where(X[:, 0] > 0, 1, 2)
+    >>> shares = ll.shapley_importance(lambda X: X[:, 1], X, y, loss="squared_error")
+    >>> [label.get_text() for label in plot_gap(shares.gap(X[:, 0] > 0)).get_yticklabels()]
+    ['whole difference', '(without any feature)', 'x1', 'x0']
+    """
+    data, own = gap._table().data(), ax is None
+    ends = [None if gap.why else (float(low), float(high)) for low, high in zip(data["low"], data["high"], strict=True)]
+    bars = [Bar(*bar) for bar in zip(data["line"], data["part"].tolist(), ends, strict=True)]
+    whole = None if gap.why else gap.whole()
+    bars.insert(0, Bar("whole difference", gap.total, None if whole is None else (whole.low, whole.high)))
+    ax, most = named_rows.open_rows(ax, len(bars), below=3)
+    width = draw_bars(ax, bars[:most], own)
+    ax.patches[0].set_facecolor(PALE)  # the sum of the others
+    if most > 1:
+        ax.axhline(0.5, color=PALE, linewidth=0.8)
+    first, second = labels(gap.names, 30)
+    named_rows.label_across(ax, f"{gap.title} of {first} less that of {second}", width)
+    notes = [gap.why] if gap.why else ["lines: 95% intervals"]
+    canvas.caption(ax, [*notes, "the bars below the first add up to it", *gap.cautions, *not_shown(len(bars) - most)])
     return ax
 
 

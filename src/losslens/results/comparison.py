@@ -286,10 +286,7 @@ def between_errors(
 
 
 def _welch(moved: tuple[Influence, Influence], units: tuple[float, float]) -> float:
-    """Degrees of freedom of a difference between two sets of rows: Welch's and Satterthwaite's."""
-    variances, freedoms = [one.variance for one in moved], list(map(standard_errors.degrees_of_freedom, units))
-    parts = sum(v**2 / f for v, f in zip(variances, freedoms, strict=True))
-    return max(int(sum(variances) ** 2 / parts) if parts > 0 else min(freedoms), 1)
+    return standard_errors.welch((moved[0].variance, moved[1].variance), units)
 
 
 def _unpaired(

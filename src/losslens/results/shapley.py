@@ -15,6 +15,7 @@ from losslens.cells.matrix import Cells, Means, means
 from losslens.donors.layout import CommonGrid, Layout, OwnDonors
 from losslens.losses import Loss
 from losslens.results.base import Result, Stored
+from losslens.results.gap import Gap, gap_between
 from losslens.results.interactions import Interactions
 from losslens.results.selection import Grouped, positions, split
 from losslens.results.shapley_curve import ShapleyCurve, Values
@@ -329,7 +330,7 @@ class ShapleyImportance(Grouped, Result, Inference):
             raise ValueError("the chosen rows have weight 0; choose rows with weight")
         cells = None if known.cells is None else known.cells[chosen]
         shares = replace(known, local=known.local[chosen], cells=cells, caused=None)
-        weight = weight * (1 - weight) if known.leaves_out_own else weight
+        weight = weight * donor_mass(self.sample, leaves_out_own=known.leaves_out_own)[at]
         counted = ~np.isnan(shares.local[:, 0]) & (weight > 0)
         sfimp = weight[counted] @ shares.local[counted] / weight[counted].sum()
         assert self.sample.loss is not None  # shares need a loss
@@ -344,6 +345,51 @@ class ShapleyImportance(Grouped, Result, Inference):
 
     def _split(self, groups: Any) -> dict[Any, Mask]:
         return split(groups, len(self.at), self.row_labels, self.backend)
+
+    def gap(self, rows_a: Any, rows_b: Any = None, *, names: Sequence[str] | None = None) -> Gap:
+        """How much larger the error of some rows is than that of others, distributed to the features.
+
+        Donors are all rows, whatever the two groups. Standard errors are for this model on new rows, and leave out each
+        row (or each group of `groups=`) as an observation and as a donor.
+
+        Parameters
+        ----------
+        rows_a, rows_b
+            The rows, as in `given`; `rows_b` by default all others. Rows may be in both, such as those of a site and
+            all rows.
+        names
+            What the two groups are called.
+
+        Examples
+        --------
+        >>> import numpy as np, losslens as ll
+        >>> X = np.random.default_rng(0).normal(size=(200, 2))
+        >>> late = np.arange(200) >= 100
+        >>> y = X[:, 0] + np.where(late, -X[:, 1], X[:, 1])  # the model knows the first half
+        >>> shares = ll.shapley_importance(lambda X: X[:, 0] + X[:, 1], X, y, loss="squared_error")
+        >>> gap = shares.gap(late, names=("late", "early"))
+        >>> bool(np.isclose(gap.parts.sum(), gap.total)), gap.lines[1 + gap.parts[1:].argmax()]
+        (True, 'x1')
+        """
+        first = positions(rows_a, len(self.at), self.row_labels, self.backend)
+        if rows_b is None:
+            second = np.setdiff1d(np.arange(len(self.at)), first)
+            if not len(second):
+                raise ValueError("rows_a are all rows, so there are no others to compare them with; pass rows_b")
+        else:
+            second = positions(rows_b, len(self.at), self.row_labels, self.backend)
+        known, local = self._row_shares, np.zeros((self.sample.n, len(self.features)))
+        local[self.at] = known.local
+        drawn_alone = isinstance(known.meeting, OwnDonors) and known.meeting.alone
+        pairs = None if known.cells is None or drawn_alone else (known.cells, known.meeting, self.at)
+        donors_as_they_are = pairs is None and known.is_complete and self.aggregate == "loss"
+        remark = f"intervals of lines take the donors as they are; otherwise {self._needs_pairs}"
+        return gap_between(
+            (self.at[first], self.at[second]), local, self.sample, pairs, with_own=self._up_to_u != 1,
+            names=("these rows", "the others" if rows_b is None else "those rows") if names is None else names,
+            features=self.features, title=self.title, backend=self.backend, covers_table=self.covers_table,
+            remarks=(remark,) if donors_as_they_are else (),
+        )  # fmt: skip
 
     # -- where ----------------------------------------------------------------------------------------------------
 
@@ -360,8 +406,8 @@ class ShapleyImportance(Grouped, Result, Inference):
             weight, amount, codes = self.sample.weight[self.at], known.local[:, j], self.values.codes[self.at, j]
         else:
             weight, amount, codes = self.sample.weight, self._caused(known, j), self.values.codes[:, j]
-        if known.leaves_out_own:
-            weight = weight * (1 - weight)
+        others = donor_mass(self.sample, leaves_out_own=known.leaves_out_own)
+        weight = weight * (others[self.at] if by == "own" else others)
         return ShapleyCurve.of(feature, by, self.values, j, codes, weight, amount, self.title, self.backend)
 
     def _caused(self, known: Shares, j: int) -> Floats:
@@ -373,8 +419,7 @@ class ShapleyImportance(Grouped, Result, Inference):
             raise ValueError(f"no shares of donors in these rows: {self._needs_pairs}")
         caused = known.means(j, self.sample, self.at, alike=False).caused
         assert caused is not None  # set by `Averages`
-        weight = self.sample.weight
-        mass = weight * (1 - weight) if known.leaves_out_own else weight
+        mass = self.sample.weight * donor_mass(self.sample, leaves_out_own=known.leaves_out_own)
         return with_mean(np.where(np.isfinite(caused), caused, np.nan)[:, None], mass, self.sfimp[[j]])[:, 0]
 
     @property

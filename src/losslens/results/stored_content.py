@@ -34,6 +34,10 @@ SHAPES = {
     "FeatureScore": {
         "column_scores": "m", "column_shares": "m", "curve": "g", "shares": "g", "without": "u", "score_without": "u",
     },
+    "Gap": {
+        "names": "2", "features": "p", "n": "2", "error": "2", "without": "2", "shares": "2 p", "centre": "l",
+        "std_error": "l", "skewness": "l", "freedom": "l",
+    },
     "Interactions": {"features": "p", "index": "p p", "unbiased": "p p", "std_error": "p p", "skewness": "p p"},
     "LeftOut": {"features": "p", "loss": "n", "weight": "n", "per_fold": "m p", "training_variance": "n p"},
     "Means": {
@@ -499,6 +503,12 @@ def _interactions(result: Any) -> None:
         _need(part.features == result.features and not part.parts, "parts of other features")
 
 
+def _gap(result: Any) -> None:
+    _names(result.features)
+    _need(len(result.centre) == (0 if result.why else len(result.features) + 2), "intervals of other lines")
+    _need((result.freedom > 0).all(), "no degrees of freedom")
+
+
 def _named(result: Any) -> None:
     _names(result.features)
 
@@ -507,7 +517,8 @@ RULES: dict[str, Callable[[Any], None]] = {
     "BreimanImportance": _named, "Clusters": _clusters, "CodedRows": _coded_rows, "CommonGrid": _common_grid,
     "Comparison": _comparison, "ConditionalImpact": _impact, "Conditioning": _conditioning, "Effects": _effects,
     "Extrapolation": _extrapolation, "Extrapolations": _extrapolations,
-    "FeatureImportance": _importance, "FeatureResult": _feature, "FeatureScore": _score, "Importances": _importances,
+    "FeatureImportance": _importance, "FeatureResult": _feature, "FeatureScore": _score, "Gap": _gap,
+    "Importances": _importances,
     "Interactions": _interactions, "Observations": _observations, "OwnDonors": _own_donors, "PermutedTarget": _named,
     "PredictionScore": _prediction_score, "Refits": _refits, "Regions": _regions, "ReplacedRows": _replaced_rows,
     "RowChanges": _row_changes, "Sample": _sample, "ScoredCells": _scored_cells, "ScoredRows": _scored_rows,

@@ -12,13 +12,15 @@ from losslens.donors.layout import CommonGrid, OwnDonors
 from losslens.losses import Loss
 from losslens.passes.task import Task
 from losslens.progress import ProgressBar, Tick
-from losslens.results.shapley import ShapleyImportance, Shares
+from losslens.results.shapley import ShapleyImportance, Shares, donor_mass, mean_of
 from losslens.results.shapley_curve import values_of
 from losslens.shapley.games import Game
 from losslens.shapley.request import CELLS_SHARE, Request
 from losslens.shapley.setup import GameSetup
 from losslens.tables.sample import Sample
 from losslens.typing import Floats, Indices
+
+ROUNDING = 1e-12  # of the weight of all rows
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Way(ABC):
     exact: ClassVar[bool]  # draws no orders, and no donors beyond those of the design
     by_model: ClassVar[bool]  # the model predicts mixed rows; else an exact engine computes
     rows: ClassVar[bool] = True  # gives shares of single rows
+    pairs: ClassVar[bool] = False  # and of all pairs, where memory allows
     quick: ClassVar[float] = 0.0  # operations of about a second: so many are worth it for the rows' sake alone
     uses_device: ClassVar[bool] = False  # the engine computes on the device, where one is given
 
@@ -144,6 +147,27 @@ def without_own_pairs(allotment: Allotment, sample: Sample) -> Allotment:
     return replace(
         new, shares=replace(shares, local=shares.local / others, caused=shares.caused / others, meeting=pairs)
     )
+
+
+def without_own_groups(allotment: Allotment, sample: Sample) -> Allotment:
+    """Without the pairs of rows of the same group, from the shares of all pairs."""
+    shares, block = allotment.shares, sample.block
+    assert shares is not None  # of a way with shares of pairs, which
+    assert shares.cells is not None
+    assert block is not None
+    others, apart = donor_mass(sample), (block[:, None] != block) * sample.weight
+    others = np.where(others > ROUNDING, others, np.nan)[:, None]  # the only group with weight has no donors
+    local = np.einsum("ik,ikj->ij", apart, shares.cells) / others
+    caused = np.einsum("ki,ikj->kj", apart, shares.cells) / others
+    mass = np.where(np.isnan(others[:, 0]), 0.0, sample.weight * donor_mass(sample))
+    if not mass.sum() > 0:
+        raise ValueError("one group has all the weight, so no pair of rows of different groups has any; weight others")
+    sfimp = mean_of(local, mass)
+    return replace(
+        allotment, sfimp=sfimp, design="all pairs of rows of different groups", gains=local.sum(axis=1), table=None,
+        index=None, both=None, error_none=sample.error + float(sfimp.sum()),
+        shares=replace(shares, local=local, caused=caused),
+    )  # fmt: skip
 
 
 def as_result(

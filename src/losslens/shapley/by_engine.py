@@ -56,6 +56,7 @@ class ClosedForm(EngineWay):
     name = words = "closed form"
     unit = operations = "predictions"
     quick = np.inf
+    pairs = True
 
     def cost(self, request: Request) -> Cost | None:
         """No operations worth counting."""
@@ -96,6 +97,7 @@ class TreePairs(EngineWay):
     unit = "cells"
     operations = "cells of pairs and coalitions"
     limit, quick = 4e9, 2e8
+    pairs = True
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Shares of rows, donors and, where memory allows, pairs."""
@@ -115,6 +117,7 @@ class TreeMeans(TreePairs):
     """SAGE's game inside the trees: all coalitions of all pairs, averaged over the donors before the loss."""
 
     name = "tree means"
+    pairs = False
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Shares of rows; donors have none of their own."""
@@ -165,6 +168,7 @@ class SumMeans(ClosedForm):
     """SAGE's game of a sum, squared loss: ``phi_j(i) = c_ij (2 (y_i - mean f) - C_i)``, c centred, C their sum."""
 
     name = "means of sums"
+    pairs = False
 
     def run(self, request: Request, setup: GameSetup, progress: ProgressBar) -> Allotment:
         """Shares of rows; donors have none of their own."""

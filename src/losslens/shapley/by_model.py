@@ -44,6 +44,7 @@ class Coalitions(ModelWay):
     name = "coalitions"
     words = "all coalitions, by the model"
     exact, quick = True, 5e5
+    pairs = True
 
     def predictions(self, request: Request) -> tuple[int, int]:
         """Equal values of the replaced players are predicted once for each row, complements once for both."""

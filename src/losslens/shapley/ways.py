@@ -13,13 +13,14 @@ from dataclasses import replace
 from losslens.progress import bar
 from losslens.results.shapley import ShapleyImportance
 from losslens.shapley import conditional
-from losslens.shapley.allotment import Cost, Way, as_result, without_own_pairs
+from losslens.shapley.allotment import Cost, Way, as_result, without_own_groups, without_own_pairs
 from losslens.shapley.by_engine import ClosedForm, LeafMeans, PairsOnDevice, SingleTree, SumMeans, TreeMeans, TreePairs
 from losslens.shapley.by_model import WALKS, Coalitions, Paper, Walks
 from losslens.shapley.covariance import Covariance, TreeBoxes, WalksForRows
-from losslens.shapley.request import Request
+from losslens.shapley.request import CELLS_SHARE, Request
 from losslens.shapley.setup import set_up
 from losslens.shapley.totals import ProductTotals, TreeTotals
+from losslens.text import size_in_words
 
 COVARIANCE, COALITIONS, PAPER = Covariance(), Coalitions(), Paper()
 # The first within its limit is used; those with shares of single rows and pairs come first.
@@ -36,7 +37,7 @@ def choose(request: Request, times: float = 1.0) -> tuple[Way, Cost]:
     """
     named, rows = _named(request), request.settings.rows
     if request.task.blocked:
-        return COVARIANCE, _cost_in_groups(request)
+        return _in_groups(request, times)
     ways = WAYS if named is None else (named,)
     if named is None and request.settings.method == "exact":
         ways = tuple(way for way in WAYS if way.exact)
@@ -54,16 +55,25 @@ def choose(request: Request, times: float = 1.0) -> tuple[Way, Cost]:
     raise ValueError(_refusal(request, offers))
 
 
-def _cost_in_groups(request: Request) -> Cost:
-    """That of the covariance, or ValueError: other ways pair all rows."""
-    cost = COVARIANCE.cost(request)
-    if cost is None or request.settings.method not in ("auto", "exact") or request.settings.rows is True:
-        raise ValueError(
-            "with groups= importances are computed as covariances, without single rows: of trees, linear models and "
-            "logistic or log links of them, for the squared error, the Brier score, the log loss or the Poisson "
-            "deviance, with every column in a feature; leave out groups=, or method= and rows="
-        )
-    return cost
+def _in_groups(request: Request, times: float) -> tuple[Way, Cost]:
+    """The covariance, or a way that keeps all pairs: those inside groups are left out of their means."""
+    rows, at_once = request.settings.rows, COVARIANCE.cost(request)
+    kept = request.all_pairs and request.keeps_pairs(int(times**2 * request.n))
+    costs = [(way, way.cost(request)) for way in WAYS if way.pairs and kept]
+    offers = [(way, cost) for way, cost in costs if cost is not None and times * cost.amount <= cost.limit]
+    if request.settings.method in ("auto", "exact"):
+        if rows is not True and at_once is not None:
+            quick = [(way, cost) for way, cost in offers if rows and times * cost.amount <= way.quick]
+            return quick[0] if quick else (COVARIANCE, at_once)
+        if offers:
+            return offers[0]
+    needs = size_in_words(8 * CELLS_SHARE * request.n**2 * request.p)
+    raise ValueError(
+        "with groups= importances are computed as covariances, without single rows (of trees, linear models and "
+        "logistic or log links of them, for the squared error, the Brier score, the log loss or the Poisson deviance, "
+        f"with every column in a feature), or from the shares of all pairs, which take memory='{needs}' and are "
+        "computed for few features; leave out groups=, or method=, donors=, aggregate= and rows="
+    )
 
 
 def _named(request: Request) -> Way | None:
@@ -107,6 +117,8 @@ def result_by(way: Way, request: Request) -> ShapleyImportance:
     with bar(request.n, "Shapley values", task.progress, way.unit) as progress:
         setup = set_up(task, exact, progress)
         allotment = way.run(request, setup, progress)
+    if task.blocked and way.pairs:
+        allotment = without_own_groups(allotment, setup.sample)
     apart = request.leaves_out_own and not task.blocked
     if request.all_pairs and apart and not isinstance(way, Walks):  # walks never draw these pairs
         allotment = without_own_pairs(allotment, setup.sample)

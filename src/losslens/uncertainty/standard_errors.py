@@ -207,7 +207,12 @@ def influence_on_mean(values: Floats, weight: Floats, block: Indices | None = No
         raise ValueError(f"a standard error needs at least 2 {_called(block)} with weight")
     pull = by_unit(weight[:, None] * (values - weight @ values / total), block)
     changes = pull / (total - of_unit)[:, None]
-    return np.stack([_jackknife(column, of_unit > 0) for column in changes.T], axis=1)
+    return jackknifed(changes, of_unit > 0)
+
+
+def jackknifed(changes: Floats, counted: Mask) -> Floats:
+    """The same for the columns of a matrix."""
+    return np.stack([_jackknife(column, counted) for column in changes.T], axis=1)
 
 
 def influence_on_error(sample: Sample, rows: Indices) -> Influence:
@@ -409,6 +414,13 @@ def p_value(estimate: float, error: float, units: float, skewness: float = 0.0) 
 def degrees_of_freedom(units: float) -> float:
     """Of Student's t, from the effective number of rows or groups."""
     return max(units - 1, 1.0)
+
+
+def welch(variances: tuple[float, float], units: tuple[float, float]) -> float:
+    """Degrees of freedom of a difference between two sets of rows: Welch's and Satterthwaite's."""
+    freedoms = list(map(degrees_of_freedom, units))
+    parts = sum(v**2 / f for v, f in zip(variances, freedoms, strict=True))
+    return max(int(sum(variances) ** 2 / parts) if parts > 0 else min(freedoms), 1)
 
 
 def skewness_limit(t: Any) -> Any:

@@ -86,7 +86,8 @@ def shapley_importance(
         Orders of features and permutations of rows of the paper's algorithm.
     groups
         A label for each row: rows of the same group are not donors of each other, and standard errors are those of
-        independent groups, as in `feature_importance`. Only where importances are covariances (see `method`).
+        independent groups, as in `feature_importance`. Where importances are covariances (see `method`), or where the
+        shares of all pairs are computed and fit into a fourth of `memory`: then also single rows, with ``rows=True``.
     device
         ``"cuda"``: coalitions of tree ensembles are computed on a GPU (needs torch), which allows far more of them.
         Torch modules always compute on their own device.

@@ -1,0 +1,60 @@
+"""What each row moves the difference of two groups' means, where the means of rows are over donors from all rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from losslens.donors.layout import CommonGrid, Layout
+from losslens.tables.sample import Sample, by_unit
+from losslens.typing import Floats, Indices
+from losslens.uncertainty.standard_errors import influence_on_mean, jackknifed
+
+ROUNDING = 1e-12  # of the weight of all donors
+
+
+def of_rows(values: Floats, sample: Sample, group: Indices) -> Floats:
+    """What each row, or group of rows, moves the weighted means over these rows, (n, q) -> (units, q)."""
+    weight = np.zeros(sample.n)
+    weight[group] = sample.weight[group]
+    return influence_on_mean(values, weight, sample.block)
+
+
+def contrast(sample: Sample, first: Indices, second: Indices) -> Floats:
+    """The weight of each row in the mean over the first rows less that over the second, (n,)."""
+    weight = np.zeros(sample.n)
+    for group, sign in ((first, 1.0), (second, -1.0)):
+        weight[group] += sign * sample.weight[group] / sample.weight[group].sum()
+    return weight
+
+
+def of_donors(
+    cells: Floats, means: Floats, layout: Layout, sample: Sample, at: Indices, weight: Floats
+) -> tuple[Floats, Floats]:
+    """What each row, or group of rows, moves a weighted sum of the means of rows, as a donor, (units, p).
+
+    Let ``q_i = sum_k d_ik phi(i, k)`` be the mean of row i over its donors, and c_i the weight of the row. Without the
+    donors of unit h it is ``q_i + sum_{k in h} d_ik (q_i - phi(i, k)) / (1 - d_ih)``: the sum over rows, times c, is
+    what h moves. A row and itself, and rows of a group, are no pair.
+
+    Also what the sampling of donors adds to the sum of squares, of all p together and of each, (1 + p,): a cell's noise
+    is in its row's mean, where it belongs, and once more in its donor's. It is as much as the squares of the cells.
+
+    cells: (r, m, p), of the rows `at` with the donors of the layout; means: (r, p), over the donors.
+    """
+    unit, noise = np.arange(sample.n) if sample.block is None else sample.block, np.zeros(1 + cells.shape[2])
+    if isinstance(layout, CommonGrid):
+        lent = np.where(unit[at][:, None] != unit, sample.weight, 0.0)
+        lent /= lent.sum(axis=1, keepdims=True)
+        of_unit = by_unit(lent.T, sample.block).T[:, np.unique(unit, return_inverse=True)[1]]
+        pull = weight[at][:, None] * lent / np.maximum(1 - of_unit, ROUNDING)
+        moved = np.einsum("ik,ikj->kj", pull, cells) - pull.T @ means
+    else:
+        donors = layout.donors[at]
+        lent = layout.weights(sample, at, donors)
+        lent = np.divide(lent, lent.sum(axis=1, keepdims=True), out=np.zeros(lent.shape), where=lent > 0)
+        pull = weight[at][:, None] * lent / np.maximum(1 - lent, ROUNDING)
+        apart = pull[:, :, None] * (cells - np.einsum("im,imj->ij", lent, cells)[:, None])
+        moved = np.zeros((sample.n, cells.shape[2]))
+        np.add.at(moved, donors, apart)
+        noise[:] = [np.square(apart.sum(axis=2)).sum(), *np.square(apart).sum(axis=(0, 1))]
+    return jackknifed(by_unit(moved, sample.block), by_unit(sample.weight, sample.block) > 0), noise
