@@ -27,6 +27,7 @@ from losslens.results.shapley import ShapleyImportance
 from losslens.results.shapley_curve import ShapleyCurve
 from losslens.results.shapley_effect import ShapleyEffect
 from losslens.results.storage import load
+from losslens.results.time_blocks import TimeBlocks
 from losslens.shapley.stopping import Absolute
 from losslens.verbs.breiman import breiman_importance
 from losslens.verbs.compare import compare
@@ -44,6 +45,7 @@ from losslens.verbs.report import report
 from losslens.verbs.rows import clusters, extrapolation, observations, regions
 from losslens.verbs.segments import weak_segments
 from losslens.verbs.shapley import shapley_effect, shapley_importance
+from losslens.verbs.time_blocks import time_blocks
 
 __all__ = [
     "Absolute",
@@ -79,6 +81,7 @@ __all__ = [
     "ShapleyEffect",
     "ShapleyImportance",
     "Systematic",
+    "TimeBlocks",
     "WeakSegments",
     "Within",
     "breiman_importance",
@@ -101,6 +104,7 @@ __all__ = [
     "shapley_effect",
     "shapley_importance",
     "shapley_importance_cv",
+    "time_blocks",
     "weak_segments",
 ]
 

@@ -588,3 +588,35 @@ def test_values_and_folds_without_rows_that_count(weight):
     )  # fmt: skip
     assert np.isfinite(found["x0"].pfi)
     assert found["x1"].pfi == 0
+
+
+def test_within_columns_takes_donors_with_the_same_values():
+    X = pd.DataFrame({"a": np.arange(8.0), "hour": [0, 1] * 4, "day": list("xxxxyyyy")})
+    drawn = ll.Within(["hour", "day"])(X, ["a"], np.random.default_rng(0))["a"].to_numpy(int)
+    assert (drawn != np.arange(8)).all()
+    for column in ("hour", "day"):
+        assert (X[column].to_numpy()[drawn] == X[column]).all()
+    assert repr(ll.Within("hour")) == "Within('hour')"
+    assert ll.Within("hour").given == ["hour"]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: ll.Within("hour", given=["day"]), ValueError, r"given=\['day'\] is what a tree splits on"),
+        (
+            lambda: ll.Within(True),
+            TypeError,
+            "decision tree, with fit and apply, or a column, or a list of columns; got bool",
+        ),
+        (
+            lambda: ll.Within("a")(pd.DataFrame({"a": [1, 2], "b": [3, 4]}), ["b"], None),
+            ValueError,
+            "same values there",
+        ),
+        (lambda: ll.Within("hours")(pd.DataFrame({"hour": [1, 1], "b": [3, 4]}), ["b"], None), ValueError, "'hour'"),
+    ],
+)
+def test_within_columns_that_do_not_work(make, error, words):
+    with pytest.raises(error, match=words):
+        make()

@@ -69,4 +69,12 @@ def test_every_public_name_is_called_or_is_a_result():
     for name in others - {"losses", "All"}:
         kind = getattr(ll, name)
         assert isinstance(kind, type), name
-        assert "plot" in dir(kind) or name in {"Effects", "Extrapolation", "Plan", "Region", "Report", "Segment"}, name
+        assert "plot" in dir(kind) or name in {
+            "Effects",
+            "Extrapolation",
+            "Plan",
+            "Region",
+            "Report",
+            "Segment",
+            "TimeBlocks",
+        }, name

@@ -179,6 +179,7 @@ OTHERS = {
     "leave_one_covariate_out": lambda: ll.leave_one_covariate_out(LinearRegression(), X, Y, **CV),
     "permuted_target_test": lambda: ll.permuted_target_test(LinearRegression(), X, Y, permutations=3, **CV),
     "report": lambda: ll.report(MODELS["linear"], X, Y, **asked("linear")),
+    "time_blocks": lambda: ll.time_blocks(np.arange(len(X)), like=importance("linear")),
 }
 
 

@@ -98,7 +98,7 @@ def test_every_verb_is_planned(verb):
 
 @pytest.mark.parametrize("verb", OF_RESULTS, ids=lambda verb: verb.__name__)
 def test_verbs_of_results_have_no_plan(verb):
-    with pytest.raises(ValueError, match=f"{verb.__name__} takes a finished result and makes no predictions"):
+    with pytest.raises(ValueError, match=f"{verb.__name__} makes no predictions"):
         ll.plan(verb, None, X)
 
 

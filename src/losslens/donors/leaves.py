@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from losslens.tables.columns import Distinct
 from losslens.tables.numbers import Axis
 from losslens.typing import Floats, Indices
 
@@ -74,6 +75,18 @@ def leaves_of(tree: Any, others: Floats, axes: Sequence[Axis]) -> tuple[Indices,
     rank = {k: place for place, k in enumerate(order)}
     place = np.array([rank[int(k)] for k in node], np.intp)
     return place[leaf.reshape(-1)], tuple(rules[k] for k in order)
+
+
+def same_values(names: Sequence[str], columns: Sequence[Distinct], n: int) -> tuple[Indices, tuple[str, ...]]:
+    """Rows with equal values in some columns as leaves, and a rule for each."""
+    if not columns:
+        return np.zeros(n, np.intp), ("",)
+    held, leaf = np.unique(np.stack([one.codes for one in columns], axis=1), axis=0, return_inverse=True)
+    rules = (
+        " and ".join(f"{name} = {one.values[k]}" for name, one, k in zip(names, columns, codes, strict=True))
+        for codes in held.tolist()
+    )
+    return leaf.reshape(-1).astype(np.intp), tuple(rules)
 
 
 def _rules(nodes: Any, axes: Sequence[Axis]) -> dict[int, str]:

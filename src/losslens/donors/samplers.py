@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from losslens.donors.designs import Latin
-from losslens.donors.leaves import grown, leaves_of
+from losslens.donors.leaves import grown, leaves_of, same_values
 from losslens.donors.residuals import FOLDS, Chances, Folds, Residuals, by_classes, neighbourhoods, rounded_like
 from losslens.tables.checks import check_whole
 from losslens.tables.columns import Column, narrow
@@ -86,13 +86,15 @@ class Lender:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Within(Lender):
-    """Donors from the same leaf of a tree that predicts the feature from the other columns.
+    """Donors from the same leaf of a tree that predicts the feature from the other columns, or with the same values.
 
     Parameters
     ----------
     tree
         A scikit-learn tree; clones of it are fitted (to numbers and categories alike). By default the number of
-        leaves, of at least 20 rows each, is chosen on held-out rows.
+        leaves, of at least 20 rows each, is chosen on held-out rows. Or a column, such as ``"hour"``, or a list of
+        columns: donors then have the same values there as the row, without a tree. A row that is alone with its values
+        has no donor and does not count.
     given
         The columns that the tree may split on; all others by default. With fewer, the importance is *relative* to
         these: with none it is the permutation importance.
@@ -106,28 +108,52 @@ class Within(Lender):
     typed = ("within",)
 
     def __post_init__(self) -> None:
-        if self.tree is not None and not (hasattr(self.tree, "fit") and hasattr(self.tree, "apply")):
-            raise TypeError(f"tree is a scikit-learn decision tree, with fit and apply; got {type(self.tree).__name__}")
+        if self._by_value:
+            if self.given is not None:
+                raise ValueError(f"given={self.given!r} is what a tree splits on; Within({self.tree!r}) has none")
+            object.__setattr__(self, "given", [self.tree] if isinstance(self.tree, str) else list(self.tree))
+        elif self.tree is not None and not (hasattr(self.tree, "fit") and hasattr(self.tree, "apply")):
+            raise TypeError(
+                "tree is a scikit-learn decision tree, with fit and apply, or a column, or a list of columns; got "
+                f"{type(self.tree).__name__}"
+            )
         _check(self.given, self.m)
 
+    @property
+    def _by_value(self) -> bool:
+        """Whether donors have the same values in some columns, and no tree is grown."""
+        return isinstance(self.tree, (str, list, tuple))
+
     def __repr__(self) -> str:
-        return _call_text("Within", self.tree, self.given)
+        return f"Within({self.tree!r})" if self._by_value else _call_text("Within", self.tree, self.given)
 
     def lend(
         self, numbers: Numbers, columns: Sequence[int], given: Sequence[int], m: int, rng: np.random.Generator
     ) -> DrawnValues:
         """Donors of each row, from its leaf and never itself."""
-        # Trees of scikit-learn read single precision.
-        others, axes = numbers.of(given, np.float64 if self.tree is not None else np.float32)
         counted = numbers.counted if len(numbers.counted) < numbers.table.n else slice(None)
         target = _scaled(numbers.of(columns)[0], counted)
-        seed = int(rng.integers(2**31))
-        tree = grown(self.tree, others[counted], target[counted], seed) if axes else None
-        leaf, rules = leaves_of(tree, others, axes)
+        if self._by_value:
+            table = numbers.table
+            leaf, rules = same_values(
+                [table.names[j] for j in given], [table.column(j).distinct for j in given], table.n
+            )
+        else:
+            leaf, rules = self._leaves(numbers, given, target, counted, rng)
         if np.bincount(leaf).max() < 2:
-            raise ValueError("every leaf of the tree holds one row, which leaves no donors; set its min_samples_leaf")
+            no_leaf = "every leaf of the tree holds one row, which leaves no donors; set its min_samples_leaf"
+            raise ValueError(f"{self!r}: no two rows have the same values there" if self._by_value else no_leaf)
         explained = _share_explained(target[counted], leaf[counted])
         return DrawnValues(_donors_in_leaves(leaf, m, rng), explained=explained, leaf=leaf, rules=rules)
+
+    def _leaves(
+        self, numbers: Numbers, given: Sequence[int], target: Floats, counted: Any, rng: np.random.Generator
+    ) -> tuple[Indices, tuple[str, ...]]:
+        # Trees of scikit-learn read single precision.
+        others, axes = numbers.of(given, np.float64 if self.tree is not None else np.float32)
+        seed = int(rng.integers(2**31))
+        tree = grown(self.tree, others[counted], target[counted], seed) if axes else None
+        return leaves_of(tree, others, axes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -59,7 +59,7 @@ def in_order(rows: Any, n: int, labels: Labels | None = None, backend: str = "")
     if array.dtype == bool and array.ndim == 1:
         if len(array) != n:
             raise ValueError(f"the mask has {len(array)} entries for {n} rows")
-        check_order(rows, _order(labels, n, backend), "the mask")
+        check_order(rows, row_order(labels, n, backend), "the mask")
         array = np.flatnonzero(array)
     elif labels is not None and array.ndim == 1:
         return find_rows(rows, labels)
@@ -79,7 +79,7 @@ def split(groups: Any, n: int, row_labels: Labels | None = None, backend: str = 
     labels = plain_array(groups, "groups")
     if labels.ndim != 1 or len(labels) != n:
         raise ValueError(f"groups needs one label for each of {n} rows; got shape {labels.shape}")
-    check_order(groups, _order(row_labels, n, backend), "groups")
+    check_order(groups, row_order(row_labels, n, backend), "groups")
     missing = sum(map(is_missing, labels.tolist()))
     if missing:
         raise ValueError(f"groups has {missing} missing labels; name them or leave these rows out")
@@ -102,6 +102,6 @@ def _listed(rows: Any, labels: Labels | None) -> NDArray[Any]:
     return array.astype(bool) if is_mask else array
 
 
-def _order(labels: Labels | None, n: int, backend: str) -> Labels | None:
+def row_order(labels: Labels | None, n: int, backend: str) -> Labels | None:
     """The labels of X's rows, in its order; None if X has no index."""
     return np.arange(n) if labels is None and backend == "pandas" else labels

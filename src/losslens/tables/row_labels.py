@@ -145,8 +145,11 @@ def _is_hashable(item: Any) -> bool:
 def check_order(values: Any, labels: Any, name: str) -> None:
     """Raise ValueError if a pandas object has the row labels of X, an array or a pandas index, in another order.
 
-    Other labels are not compared: rows correspond by position then, as in scikit-learn.
+    Other labels are not compared: rows correspond by position then, as in scikit-learn. Blocks of time know the labels
+    of the times that they were made of.
     """
+    if has_other_order(getattr(values, "row_order", None), labels):
+        raise ValueError(f"{name} was made of times with the row labels of X in another order: pass times.loc[X.index]")
     in_pandas = type(values).__module__.partition(".")[0] == "pandas" and hasattr(values, "loc")
     if in_pandas and has_other_order(values.index, labels):
         once = values.index.is_unique
@@ -158,10 +161,10 @@ def check_order(values: Any, labels: Any, name: str) -> None:
 
 
 def has_other_order(index: Any, labels: Any) -> bool:
-    """Whether a pandas index has the same labels in another order."""
+    """Whether a pandas index, or an array of labels, has the same labels in another order."""
     if index is None or labels is None or index is labels or len(index) != len(labels):
         return False
-    first, second = index.to_numpy(), np.asarray(labels)
+    first, second = np.asarray(index), np.asarray(labels)
     kinds = first.dtype.kind + second.dtype.kind
     if "O" not in kinds:
         comparable = kinds in ("mm", "MM") or not set(kinds) & set("mM")

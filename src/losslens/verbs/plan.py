@@ -56,6 +56,7 @@ from losslens.verbs.report import affordable_pairs, checked_report, report
 from losslens.verbs.rows import clusters, extrapolation, observations, regions
 from losslens.verbs.segments import checked_segments, segments_of, weak_segments
 from losslens.verbs.shapley import checked_effects, shapley_effect, shapley_importance
+from losslens.verbs.time_blocks import time_blocks
 from losslens.workers import active, here, packed_size, with_executor
 
 SECONDS = 0.8  # of a plan that consists of several, about
@@ -98,7 +99,7 @@ def plan(verb: Callable[..., Any], model: Any, X: Any, y: Any = None, **options:
 
 def _refusal(verb: Any) -> str:
     if verb in OF_RESULTS:
-        return f"{verb.__name__} takes a finished result and makes no predictions: there is nothing to plan"
+        return f"{verb.__name__} makes no predictions: there is nothing to plan"
     names = ", ".join(known.__name__ for known in PLANNED)
     return f"the first argument of plan is one of {names}; got {verb!r}"
 
@@ -483,4 +484,4 @@ PLANNED: dict[Callable[..., Any], Callable[[Any, Any, Any, Arguments], Plan]] = 
     permuted_target_test: _permuted_targets,
     leave_one_covariate_out: _left_out,
 }
-OF_RESULTS = (regions, clusters, observations, extrapolation)
+OF_RESULTS = (regions, clusters, observations, extrapolation, time_blocks)

@@ -1,0 +1,117 @@
+"""`time_blocks`: rows that are close in time, as groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from losslens.results.importance import FeatureImportance
+from losslens.results.importances import Importances
+from losslens.results.scores import FeatureScore
+from losslens.results.selection import row_order
+from losslens.results.shapley import ShapleyImportance
+from losslens.results.time_blocks import TimeBlocks
+from losslens.tables.row_labels import check_order
+from losslens.tables.times import Length, Times, read_length, read_times
+from losslens.typing import Floats
+from losslens.uncertainty.block_length import block_length
+
+FEWEST = 3  # blocks that a standard error needs
+
+
+def time_blocks(times: Any, length: Any = None, like: Any = None) -> TimeBlocks:
+    """Blocks of time, for ``groups=`` of the verbs: rows close in time are no independent observations.
+
+    Donors then come from other blocks, and standard errors leave out whole blocks. Rows may be in any order, and
+    several may have the same time; stretches of time without rows make no block.
+
+    Parameters
+    ----------
+    times
+        A number, a date or a duration for each row: a list, an array, a series or index of pandas, polars or pyarrow.
+        Dates with a time zone are taken as the clock there shows them.
+    length
+        How long a block is, in the unit of `times`: a number, or for dates a duration such as ``"7D"``, ``"12h"``,
+        ``"2W"``, ``"1M"`` (calendar months) or a timedelta. Days begin at midnight, weeks on Monday. Choose it longer
+        than values remain correlated.
+    like
+        In place of `length`: an importance of the same rows, computed without groups, whose local values have the
+        autocorrelation that the length is chosen by. It is 1.5 times Politis and White's length for the circular
+        bootstrap, the longest over the features, over the distinct times in their order (the mean of rows with the same
+        time), and at most a sixth of them; the result says what was chosen.
+
+    Examples
+    --------
+    >>> import numpy as np, losslens as ll
+    >>> hours = np.datetime64("2024-03-01T00") + np.arange(2400)
+    >>> ll.time_blocks(hours, "2D")
+    TimeBlocks: 2,400 rows in 50 blocks of 2 days, 48 rows each
+      from 2024-03-01 to 2024-06-08 23:00
+    """
+    known, chosen = read_times(times), ""
+    if (length is None) == (like is None):
+        came = "neither" if length is None else "both"
+        raise ValueError(
+            "time_blocks needs a length, in the unit of times, or like=, an importance of these rows from which one is "
+            f"chosen; got {came}"
+        )
+    if like is None:
+        span = read_length(length, known, "length")
+    else:
+        span, chosen = _chosen(known, _local(like, times, len(known)))
+    number = span.number(known)
+    labels = np.unique(number, return_inverse=True)[1].reshape(-1)
+    if labels.max() + 1 < FEWEST:
+        raise ValueError(
+            f"length={span.plain!r} divides these times into {labels.max() + 1} blocks; standard errors need at least "
+            f"{FEWEST}, and 30 or more to be trusted: pass a shorter length"
+        )
+    order = np.lexsort((known.at, labels))
+    first = np.searchsorted(labels[order], np.arange(labels.max() + 1))
+    last = np.append(first[1:], len(order)) - 1
+    return TimeBlocks(labels, known.at[order[first]], known.at[order[last]], span, chosen, known.row_order)
+
+
+def _local(like: Any, times: Any, n: int) -> dict[str, Floats]:
+    """The local values of each feature of an importance of these rows."""
+    one = like._first if isinstance(like, Importances) else like
+    if not any(isinstance(one, kind) for kind in (FeatureImportance, FeatureScore, ShapleyImportance)):
+        came = type(like).__name__
+        raise TypeError(
+            f"like is an importance of these rows: feature_importance(...) or one feature of it; got {came}"
+        )
+    if isinstance(one, FeatureImportance):
+        one._need_rows("time_blocks")
+    local = np.asarray(one.local if one is like else like.local)  # of a score there are none, which it says
+    if len(local) != n:
+        raise ValueError(
+            f"like has local values of {len(local):,} rows, but times has {n:,}; pass the times of these rows"
+        )
+    check_order(times, row_order(one.row_labels, n, one.backend), "times")
+    names = [one.name] if local.ndim == 1 else list(like.features)
+    return dict(zip(names, local.reshape(n, -1).T, strict=True))
+
+
+def _chosen(times: Times, local: dict[str, Floats]) -> tuple[Length, str]:
+    """The longest length over the features, as a length of time, and how it was chosen in words."""
+    moments, place = np.unique(times.at, return_inverse=True)
+    place = place.reshape(-1)
+    found = {}
+    for name, values in local.items():
+        some = np.isfinite(values)
+        count = np.bincount(place[some], minlength=len(moments))
+        mean = np.bincount(place[some], values[some], len(moments))[count > 0] / count[count > 0]
+        found[name] = block_length(mean)
+    name = max(found, key=lambda one: found[one][0])
+    steps = int(np.ceil(found[name][0] - 1e-9))
+    if len(moments) < FEWEST * max(steps, 1):
+        raise ValueError(f"times has {len(moments)} distinct times, too few for blocks of {steps}")
+    # As long as so many consecutive times take, in the median: an outage, or a weekend, is no part of it.
+    length = np.median((moments[steps:] - moments[:-steps]).astype(float))
+    span = Length(float(length), of_dates=times.at.dtype.kind in "mM")
+    told = f"chosen: {steps} times in a row, by the autocorrelation of the local importances"
+    told += f" of {name}, the longest of {len(found)} features" if len(found) > 1 else f" of {name}"
+    if any(longer for _, longer in found.values()):
+        told += "; some stay correlated for longer (a trend, or a season?): standard errors may be too small"
+    return span, told
